@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet upgrade-test clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,17 +58,19 @@ RACE = -race -gcflags=modernc.org/...=-race=false
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test: export GORACE ?= atexit_sleep_ms=10
 
-# With -vet=off, since `go vet` has just looked, and for more.
+# With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
+TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+
 test: cross test-portable ## Run all tests with the race detector, and build for the other systems
 	$(GO) vet ./...
 	$(BENCH) vet ./...
-	$(GO) test -vet=off -timeout 5m ./internal/loop -io-uring=off
-	$(GO) test -vet=off $(RACE) -timeout 9m ./...
-	$(BENCH) test -vet=off $(RACE) -timeout 9m ./...
+	$(GO) $(TEST) -timeout 5m ./internal/loop -io-uring=off
+	$(GO) $(TEST) $(RACE) -timeout 9m ./...
+	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop ./...
-	$(GO) test -vet=off -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
+	$(GO) $(TEST) -tags portableloop -timeout 5m ./internal/loop ./internal/handshake ./internal/backend ./internal/session ./internal/sim ./internal/load
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/tables diagnosis \
@@ -199,6 +201,14 @@ soak: ## Hold a million sessions through the proxy and check whose results reach
 
 failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each protocol, and check every chunk of audio (FAILOVER_FLAGS, e.g. '-protocol vosk -events 50')
 	$(GO) run ./internal/failoverproof/cmd $(FAILOVER_FLAGS)
+
+fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
+	$(GO) run ./internal/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
+
+upgrade-test: build ## Replace a running proxy five times under 1,000 sessions and 200 new ones a second, and count what is refused or cut (UPGRADE_FLAGS)
+	mkdir -p .cache
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)-next' -o .cache/wsbouncer-next ./cmd/wsbouncer
+	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -other .cache/wsbouncer-next $(UPGRADE_FLAGS)
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

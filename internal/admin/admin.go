@@ -28,6 +28,8 @@ type Source struct {
 	Movers Movers
 	// Actions are what operators do to services and backends.
 	Actions Actions
+	// Upgrades replace the process.
+	Upgrades Upgrades
 	// Proxies is the fleet.
 	Proxies Proxies
 	// LogLevel is the level of the log.
@@ -81,6 +83,7 @@ func (s *Source) routes() []route {
 	routes = append(routes, s.Audit.routes()...)
 	routes = append(routes, s.Movers.routes(s.Audit, &s.Sessions)...)
 	routes = append(routes, s.Actions.routes(s.Audit)...)
+	routes = append(routes, s.Upgrades.routes(s.Audit)...)
 	routes = append(routes, s.Proxies.routes(s.Audit)...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)
 	routes = append(routes, s.Sessions.routes(s.Audit)...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"os/user"
 	"strconv"
 
@@ -46,6 +47,15 @@ func withCaller(r *http.Request, c *Caller) *http.Request {
 type peer struct{ uid uint32 }
 
 type peerKey struct{}
+
+// peerOf returns the user id of the process at the other end of a unix socket; ok is false if nobody knows.
+func peerOf(r *http.Request) (uid int, ok bool) {
+	p, ok := r.Context().Value(peerKey{}).(peer)
+	return int(p.uid), ok
+}
+
+// maySucceed reports whether a user's process may have the listening sockets of this one: the same user, or root.
+func maySucceed(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
 // localName says which user of this machine sent a request; thisMachine if nobody knows.
 func localName(r *http.Request) string {

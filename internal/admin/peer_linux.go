@@ -9,7 +9,7 @@ import (
 
 // withPeer adds to a connection's context who is at its other end, if that is a unix socket ([http.Server.ConnContext]).
 func withPeer(ctx context.Context, nc net.Conn) context.Context {
-	socket, ok := nc.(*net.UnixConn)
+	socket, ok := plain(nc).(*net.UnixConn)
 	if !ok {
 		return ctx
 	}

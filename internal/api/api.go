@@ -20,6 +20,8 @@ const (
 	LogLevelPath  = "/api/v1/log/level"      // GET, PUT: LogLevel
 	ServicesPath  = "/api/v1/services"       // below it: /NAME/pause and /NAME/resume (POST)
 	BackendsPath  = "/api/v1/backends"       // below it: /NAME/recycle (POST)
+	UpgradePath   = "/api/v1/upgrade"        // POST: UpgradeOrder; a stream of UpgradeStep
+	TakeOverPath  = "/api/v1/take-over"      // POST on the admin socket with Upgrade: TakeOverProtocol; see internal/takeover
 	ProxiesPath   = "/api/v1/proxies"        // GET: Fleet; below it: /NAME or /ID (GET: Proxy), /ID/forget (POST)
 	ConfigPath    = "/api/v1/config"         // below it: the configuration, see internal/config/remote
 	OpenAPIPath   = "/api/v1/openapi.json"   // GET: the OpenAPI description of all of this

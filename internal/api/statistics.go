@@ -70,10 +70,21 @@ type Service struct {
 	Paused bool  `json:"paused"`
 	Queue  Queue `json:"queue"`
 	// Utilisation is (leased + waiting) / cap over the service's backends that take sessions: above 1, clients wait. While
-	// none of them works, the caps of all that are enabled count.
+	// none of them works, the caps of all that are enabled count. Sessions and clients are those of all proxies that share the servers.
 	Utilisation float64 `json:"utilisation"`
+	// Fleet is what the service's clients need at all proxies that share the servers, as this proxy knows it: each says the same, but for
+	// the time that numbers take to get to it.
+	Fleet ServiceDemand `json:"fleet"`
 	// Failover is absent if the service has neither failover nor a stall-timeout.
 	Failover *ServiceFailover `json:"failover,omitempty"`
+}
+
+// ServiceDemand is what the clients of a service need of its servers.
+type ServiceDemand struct {
+	Needs         int     `json:"needs"`    // connections that sessions use, and clients that wait
+	Capacity      int     `json:"capacity"` // caps of the backends that take sessions, or, while none works, of those that are enabled
+	Waiting       int     `json:"waiting"`
+	OldestSeconds float64 `json:"oldest_seconds"` // how long the first has waited
 }
 
 // Queue is the queue of a service: the clients that wait for a connection.
@@ -111,7 +122,9 @@ type Backend struct {
 	// Variants are the kinds of connections there are, where a profile knows some. Names of those for one client, or few, begin
 	// with ~.
 	Variants []Variant `json:"variants,omitempty"`
-	Retired  uint64    `json:"retired"` // connections closed or being closed since the start
+	// Places says how the server's places are shared among proxies; absent if this proxy shares none.
+	Places  *Places `json:"places,omitempty"`
+	Retired uint64  `json:"retired"` // connections closed or being closed since the start
 
 	// Stalls counts sessions on which the backend has stalled, Moved those that left it for another one, and NotMoved those that no other
 	// backend could go on with.
@@ -124,6 +137,24 @@ type Backend struct {
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
 	// Proxies are the parts of the proxies, in the statistics of a whole fleet.
 	Proxies []BackendPart `json:"proxies,omitempty"`
+}
+
+// Places is how the places of a server, one for each connection that its cap allows, are shared among proxies.
+type Places struct {
+	Grant   int `json:"grant"`   // that this proxy may use
+	Granted int `json:"granted"` // that all proxies may use together; more than Cap after a cap was lowered, until sessions have ended
+	Cap     int `json:"cap"`     // that the server has: the least of the caps that the proxies' configurations say
+	Needs   int `json:"needs"`   // that sessions of all proxies use, and clients wait for
+	// Others are the other proxies that have some, the one with most first.
+	Others []PlaceHolder `json:"others"`
+}
+
+// PlaceHolder is a proxy that has places of a server.
+type PlaceHolder struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Places int    `json:"places"`
+	Needs  int    `json:"needs"` // of them, those that its sessions use or its clients wait for
 }
 
 // Health is a backend's health. The times are those of the last change.
@@ -173,7 +204,8 @@ type Pool struct {
 	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
 	Usable    bool    `json:"usable"` // sessions may begin
 	Cap       int     `json:"cap"`
-	Ceiling   int     `json:"ceiling"` // the limit at present: the cap, or less after the server said that it is full
+	Ceiling   int     `json:"ceiling"` // how many connections the server accepts at present: the cap, or less after it said that it is full
+	Limit     int     `json:"limit"`   // how many this proxy may have: the ceiling, or less if it was granted fewer places
 	Warm      int     `json:"warm"`
 	Weight    float64 `json:"weight"`
 	Ramp      float64 `json:"ramp"` // part of the weight that counts, while the backend is started slowly
@@ -183,6 +215,14 @@ type Pool struct {
 	Resetting int     `json:"resetting"`
 	Retiring  int     `json:"retiring"`
 	Totals    Totals  `json:"totals"`
+}
+
+// MostConnections returns how many connections this proxy may have to the backend at present.
+func (b *Backend) MostConnections() int {
+	if b.Places == nil { // then Limit is the ceiling, and older proxies do not tell it
+		return b.Ceiling
+	}
+	return b.Limit
 }
 
 // Used returns how many connections count against the cap.

@@ -27,15 +27,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
 // listenAdmin opens the addresses of the admin API: TCP for monitoring, a unix socket for commands on this machine.
 func (p *Proxy) listenAdmin() error {
 	s := &p.settings
 	if s.Admin != "" {
-		listener, err := net.Listen("tcp", s.Admin)
+		listener, err := p.inheritance.listenTCP(takeover.Admin, s.Admin)
 		if err != nil {
-			return fmt.Errorf("--admin: %w", err)
+			return err
 		}
 		secured, err := p.secureAdmin(machine.KeepDescriptors(listener))
 		if err != nil {
@@ -45,7 +46,7 @@ func (p *Proxy) listenAdmin() error {
 		p.adminAt = append(p.adminAt, secured)
 	}
 	if s.AdminSocket != "" {
-		listener, err := listenSocket(s.AdminSocket)
+		listener, err := p.inheritance.listen(takeover.AdminSocket, s.AdminSocket, func() (net.Listener, error) { return listenSocket(s.AdminSocket) })
 		if err != nil {
 			return fmt.Errorf("--admin-socket: %w", err)
 		}
@@ -89,20 +90,21 @@ func listenSocket(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serveAdmin starts the admin API.
-func (p *Proxy) serveAdmin(store config.Store) {
+// prepareAdmin makes the admin API, which answers nobody yet.
+func (p *Proxy) prepareAdmin(store config.Store) {
 	if len(p.adminAt) == 0 {
 		return
 	}
 	audit := admin.NewAudit(p.log)
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
-	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
+	p.admin = admin.NewServer(p.identified(p.sparing(p.fleetwide(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit), Hides: maySeeNoSecrets}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),
 		Movers:        p.movers(),
 		Actions:       p.actions(),
+		Upgrades:      p.upgrades(),
 		Proxies:       p.proxies(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
@@ -110,20 +112,35 @@ func (p *Proxy) serveAdmin(store config.Store) {
 		ReaderToken: func() string { return p.live.Load().ReaderToken },
 		Trusted:     fromThisMachine,
 		Guesses:     auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
-	})), admin.Limits{}, p.log)
+	})))), admin.Limits{}, p.log)
+}
+
+// serveAdmin starts the admin API.
+func (p *Proxy) serveAdmin() {
+	if p.admin == nil {
+		return
+	}
 	p.keepAdminTLS()
-	scheme := "http://"
-	if p.adminSecured != nil {
-		scheme = "https://"
+	p.serveAdminAt(p.admin, p.adminAt)
+}
+
+// serveAdminAt has a server of the admin API answer at addresses, until it is closed.
+func (p *Proxy) serveAdminAt(server *http.Server, at []net.Listener) {
+	for _, listener := range at {
+		go func() { _ = server.Serve(listener) }()
+		p.log.Info("admin API", "address", p.adminURL(listener.Addr()))
 	}
-	for _, listener := range p.adminAt {
-		go func() { _ = p.admin.Serve(listener) }() // until Shutdown closes it
-		if listener.Addr().Network() == "unix" {
-			p.log.Info("admin API", "address", "unix:"+listener.Addr().String())
-		} else {
-			p.log.Info("admin API", "address", scheme+listener.Addr().String())
-		}
+}
+
+// adminURL returns an address of the admin API as commands take it.
+func (p *Proxy) adminURL(at net.Addr) string {
+	switch {
+	case at.Network() == "unix":
+		return "unix:" + at.String()
+	case p.adminSecured != nil:
+		return "https://" + at.String()
 	}
+	return "http://" + at.String()
 }
 
 // maySeeNoSecrets reports whether the caller of the API is a reader.

@@ -44,13 +44,21 @@ func adminWarnings(secured *secure.Listeners) (warnings []string) {
 
 // secureAdmin has a listener of the admin API speak TLS, if the settings say so.
 func (p *Proxy) secureAdmin(listener net.Listener) (_ net.Listener, err error) {
-	if p.adminSecured, err = p.settings.adminTLS(p.log); err != nil || p.adminSecured == nil {
+	if p.adminSecured, err = p.settings.adminTLS(p.log); err != nil {
 		return listener, err
+	}
+	return p.adminSpeaksTLS(listener), nil
+}
+
+// adminSpeaksTLS has a listener of the admin API speak TLS, if all do.
+func (p *Proxy) adminSpeaksTLS(listener net.Listener) net.Listener {
+	if p.adminSecured == nil {
+		return listener
 	}
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return p.adminSecured.Listener(0).Config(), nil },
-	}), nil
+	})
 }
 
 // keepAdminTLS keeps the certificate of the admin API up to date until the proxy is closed.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -17,9 +18,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// notAsked are the statuses that no test here causes: 408 takes half a minute (package admin has it in a bubble), and the others need
-// something that fails.
-var notAsked = []string{"408", "500", "503"}
+// notAsked are the statuses that no test here causes: 408 takes half a minute (package admin has it in a bubble), 101 needs the admin socket
+// (package cli takes over there), and the others need something that fails.
+var notAsked = []string{"101", "408", "500", "503"}
 
 // A running proxy answers as the description of its API says, also to bad requests; and whatever is described can be had.
 func TestContract(t *testing.T) {
@@ -29,6 +30,7 @@ func TestContract(t *testing.T) {
 	c.configuration()
 	c.sessions()
 	c.actions()
+	c.upgrades()
 	c.streams()
 	c.fleet()
 	c.others()
@@ -241,6 +243,26 @@ func (c *contract) actions() {
 		c.t.Errorf("audit log: %s", got)
 	}
 	c.ask(request{method: "GET", path: "/api/v1/audit", query: "limit=1", status: 400, says: "takes none"})
+}
+
+// upgrades asks for a successor that ends before it has taken over, and for those that cannot be.
+func (c *contract) upgrades() {
+	const upgrade, takeOver = "/api/v1/upgrade", "/api/v1/take-over"
+	c.ask(request{method: "POST", path: upgrade, body: `{"binary":"/nonexistent"}`, status: 400, says: "the program cannot be started"})
+	c.ask(request{method: "POST", path: upgrade, body: `{"timeout_seconds":-1}`, status: 400, says: "use 0 (the default, a minute) to 3600"})
+	c.ask(request{method: "POST", path: upgrade, query: "x=1", status: 400, says: "takes none"})
+	body := c.ask(request{method: "POST", path: upgrade, body: `{"who":"alice"}`, status: 200, says: "the other process has ended before it asked"})
+	for line := range strings.Lines(string(body)) {
+		c.valid("upgrade", []byte(line), "components", "schemas", "UpgradeStep")
+	}
+	_, finish, err := c.proxy.succession.begin(c.t.Context(), time.Minute)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.ask(request{method: "POST", path: upgrade, status: 409, says: "another take-over is under way"})
+	finish(nil)
+	c.ask(request{method: "POST", path: takeOver, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "POST", path: takeOver, status: 400, says: "a take-over needs the admin socket"})
 }
 
 // streams reads the beginning of the event stream and of a tap.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -39,10 +40,12 @@ const descriptionFile = "openapi.json"
 func begin(t *testing.T) *contract {
 	t.Helper()
 	settings := DefaultSettings()
+	settings.Fleet = "off" // what the API shows of a fleet, a ledger of the test says
 	settings.Listen, settings.Admin = []string{"127.0.0.1:0"}, "127.0.0.1:0"
 	settings.Database = filepath.Join(t.TempDir(), "config.db")
 	settings.Level = new(slog.LevelVar)
 	settings.DrainTimeout = 0
+	settings.Program = &takeover.Program{Path: "false"}
 	proxy, err := Start(t.Context(), settings, "v1.2.3", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

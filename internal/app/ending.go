@@ -13,6 +13,16 @@ type ending struct {
 	closed time.Time // when the proxy stopped accepting clients; zero until then
 	// changed is when its times were last changed after that; zero if they were not. A shorter time never ends all sessions at once.
 	changed time.Time
+	// handedOver: a successor has taken over, and clients notice nothing, so sessions get the time of upgrade-drain-timeout.
+	handedOver bool
+}
+
+// timeout returns how long sessions may take to finish.
+func (e *ending) timeout(s *settings.Settings) time.Duration {
+	if e.handedOver {
+		return s.UpgradeDrainTimeout
+	}
+	return s.DrainTimeout
 }
 
 // timetable is when the stages of an ending begin. Without a limit, spread and over are zero.
@@ -28,9 +38,9 @@ func (e *ending) timetable(s *settings.Settings) (t timetable) {
 	if e.closed.IsZero() {
 		t.closes = e.began.Add(s.ShutdownDelay)
 	}
-	if s.DrainTimeout != settings.NoLimit {
-		last := min(s.DrainSpread, s.DrainTimeout)
-		t.over = t.closes.Add(s.DrainTimeout)
+	if timeout := e.timeout(s); timeout != settings.NoLimit {
+		last := min(s.DrainSpread, timeout)
+		t.over = t.closes.Add(timeout)
 		if least := e.changed.Add(last); !e.changed.IsZero() && t.over.Before(least) {
 			t.over = least
 		}

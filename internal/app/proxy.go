@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/tracing"
 )
 
@@ -56,8 +58,15 @@ type Proxy struct {
 	plain     int               // how many of listeners speak no TLS
 	secured   *secure.Listeners // the TLS of the others; nil for none
 	acme      *acme.Manager     // of certificates that an authority issues; nil for none
-	admin     *http.Server
+	admin     *http.Server      // nil without an admin API
 	adminAt   []net.Listener
+	// inheritance is the listening sockets as they are without TLS; succession is what is known of the process that gets them.
+	inheritance inheritance
+	succession  succession
+	// apart serves the admin API at addresses of this process alone after a successor has taken over those of the settings; nil before
+	// that. It is owned by the take-over under way, and by Close after that.
+	apart   *http.Server
+	apartAt atomic.Pointer[[]net.Addr] // the addresses of apart, for any goroutine; nil for none
 	// adminSecured is the TLS of the admin API's address; nil for none; static.
 	adminSecured *secure.Listeners
 	hub          *live.Hub        // nil without an admin API
@@ -72,6 +81,9 @@ type Proxy struct {
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	ledger      peers.Ledger      // nil for none; static
+	fleet       *part             // nil for none; static
+	peers       *peers.Peers      // nil without an admin API; static
+	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
@@ -95,8 +107,13 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1)}
+	p.inheritance.given = o.Inherited
+	p.succession.taken = make(chan struct{})
 	p.live.Store(&o)
 	p.stopped, p.stop = context.WithCancel(context.Background())
+	if err := p.readFleetCA(); err != nil {
+		return nil, err
+	}
 	if err := p.listen(); err != nil {
 		p.closeListeners()
 		return nil, err
@@ -137,26 +154,51 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
+	p.fleet = p.newPart()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
+		Fleet: p.fleet != nil, Demand: p.poke,
 	})
+	p.joinFleet()
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
+		p.leaveFleet()
 		p.descriptors.Close()
 		p.loops.Close()
 		p.endTracing()
 		return err
 	}
+	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
-	p.serveClients()
-	p.serveAdmin(p.store)
-	releaseProgram()
+	p.prepareAdmin(p.store)
+	if !p.settings.Held {
+		p.Accept()
+	}
 	return nil
 }
+
+// Accept accepts clients, and callers of the admin API. Start does it, unless the settings hold it back.
+func (p *Proxy) Accept() {
+	for _, s := range p.inheritance.open {
+		if unix, ok := s.Listener.(*net.UnixListener); ok && !s.Foreign {
+			unix.SetUnlinkOnClose(true)
+		}
+	}
+	p.serveClients()
+	p.serveAdmin()
+	if p.fleet != nil {
+		p.fleet.serves.Store(true)
+		p.poke()
+	}
+	releaseProgram()
+}
+
+// Kept returns the numbers of the inherited sockets that are in use.
+func (p *Proxy) Kept() []int { return p.inheritance.kept }
 
 // follow opens the configuration store and puts the first snapshot in force.
 func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
@@ -236,23 +278,34 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 // listen opens all listeners, or returns an error.
 func (p *Proxy) listen() error {
 	for _, address := range p.settings.Listen {
-		listener, err := net.Listen("tcp", address)
+		listener, err := p.inheritance.listenTCP(takeover.Plain, address)
 		if err != nil {
-			return fmt.Errorf("--listen: %w", err)
+			return err
 		}
 		p.listeners = append(p.listeners, listener)
 	}
 	if err := p.listenTLS(); err != nil {
 		return err
 	}
-	return p.listenAdmin()
+	if err := p.listenAdmin(); err != nil {
+		return err
+	}
+	unused := p.inheritance.unused()
+	if len(unused) > 0 && unused[0].Kind == "" {
+		return errStrangeSockets(unused)
+	}
+	for _, s := range unused {
+		_ = s.Listener.Close()
+		p.log.Info("an address of the running process is not served any more", "address", s.Listener.Addr().String(), "was", string(s.Kind))
+	}
+	return nil
 }
 
 func (p *Proxy) closeListeners() {
 	if p.acme != nil {
 		p.acme.Close()
 	}
-	for _, listener := range append(p.listeners, p.adminAt...) {
+	for _, listener := range slices.Concat(p.listeners, p.adminAt) {
 		_ = listener.Close()
 	}
 }
@@ -290,6 +343,9 @@ func (p *Proxy) Ready() error {
 	if short := p.descriptors.Dialing(); err != nil && short != nil {
 		err = fmt.Errorf("%w (%w)", err, short)
 	}
+	if line := p.fleetLine(); err != nil && line != "" {
+		err = fmt.Errorf("%w (%s)", err, line)
+	}
 	return err
 }
 
@@ -319,6 +375,10 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	}
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
+	}
+	if p.ledger != nil {
+		shown := p.fleetShown()
+		all.Fleet = &shown
 	}
 	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
 // Settings are what a proxy is started with. Begin with DefaultSettings.
@@ -21,6 +22,14 @@ type Settings struct {
 
 	// RecoverPanics says that a panic ends no more than the session or connection that it was for. Tests want to see panics.
 	RecoverPanics bool
+
+	// Inherited are listening sockets that the process has got, from the one that it succeeds or from systemd. They are used for the
+	// addresses of the settings that they are for.
+	Inherited []takeover.Socket
+	// Held says that Start accepts nobody: Accept does.
+	Held bool
+	// Program is how the process was started, to start its successor in the same way; nil if it cannot.
+	Program *takeover.Program
 
 	OneService
 }

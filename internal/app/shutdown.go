@@ -24,6 +24,7 @@ func (p *Proxy) Shutdown() (clean bool) {
 // time-out, of which the last part ends those that are left, one after the other, with 1001. Reconfigure may change these times
 // meanwhile. Drain returns whether all sessions finished by themselves. Call it once, and then Close.
 func (p *Proxy) Drain() (clean bool) {
+	p.succession.end()
 	p.end.Store(&ending{began: time.Now()})
 	p.delay()
 	p.end.Store(&ending{began: p.end.Load().began, closed: time.Now()})
@@ -33,9 +34,16 @@ func (p *Proxy) Drain() (clean bool) {
 	p.sessions.StopAccepting()
 	p.follower.Close()
 	p.services.Release() // another proxy, such as this one's successor, may need the servers' places
+	p.poke()
+	return p.finish(nil)
+}
+
+// finish lets sessions finish, and ends those that do not in time. No client is accepted any more. hurry is that of awaitSessions.
+func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
 	s := p.live.Load()
-	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(s))
-	clean = p.awaitSessions()
+	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(p.end.Load(), s))
+	clean = p.awaitSessions(hurry)
+	p.follower.Close()
 	// One call misses sessions that are moving between event loops, so it is repeated. Each side of a session has its own close time-out.
 	p.sessions.Close()
 	p.eventually(3*s.CloseTimeout, func() bool {
@@ -70,8 +78,8 @@ func (p *Proxy) delay() {
 }
 
 // awaitSessions waits until there are no sessions, and ends those that do not finish in time. It returns whether all have finished by
-// themselves.
-func (p *Proxy) awaitSessions() (clean bool) {
+// themselves. When hurry is closed, sessions that had the time of an upgrade get that of a shutdown, from then on.
+func (p *Proxy) awaitSessions(hurry <-chan struct{}) (clean bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	end, before := p.end.Load(), p.live.Load()
@@ -81,16 +89,23 @@ func (p *Proxy) awaitSessions() (clean bool) {
 	for p.sessions.Active() > 0 {
 		s := p.live.Load()
 		now := time.Now()
-		if s.DrainTimeout != before.DrainTimeout || s.DrainSpread != before.DrainSpread {
-			before, end = s, &ending{began: end.began, closed: end.closed, changed: now}
+		if end.timeout(&s.Settings) != end.timeout(&before.Settings) || s.DrainSpread != before.DrainSpread {
+			before, end = s, &ending{began: end.began, closed: end.closed, changed: now, handedOver: end.handedOver}
 			p.end.Store(end)
+		}
+		select {
+		case <-hurry:
+			hurry, end = nil, &ending{began: end.began, closed: now}
+			p.end.Store(end)
+			p.log.Info("shutting down", "sessions", p.sessions.Active(), timeout(end, s))
+		default:
 		}
 		t := end.timetable(&s.Settings)
 		next := report
 		switch {
 		case t.over.IsZero() || now.Before(t.spread): // wait
 			if cancel(); !ends.IsZero() {
-				p.log.Info("going on to wait for sessions", "sessions", p.sessions.Active(), timeout(s))
+				p.log.Info("going on to wait for sessions", "sessions", p.sessions.Active(), timeout(end, s))
 			}
 			if ends = (time.Time{}); !t.over.IsZero() {
 				next = earlier(next, t.spread)
@@ -104,7 +119,7 @@ func (p *Proxy) awaitSessions() (clean bool) {
 			}
 			next = earlier(next, t.over)
 		default:
-			if s.DrainTimeout > 0 && ends.IsZero() {
+			if end.timeout(&s.Settings) > 0 && ends.IsZero() {
 				p.log.Warn("sessions did not finish in time, closing them", "sessions", p.sessions.Active())
 			}
 			return false
@@ -123,6 +138,7 @@ func (p *Proxy) awaitSessions() (clean bool) {
 		case <-timer.C:
 		case <-p.sessions.Emptied():
 		case <-p.reconfigured:
+		case <-hurry:
 		}
 	}
 	return p.sessions.Stopped() == 0
@@ -135,12 +151,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// timeout returns the drain time-out as the log says it.
-func timeout(s *Settings) slog.Attr {
-	if s.DrainTimeout == settings.NoLimit {
+// timeout returns the time that sessions have to finish as the log says it.
+func timeout(e *ending, s *Settings) slog.Attr {
+	limit := e.timeout(&s.Settings)
+	if limit == settings.NoLimit {
 		return slog.String("timeout", "none")
 	}
-	return slog.Duration("timeout", s.DrainTimeout)
+	return slog.Duration("timeout", limit)
 }
 
 // Close ends what Drain has left: the connections to the backends, the admin API, and the proxy's goroutines. It is called after Drain,
@@ -151,12 +168,10 @@ func (p *Proxy) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
+	p.leaveFleet()
 	p.stop()
 	p.background.Wait()
-	if p.admin != nil { // before the loops, since the statistics need them
-		p.hub.Close()
-		_ = p.admin.Close()
-	}
+	p.closeAdmin() // before the loops, since the statistics need them
 	_ = p.store.Close()
 	p.descriptors.Close()
 	p.loops.Close()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/state"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
 // listenTLS reads the certificates and opens the listeners for clients that speak TLS.
@@ -31,9 +31,9 @@ func (p *Proxy) listenTLS() (err error) {
 		return err
 	}
 	for _, address := range p.settings.TLSListen {
-		listener, err := net.Listen("tcp", address)
+		listener, err := p.inheritance.listenTCP(takeover.TLS, address)
 		if err != nil {
-			return fmt.Errorf("--tls-listen: %w", err)
+			return err
 		}
 		p.listeners = append(p.listeners, listener)
 	}

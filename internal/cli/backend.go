@@ -166,8 +166,12 @@ func (s *selection) of(content *config.Content) (chosen []string, err error) {
 
 func backendRows(content *config.Content, names []string, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "SERVICE", "URL", "CAP", "WARM", "WEIGHT", "STATE"}, names: names}
+	shares := sharesPlaces(now)
 	if knowsBackends(now) {
 		r.heads = append(r.heads, "IDLE", "LEASED", "HEALTH")
+	}
+	if shares {
+		r.heads = append(r.heads, "GRANT", "GRANTED")
 	}
 	hasLabels := slices.ContainsFunc(names, func(name string) bool { return len(content.Backends[name].Labels) > 0 })
 	if hasLabels {
@@ -189,6 +193,9 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 					cells[2] = serversOf(d)
 				}
 				row, wide = append(row, cells...), more
+			}
+			if shares {
+				row = append(row, placesCells(b)...)
 			}
 			if hasLabels {
 				row = append(row, pairs(shown["labels"]))
@@ -223,6 +230,19 @@ func backendCells(b *api.Backend) (cells, wide []string) {
 		strconv.FormatUint(b.Broken, 10), clock(c.Since), c.Why,
 		measuredSeconds(b.LagSeconds), countOf(int(b.Stalls)), countOf(int(b.Moved)), canaryOf(b),
 	}
+}
+
+// sharesPlaces reports whether the proxy shares servers with others.
+func sharesPlaces(now *api.Stats) bool {
+	return now != nil && slices.ContainsFunc(now.Backends, func(b api.Backend) bool { return b.Places != nil })
+}
+
+// placesCells returns the cells about a backend's places: those of the proxy that answers, and those of all proxies.
+func placesCells(b *api.Backend) []string {
+	if b == nil || b.Places == nil {
+		return make([]string, 2)
+	}
+	return []string{strconv.Itoa(b.Places.Grant), fmt.Sprintf("%d/%d", b.Places.Granted, b.Places.Cap)}
 }
 
 // clock returns a time as tables show it; empty if it is not set.

@@ -67,7 +67,7 @@ func sessionsLeft(b *api.Backend) string {
 }
 
 func connectionsMissing(b *api.Backend) string {
-	wanted := min(b.Warm, b.Ceiling-b.Leased-b.Resetting-b.Retiring)
+	wanted := min(b.Warm, b.MostConnections()-b.Leased-b.Resetting-b.Retiring)
 	if b.Idle >= wanted && b.Condition().Word == api.Healthy {
 		return ""
 	}

@@ -115,6 +115,7 @@ var sameMistakes = map[string]struct {
 	"session kill":          {"", "--yes", "", "x --yes=x"},
 	"session tap":           {"x y", "", "", "x --text y"},
 	"status":                {"x", "", "", "--interval 1s"},
+	"upgrade":               {"x", "", "", "--timeout 0s"},
 	"top":                   {"x", "", "", "--interval 1500ms"},
 	"log":                   {"x", "", "", "--help=x"},
 	"log level":             {"info warn", "--why x", "", "loud"},

@@ -16,6 +16,7 @@ import (
 
 func newServeCommand() *cobra.Command {
 	var flags serveFlags
+	var takeOver string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
@@ -32,7 +33,13 @@ stops, and serves the watchdog.
 On SIGINT or SIGTERM, the proxy is not ready any more, and still accepts clients for
 --shutdown-delay. Then it closes its listeners and lets sessions finish for up to
 --drain-timeout. Over the last part of that (--drain-spread), it closes those that are left
-with code 1001, one after the other, and exits with status 0. A second signal ends it at once.`,
+with code 1001, one after the other, and exits with status 0. A second signal ends it at once.
+
+With --take-over, the proxy takes the listening sockets of the one that runs with the same
+state directory, over its admin socket: it gets ready, and then the other one stops
+accepting clients and drains. If no proxy runs, it starts as usual. 'wsbouncer upgrade' has
+the running proxy start its successor by itself. Sockets that systemd has opened (a socket
+unit) are used for the addresses of the settings that they are for.`,
 		Example: `  # The services in the database of the state directory
   wsbouncer serve --listen 127.0.0.1:8080 --admin 127.0.0.1:9090
 
@@ -49,13 +56,20 @@ with code 1001, one after the other, and exits with status 0. A second signal en
   # Any server: each connection is opened in advance, used once, and replaced
   wsbouncer serve --backend ws://127.0.0.1:2700 --connections 32`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &flags) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &flags, takeOver) },
 	}
 	flags.add(cmd)
+	cmd.Flags().StringVar(&takeOver, takeOverFlag, "", "take over from the running proxy, at its admin socket (=unix:/path for another one)")
+	cmd.Flags().Lookup(takeOverFlag).NoOptDefVal = fromAdminSocket
 	return cmd
 }
 
-func serve(cmd *cobra.Command, flags *serveFlags) error {
+func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
+	successor, err := newHeir(takeOver, buildVersion())
+	if err != nil {
+		return usageError(err)
+	}
+	defer func() { successor.failed(err) }()
 	requests := make(chan os.Signal, 1)
 	signal.Notify(requests, syscall.SIGHUP) // from the beginning, since by default it ends the process
 	defer signal.Stop(requests)
@@ -78,19 +92,34 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 	if err != nil {
 		return usageError(err)
 	}
-	all.RecoverPanics, all.Level = true, log.Level
+	all.RecoverPanics, all.Level, all.Program = true, log.Level, program()
+	if err := inherit(&all); err != nil {
+		return err
+	}
+	ctx := cmd.Context() // ends with SIGINT or SIGTERM
+	if err := successor.ask(ctx, takeOver, &all, log.Logger); err != nil {
+		return err
+	}
 	manager := supervisor.Connect(log.Logger)
 	defer manager.Close()
-	manager.Starting("Starting: opening listeners, reading the configuration")
-	ctx := cmd.Context() // ends with SIGINT or SIGTERM
+	if !successor.took() {
+		manager.Starting("Starting: opening listeners, reading the configuration")
+	}
 	proxy, err := app.Start(ctx, all, buildVersion(), log.Logger)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !successor.took() {
 		manager.Stopping()
 		log.Info("stopped before it was ready", "reason", err)
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if err := successor.succeed(ctx, proxy); err != nil {
+		proxy.Shutdown()
+		return err
+	}
+	if successor.took() {
+		manager.TakeOver()
 	}
 	r := reloader{
 		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
@@ -106,9 +135,14 @@ func serve(cmd *cobra.Command, flags *serveFlags) error {
 		defer close(reloading)
 		r.run(serving, requests, reopen)
 	}()
-	<-ctx.Done()
-	manager.Stopping()
-	proxy.Drain()
+	select {
+	case <-ctx.Done():
+		manager.Stopping()
+		proxy.Drain()
+	case <-proxy.TakenOver():
+		manager.HandOver(proxy.Successor().PID)
+		proxy.DrainTakenOver(ctx)
+	}
 	stopReloading()
 	<-reloading
 	proxy.Close()

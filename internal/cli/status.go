@@ -207,7 +207,7 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 			health, since = b.State, ""
 		}
 		cells = append(cells, []string{
-			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), strconv.Itoa(b.Cap), measuredSeconds(s.Latencies[b.Name].Median),
+			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), capCell(b), measuredSeconds(s.Latencies[b.Name].Median),
 			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), health, since,
 		})
 	}
@@ -216,6 +216,14 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 		cells = append(cells, []string{b.Name, b.Service, strconv.Itoa(b.Leased), "", "", "", "", "", "removed", ""})
 	}
 	return cells
+}
+
+// capCell returns a backend's cap, and how many of the places are this proxy's if it shares them.
+func capCell(b *api.Backend) string {
+	if b.Places == nil {
+		return strconv.Itoa(b.Cap)
+	}
+	return fmt.Sprintf("%d of %d", b.Places.Grant, b.Cap)
 }
 
 // printFailed prints the sessions that failed lately.

@@ -123,6 +123,7 @@ func ofService(s *api.Stats, v *api.Service, add func(Level, string, time.Time, 
 	waiting := ""
 	if q := v.Queue; q.Waiting > 0 {
 		waiting = fmt.Sprintf("%s, the first for %s", figures.Plural(q.Waiting, "client")+verb(q.Waiting, " waits", " wait"), figures.Seconds(q.OldestSeconds))
+		waiting += then(placesInUse(s, v))
 	}
 	switch {
 	case v.Paused && waiting != "":
@@ -170,6 +171,8 @@ func ofBackend(b *api.Backend, add func(Level, string, time.Time, string, ...any
 			text += ": " + condition.Why
 		}
 		add(Failure, what, condition.Since, "%s", text)
+	case b.Places != nil && b.Places.Granted > b.Places.Cap:
+		add(Warning, what, time.Time{}, "its cap was lowered: proxies still have %d of %d places, until sessions end", b.Places.Granted, b.Places.Cap)
 	case b.Ceiling < b.Cap:
 		add(Warning, what, time.Time{}, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap)
 	}

@@ -14,7 +14,7 @@ func well() *api.Stats {
 	backend := func(name string) api.Backend {
 		return api.Backend{
 			Name: name, Service: "stt", Health: api.Health{Reachable: true, Circuit: "closed", Probe: "off"},
-			Pool: api.Pool{State: "enabled", Usable: true, Cap: 32, Ceiling: 32, Leased: 3},
+			Pool: api.Pool{State: "enabled", Usable: true, Cap: 32, Ceiling: 32, Limit: 32, Weight: 1, Leased: 3},
 		}
 	}
 	return &api.Stats{
@@ -81,6 +81,33 @@ func TestFind(t *testing.T) {
 				b.Usable, b.Canary, b.CanaryReason, b.CanarySince = false, "down", "no result within 10s", since
 			}, nil,
 			"0 backend gpu-2: canary fails: no result within 10s (12:00)",
+		},
+		"all places that were granted are in use": {
+			func(s *api.Stats) {
+				s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 2, 1.5
+				for i := range s.Backends {
+					s.Backends[i].Limit = 3
+					s.Backends[i].Places = &api.Places{Grant: 3, Granted: 32, Cap: 32, Others: []api.PlaceHolder{{Name: "proxy-b", Places: 29}}}
+				}
+				for i := range 5 {
+					s.Backends[0].Places.Others = append(s.Backends[0].Places.Others, api.PlaceHolder{Name: fmt.Sprint("proxy-", i), Places: 1})
+				}
+				s.Backends[2].State = "draining"
+			}, nil,
+			"1 service stt: 2 clients wait, the first for 1.5s; gpu-1: 3 of 32 granted to this proxy, 29 to proxy-b, 1 to proxy-0, 1 to proxy-1, 3 to 3 more; " +
+				"gpu-2: 3 of 32 granted to this proxy, 29 to proxy-b\n1 backend gpu-3: draining: 3 sessions left",
+		},
+		"clients wait beside places that were granted": {
+			func(s *api.Stats) {
+				s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 2, 1.5
+				for i := range s.Backends {
+					s.Backends[i].Limit, s.Backends[i].Places = 4, &api.Places{Grant: 4, Granted: 32, Cap: 32}
+				}
+			}, nil, "1 service stt: 2 clients wait, the first for 1.5s",
+		},
+		"a cap below what is granted": {
+			func(s *api.Stats) { s.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} }, nil,
+			"1 backend gpu-2: its cap was lowered: proxies still have 40 of 32 places, until sessions end",
 		},
 		"shortage": {
 			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,

@@ -23,11 +23,11 @@ type cappedServer struct {
 func startCapped(t testing.TB) *cappedServer {
 	t.Helper()
 	s := &cappedServer{LibraryServer: wstest.StartLibraryServer(t, wstest.LibraryEcho)}
-	s.OnOpen = func(open int) {
+	s.OnOpen(func(open int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.worst = max(s.worst, open-s.allowed)
-	}
+	})
 	t.Cleanup(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

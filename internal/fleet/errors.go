@@ -11,4 +11,6 @@ var (
 	ErrNoRights = errors.New("the database's user may not write grants")
 	// ErrUnreachable says that the store cannot be reached.
 	ErrUnreachable = errors.New("the database of grants cannot be reached")
+	// ErrNetworkFile says that the store's file is on a network file system, where locks cannot be trusted.
+	ErrNetworkFile = errors.New("the file of grants is on a network file system")
 )

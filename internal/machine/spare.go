@@ -92,6 +92,9 @@ func (c *kept) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
+// NetConn returns the connection itself, as that of [crypto/tls.Conn] does.
+func (c *kept) NetConn() net.Conn { return c.Conn }
+
 // Close implements [net.Conn].
 func (c *kept) Close() error {
 	err := c.Conn.Close()

@@ -42,6 +42,31 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_connections_ceiling",
 			"Current limit of connections: the cap, or less for some time after the backend said that it is full.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
+		backend.gauge("backend_connections_limit",
+			"Connections that this proxy may have: the ceiling, or less if it was granted fewer places.",
+			func(b *api.Backend, put put) { put(float64(b.Limit)) }),
+		backend.gauge("backend_grant_places",
+			"Connections that this proxy may have, if it shares the server with others: the places that it was granted.",
+			func(b *api.Backend, put put) {
+				if b.Places != nil {
+					put(float64(b.Places.Grant))
+				}
+			}),
+		backend.gauge("backend_granted_places",
+			"Connections that all proxies which share the server may have together. Each proxy tells the same: take the maximum.",
+			func(b *api.Backend, put put) {
+				if b.Places != nil {
+					put(float64(b.Places.Granted))
+				}
+			}),
+		backend.gauge("backend_needed_places",
+			"Connections that sessions use, and clients wait for, at all proxies that share the server. Each proxy tells the same: "+
+				"take the maximum.",
+			func(b *api.Backend, put put) {
+				if b.Places != nil {
+					put(float64(b.Places.Needs))
+				}
+			}),
 		backend.gauge("backend_connections_warm_target",
 			"Connections to keep ready in addition to those in use, within the cap.",
 			func(b *api.Backend, put put) { put(float64(b.Warm)) }),

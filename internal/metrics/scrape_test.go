@@ -33,8 +33,9 @@ func busy() Snapshot {
 			Reachable: true, Circuit: "closed", Probe: "up", Canary: "up", CanarySeconds: 0.5, Broken: 17, RoundTripSeconds: 0.00125,
 		},
 		LagSeconds: 0.875,
+		Places:     &api.Places{Grant: 38, Granted: 62, Cap: 64, Needs: 57, Others: []api.PlaceHolder{{ID: "9", Name: "b", Places: 24, Needs: 21}}},
 		Pool: api.Pool{
-			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Warm: 24, Weight: 1.5, Ramp: 1,
+			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Limit: 38, Warm: 24, Weight: 1.5, Ramp: 1,
 			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
 			Totals: api.Totals{
 				Dialed: 1001, DialFailed: 12, Refused: 19, Leased: 5003, Returned: 4040, Discarded: 927, RetiredIdle: 22,
@@ -53,7 +54,7 @@ func busy() Snapshot {
 			Probe: "down", ProbeReason: "503", Canary: "off",
 		},
 		Pool: api.Pool{
-			State: "draining", Cap: 32, Ceiling: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,
+			State: "draining", Cap: 32, Ceiling: 32, Limit: 32, Weight: 0.5, Ramp: 0.25, Dialing: 1,
 			Totals: api.Totals{
 				DialFailed: 77, RetiredIdle: 9,
 				Reasons: map[string]uint64{"worn_out": 0, "surplus": 1, "suspected": 6, "withdrawn": 2},
@@ -79,6 +80,7 @@ func busy() Snapshot {
 		Services: []api.Service{
 			{
 				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded", Paused: true, Utilisation: 0.375,
+				Fleet: api.ServiceDemand{Needs: 129, Capacity: 344, Waiting: 98, OldestSeconds: 6.5},
 				Queue: api.Queue{
 					Limit: 1000, Waiting: 71, OldestSeconds: 2.5,
 					Totals: api.QueueTotals{

@@ -43,6 +43,13 @@ func (s *Services) SetGrants(grants map[string]int) {
 func (s *Services) Usage() map[string]fleet.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.usage()
+}
+
+// The functions below are called with Services.mu held.
+
+// usage is Usage.
+func (s *Services) usage() map[string]fleet.Usage {
 	usage := make(map[string]fleet.Usage, len(s.servers))
 	for key, all := range s.servers {
 		for _, m := range all {
@@ -56,8 +63,6 @@ func (s *Services) Usage() map[string]fleet.Usage {
 	}
 	return usage
 }
-
-// The functions below are called with Services.mu held.
 
 // stays reports whether the configuration in force has the backend.
 func (s *Services) stays(m *member) bool {
@@ -163,7 +168,7 @@ func (s *Services) candidates(usage map[string]fleet.Usage, v *service) (all []c
 		}
 		all = append(all, candidate{
 			server: m.server, size: book.Ceiling, weight: book.Weight, limit: book.Limit, usable: book.Usable,
-			needs: usage[m.server].Needs, others: s.othersNeed(m.server),
+			needs: usage[m.server].Needs, others: s.othersClaim(m.server).Needs,
 		})
 	}
 	return all

@@ -42,6 +42,14 @@ func (s *Services) readyOf(v *service) error {
 		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // the ceiling is 0 while another service uses all of its server
 			continue
 		}
+		if book.Limit == 0 && book.Usable {
+			if reason := s.cannotGet(v, m); reason != "" {
+				reasons = append(reasons, reason)
+			} else {
+				serves = true
+			}
+			continue
+		}
 		switch reason := m.cannotServe(&book); {
 		case reason == "":
 			serves = true
@@ -75,6 +83,22 @@ func (s *Services) withoutServers(v *service) (reasons []string, err error) {
 		reasons = append(reasons, fmt.Sprintf("no server for %s (backend %s): %s", b.URL, b.name, cmp.Or(now.Reason, "it is being looked up")))
 	}
 	return reasons, nil
+}
+
+// cannotGet returns why a backend of which the proxy has no place cannot serve a new session; empty if it can, since a place is granted when
+// a client waits.
+//
+// It can, too, if the service has had a place and the ledger was lost since then: the fleet goes on with what each proxy has, and a load
+// balancer must not take all of them out of service for it.
+func (s *Services) cannotGet(v *service, m *member) string {
+	why := "the ledger of the fleet has not answered yet"
+	if s.ledger != nil {
+		why = s.ledger.Trouble
+	}
+	if why == "" || v.hasServed() {
+		return ""
+	}
+	return fmt.Sprintf("no place granted at %s (backend %s): %s", m.URL(), m.Name(), why)
 }
 
 // hasServed reports whether the service has ever had a connection.

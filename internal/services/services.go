@@ -116,6 +116,7 @@ type Services struct {
 	grants      map[string]int            // guarded by mu: by server, see SetGrants; nil if no places are shared
 	ledger      *Ledger                   // guarded by mu; nil for none
 	accounts    map[string]*fleet.Account // guarded by mu: of ledger, by server
+	proxyNames  map[fleet.ID]string       // guarded by mu: of ledger
 }
 
 // service is a running service. It is guarded by Services.mu.

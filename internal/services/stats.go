@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -13,6 +14,10 @@ func (s *Services) Stats(to *api.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to.Services, to.Backends = []api.Service{}, []api.Backend{} // without any, the lists are empty and not null
+	var usage map[string]fleet.Usage
+	if s.grants != nil {
+		usage = s.usage()
+	}
 	for _, v := range s.inOrder() {
 		c := &v.plan.Service
 		service := api.Service{
@@ -21,26 +26,31 @@ func (s *Services) Stats(to *api.Stats) {
 		}
 		queue := v.group.Queue()
 		service.Queue, service.Paused = queueOf(queue), queue.Paused
-		used, room, all := service.Queue.Waiting, 0, 0
+		demand := api.ServiceDemand{Needs: queue.Waiting, Waiting: queue.Waiting, OldestSeconds: queue.OldestSeconds}
+		all := 0
 		for _, m := range v.inOrder() {
-			book := m.Stats()
+			book, used := m.Stats(), usage[m.server]
 			to.Backends = append(to.Backends, api.Backend{
 				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
-				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend),
+				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: s.placesOf(m, &book, &used),
 			})
+			others := s.othersClaim(m.server)
+			demand.Waiting += others.Waiting
+			demand.OldestSeconds = max(demand.OldestSeconds, float64(others.Waited))
 			if book.State == pool.Enabled.String() && book.Weight > 0 {
-				used, all = used+book.Leased, all+book.Cap
+				demand.Needs, all = demand.Needs+book.Leased+others.Needs, all+book.Cap
 				if book.Usable {
-					room += book.Cap
+					demand.Capacity += book.Cap
 				}
 			}
 		}
-		if room == 0 { // no backend works: what they could serve tells at least how many clients need them
-			room = all
+		if demand.Capacity == 0 { // no backend works: what they could serve tells at least how many clients need them
+			demand.Capacity = all
 		}
-		if room > 0 {
-			service.Utilisation = float64(used) / float64(room)
+		if demand.Capacity > 0 {
+			service.Utilisation = float64(demand.Needs) / float64(demand.Capacity)
 		}
+		service.Fleet = demand
 		to.Services = append(to.Services, service)
 		to.Discovery = append(to.Discovery, s.lookupsOf(v)...)
 	}
@@ -100,7 +110,7 @@ func queueOf(s pool.QueueStats) api.Queue {
 func poolOf(s *pool.Stats) api.Pool {
 	t := &s.Totals
 	return api.Pool{
-		State: s.State, Usable: s.Usable, Cap: s.Cap, Ceiling: s.Ceiling, Warm: s.Warm, Weight: s.Weight, Ramp: s.Ramp,
+		State: s.State, Usable: s.Usable, Cap: s.Cap, Ceiling: s.Ceiling, Limit: s.Limit, Warm: s.Warm, Weight: s.Weight, Ramp: s.Ramp,
 		Dialing: s.Dialing, Idle: s.Idle, Leased: s.Leased, Resetting: s.Resetting, Retiring: s.Retiring,
 		Totals: api.Totals{
 			Dialed: t.Dialed, DialFailed: t.DialFailed, Refused: t.Refused, Leased: t.Leased, Returned: t.Returned,

@@ -139,6 +139,7 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 
 // Clients of a service whose authentication hangs keep out no clients of other services. When many wait, further ones hear so at once.
 func TestSlowAuthentication(t *testing.T) {
+	t.Parallel()
 	const limit = 4
 	slow := hangingMethod{answers: make(chan struct{})}
 	r := newRig(t, setup{

@@ -13,6 +13,7 @@ import (
 
 // A client that floods the proxy with pings or pongs is ended, gets no more answers than that, and costs its server nothing.
 func TestControlFlood(t *testing.T) {
+	t.Parallel()
 	for _, op := range []frame.Opcode{frame.Ping, frame.Pong} {
 		// The client is not read any more after the end, and the portable driver does not notice then that it leaves.
 		r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = time.Second }})
@@ -83,12 +84,14 @@ func TestControlsOverTime(t *testing.T) {
 
 // A client that goes on sending after the end of its session is not read for ever.
 func TestFloodAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	for name, last := range map[string][]byte{
 		"it closed":          wstest.ClientFrame(true, frame.Close, "\x03\xe8"),
 		"it broke a rule":    wstest.ServerFrame(true, frame.Text, "not masked"),
 		"the proxy ended it": bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), maxControls+1),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 2 * time.Second }})
 			client, server := r.session()
 			client.SendBytes(last)

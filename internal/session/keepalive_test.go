@@ -58,6 +58,7 @@ func TestKeepAlive(t *testing.T) {
 
 // A client that reads nothing loses its server's place, although it answers TCP's probes.
 func TestClientThatReadsNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, setup{options: func(o *Options) { o.Limits.ClientTimeout = time.Second }})
 	client, server := r.session()
 	go func() { // until the proxy ends the session

@@ -113,6 +113,8 @@ type Server struct {
 	tlsTurns  tlsTurns
 	pending   tasks // goroutines that accept, answer handshakes and search for connections
 
+	accepting atomic.Int64 // goroutines that accept
+
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
@@ -204,7 +206,13 @@ func (s *Server) serve(listener net.Listener, config func() *tls.Config) {
 		return
 	}
 	s.listeners = append(s.listeners, listener)
-	s.pending.Go(func() { s.accept(listener, config) })
+	s.accepting.Add(1)
+	if !s.pending.Go(func() {
+		defer s.accepting.Add(-1)
+		s.accept(listener, config)
+	}) {
+		s.accepting.Add(-1)
+	}
 }
 
 // accept is the accepting goroutine. config is nil for a listener without TLS.
@@ -307,12 +315,29 @@ func (s *Server) untrack(nc net.Conn) {
 // StopAccepting closes the listeners. Sessions go on; the server refuses requests that have arrived.
 func (s *Server) StopAccepting() {
 	s.drain()
+	s.StopListening()
+}
+
+// StopListening closes the listeners. Clients that have been accepted get their sessions; Arriving says how many have none yet.
+func (s *Server) StopListening() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, listener := range s.listeners {
 		_ = listener.Close()
 	}
 	s.listeners = nil
+}
+
+// Arriving returns how many clients have been accepted that have neither a session nor an answer yet. After StopListening, it is 0 only when
+// nobody comes any more.
+func (s *Server) Arriving() int {
+	accepting := int(s.accepting.Load()) // before the handshakes, to which it may add one
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.listeners) > 0 {
+		accepting = 0
+	}
+	return accepting + len(s.handshakes)
 }
 
 // Active returns how many sessions have a client that is still connected.

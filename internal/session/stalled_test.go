@@ -142,6 +142,7 @@ func TestSessionStallsEverywhere(t *testing.T) {
 
 // A server that sends heartbeats only has stalled: audio with speech goes in, and no result comes.
 func TestHeartbeatsAreNoResults(t *testing.T) {
+	t.Parallel()
 	said := recording(t, 8)
 	r := newRig(t, setup{profile: "funasr", script: new(wstest.Server), service: stallingAfter(time.Second), options: func(o *Options) {
 		o.Replay = replay.NewArena(1 << 20)

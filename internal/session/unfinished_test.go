@@ -308,6 +308,7 @@ func TestSlowHandshakes(t *testing.T) {
 
 // Clients that were refused and do not go away count among the unfinished handshakes.
 func TestRefusedClientsThatStay(t *testing.T) {
+	t.Parallel()
 	const limit = 8
 	r := newRig(t, setup{options: func(o *Options) { o.Limits.MaxHandshakes = limit }})
 	r.ready(1)

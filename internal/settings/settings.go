@@ -89,6 +89,8 @@ type Settings struct {
 	ShutdownDelay time.Duration // how long clients are still accepted although the process is not ready any more
 	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [NoLimit] for as long as they last
 	DrainSpread   time.Duration // the last part of DrainTimeout, over which the sessions that are left are ended
+	// UpgradeDrainTimeout is DrainTimeout for a process whose successor has taken over.
+	UpgradeDrainTimeout time.Duration
 
 	// HealthPath is a path of the clients' listeners that says whether the process is ready; empty for none.
 	HealthPath string
@@ -132,12 +134,15 @@ func Defaults() Settings {
 		CloseTimeout:     5 * time.Second,
 		DrainTimeout:     30 * time.Second,
 		DrainSpread:      10 * time.Second,
-		ForwardedHeader:  origin.XForwardedFor,
-		ProxyProtocol:    origin.ProxyOff,
-		TraceRatio:       1,
-		LogLevel:         "info",
-		LogFormat:        "text",
-		AccessLogFormat:  "json",
+
+		UpgradeDrainTimeout: NoLimit,
+
+		ForwardedHeader: origin.XForwardedFor,
+		ProxyProtocol:   origin.ProxyOff,
+		TraceRatio:      1,
+		LogLevel:        "info",
+		LogFormat:       "text",
+		AccessLogFormat: "json",
 	}
 }
 

@@ -190,6 +190,9 @@ var table = []setting{
 	{name: "drain-spread", help: "last part of drain-timeout, over which the sessions that are left are closed, at random times", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.DrainSpread, 0)
 	}},
+	{name: "upgrade-drain-timeout", help: "maximum time for sessions to finish in a process whose successor has taken over (wsbouncer upgrade); none: as long as they last", live: true, value: func(s *Settings) value.Value {
+		return value.NewLimit(&s.UpgradeDrainTimeout, 0)
+	}},
 	{
 		name: "health-path", help: "path for load balancers on the clients' listeners: 200 when ready, otherwise 503", unset: "none",
 		value: func(s *Settings) value.Value {

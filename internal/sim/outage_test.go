@@ -37,6 +37,12 @@ func expectCutOff(t *testing.T, c io.Reader) {
 	}
 }
 
+// awaitPong waits until the connection is on its loop: it may get there later than the client gets its 101.
+func awaitPong(c *wstest.Peer) {
+	c.SendBytes(wstest.ClientFrame(true, frame.Ping, "there?"))
+	c.ExpectBytes([]byte("\x8a\x06there?"))
+}
+
 func expectRefused(t *testing.T, s *Server) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr().String())
@@ -57,6 +63,7 @@ func TestKill(t *testing.T) {
 			if _, _, err := c.Next(); err != nil {
 				t.Fatal(err)
 			}
+			awaitPong(other)
 			s.Kill()
 			s.Kill()
 			expectCutOff(t, c)
@@ -96,6 +103,7 @@ func TestReviveClosed(t *testing.T) {
 func TestFailOOM(t *testing.T) {
 	s := failing(t, "oom:1:50ms")
 	c, other := dialRaw(t, s), dialRaw(t, s)
+	awaitPong(other)
 	c.SendBytes(wstest.ClientFrame(true, frame.Text, "hello"))
 	expectCutOff(t, c)
 	expectCutOff(t, other)

@@ -114,7 +114,7 @@ func (s *Supervisor) Ready(p Process) {
 
 // Reload calls f, which reads the settings again, and tells when it begins and when it has ended.
 func (s *Supervisor) Reload(f func()) {
-	if s == nil || s.stopping.Load() {
+	if s == nil || s.stopping.Load() || s.ctx.Err() != nil {
 		f()
 		return
 	}
@@ -124,6 +124,25 @@ func (s *Supervisor) Reload(f func()) {
 		s.tell(daemon.SdNotifyReady)
 	}
 }
+
+// TakeOver tells, before Ready, that this process is the service's main one from now on: it has taken over from the one that was.
+func (s *Supervisor) TakeOver() {
+	if s != nil {
+		s.tell(mainPID(os.Getpid()))
+	}
+}
+
+// HandOver tells that another process is the service's main one from now on, and nothing more of this one, which may still drain: what
+// the service manager hears is the other one's business.
+func (s *Supervisor) HandOver(pid int) {
+	if s != nil {
+		s.tell(mainPID(pid)) // the other one says so itself, but a unit without NotifyAccess=all hears only this one
+		s.Close()
+	}
+}
+
+// mainPID is the assignment of the service's main process.
+func mainPID(pid int) string { return fmt.Sprintf("MAINPID=%d", pid) }
 
 // Stopping tells that the process begins to end, which may take as long as it responds.
 func (s *Supervisor) Stopping() {

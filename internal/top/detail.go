@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/figures"
 )
 
@@ -135,6 +136,9 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"ping", dash(b.RoundTripSeconds), normal},
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
+	}
+	if places := diagnosis.Places(b); places != "" {
+		fields = append(fields, field{"places", places, normal})
 	}
 	fields = append(fields, outliveFields(b, m.now)...)
 	fields = append(fields, []field{

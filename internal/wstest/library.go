@@ -14,8 +14,7 @@ import (
 
 // LibraryServer is a WebSocket server built on gorilla/websocket, which shares no code with this project.
 type LibraryServer struct {
-	URL    string         // static
-	OnOpen func(open int) // static after the first connection: called whenever the number of open connections changes; may be nil
+	URL string // static
 
 	// Any goroutine may change these at any time; 0 is the default.
 	RefuseWith atomic.Int32 // the HTTP status that refuses upgrade requests; default: they are accepted
@@ -25,6 +24,7 @@ type LibraryServer struct {
 	conns  map[*websocket.Conn]bool // guarded by mu
 	counts LibraryCounts            // guarded by mu
 	codes  []int                    // guarded by mu
+	onOpen func(open int)           // guarded by mu; may be nil
 }
 
 // LibraryCounts are what a LibraryServer has seen.
@@ -87,9 +87,16 @@ func (s *LibraryServer) enter() {
 }
 
 func (s *LibraryServer) changedLocked() {
-	if s.OnOpen != nil {
-		s.OnOpen(s.counts.Open)
+	if s.onOpen != nil {
+		s.onOpen(s.counts.Open)
 	}
+}
+
+// OnOpen sets what is called whenever the number of open connections changes.
+func (s *LibraryServer) OnOpen(call func(open int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onOpen = call
 }
 
 func (s *LibraryServer) leave(c *websocket.Conn, err error) {

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,15 @@ type Stream struct {
 // Stream opens a stream. It waits for the beginning of the answer for at most [Timeout]. If silence is above 0, the stream fails once
 // nothing has come for so long: a proxy whose machine has died says nothing any more. The caller closes the stream.
 func (c *Client) Stream(ctx context.Context, path string, query url.Values, silence time.Duration) (*Stream, error) {
+	return c.Open(ctx, Request{Path: path, Query: query}, silence)
+}
+
+// Open is Stream for any request, whose Timeout is for the beginning of the answer.
+func (c *Client) Open(ctx context.Context, r Request, silence time.Duration) (*Stream, error) {
+	timeout := cmp.Or(r.Timeout, Timeout)
 	ctx, cancel := context.WithCancelCause(ctx)
-	start := time.AfterFunc(Timeout, func() { cancel(fmt.Errorf("no answer within %v", Timeout)) })
-	response, err := c.send(ctx, Request{Path: path, Query: query}, "text/event-stream, application/x-ndjson")
+	start := time.AfterFunc(timeout, func() { cancel(fmt.Errorf("no answer within %v", timeout)) })
+	response, err := c.send(ctx, r, "text/event-stream, application/x-ndjson")
 	if err == nil && response.StatusCode != http.StatusOK {
 		var answer []byte
 		if answer, err = c.read(ctx, response); err == nil {

@@ -161,6 +161,7 @@ func TestCopy(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		r.store.say(snapshot(t, "8", 2), nil)
+		time.Sleep(minInterval) // it may have tried again by itself just before
 		r.expect("8", Current, "")
 		if got := r.versions(); !slices.Equal(got, []string{"7", "7", "8"}) || r.log.count(readAgain) != 1 {
 			t.Errorf("applied %v; %v", got, r.log.lines)

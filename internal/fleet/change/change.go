@@ -37,7 +37,7 @@ func Clone(l *fleet.Ledger) *fleet.Ledger {
 // Changes are what differs between a ledger before and after a call.
 type Changes struct {
 	Before, After *fleet.Ledger
-	// Ledger: identity, epochs, departed proxies, whether it is settled, or the version.
+	// Ledger: identity, epochs, who has departed, whether it is settled, or the version.
 	Ledger bool
 	// Members are those that are new or differ in more than Seen, Beats, Sequence and Sessions. Removed are gone.
 	Members, Removed []fleet.ID
@@ -45,19 +45,17 @@ type Changes struct {
 	Accounts, Gone []string
 }
 
-// Exchange carries out a report on a copy of the ledger, and returns the answer, the copy and what differs. at is the store's time. The
-// answer shares nothing with the copy.
+// Exchange carries out a report on a copy of the ledger, and returns the answer, the copy and what differs. at is the store's time.
 func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epoch, at time.Time) (*fleet.Answer, *fleet.Ledger, *Changes) {
 	after := Clone(l)
 	answer := after.Exchange(r, identity, fresh)
 	if m := after.Members[r.ID]; m != nil && !answer.Stale {
 		m.Seen = at
 	}
-	answer.Members = Members(after)
-	answer.Missing = slices.Clone(answer.Missing)
-	answer.Accounts = slices.Clone(answer.Accounts)
-	for i := range answer.Accounts {
-		answer.Accounts[i].Grants = slices.Clone(answer.Accounts[i].Grants)
+	for i := range answer.Members {
+		if answer.Members[i].ID == r.ID {
+			answer.Members[i].Seen = at
+		}
 	}
 	return answer, after, compare(l, after)
 }

@@ -112,6 +112,9 @@ func (s *Store) begin(ctx context.Context) (unlock func(), err error) {
 
 // Exchange implements [fleet.Store].
 func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, error) {
+	if err := change.CheckReport(r); err != nil {
+		return nil, err
+	}
 	unlock, err := s.begin(ctx)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,33 @@
-// Package postgres keeps the ledger of a fleet in a PostgreSQL database, in the schema wsbouncer, which [wsbouncer migrate] makes.
+// Package postgres keeps the ledger of a fleet in a PostgreSQL database, in the tables fleet* of the schema wsbouncer, which
+// `wsbouncer migrate` makes (internal/config/postgres/migrations).
+//
+// An exchange in which nothing changes is one statement (statements.go, beat): it counts the beat and reads what has changed since the
+// proxy's last answer. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
+// one read. If somebody has, the exchange is carried out again in a transaction that locks the ledger's head.
+//
+// A commit that the server may forget is never answered for: changes are committed with synchronous_commit=local whatever the database's
+// default is, and a server that has crashed or failed over is another process, which the protocol tells by the identity. Beats may be
+// forgotten.
 package postgres
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
 )
 
 // Options are what a store is made with.
@@ -12,6 +35,259 @@ type Options struct {
 	Log *slog.Logger // may be nil
 }
 
+const (
+	// application is the name of the store's connections in pg_stat_activity.
+	application = "wsbouncer fleet"
+	// callTimeout is how long a call may take if its context has no deadline.
+	callTimeout = 5 * time.Second
+	// connections is how many a store has at most, apart from the one that listens.
+	connections = 2
+)
+
+// Store is a [fleet.Store].
+type Store struct {
+	pool   *pgxpool.Pool   // static
+	config *pgx.ConnConfig // static: of the connection that listens
+	log    *slog.Logger    // static
+
+	closed    atomic.Bool
+	listeners sync.WaitGroup
+	end       context.CancelFunc // ends the listeners
+	ended     context.Context    //nolint:containedctx // until Close
+
+	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
+
+	mu      sync.Mutex
+	members cachedMembers // guarded by mu
+}
+
+var _ fleet.Store = (*Store)(nil)
+
+var errClosed = errors.New("the store of grants is closed")
+
 // Open returns the store in a database that is given as a URL (postgres://user@host/name) or as settings (host=... user=...), as for
-// psql. It does not connect: the first use does. Its error never shows a password.
-func Open(dsn string, o Options) (fleet.Store, error) { panic("not written yet") }
+// psql. If that names several hosts, the store uses the one that can be written. Open does not connect: the first use does. Its error never
+// shows a password.
+func Open(dsn string, o Options) (*Store, error) {
+	c, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, pgconnect.ErrDSN
+	}
+	// The name tells its connections from those of the configuration, so it is the same whatever the user has set.
+	delete(c.ConnConfig.RuntimeParams, "application_name")
+	pgconnect.Settle(c.ConnConfig, application)
+	if c.ConnConfig.ValidateConnect == nil {
+		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
+	s := &Store{config: c.ConnConfig.Copy(), log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
+		return nil, fmt.Errorf("database: %w", err)
+	}
+	s.ended, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// call runs one call of the store, with a time limit, and translates its error.
+func (s *Store) call(ctx context.Context, f func(context.Context) error) error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := f(ctx)
+	if err != nil && s.closed.Load() {
+		return errClosed
+	}
+	return s.explain(err)
+}
+
+// errStandby says that the server takes no writes.
+var errStandby = errors.New("the database server is a standby, which takes no writes")
+
+// explain translates an error for an operator. After one that says that the server is not the one to write to, the store connects anew,
+// maybe to another host.
+func (s *Store) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var failure *pgconn.PgError
+	if errors.As(err, &failure) {
+		switch failure.Code {
+		case "42501": // insufficient_privilege
+			return fmt.Errorf("%w: it needs SELECT, INSERT, UPDATE and DELETE on the tables wsbouncer.fleet*: %w", fleet.ErrNoRights, err)
+		case "3F000", "42P01": // invalid_schema_name, undefined_table
+			return fmt.Errorf("%w: run wsbouncer migrate: %w", fleet.ErrNoTables, err)
+		case "25006": // read_only_sql_transaction
+			s.pool.Reset()
+			return fmt.Errorf("%w: %w: %w", fleet.ErrUnreachable, errStandby, err)
+		case "55P03", "57014": // lock_not_available, query_canceled
+			return fmt.Errorf("%w: it does not answer in time: %w", fleet.ErrUnreachable, err)
+		}
+	}
+	switch {
+	case errors.Is(err, errStandby):
+		s.pool.Reset()
+		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
+	case errors.Is(err, context.DeadlineExceeded), pgconnect.IsOutage(err):
+		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
+	}
+	return err
+}
+
+// Exchange implements [fleet.Store].
+func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.Answer, err error) {
+	if err := change.CheckReport(r); err != nil {
+		return nil, err
+	}
+	self := r.ID
+	s.self.Store(&self)
+	err = s.call(ctx, func(ctx context.Context) error {
+		answer, err = s.exchange(ctx, r)
+		return err
+	})
+	return answer, err
+}
+
+func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, error) {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	e := &exchange{store: s, report: r, fresh: fleet.Epoch(strings.ToLower(rand.Text()[:16])), beaten: notBeaten}
+	answer, ok, err := e.run(ctx, conn)
+	if ok || err != nil {
+		return answer, err
+	}
+	err = locked(ctx, conn.Conn(), func(tx pgx.Tx) error {
+		answer, ok, err = e.run(ctx, tx)
+		if err == nil && !ok { // nobody else writes while the head is locked
+			err = fmt.Errorf("%w: it has changed during an exchange", fleet.ErrUnreachable)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// exchange is one exchange, which may take more than one attempt.
+type exchange struct {
+	store  *Store
+	report *fleet.Report
+	fresh  fleet.Epoch
+	beaten int64 // the proxy's sequence number before an earlier attempt has counted its beat; notBeaten if none has
+}
+
+const notBeaten = -2
+
+// run makes an attempt. It returns false if somebody else has written between its statements.
+func (e *exchange) run(ctx context.Context, q querier) (*fleet.Answer, bool, error) {
+	r := e.report
+	want := request{report: r, beat: r.Quiet() && e.beaten == notBeaten, everything: r.All()}
+	for {
+		l, err := e.store.load(ctx, q, &want)
+		if err != nil {
+			return nil, false, err
+		}
+		if self := l.ledger.Members[r.ID]; self != nil && e.beaten != notBeaten && self.Sequence == r.Sequence {
+			self.Sequence = uint64(e.beaten)
+		}
+		if l.beat {
+			e.beaten = l.sequence
+		}
+		answer, _, changes := change.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
+		switch {
+		case !changes.Anything() && (l.beat || answer.Stale):
+			return answer, true, nil
+		case want.beat: // there is more to it, which needs the ledger's history
+			want.beat = false
+			continue
+		}
+		ok, err := e.store.write(ctx, q, l, changes, r.ID)
+		return answer, ok, err
+	}
+}
+
+// locked runs f in a transaction that has locked the ledger's head.
+func locked(ctx context.Context, conn *pgx.Conn, f func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockStatement); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+// Forget implements [fleet.Store].
+func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
+	return s.call(ctx, func(ctx context.Context) error {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return locked(ctx, conn.Conn(), func(tx pgx.Tx) error {
+			l, err := s.load(ctx, tx, &request{everything: true})
+			if err != nil {
+				return err
+			}
+			_, changes, ok := change.Forget(l.ledger, id)
+			if !ok {
+				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
+			}
+			if ok, err = s.write(ctx, tx, l, changes, ""); err == nil && !ok {
+				err = fmt.Errorf("%w: it has changed meanwhile", fleet.ErrUnreachable)
+			}
+			return err
+		})
+	})
+}
+
+// Members implements [fleet.Store].
+func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error) {
+	l, err := s.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return change.Members(l.ledger), nil
+}
+
+// Accounts implements [fleet.Store].
+func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err error) {
+	l, err := s.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return change.Accounts(l.ledger), nil
+}
+
+// all reads the whole ledger.
+func (s *Store) all(ctx context.Context) (l *loaded, err error) {
+	err = s.call(ctx, func(ctx context.Context) error {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		l, err = s.load(ctx, conn, &request{everything: true})
+		return err
+	})
+	return l, err
+}
+
+// Close implements [fleet.Store].
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.end()
+	s.listeners.Wait()
+	s.pool.Close()
+	return nil
+}

@@ -1,12 +1,32 @@
 // Package sqlite keeps the ledger of a fleet in an SQLite file, for proxies on one host that share a state directory or a configuration's
 // database.
+//
+// All proxies of an earlier boot are dead, so a file from one is emptied, and nothing has to survive the machine: the file is written
+// without waiting for the disk. A proxy that is alone writes nothing while nothing changes; it notices others by PRAGMA data_version.
+//
+// If the file is damaged, it is put aside, and a new ledger begins in which nobody gets places before all have had the time to say what
+// they hold. The same is so if somebody deletes the file while it is in use. On a network file system, whose locks cannot be trusted and
+// which other hosts may use, the file is refused.
 package sqlite
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
 )
 
 // Options are what a store is made with.
@@ -15,5 +35,328 @@ type Options struct {
 	Poll time.Duration // how often it looks for changes by other processes; 0 for four times a second
 }
 
+const (
+	defaultPoll = 250 * time.Millisecond
+	// callTimeout is how long a call may take if its context has no deadline.
+	callTimeout = 5 * time.Second
+)
+
+// Store is a [fleet.Store].
+type Store struct {
+	path string        // static
+	log  *slog.Logger  // static
+	poll time.Duration // static
+	boot string        // static: identifies the machine's boot; empty where there is no such text
+
+	closed    atomic.Bool
+	watchers  sync.WaitGroup
+	end       context.CancelFunc // ends the watchers
+	ended     context.Context    //nolint:containedctx // until Close
+	turn      chan struct{}      // has room for one: whoever uses what follows holds the turn
+	handle    *handle            // owned by the holder of the turn; nil while the file is not open
+	ledger    *fleet.Ledger      // owned by the holder of the turn: as it was read or written last; nil if it must be read
+	data      int64              // owned by the holder of the turn: the file's data version that ledger belongs to
+	revision  int64              // owned by the holder of the turn: that of ledger
+	lost      bool               // owned by the holder of the turn: the ledger that this proxy went by is gone
+	toldAbout int64              // owned by the holder of the turn: the ledger's version that the last answer had
+}
+
+var _ fleet.Store = (*Store)(nil)
+
+var errClosed = errors.New("the store of grants is closed")
+
 // Open returns the store in a file. It does not open the file: the first use does, and makes a missing file; the directory must exist.
-func Open(path string, o Options) (fleet.Store, error) { panic("not written yet") }
+func Open(path string, o Options) (*Store, error) {
+	s := &Store{log: o.Log, poll: o.Poll, boot: bootID(), turn: make(chan struct{}, 1)}
+	var err error
+	if s.path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("the ledger's file: %w", err)
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.poll <= 0 {
+		s.poll = defaultPoll
+	}
+	s.ended, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// identity is that of the ledger's keeper in the protocol.
+func (s *Store) identity() string { return bootPrefix + s.boot }
+
+// bootPrefix is that of all identities but that of a lost ledger.
+const bootPrefix = "boot "
+
+// call runs f while it holds the turn, with the file open. If the file turns out to be damaged, it is put aside, and f runs again.
+func (s *Store) call(ctx context.Context, f func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if s.closed.Load() {
+		return errClosed
+	}
+	attempt := func() error {
+		err := s.use(ctx)
+		if err == nil {
+			err = f(ctx)
+		}
+		if err != nil && !errors.Is(err, fleet.ErrUnknown) {
+			s.ledger = nil
+		}
+		return err
+	}
+	if err = attempt(); isDamage(err) {
+		if err = s.putAside(err); err == nil {
+			err = attempt()
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // the driver returns an error of its own
+	}
+	return s.explain(err)
+}
+
+// use makes sure that the file at the path is open.
+func (s *Store) use(ctx context.Context) error {
+	if s.handle != nil {
+		if s.handle.isCurrent() {
+			return nil
+		}
+		s.log.Warn("the file of the fleet's ledger was deleted or replaced while it was in use: grants are frozen until all proxies have said what they hold", "file", s.path)
+		s.leave()
+		s.lost = true
+	}
+	h, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	s.handle, s.lost = h, false
+	return nil
+}
+
+// leave closes the file.
+func (s *Store) leave() {
+	if s.handle != nil {
+		s.handle.close()
+		s.handle, s.ledger = nil, nil
+	}
+}
+
+// isDamage reports whether an error says that the file is no database of SQLite, or is damaged.
+func isDamage(err error) bool {
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return false
+	}
+	code := failure.Code() & 0xff
+	return code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT
+}
+
+// explain translates an error for an operator.
+func (s *Store) explain(err error) error {
+	var failure *sqlite.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failure):
+		switch failure.Code() & 0xff { // the rest of it says more
+		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
+			return fmt.Errorf("%w: %s: %w", fleet.ErrNoRights, s.path, err)
+		case sqlite3.SQLITE_BUSY:
+			return fmt.Errorf("%w: another process keeps %s locked: %w", fleet.ErrUnreachable, s.path, err)
+		}
+		return fmt.Errorf("%w: %s: %w", fleet.ErrUnreachable, s.path, err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w", fleet.ErrNoRights, err)
+	}
+	return err
+}
+
+// Exchange implements [fleet.Store].
+func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.Answer, err error) {
+	if err := change.CheckReport(r); err != nil {
+		return nil, err
+	}
+	fresh := fleet.Epoch(strings.ToLower(rand.Text()[:16]))
+	err = s.call(ctx, func(ctx context.Context) error {
+		answer, err = s.exchange(ctx, r, fresh)
+		return err
+	})
+	return answer, err
+}
+
+func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch) (*fleet.Answer, error) {
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	answer, after, changes := change.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+	if !changes.Anything() {
+		isAlone := len(after.Members) == 1 // nobody else wants to see its beats
+		if !answer.Stale && !isAlone {
+			if err := s.handle.writeBeat(ctx, after.Members[r.ID]); err != nil {
+				return nil, err
+			}
+		}
+		s.ledger, s.toldAbout = after, after.Version
+		return answer, nil
+	}
+	err := s.handle.transact(ctx, func(tx queryer) error {
+		if err := s.read(ctx); err != nil { // another process may have written since
+			return err
+		}
+		answer, after, changes = change.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+		return s.handle.write(ctx, tx, changes, r.ID, s.revision+1)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.ledger, s.toldAbout = after, after.Version
+	s.revision++
+	return answer, nil
+}
+
+// read makes sure that ledger is what the file has.
+func (s *Store) read(ctx context.Context) error {
+	data, err := s.handle.dataVersion(ctx)
+	if err != nil || s.ledger != nil && data == s.data {
+		return err
+	}
+	revision, err := s.handle.revision(ctx)
+	if err != nil {
+		return err
+	}
+	if s.ledger != nil && revision == s.revision {
+		l := change.Clone(s.ledger)
+		if err := s.handle.readBeats(ctx, l); err != nil {
+			return err
+		}
+		s.ledger, s.data = l, data
+		return nil
+	}
+	l, err := s.handle.read(ctx)
+	if err != nil {
+		return err
+	}
+	s.ledger, s.data, s.revision = l, data, revision
+	return nil
+}
+
+// Forget implements [fleet.Store].
+func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
+	return s.call(ctx, func(ctx context.Context) error {
+		var after *fleet.Ledger
+		err := s.handle.transact(ctx, func(tx queryer) error {
+			if err := s.read(ctx); err != nil {
+				return err
+			}
+			forgotten, changes, ok := change.Forget(s.ledger, id)
+			if !ok {
+				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
+			}
+			after = forgotten
+			return s.handle.write(ctx, tx, changes, "", s.revision+1)
+		})
+		if err == nil {
+			s.ledger = after
+			s.revision++
+		}
+		return err
+	})
+}
+
+// Members implements [fleet.Store].
+func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error) {
+	err = s.call(ctx, func(ctx context.Context) error {
+		if err := s.read(ctx); err != nil {
+			return err
+		}
+		members = change.Members(s.ledger)
+		return nil
+	})
+	return members, err
+}
+
+// Accounts implements [fleet.Store].
+func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err error) {
+	err = s.call(ctx, func(ctx context.Context) error {
+		if err := s.read(ctx); err != nil {
+			return err
+		}
+		accounts = change.Accounts(s.ledger)
+		return nil
+	})
+	return accounts, err
+}
+
+// Changed implements [fleet.Store].
+func (s *Store) Changed(ctx context.Context) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	s.watchers.Add(1)
+	go func() {
+		defer s.watchers.Done()
+		defer close(changed)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ended, cancel)()
+		ticker := time.NewTicker(s.poll)
+		defer ticker.Stop()
+		var told int64
+		for {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			if version, news := s.news(ctx); news && version != told {
+				told = version
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return changed
+}
+
+// news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first
+// exchange, and while the file cannot be used, there is no news.
+func (s *Store) news(ctx context.Context) (version int64, news bool) {
+	select {
+	case s.turn <- struct{}{}:
+	default: // an exchange is under way
+		return 0, false
+	}
+	defer func() { <-s.turn }()
+	if s.closed.Load() || s.handle == nil {
+		return 0, false
+	}
+	if !s.handle.isCurrent() {
+		return -1, true // the next exchange finds out
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if s.ledger == nil || s.read(ctx) != nil {
+		return 0, false
+	}
+	return s.ledger.Version, s.ledger.Version != s.toldAbout
+}
+
+// Close implements [fleet.Store].
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.end()
+	s.watchers.Wait()
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.leave()
+	return nil
+}

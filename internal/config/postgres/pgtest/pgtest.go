@@ -152,6 +152,10 @@ func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 // Kill ends the server as a crash does.
 func (s *Server) Kill() error { return s.end(syscall.SIGQUIT) }
 
+// Destroy ends the server's first process with SIGKILL. The others notice it and end by themselves, so that the next Start may have to wait
+// for them.
+func (s *Server) Destroy() error { return s.end(syscall.SIGKILL) }
+
 func (s *Server) end(signal syscall.Signal) error {
 	if s.process == nil {
 		return nil

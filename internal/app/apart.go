@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/machine"
+)
+
+// This file has the admin API of a process whose successor has taken over: the addresses of the settings lead to the successor, and
+// this process answers at addresses of its own for as long as it drains. A process whose address refuses connections is taken for dead.
+
+// openApart opens the addresses, and answers there: a port that the system chooses at the host of --admin, and a socket with the
+// process's id in its name beside --admin-socket. closeApart undoes it.
+func (p *Proxy) openApart() error {
+	if p.admin == nil {
+		return nil
+	}
+	at, err := p.listenApart()
+	if err != nil {
+		for _, listener := range at {
+			_ = listener.Close()
+		}
+		return fmt.Errorf("no address for the admin API of the old process while it drains: %w", err)
+	}
+	p.apart = &http.Server{
+		Handler: p.admin.Handler, ReadHeaderTimeout: p.admin.ReadHeaderTimeout, ReadTimeout: p.admin.ReadTimeout, WriteTimeout: p.admin.WriteTimeout,
+		IdleTimeout: p.admin.IdleTimeout, MaxHeaderBytes: p.admin.MaxHeaderBytes, ConnContext: p.admin.ConnContext, ErrorLog: p.admin.ErrorLog,
+	}
+	var addresses []net.Addr
+	for _, listener := range at {
+		addresses = append(addresses, listener.Addr())
+	}
+	p.serveAdminAt(p.apart, at)
+	p.apartAt.Store(&addresses)
+	p.tellFleet() // before the address of the settings is another process's
+	return nil
+}
+
+func (p *Proxy) listenApart() (at []net.Listener, err error) {
+	s := &p.settings
+	if s.Admin != "" {
+		host, _, err := net.SplitHostPort(s.Admin)
+		if err != nil {
+			return at, err
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			return at, err
+		}
+		at = append(at, p.adminSpeaksTLS(machine.KeepDescriptors(listener)))
+	}
+	if s.AdminSocket != "" {
+		path := filepath.Join(filepath.Dir(s.AdminSocket), fmt.Sprintf("admin-%d.sock", os.Getpid()))
+		if len(path) > maxSocketPath && s.Admin != "" {
+			return at, nil // the other address will do
+		}
+		listener, err := listenSocket(path)
+		if err != nil {
+			return at, err
+		}
+		at = append(at, machine.KeepDescriptors(listener))
+	}
+	return at, nil
+}
+
+// closeApart closes the addresses of openApart, if they are open.
+func (p *Proxy) closeApart() {
+	if p.apart != nil {
+		p.apartAt.Store(nil)
+		_ = p.apart.Close()
+		p.apart = nil
+	}
+}
+
+// OwnAddresses returns where this process alone answers as admin API, as commands take addresses, while its successor has the addresses of the settings;
+// none before that.
+func (p *Proxy) OwnAddresses() (all []string) {
+	if at := p.apartAt.Load(); at != nil {
+		for _, a := range *at {
+			all = append(all, p.adminURL(a))
+		}
+	}
+	return all
+}
+
+// adminGrace is how long requests at the addresses of the settings may still take when a successor answers there.
+const adminGrace = 5 * time.Second
+
+// retireAdmin ends the admin API at the addresses of the settings, at which a successor answers now. Requests that are being answered, such as the one
+// for the upgrade, get some time, for which Close waits. What is watched there goes on at the successor.
+func (p *Proxy) retireAdmin() {
+	if p.admin == nil {
+		return
+	}
+	p.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), adminGrace)
+		defer cancel()
+		if err := p.admin.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
+			_ = p.admin.Close()
+		}
+	})
+}
+
+// closeAdmin ends the admin API.
+func (p *Proxy) closeAdmin() {
+	if p.admin == nil {
+		return
+	}
+	p.hub.Close()
+	_ = p.admin.Close()
+	p.peers.Close()
+	p.closeApart()
+}

@@ -1,0 +1,256 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
+)
+
+// succession is what the process knows of its successor. Any goroutine may use it.
+type succession struct {
+	taken chan struct{} // closed when a successor has taken over; static
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // guarded by mu: of the take-over under way; nil for none
+	over   chan struct{}           // guarded by mu: closed when that has ended
+	ended  bool                    // guarded by mu: no other one begins
+	by     takeover.Process        // guarded by mu: who has taken over; the zero value for nobody
+}
+
+var errShutsDown = errors.New("the running proxy shuts down")
+
+// begin begins a take-over. The caller calls finish when it has ended, with who has taken over, or nil.
+func (s *succession) begin(parent context.Context, timeout time.Duration) (ctx context.Context, finish func(by *takeover.Successor), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.by.PID != 0:
+		return nil, nil, admin.WrongState("process %d (version %s) has already taken over from this one", s.by.PID, s.by.Version)
+	case s.ended:
+		return nil, nil, admin.WrongState("the proxy shuts down")
+	case s.cancel != nil:
+		return nil, nil, admin.WrongState("another take-over is under way: try again when it has ended")
+	}
+	ctx, s.cancel = context.WithCancelCause(parent)
+	ctx, stop := context.WithTimeout(ctx, timeout)
+	over := make(chan struct{})
+	s.over = over
+	return ctx, func(by *takeover.Successor) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		stop()
+		s.cancel(nil)
+		s.cancel, s.over = nil, nil
+		if by != nil {
+			s.by, s.ended = by.Process, true
+			close(s.taken)
+		}
+		close(over)
+	}, nil
+}
+
+// end ends a take-over that is under way, and refuses others.
+func (s *succession) end() {
+	s.mu.Lock()
+	s.ended = true
+	over := s.over
+	if s.cancel != nil {
+		s.cancel(errShutsDown)
+	}
+	s.mu.Unlock()
+	if over != nil {
+		<-over
+	}
+}
+
+// TakenOver returns a channel that is closed when another process has taken over: this one accepts no clients any more. Then call
+// DrainTakenOver.
+func (p *Proxy) TakenOver() <-chan struct{} { return p.succession.taken }
+
+// Successor returns the process that has taken over; the zero value for none.
+func (p *Proxy) Successor() takeover.Process {
+	p.succession.mu.Lock()
+	defer p.succession.mu.Unlock()
+	return p.succession.by
+}
+
+// Itself returns what this process tells the other one in a take-over.
+func (s *Settings) Itself(version string) takeover.Process {
+	directory := s.StateDirectory
+	if directory == "" && s.Database != "" {
+		directory = s.Directory()
+	}
+	return takeover.Process{PID: os.Getpid(), Version: version, Instance: takeover.Instance(directory)}
+}
+
+// hand hands the sockets to the process at the other end of a connection. When it returns nil, that process has taken over.
+func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*takeover.Successor, error) {
+	successor, err := takeover.Hand(ctx, nc, &takeover.Offer{
+		Self: p.settings.Itself(p.version), Sockets: p.inheritance.open, Step: say, Prepare: p.openApart,
+	})
+	if err != nil {
+		p.closeApart()
+		p.log.Error("no take-over: this process goes on", "reason", err)
+		return nil, err
+	}
+	p.handOver(successor)
+	return successor, nil
+}
+
+// Warm waits until the pools have as many idle connections as they are to have, as far as the servers have places, but no longer than limit. It
+// returns in words what there is.
+func (p *Proxy) Warm(ctx context.Context, limit time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(warmInterval)
+	defer ticker.Stop()
+	for before := -1; ; {
+		idle, dialing := 0, 0
+		var s api.Stats
+		p.services.Stats(&s)
+		for i := range s.Backends {
+			idle += s.Backends[i].Idle
+			dialing += s.Backends[i].Dialing
+		}
+		ready := p.Ready()
+		text := fmt.Sprintf("configuration version %s, idle connections: %d", p.follower.Status().Version, idle)
+		if ready == nil && dialing == 0 && idle == before {
+			return text
+		}
+		before = idle
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			if ready != nil {
+				text += "; " + ready.Error()
+			}
+			return text
+		}
+	}
+}
+
+// warmInterval is the time between two looks at the pools.
+const warmInterval = 50 * time.Millisecond
+
+// handOver stops to accept: a successor does that now. What has been accepted goes on.
+func (p *Proxy) handOver(to *takeover.Successor) {
+	for i, s := range p.inheritance.open {
+		if unix, ok := s.Listener.(*net.UnixListener); ok {
+			unix.SetUnlinkOnClose(!to.Kept[i] && !s.Foreign) // the path is the successor's
+		}
+	}
+	p.sessions.StopListening()
+	p.retireAdmin()
+	p.log.Info("another process has taken over", "pid", to.PID, "version", to.Version, "sessions", p.sessions.Active(), "clients arriving", p.sessions.Arriving())
+}
+
+// TakeOver hands the listening sockets to a process that was started by somebody else ('wsbouncer serve --take-over') and has connected to
+// the admin socket. It returns who has taken over, in words.
+func (p *Proxy) TakeOver(ctx context.Context, nc *net.UnixConn) (string, error) {
+	ctx, finish, err := p.succession.begin(ctx, takeover.DefaultTimeout)
+	if err != nil {
+		takeover.Refuse(nc, err.Error())
+		return "", err
+	}
+	successor, err := p.hand(ctx, nc, func(text string) { p.log.Info("take-over", "step", text) })
+	finish(successor)
+	if err != nil {
+		return "", err
+	}
+	return successor.String(), nil
+}
+
+// Upgrade starts a successor, and hands the listening sockets to it. binary is the program; empty for the one that this process was started as, as it is on disk now. say hears each step. If it fails, the
+// successor is gone and this process goes on.
+func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duration, say func(string)) (*takeover.Successor, error) {
+	program := p.settings.Program
+	if program == nil {
+		return nil, admin.WrongState("this process was not started by 'wsbouncer serve', and cannot start its successor")
+	}
+	if err := takeover.Possible(); err != nil {
+		return nil, admin.WrongState("%v", err)
+	}
+	path, err := program.Find(binary)
+	if err != nil {
+		return nil, admin.BadRequest("binary: %v", err)
+	}
+	ctx, finish, err := p.succession.begin(ctx, timeout)
+	if err != nil {
+		return nil, err
+	}
+	successor, err := p.upgrade(ctx, path, func(text string) {
+		p.log.Info("upgrade", "step", text)
+		say(text)
+	})
+	finish(successor)
+	return successor, err
+}
+
+func (p *Proxy) upgrade(ctx context.Context, path string, say func(string)) (*takeover.Successor, error) {
+	program := p.settings.Program
+	if err := program.Check(ctx, path, say); err != nil {
+		return nil, err
+	}
+	child, err := program.Start(path)
+	if err != nil {
+		return nil, err
+	}
+	defer child.Close()
+	say(fmt.Sprintf("%s is started as process %d", path, child.PID))
+	successor, err := p.hand(ctx, child.Conn, say)
+	if err != nil {
+		child.Kill()
+		return nil, err
+	}
+	return successor, nil
+}
+
+// DrainTakenOver lets what this process has accepted finish after another one has taken over: clients that arrived get their sessions, and
+// sessions last as long as upgrade-drain-timeout says. The configuration is followed meanwhile, so that what operators change and end holds
+// here, too. When ctx ends, the rest is as in Drain. It returns whether all sessions finished by themselves. Call it once, and then Close.
+func (p *Proxy) DrainTakenOver(ctx context.Context) (clean bool) {
+	p.succession.end()
+	now := time.Now()
+	p.end.Store(&ending{began: now, closed: now, handedOver: true})
+	if p.acme != nil {
+		p.acme.Close()
+	}
+	p.services.Release() // the successor needs the servers' places; for clients that wait here, connections are still dialed
+	p.poke()
+	look := time.NewTicker(20 * time.Millisecond)
+	for p.sessions.Arriving() > 0 && ctx.Err() == nil {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+		}
+	}
+	look.Stop()
+	p.sessions.StopAccepting() // turns away who is still there
+	return p.finish(ctx.Done())
+}
+
+// upgrades returns what the admin API does about successors.
+func (p *Proxy) upgrades() admin.Upgrades {
+	return admin.Upgrades{
+		Upgrade: func(ctx context.Context, binary string, timeout time.Duration, say func(string)) (api.Upgraded, error) {
+			if timeout == 0 {
+				timeout = takeover.DefaultTimeout
+			}
+			successor, err := p.Upgrade(ctx, binary, timeout, say)
+			if err != nil {
+				return api.Upgraded{}, err
+			}
+			return api.Upgraded{PID: successor.PID, Version: successor.Version, Draining: p.OwnAddresses(), Sessions: int(p.sessions.Active())}, nil
+		},
+		TakeOver:  p.TakeOver,
+		Supported: takeover.Supported,
+	}
+}

@@ -1,0 +1,83 @@
+-- The ledger of proxies that share this database: which of them has how many places of each server. It is no part of the configuration:
+-- it has no history, and nobody who follows the configuration is woken.
+
+-- +goose Up
+
+-- The ledger's head. past are epochs, departed proxies that left (with the sequence numbers of their last reports). revision goes up with each change, and a beat is none. members_tag is another text when members_* has changed.
+CREATE TABLE wsbouncer.fleet (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    identity text NOT NULL,
+    epoch text NOT NULL,
+    past json NOT NULL,
+    departed json NOT NULL,
+    settled boolean NOT NULL,
+    version bigint NOT NULL,
+    revision bigint NOT NULL,
+    members_tag text NOT NULL
+) WITH (fillfactor = 20);
+INSERT INTO wsbouncer.fleet VALUES (true, '', '', '[]', '[]', false, 0, 0, '');
+
+CREATE TABLE wsbouncer.fleet_members (
+    id text PRIMARY KEY CHECK (id <> ''),
+    epoch text NOT NULL,
+    about json NOT NULL
+);
+
+-- A row for each member, updated once a second. No index but the key's, and room in each page, so that updates stay in it.
+CREATE TABLE wsbouncer.fleet_beats (
+    id text PRIMARY KEY,
+    beats bigint NOT NULL,
+    sequence bigint NOT NULL,
+    sessions integer NOT NULL,
+    seen timestamptz NOT NULL
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 5000, autovacuum_analyze_threshold = 100000);
+
+-- grants has an array for each grant: proxy, places, cap, holds, needs, wants, waiting, waited, floor, share. Zeros at the end are left out.
+CREATE TABLE wsbouncer.fleet_accounts (
+    server text PRIMARY KEY,
+    version bigint NOT NULL,
+    cap integer NOT NULL,
+    grants json NOT NULL
+) WITH (fillfactor = 20);
+
+-- The second line of defence: all proxies together have no more places than the server, whatever a program writes. Beyond the cap,
+-- which may have been lowered, and which proxies that were taken for dead may have come back to, nobody gets more than it holds already.
+-- +goose StatementBegin
+CREATE FUNCTION wsbouncer.fleet_check() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    granted bigint;
+    above text;
+    before json := '[]';
+BEGIN
+    SELECT sum((g ->> 1)::bigint) INTO granted FROM json_array_elements(NEW.grants) AS g;
+    IF granted <= NEW.cap OR granted IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP = 'UPDATE' THEN
+        before := OLD.grants;
+    END IF;
+    SELECT g ->> 0 INTO above FROM json_array_elements(NEW.grants) AS g
+        LEFT JOIN json_array_elements(before) AS b ON b ->> 0 = g ->> 0
+        WHERE (g ->> 1)::integer > greatest((g ->> 3)::integer, (b ->> 1)::integer, 0) LIMIT 1;
+    IF FOUND THEN
+        RAISE check_violation USING MESSAGE = format('proxy %s would get places of %s, of whose %s places %s would be granted',
+            above, NEW.server, NEW.cap, granted);
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER fleet_check AFTER INSERT OR UPDATE ON wsbouncer.fleet_accounts
+    FOR EACH ROW EXECUTE FUNCTION wsbouncer.fleet_check();
+
+-- For people.
+CREATE VIEW wsbouncer.fleet_proxies AS
+    SELECT m.id, m.about ->> 'name' AS name, m.about ->> 'state' AS state, b.sessions, m.about ->> 'version' AS version,
+        m.about ->> 'address' AS address, (m.about ->> 'started')::timestamptz AS started, b.seen
+    FROM wsbouncer.fleet_members AS m LEFT JOIN wsbouncer.fleet_beats AS b USING (id);
+
+CREATE VIEW wsbouncer.fleet_grants AS
+    SELECT a.server, g ->> 0 AS proxy, (g ->> 1)::integer AS places, (g ->> 2)::integer AS cap, (g ->> 3)::integer AS holds,
+        coalesce((g ->> 4)::integer, 0) AS needs, coalesce((g ->> 5)::integer, 0) AS wants
+    FROM wsbouncer.fleet_accounts AS a, json_array_elements(a.grants) AS g;

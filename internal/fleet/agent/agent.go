@@ -1,0 +1,450 @@
+// Package agent carries what a proxy's pools use and want to the ledger of its fleet, and what the ledger grants to the pools.
+//
+// An [Agent] has one goroutine that makes the exchanges, one at a time: about once a second, and at once when clients wait for places or
+// others do. It opens the ledger when it can, and again when it was lost. A second goroutine looks for proof that proxies are dead which
+// are not seen any more (proof.go). The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
+// frame or of a lease comes here.
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// Pools are the proxy's pools. Both methods may be called from any goroutine, and do not wait for I/O.
+type Pools interface {
+	// Usage returns how the pools use each server of the configuration, and each other one at which they still have connections.
+	Usage() map[string]fleet.Usage
+	// SetGrants says how many connections to each server the pools may have; 0 to those that are missing. When it returns, nothing is
+	// dialed beyond that. Nil: nothing is shared, and they may use the whole caps.
+	SetGrants(map[string]int)
+}
+
+// Presence finds out whether proxies live. Its methods may wait for the network until ctx ends; they are called by one goroutine.
+type Presence interface {
+	// Dead reports whether a proxy is proven dead, and by what. suspected: it was not seen for some time; otherwise only those proofs
+	// are looked for that need no network.
+	Dead(ctx context.Context, m fleet.Member, suspected bool) (how string, dead bool)
+	// Meet reaches a proxy that lives at its address, so that it proves something if that refuses later.
+	Meet(ctx context.Context, m fleet.Member)
+	// Tidy removes what is left of processes that are in no ledger any more.
+	Tidy(members []fleet.Member)
+}
+
+// Options are what an agent is made with.
+type Options struct {
+	// Open opens the store of the ledger. It is called again after an error.
+	Open func() (fleet.Store, error)
+	// Ledger is the ledger as people and logs may see it: without a password.
+	Ledger string
+	// Local: all proxies of the ledger run on this host, and the store tells of each change by another process. While such a proxy is
+	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve.
+	Local  bool
+	Holder fleet.HolderOptions
+	Pools  Pools
+	// About says what the proxy is and does at this moment. It is called by the agent's goroutine.
+	About    func() fleet.Member
+	Presence Presence // nil for none: nobody is ever proven dead
+	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. Nil for nobody.
+	Learned func(*Status)
+	// Now is the clock; nil for the machine's.
+	Now func() fleet.Instant
+	Log *slog.Logger
+}
+
+// Agent is a proxy's part in its fleet. Its methods may be called from any goroutine.
+type Agent struct {
+	o      Options
+	status atomic.Pointer[Status]
+	shared atomic.Pointer[fleet.Store] // the store, for Forget; nil while there is none
+
+	poked   chan struct{}      // of size one
+	syncs   chan chan struct{} // who waits for an exchange that begins from now on
+	leaving chan context.Context
+	done    chan struct{}      // closed when both goroutines have ended
+	end     context.CancelFunc // ends them
+
+	// All below is owned by the goroutine of run.
+	holder   *fleet.Holder
+	store    fleet.Store     // nil while there is none
+	changed  <-chan struct{} // of store
+	unwatch  context.CancelFunc
+	usage    map[string]fleet.Usage // as it was last said to the holder
+	said     map[string]int         // what the pools were told; nil for the whole caps
+	told     bool                   // whether they were told anything
+	kept     map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
+	answered bool                   // there was an answer
+	whole    bool                   // the ledger cannot be used, so the pools have the whole caps
+	expired  bool                   // others may have the places, since the ledger was not reached for so long
+	failures int                    // exchanges that failed one after the other
+	next     fleet.Instant          // when the next exchange is due
+	lookAt   fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
+	last     fleet.Instant          // when the last one began
+	waiters  []chan struct{}        // for whom syncs asked
+	view     view                   // what the last answers said
+	proofs   *prover
+}
+
+const (
+	// timeout is the longest that an exchange may take.
+	timeout = fleet.Beat * 3 / 2
+	// gap is the shortest time between the beginnings of two exchanges.
+	gap = 100 * time.Millisecond
+	// The waits after exchanges that failed: from the shortest, doubled each time, to the longest.
+	shortestWait, longestWait = fleet.Beat / 2, 5 * time.Second
+	// refusedWait is the wait after an exchange that the database refused: a person has to do something first.
+	refusedWait = 15 * time.Second
+)
+
+// Start returns an agent that begins to make exchanges. End it with [Agent.Leave].
+func Start(o Options) *Agent {
+	if o.Now == nil {
+		o.Now = now
+	}
+	ctx, end := context.WithCancel(context.Background())
+	a := &Agent{
+		o: o, holder: fleet.NewHolder(o.Holder), end: end,
+		poked: make(chan struct{}, 1), syncs: make(chan chan struct{}), leaving: make(chan context.Context), done: make(chan struct{}),
+	}
+	a.view.init()
+	a.proofs = newProver(o.Presence)
+	a.status.Store(&Status{Mode: Waiting, Ledger: o.Ledger, Self: o.Holder.ID, Since: time.Now()})
+	go func() {
+		defer close(a.done)
+		proving := make(chan struct{})
+		go func() {
+			defer close(proving)
+			a.proofs.run(ctx)
+		}()
+		a.run(ctx)
+		end()
+		<-proving
+	}()
+	return a
+}
+
+// Poke says that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
+// the proxy does has changed. It does not wait.
+func (a *Agent) Poke() {
+	select {
+	case a.poked <- struct{}{}:
+	default:
+	}
+}
+
+// Sync waits until an exchange that begins from now on has ended, well or badly, or ctx ends.
+func (a *Agent) Sync(ctx context.Context) {
+	ended := make(chan struct{})
+	select {
+	case a.syncs <- ended:
+	case <-a.done:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-ended:
+	case <-a.done:
+	case <-ctx.Done():
+	}
+}
+
+// Forget removes a proxy that an operator declares dead from the ledger. It returns [fleet.ErrUnknown] if there is none.
+func (a *Agent) Forget(ctx context.Context, id fleet.ID) error {
+	store := a.shared.Load()
+	if store == nil {
+		return fleet.ErrUnreachable
+	}
+	if err := (*store).Forget(ctx, id); err != nil {
+		return err
+	}
+	a.Sync(ctx)
+	return nil
+}
+
+// Leave ends the agent. If the pools have no connections any more, it gives all places back and removes the proxy from the ledger, for
+// which it waits until ctx ends; otherwise it leaves the places to whoever proves that the process has ended.
+func (a *Agent) Leave(ctx context.Context) {
+	select {
+	case a.leaving <- ctx:
+	case <-a.done:
+	}
+	<-a.done
+}
+
+// run makes the exchanges until ctx ends or somebody calls Leave.
+func (a *Agent) run(ctx context.Context) {
+	defer a.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case leaving := <-a.leaving:
+			a.leave(leaving)
+			return
+		case ended := <-a.syncs:
+			a.waiters = append(a.waiters, ended)
+			a.hurry()
+		case <-a.poked:
+			a.lookAt = max(a.o.Now(), a.last+fleet.Instant(gap))
+		case _, open := <-a.changed:
+			if !open {
+				a.changed = nil
+			}
+			a.hurry()
+		case death := <-a.proofs.deaths:
+			a.died(death)
+			a.hurry()
+		case <-timer.C:
+			a.act(ctx)
+		}
+		timer.Reset(time.Duration(a.wake() - a.o.Now()))
+	}
+}
+
+// act does what is due.
+func (a *Agent) act(ctx context.Context) {
+	at := a.o.Now()
+	if a.lookAt > 0 && at >= a.lookAt {
+		a.lookAt = 0
+		if a.observe(); a.holder.Due(at) || a.unsaid() {
+			a.hurry()
+		}
+	}
+	switch expires, ok := a.holder.Expired(); {
+	case at >= a.next && a.quiet():
+		a.rest()
+	case at >= a.next:
+		a.exchange(ctx)
+	case ok && at >= expires && !a.expired: // others may take the places from now on
+		a.expired = true
+		a.observe()
+		a.holder.Expire(at)
+		a.apply()
+		a.o.Log.Error("the ledger was not reached for grant-timeout: other proxies may take this one's places, so no server is dialed")
+	}
+}
+
+// hurry makes the next exchange begin at once, or a gap after the last; while the ledger fails, no sooner than it would.
+func (a *Agent) hurry() {
+	if a.failures > 0 && len(a.waiters) == 0 {
+		return
+	}
+	a.view.resting = false
+	a.next = min(a.next, max(a.o.Now(), a.last+fleet.Instant(gap)))
+}
+
+// wake returns when the loop has something to do.
+func (a *Agent) wake() fleet.Instant {
+	at := a.next
+	if a.lookAt > 0 {
+		at = min(at, a.lookAt)
+	}
+	if expires, ok := a.holder.Expired(); ok && !a.expired {
+		at = min(at, expires)
+	}
+	return at
+}
+
+// quiet reports whether no exchange is needed, since nobody else is there, and the store will tell when somebody comes.
+func (a *Agent) quiet() bool {
+	return a.o.Local && a.o.Holder.Timeout == 0 && a.changed != nil && a.view.resting
+}
+
+// rest looks whether there is something to say after all.
+func (a *Agent) rest() {
+	if a.observe(); a.holder.Due(a.o.Now()) || a.unsaid() {
+		a.hurry()
+		return
+	}
+	a.next = a.o.Now() + jitter(fleet.Beat)
+	a.publish()
+}
+
+// unsaid reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
+func (a *Agent) unsaid() bool {
+	about := a.o.About()
+	if about.State != a.view.saidState || about.Config != a.view.saidConfig {
+		return true
+	}
+	for server := range a.usage {
+		if a.usage[server].Cap != a.view.saidCaps[server] {
+			return true
+		}
+	}
+	return len(a.usage) != len(a.view.saidCaps)
+}
+
+// jitter returns about d, so that proxies that were started together do not stay together.
+func jitter(d time.Duration) fleet.Instant {
+	return fleet.Instant(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// observe tells the holder how the pools use the servers.
+func (a *Agent) observe() {
+	usage := a.o.Pools.Usage()
+	for server, u := range usage {
+		u.Used = max(u.Used, a.kept[server]) // they may dial up to this before there is an answer
+		a.holder.Use(server, u)
+	}
+	a.usage = usage
+}
+
+// exchange makes one exchange.
+func (a *Agent) exchange(ctx context.Context) {
+	a.last = a.o.Now()
+	waiters := a.waiters
+	a.waiters = nil
+	err := a.open(ctx)
+	if err == nil {
+		err = a.try(ctx)
+	}
+	if ctx.Err() != nil {
+		return // the agent ends
+	}
+	if err != nil {
+		a.failed(err)
+	}
+	for _, ended := range waiters {
+		close(ended)
+	}
+}
+
+// open opens the store if there is none.
+func (a *Agent) open(ctx context.Context) error {
+	if a.store != nil {
+		return nil
+	}
+	store, err := a.o.Open()
+	if err != nil {
+		return err
+	}
+	a.store = store
+	a.shared.Store(&store)
+	watching, unwatch := context.WithCancel(ctx)
+	a.changed, a.unwatch = store.Changed(watching), unwatch
+	return nil
+}
+
+// try carries out an exchange with the store.
+func (a *Agent) try(ctx context.Context) error {
+	if a.whole {
+		a.keep()
+	}
+	a.observe()
+	about := a.o.About()
+	if about.State == fleet.Draining {
+		a.holder.Drain()
+	}
+	r := a.holder.Report(a.o.Now())
+	a.apply() // what the report gives back must be out of use before the ledger hears of it
+	r.About = about
+	asked := a.o.Now()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := a.store.Exchange(ctx, r)
+	at := a.o.Now()
+	if err != nil {
+		a.holder.Failed(r, at)
+		if !a.whole {
+			a.apply()
+		}
+		return err
+	}
+	a.holder.Answered(r, answer, asked, at)
+	first := !a.answered
+	a.answered, a.whole, a.kept, a.expired = true, false, nil, false
+	a.apply()
+	a.failures = 0
+	a.next = asked + jitter(fleet.Beat)
+	a.view.took = time.Duration(at - asked)
+	a.learn(r, answer, at, first)
+	if a.holder.Due(at + fleet.Instant(gap)) {
+		a.next = a.last + fleet.Instant(gap)
+	}
+	a.publish()
+	return nil
+}
+
+// keep takes the whole caps from the pools: until there is an answer, they may have what they have at this moment, which the first report
+// says.
+func (a *Agent) keep() {
+	a.kept = make(map[string]int)
+	for server, u := range a.o.Pools.Usage() {
+		a.kept[server] = u.Used
+	}
+	a.tell(a.kept)
+}
+
+// apply tells the pools what they may use.
+func (a *Agent) apply() {
+	limits := a.holder.Limits()
+	for server, n := range a.kept {
+		limits[server] = max(limits[server], n)
+	}
+	a.tell(limits)
+}
+
+// tell tells the pools what they may use, unless they know.
+func (a *Agent) tell(limits map[string]int) {
+	if a.told && maps.Equal(limits, a.said) && (limits == nil) == (a.said == nil) {
+		return
+	}
+	a.told, a.said = true, maps.Clone(limits)
+	a.o.Pools.SetGrants(limits)
+}
+
+// leave is [Agent.Leave].
+func (a *Agent) leave(ctx context.Context) {
+	if a.store == nil || !a.answered {
+		return
+	}
+	for server, u := range a.o.Pools.Usage() {
+		if u.Used > 0 {
+			a.o.Log.Warn("leaving the fleet with connections: their places are free when the process has ended", "server", server, "connections", u.Used)
+			return
+		}
+	}
+	a.holder.Leave()
+	a.apply()
+	var err error
+	for range 3 { // the first may be told that it has to say more
+		a.observe()
+		r := a.holder.Report(a.o.Now())
+		r.About = a.o.About()
+		trying, cancel := context.WithTimeout(ctx, timeout)
+		asked := a.o.Now()
+		var answer *fleet.Answer
+		answer, err = a.store.Exchange(trying, r)
+		cancel()
+		switch {
+		case err != nil:
+			a.holder.Failed(r, a.o.Now())
+		case r.Leaves && !answer.Again && !answer.Stale:
+			a.o.Log.Info("left the fleet: all places are given back")
+			return
+		default:
+			a.holder.Answered(r, answer, asked, a.o.Now())
+		}
+	}
+	a.o.Log.Warn("cannot leave the fleet: the places are free when another proxy has proven that this process has ended", "reason", err)
+}
+
+// close closes the store.
+func (a *Agent) close() {
+	if a.unwatch != nil {
+		a.unwatch()
+	}
+	if a.store != nil {
+		a.shared.Store(nil)
+		_ = a.store.Close()
+	}
+}

@@ -1,0 +1,315 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/memory"
+)
+
+func (p *proxy) expect(t *testing.T, used int, mode Mode) {
+	t.Helper()
+	if got, is := p.pools.uses("gpu"), p.Status().Mode; got != used || is != mode {
+		t.Errorf("%s uses %d places, mode %s; want %d, %s\n%s", p.o.Holder.ID, got, is, used, mode, p.log)
+	}
+}
+
+func (p *proxy) logged(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if n := p.log.count(text); n != 1 {
+			t.Errorf("%s logged %q %d times; want once:\n%s", p.o.Holder.ID, text, n, p.log)
+		}
+	}
+}
+
+// TestAlone gives a single proxy all places.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a := start(t, db, "a", nil)
+		defer a.leaves()
+		wait(100 * time.Millisecond)
+		a.pools.need("gpu", 10)
+		a.expect(t, 10, Alone)
+		a.logged(t, "no other proxy is there")
+		if s := a.Status(); len(s.Members) != 1 || s.Limits["gpu"] != 10 || s.Line() != "" || len(s.Accounts) != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestAloneOnOneHost makes no exchange while a proxy is alone in a local ledger, and then begins again when another comes.
+func TestAloneOnOneHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		local := func(o *Options) { o.Local = true }
+		a := start(t, db, "a", local)
+		defer a.leaves()
+		wait(3 * time.Second)
+		before, told := db.Counts(), a.pools.tellings()
+		a.pools.need("gpu", 7)
+		wait(time.Minute)
+		if after := db.Counts(); after != before || a.pools.tellings() != told {
+			t.Errorf("%+v exchanges; want %+v", after, before)
+		}
+		a.expect(t, 7, Alone)
+		a.pools.setCap("gpu", 12)
+		a.pools.need("gpu", 12)
+		wait(time.Second)
+		a.expect(t, 12, Alone)
+		b := start(t, db, "b", local)
+		defer b.leaves()
+		b.pools.setCap("gpu", 12)
+		b.pools.need("gpu", 6)
+		wait(4 * time.Second)
+		if sum := a.pools.uses("gpu") + b.pools.uses("gpu"); sum != 12 || b.pools.uses("gpu") == 0 {
+			t.Errorf("a has %d places and b %d\n%s\n%s", a.pools.uses("gpu"), b.pools.uses("gpu"), a.log, b.log)
+		}
+		a.expect(t, a.pools.uses("gpu"), Shares)
+	})
+}
+
+// TestPlacesMove moves places to where they are needed, within two seconds.
+func TestPlacesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		wait(3 * time.Second)
+		a.pools.need("gpu", 8)
+		wait(2 * time.Second)
+		a.expect(t, 8, Shares)
+		a.pools.need("gpu", 1)
+		b.pools.need("gpu", 9)
+		wait(2 * time.Second)
+		a.expect(t, 1, Shares)
+		b.expect(t, 9, Shares)
+		a.pools.need("gpu", 0)
+		a.leaves()
+		b.pools.need("gpu", 10)
+		wait(2 * time.Second)
+		b.expect(t, 10, Alone)
+		b.logged(t, "a proxy has left the fleet", "alone in the fleet")
+		a.logged(t, "left the fleet: all places are given back")
+		b.leaves()
+	})
+}
+
+// TestKilled frees the places of a proxy that is proven dead within five seconds, and not before.
+func TestKilled(t *testing.T) {
+	for _, proven := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New()
+			a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+			defer b.leaves()
+			wait(3 * time.Second)
+			a.pools.need("gpu", 8)
+			wait(3 * time.Second)
+			a.kill()
+			free := 10 - a.Status().Limits["gpu"]
+			b.presence.set(a.o.Holder.ID, proven)
+			b.pools.need("gpu", 10)
+			wait(2 * time.Second)
+			b.expect(t, free, Shares)
+			wait(3 * time.Second)
+			b.logged(t, "a proxy is not seen")
+			if !proven {
+				wait(time.Hour)
+				b.expect(t, free, Shares)
+				return
+			}
+			b.expect(t, 10, Alone)
+			b.logged(t, `msg="a proxy is dead: its places are free" proxy=a`, "a test says so")
+		})
+	}
+}
+
+// TestForget frees the places of a proxy when an operator says so.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer b.leaves()
+		wait(3 * time.Second)
+		a.pools.need("gpu", 8)
+		wait(3 * time.Second)
+		a.kill()
+		b.pools.need("gpu", 10)
+		wait(time.Minute)
+		b.expect(t, 10-a.Status().Limits["gpu"], Shares)
+		if err := b.Forget(t.Context(), a.o.Holder.ID); err != nil {
+			t.Error(err)
+		}
+		wait(2 * time.Second)
+		b.expect(t, 10, Alone)
+	})
+}
+
+// TestGrantTimeout takes a proxy's places after the grant time-out, and says so. The proxy itself dials nobody from then on.
+func TestGrantTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		limited := func(o *Options) { o.Holder.Timeout = 20 * time.Second }
+		var failing *memory.Store
+		a := start(t, db, "a", limited)
+		b := start(t, db, "b", limited)
+		defer b.leaves()
+		wait(3 * time.Second)
+		a.pools.need("gpu", 8)
+		wait(3 * time.Second)
+		failing = a.store
+		_ = failing.Close() // only a has lost the database
+		a.pools.need("gpu", 3)
+		b.pools.need("gpu", 10)
+		wait(30 * time.Second)
+		b.expect(t, 10, Alone)
+		b.logged(t, "assumed to be dead")
+		a.pools.need("gpu", 8)
+		wait(time.Second)
+		a.expect(t, 3, Shares)
+		a.logged(t, "the ledger was not reached for grant-timeout", "the ledger is lost")
+		a.leaves()
+	})
+}
+
+// TestLedgerLost keeps what a proxy has while the ledger is away, and says once that it is lost, and that it is back.
+func TestLedgerLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer a.leaves()
+		defer b.leaves()
+		wait(3 * time.Second)
+		a.pools.need("gpu", 5)
+		b.pools.need("gpu", 3)
+		wait(3 * time.Second)
+		db.Fail(fmt.Errorf("%w: connection refused", fleet.ErrUnreachable))
+		wait(time.Minute)
+		a.expect(t, 5, Shares)
+		b.expect(t, 3, Shares)
+		if s := a.Status(); s.Problem == "" || s.Line() == "" || s.Lost.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		db.FailOver(2)
+		db.Fail(nil)
+		wait(6 * time.Second)
+		if s := a.Status(); !s.Frozen || s.Problem != "" {
+			t.Errorf("%+v\n%s", s, a.log)
+		}
+		wait(10 * time.Second)
+		if s := a.Status(); s.Frozen {
+			t.Errorf("%+v", s)
+		}
+		b.pools.need("gpu", 5)
+		wait(2 * time.Second)
+		b.expect(t, 5, Shares)
+		a.logged(t, "the ledger is lost", "the ledger is back", "the database was restarted or replaced", "places are granted again")
+	})
+}
+
+// TestNoTables serves with the whole caps while the ledger cannot be used, and shares them from when it can.
+func TestNoTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		db.Fail(fleet.ErrNoTables)
+		a := start(t, db, "a", nil)
+		defer a.leaves()
+		wait(time.Second)
+		a.pools.need("gpu", 10)
+		a.expect(t, 10, Whole)
+		wait(time.Minute)
+		a.expect(t, 10, Whole)
+		a.logged(t, "caps are not shared with other proxies", "wsbouncer migrate")
+		db.Fail(nil)
+		wait(20 * time.Second)
+		a.expect(t, 10, Alone)
+		a.logged(t, "joined the fleet")
+	})
+}
+
+// TestUnreachableAtTheStart gives a proxy no place that others may have, or as many as its operator chose.
+func TestUnreachableAtTheStart(t *testing.T) {
+	for _, without := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New()
+			db.Fail(fleet.ErrUnreachable)
+			a := start(t, db, "a", func(o *Options) { o.Holder.Without = without })
+			defer a.leaves()
+			a.pools.need("gpu", 10)
+			wait(time.Minute)
+			a.expect(t, without, Waiting)
+			a.logged(t, "the ledger is not reached")
+			db.Fail(nil)
+			wait(6 * time.Second)
+			a.expect(t, 10, Alone)
+		})
+	}
+}
+
+// TestCapLowered tells once that more is granted than the lowered cap, and once that it is reached.
+func TestCapLowered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+		defer a.leaves()
+		defer b.leaves()
+		wait(3 * time.Second)
+		a.pools.need("gpu", 5)
+		b.pools.need("gpu", 5)
+		wait(3 * time.Second)
+		a.pools.setCap("gpu", 4)
+		b.pools.setCap("gpu", 4)
+		wait(5 * time.Second)
+		if sum := a.pools.uses("gpu") + b.pools.uses("gpu"); sum > 4 {
+			t.Errorf("%d places are used of 4", sum)
+		}
+	})
+}
+
+// TestNameClash tells once that another proxy has the same name, but not of a predecessor that drains.
+func TestNameClash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		same := func(o *Options) {
+			about := o.About
+			o.About = func() fleet.Member {
+				m := about()
+				m.Name, m.Version = "same", string(o.Holder.ID)
+				return m
+			}
+		}
+		a, b := start(t, db, "a", same), start(t, db, "b", same)
+		defer a.leaves()
+		defer b.leaves()
+		wait(time.Minute)
+		a.logged(t, "another proxy has the same name")
+		a.logged(t, "has another version")
+		if s := b.Status(); len(s.Clash) != 1 || s.Line() != "another proxy has the same name" {
+			t.Errorf("%+v", s)
+		}
+		b.state.Store("state", fleet.Draining)
+		wait(3 * time.Second)
+		if s := a.Status(); len(s.Clash) != 0 {
+			t.Errorf("%+v", s)
+		}
+		a.logged(t, "a proxy of the fleet drains")
+	})
+}
+
+// TestSync waits for an exchange.
+func TestSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		a := start(t, db, "a", nil)
+		before := db.Counts().Exchanges
+		a.Sync(t.Context())
+		if after := db.Counts().Exchanges; after <= before {
+			t.Errorf("%d exchanges after %d", after, before)
+		}
+		a.leaves()
+		a.Sync(t.Context()) // returns
+	})
+}

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// failed takes an exchange in that failed. What the proxy has it keeps, and it gets no more. A proxy that has had no answer yet has
+// nothing, so as not to exceed a cap, or, if the ledger cannot be used at all, the whole caps, so as not to stop traffic.
+func (a *Agent) failed(err error) {
+	a.failures++
+	refused := a.refused(err)
+	wait := min(shortestWait<<min(a.failures-1, 10), longestWait)
+	if refused {
+		wait = refusedWait
+	}
+	a.next = a.o.Now() + jitter(wait)
+	if !a.answered {
+		a.withoutAnswer(refused)
+	}
+	a.tellFailure(err, refused)
+	a.publish()
+}
+
+// refused reports whether the ledger will not work until a person does something.
+func (a *Agent) refused(err error) bool {
+	if errors.Is(err, fleet.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return a.o.Local || errors.Is(err, fleet.ErrNoTables) || errors.Is(err, fleet.ErrNoRights)
+}
+
+// withoutAnswer says what the pools may use before the first answer.
+func (a *Agent) withoutAnswer(refused bool) {
+	if a.kept = nil; a.whole || refused {
+		a.whole = true
+		a.tell(nil)
+		return
+	}
+	a.observe()
+	a.apply()
+}
+
+// tellFailure logs that the ledger is lost, once for each reason.
+func (a *Agent) tellFailure(err error, refused bool) {
+	v := &a.view
+	if v.lost.IsZero() {
+		v.lost = time.Now()
+	}
+	v.problem, v.advice = err.Error(), advice(err)
+	if a.failures == 1 && a.answered { // one lost exchange is no news
+		return
+	}
+	if v.saidLost != "" && (!refused || v.saidLost == v.problem) {
+		return
+	}
+	v.saidLost = v.problem
+	switch {
+	case a.whole:
+		a.o.Log.Error("caps are not shared with other proxies: the ledger cannot be used, and this proxy uses the whole caps", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
+	case a.answered:
+		a.o.Log.Warn("the ledger is lost: this proxy keeps its places and gets no more", "ledger", a.o.Ledger, "reason", v.problem)
+	case a.o.Holder.Without > 0:
+		a.o.Log.Warn("the ledger is not reached: servers' caps may be exceeded", "ledger", a.o.Ledger, "reason", v.problem, "places", a.o.Holder.Without)
+	default:
+		a.o.Log.Error("the ledger is not reached: no server is dialed, since other proxies may have its places", "ledger", a.o.Ledger, "reason", v.problem)
+	}
+}
+
+// advice says what to do about an error; empty if nothing is to be done.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, fleet.ErrNoTables):
+		return "bring the database's schema up to date with `wsbouncer migrate`, or set fleet: off"
+	case errors.Is(err, fleet.ErrNoRights):
+		return "give the database's user the rights to the ledger's tables, or set fleet: off"
+	}
+	return "set fleet: off if no other proxy uses these servers"
+}

@@ -1,0 +1,143 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storetest"
+)
+
+// server is the one of all tests that need no other; nil if there can be none.
+var server *pgtest.Server
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	s, err := pgtest.New()
+	switch {
+	case errors.Is(err, pgtest.ErrNone):
+		fmt.Println("skipping tests:", err)
+		return m.Run()
+	case err != nil:
+		fmt.Println(err)
+		return 1
+	}
+	defer s.Remove()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Start(ctx); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	server = s
+	code := m.Run()
+	_ = s.Stop() // before the leak check: the server has a goroutine that copies its output
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	return code
+}
+
+var databases atomic.Int64
+
+// newDatabase makes a database for a test and returns its name.
+func newDatabase(t testing.TB) string {
+	t.Helper()
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	query(t, server.DSN("postgres"), "CREATE DATABASE "+name)
+	return name
+}
+
+// migrated makes a database with the schema and returns its DSN.
+func migrated(t testing.TB) string {
+	t.Helper()
+	dsn := server.DSN(newDatabase(t))
+	migrate(t, dsn)
+	return dsn
+}
+
+func migrate(t testing.TB, dsn string) {
+	t.Helper()
+	if _, _, err := configpostgres.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// query runs statements as psql would.
+func query(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	if err := tryQuery(t, dsn, statements...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryQuery(t testing.TB, dsn string, statements ...string) error {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+func open(t testing.TB, dsn string) *Store {
+	t.Helper()
+	s, err := Open(dsn, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestContract(t *testing.T) {
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Place { return place(migrated(t)) })
+}
+
+// TestContractWithoutStatements is for connection poolers, with which prepared statements cannot be kept.
+func TestContractWithoutStatements(t *testing.T) {
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	storetest.Run(t, func(t *testing.T) storetest.Place { return place(migrated(t) + " default_query_exec_mode=exec") })
+}
+
+func place(dsn string) storetest.Place {
+	return storetest.Place{
+		Open: func(t testing.TB) fleet.Store { return open(t, dsn) },
+		Restart: func(t testing.TB) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := errors.Join(server.Kill(), server.Start(ctx)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}

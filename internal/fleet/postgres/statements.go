@@ -1,0 +1,268 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+)
+
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
+}
+
+// identity tells one process of the database server from another: a server that was restarted, or a standby that was promoted, was
+// started at another time. All users may ask for it; what only some may ask for would make proxies disagree.
+const identity = `to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+
+// beatStatement counts a beat if $1 says so and the ledger is the one that the proxy knows, and reads the ledger as it was before: its
+// head, the beats of all members, what members say of themselves if that has changed, and the accounts that are wanted. A beat needs no
+// history of the ledger, and is committed without waiting for the disk.
+//
+// $1 whether to count a beat, $2 the proxy, $3 its sequence number, $4 its sessions, $5 its epoch, $6 the tag of the members that are
+// known, $7 the version after which accounts are wanted, $8 servers whose accounts are wanted in any case
+const beatStatement = `WITH head AS MATERIALIZED (
+    SELECT *, ` + identity + ` AS server FROM wsbouncer.fleet
+), beat AS (
+    UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $3, sessions = $4, seen = clock_timestamp()
+    FROM head WHERE $1 AND b.id = $2 AND b.sequence < $3 AND head.identity = head.server AND head.epoch = $5
+        AND set_config('synchronous_commit', 'off', true) <> ''
+    RETURNING b.id
+)
+SELECT head.server, pg_is_in_recovery(), clock_timestamp(), EXISTS (SELECT FROM beat),
+    head.identity, head.epoch, CASE WHEN $1 THEN '[]' ELSE head.past::text END, CASE WHEN $1 THEN '[]' ELSE head.departed::text END, head.settled, head.version, head.revision, head.members_tag,
+    b.ids, b.beats, b.sessions, b.seen, coalesce((SELECT sequence FROM wsbouncer.fleet_beats WHERE id = $2), -1),
+    CASE WHEN head.members_tag <> $6 THEN
+        (SELECT coalesce(json_agg(json_build_array(m.id, m.epoch, m.about::text)), '[]')::text FROM wsbouncer.fleet_members AS m) END,
+    a.servers, a.versions, a.grants
+FROM head, (
+    SELECT array_agg(id) AS ids, array_agg(beats) AS beats, array_agg(sessions) AS sessions, array_agg(seen) AS seen
+    FROM wsbouncer.fleet_beats
+) AS b, (
+    SELECT array_agg(server) AS servers, array_agg(version) AS versions, array_agg(grants::text) AS grants
+    FROM wsbouncer.fleet_accounts WHERE version > $7 OR server = ANY ($8)
+) AS a`
+
+// writeStatement writes what has changed, if nobody has written since the statement above has read. First it locks the ledger's head, then the
+// proxy's own row, in this order always. It returns whether it has written.
+//
+// $1 revision, $2 identity of the server, $3 the proxy, $4 its sequence number before, or -1 if it has none; $5 ... $9 the new head;
+// $10 whether members have changed, $11 the tag that they get then, $12 those that are new or differ, $13 those that are gone; $14 ... $16 the
+// proxy's beat, $17 whether it has one; $18 ... $21 accounts, $22 servers without one; $23 what the
+// others are told, or nothing; $24 0 if only the beat is written, otherwise 1; $25 departed, of the head
+const writeStatement = `WITH settings AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'local', true), set_config('lock_timeout', '3000', true)
+), head AS MATERIALIZED (
+    SELECT FROM wsbouncer.fleet, settings
+    WHERE revision = $1 AND ` + identity + ` = $2 FOR UPDATE OF fleet
+), own AS MATERIALIZED (
+    SELECT sequence FROM wsbouncer.fleet_beats WHERE EXISTS (SELECT FROM head) AND id = $3 FOR UPDATE
+), ok AS MATERIALIZED (
+    SELECT FROM head WHERE coalesce((SELECT sequence FROM own), -1) = $4
+), ledger AS (
+    UPDATE wsbouncer.fleet SET identity = $5, epoch = $6, past = $7::text::json, departed = $25::text::json, settled = $8, version = $9, revision = revision + $24,
+        members_tag = CASE WHEN $10 THEN $11 ELSE members_tag END
+    FROM ok
+), members AS (
+    INSERT INTO wsbouncer.fleet_members (id, epoch, about) SELECT m.id, m.epoch, m.about FROM ok,
+        json_to_recordset($12::json) AS m (id text, epoch text, about json)
+    ON CONFLICT (id) DO UPDATE SET epoch = EXCLUDED.epoch, about = EXCLUDED.about
+), removed AS (
+    DELETE FROM wsbouncer.fleet_members USING ok WHERE id = ANY ($13)
+), silent AS (
+    DELETE FROM wsbouncer.fleet_beats USING ok WHERE id = ANY ($13)
+), beat AS (
+    INSERT INTO wsbouncer.fleet_beats (id, beats, sequence, sessions, seen) SELECT $3, $14, $15, $16, clock_timestamp() FROM ok WHERE $17
+    ON CONFLICT (id) DO UPDATE SET beats = EXCLUDED.beats, sequence = EXCLUDED.sequence, sessions = EXCLUDED.sessions, seen = EXCLUDED.seen
+), accounts AS (
+    INSERT INTO wsbouncer.fleet_accounts (server, version, cap, grants) SELECT a.server, a.version, a.cap, a.grants::json FROM ok,
+        unnest($18::text[], $19::bigint[], $20::integer[], $21::text[]) AS a (server, version, cap, grants)
+    ON CONFLICT (server) DO UPDATE SET version = EXCLUDED.version, cap = EXCLUDED.cap, grants = EXCLUDED.grants
+), gone AS (
+    DELETE FROM wsbouncer.fleet_accounts USING ok WHERE server = ANY ($22)
+)
+SELECT EXISTS (SELECT FROM ok), (SELECT pg_notify('` + channel + `', $23)::text FROM ok WHERE $23 <> '')`
+
+// lockStatement locks the ledger's head.
+const lockStatement = `WITH settings AS MATERIALIZED (SELECT set_config('lock_timeout', '3000', true))
+SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
+
+// request is what to read.
+type request struct {
+	report     *fleet.Report // nil for none
+	beat       bool          // count the report's beat, and read no history
+	everything bool          // all accounts
+}
+
+// loaded is a ledger as it was read.
+type loaded struct {
+	ledger   *fleet.Ledger
+	revision int64
+	sequence int64  // of the proxy's own row; -1 if there is none
+	identity string // of the database process
+	at       time.Time
+	beat     bool // the proxy's beat was counted, after what was read
+}
+
+// cachedMembers are members as they were when they had a tag, without what each exchange may change. They are not changed.
+type cachedMembers struct {
+	tag  string
+	byID map[fleet.ID]*fleet.Member
+}
+
+// load reads the ledger.
+func (s *Store) load(ctx context.Context, q querier, r *request) (*loaded, error) {
+	s.mu.Lock()
+	known := s.members
+	s.mu.Unlock()
+	report := r.report
+	if report == nil {
+		report = new(fleet.Report)
+	}
+	after := report.Version
+	if r.everything {
+		after = -1
+	}
+	l := &loaded{ledger: change.NewLedger()}
+	var (
+		head             = l.ledger
+		isStandby        bool
+		epoch, tag       string
+		past, departed   string
+		ids              []string
+		beats            []int64
+		sessions         []int32
+		seen             []time.Time
+		members          *string
+		servers, grants  []string
+		versions         []int64
+		serversInAnyCase = slices.Sorted(maps.Keys(report.Claims))
+	)
+	err := q.QueryRow(ctx, beatStatement, r.beat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
+		known.tag, after, serversInAnyCase).
+		Scan(&l.identity, &isStandby, &l.at, &l.beat, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
+			&ids, &beats, &sessions, &seen, &l.sequence, &members, &servers, &versions, &grants)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
+	case err != nil:
+		return nil, err
+	case isStandby:
+		return nil, errStandby
+	}
+	head.Epoch = fleet.Epoch(epoch)
+	if err := change.DecodeHistory(head, past, departed); err != nil {
+		return nil, err
+	}
+	if members != nil {
+		if known, err = decodeMembers(tag, *members); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.members = known
+		s.mu.Unlock()
+	}
+	for i, id := range ids {
+		m := known.byID[fleet.ID(id)]
+		if m == nil {
+			continue
+		}
+		copied := *m
+		copied.Beats, copied.Sessions, copied.Seen = uint64(beats[i]), int(sessions[i]), seen[i]
+		if copied.ID == report.ID {
+			copied.Sequence = uint64(l.sequence)
+		}
+		head.Members[copied.ID] = &copied
+	}
+	for id, m := range known.byID { // without a beat it was written by hand
+		if head.Members[id] == nil {
+			copied := *m
+			head.Members[id] = &copied
+		}
+	}
+	for i, server := range servers {
+		a := &fleet.Account{Server: server, Version: versions[i]}
+		if a.Grants, err = change.DecodeGrants(server, grants[i]); err != nil {
+			return nil, err
+		}
+		head.Accounts[server] = a
+	}
+	return l, nil
+}
+
+func decodeMembers(tag, text string) (cachedMembers, error) {
+	var rows [][3]string
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		return cachedMembers{}, fmt.Errorf("the ledger's members: %w", err)
+	}
+	c := cachedMembers{tag: tag, byID: make(map[fleet.ID]*fleet.Member, len(rows))}
+	for _, row := range rows {
+		m, err := change.DecodeMember(fleet.ID(row[0]), fleet.Epoch(row[1]), row[2])
+		if err != nil {
+			return cachedMembers{}, err
+		}
+		c.byID[m.ID] = m
+	}
+	return c, nil
+}
+
+// memberRow is a row of fleet_members.
+type memberRow struct {
+	ID    fleet.ID        `json:"id"`
+	Epoch fleet.Epoch     `json:"epoch"`
+	About json.RawMessage `json:"about"`
+}
+
+// write writes what has changed since the ledger was read. It returns false if it has written nothing, because somebody else has
+// written meanwhile. by is the proxy whose exchange it is, if it is one.
+func (s *Store) write(ctx context.Context, q querier, l *loaded, c *change.Changes, by fleet.ID) (ok bool, err error) {
+	after := c.After
+	past, departed := change.EncodeHistory(after)
+	members := make([]memberRow, 0, len(c.Members))
+	for _, id := range c.Members {
+		m := after.Members[id]
+		members = append(members, memberRow{ID: id, Epoch: m.Epoch, About: json.RawMessage(change.EncodeMember(m))})
+	}
+	membersText, err := json.Marshal(members)
+	if err != nil {
+		return false, err
+	}
+	var beat fleet.Member
+	if m := after.Members[by]; m != nil {
+		beat = *m
+	}
+	servers, versions, caps, grants := make([]string, 0, len(c.Accounts)), make([]int64, 0, len(c.Accounts)), make([]int32, 0, len(c.Accounts)), make([]string, 0, len(c.Accounts))
+	for _, server := range c.Accounts {
+		a := after.Accounts[server]
+		servers, versions = append(servers, server), append(versions, a.Version)
+		caps, grants = append(caps, int32(a.Cap())), append(grants, change.EncodeGrants(a.Grants))
+	}
+	removed := make([]string, 0, len(c.Removed))
+	for _, id := range c.Removed {
+		removed = append(removed, string(id))
+	}
+	gone := c.Gone
+	if gone == nil {
+		gone = []string{}
+	}
+	revision := 0
+	if c.Anything() {
+		revision = 1
+	}
+	err = q.QueryRow(ctx, writeStatement, l.revision, l.identity, string(by), l.sequence,
+		after.Identity, string(after.Epoch), past, after.Settled, after.Version,
+		len(c.Members)+len(c.Removed) > 0, rand.Text(), string(membersText), removed,
+		int64(beat.Beats), int64(beat.Sequence), beat.Sessions, beat.ID != "",
+		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed).Scan(&ok, nil)
+	return ok, err
+}

@@ -1,0 +1,207 @@
+package presence
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/gofrs/flock"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// directory is the folder with the locks of all processes of a state directory. The zero value is none.
+type directory struct {
+	path     string
+	instance string
+	own      *flock.Flock
+}
+
+// record is what the file instance of the folder has. A copy of the folder, on another machine or on this one, must not pass for the
+// original, whose processes hold no locks in the copy: so it says where the original is.
+type record struct {
+	Instance string `json:"instance"`
+	Folder   string `json:"folder"`            // which folder it is: its inode, where there is one
+	Boot     string `json:"boot,omitempty"`    // the system's last start
+	Machine  string `json:"machine,omitempty"` // the machine, over restarts of the system; empty if it cannot be told from its clones
+}
+
+const (
+	folder       = "fleet"
+	instanceFile = "instance.json"
+	lockSuffix   = ".lock"
+)
+
+// openDirectory makes the folder if it is missing, and takes the lock of this process.
+func openDirectory(state string, id fleet.ID) (*directory, error) {
+	path := filepath.Join(state, folder)
+	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if kind := networkFile(path); kind != "" {
+		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
+	}
+	d := &directory{path: path}
+	if err := d.identify(); err != nil {
+		return nil, err
+	}
+	own, err := take(d.lockFile(id))
+	if err != nil {
+		return nil, err
+	}
+	d.own = own
+	return d, nil
+}
+
+// take makes a lock's file and takes its lock. Another process may remove the file meanwhile, if the lock is not taken yet.
+func take(path string) (*flock.Flock, error) {
+	for range 10 {
+		if file, err := fileowner.Create(path, 0o640); err == nil {
+			_ = file.Close()
+		} else if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+		locked, err := lock.TryLock()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !locked {
+			return nil, fmt.Errorf("%s is another process's lock", path)
+		}
+		if isFile(lock, path) {
+			return lock, nil
+		}
+		_ = lock.Unlock()
+	}
+	return nil, fmt.Errorf("%s is removed again and again", path)
+}
+
+// isFile reports whether a lock's file is the one at the path.
+func isFile(lock *flock.Flock, path string) bool {
+	held, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(held, there)
+}
+
+func (d *directory) lockFile(id fleet.ID) string {
+	return filepath.Join(d.path, string(id)+lockSuffix)
+}
+
+// identify finds out which folder this is, and gives a copy an identity of its own.
+func (d *directory) identify() error {
+	path := filepath.Join(d.path, instanceFile)
+	guard, err := take(path + lockSuffix)
+	for tries := 0; err != nil && tries < 100; tries++ { // another process is at it
+		sleep()
+		guard, err = take(path + lockSuffix)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = guard.Unlock() }()
+	now := record{Folder: inode(d.path), Boot: bootID(), Machine: machineID()}
+	var was record
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &was)
+	}
+	if err == nil && was.isSame(&now) && was.Instance != "" {
+		now.Instance = was.Instance
+	} else {
+		now.Instance = rand.Text()
+	}
+	d.instance = now.Instance
+	if now == was {
+		return nil
+	}
+	if data, err = json.Marshal(now); err != nil {
+		return err
+	}
+	if file, err := fileowner.Create(path, 0o640); err == nil {
+		_ = file.Close()
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o640)
+}
+
+// isSame reports whether the folder is the one that it was: while the system runs, or on the same machine after a restart of it.
+func (r *record) isSame(now *record) bool {
+	if r.Folder != now.Folder {
+		return false
+	}
+	return r.Boot != "" && r.Boot == now.Boot || r.Machine != "" && r.Machine == now.Machine
+}
+
+// unlocked reports whether the process does not hold its lock any more. A file that is missing proves nothing.
+func (d *directory) unlocked(id fleet.ID) bool {
+	if d.path == "" || !isID.MatchString(string(id)) {
+		return false
+	}
+	path := d.lockFile(id)
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+	locked, err := lock.TryLock()
+	if err != nil || !locked {
+		return false
+	}
+	defer func() { _ = lock.Unlock() }()
+	return isFile(lock, path)
+}
+
+var isID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// tidy removes the files of locks that nobody holds, except those of the processes that are there.
+func (d *directory) tidy(there map[fleet.ID]bool) {
+	if d.path == "" {
+		return
+	}
+	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	if err != nil {
+		return
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		id := fleet.ID(name[:len(name)-len(lockSuffix)])
+		if isID.MatchString(string(id)) && !there[id] && d.unlocked(id) {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// close gives up the lock of this process and removes its file.
+func (d *directory) close() {
+	if d.own != nil {
+		path := d.own.Path()
+		_ = d.own.Unlock() // before, since Windows removes no open files
+		_ = os.Remove(path)
+		d.own = nil
+	}
+}
+
+// digest shortens a text that identifies something.
+func digest(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// anyCertificate is for questions whose answer is no secret, and that send none.
+func anyCertificate() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the question is only which process answers
+}

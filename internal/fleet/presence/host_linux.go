@@ -1,0 +1,98 @@
+package presence
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host identifies this host since its system has started, and the network namespace of this process on it; empty if that is not known.
+func Host() string {
+	boot := bootID()
+	namespace, err := os.Readlink("/proc/self/ns/net")
+	if err != nil || boot == "" {
+		return ""
+	}
+	return digest(boot + namespace)
+}
+
+// bootID identifies the system's last start; empty if it is not known.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// machineID identifies the machine over restarts of its system, so that a clone of it is another: by the addresses of its network cards,
+// too, of which no two in a network are the same. It is empty in containers, which see none.
+func machineID() string {
+	data, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		return ""
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	var cards []string
+	for i := range interfaces {
+		if _, err := os.Stat(filepath.Join("/sys/class/net", interfaces[i].Name, "device")); err == nil && len(interfaces[i].HardwareAddr) > 0 {
+			cards = append(cards, interfaces[i].HardwareAddr.String())
+		}
+	}
+	if len(cards) == 0 {
+		return ""
+	}
+	slices.Sort(cards)
+	return digest(strings.TrimSpace(string(data)) + strings.Join(cards, ","))
+}
+
+// inode identifies a folder on its disk.
+func inode(path string) string {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return ""
+	}
+	return fmt.Sprint(s.Ino)
+}
+
+// networkFile returns which file system for several hosts a folder is on; empty for none that is known.
+func networkFile(path string) string {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return ""
+	}
+	switch uint32(s.Type) { //nolint:gosec // magic numbers have 32 bits
+	case unix.NFS_SUPER_MAGIC:
+		return "NFS"
+	case unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
+		return "an SMB share"
+	case unix.CEPH_SUPER_MAGIC:
+		return "CephFS"
+	case unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC:
+		return "AFS"
+	case unix.CODA_SUPER_MAGIC:
+		return "Coda"
+	case unix.V9FS_MAGIC:
+		return "a 9P share"
+	case unix.OCFS2_SUPER_MAGIC:
+		return "OCFS2"
+	case 0x01161970:
+		return "GFS2"
+	case 0x0bd00bd0:
+		return "Lustre"
+	case unix.FUSE_SUPER_MAGIC:
+		return "FUSE"
+	}
+	return ""
+}
+
+func sleep() { time.Sleep(10 * time.Millisecond) }

@@ -1,0 +1,32 @@
+//go:build !linux
+
+package presence
+
+import (
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// Host identifies this host; empty if that is not known.
+func Host() string { return digest(runtime.GOOS + hostname()) }
+
+// bootID is not known here.
+func bootID() string { return "" }
+
+// machineID identifies the machine by its name.
+func machineID() string { return digest(runtime.GOOS + hostname()) }
+
+// inode identifies a folder by its path, so that a copy elsewhere is another.
+func inode(path string) string {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return absolute
+}
+
+// networkFile is not known here.
+func networkFile(string) string { return "" }
+
+func sleep() { time.Sleep(10 * time.Millisecond) }

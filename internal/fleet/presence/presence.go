@@ -1,0 +1,247 @@
+// Package presence proves that processes of a fleet have ended, so that their places can go to others.
+//
+// A proof must be right, since a proxy that runs on would exceed servers' caps. There are three:
+//
+//   - Each process holds the lock of a file in the folder fleet of its state directory until it ends, whichever way. Another process with
+//     the same state directory that gets this lock knows. Which state directory it is says [Presence.Instance].
+//   - A proxy's admin API listens until its last connection is closed. So a proxy has ended whose address refuses connections. A time-out
+//     proves nothing. A refusal counts only if this process has reached that very proxy at the address before, and an address on loopback
+//     only on the same host and in the same network namespace ([Host]).
+//   - This process itself listens at the address that was the proxy's, on the same host.
+//
+// Each is looked at twice, some time apart, since the system closes the files of a process that ends one after the other.
+package presence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// Header is the header in which a proxy's /healthz says the process's ID, so that others know whom they have reached.
+const Header = "X-Wsbouncer-Proxy"
+
+// Options are what presence is made with.
+type Options struct {
+	ID        fleet.ID
+	Directory string // state directory, which must exist; empty for none
+	// Own returns the URL of this process's admin API as others reach it; empty for none, or if another process opened its listener.
+	Own func() string
+	Log *slog.Logger
+}
+
+// Presence is how this process shows that it lives, and finds out which others do. Dead, Meet and Tidy are for one goroutine; all other
+// methods may be called from any.
+type Presence struct {
+	o    Options
+	host string
+	directory
+	client *http.Client
+	pause  time.Duration // between two looks
+
+	mu  sync.Mutex
+	met map[fleet.ID]meeting // guarded by mu
+}
+
+// meeting is what came of reaching a proxy.
+type meeting struct {
+	address string // at which it was reached; empty for none
+	tried   time.Time
+}
+
+const (
+	// pause is longer than the system needs to close the connections of a process that ends.
+	pause = 300 * time.Millisecond
+	// again is how long Meet waits before it tries a proxy again.
+	again = 10 * time.Second
+)
+
+// Open returns the presence of this process. If the state directory cannot be used, its processes cannot prove each other's end by locks;
+// that is logged, and no error.
+func Open(o Options) *Presence {
+	p := &Presence{
+		o: o, host: Host(), pause: pause, met: make(map[fleet.ID]meeting),
+		client: &http.Client{
+			Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: anyCertificate(), Proxy: nil},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if o.Directory == "" {
+		return p
+	}
+	d, err := openDirectory(o.Directory, o.ID)
+	if err != nil {
+		o.Log.Warn("a proxy with the same state directory cannot prove that this one has ended", "reason", err)
+		return p
+	}
+	p.directory = *d
+	return p
+}
+
+// Close gives up the lock of this process, and removes its file. Call it when the process has no connections to servers any more.
+func (p *Presence) Close() { p.directory.close() }
+
+// Instance identifies the state directory; empty if there is none that can be used.
+func (p *Presence) Instance() string { return p.instance }
+
+// Dead reports whether a proxy is proven dead, and by what. suspected: it was not seen for some time; otherwise only those proofs are
+// looked for that need no network.
+func (p *Presence) Dead(ctx context.Context, m fleet.Member, suspected bool) (how string, dead bool) {
+	how, dead = p.look(ctx, &m, suspected)
+	if !dead {
+		return "", false
+	}
+	timer := time.NewTimer(p.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return "", false
+	}
+	return p.look(ctx, &m, suspected)
+}
+
+func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (how string, dead bool) {
+	if p.instance != "" && m.Instance == p.instance { // then the lock says it, and nothing else may
+		return "it does not hold its lock in the state directory any more", p.unlocked(m.ID)
+	}
+	if m.Address == "" {
+		return "", false
+	}
+	if m.Host == p.host && p.host != "" && p.o.Own != nil && sameAddress(m.Address, p.o.Own()) {
+		return fmt.Sprintf("this process listens at its address %s", m.Address), true
+	}
+	if !suspected || !p.hasMet(m) {
+		return "", false
+	}
+	return fmt.Sprintf("its address %s refuses connections", m.Address), p.refuses(ctx, m)
+}
+
+// Meet reaches a proxy that lives at its address, so that it proves something if that refuses later. It tries again after some time.
+func (p *Presence) Meet(ctx context.Context, m fleet.Member) {
+	if m.Address == "" || p.instance != "" && m.Instance == p.instance || !p.reachable(&m) {
+		return
+	}
+	p.mu.Lock()
+	known := p.met[m.ID]
+	p.mu.Unlock()
+	if known.address == m.Address || time.Since(known.tried) < again {
+		return
+	}
+	known = meeting{tried: time.Now()}
+	if p.answers(ctx, &m) {
+		known.address = m.Address
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.met[m.ID] = known
+}
+
+func (p *Presence) hasMet(m *fleet.Member) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.met[m.ID].address == m.Address && p.reachable(m)
+}
+
+// Tidy removes the locks of processes that have ended and are in no ledger any more.
+func (p *Presence) Tidy(members []fleet.Member) {
+	there := make(map[fleet.ID]bool, len(members))
+	for i := range members {
+		there[members[i].ID] = true
+	}
+	p.mu.Lock()
+	for id := range p.met {
+		if !there[id] {
+			delete(p.met, id)
+		}
+	}
+	p.mu.Unlock()
+	p.tidy(there)
+}
+
+// reachable reports whether an address means the same host here as for the proxy that names it.
+func (p *Presence) reachable(m *fleet.Member) bool {
+	host := hostOf(m.Address)
+	ip := net.ParseIP(host)
+	loopback := strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	return host != "" && (!loopback || m.Host == p.host && p.host != "")
+}
+
+// answers reports whether the proxy itself answers at its address.
+func (p *Presence) answers(ctx context.Context, m *fleet.Member) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(m.Address, "/")+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.Header.Get(Header) == string(m.ID)
+}
+
+// refuses reports whether the proxy's address refuses connections: all of them, if it is a name.
+func (p *Presence) refuses(ctx context.Context, m *fleet.Member) bool {
+	u, err := url.Parse(m.Address)
+	if err != nil {
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	addresses, err := net.DefaultResolver.LookupHost(ctx, u.Hostname())
+	if err != nil || len(addresses) == 0 {
+		return false
+	}
+	for _, address := range addresses {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(address, port))
+		if err == nil {
+			_ = conn.Close()
+			return false
+		}
+		if !errors.Is(err, refused) {
+			return false
+		}
+	}
+	return true
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// sameAddress reports whether two URLs of admin APIs name the same IP address and port. Names do not: they may lead to many.
+func sameAddress(a, b string) bool {
+	u, err := url.Parse(a)
+	if err != nil || b == "" {
+		return false
+	}
+	v, err := url.Parse(b)
+	return err == nil && u.Port() != "" && u.Host == v.Host && net.ParseIP(u.Hostname()) != nil
+}
+
+// hostname returns the host's name; empty if it has none.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,210 @@
+package presence
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+const (
+	idA fleet.ID = "a000000000000001"
+	idB fleet.ID = "b000000000000001"
+)
+
+func open(t *testing.T, directory string, id fleet.ID) *Presence {
+	t.Helper()
+	p := Open(Options{ID: id, Directory: directory, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	p.pause = 0
+	t.Cleanup(p.Close)
+	return p
+}
+
+func member(p *Presence) fleet.Member {
+	return fleet.Member{ID: p.o.ID, Host: p.host, Instance: p.Instance()}
+}
+
+// die ends a process's part as if it were killed.
+func (p *Presence) die() {
+	_ = p.own.Unlock()
+	p.own = nil
+}
+
+// TestLock proves the end of a process by its lock, and nothing before.
+func TestLock(t *testing.T) {
+	state := t.TempDir()
+	a, b := open(t, state, idA), open(t, state, idB)
+	if a.Instance() == "" || a.Instance() != b.Instance() {
+		t.Fatalf("instances are %q and %q", a.Instance(), b.Instance())
+	}
+	m := member(a)
+	if how, dead := b.Dead(t.Context(), m, true); dead {
+		t.Errorf("a living process is dead: %s", how)
+	}
+	b.Tidy(nil)
+	if _, err := os.Stat(a.lockFile(idA)); err != nil {
+		t.Errorf("the lock of a living process was removed: %v", err)
+	}
+	a.die()
+	if how, dead := b.Dead(t.Context(), m, false); !dead || !strings.Contains(how, "lock") {
+		t.Errorf("dead is %t (%s)", dead, how)
+	}
+	b.Tidy([]fleet.Member{m}) // it is in the ledger still
+	if _, dead := b.Dead(t.Context(), m, false); !dead {
+		t.Error("not dead any more")
+	}
+	b.Tidy(nil)
+	if _, dead := b.Dead(t.Context(), m, false); dead {
+		t.Error("a file that is missing proves that a process is dead")
+	}
+	b.Close()
+	if files, _ := filepath.Glob(filepath.Join(state, "fleet", "?0*")); len(files) != 0 {
+		t.Errorf("left: %q", files)
+	}
+	if again := open(t, state, idA); again.Instance() != m.Instance {
+		t.Error("the state directory is another after a restart")
+	}
+}
+
+// TestCopiedDirectory gives a copy of a state directory another identity: its locks prove nothing about the original's processes.
+func TestCopiedDirectory(t *testing.T) {
+	state, copied := t.TempDir(), t.TempDir()
+	a := open(t, state, idA)
+	if err := os.CopyFS(copied, os.DirFS(state)); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, copied, idB)
+	if b.Instance() == a.Instance() {
+		t.Error("a copy has the identity of the original")
+	}
+	if how, dead := b.Dead(t.Context(), member(a), true); dead {
+		t.Errorf("a living process is dead: %s", how)
+	}
+}
+
+// TestRecord tells which records are of one folder.
+func TestRecord(t *testing.T) {
+	was := record{Instance: "i", Folder: "7", Boot: "b1", Machine: "m"}
+	for _, c := range []struct {
+		now  record
+		want bool
+	}{
+		{record{Folder: "7", Boot: "b1", Machine: "m"}, true},
+		{record{Folder: "7", Boot: "b1"}, true},               // the network changed
+		{record{Folder: "7", Boot: "b2", Machine: "m"}, true}, // restarted
+		{record{Folder: "7", Boot: "b2", Machine: "n"}, false},
+		{record{Folder: "7", Boot: "b2"}, false}, // a container elsewhere
+		{record{Folder: "8", Boot: "b1", Machine: "m"}, false},
+	} {
+		if got := was.isSame(&c.now); got != c.want {
+			t.Errorf("%+v: %t", c.now, got)
+		}
+	}
+	if (&record{Folder: "7"}).isSame(&record{Folder: "7"}) {
+		t.Error("nothing is known, and it is the same")
+	}
+}
+
+// admin plays the admin API of a process.
+func admin(t *testing.T, id *fleet.ID) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(Header, string(*id)) }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestRefusal proves the end of a process by its address, if it was reached there before.
+func TestRefusal(t *testing.T) {
+	b := open(t, t.TempDir(), idB)
+	id := idA
+	server := admin(t, &id)
+	m := fleet.Member{ID: idA, Host: b.host, Instance: "other", Address: server.URL}
+	unmet := m
+	unmet.ID = "c000000000000001"
+	b.Meet(t.Context(), m)
+	b.Meet(t.Context(), unmet) // another process answers there
+	if how, dead := b.Dead(t.Context(), m, true); dead {
+		t.Errorf("dead although it answers: %s", how)
+	}
+	server.Close()
+	if how, dead := b.Dead(t.Context(), m, true); !dead || !strings.Contains(how, "refuses connections") {
+		t.Errorf("dead is %t (%s)", dead, how)
+	}
+	elsewhere, moved, local := m, m, m
+	elsewhere.Host = "another host"                                         // whose loopback this is not
+	moved.Address = strings.Replace(m.Address, "127.0.0.1", "127.0.0.2", 1) // nobody was met there
+	local.Instance = b.Instance()                                           // only the lock proves something
+	for name, m := range map[string]fleet.Member{"never met": unmet, "elsewhere": elsewhere, "moved": moved, "with the same state directory": local} {
+		if how, dead := b.Dead(t.Context(), m, true); dead {
+			t.Errorf("%s: dead: %s", name, how)
+		}
+	}
+	if _, dead := b.Dead(t.Context(), m, false); dead {
+		t.Error("the network was asked about a proxy that is seen")
+	}
+}
+
+// TestSilence takes nobody for dead whose address does not answer.
+func TestSilence(t *testing.T) {
+	b := open(t, t.TempDir(), idB)
+	id := idA
+	server := admin(t, &id)
+	m := fleet.Member{ID: idA, Host: b.host, Address: server.URL}
+	b.Meet(t.Context(), m)
+	address := strings.TrimPrefix(server.URL, "http://")
+	server.Close()
+	listener, err := net.Listen("tcp", address) // a process that was stopped: the system accepts, nobody answers
+	if err != nil {
+		t.Skip(err)
+	}
+	defer listener.Close()
+	if how, dead := b.Dead(t.Context(), m, true); dead {
+		t.Errorf("dead: %s", how)
+	}
+}
+
+// TestSuccessor proves the end of the process that had this one's address.
+func TestSuccessor(t *testing.T) {
+	b := open(t, t.TempDir(), idB)
+	b.o.Own = func() string { return "http://10.0.0.5:9090" }
+	m := fleet.Member{ID: idA, Host: b.host, Instance: "other", Address: "http://10.0.0.5:9090"}
+	if how, dead := b.Dead(t.Context(), m, false); !dead || !strings.Contains(how, "listens at its address") {
+		t.Errorf("dead is %t (%s)", dead, how)
+	}
+	elsewhere, named, other := m, m, m
+	elsewhere.Host = "another host"
+	other.Address = "http://10.0.0.5:9091"
+	named.Address = "http://proxy:9090"
+	for name, m := range map[string]fleet.Member{"elsewhere": elsewhere, "by name": named, "at another port": other} {
+		b.o.Own = func() string { return m.Address }
+		if name == "at another port" {
+			b.o.Own = func() string { return "http://10.0.0.5:9090" }
+		}
+		if how, dead := b.Dead(t.Context(), m, false); dead {
+			t.Errorf("%s: dead: %s", name, how)
+		}
+	}
+}
+
+// TestNoDirectory says so if the state directory cannot be used.
+func TestNoDirectory(t *testing.T) {
+	var log bytes.Buffer
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := Open(Options{ID: idA, Directory: file, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	defer p.Close()
+	if p.Instance() != "" || !strings.Contains(log.String(), "cannot prove that this one has ended") {
+		t.Errorf("%q, %s", p.Instance(), &log)
+	}
+	p.Tidy(nil)
+}

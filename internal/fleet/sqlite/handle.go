@@ -1,0 +1,247 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// schemaVersion is that of the tables in the file (PRAGMA user_version).
+const schemaVersion = 1
+
+// schema makes the tables. grants is what change.EncodeGrants returns. The triggers are the second line of defence, as in PostgreSQL
+// (internal/config/postgres/migrations/10_fleet.sql): beyond the cap, nobody gets more than it holds already.
+const schema = `
+CREATE TABLE ledger (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    identity TEXT NOT NULL,
+    epoch TEXT NOT NULL,
+    past TEXT NOT NULL,
+    departed TEXT NOT NULL,
+    settled INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    revision INTEGER NOT NULL
+);
+CREATE TABLE members (
+    id TEXT PRIMARY KEY,
+    epoch TEXT NOT NULL,
+    about TEXT NOT NULL,
+    beats INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    sessions INTEGER NOT NULL,
+    seen INTEGER NOT NULL
+);
+CREATE TABLE accounts (
+    server TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    cap INTEGER NOT NULL,
+    grants TEXT NOT NULL
+);
+CREATE TRIGGER within_cap_insert AFTER INSERT ON accounts
+WHEN (SELECT sum(value ->> 1) FROM json_each(NEW.grants)) > NEW.cap BEGIN
+    SELECT RAISE(ABORT, 'more places than the server has would be granted') FROM json_each(NEW.grants) AS g
+    WHERE g.value ->> 1 > g.value ->> 3;
+END;
+CREATE TRIGGER within_cap_update AFTER UPDATE ON accounts
+WHEN (SELECT sum(value ->> 1) FROM json_each(NEW.grants)) > NEW.cap BEGIN
+    SELECT RAISE(ABORT, 'more places than the server has would be granted') FROM json_each(NEW.grants) AS g
+    WHERE g.value ->> 1 > max(g.value ->> 3, coalesce((SELECT b.value ->> 1 FROM json_each(OLD.grants) AS b WHERE b.value ->> 0 = g.value ->> 0), 0));
+END;
+`
+
+// busyTimeout is how long SQLite waits for another process that writes.
+const busyTimeout = time.Second
+
+// handle is the open file. SQLite opens a file by its path, so a handle remembers the file's identity.
+type handle struct {
+	path string
+	db   *sql.DB
+	conn *sql.Conn // the only connection: PRAGMA data_version tells about others' changes
+	file os.FileInfo
+	lock *flock.Flock // shared, on FILE.lock: says that somebody goes by the ledger
+}
+
+// queryer is a connection or a transaction.
+type queryer interface {
+	ExecContext(ctx context.Context, statement string, arguments ...any) (sql.Result, error)
+}
+
+// connect opens the file, and makes a ledger in it if there is none, or only one of an earlier boot.
+func (s *Store) connect(ctx context.Context) (h *handle, err error) {
+	directory := filepath.Dir(s.path)
+	if info, err := os.Stat(directory); err != nil {
+		return nil, fmt.Errorf("the directory of the fleet's ledger: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("the directory of the fleet's ledger: %s is not a directory", directory)
+	}
+	if kind := networkFilesystem(directory); kind != "" {
+		return nil, fmt.Errorf("%w: %s is on %s: use a state directory on a local disk, or PostgreSQL", fleet.ErrNetworkFile, s.path, kind)
+	}
+	h = &handle{path: s.path}
+	if h.file, err = prepare(s.path); err != nil {
+		return nil, err
+	}
+	parameters := url.Values{
+		"mode": {"rw"}, "_txlock": {"immediate"},
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(OFF)"},
+	}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(s.path), RawQuery: parameters.Encode()}
+	if h.db, err = sql.Open("sqlite", name.String()); err != nil {
+		return nil, err
+	}
+	h.db.SetMaxOpenConns(1)
+	if h.conn, err = h.db.Conn(ctx); err == nil {
+		err = s.begin(ctx, h)
+	}
+	if err != nil {
+		h.close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// prepare returns the file, and makes a missing one: SQLite would make a file that everybody can read.
+func prepare(path string) (os.FileInfo, error) {
+	file, err := fileowner.Create(path, 0o640)
+	if errors.Is(err, fs.ErrExist) {
+		file, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the file of the fleet's ledger: %w", err)
+	}
+	defer file.Close()
+	return file.Stat()
+}
+
+// lost is the identity of a ledger that takes the place of one that somebody still goes by.
+const lost = "lost"
+
+// begin makes the tables if there are none, and empties those of an earlier boot. Then it takes the shared lock.
+func (s *Store) begin(ctx context.Context, h *handle) error {
+	if _, err := h.conn.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+		return err
+	}
+	if lock, err := fileowner.Create(s.path+".lock", 0o640); err == nil { // flock would make root's file
+		_ = lock.Close()
+	}
+	h.lock = flock.New(s.path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o640))
+	err := h.transact(ctx, func(tx queryer) error {
+		var version, tables int
+		if err := h.conn.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {
+			return err
+		}
+		switch {
+		case version > schemaVersion:
+			return fmt.Errorf("the fleet's ledger %s has schema version %d, and this program supports versions up to %d: use a newer wsbouncer", s.path, version, schemaVersion)
+		case version == 0 && tables > 0:
+			return fmt.Errorf("the fleet's ledger %s belongs to another program: move it away", s.path)
+		case version == 0:
+			return s.create(ctx, h, tx)
+		}
+		return s.empty(ctx, h, tx)
+	})
+	if err != nil {
+		return err
+	}
+	if !h.isCurrent() {
+		return fmt.Errorf("%s was replaced by another file", s.path)
+	}
+	_, err = h.lock.TryRLockContext(ctx, 10*time.Millisecond)
+	return err
+}
+
+// create makes the tables. If somebody still goes by a ledger that was there before, the new one begins as a lost one.
+func (s *Store) create(ctx context.Context, h *handle, tx queryer) error {
+	identity := ""
+	switch alone, err := h.lock.TryLock(); {
+	case err != nil:
+		return fmt.Errorf("locking %s: %w", h.lock.Path(), err)
+	case !alone:
+		identity = lost
+	default:
+		defer func() { _ = h.lock.Unlock() }()
+	}
+	if s.lost {
+		identity = lost
+	}
+	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO ledger VALUES (1, ?, '', '[]', '[]', 0, 0, 0)", identity)
+	return err
+}
+
+// empty removes all that proxies of an earlier boot have left.
+func (s *Store) empty(ctx context.Context, h *handle, tx queryer) error {
+	var identity string
+	if err := h.conn.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&identity); err != nil {
+		return err
+	}
+	if s.boot == "" || !strings.HasPrefix(identity, bootPrefix) || identity == s.identity() {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM members; DELETE FROM accounts;
+UPDATE ledger SET identity = '', epoch = '', past = '[]', departed = '[]', settled = 0, version = 0, revision = revision + 1`)
+	return err
+}
+
+// putAside renames a damaged file, so that a new one can take its place.
+func (s *Store) putAside(damage error) error {
+	s.leave()
+	aside := s.path + ".damaged"
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Rename(s.path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(damage, err)
+		}
+	}
+	if err := os.Rename(s.path, aside); err != nil {
+		return errors.Join(damage, err)
+	}
+	s.lost = true
+	s.log.Error("the file of the fleet's ledger was damaged and is put aside: grants are frozen until all proxies have said what they hold",
+		"file", s.path, "aside", aside, "error", damage)
+	return nil
+}
+
+// isCurrent reports whether the file at the path is still this one.
+func (h *handle) isCurrent() bool {
+	now, err := os.Stat(h.path)
+	return err == nil && os.SameFile(h.file, now)
+}
+
+// transact runs f in a transaction that no other writer can come between.
+func (h *handle) transact(ctx context.Context, f func(queryer) error) (err error) {
+	if _, err := h.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err = f(h.conn); err == nil {
+		_, err = h.conn.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		_, _ = h.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	}
+	return err
+}
+
+// close closes the file. Others go on with it.
+func (h *handle) close() {
+	if h.conn != nil {
+		_ = h.conn.Close() // it goes back to the pool
+	}
+	_ = h.db.Close()
+	if h.lock != nil {
+		_ = h.lock.Close()
+	}
+}

@@ -1,0 +1,88 @@
+//go:build linux
+
+// Command cmd proves that a fleet of proxies keeps each server's cap (package fleetproof): it runs three proxies, PostgreSQL and four servers,
+// and for ten minutes kills, stops, cuts off and replaces them under 2,000 clients. It prints a table of what that cost, and fails if a server
+// had more connections than its cap, a place was unused for too long, or a session on a living proxy noticed anything. `make fleet` runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleetproof"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		os.Exit(1)
+	}
+}
+
+// parse reads the flags.
+func parse(args []string, out io.Writer) (fleetproof.Options, error) {
+	o := fleetproof.Options{Log: out}
+	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the program")
+	flags.StringVar(&o.Upgraded, "upgraded", "", "`path` of the program that upgrades take (default: the same)")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long events begin")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes the events repeatable, but for their exact times (default: a random one)")
+	flags.IntVar(&o.Sessions, "sessions", 2000, "number of clients at a time")
+	flags.IntVar(&o.Proxies, "proxies", 3, "number of proxies")
+	caps := flags.String("caps", "16,32,64,100", "comma-separated `list` of the servers' caps")
+	kinds := flags.String("events", "", "comma-separated `list` of the events that may happen (default: all)")
+	arguments := flags.String("arguments", "", "further `arguments` of the proxies, with spaces between them, e.g. '--fleet off', which must fail")
+	flags.DurationVar(&o.Slack, "slack", 3*time.Second, "how much longer than stated things may take, since the machine is busy")
+	flags.StringVar(&o.Directory, "directory", "", "`path` of a directory for the proxies' files, which stay (default: a temporary one, which stays after a failure)")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
+	}
+	for _, word := range words(*caps) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return o, fmt.Errorf("-caps: invalid number %q: use a list such as 16,32", word)
+		}
+		o.Caps = append(o.Caps, n)
+	}
+	o.Kinds, o.Arguments = words(*kinds), strings.Fields(*arguments)
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	return o, nil
+}
+
+func words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "seed %d\n", o.Seed)
+	report, err := fleetproof.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n", report)
+	return report.Err()
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package fleetproof
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
+)
+
+const (
+	// gang is how many clients move from one proxy to another at a time.
+	gang = 25
+	// patience is how long a client waits for its turn, or for an answer: longer than anything that happens to its proxy.
+	patience = 3 * time.Minute
+	// pace is the longest pause of a client before each of its messages.
+	pace = time.Second
+	// grace is how long after the end of a process its clients may still notice it.
+	grace = 10 * time.Second
+)
+
+// crowd is all clients. Each gang is a hunt of its own at one proxy. One goroutine calls its methods but outcome.
+type crowd struct {
+	ctx     context.Context
+	journal *journal
+	seed    uint64
+	gangs   [][]*clients // by proxy
+	tasks   sync.WaitGroup
+	begun   uint64
+
+	mu       sync.Mutex
+	excused  []excuse       // guarded by mu: by proxy
+	endings  map[string]int // guarded by mu: how sessions failed, and why they may
+	sessions int            // guarded by mu
+	good     int            // guarded by mu
+	cut      int            // guarded by mu: sessions that ended because their proxy did
+}
+
+// clients is one gang.
+type clients struct {
+	finish chan struct{}
+}
+
+// excuse says why sessions of a proxy may fail, from one moment to another. Refusals only: the listener was closed in order, and sessions
+// that had begun go on.
+type excuse struct {
+	why      string
+	refusals bool
+	from     time.Time
+	to       time.Time // zero for not yet
+}
+
+func newCrowd(ctx context.Context, proxies int, seed uint64, j *journal) *crowd {
+	return &crowd{
+		ctx: ctx, journal: j, seed: seed, gangs: make([][]*clients, proxies), excused: make([]excuse, proxies), endings: make(map[string]int),
+	}
+}
+
+// place has the clients be where the shares say: each proxy gets its part of all gangs. Sessions that have begun end where they are.
+func (c *crowd) place(proxies []*proxy, sessions int, shares []int) {
+	sum := 0
+	for _, share := range shares {
+		sum += share
+	}
+	if sum == 0 {
+		return
+	}
+	var counts []string
+	for i, p := range proxies {
+		want := sessions * shares[i] / sum / gang
+		if shares[i] > 0 {
+			want = max(want, 1)
+		}
+		for len(c.gangs[i]) > want {
+			last := len(c.gangs[i]) - 1
+			close(c.gangs[i][last].finish)
+			c.gangs[i] = c.gangs[i][:last]
+		}
+		for len(c.gangs[i]) < want {
+			c.gangs[i] = append(c.gangs[i], c.hunt(i, p.listen))
+		}
+		counts = append(counts, fmt.Sprint(want*gang))
+	}
+	c.journal.event("clients at the proxies: %s", strings.Join(counts, ", "))
+}
+
+// hunt begins a gang at a proxy.
+func (c *crowd) hunt(index int, address string) *clients {
+	g := &clients{finish: make(chan struct{})}
+	c.begun++
+	first := c.begun * 1e7
+	c.tasks.Go(func() {
+		report, err := hunt.Run(c.ctx, hunt.Options{
+			URL: "ws://" + address + "/echo", Protocol: sim.Echo, Sessions: 1 << 30, Concurrency: gang, Seed: c.seed + first, First: first, Exact: true,
+			Timeout: patience, Traces: 4 * gang, Pace: pace, Finish: g.finish, Outcome: func(o hunt.Outcome) { c.outcome(index, o) },
+		})
+		if err := report.Err(); err != nil {
+			c.journal.violation("a session got another one's echo", nil, "%v", err)
+		}
+		if err != nil && c.ctx.Err() == nil {
+			c.journal.violation("clients could not run", nil, "%v", err)
+		}
+	})
+	return g
+}
+
+// excuse says that from now on, sessions of a proxy may fail, or clients be refused there; pardon that they may no more, but for the grace.
+func (c *crowd) excuse(index int, why string, refusals bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.excused[index] = excuse{why: why, refusals: refusals, from: time.Now()}
+}
+
+func (c *crowd) pardon(index int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.excused[index].to = time.Now()
+}
+
+// outcome judges how a session ended. It may be called from any goroutine.
+func (c *crowd) outcome(index int, o hunt.Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions++
+	if o.Succeeded() {
+		c.good++
+		return
+	}
+	what := o.Kind
+	if o.Status > 0 {
+		what = fmt.Sprintf("HTTP %d", o.Status)
+	}
+	if o.Code > 0 {
+		what = fmt.Sprintf("close %v %q", o.Code, o.Reason)
+	}
+	if o.Foreign+o.Lost+o.Twice > 0 || o.Mute {
+		what += fmt.Sprintf(" (%d foreign, %d lost, %d repeated messages)", o.Foreign, o.Lost, o.Twice)
+	}
+	if strings.HasPrefix(what, "dial:") {
+		what = "connection refused"
+	}
+	trace := o.Trace()
+	begun := strings.Contains(trace, "received") // of the server
+	refusal := !begun && (what == "connection refused" || o.Status == 503 || o.Code == frame.TryAgainLater || what == hunt.Reset || what == hunt.EndWithoutClose)
+	e := c.excused[index]
+	within := !e.from.IsZero() && (e.to.IsZero() || time.Since(e.to) < grace)
+	if within && (refusal || !e.refusals) && o.Foreign+o.Lost+o.Twice == 0 {
+		c.endings[what+": "+e.why]++
+		if !e.refusals && what != "connection refused" {
+			c.cut++
+		}
+		return
+	}
+	c.endings[what+": without a reason"]++
+	c.journal.violation("a session on a living proxy failed", strings.Split(strings.TrimSpace(trace), "\n"),
+		"proxy-%d, session %d: %s", index+1, o.Session, what)
+}
+
+// cuts returns how many sessions their proxies' ends have cut so far.
+func (c *crowd) cuts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut
+}
+
+// leave has all clients end their sessions, and waits until they have; false if they do not within the time.
+func (c *crowd) leave(timeout time.Duration) bool {
+	for i, all := range c.gangs {
+		for _, g := range all {
+			close(g.finish)
+		}
+		c.gangs[i] = nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		c.tasks.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// summary returns how sessions ended.
+func (c *crowd) summary() (lines []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines = append(lines, fmt.Sprintf("%d sessions, %d of them well", c.sessions, c.good))
+	for _, what := range slices.Sorted(maps.Keys(c.endings)) {
+		lines = append(lines, fmt.Sprintf("%6d  %s", c.endings[what], what))
+	}
+	return lines
+}

@@ -1,0 +1,191 @@
+//go:build linux
+
+package fleetproof
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// errViolated ends the proof after the first violation of a cap: what comes after it tells nothing new.
+var errViolated = errors.New("violated")
+
+// lookInterval is the time between two looks at whether all places are in use.
+const lookInterval = 20 * time.Millisecond
+
+// tally is what all events of a kind have caused.
+type tally struct {
+	events int
+	took   []time.Duration // until all places were in use
+	cut    int             // sessions
+	limit  time.Duration
+}
+
+// play has events happen until the time is over.
+func (r *proof) play(ctx context.Context) error {
+	if err := r.recover(ctx, "start", time.Now(), startTimeout); err != nil {
+		return err
+	}
+	var deck []kind
+	for end := time.Now().Add(r.options.Duration); time.Now().Before(end); {
+		if len(deck) == 0 {
+			deck = r.deck()
+		}
+		k := deck[0]
+		deck = deck[1:]
+		if err := r.happen(ctx, k); err != nil {
+			return err
+		}
+		if err := r.pause(ctx, 300*time.Millisecond, 2*time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deck returns all kinds of events in random order, so that each happens before one happens again.
+func (r *proof) deck() (deck []kind) {
+	for _, k := range kinds {
+		if (len(r.options.Kinds) == 0 || slices.Contains(r.options.Kinds, k.name)) && (k.possible == nil || k.possible(r)) {
+			deck = append(deck, k)
+		}
+	}
+	r.dice.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+	return deck
+}
+
+// happen has one event happen, and waits until all is as it should be.
+func (r *proof) happen(ctx context.Context, k kind) error {
+	r.journal.event("event: %s", k.name)
+	cut := r.crowd.cuts()
+	since, err := k.happen(r, ctx)
+	if err != nil {
+		return err
+	}
+	t := r.tally(k.name)
+	t.events++
+	if !since.IsZero() {
+		if err := r.recover(ctx, k.name, since, k.limit); err != nil {
+			return err
+		}
+	}
+	t.cut += r.crowd.cuts() - cut
+	return nil
+}
+
+func (r *proof) tally(name string) *tally {
+	t := r.results[name]
+	if t == nil {
+		t = new(tally)
+		r.results[name] = t
+	}
+	return t
+}
+
+// recover waits until all places of all servers have been in use since a time. That they are not within the limit is a violation.
+func (r *proof) recover(ctx context.Context, name string, since time.Time, limit time.Duration) error {
+	t := r.tally(name)
+	t.limit = limit
+	late := false
+	for {
+		missing := r.watcher.notFull(since)
+		took := time.Since(since)
+		if missing == "" {
+			t.took = append(t.took, took)
+			r.journal.event("%s: all places are in use after %v", name, took.Round(time.Millisecond))
+			return r.violated()
+		}
+		if took > limit+r.options.Slack && !late {
+			late = true
+			r.journal.violation("places were not in use for too long: "+name, nil, "after %v (%v are stated): %s", took.Round(time.Millisecond), limit, missing)
+		}
+		if took > 4*limit+time.Minute {
+			r.journal.violation("places were lost: "+name, nil, "after %v: %s", took.Round(time.Second), missing)
+			return errViolated
+		}
+		if err := r.violated(); err != nil {
+			return err
+		}
+		if err := wait(ctx, lookInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// violated returns an error once a cap was exceeded.
+func (r *proof) violated() error {
+	r.watcher.mu.Lock()
+	defer r.watcher.mu.Unlock()
+	for _, s := range r.watcher.servers {
+		if s.Over > 0 {
+			return errViolated
+		}
+	}
+	return nil
+}
+
+// pause waits for a random time.
+func (r *proof) pause(ctx context.Context, least, most time.Duration) error {
+	return wait(ctx, least+time.Duration(r.dice.Int64N(int64(most-least)+1)))
+}
+
+// any returns a random proxy.
+func (r *proof) any() *proxy { return r.proxies[r.dice.IntN(len(r.proxies))] }
+
+// spread moves clients: each proxy gets a random share, some none, but never all none.
+func (r *proof) spread() {
+	shares := []int{0, 1, 1, 3, 10}
+	for {
+		sum := 0
+		for i := range r.shares {
+			r.shares[i] = shares[r.dice.IntN(len(shares))]
+			sum += r.shares[i]
+		}
+		if sum > 0 {
+			break
+		}
+	}
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+}
+
+// avoid moves the clients of a proxy to the others.
+func (r *proof) avoid(avoided ...*proxy) {
+	sum := 0
+	for _, p := range avoided {
+		r.shares[p.index] = 0
+	}
+	for _, share := range r.shares {
+		sum += share
+	}
+	if sum == 0 {
+		for i := range r.shares {
+			if !slices.Contains(avoided, r.proxies[i]) {
+				r.shares[i] = 1
+			}
+		}
+	}
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+}
+
+// finish has all clients leave and all proxies end, and checks that nothing is left.
+func (r *proof) finish(ctx context.Context) {
+	r.journal.event("the clients leave")
+	if !r.crowd.leave(time.Minute) {
+		r.journal.violation("sessions did not end", nil, "a minute after their clients could leave, some were left")
+		return
+	}
+	if err := wait(ctx, time.Second); err != nil {
+		return
+	}
+	for _, p := range r.proxies {
+		begin := time.Now()
+		if err := p.drain(); err != nil {
+			r.journal.violation("a proxy did not end well", nil, "%v", err)
+			continue
+		}
+		r.journal.event("%s has ended after %v", p.name, time.Since(begin).Round(time.Millisecond))
+	}
+	r.checkLeft(ctx)
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+package fleetproof
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
+)
+
+const (
+	// startTimeout is how long something may take that normally takes a moment, on a machine that is busy.
+	startTimeout = 30 * time.Second
+	// drainTimeout is the proxies' drain-timeout: longer than any session lasts.
+	drainTimeout = time.Minute
+)
+
+// proxy is a proxy at one address, through several processes one after the other. One goroutine owns it.
+type proxy struct {
+	index     int
+	name      string
+	binary    string
+	arguments []string // further ones
+	directory string
+	database  string
+	listen    string // for clients; stays the same
+	admin     string
+	state     string // directory
+	watcher   *watcher
+	journal   *journal
+
+	lives   int
+	states  int
+	source  netip.Addr // from which the process dials servers
+	process *proxyprocess.Process
+	api     *proxyprocess.Admin
+}
+
+func newProxy(index int, binary, directory, database string, w *watcher, j *journal, arguments []string) (*proxy, error) {
+	p := &proxy{
+		index: index, name: fmt.Sprintf("proxy-%d", index+1), binary: binary, database: database, watcher: w, journal: j, arguments: arguments,
+	}
+	p.directory = filepath.Join(directory, p.name)
+	if err := os.MkdirAll(p.directory, 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.listen, err = freeAddress("127.0.0.1"); err == nil {
+		p.admin, err = freeAddress("127.0.0.1")
+	}
+	p.moveState()
+	return p, err
+}
+
+// freeAddress returns an address with a free port that the system does not give to connections that dial.
+func freeAddress(hosts ...string) (string, error) {
+	var err error
+	for range 100 {
+		port := strconv.Itoa(20_000 + rand.IntN(12_000))
+		free := true
+		for _, host := range hosts {
+			listener, failed := net.Listen("tcp", net.JoinHostPort(host, port))
+			if failed != nil {
+				free, err = false, failed
+				break
+			}
+			defer listener.Close()
+		}
+		if free {
+			return net.JoinHostPort(hosts[0], port), nil
+		}
+	}
+	return "", err
+}
+
+// moveState gives the next process a new state directory.
+func (p *proxy) moveState() {
+	p.states++
+	p.state = filepath.Join(p.directory, fmt.Sprintf("state-%d", p.states))
+}
+
+// moveAdmin gives the next process another address of the admin API.
+func (p *proxy) moveAdmin() (err error) {
+	p.admin, err = freeAddress("127.0.0.1")
+	return err
+}
+
+func (p *proxy) logFile() string { return filepath.Join(p.directory, "log") }
+
+// command returns the command of the next process.
+func (p *proxy) command(further ...string) (*exec.Cmd, error) {
+	p.lives++
+	p.source = netip.AddrFrom4([4]byte{127, 1, byte(p.index), byte(p.lives%250 + 1)})
+	args := []string{
+		"serve", "--listen", p.listen, "--admin", p.admin, "--admin-socket", filepath.Join(p.directory, "admin.sock"), "--database", p.database,
+		"--state-directory", p.state, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(), "--log-level", "info",
+	}
+	args = append(append(args, p.arguments...), further...)
+	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(log, "---- %s %v\n", p.source, args)
+	command := exec.Command(p.binary, args...)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	return command, nil
+}
+
+// start starts a process and returns when it answers.
+func (p *proxy) start(ctx context.Context, further ...string) error {
+	command, err := p.command(further...)
+	if err != nil {
+		return err
+	}
+	defer command.Stdout.(*os.File).Close()
+	p.watcher.began(p.source, fmt.Sprintf("%s (process %d)", p.name, p.lives))
+	if p.process, err = proxyprocess.Start(p.name, command); err != nil {
+		return err
+	}
+	p.api = proxyprocess.NewAdmin("http://" + p.admin)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := p.process.Until(ctx, "the proxy answers", func() (bool, error) {
+		_, err := p.api.Stats(ctx)
+		return err == nil, nil
+	}); err != nil {
+		return fmt.Errorf("%s: %w; its log is %s", p.name, err, p.logFile())
+	}
+	return nil
+}
+
+// kill ends the process with SIGKILL.
+func (p *proxy) kill() {
+	p.watcher.alive(p.source, false)
+	p.process.Kill()
+}
+
+// freeze stops the process so that it does nothing, and continue lets it go on.
+func (p *proxy) freeze() error {
+	p.watcher.alive(p.source, false)
+	return p.process.Signal(syscall.SIGSTOP)
+}
+
+func (p *proxy) proceed() error {
+	p.watcher.alive(p.source, true)
+	return p.process.Signal(syscall.SIGCONT)
+}
+
+// drain ends the process in order, and returns when it has ended.
+func (p *proxy) drain() error {
+	if err := p.process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if !p.process.Wait(drainTimeout + startTimeout) {
+		return fmt.Errorf("%s did not end within %v; its log is %s", p.name, drainTimeout+startTimeout, p.logFile())
+	}
+	if !p.process.State().Success() {
+		return fmt.Errorf("%s ended with %v; its log is %s", p.name, p.process.State(), p.logFile())
+	}
+	return nil
+}

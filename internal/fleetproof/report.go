@@ -1,0 +1,94 @@
+//go:build linux
+
+package fleetproof
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is the result of a proof.
+type Report struct {
+	Seed       uint64
+	Duration   time.Duration
+	Rows       []Row
+	Servers    []string // one line for each, and what it cost to ask
+	Sessions   []string
+	Violations []Violation
+	Directory  string // with the proxies' logs; it stays if there are violations
+}
+
+// Row is what one kind of event has caused.
+type Row struct {
+	Kind         string
+	Events       int
+	Median, Most time.Duration // until all places were in use
+	Limit        time.Duration
+	Cut          int // sessions that ended because their proxy was killed
+	measured     int
+}
+
+func (r *proof) report(took time.Duration) *Report {
+	report := &Report{
+		Seed: r.options.Seed, Duration: took, Servers: r.watcher.summary(), Sessions: r.crowd.summary(), Violations: r.journal.found(),
+		Directory: r.options.Directory,
+	}
+	for name, t := range r.results {
+		row := Row{Kind: name, Events: t.events, Limit: t.limit, Cut: t.cut, measured: len(t.took)}
+		if len(t.took) > 0 {
+			slices.Sort(t.took)
+			row.Median, row.Most = t.took[len(t.took)/2], t.took[len(t.took)-1]
+		}
+		report.Rows = append(report.Rows, row)
+	}
+	slices.SortFunc(report.Rows, func(a, b Row) int { return strings.Compare(a.Kind, b.Kind) })
+	return report
+}
+
+// Err returns an error if something happened that must not happen.
+func (r *Report) Err() error {
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	return errors.New(r.Violations[0].Kind + ": " + r.Violations[0].Text)
+}
+
+// String returns the report in lines.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-20s %6s %10s %10s %8s %8s\n", "event", "count", "median", "most", "stated", "cut")
+	for _, row := range r.Rows {
+		median, most := "-", "-"
+		if row.measured > 0 {
+			median, most = seconds(row.Median), seconds(row.Most)
+		}
+		fmt.Fprintf(&b, "%-20s %6d %10s %10s %8s %8d\n", row.Kind, row.Events, median, most, seconds(row.Limit), row.Cut)
+	}
+	b.WriteString("(median and most: time until all places of all servers were in use; cut: sessions that ended with their killed proxy)\n\n")
+	for _, line := range r.Servers {
+		b.WriteString(line + "\n")
+	}
+	b.WriteByte('\n')
+	for _, line := range r.Sessions {
+		b.WriteString(line + "\n")
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "\nVIOLATION (%d times): %s\n  %s\n", v.Times, v.Kind, v.Text)
+		for _, line := range v.Before {
+			fmt.Fprintf(&b, "    before: %s\n", line)
+		}
+		for _, line := range v.History {
+			fmt.Fprintf(&b, "    history: %s\n", line)
+		}
+	}
+	if len(r.Violations) > 0 {
+		fmt.Fprintf(&b, "\nthe proxies' logs are in %s\n", r.Directory)
+	}
+	fmt.Fprintf(&b, "\n%d violations in %v, seed %d\n", len(r.Violations), r.Duration.Round(time.Second), r.Seed)
+	return b.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2fs", d.Seconds()) }

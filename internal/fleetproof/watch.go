@@ -1,0 +1,280 @@
+//go:build linux
+
+package fleetproof
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// sampleInterval is the time between two looks at the kernel's sockets; each connection that a server accepts causes a further one.
+	sampleInterval = 5 * time.Millisecond
+	// settling is how long all proxies may take to hear that a cap was lowered. Until then the cap before counts.
+	settling = 3 * time.Second
+	// window is the time over which connections may not rise any more after a cap was lowered.
+	window = 3 * time.Second
+	// maxHistory is how many of the latest changes at a server are kept, for whoever reads about a violation.
+	maxHistory = 60
+)
+
+// watcher compares what the kernel sees at each server with its cap. Its goroutine is watch; the other methods may be called from any.
+type watcher struct {
+	kernel  *kernel // owned by watch
+	journal *journal
+	wake    chan struct{} // of size one: a server has accepted a connection
+
+	mu      sync.Mutex
+	servers map[netip.Addr]*seen // guarded by mu
+	proxies map[netip.Addr]*life // guarded by mu: by the address from which it dials
+	samples int                  // guarded by mu
+	took    time.Duration        // guarded by mu: of all samples
+}
+
+// seen is what was seen at one server. The watcher's mutex guards it.
+type seen struct {
+	name string
+	// limit is how many connections it may have now, and cap what the configuration says. After the cap was lowered, limit falls with
+	// the connections, and is compared with the window's peaks.
+	limit, cap int
+	lowered    time.Time // when; zero once the cap is reached
+	drained    bool      // it need not be full
+	peaks      []peak    // one for each tenth of a second of the window
+
+	now       map[netip.Addr]int // connections by where they come from
+	count     int
+	lingering int // closeWait: the kernel has seen their ends, the application has not
+	full      time.Time
+	history   []string
+
+	Highest   int           // connections at once
+	Over      int           // the most above the limit
+	Lingering int           // the most above the cap with those that linger
+	reached   time.Duration // how long the cap's last lowering took
+}
+
+type peak struct {
+	at    time.Time
+	count int
+}
+
+// life is one process of a proxy, as the watcher knows it.
+type life struct {
+	name string
+	// lives says that what it has counts as places in use; it is false once the process was killed or stopped.
+	lives bool
+}
+
+func newWatcher(k *kernel, j *journal) *watcher {
+	return &watcher{
+		kernel: k, journal: j, wake: make(chan struct{}, 1), servers: make(map[netip.Addr]*seen), proxies: make(map[netip.Addr]*life),
+	}
+}
+
+// accepted says that a server has accepted a connection.
+func (w *watcher) accepted() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch looks until ctx ends.
+func (w *watcher) watch(ctx context.Context) {
+	ticker := time.NewTicker(sampleInterval)
+	defer ticker.Stop()
+	var all []socket
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-w.wake:
+		}
+		begin := time.Now()
+		var err error
+		if all, err = w.kernel.sockets(all[:0]); err != nil {
+			w.journal.violation("the kernel does not say what it sees", nil, "%v", err)
+			return
+		}
+		w.look(begin, time.Now(), all)
+	}
+}
+
+// look takes in what the kernel saw.
+func (w *watcher) look(begin, now time.Time, all []socket) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.samples++
+	w.took += now.Sub(begin)
+	before := make(map[netip.Addr]map[netip.Addr]int, len(w.servers))
+	for address, s := range w.servers {
+		before[address] = s.now
+		s.now, s.count, s.lingering = make(map[netip.Addr]int), 0, 0
+	}
+	for _, k := range all {
+		s := w.servers[k.server]
+		switch {
+		case s == nil:
+		case k.counts():
+			s.count++
+			s.now[k.source.Addr()]++
+		default:
+			s.lingering++
+		}
+	}
+	for address, s := range w.servers {
+		if !maps.Equal(before[address], s.now) {
+			s.history = append(s.history, w.journal.stamp(now)+"  "+w.describe(s))
+			if len(s.history) > 2*maxHistory {
+				s.history = append(s.history[:0], s.history[maxHistory:]...)
+			}
+		}
+		w.judge(s, now)
+	}
+}
+
+// judge compares a server's connections with its limit.
+func (w *watcher) judge(s *seen, now time.Time) {
+	s.Highest = max(s.Highest, s.count)
+	s.Lingering = max(s.Lingering, s.count+s.lingering-s.limit)
+	if len(s.peaks) == 0 || now.Sub(s.peaks[len(s.peaks)-1].at) >= 100*time.Millisecond {
+		s.peaks = append(s.peaks, peak{at: now})
+		for now.Sub(s.peaks[0].at) > window {
+			s.peaks = s.peaks[1:]
+		}
+	}
+	last := &s.peaks[len(s.peaks)-1]
+	last.count = max(last.count, s.count)
+	if !s.lowered.IsZero() && now.Sub(s.lowered) > settling {
+		most := 0
+		for _, p := range s.peaks {
+			most = max(most, p.count)
+		}
+		s.limit = max(s.cap, min(s.limit, most))
+	}
+	if !s.lowered.IsZero() && s.count <= s.cap && s.reached == 0 {
+		s.reached = now.Sub(s.lowered)
+	}
+	if s.limit == s.cap {
+		s.lowered = time.Time{}
+	}
+	if over := s.count - s.limit; over > 0 {
+		s.Over = max(s.Over, over)
+		w.journal.violation("a server saw more connections than its cap", slices.Clone(s.history), "%s: %d connections; the limit is %d (cap %d): %s",
+			s.name, s.count, s.limit, s.cap, w.describe(s))
+	}
+	living := 0
+	for source, n := range s.now {
+		if p := w.proxies[source]; p != nil && p.lives {
+			living += n
+		}
+	}
+	if living >= s.cap || s.drained {
+		s.full = now
+	}
+}
+
+// describe says how many connections the server has from each proxy.
+func (w *watcher) describe(s *seen) string {
+	var parts []string
+	for _, source := range slices.SortedFunc(maps.Keys(s.now), netip.Addr.Compare) {
+		name := source.String()
+		if p := w.proxies[source]; p != nil {
+			name = p.name
+		}
+		parts = append(parts, fmt.Sprintf("%s %d", name, s.now[source]))
+	}
+	return fmt.Sprintf("%s: %d of %d: %s", s.name, s.count, s.cap, strings.Join(parts, ", "))
+}
+
+// add adds a server with its cap.
+func (w *watcher) add(address netip.Addr, name string, limit int) *seen {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &seen{name: name, cap: limit, limit: limit, now: make(map[netip.Addr]int)}
+	w.servers[address] = s
+	return s
+}
+
+// began says that a process dials from an address.
+func (w *watcher) began(source netip.Addr, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.proxies[source] = &life{name: name, lives: true}
+}
+
+// alive says whether the connections of a process are places in use.
+func (w *watcher) alive(source netip.Addr, lives bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.proxies[source].lives = lives
+}
+
+// raised is called before a cap is raised, and lowered after it was lowered.
+func (w *watcher) raised(s *seen, to int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.cap, s.limit = to, max(s.limit, to)
+}
+
+func (w *watcher) lowered(s *seen, to int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.cap, s.lowered, s.reached = to, time.Now(), 0
+}
+
+// capReached returns how long it took to reach the lowered cap; false while it is not reached.
+func (w *watcher) capReached(s *seen) (time.Duration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return s.reached, s.reached > 0
+}
+
+// count returns how many connections a server has.
+func (w *watcher) count(s *seen) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return s.count
+}
+
+// notFull says which servers have not had all their places in use by living proxies since a time; nothing if all have.
+func (w *watcher) notFull(since time.Time) (missing string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var parts []string
+	for _, address := range slices.SortedFunc(maps.Keys(w.servers), netip.Addr.Compare) {
+		if s := w.servers[address]; !s.full.After(since) {
+			parts = append(parts, w.describe(s))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// drain says whether a server is drained: then it need not be full.
+func (w *watcher) drain(s *seen, drained bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.drained = drained
+}
+
+// summary returns one line for each server.
+func (w *watcher) summary() (lines []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, address := range slices.SortedFunc(maps.Keys(w.servers), netip.Addr.Compare) {
+		s := w.servers[address]
+		lines = append(lines, fmt.Sprintf("%s: cap %d in the end; at most %d connections at once, %d over the cap; "+
+			"with those whose end only the application had not seen yet, %d over it", s.name, s.cap, s.Highest, s.Over, max(s.Lingering, 0)))
+	}
+	if w.samples > 0 {
+		lines = append(lines, fmt.Sprintf("the kernel was asked %d times, which took %v each", w.samples, (w.took/time.Duration(w.samples)).Round(time.Microsecond)))
+	}
+	return lines
+}

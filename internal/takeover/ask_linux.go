@@ -1,0 +1,134 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ask asks the running process at the other end of a connection for its sockets. The connection belongs to the succession, which Fail and
+// Serving end.
+func Ask(ctx context.Context, nc *net.UnixConn, self Process) (*Succession, error) {
+	s := &Succession{conn: &conn{nc}}
+	defer s.conn.until(ctx)()
+	if err := s.ask(&self); err != nil {
+		s.Fail(err)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Succession) ask(self *Process) error {
+	if err := s.conn.send(introduction(hello, self), nil); err != nil {
+		return ended(err)
+	}
+	m, err := s.conn.expect(welcome, nil)
+	if err != nil {
+		return err
+	}
+	if err := m.understood(); err != nil {
+		return err
+	}
+	s.From = m.process()
+	for range m.Sockets {
+		if err := s.takeSocket(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeSocket receives one socket.
+func (s *Succession) takeSocket() error {
+	m, file, err := s.conn.receive()
+	switch {
+	case err != nil:
+		return ended(err)
+	case m.Type == refused:
+		return &RefusedError{m.Text}
+	case m.Type != socket || file == nil:
+		if file != nil {
+			_ = file.Close()
+		}
+		return fmt.Errorf("the running process sent %q without a socket", m.Type)
+	}
+	listener, err := net.FileListener(file) // duplicates the descriptor
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("taking the socket of %s %s: %w", m.Kind, m.Name, err)
+	}
+	s.Sockets = append(s.Sockets, Socket{Kind: m.Kind, Name: m.Name, Listener: listener, Foreign: m.Foreign})
+	return nil
+}
+
+// Step tells the running process, and whoever waits there, what this one does now.
+func (s *Succession) Step(text string) {
+	if s == nil {
+		return
+	}
+	_ = s.conn.nc.SetWriteDeadline(time.Now().Add(tellTimeout))
+	_ = s.conn.send(&message{Type: step, Text: text}, nil) // Ready finds out if nobody hears it
+	_ = s.conn.nc.SetWriteDeadline(time.Time{})
+}
+
+// Ready says that this process can serve, and waits until it may. Prepare everything before. If it returns an error, the running process goes on.
+func (s *Succession) Ready(ctx context.Context) error {
+	defer s.conn.until(ctx)()
+	err := s.conn.send(&message{Type: ready}, nil)
+	if err == nil {
+		_, err = s.conn.expect(yours, nil)
+	}
+	if err = ended(err); errors.Is(err, errGone) && !alive(s.From.PID) {
+		s.Orphaned = true
+		return nil
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// Serving says that this process accepts clients, and which of the sockets, by number, it goes on with. An error says that nobody has
+// heard it. It ends the succession.
+func (s *Succession) Serving(kept []int) error {
+	defer s.close()
+	_ = s.conn.nc.SetWriteDeadline(time.Now().Add(tellTimeout))
+	err := s.conn.send(&message{Type: serving, Kept: kept}, nil)
+	if err = ended(err); errors.Is(err, errGone) && !alive(s.From.PID) {
+		return nil
+	}
+	return err
+}
+
+// Fail tells the running process why there is no take-over, and ends the succession. The sockets that nobody has taken are closed.
+func (s *Succession) Fail(reason error) {
+	if s == nil {
+		return
+	}
+	var told *RefusedError
+	if !errors.As(reason, &told) {
+		Refuse(s.conn.nc, reason.Error())
+	}
+	for i := range s.Sockets {
+		_ = s.Sockets[i].Listener.Close()
+	}
+	s.close()
+}
+
+func (s *Succession) close() { _ = s.conn.nc.Close() }
+
+// alive reports whether a process exists.
+func alive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	err := unix.Kill(pid, 0)
+	return err == nil || errors.Is(err, os.ErrPermission) || errors.Is(err, unix.EPERM)
+}

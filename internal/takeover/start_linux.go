@@ -1,0 +1,170 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// successorFD is the descriptor of the connection in the successor: the first after standard error.
+const successorFD = 3
+
+// checkTimeout is how long the program's check may take.
+const checkTimeout = 30 * time.Second
+
+// Find returns the path of the program on disk now: binary, or, if that is empty, the one that the process was started as.
+func (p *Program) Find(binary string) (string, error) {
+	path := binary
+	if path == "" {
+		path = p.Path
+	}
+	if strings.ContainsRune(path, '/') && !filepath.IsAbs(path) {
+		path = filepath.Join(p.Directory, path)
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("the program cannot be started: %w", err)
+	}
+	return found, nil
+}
+
+// Check has the program check the settings and the configuration that the successor would have. It returns what is wrong with the
+// settings. What is wrong with the configuration is only said, since a proxy may start with its last good copy: the successor decides.
+func (p *Program) Check(ctx context.Context, path string, say func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, path, append([]string{"check"}, p.arguments()...)...)
+	command.Env, command.Dir, command.WaitDelay = p.environment(), p.Directory, time.Second
+	output, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		say(path + " check: settings and configuration are good")
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s check: %w", path, context.Cause(ctx))
+	case errors.As(err, &exit) && exit.ExitCode() == 1:
+		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
+		return nil
+	}
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
+}
+
+// lastLines returns the mistakes in a command's output, in one line.
+func lastLines(output []byte) string {
+	const most = 2000
+	var kept []string
+	for line := range strings.Lines(string(output)) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "Warning:") && !strings.HasPrefix(line, "Run '") {
+			kept = append(kept, strings.TrimPrefix(line, "Error: "))
+		}
+	}
+	text := strings.Join(kept, "; ")
+	return text[max(len(text)-most, 0):]
+}
+
+// Start starts a successor, which asks for the sockets over a connection of its own. The successor is no child of this process but of its
+// parent (CLONE_PARENT, clone(2)), the service manager above all, which so hears when it ends, as it would hear of this one.
+func (p *Program) Start(path string) (*Child, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "take-over"), os.NewFile(uintptr(pair[1]), "take-over")
+	defer theirs.Close()
+	nc, err := net.FileConn(ours) // duplicates the descriptor
+	if closed := ours.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	defer null.Close()
+	arguments := slices.Concat([]string{path, "serve"}, p.arguments(), []string{fmt.Sprintf("%s=fd:%d", Flag, successorFD)})
+	child := &Child{Conn: nc.(*net.UnixConn), fd: -1}
+	process, err := os.StartProcess(path, arguments, &os.ProcAttr{
+		Dir: p.Directory, Env: p.environment(), Files: []*os.File{null, os.Stdout, os.Stderr, theirs},
+		Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_PARENT, PidFD: &child.fd},
+	})
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("the program cannot be started: %w", err)
+	}
+	child.PID = process.Pid
+	_ = process.Release() // its parent waits for it
+	return child, nil
+}
+
+// Kill ends a successor that has not taken over.
+func (c *Child) Kill() {
+	if c.fd >= 0 {
+		_ = unix.PidfdSendSignal(c.fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// Close forgets the successor, which goes on.
+func (c *Child) Close() {
+	_ = c.Conn.Close()
+	if c.fd >= 0 {
+		_ = unix.Close(c.fd)
+		c.fd = -1
+	}
+}
+
+// minders are programs that end their container when the process that they have started ends, whatever else runs in it.
+var minders = []string{"tini", "docker-init", "dumb-init", "catatonit"}
+
+// Possible returns an error if a successor that this process starts would end with it.
+func Possible() error {
+	if os.Getpid() == 1 {
+		return errors.New("the proxy is the first process of its container, which ends with it: replace the container (docs/containers.md), or have another container on the same network and state directory run 'wsbouncer serve --take-over'")
+	}
+	if os.Getppid() == 1 {
+		if name, err := os.ReadFile("/proc/1/comm"); err == nil && slices.Contains(minders, strings.TrimSpace(string(name))) {
+			return fmt.Errorf("%s ends the container when this process ends: replace the container (docs/containers.md)", strings.TrimSpace(string(name)))
+		}
+	}
+	return nil
+}
+
+// Connection returns the connection to the running process that it has given to this one, which it has started: text is the flag's value.
+// ok is false if the value names none.
+func Connection(text string) (nc *net.UnixConn, ok bool, err error) {
+	number, ok := strings.CutPrefix(text, "fd:")
+	if !ok {
+		return nil, false, nil
+	}
+	if number != fmt.Sprint(successorFD) {
+		return nil, true, fmt.Errorf("%s: invalid value %q: only a running proxy gives a descriptor to its successor", Flag, text)
+	}
+	// The descriptor may be anything, even one of the runtime's own: it is not touched before it is known to be the connection.
+	if domain, err := unix.GetsockoptInt(successorFD, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain != unix.AF_UNIX {
+		return nil, true, fmt.Errorf("%s: descriptor %d is no connection to a running proxy: only a running proxy gives one to its successor", Flag, successorFD)
+	}
+	unix.CloseOnExec(successorFD)
+	file := os.NewFile(successorFD, "take-over")
+	conn, err := net.FileConn(file)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, true, fmt.Errorf("%s: %w", Flag, err)
+	}
+	return conn.(*net.UnixConn), true, nil
+}
