@@ -51,7 +51,7 @@ func (p *prover) look(j job) {
 
 // run does the jobs until ctx ends.
 func (p *prover) run(ctx context.Context) {
-	dead := make(map[fleet.ID]bool)     // those that were told
+	dead := make(map[fleet.ID]bool) // those that were told
 	for {
 		select {
 		case <-ctx.Done():
