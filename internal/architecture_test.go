@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/fleet":         {},
 	"internal/fleet/change":  {"internal/fleet"},
+	"internal/fleet/explore": {"internal/fleet"},
 	"internal/fleet/memory":  {"internal/fleet", "internal/fleet/change"},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
@@ -102,6 +103,8 @@ var mayImport = map[string][]string{
 	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
 	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
 	"internal/fleet/storetest":        {"internal/fleet"},
+	"internal/fleet/explore/cmd":      {"internal/fleet/explore", "internal/fleet/simulate"},
+	"internal/fleet/simulate":         {"internal/fleet", "internal/fleet/change"},
 	"internal/fleet/agent":            {"internal/fleet"},
 	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
 
