@@ -325,7 +325,7 @@ func (s *simulation) exchange(p *proxy) {
 			s.beats++
 		}
 		// An answer shares nothing with the ledger but texts. Whoever is concerned is woken, as a store does it.
-		changes := &change.Changes{After: s.ledger}
+		changes := &change.Changes{Before: change.NewLedger(), After: s.ledger}
 		for server, account := range s.ledger.Accounts {
 			if account.Version == s.ledger.Version && s.ledger.Version != version {
 				changes.Accounts = append(changes.Accounts, server)
