@@ -229,6 +229,9 @@ func (a *Agent) logSuspects(at fleet.Instant) {
 		suspects = nil
 	}
 	for _, s := range suspects {
+		if a.o.Local && at-v.seen[s.Member.ID].at < fleet.Instant(fleet.Unseen) { // it made no exchange while it was alone
+			continue
+		}
 		now[s.Member.ID] = true
 		if _, known := v.suspects[s.Member.ID]; !known {
 			v.suspects[s.Member.ID] = time.Now().Add(-s.Unseen)
