@@ -14,9 +14,11 @@ const (
 
 // Modes of a fleet.
 const (
-	FleetOff   = "off"   // the proxy shares no caps
-	FleetAlone = "alone" // there is a ledger, and no other proxy in it
-	FleetShare = "fleet" // servers' caps are shared with other proxies
+	FleetOff     = "off"     // the proxy shares no caps, as its settings say
+	FleetWaiting = "waiting" // the ledger has not answered yet: the proxy has no places
+	FleetAlone   = "alone"   // there is a ledger, and no other proxy in it
+	FleetShare   = "fleet"   // servers' caps are shared with other proxies
+	FleetWhole   = "whole"   // the ledger cannot be used: the proxy uses the whole caps
 )
 
 // States of a proxy.
@@ -28,11 +30,12 @@ const (
 
 // Fleet is the proxies that share servers' caps, as one of them knows it: GET /api/v1/proxies.
 type Fleet struct {
-	Mode string `json:"mode"` // off, alone or fleet
+	Mode string `json:"mode"` // off, waiting, alone, fleet or whole
 	// Ledger is where the grants are kept: a database, without its password, or a file. Empty for nowhere.
 	Ledger string `json:"ledger,omitempty"`
-	// Problem says why the ledger cannot be used, and what that means; empty if it can. Since is from when on.
+	// Problem says why the ledger cannot be used; empty if it can. Advice says what to do.
 	Problem      string  `json:"problem,omitempty"`
+	Advice       string  `json:"advice,omitempty"`
 	SinceSeconds float64 `json:"problem_seconds,omitempty"` // how long there is the problem
 	// Frozen: no places are granted or reclaimed at present. FrozenWhy says why.
 	Frozen        bool    `json:"frozen"`

@@ -97,7 +97,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 	}
 	audit := admin.NewAudit(p.log)
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
-	p.admin = admin.NewServer(p.sparing(admin.Handler(admin.Source{
+	p.admin = admin.NewServer(p.identified(p.sparing(p.fleetwide(admin.Handler(admin.Source{
 		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit), Hides: maySeeNoSecrets}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
@@ -113,7 +113,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		ReaderToken: func() string { return p.live.Load().ReaderToken },
 		Trusted:     fromThisMachine,
 		Guesses:     auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
-	})), admin.Limits{}, p.log)
+	})))), admin.Limits{}, p.log)
 }
 
 // serveAdmin starts the admin API.

@@ -39,6 +39,7 @@ func (p *Proxy) openApart() error {
 	}
 	p.serveAdminAt(p.apart, at)
 	p.apartAt.Store(&addresses)
+	p.tellFleet() // before the address of the settings is another process's
 	return nil
 }
 
@@ -114,5 +115,6 @@ func (p *Proxy) closeAdmin() {
 	}
 	p.hub.Close()
 	_ = p.admin.Close()
+	p.peers.Close()
 	p.closeApart()
 }

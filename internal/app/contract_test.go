@@ -40,6 +40,7 @@ const descriptionFile = "openapi.json"
 func begin(t *testing.T) *contract {
 	t.Helper()
 	settings := DefaultSettings()
+	settings.Fleet = "off" // what the API shows of a fleet, a ledger of the test says
 	settings.Listen, settings.Admin = []string{"127.0.0.1:0"}, "127.0.0.1:0"
 	settings.Database = filepath.Join(t.TempDir(), "config.db")
 	settings.Level = new(slog.LevelVar)

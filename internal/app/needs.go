@@ -19,7 +19,9 @@ func (p *Proxy) apply(snapshot *config.Snapshot) error {
 	if err := CheckHealthPath(p.settings.HealthPath, snapshot); err != nil {
 		return err
 	}
-	return p.services.Apply(snapshot)
+	err := p.services.Apply(snapshot)
+	p.poke()
+	return err
 }
 
 // lacks are the log's messages about resources of which there is too little.

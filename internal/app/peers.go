@@ -2,13 +2,17 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/peers"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // view returns what the proxy knows of its fleet.
@@ -25,6 +29,44 @@ func (p *Proxy) fleetShown() api.Fleet {
 	return v.Shown(time.Now())
 }
 
+// peerLedger gives package peers the ledger, which is nil without a fleet.
+type peerLedger struct{ p *Proxy }
+
+// View implements [peers.Ledger].
+func (l peerLedger) View() peers.View { return l.p.view() }
+
+// Forget implements [peers.Ledger].
+func (l peerLedger) Forget(ctx context.Context, id fleet.ID) error {
+	if l.p.ledger == nil {
+		return admin.WrongState("this proxy shares no caps: it has no ledger to forget a proxy in")
+	}
+	return l.p.ledger.Forget(ctx, id)
+}
+
+// fleetwide returns the admin API with answers for the whole fleet.
+func (p *Proxy) fleetwide(next http.Handler) http.Handler {
+	p.peers = peers.New(peers.Options{
+		Ledger:      peerLedger{p},
+		Token:       func() string { return p.live.Load().ForFleet() },
+		Authorities: p.fleetAuthorities,
+	})
+	return p.peers.Handler(next)
+}
+
+// fleetAuthorities returns who may have signed the certificates of other proxies' admin APIs; nil for the system's.
+func (p *Proxy) fleetAuthorities() *x509.CertPool { return p.fleetCA }
+
+// readFleetCA reads the file of --fleet-ca.
+func (p *Proxy) readFleetCA() (err error) {
+	if p.settings.FleetCA == "" {
+		return nil
+	}
+	if p.fleetCA, err = secure.Authorities(p.settings.FleetCA); err != nil {
+		return fmt.Errorf("--fleet-ca: %w", err)
+	}
+	return nil
+}
+
 // proxies returns what operators see of the fleet, and do to it.
 func (p *Proxy) proxies() admin.Proxies {
 	return admin.Proxies{
@@ -34,10 +76,7 @@ func (p *Proxy) proxies() admin.Proxies {
 			return v.Grants(fleet.ID(id))
 		},
 		Forget: func(ctx context.Context, id string) error {
-			if p.ledger == nil {
-				return admin.WrongState("this proxy shares no caps: it has no ledger to forget a proxy in")
-			}
-			err := p.ledger.Forget(ctx, fleet.ID(id))
+			err := peerLedger{p}.Forget(ctx, fleet.ID(id))
 			if errors.Is(err, fleet.ErrUnknown) { // it has ended, or was forgotten, since it was looked up
 				return admin.Unknown("proxy", id, nil)
 			}

@@ -56,5 +56,10 @@ func (c *contract) fleet() {
 	if len(l.forgotten) != 2 || l.forgotten[1] != "b000000000000001" {
 		c.t.Errorf("forgotten: %v", l.forgotten)
 	}
+	c.ask(request{method: "GET", path: "/api/v1/stats", query: "fleet=yes", status: 400, says: "use true or false"})
+	c.ask(request{method: "GET", path: list, query: "fleet=true", status: 200, says: "set --admin there, or --fleet-address"})
+	c.ask(request{method: "GET", path: "/api/v1/stats", query: "fleet=true", status: 200, says: "what it does is not known"})
+	c.ask(request{method: "GET", path: "/api/v1/sessions", query: "fleet=true", status: 200, says: `"missing"`})
+	c.ask(request{method: "POST", path: "/api/v1/services/{name}/pause", names: []string{"no"}, query: "fleet=true", status: 404, says: "it may not have been done there"})
 	c.proxy.ledger = nil
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,6 +81,9 @@ type Proxy struct {
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
 	ledger      peers.Ledger      // nil for none; static
+	fleet       *part             // nil for none; static
+	peers       *peers.Peers      // nil without an admin API; static
+	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
@@ -107,6 +111,9 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 	p.succession.taken = make(chan struct{})
 	p.live.Store(&o)
 	p.stopped, p.stop = context.WithCancel(context.Background())
+	if err := p.readFleetCA(); err != nil {
+		return nil, err
+	}
 	if err := p.listen(); err != nil {
 		p.closeListeners()
 		return nil, err
@@ -147,19 +154,24 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
+	p.fleet = p.newPart()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
+		Fleet: p.fleet != nil, Demand: p.poke,
 	})
+	p.joinFleet()
 	if err = p.follow(ctx, fixed); err != nil {
 		p.sessions.StopAccepting()
 		p.services.Close(context.Background())
+		p.leaveFleet()
 		p.descriptors.Close()
 		p.loops.Close()
 		p.endTracing()
 		return err
 	}
+	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
 	p.prepareAdmin(p.store)
@@ -178,6 +190,10 @@ func (p *Proxy) Accept() {
 	}
 	p.serveClients()
 	p.serveAdmin()
+	if p.fleet != nil {
+		p.fleet.serves.Store(true)
+		p.poke()
+	}
 	releaseProgram()
 }
 
@@ -327,6 +343,9 @@ func (p *Proxy) Ready() error {
 	if short := p.descriptors.Dialing(); err != nil && short != nil {
 		err = fmt.Errorf("%w (%w)", err, short)
 	}
+	if line := p.fleetLine(); err != nil && line != "" {
+		err = fmt.Errorf("%w (%s)", err, line)
+	}
 	return err
 }
 
@@ -356,6 +375,10 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	}
 	if end := p.end.Load(); end != nil {
 		all.Draining, all.Drain = true, end.shown(&p.live.Load().Settings, p.sessions.Stopped())
+	}
+	if p.ledger != nil {
+		shown := p.fleetShown()
+		all.Fleet = &shown
 	}
 	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)

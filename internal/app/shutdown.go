@@ -34,6 +34,7 @@ func (p *Proxy) Drain() (clean bool) {
 	p.sessions.StopAccepting()
 	p.follower.Close()
 	p.services.Release() // another proxy, such as this one's successor, may need the servers' places
+	p.poke()
 	return p.finish(nil)
 }
 
@@ -167,6 +168,7 @@ func (p *Proxy) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
 	defer cancel()
 	p.services.Close(ctx)
+	p.leaveFleet()
 	p.stop()
 	p.background.Wait()
 	p.closeAdmin() // before the loops, since the statistics need them

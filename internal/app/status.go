@@ -32,7 +32,11 @@ func (p *Proxy) Status() string {
 			usable++
 		}
 	}
-	return fmt.Sprintf("Serving: sessions: %d, waiting clients: %d, usable backends: %d of %d", sessions, waiting, usable, len(s.Backends))
+	text := fmt.Sprintf("Serving: sessions: %d, waiting clients: %d, usable backends: %d of %d", sessions, waiting, usable, len(s.Backends))
+	if line := p.fleetLine(); line != "" {
+		text += "; " + line
+	}
+	return text
 }
 
 // Responds returns nil as soon as each event loop has called a posted function, and an error when ctx ends before.

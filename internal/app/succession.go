@@ -224,6 +224,7 @@ func (p *Proxy) DrainTakenOver(ctx context.Context) (clean bool) {
 		p.acme.Close()
 	}
 	p.services.Release() // the successor needs the servers' places; for clients that wait here, connections are still dialed
+	p.poke()
 	look := time.NewTicker(20 * time.Millisecond)
 	for p.sessions.Arriving() > 0 && ctx.Err() == nil {
 		select {

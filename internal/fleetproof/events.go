@@ -250,6 +250,7 @@ func (r *proof) forgetful(ctx context.Context) error {
 }
 
 func (r *proof) promote(ctx context.Context) (time.Time, error) {
+	r.watcher.forgotten(true)
 	r.journal.event("PostgreSQL is killed")
 	err := r.database.failOver(ctx, time.Duration(r.dice.Int64N(int64(3*time.Second))))
 	r.journal.event("the standby has taken its place")
@@ -282,7 +283,7 @@ func failOverStopped(r *proof, ctx context.Context) (time.Time, error) {
 		r.shares[i] = 1
 	}
 	r.shares[p.index] = 20
-	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
 	if err := r.pause(ctx, 2*time.Second, 4*time.Second); err != nil {
 		return time.Time{}, err
 	}
@@ -360,7 +361,7 @@ func lowerCap(r *proof, ctx context.Context) (time.Time, error) {
 			return time.Time{}, nil
 		}
 		if took := time.Since(begin); took > sessionLimit+r.options.Slack {
-			r.journal.violation("a lowered cap was not reached", nil, "%s has %d connections, %v after its cap was lowered to %d",
+			r.journal.violation("a lowered cap was not reached", r.pools(ctx, s.name), "%s has %d connections, %v after its cap was lowered to %d",
 				s.name, r.watcher.count(s.seen), took.Round(time.Millisecond), to)
 			return time.Time{}, nil
 		}
@@ -386,7 +387,7 @@ func (r *proof) setCap(ctx context.Context, s *server, to int) error {
 	return nil
 }
 
-// drainBackend drains a server until it has no connection, and enables it again.
+// drainBackend drains a server, disables it, waits until it has no connection, and enables it again.
 func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	s := r.servers[r.dice.IntN(len(r.servers))]
 	r.watcher.drain(s.seen, true)
@@ -395,10 +396,16 @@ func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	if err := r.command(ctx, "backend", "set", s.name, "--state", "draining"); err != nil {
 		return time.Time{}, err
 	}
+	if err := r.pause(ctx, 0, 3*time.Second); err != nil {
+		return time.Time{}, err
+	}
+	if err := r.command(ctx, "backend", "set", s.name, "--state", "disabled"); err != nil {
+		return time.Time{}, err
+	}
 	begin := time.Now()
 	for r.watcher.count(s.seen) > 0 {
 		if took := time.Since(begin); took > sessionLimit+r.options.Slack {
-			r.journal.violation("a drained server kept connections", nil, "%s has %d connections, %v after it was drained",
+			r.journal.violation("a disabled server kept connections", r.pools(ctx, s.name), "%s has %d connections, %v after it was disabled",
 				s.name, r.watcher.count(s.seen), took.Round(time.Millisecond))
 			break
 		}
@@ -411,8 +418,48 @@ func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	return time.Now(), err
 }
 
-// moveClients moves clients from proxy to proxy.
-func moveClients(r *proof, _ context.Context) (time.Time, error) {
-	r.spread()
-	return time.Now(), nil
+// moveClients moves clients from proxy to proxy at once, and waits until places have followed: until nearly all are in use by sessions.
+func moveClients(r *proof, ctx context.Context) (time.Time, error) {
+	r.share()
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, true)
+	begin := time.Now()
+	places := 0
+	for _, s := range r.servers {
+		places += s.cap
+	}
+	for {
+		leased, err := r.leased(ctx)
+		took := time.Since(begin)
+		if err == nil && leased >= places*usedShare/100 {
+			t := r.tally("move-clients")
+			t.took, t.limit = append(t.took, took), moveLimit
+			r.journal.event("after %v, sessions use %d of %d places", took.Round(time.Millisecond), leased, places)
+			return time.Time{}, nil
+		}
+		if took > moveLimit+r.options.Slack {
+			r.journal.violation("places did not follow clients", r.pools(ctx, ""), "%v after clients had moved, sessions used %d of %d places (%v)",
+				took.Round(time.Millisecond), leased, places, err)
+			return time.Time{}, nil
+		}
+		if err := wait(ctx, lookInterval); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+// usedShare is how many per cent of all places sessions use when clients wait for all of them: the others are between two sessions.
+const usedShare = 85
+
+// leased returns how many connections of all proxies are in use by sessions.
+func (r *proof) leased(ctx context.Context) (n int, err error) {
+	for _, p := range r.proxies {
+		s, err := p.api.Stats(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, b := range s.Backends {
+			n += b.Leased
+		}
+	}
+	return n, nil
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Upgraded string
 	// Duration is how long events begin. An event that has begun ends.
 	Duration time.Duration
+	// Once has each kind of events happen once, whatever Duration says, with short pauses: for tests.
+	Once bool
 	// Seed makes the events repeatable, not their exact times.
 	Seed uint64
 	// Sessions is the number of clients at a time; more than all servers have places.
@@ -174,7 +176,8 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 	}
 	r.journal.event("%d proxies answer", len(r.proxies))
 	r.crowd = newCrowd(ctx, len(r.proxies), r.options.Seed, r.journal)
-	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
+	tasks.Go(func() { r.sums(ctx) })
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (p *proxy) command(further ...string) (*exec.Cmd, error) {
 	p.source = netip.AddrFrom4([4]byte{127, 1, byte(p.index), byte(p.lives%250 + 1)})
 	args := []string{
 		"serve", "--listen", p.listen, "--admin", p.admin, "--admin-socket", filepath.Join(p.directory, "admin.sock"), "--database", p.database,
-		"--state-directory", p.state, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(), "--log-level", "info",
+		"--state-directory", p.state, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(), "--proxy-name", p.name,
 	}
 	args = append(append(args, p.arguments...), further...)
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

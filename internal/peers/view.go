@@ -23,11 +23,12 @@ type Ledger interface {
 
 // View is what one proxy knows of the fleet at one instant. Whoever gets it owns it, but not what it refers to.
 type View struct {
-	Mode   string // api.FleetOff, FleetAlone or FleetShare
+	Mode   string // one of the modes of package api
 	Ledger string // where the grants are kept, without a password
 	Self   fleet.ID
-	// Problem says why the ledger cannot be used; empty if it can. It has lasted for ProblemFor.
+	// Problem says why the ledger cannot be used, and Advice what to do; empty if it can. It has lasted for ProblemFor.
 	Problem    string
+	Advice     string
 	ProblemFor time.Duration
 	// Frozen: nothing is granted or reclaimed, for FrozenFor and because of FrozenWhy.
 	Frozen    bool
@@ -41,10 +42,34 @@ type View struct {
 	ExchangeSeconds float64
 }
 
+// member returns what is known of a proxy; nil for an unknown one.
+func (v *View) member(id fleet.ID) *fleet.Member {
+	for i := range v.Members {
+		if v.Members[i].ID == id {
+			return &v.Members[i]
+		}
+	}
+	return nil
+}
+
+// label returns what people call a proxy: its name, with the beginning of its id if another has the name, too.
+func (v *View) label(id fleet.ID) string {
+	m := v.member(id)
+	if m == nil {
+		return string(id)
+	}
+	for i := range v.Members {
+		if other := &v.Members[i]; other.Name == m.Name && other.ID != id {
+			return fmt.Sprintf("%s (%.4s)", m.Name, id)
+		}
+	}
+	return m.Name
+}
+
 // Shown returns the view as the admin API shows it.
 func (v *View) Shown(now time.Time) api.Fleet {
 	f := api.Fleet{
-		Mode: cmp.Or(v.Mode, api.FleetOff), Ledger: v.Ledger, Problem: v.Problem, SinceSeconds: v.ProblemFor.Seconds(),
+		Mode: cmp.Or(v.Mode, api.FleetOff), Ledger: v.Ledger, Problem: v.Problem, Advice: v.Advice, SinceSeconds: v.ProblemFor.Seconds(),
 		Frozen: v.Frozen, FrozenWhy: v.FrozenWhy, FrozenSeconds: v.FrozenFor.Seconds(), ExchangeSeconds: v.ExchangeSeconds,
 		Proxies: []api.Proxy{},
 	}
@@ -54,9 +79,11 @@ func (v *View) Shown(now time.Time) api.Fleet {
 			places[g.Proxy] += g.Places
 		}
 	}
-	names := make(map[string]int)
+	names := make(map[string]int) // how many that serve have it: in an upgrade, the one that drains has its successor's
 	for i := range v.Members {
-		names[v.Members[i].Name]++
+		if m := &v.Members[i]; m.State != fleet.Draining && v.Unseen[m.ID] <= fleet.Unseen {
+			names[m.Name]++
+		}
 	}
 	for i := range v.Members {
 		m := &v.Members[i]
@@ -71,7 +98,7 @@ func (v *View) Shown(now time.Time) api.Fleet {
 		switch {
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen:
 			p.Problem = notSeen(v.Unseen[m.ID])
-		case names[m.Name] > 1:
+		case names[m.Name] > 1 && m.State != fleet.Draining:
 			p.Problem = "another proxy has the same name: give each its own with --proxy-name"
 		}
 		f.Proxies = append(f.Proxies, p)

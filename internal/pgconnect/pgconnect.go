@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +29,18 @@ func Settle(c *pgx.ConnConfig, application string) {
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = application
 	}
+}
+
+// Server returns the address, host:port, of the first server that a database's name means; empty if it is reached by a unix socket.
+func Server(dsn string) (address string, err error) {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return "", ErrDSN
+	}
+	if network, _ := pgconn.NetworkAddress(c.Host, c.Port); network == "unix" {
+		return "", nil
+	}
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), nil
 }
 
 // IsOutage reports whether an error says that the server cannot be reached: it is stopping, has crashed, is starting, or does not answer.

@@ -60,5 +60,8 @@ func AdminSocket(directory string) string { return filepath.Join(directory, "adm
 // LastGood returns the path of the copy of the last good configuration.
 func LastGood(directory string) string { return filepath.Join(directory, "last-good.yaml") }
 
+// Fleet returns the path of the ledger of the proxies on this host, unless it is in the database or beside it.
+func Fleet(directory string) string { return filepath.Join(directory, "fleet.db") }
+
 // ACME returns the path of the folder with the certificates and keys that a proxy has got from an authority.
 func ACME(directory string) string { return filepath.Join(directory, "acme") }

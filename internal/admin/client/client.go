@@ -4,6 +4,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -30,6 +32,8 @@ type Client struct {
 	address   string
 	target    target
 	token     string
+	header    http.Header
+	maxAnswer int64
 	transport *http.Transport
 	http      *http.Client
 }
@@ -40,6 +44,10 @@ type Options struct {
 	Token string
 	// Authorities may have signed the certificate of a proxy at https://; nil for those of the system.
 	Authorities *x509.CertPool
+	// Header is sent with every request, beside what each needs; nil for no more. It must not change.
+	Header http.Header
+	// MaxAnswer limits the size of an answer in bytes; 0 for a limit that no answer of a proxy reaches.
+	MaxAnswer int64
 }
 
 // New returns a client for the admin API at an address: host:port, http://host:port, https://host:port or unix:/path/of/socket. It sends
@@ -52,7 +60,9 @@ func Open(address string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: address, target: t, token: o.Token, transport: t.transport()}
+	c := &Client{
+		address: address, target: t, token: o.Token, header: o.Header, maxAnswer: cmp.Or(o.MaxAnswer, maxAnswer), transport: t.transport(),
+	}
 	c.transport.TLSClientConfig = &tls.Config{RootCAs: o.Authorities, MinVersion: tls.VersionTLS12}
 	c.http = &http.Client{
 		Transport: c.transport,
@@ -135,6 +145,7 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 	if err != nil {
 		return nil, fmt.Errorf("the proxy at %s: %w", c.address, err)
 	}
+	maps.Copy(request.Header, c.header)
 	request.Header.Set("Accept", accept)
 	if r.Body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -152,12 +163,12 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 
 // read reads an answer as a whole.
 func (c *Client) read(ctx context.Context, response *http.Response) ([]byte, error) {
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, c.maxAnswer+1))
 	switch {
 	case err != nil:
 		return nil, c.unanswered(ctx, err)
-	case len(answer) > maxAnswer:
-		return nil, fmt.Errorf("the proxy at %s answered with more than %d bytes", c.address, maxAnswer)
+	case int64(len(answer)) > c.maxAnswer:
+		return nil, fmt.Errorf("the proxy at %s answered with more than %d bytes", c.address, c.maxAnswer)
 	}
 	return answer, nil
 }

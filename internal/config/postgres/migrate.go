@@ -48,6 +48,15 @@ func Migrate(ctx context.Context, dsn string) (from, to int64, err error) {
 	return tables.Migrate(ctx, dialect, database.DialectPostgres, db, embedded)
 }
 
+// Newest returns the newest version of the schema that this program knows.
+func Newest() int64 {
+	newest, err := tables.Newest(embedded)
+	if err != nil {
+		panic(err) // the files are part of the program, and tests read them
+	}
+	return newest
+}
+
 // lockNumber is the number of the advisory lock. Other programs on the same database must use other numbers.
 const lockNumber = 0x7773626f756e6365 // "wsbounce"
 

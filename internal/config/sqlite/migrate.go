@@ -44,6 +44,15 @@ func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 	return from, newest, s.explain(err)
 }
 
+// Newest returns the newest version of the schema that this program knows.
+func Newest() int64 {
+	newest, err := tables.Newest(embedded)
+	if err != nil {
+		panic(err) // the files are part of the program, and tests read them
+	}
+	return newest
+}
+
 // migrate brings the schema up to date. If there was a schema before (known), a file without one is the wrong file.
 func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	has, err := h.schema(ctx)

@@ -77,6 +77,31 @@ func Migrate(ctx context.Context, database string) (from, to int64, err error) {
 	return sqlite.Migrate(ctx, path)
 }
 
+// PostgreSQL reports whether the database is in PostgreSQL.
+func PostgreSQL(database string) bool {
+	where, _, err := parse(database)
+	return err == nil && where == inPostgres
+}
+
+// SQLite returns the path of the SQLite file that the database is.
+func SQLite(database string) (path string, ok bool) {
+	where, path, err := parse(database)
+	return path, err == nil && where == inSQLite
+}
+
+// Newest returns the newest version of the database's schema that this program knows; 0 if it has none.
+func Newest(database string) int64 {
+	switch where, _, err := parse(database); {
+	case err != nil:
+		return 0
+	case where == inPostgres:
+		return postgres.Newest()
+	case where == inSQLite:
+		return sqlite.Newest()
+	}
+	return 0
+}
+
 // Missing returns the path of the file that the database is in when there is none yet, which Open would make.
 func Missing(database string) (path string, missing bool) {
 	where, path, err := parse(database)

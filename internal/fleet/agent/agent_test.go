@@ -92,7 +92,7 @@ func TestPlacesMove(t *testing.T) {
 		b.pools.need("gpu", 10)
 		wait(2 * time.Second)
 		b.expect(t, 10, Alone)
-		b.logged(t, "a proxy has left the fleet", "alone in the fleet")
+		b.logged(t, "a proxy is gone from the fleet", "alone in the fleet")
 		a.logged(t, "left the fleet: all places are given back")
 		b.leaves()
 	})

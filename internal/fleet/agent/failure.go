@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -26,7 +28,10 @@ func (a *Agent) failed(err error) {
 
 // refused reports whether the ledger will not work until a person does something.
 func (a *Agent) refused(err error) bool {
-	return errors.Is(err, fleet.ErrNoTables) || errors.Is(err, fleet.ErrNoRights) || a.o.Local && !errors.Is(err, fleet.ErrUnreachable)
+	if errors.Is(err, fleet.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return a.o.Local || errors.Is(err, fleet.ErrNoTables) || errors.Is(err, fleet.ErrNoRights)
 }
 
 // withoutAnswer says what the pools may use before the first answer.
@@ -46,8 +51,8 @@ func (a *Agent) tellFailure(err error, refused bool) {
 	if v.lost.IsZero() {
 		v.lost = time.Now()
 	}
-	v.problem, v.advice = err.Error(), advice(err)
-	if a.failures == 1 && a.answered { // one lost exchange is no news
+	v.problem, v.advice = strings.Join(strings.Fields(err.Error()), " "), advice(err) // drivers use several lines
+	if a.failures == 1 && a.answered {                                                // one lost exchange is no news
 		return
 	}
 	if v.saidLost != "" && (!refused || v.saidLost == v.problem) {

@@ -103,7 +103,7 @@ func tryQuery(t testing.TB, dsn string, statements ...string) error {
 	return nil
 }
 
-func open(t testing.TB, dsn string) *Store {
+func openStore(t testing.TB, dsn string) *Store {
 	t.Helper()
 	s, err := Open(dsn, Options{})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestContractWithoutStatements(t *testing.T) {
 
 func place(dsn string) storetest.Place {
 	return storetest.Place{
-		Open: func(t testing.TB) fleet.Store { return open(t, dsn) },
+		Open: func(t testing.TB) fleet.Store { return openStore(t, dsn) },
 		Restart: func(t testing.TB) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -37,6 +37,8 @@ type Server struct {
 	Directory string
 	// Port on 127.0.0.1, and of the socket. It may be changed while the server does not run.
 	Port int
+	// Arguments of the server besides the usual ones, such as "-c", "max_connections=300". They may be changed while it does not run.
+	Arguments []string
 
 	bin     string
 	account *syscall.Credential
@@ -126,8 +128,11 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // Start starts the server and waits until it answers.
 func (s *Server) Start(ctx context.Context) error {
 	s.log.Reset()
-	s.process = s.command("postgres", "-D", s.data(), "-k", s.Directory, "-p", strconv.Itoa(s.Port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=100")
+	arguments := []string{
+		"-D", s.data(), "-k", s.Directory, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off",
+		"-c", "shared_buffers=16MB", "-c", "max_connections=100",
+	}
+	s.process = s.command("postgres", append(arguments, s.Arguments...)...)
 	s.process.Stdout, s.process.Stderr = s.log, s.log
 	if err := s.process.Start(); err != nil {
 		s.process = nil

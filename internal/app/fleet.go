@@ -1,0 +1,373 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
+	fleetpostgres "github.com/wsbouncer/wsbouncer/internal/fleet/postgres"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/presence"
+	fleetsqlite "github.com/wsbouncer/wsbouncer/internal/fleet/sqlite"
+	"github.com/wsbouncer/wsbouncer/internal/peers"
+	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/services"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/state"
+	"github.com/wsbouncer/wsbouncer/internal/takeover"
+)
+
+// Ledger is where the proxies of a fleet keep their grants.
+type Ledger struct {
+	Shown    string // for people: without a password
+	database string // in PostgreSQL; empty for a file
+	path     string // of the SQLite file
+}
+
+// Local reports whether all proxies that use the ledger run on this host.
+func (l *Ledger) Local() bool { return l.database == "" }
+
+// Ledger returns where the proxy keeps its grants; nil for nowhere, and why. The settings are as [settings.Settings.InUse] returns them.
+func (s *Settings) Ledger() (ledger *Ledger, why string) {
+	switch path, isSQLite := stores.SQLite(s.Database); {
+	case s.Fleet != settings.FleetAuto:
+		return nil, "fleet is off"
+	case s.Database != "" && stores.PostgreSQL(s.Database):
+		return &Ledger{Shown: s.DatabaseShown(), database: s.Database}, ""
+	case s.Database != "" && isSQLite:
+		path += "-fleet"
+		return &Ledger{Shown: path, path: path}, ""
+	}
+	// In flags-only operation, only a directory that somebody has chosen for this proxy is used.
+	directory := s.StateDirectory
+	if directory == "" && os.Getenv("STATE_DIRECTORY") != "" {
+		directory = s.Directory()
+	}
+	if directory == "" {
+		return nil, "there is no database and no state-directory"
+	}
+	path := state.Fleet(directory)
+	return &Ledger{Shown: path, path: path}, ""
+}
+
+// open opens the ledger's store. The store says at its first use what is wrong.
+func (l *Ledger) open(log *slog.Logger) (fleet.Store, error) {
+	if l.database == "" {
+		store, err := fleetsqlite.Open(l.path, fleetsqlite.Options{Log: log})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+	store, err := fleetpostgres.Open(l.database, fleetpostgres.Options{Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// folder returns the directory in which the processes of the fleet on this host hold their locks; empty for none.
+func (l *Ledger) folder(s *Settings) string {
+	if l.database == "" {
+		return filepath.Dir(l.path)
+	}
+	return s.StateDirectory
+}
+
+// part is a proxy's part in its fleet.
+type part struct {
+	agent    *agent.Agent
+	presence *presence.Presence
+	id       fleet.ID
+	host     string
+	address  atomic.Pointer[string] // URL of the admin API as others reach it; nil as long as it is not known
+	serves   atomic.Bool            // the proxy has accepted clients
+}
+
+// grantsWait is how long the start waits for the first grants, so that the proxy is ready soon even if the ledger does not answer.
+const grantsWait = 2 * time.Second
+
+// joinFleet begins to share servers' places with other proxies, if there is a ledger.
+func (p *Proxy) joinFleet() {
+	if p.fleet == nil {
+		return
+	}
+	s, f := &p.settings, p.fleet
+	ledger, _ := s.Ledger()
+	folder := ledger.folder(s)
+	if folder != "" {
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			folder = ""
+			p.log.Warn("a proxy with the same state directory cannot prove that this one has ended", "reason", err)
+		}
+	}
+	f.host = presence.Host()
+	f.presence = presence.Open(presence.Options{ID: f.id, Directory: folder, Own: p.ownAddress, Log: p.log})
+	holder := fleet.HolderOptions{ID: f.id, Floor: s.GrantFloor, Share: s.GrantShare}
+	if s.GrantTimeout != settings.Never {
+		holder.Timeout = s.GrantTimeout
+	}
+	if !ledger.Local() {
+		holder.Without = s.GrantWithoutDatabase
+	}
+	f.agent = agent.Start(agent.Options{
+		Open: func() (fleet.Store, error) {
+			p.findAddress(ledger)
+			return ledger.open(p.log)
+		},
+		Ledger: ledger.Shown, Local: ledger.Local(), Holder: holder, Pools: p.services, About: p.about, Presence: f.presence,
+		Learned: p.learned, Log: p.log,
+	})
+	p.ledger = fleetLedger{f.agent}
+}
+
+// newPart returns the proxy's part in its fleet; nil for none.
+func (p *Proxy) newPart() *part {
+	ledger, why := p.settings.Ledger()
+	if ledger == nil {
+		if p.settings.Fleet == settings.FleetAuto {
+			p.log.Info("caps are not shared with other proxies", "reason", why)
+		}
+		return nil
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return &part{id: fleet.ID(hex.EncodeToString(random[:]))}
+}
+
+// poke tells the agent that the pools' demand, the configuration or what the proxy does has changed.
+func (p *Proxy) poke() {
+	if p.fleet != nil && p.fleet.agent != nil {
+		p.fleet.agent.Poke()
+	}
+}
+
+// awaitGrants waits until the ledger has answered what the configuration needs, but not for long.
+func (p *Proxy) awaitGrants(ctx context.Context) {
+	if p.fleet == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, grantsWait)
+	defer cancel()
+	p.fleet.agent.Sync(ctx)
+}
+
+// leaveFleet gives all places back. The pools must be closed.
+func (p *Proxy) leaveFleet() {
+	if p.fleet == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grantsWait)
+	defer cancel()
+	p.fleet.agent.Leave(ctx)
+	p.fleet.presence.Close()
+}
+
+// about says what the proxy is and does at this moment.
+func (p *Proxy) about() fleet.Member {
+	m := fleet.Member{
+		ID: p.fleet.id, Name: p.settings.Name(), Version: p.version, Schema: stores.Newest(p.settings.Database), Host: p.fleet.host,
+		Instance: p.fleet.presence.Instance(), Started: p.started, State: fleet.Starting, Sessions: int(p.sessions.Active()),
+	}
+	m.Address = p.fleetAddress()
+	if snapshot := p.services.Snapshot(); snapshot != nil {
+		m.Config = snapshot.Version()
+	}
+	if p.fleet.serves.Load() {
+		m.State = fleet.Serving
+	}
+	if end := p.end.Load(); end != nil && !end.closed.IsZero() {
+		m.State = fleet.Draining
+	}
+	return m
+}
+
+// learned hands on what the agent has learned.
+func (p *Proxy) learned(s *agent.Status) {
+	if s.Mode == agent.Whole {
+		p.services.SetLedger(nil)
+		return
+	}
+	p.services.SetLedger(&services.Ledger{Self: s.Self, Accounts: s.Accounts, Members: s.Members, Trouble: s.Line()})
+}
+
+// fleetAddress returns the URL of the admin API as other proxies reach it; empty if they cannot. While a successor has the address of the
+// settings, it is the one that this process has for itself.
+func (p *Proxy) fleetAddress() string {
+	address := p.fleet.address.Load()
+	if address == nil {
+		return ""
+	}
+	apart := p.apartAt.Load()
+	if apart == nil {
+		return *address
+	}
+	u, err := url.Parse(*address)
+	if err != nil {
+		return ""
+	}
+	for _, at := range *apart {
+		if tcp, ok := at.(*net.TCPAddr); ok {
+			u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(tcp.Port))
+			return u.String()
+		}
+	}
+	return ""
+}
+
+// ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text.
+func (p *Proxy) ownAddress() string {
+	for _, i := range p.inheritance.kept {
+		if p.inheritance.given[i].Kind == takeover.Admin {
+			return ""
+		}
+	}
+	if p.apartAt.Load() != nil {
+		return ""
+	}
+	return p.fleetAddress()
+}
+
+// tellFleet waits until the ledger knows what the proxy is and does at this moment, but not for long.
+func (p *Proxy) tellFleet() { p.awaitGrants(context.Background()) }
+
+// findAddress finds out, once, at which URL other proxies reach the admin API.
+func (p *Proxy) findAddress(ledger *Ledger) {
+	if p.fleet.address.Load() != nil {
+		return
+	}
+	address := p.settings.FleetAddress
+	if address == "" {
+		at, ok := p.AdminAddress().(*net.TCPAddr)
+		if !ok { // there is only a socket
+			return
+		}
+		host, _, err := net.SplitHostPort(p.settings.Admin)
+		if err != nil {
+			return
+		}
+		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+			if host, err = towards(ledger); err != nil {
+				p.log.Warn("other proxies cannot reach this one's admin API: set fleet-address", "reason", err)
+				return
+			}
+		}
+		scheme := "http://"
+		if p.adminSecured != nil {
+			scheme = "https://"
+		}
+		address = scheme + net.JoinHostPort(host, strconv.Itoa(at.Port))
+	}
+	p.fleet.address.Store(&address)
+}
+
+// towards returns this machine's address towards the ledger's database.
+func towards(ledger *Ledger) (host string, err error) {
+	const loopback = "127.0.0.1"
+	if ledger.Local() {
+		return loopback, nil
+	}
+	server, err := pgconnect.Server(ledger.database)
+	if err != nil {
+		return "", err
+	}
+	if server == "" {
+		return loopback, nil
+	}
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.Dial("udp", server) // sends nothing
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
+}
+
+// identified adds to the answers of /healthz which process answers, so that other proxies know whom they have reached.
+func (p *Proxy) identified(next http.Handler) http.Handler {
+	if p.fleet == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			w.Header().Set(presence.Header, string(p.fleet.id))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fleetLine says in one line what is wrong in the fleet; empty if nothing is.
+func (p *Proxy) fleetLine() string {
+	if p.fleet == nil || p.fleet.agent == nil {
+		return ""
+	}
+	return p.fleet.agent.Status().Line()
+}
+
+// fleetLedger shows the agent's part to the admin API.
+type fleetLedger struct{ agent *agent.Agent }
+
+// View implements [peers.Ledger].
+func (l fleetLedger) View() peers.View {
+	s := l.agent.Status()
+	v := peers.View{
+		Mode: api.FleetShare, Ledger: s.Ledger, Self: s.Self, Frozen: s.Frozen, Members: s.Members, Unseen: s.Unseen, Accounts: s.Accounts,
+		ExchangeSeconds: s.Took.Seconds(),
+	}
+	switch s.Mode {
+	case agent.Whole:
+		v.Mode = api.FleetOff
+	case agent.Alone:
+		v.Mode = api.FleetAlone
+	}
+	if s.Problem != "" {
+		v.Problem, v.ProblemFor = s.Line(), time.Since(s.Lost)
+		if s.Advice != "" {
+			v.Problem += "; " + s.Advice
+		}
+	}
+	if s.Frozen {
+		v.FrozenWhy, v.FrozenFor = s.Line(), time.Since(s.FrozenSince)
+	}
+	return v
+}
+
+// Forget implements [peers.Ledger].
+func (l fleetLedger) Forget(ctx context.Context, id fleet.ID) error { return l.agent.Forget(ctx, id) }
+
+// CheckLedger looks whether the ledger can be used, without changing anything in it. others are the proxies that it knows, except one of
+// this name on this host.
+func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Member, err error) {
+	if l.Local() {
+		if kind := presence.NetworkFile(filepath.Dir(l.path)); kind != "" {
+			return nil, fmt.Errorf("%w: %s is on %s", fleet.ErrNetworkFile, l.path, kind)
+		}
+		return nil, nil
+	}
+	store, err := fleetpostgres.Open(l.database, fleetpostgres.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, store.Close()) }()
+	if others, err = store.Members(ctx); err != nil {
+		return nil, err
+	}
+	others = slices.DeleteFunc(others, func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
+	return others, store.Check(ctx)
+}

@@ -1,0 +1,198 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+const (
+	// timeout is how long another proxy may take to answer. A proxy answers within milliseconds; who waits for all of them must not
+	// wait long for one that is gone.
+	timeout = 1500 * time.Millisecond
+	// maxAnswer limits the size of another proxy's answer in bytes: 10,000 sessions take about 5 MiB.
+	maxAnswer = 16 << 20
+	// maxAsked is how many proxies are asked at a time.
+	maxAsked = 32
+)
+
+// Options are what [New] needs.
+type Options struct {
+	Ledger Ledger
+	// Token returns the token for the admin APIs of other proxies; empty for none.
+	Token func() string
+	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
+	Authorities func() *x509.CertPool
+	// Timeout is how long another proxy may take to answer; 0 for 1.5 s.
+	Timeout time.Duration
+}
+
+// Peers asks the other proxies of the fleet. Its methods may be called from any goroutine.
+type Peers struct {
+	options Options // static
+
+	mu     sync.Mutex
+	closed bool
+	known  map[fleet.ID]connection // proxies that were asked; guarded by mu
+}
+
+// connection is how one proxy is asked. It is replaced when one of its fields is not right any more.
+type connection struct {
+	address string
+	token   string
+	from    fleet.ID
+	client  *client.Client
+}
+
+// New returns what asks the other proxies that the ledger names.
+func New(o Options) *Peers {
+	o.Timeout = cmp.Or(o.Timeout, timeout)
+	return &Peers{options: o, known: make(map[fleet.ID]connection)}
+}
+
+// Close closes the connections. Nothing is asked afterwards.
+func (p *Peers) Close() {
+	p.mu.Lock()
+	known := p.known
+	p.known, p.closed = make(map[fleet.ID]connection), true
+	p.mu.Unlock()
+	for _, c := range known {
+		_ = c.client.Close()
+	}
+}
+
+// answer is what another proxy has answered.
+type answer struct {
+	id, name string
+	body     json.RawMessage
+	refused  *client.Error // it answered with an error
+	why      string        // it did not answer as a proxy does; empty if it did
+}
+
+// missing returns the answer as a missing one.
+func (a *answer) missing() api.MissingProxy {
+	return api.MissingProxy{ID: a.id, Name: a.name, Why: a.why}
+}
+
+// ask sends a request to all other proxies at once, and waits until each has answered or has taken too long. The answers are in
+// the order of the proxies' names.
+func (p *Peers) ask(ctx context.Context, v *View, r client.Request) []answer {
+	r.Timeout = p.options.Timeout
+	var others []*fleet.Member
+	for i := range v.Members {
+		if v.Members[i].ID != v.Self {
+			others = append(others, &v.Members[i])
+		}
+	}
+	slices.SortFunc(others, func(a, b *fleet.Member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	p.drop(others)
+	answers := make([]answer, len(others))
+	turns := make(chan struct{}, maxAsked)
+	var all sync.WaitGroup
+	for i, other := range others {
+		turns <- struct{}{}
+		all.Go(func() {
+			answers[i] = p.askOne(ctx, v, other, r)
+			<-turns
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+// askOne asks one proxy.
+func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r client.Request) answer {
+	a := answer{id: string(other.ID), name: v.label(other.ID)}
+	if a.why = unusable(v.member(v.Self), other); a.why == "" {
+		c, err := p.connect(v.Self, other)
+		if err == nil {
+			err = c.Do(ctx, r, &a.body)
+		}
+		var refused *client.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &refused) && refused.Kind != api.KindRefused && refused.Kind != api.KindOther:
+			a.refused = refused
+		case refused != nil && refused.Kind == api.KindRefused:
+			a.why = fmt.Sprintf("it refuses this proxy at %s: %s (the token is that of --fleet-token, or else of --admin-token)", other.Address, refused.Text)
+		default:
+			a.why = err.Error()
+		}
+	}
+	if unseen := v.Unseen[other.ID]; a.why != "" && unseen > fleet.Unseen {
+		a.why = notSeen(unseen) + ", " + a.why
+	}
+	return a
+}
+
+// unusable returns why a proxy's address cannot be used from here; empty if it can.
+func unusable(self, other *fleet.Member) string {
+	if other.Address == "" {
+		return "its admin API cannot be reached by other proxies: set --admin there, or --fleet-address"
+	}
+	u, err := url.Parse(other.Address)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Sprintf("its address %.200q is not a URL: set --fleet-address there", other.Address)
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	if local && (self == nil || self.Host == "" || self.Host != other.Host) {
+		return fmt.Sprintf("its address %s means another process on this host: set --admin there to an address that other hosts reach, or --fleet-address", other.Address)
+	}
+	return ""
+}
+
+// connect returns the client for a proxy.
+func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*client.Client, error) {
+	want := connection{address: other.Address, from: from}
+	if p.options.Token != nil {
+		want.token = p.options.Token()
+	}
+	o := client.Options{Token: want.token, MaxAnswer: maxAnswer, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
+	if p.options.Authorities != nil {
+		o.Authorities = p.options.Authorities()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.New("this proxy ends")
+	}
+	before, ok := p.known[other.ID]
+	if want.client = before.client; ok && before == want {
+		return before.client, nil
+	}
+	var err error
+	if want.client, err = client.Open(other.Address, o); err != nil { // it does not connect yet
+		return nil, err
+	}
+	if ok {
+		_ = before.client.Close()
+	}
+	p.known[other.ID] = want
+	return want.client, nil
+}
+
+// drop closes connections to proxies that are not in the ledger any more.
+func (p *Peers) drop(others []*fleet.Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, c := range p.known {
+		if !slices.ContainsFunc(others, func(m *fleet.Member) bool { return m.ID == id }) {
+			_ = c.client.Close()
+			delete(p.known, id)
+		}
+	}
+}
