@@ -127,7 +127,7 @@ proxies on it are expected to last on, added up, and EMPTY IN how long the longe
 	if err := cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(api.BackendOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was added above
 	}
-	listingWith(cmd, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
+	listingWith(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
 		switch {
 		case err != nil:

@@ -80,15 +80,15 @@ func colourOf(head, cell string) string {
 	return ""
 }
 
-// listing makes a command list entities of the configuration, with what a running proxy says about them.
-func listing(cmd *cobra.Command, list func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error)) {
-	listingWith(cmd, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
+// listing makes a command list entities of the configuration. runs says that it shows what running proxies say about them.
+func listing(cmd *cobra.Command, runs bool, list func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error)) {
+	listingWith(cmd, runs, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
 		return list(content, t.running(cmd.Context(), messages))
 	})
 }
 
 // listingWith is listing for a command that asks the proxy itself.
-func listingWith(cmd *cobra.Command, list func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error)) {
+func listingWith(cmd *cobra.Command, runs bool, list func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error)) {
 	var from targetFlags
 	var form listFlags
 	cmd.Args = noArguments
@@ -109,6 +109,9 @@ func listingWith(cmd *cobra.Command, list func(t *target, content *config.Conten
 		})
 	}
 	from.add(cmd)
+	if runs {
+		from.addLocal(cmd)
+	}
 	form.add(cmd)
 }
 
