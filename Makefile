@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -195,6 +195,14 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
 
+fleet-model: ## Explore every state of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: ten minutes
+	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap $$cap -faults 1 || exit 1; done
+	$(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap 1 -faults 2 -timeouts 1 -live 100 -states 1000000
+	$(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap 1 -faults 1 -live 100 -states 1000000
+	$(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap 3 -faults 1 -losses 0 -live 100 -states 1000000
+	$(GO) test -count 1 -v -run TestEveryGuardIsNeeded ./internal/fleet -args -long
+	$(GO) run ./internal/fleet/explore/cmd -simulate
+
 soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection (SOAK_FLAGS, e.g. '-tls -sessions 20000')
 	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
 	$(GO) run ./internal/hunt/cmd -sessions 20000 -gc-every 5ms
@@ -204,6 +212,11 @@ failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
 	$(GO) run ./internal/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
+
+upgrade-test: build ## Replace a running proxy five times under 1,000 sessions and 200 new ones a second, and count what is refused or cut (UPGRADE_FLAGS)
+	mkdir -p .cache
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)-next' -o .cache/wsbouncer-next ./cmd/wsbouncer
+	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -other .cache/wsbouncer-next $(UPGRADE_FLAGS)
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

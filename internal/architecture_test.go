@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/fleet":         {},
 	"internal/fleet/change":  {"internal/fleet"},
+	"internal/fleet/explore": {"internal/fleet"},
 	"internal/fleet/memory":  {"internal/fleet", "internal/fleet/change"},
 	"internal/acme":          {},
 	"internal/acme/acmetest": {"internal/discovery/dnstest", "internal/secure/securetest", "internal/wstest"},
@@ -102,6 +103,8 @@ var mayImport = map[string][]string{
 	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
 	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
 	"internal/fleet/storetest":        {"internal/fleet"},
+	"internal/fleet/explore/cmd":      {"internal/fleet/explore", "internal/fleet/simulate"},
+	"internal/fleet/simulate":         {"internal/fleet", "internal/fleet/change"},
 	"internal/fleet/agent":            {"internal/fleet"},
 	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
 
@@ -121,6 +124,9 @@ var mayImport = map[string][]string{
 
 	"internal/fleetproof":     {"internal/config/postgres/pgtest", "internal/fleet", "internal/frame", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling"},
 	"internal/fleetproof/cmd": {"internal/fleetproof"},
+
+	"internal/upgradeproof":     {"internal/proxyprocess", "internal/sim"},
+	"internal/upgradeproof/cmd": {"internal/upgradeproof"},
 
 	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},
 	"internal/load/report": {"internal/frame", "internal/load"},
@@ -149,7 +155,7 @@ var mayImport = map[string][]string{
 	"internal/demo":   {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
+		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/fleet", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/takeover", "internal/top", "internal/wav",
 		"internal/handshake", "internal/speaker", "internal/verify",
 	},

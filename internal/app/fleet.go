@@ -5,7 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -350,17 +351,23 @@ func (l fleetLedger) View() peers.View {
 // Forget implements [peers.Ledger].
 func (l fleetLedger) Forget(ctx context.Context, id fleet.ID) error { return l.agent.Forget(ctx, id) }
 
-// CheckLedger looks whether the ledger can be used, without changing anything in it. others are the proxies that it knows.
-func CheckLedger(ctx context.Context, l *Ledger) (others []fleet.Member, err error) {
+// CheckLedger looks whether the ledger can be used, without changing anything in it. others are the proxies that it knows, except one of
+// this name on this host.
+func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Member, err error) {
 	if l.Local() {
-		if _, err := os.Stat(l.path); errors.Is(err, os.ErrNotExist) {
-			return nil, nil
+		if kind := presence.NetworkFile(filepath.Dir(l.path)); kind != "" {
+			return nil, fmt.Errorf("%w: %s is on %s", fleet.ErrNetworkFile, l.path, kind)
 		}
+		return nil, nil
 	}
-	store, err := l.open(slog.New(slog.DiscardHandler))
+	store, err := fleetpostgres.Open(l.database, fleetpostgres.Options{})
 	if err != nil {
 		return nil, err
 	}
-	others, err = store.Members(ctx)
-	return others, cmp.Or(err, store.Close())
+	defer func() { err = cmp.Or(err, store.Close()) }()
+	if others, err = store.Members(ctx); err != nil {
+		return nil, err
+	}
+	others = slices.DeleteFunc(others, func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
+	return others, store.Check(ctx)
 }

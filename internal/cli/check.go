@@ -93,6 +93,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if err := checkTLS(cmd, &app.Settings{Settings: loaded.Settings}, snapshot); err != nil {
 		return err
 	}
+	shared := checkFleet(cmd, loaded)
 	need := app.Need(snapshot, loaded.Sources(), nil)
 	need.SecureClients = len(loaded.TLSListen) > 0
 	needs := newNeeds(need, &loaded.Settings, app.ReplayNeed(snapshot))
@@ -117,7 +118,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if form.forPrograms() {
 		return form.print(out, needs)
 	}
-	if err := describe(out, loaded, snapshot); err != nil || snapshot == nil {
+	if err := describe(out, loaded, snapshot, shared); err != nil || snapshot == nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(out); err != nil {
@@ -163,8 +164,9 @@ func readDatabase(ctx context.Context, database string) (*config.Snapshot, error
 	return snapshot, err
 }
 
-// describe says in words what a proxy with these settings and this configuration, nil for none yet, would serve.
-func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) error {
+// describe says in words what a proxy with these settings and this configuration, nil for none yet, would serve. shared says with whom it
+// would share servers' caps.
+func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, shared string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	for _, address := range l.Listen {
@@ -187,6 +189,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot) erro
 	if len(l.DialFrom) > 0 {
 		row("dial from", "%s", strings.Join(l.DialFrom, ", "))
 	}
+	row("fleet", "%s", shared)
 	if snapshot == nil {
 		row("database", "%s, which does not exist yet: add services and backends to it", l.DatabaseShown())
 		return w.Flush()

@@ -49,23 +49,12 @@ func (a *Account) clone() Account {
 	return c
 }
 
-// short reports whether a proxy lacks places that others have or nobody has, and that it needs, or wants so much that they are worth
-// moving. Those that have not been seen for some time do not count.
+// short reports whether a proxy lacks places that it needs, or wants so much that they are worth moving. Those that have not been seen
+// for some time do not count. What others have told of their needs may be old, so only they know whether they have places to spare.
 func (a *Account) short(unseen map[ID]bool) bool {
-	var places []int
-	for i := range a.Grants {
-		g := &a.Grants[i]
-		if unseen[g.Proxy] || g.accepts(max(g.worthMoving(), g.Claim.Floor)) <= g.Places {
-			continue
-		}
-		if places == nil {
-			places = fair(a, unseen)
-		}
-		if places[i] > g.Places {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Grants, func(g Grant) bool {
+		return !unseen[g.Proxy] && g.accepts(max(g.worthMoving(), g.Claim.Floor)) > g.Places
+	})
 }
 
 // places returns how many places a proxy has. The account may be nil.

@@ -17,12 +17,13 @@ const (
 	guardDeparted              // remember the sequence numbers of those that left
 	guardIdentity              // begin a new epoch when the database is another
 	guardStranger              // begin a new epoch when a report names one that the ledger has never had
-	guardEpoch                 // take a proxy that speaks of another epoch for one that has not said what it holds
+	guardJoin                  // let a new proxy say in the epoch at hand that it holds nothing, while that is not settled
 	guardLease                 // wait for one lease time in a new epoch
 	guardMissing               // wait for all known proxies in a new epoch
 	guardOthers                // ask for the proxies that were lost
 	guardFrozen                // grant nothing while frozen
 	guardFree                  // grant only what is free
+	guardBeats                 // do not take a proxy for dead that has been seen since
 )
 
 // The holder's guards.

@@ -30,8 +30,9 @@ type Departed struct {
 // have changed since its version, or all accounts ([Report.All]). A store loads it under a lock, calls [Ledger.Exchange] or
 // [Ledger.Forget], and writes what has changed in the same transaction.
 type Ledger struct {
-	// Identity is that of the database process that last kept the ledger; empty before the first exchange. A store that replaces a
-	// ledger that it has lost puts another text there, so that the first epoch begins frozen.
+	// Identity is that of the database process that last kept the ledger, or that created it. It may be empty before the first exchange;
+	// but then a failover that loses everything looks like a ledger that was never used. A store that replaces a ledger that it has lost
+	// puts any other text there, so that the first epoch begins frozen.
 	Identity string
 	Epoch    Epoch       // empty before the first exchange
 	Past     []PastEpoch // the latest ones before it, the latest last
@@ -75,7 +76,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	x.about(m, r.About)
 
 	for _, d := range r.Dead {
-		if other := l.Members[d.ID]; d.ID != r.ID && other != nil && (d.Proven || d.Beats == other.Beats) {
+		if other := l.Members[d.ID]; d.ID != r.ID && other != nil && (d.Proven || d.Beats == other.Beats || guards.off(guardBeats)) {
 			x.remove(d.ID)
 		}
 	}
@@ -85,15 +86,17 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 		x.remove(r.ID)
 	case r.Epoch != "" && r.Epoch != l.Epoch:
 		// What it says belongs to another epoch. Whatever the ledger has of it, it may hold something else.
-		if !guards.off(guardEpoch) {
-			x.unbook(m)
-		}
+		x.unbook(m)
 		a.Again, a.Lost, a.Forgotten = true, lost, departed
 	case !r.Whole && m.Epoch != l.Epoch:
 		a.Again, a.Forgotten = true, departed || joins
 	case joins && r.Epoch != "":
 		// It was forgotten, and this report may have been sent before that.
 		a.Again, a.Forgotten = true, true
+	case r.Epoch == "" && !l.Settled && !guards.off(guardJoin):
+		// This may be a report from before the epoch that arrives late, and its proxy may hold something by now.
+		x.unbook(m)
+		a.Again = true
 	default:
 		x.book(m, r)
 	}
@@ -150,7 +153,7 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 			x.Past = append(x.Past, PastEpoch{r.Epoch, -1})
 		}
 		x.Past = slices.Clone(x.Past[max(0, len(x.Past)-pastEpochs):])
-		x.Settled = virgin && r.Epoch == "" && x.Identity == ""
+		x.Settled = virgin && r.Epoch == "" && (x.Identity == "" || x.Identity == identity)
 		x.Epoch, x.changed = fresh, true
 		if guards.off(guardLease) {
 			x.Settled = true

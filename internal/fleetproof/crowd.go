@@ -30,6 +30,7 @@ const (
 // crowd is all clients. Each gang is a hunt of its own at one proxy. One goroutine calls its methods but outcome.
 type crowd struct {
 	ctx     context.Context
+	vanish  context.CancelFunc // for all
 	journal *journal
 	seed    uint64
 	gangs   [][]*clients // by proxy
@@ -46,7 +47,8 @@ type crowd struct {
 
 // clients is one gang.
 type clients struct {
-	finish chan struct{}
+	finish chan struct{}      // closed for those who end their sessions first
+	vanish context.CancelFunc // for those who do not
 }
 
 // excuse says why sessions of a proxy may fail, from one moment to another. Refusals only: the listener was closed in order, and sessions
@@ -59,13 +61,15 @@ type excuse struct {
 }
 
 func newCrowd(ctx context.Context, proxies int, seed uint64, j *journal) *crowd {
+	ctx, vanish := context.WithCancel(ctx)
 	return &crowd{
-		ctx: ctx, journal: j, seed: seed, gangs: make([][]*clients, proxies), excused: make([]excuse, proxies), endings: make(map[string]int),
+		ctx: ctx, vanish: vanish, journal: j, seed: seed, gangs: make([][]*clients, proxies), excused: make([]excuse, proxies), endings: make(map[string]int),
 	}
 }
 
-// place has the clients be where the shares say: each proxy gets its part of all gangs. Sessions that have begun end where they are.
-func (c *crowd) place(proxies []*proxy, sessions int, shares []int) {
+// place has the clients be where the shares say: each proxy gets its part of all gangs. Those who leave a proxy vanish at once, or stay until
+// their sessions have ended, those of clients that still wait, too.
+func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool) {
 	sum := 0
 	for _, share := range shares {
 		sum += share
@@ -81,7 +85,11 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int) {
 		}
 		for len(c.gangs[i]) > want {
 			last := len(c.gangs[i]) - 1
-			close(c.gangs[i][last].finish)
+			g := c.gangs[i][last]
+			close(g.finish)
+			if vanish {
+				g.vanish()
+			}
 			c.gangs[i] = c.gangs[i][:last]
 		}
 		for len(c.gangs[i]) < want {
@@ -94,18 +102,20 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int) {
 
 // hunt begins a gang at a proxy.
 func (c *crowd) hunt(index int, address string) *clients {
-	g := &clients{finish: make(chan struct{})}
+	ctx, vanish := context.WithCancel(c.ctx)
+	g := &clients{finish: make(chan struct{}), vanish: vanish}
 	c.begun++
 	first := c.begun * 1e7
 	c.tasks.Go(func() {
-		report, err := hunt.Run(c.ctx, hunt.Options{
+		defer vanish()
+		report, err := hunt.Run(ctx, hunt.Options{
 			URL: "ws://" + address + "/echo", Protocol: sim.Echo, Sessions: 1 << 30, Concurrency: gang, Seed: c.seed + first, First: first, Exact: true,
 			Timeout: patience, Traces: 4 * gang, Pace: pace, Finish: g.finish, Outcome: func(o hunt.Outcome) { c.outcome(index, o) },
 		})
 		if err := report.Err(); err != nil {
 			c.journal.violation("a session got another one's echo", nil, "%v", err)
 		}
-		if err != nil && c.ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			c.journal.violation("clients could not run", nil, "%v", err)
 		}
 	})
@@ -154,7 +164,7 @@ func (c *crowd) outcome(index int, o hunt.Outcome) {
 	within := !e.from.IsZero() && (e.to.IsZero() || time.Since(e.to) < grace)
 	if within && (refusal || !e.refusals) && o.Foreign+o.Lost+o.Twice == 0 {
 		c.endings[what+": "+e.why]++
-		if !e.refusals && what != "connection refused" {
+		if !e.refusals && begun {
 			c.cut++
 		}
 		return
@@ -171,20 +181,23 @@ func (c *crowd) cuts() int {
 	return c.cut
 }
 
-// leave has all clients end their sessions, and waits until they have; false if they do not within the time.
-func (c *crowd) leave(timeout time.Duration) bool {
-	for i, all := range c.gangs {
+// leave has no session begin any more. Those clients that are left after a time vanish, most of them while they wait. It returns false if some are
+// left for long then.
+func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
+	for _, all := range c.gangs {
 		for _, g := range all {
 			close(g.finish)
 		}
-		c.gangs[i] = nil
 	}
+	_ = wait(ctx, patience)
+	c.vanish()
+	clear(c.gangs)
 	ended := make(chan struct{})
 	go func() {
 		c.tasks.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(timeout)
+	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:

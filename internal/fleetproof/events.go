@@ -4,6 +4,9 @@ package fleetproof
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os/exec"
 	"strconv"
 	"time"
 
@@ -39,8 +42,11 @@ var kinds = []kind{
 	{name: "kill-restart", limit: killedLimit, happen: killRestart},
 	{name: "kill-elsewhere", limit: killedLimit, happen: killElsewhere},
 	{name: "kill-two", limit: killedLimit, happen: killTwo},
+	{name: "forget", limit: moveLimit, happen: forget},
 	{name: "stop", limit: killedLimit, happen: stop},
 	{name: "drain", limit: killedLimit, happen: drain},
+	{name: "upgrade", limit: killedLimit, happen: upgrade},
+	{name: "upgrade-kill", limit: killedLimit, happen: upgradeKill},
 	{name: "cut-reset", limit: killedLimit, happen: cutOne(refused)},
 	{name: "cut-hang", limit: killedLimit, happen: cutOne(hanging)},
 	{name: "cut-all-reset", limit: killedLimit, happen: cutAll(refused)},
@@ -138,6 +144,37 @@ func killTwo(r *proof, ctx context.Context) (time.Time, error) {
 	return r.comeBack(ctx, q)
 }
 
+// forget kills a proxy of whose death there is no proof: its address answers no more, but refuses nothing, as that of a host that is gone. An
+// operator says that it is dead.
+func forget(r *proof, ctx context.Context) (time.Time, error) {
+	p := r.any()
+	r.kill(p)
+	silent, err := net.Listen("tcp", p.admin)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer silent.Close()
+	r.avoid(p)
+	if err := r.pause(ctx, fleet.Unseen+fleet.Beat, fleet.Unseen+4*time.Second); err != nil {
+		return time.Time{}, err
+	}
+	other := r.proxies[(p.index+1)%len(r.proxies)]
+	command := exec.CommandContext(ctx, r.options.Binary, "proxy", "forget", p.name, "--yes", "--admin", "http://"+other.admin)
+	if out, err := command.CombinedOutput(); err != nil { // it would if others had found a proof
+		return time.Time{}, fmt.Errorf("wsbouncer proxy forget %s: %w\n%s", p.name, err, out)
+	}
+	at := time.Now()
+	r.journal.event("%s is forgotten", p.name)
+	if err := r.recover(ctx, "forget", at, moveLimit); err != nil {
+		return at, err
+	}
+	p.moveState()
+	if err := p.moveAdmin(); err != nil {
+		return at, err
+	}
+	return r.comeBack(ctx, p)
+}
+
 // stop stops a proxy for longer than the lease time, so that the others suspect it, and continues it. Its places stay its own.
 func stop(r *proof, ctx context.Context) (time.Time, error) {
 	p := r.any()
@@ -176,6 +213,45 @@ func drain(r *proof, ctx context.Context) (time.Time, error) {
 		return at, err
 	}
 	return r.comeBack(ctx, p)
+}
+
+// upgrade has another process take over from a proxy, while clients come, and waits until the old one has ended.
+func upgrade(r *proof, ctx context.Context) (time.Time, error) {
+	p := r.any()
+	begin := time.Now()
+	if err := p.upgrade(ctx, r.upgraded()); err != nil {
+		return begin, err
+	}
+	r.journal.event("a new process has taken over from %s after %v", p.name, time.Since(begin).Round(time.Millisecond))
+	r.spread()
+	err := p.old.wait(drainTimeout + startTimeout)
+	r.journal.event("the old process of %s has ended after %v", p.name, time.Since(begin).Round(time.Millisecond))
+	p.old = nil
+	return time.Now(), err
+}
+
+func (r *proof) upgraded() string {
+	if r.options.Upgraded != "" {
+		return r.options.Upgraded
+	}
+	return r.options.Binary
+}
+
+// upgradeKill has another process take over from a proxy, and kills the old one while it drains.
+func upgradeKill(r *proof, ctx context.Context) (time.Time, error) {
+	p := r.any()
+	if err := p.upgrade(ctx, r.upgraded()); err != nil {
+		return time.Time{}, err
+	}
+	if err := r.pause(ctx, 0, 2*time.Second); err != nil {
+		return time.Time{}, err
+	}
+	r.journal.event("the old process of %s is killed", p.name)
+	r.crowd.excuse(p.index, "the old process was killed after an upgrade", false)
+	p.old.kill()
+	p.old = nil
+	r.crowd.pardon(p.index)
+	return time.Now(), nil
 }
 
 // cutOne cuts a proxy off from PostgreSQL, while clients move.
@@ -250,6 +326,7 @@ func (r *proof) forgetful(ctx context.Context) error {
 }
 
 func (r *proof) promote(ctx context.Context) (time.Time, error) {
+	r.watcher.forgotten(true)
 	r.journal.event("PostgreSQL is killed")
 	err := r.database.failOver(ctx, time.Duration(r.dice.Int64N(int64(3*time.Second))))
 	r.journal.event("the standby has taken its place")
@@ -282,7 +359,7 @@ func failOverStopped(r *proof, ctx context.Context) (time.Time, error) {
 		r.shares[i] = 1
 	}
 	r.shares[p.index] = 20
-	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
 	if err := r.pause(ctx, 2*time.Second, 4*time.Second); err != nil {
 		return time.Time{}, err
 	}
@@ -327,7 +404,7 @@ func killWhileAway(r *proof, ctx context.Context) (time.Time, error) {
 	r.cut(open)
 	r.journal.event("PostgreSQL can be reached again")
 	at := time.Now()
-	if p.process.Failure() == nil {
+	if p.process.alive() {
 		return at, nil
 	}
 	if err := r.recover(ctx, "kill-while-away", at, killedLimit); err != nil {
@@ -360,7 +437,7 @@ func lowerCap(r *proof, ctx context.Context) (time.Time, error) {
 			return time.Time{}, nil
 		}
 		if took := time.Since(begin); took > sessionLimit+r.options.Slack {
-			r.journal.violation("a lowered cap was not reached", nil, "%s has %d connections, %v after its cap was lowered to %d",
+			r.journal.violation("a lowered cap was not reached", r.pools(ctx, s.name), "%s has %d connections, %v after its cap was lowered to %d",
 				s.name, r.watcher.count(s.seen), took.Round(time.Millisecond), to)
 			return time.Time{}, nil
 		}
@@ -386,7 +463,7 @@ func (r *proof) setCap(ctx context.Context, s *server, to int) error {
 	return nil
 }
 
-// drainBackend drains a server until it has no connection, and enables it again.
+// drainBackend drains a server, disables it, waits until it has no connection, and enables it again.
 func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	s := r.servers[r.dice.IntN(len(r.servers))]
 	r.watcher.drain(s.seen, true)
@@ -395,10 +472,16 @@ func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	if err := r.command(ctx, "backend", "set", s.name, "--state", "draining"); err != nil {
 		return time.Time{}, err
 	}
+	if err := r.pause(ctx, 0, 3*time.Second); err != nil {
+		return time.Time{}, err
+	}
+	if err := r.command(ctx, "backend", "set", s.name, "--state", "disabled"); err != nil {
+		return time.Time{}, err
+	}
 	begin := time.Now()
 	for r.watcher.count(s.seen) > 0 {
 		if took := time.Since(begin); took > sessionLimit+r.options.Slack {
-			r.journal.violation("a drained server kept connections", nil, "%s has %d connections, %v after it was drained",
+			r.journal.violation("a disabled server kept connections", r.pools(ctx, s.name), "%s has %d connections, %v after it was disabled",
 				s.name, r.watcher.count(s.seen), took.Round(time.Millisecond))
 			break
 		}
@@ -411,8 +494,48 @@ func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	return time.Now(), err
 }
 
-// moveClients moves clients from proxy to proxy.
-func moveClients(r *proof, _ context.Context) (time.Time, error) {
-	r.spread()
-	return time.Now(), nil
+// moveClients moves clients from proxy to proxy at once, and waits until places have followed: until nearly all are in use by sessions.
+func moveClients(r *proof, ctx context.Context) (time.Time, error) {
+	r.share()
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, true)
+	begin := time.Now()
+	places := 0
+	for _, s := range r.servers {
+		places += s.cap
+	}
+	for {
+		leased, err := r.leased(ctx)
+		took := time.Since(begin)
+		if err == nil && leased >= places*usedShare/100 {
+			t := r.tally("move-clients")
+			t.took, t.limit = append(t.took, took), moveLimit
+			r.journal.event("after %v, sessions use %d of %d places", took.Round(time.Millisecond), leased, places)
+			return time.Time{}, nil
+		}
+		if took > moveLimit+r.options.Slack {
+			r.journal.violation("places did not follow clients", r.pools(ctx, ""), "%v after clients had moved, sessions used %d of %d places (%v)",
+				took.Round(time.Millisecond), leased, places, err)
+			return time.Time{}, nil
+		}
+		if err := wait(ctx, lookInterval); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+// usedShare is how many per cent of all places sessions use when clients wait for all of them: the others are between two sessions.
+const usedShare = 85
+
+// leased returns how many connections of all proxies are in use by sessions.
+func (r *proof) leased(ctx context.Context) (n int, err error) {
+	for _, p := range r.proxies {
+		s, err := p.api.Stats(ctx)
+		if err != nil {
+			return 0, err
+		}
+		for _, b := range s.Backends {
+			n += b.Leased
+		}
+	}
+	return n, nil
 }

@@ -7,8 +7,12 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
+	"regexp"
 	"time"
 )
+
+// processLock are the names of the files that processes of proxies lock as long as they live.
+var processLock = regexp.MustCompile(`/fleet/[0-9a-f]{16}\.lock$`)
 
 // checkLeft checks that the ended proxies have left no connection, port, socket or lock behind.
 func (r *proof) checkLeft(ctx context.Context) {
@@ -27,8 +31,8 @@ func (r *proof) checkLeft(ctx context.Context) {
 				r.journal.violation("a port is left", nil, "%s still listens at %s", p.name, address)
 			}
 		}
-		_ = filepath.WalkDir(p.directory, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && (entry.Type()&fs.ModeSocket != 0 || filepath.Ext(path) == ".lock" && filepath.Base(filepath.Dir(path)) == "fleet") {
+		_ = filepath.WalkDir(p.state, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && (entry.Type()&fs.ModeSocket != 0 || processLock.MatchString(filepath.ToSlash(path))) {
 				r.journal.violation("files are left", nil, "%s has left %s", p.name, path)
 			}
 			return nil

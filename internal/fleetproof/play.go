@@ -5,6 +5,7 @@ package fleetproof
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -29,8 +30,11 @@ func (r *proof) play(ctx context.Context) error {
 		return err
 	}
 	var deck []kind
-	for end := time.Now().Add(r.options.Duration); time.Now().Before(end); {
+	for end := time.Now().Add(r.options.Duration); r.options.Once || time.Now().Before(end); {
 		if len(deck) == 0 {
+			if r.options.Once && len(r.results) > 1 {
+				return nil
+			}
 			deck = r.deck()
 		}
 		k := deck[0]
@@ -71,6 +75,7 @@ func (r *proof) happen(ctx context.Context, k kind) error {
 			return err
 		}
 	}
+	r.watcher.forgotten(false)
 	t.cut += r.crowd.cuts() - cut
 	return nil
 }
@@ -99,10 +104,10 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 		}
 		if took > limit+r.options.Slack && !late {
 			late = true
-			r.journal.violation("places were not in use for too long: "+name, nil, "after %v (%v are stated): %s", took.Round(time.Millisecond), limit, missing)
+			r.journal.violation("places were not in use for too long: "+name, r.pools(ctx, ""), "after %v (%v are stated): %s", took.Round(time.Millisecond), limit, missing)
 		}
 		if took > 4*limit+time.Minute {
-			r.journal.violation("places were lost: "+name, nil, "after %v: %s", took.Round(time.Second), missing)
+			r.journal.violation("places were lost: "+name, r.pools(ctx, ""), "after %v: %s", took.Round(time.Second), missing)
 			return errViolated
 		}
 		if err := r.violated(); err != nil {
@@ -112,6 +117,26 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 			return err
 		}
 	}
+}
+
+// pools returns what all proxies say of their connections to a server, or to all.
+func (r *proof) pools(ctx context.Context, name string) (lines []string) {
+	for _, p := range r.proxies {
+		if !p.process.alive() {
+			continue
+		}
+		s, err := p.api.Stats(ctx)
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("%s: %v", p.name, err))
+			continue
+		}
+		for _, b := range s.Backends {
+			if name == "" || b.Name == name {
+				lines = append(lines, fmt.Sprintf("%s, %s: %+v", p.name, b.Name, b.Pool))
+			}
+		}
+	}
+	return lines
 }
 
 // violated returns an error once a cap was exceeded.
@@ -128,6 +153,9 @@ func (r *proof) violated() error {
 
 // pause waits for a random time.
 func (r *proof) pause(ctx context.Context, least, most time.Duration) error {
+	if r.options.Once {
+		most = least + (most-least)/10
+	}
 	return wait(ctx, least+time.Duration(r.dice.Int64N(int64(most-least)+1)))
 }
 
@@ -136,6 +164,12 @@ func (r *proof) any() *proxy { return r.proxies[r.dice.IntN(len(r.proxies))] }
 
 // spread moves clients: each proxy gets a random share, some none, but never all none.
 func (r *proof) spread() {
+	r.share()
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
+}
+
+// share draws shares.
+func (r *proof) share() {
 	shares := []int{0, 1, 1, 3, 10}
 	for {
 		sum := 0
@@ -144,10 +178,9 @@ func (r *proof) spread() {
 			sum += r.shares[i]
 		}
 		if sum > 0 {
-			break
+			return
 		}
 	}
-	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
 }
 
 // avoid moves the clients of a proxy to the others.
@@ -166,14 +199,18 @@ func (r *proof) avoid(avoided ...*proxy) {
 			}
 		}
 	}
-	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
 }
 
 // finish has all clients leave and all proxies end, and checks that nothing is left.
 func (r *proof) finish(ctx context.Context) {
 	r.journal.event("the clients leave")
-	if !r.crowd.leave(time.Minute) {
-		r.journal.violation("sessions did not end", nil, "a minute after their clients could leave, some were left")
+	patience := sessionLimit
+	if r.options.Once {
+		patience = time.Second
+	}
+	if !r.crowd.leave(ctx, patience) {
+		r.journal.violation("sessions did not end", nil, "%v after their clients had left, some were left", startTimeout)
 		return
 	}
 	if err := wait(ctx, time.Second); err != nil {

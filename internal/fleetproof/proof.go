@@ -33,6 +33,8 @@ type Options struct {
 	Upgraded string
 	// Duration is how long events begin. An event that has begun ends.
 	Duration time.Duration
+	// Once has each kind of events happen once, whatever Duration says, with short pauses: for tests.
+	Once bool
 	// Seed makes the events repeatable, not their exact times.
 	Seed uint64
 	// Sessions is the number of clients at a time; more than all servers have places.
@@ -167,6 +169,9 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 		if err != nil {
 			return err
 		}
+		if p.otherTime = i == r.options.Proxies-1 && hasOtherTime(); p.otherTime {
+			r.journal.event("the monotonic clock of %s is ten days ahead", p.name)
+		}
 		r.proxies, r.shares = append(r.proxies, p), append(r.shares, 1)
 		if err := p.start(ctx); err != nil {
 			return err
@@ -174,7 +179,8 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 	}
 	r.journal.event("%d proxies answer", len(r.proxies))
 	r.crowd = newCrowd(ctx, len(r.proxies), r.options.Seed, r.journal)
-	r.crowd.place(r.proxies, r.options.Sessions, r.shares)
+	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
+	tasks.Go(func() { r.sums(ctx) })
 	return nil
 }
 
@@ -238,8 +244,10 @@ func (r *proof) command(ctx context.Context, args ...string) error {
 // clear ends what is left.
 func (r *proof) clear() {
 	for _, p := range r.proxies {
-		if p.process != nil {
-			p.process.Kill()
+		for _, q := range []*process{p.process, p.old} {
+			if q != nil {
+				q.kill()
+			}
 		}
 	}
 	for _, s := range r.servers {

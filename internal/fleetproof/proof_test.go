@@ -38,3 +38,14 @@ func TestNotShared(t *testing.T) {
 		t.Errorf("got %+v", report.Violations)
 	}
 }
+
+// Three proxies keep the caps of two servers, whatever happens to them and to PostgreSQL.
+func TestFleet(t *testing.T) {
+	report := prove(t, Options{
+		Proxies: 3, Caps: []int{8, 20}, Sessions: 150, Once: true, Seed: 1,
+		Kinds: []string{"kill", "failover", "lower-cap"},
+	})
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 type socket struct {
 	server netip.Addr // the address that was dialed
 	source netip.AddrPort
+	cookie uint64 // by which the kernel tells it from all others
 	state  byte
 }
 
@@ -75,7 +76,8 @@ func newKernel(port int) (*kernel, error) {
 
 func (k *kernel) close() { _ = unix.Close(k.fd) }
 
-// sockets appends the sockets whose own port is that of the servers.
+// sockets appends the sockets whose own port is that of the servers. The kernel walks through its table meanwhile: a connection that ended
+// and one that began after it may both be in the list, although they never were at the same time. See [both].
 func (k *kernel) sockets(all []socket) ([]socket, error) {
 	k.sequence++
 	binary.NativeEndian.PutUint32(k.request[8:], k.sequence)
@@ -115,6 +117,7 @@ func (k *kernel) parse(b []byte, all []socket) (_ []socket, done bool, err error
 		case len(body) >= messageSize:
 			all = append(all, socket{
 				state:  body[1],
+				cookie: native.Uint64(body[44:]),
 				server: netip.AddrFrom4([4]byte(body[8:12])),
 				source: netip.AddrPortFrom(netip.AddrFrom4([4]byte(body[24:28])), binary.BigEndian.Uint16(body[6:])),
 			})
@@ -122,4 +125,21 @@ func (k *kernel) parse(b []byte, all []socket) (_ []socket, done bool, err error
 		b = b[min((size+3)&^3, len(b)):]
 	}
 	return all, false, nil
+}
+
+// both returns the connections that count in two lists, of which the second was asked for after the first had come: all of them were there at
+// the moment between.
+func both(first, second []socket) (all []socket) {
+	counted := make(map[uint64]bool, len(first))
+	for _, s := range first {
+		if s.counts() {
+			counted[s.cookie] = true
+		}
+	}
+	for _, s := range second {
+		if s.counts() && counted[s.cookie] {
+			all = append(all, s)
+		}
+	}
+	return all
 }

@@ -65,6 +65,15 @@ func TestSockets(t *testing.T) {
 	})
 }
 
+// A connection that ended while the kernel made its list, and one that began, are not counted together.
+func TestBoth(t *testing.T) {
+	first := []socket{{cookie: 1, state: established}, {cookie: 2, state: established}, {cookie: 3, state: established}}
+	second := []socket{{cookie: 2, state: established}, {cookie: 3, state: closeWait}, {cookie: 4, state: established}}
+	if all := both(first, second); len(all) != 1 || all[0].cookie != 2 {
+		t.Errorf("got %+v", all)
+	}
+}
+
 func BenchmarkSockets(b *testing.B) {
 	k, err := newKernel(9)
 	if err != nil {

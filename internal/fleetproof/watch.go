@@ -34,6 +34,9 @@ type watcher struct {
 	servers map[netip.Addr]*seen // guarded by mu
 	proxies map[netip.Addr]*life // guarded by mu: by the address from which it dials
 	samples int                  // guarded by mu
+	forgot  bool                 // guarded by mu: the ledger has lost commits, and has proxies that are gone
+	looks   int                  // guarded by mu: into the ledger
+	doubts  int                  // guarded by mu: of samples that needed a second look
 	took    time.Duration        // guarded by mu: of all samples
 }
 
@@ -89,7 +92,7 @@ func (w *watcher) accepted() {
 func (w *watcher) watch(ctx context.Context) {
 	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
-	var all []socket
+	var all, again []socket
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,12 +102,36 @@ func (w *watcher) watch(ctx context.Context) {
 		}
 		begin := time.Now()
 		var err error
-		if all, err = w.kernel.sockets(all[:0]); err != nil {
+		if all, err = w.kernel.sockets(all[:0]); err == nil && w.suspicious(all) {
+			if again, err = w.kernel.sockets(again[:0]); err == nil {
+				all = both(all, again)
+			}
+		}
+		if err != nil {
 			w.journal.violation("the kernel does not say what it sees", nil, "%v", err)
 			return
 		}
 		w.look(begin, time.Now(), all)
 	}
+}
+
+// suspicious reports whether a list has more connections to a server than its limit: then a second list tells whether they were there at once.
+func (w *watcher) suspicious(all []socket) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	counts := make(map[netip.Addr]int, len(w.servers))
+	for _, k := range all {
+		if k.counts() {
+			counts[k.server]++
+		}
+	}
+	for address, s := range w.servers {
+		if counts[address] > s.limit {
+			w.doubts++
+			return true
+		}
+	}
+	return false
 }
 
 // look takes in what the kernel saw.
@@ -257,6 +284,14 @@ func (w *watcher) notFull(since time.Time) (missing string) {
 	return strings.Join(parts, "; ")
 }
 
+// forgotten says that the ledger has lost its last commits: until all is as it should be, it may have proxies that are long gone, and
+// charge their places together with those that others hold since.
+func (w *watcher) forgotten(forgot bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.forgot = forgot
+}
+
 // drain says whether a server is drained: then it need not be full.
 func (w *watcher) drain(s *seen, drained bool) {
 	w.mu.Lock()
@@ -273,8 +308,9 @@ func (w *watcher) summary() (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: cap %d in the end; at most %d connections at once, %d over the cap; "+
 			"with those whose end only the application had not seen yet, %d over it", s.name, s.cap, s.Highest, s.Over, max(s.Lingering, 0)))
 	}
+	lines = append(lines, fmt.Sprintf("the ledger's sums were within the caps each of %d times", w.looks))
 	if w.samples > 0 {
-		lines = append(lines, fmt.Sprintf("the kernel was asked %d times, which took %v each", w.samples, (w.took/time.Duration(w.samples)).Round(time.Microsecond)))
+		lines = append(lines, fmt.Sprintf("the kernel was asked %d times, which took %v each; %d times again, since its list showed more than a cap", w.samples, (w.took/time.Duration(w.samples)).Round(time.Microsecond), w.doubts))
 	}
 	return lines
 }

@@ -87,6 +87,7 @@ func (c *client) dial(ctx context.Context, address string, secure []*tls.Config,
 		c.conn = tls.Client(conn, secure[c.dice.IntN(len(secure))])
 	}
 	_ = c.conn.SetDeadline(deadline)
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // the response may take as long as a queue
 	if cap(c.buffer) == 0 {
 		c.buffer = make([]byte, 16<<10)
 	}

@@ -23,9 +23,6 @@ type conn struct{ nc *net.UnixConn }
 
 // until ends what waits on the connection when ctx ends, until the returned function is called.
 func (c *conn) until(ctx context.Context) (stop func()) {
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = c.nc.SetDeadline(deadline)
-	}
 	cancelled := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
 	return func() {
 		if cancelled() {

@@ -42,6 +42,9 @@ func Hand(ctx context.Context, nc *net.UnixConn, o *Offer) (*Successor, error) {
 
 func hand(c *conn, o *Offer) (*Successor, error) {
 	m, err := c.expect(hello, nil)
+	if errors.Is(err, errGone) {
+		err = errors.New("the other process has ended before it asked for the sockets: its log says why, or it is no wsbouncer that can take over (version 0.2 or later)")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +58,8 @@ func hand(c *conn, o *Offer) (*Successor, error) {
 	o.Step(s.String() + " asks for the sockets")
 	answer := introduction(welcome, &o.Self)
 	answer.Sockets = len(o.Sockets)
-	if err := c.send(answer, nil); err != nil {
-		return nil, ended(err)
+	if err := c.tell(answer, nil); err != nil {
+		return nil, err
 	}
 	for i := range o.Sockets {
 		l := &o.Sockets[i]
@@ -64,8 +67,8 @@ func hand(c *conn, o *Offer) (*Successor, error) {
 		if !ok {
 			return nil, fmt.Errorf("the socket of %s %s cannot be handed over", l.Kind, l.Name)
 		}
-		if err := c.send(&message{Type: socket, Kind: l.Kind, Name: l.Name, Foreign: l.Foreign}, with); err != nil {
-			return nil, fmt.Errorf("handing over the socket of %s %s: %w", l.Kind, l.Name, ended(err))
+		if err := c.tell(&message{Type: socket, Kind: l.Kind, Name: l.Name, Foreign: l.Foreign}, with); err != nil {
+			return nil, fmt.Errorf("handing over the socket of %s %s: %w", l.Kind, l.Name, err)
 		}
 	}
 	if _, err := c.expect(ready, o.Step); err != nil {
@@ -74,8 +77,8 @@ func hand(c *conn, o *Offer) (*Successor, error) {
 	if err := o.Prepare(); err != nil {
 		return nil, err
 	}
-	if err := c.send(&message{Type: yours}, nil); err != nil {
-		return nil, ended(err)
+	if err := c.tell(&message{Type: yours}, nil); err != nil {
+		return nil, err
 	}
 	if m, err = c.expect(serving, o.Step); err != nil {
 		return nil, err
@@ -86,6 +89,26 @@ func hand(c *conn, o *Offer) (*Successor, error) {
 		}
 	}
 	return s, nil
+}
+
+// tell sends a message. If the other side has gone, the error is what it said before that.
+func (c *conn) tell(m *message, with syscall.Conn) error {
+	err := ended(c.send(m, with))
+	if !errors.Is(err, errGone) {
+		return err
+	}
+	for {
+		last, file, failed := c.receive()
+		if file != nil {
+			_ = file.Close()
+		}
+		switch {
+		case failed != nil:
+			return err
+		case last.Type == refused:
+			return &RefusedError{last.Text}
+		}
+	}
 }
 
 // expect returns the next message of the type. Steps before it go to say, if that is not nil, and what is unknown is skipped.
@@ -112,7 +135,7 @@ func (c *conn) expect(kind string, say func(string)) (*message, error) {
 }
 
 // errGone says that the other process has closed the connection without a word: it has most likely ended.
-var errGone = errors.New("the other process has ended")
+var errGone = errors.New("the other process has ended before it was ready: its log says why")
 
 // ended returns the error of a connection on which the other side has gone.
 func ended(err error) error {

@@ -54,10 +54,10 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s check: %w", path, context.Cause(ctx))
 	case errors.As(err, &exit) && exit.ExitCode() == 1:
-		say(path + " check: " + lastLines(output))
+		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
 		return nil
 	}
-	return fmt.Errorf("%s check: %w: %s", path, err, lastLines(output))
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
 }
 
 // lastLines returns the mistakes in a command's output, in one line.

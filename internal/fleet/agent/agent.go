@@ -97,7 +97,7 @@ const (
 	// gap is the shortest time between the beginnings of two exchanges.
 	gap = 100 * time.Millisecond
 	// The waits after exchanges that failed: from the shortest, doubled each time, to the longest.
-	shortestWait, longestWait = fleet.Beat / 2, 5 * time.Second
+	shortestWait, longestWait = fleet.Beat / 2, 2 * time.Second
 	// refusedWait is the wait after an exchange that the database refused: a person has to do something first.
 	refusedWait = 15 * time.Second
 )

@@ -92,7 +92,7 @@ func TestPlacesMove(t *testing.T) {
 		b.pools.need("gpu", 10)
 		wait(2 * time.Second)
 		b.expect(t, 10, Alone)
-		b.logged(t, "a proxy has left the fleet", "alone in the fleet")
+		b.logged(t, "a proxy is gone from the fleet", "alone in the fleet")
 		a.logged(t, "left the fleet: all places are given back")
 		b.leaves()
 	})
@@ -195,7 +195,7 @@ func TestLedgerLost(t *testing.T) {
 		}
 		db.FailOver(2)
 		db.Fail(nil)
-		wait(6 * time.Second)
+		wait(3 * time.Second)
 		if s := a.Status(); !s.Frozen || s.Problem != "" {
 			t.Errorf("%+v\n%s", s, a.log)
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -50,8 +51,8 @@ func (a *Agent) tellFailure(err error, refused bool) {
 	if v.lost.IsZero() {
 		v.lost = time.Now()
 	}
-	v.problem, v.advice = err.Error(), advice(err)
-	if a.failures == 1 && a.answered { // one lost exchange is no news
+	v.problem, v.advice = strings.Join(strings.Fields(err.Error()), " "), advice(err) // drivers use several lines
+	if a.failures == 1 && a.answered {                                                // one lost exchange is no news
 		return
 	}
 	if v.saidLost != "" && (!refused || v.saidLost == v.problem) {

@@ -20,9 +20,10 @@ type view struct {
 	missing     []string // names
 	clash       []fleet.ID
 
-	lost            time.Time // zero while the ledger answers
-	problem, advice string    // why it does not
-	saidLost        string    // the reason that was logged last; empty for none
+	lost            time.Time     // zero while the ledger answers
+	back            fleet.Instant // when the ledger answered again
+	problem, advice string        // why it does not
+	saidLost        string        // the reason that was logged last; empty for none
 
 	resting    bool           // nobody else is there, and there is nothing to say
 	saidCaps   map[string]int // that the ledger knows
@@ -54,7 +55,7 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 	if answer.Stale {
 		return
 	}
-	a.found()
+	a.found(at, first)
 	a.logAssumed(r)
 	if r.Whole {
 		v.accounts = make(map[string]fleet.Account, len(answer.Accounts))
@@ -133,10 +134,13 @@ func (a *Agent) hasAll() bool {
 	return true
 }
 
-// found says that the ledger answers.
-func (a *Agent) found() {
+// found says that the ledger answers; first: for the first time.
+func (a *Agent) found(at fleet.Instant, first bool) {
 	v := &a.view
-	if v.saidLost != "" {
+	if !v.lost.IsZero() {
+		v.back = at
+	}
+	if v.saidLost != "" && !first {
 		a.o.Log.Info("the ledger is back", "ledger", a.o.Ledger, "after", time.Since(v.lost).Round(time.Millisecond))
 	}
 	v.saidLost, v.lost, v.problem, v.advice = "", time.Time{}, "", ""
@@ -169,6 +173,7 @@ func (a *Agent) logMembers(before []fleet.Member, first bool, answer *fleet.Answ
 			a.o.Log.Info("a proxy of the fleet drains", about(m)...)
 		}
 	}
+	slices.Sort(names)
 	switch {
 	case first && len(names) == 0:
 		a.o.Log.Info("joined the fleet: no other proxy is there", "ledger", a.o.Ledger, "id", string(a.o.Holder.ID))
@@ -186,7 +191,7 @@ func (a *Agent) logMembers(before []fleet.Member, first bool, answer *fleet.Answ
 		case suspected:
 			a.o.Log.Warn("a proxy that was not seen is removed: another proxy has proven that it is dead, its grant time-out has passed, or an operator has said so", about(m)...)
 		default:
-			a.o.Log.Info("a proxy has left the fleet", about(m)...)
+			a.o.Log.Info("a proxy is gone from the fleet: it has left, or another one has proven that it has ended", about(m)...)
 		}
 		delete(v.dead, id)
 		delete(v.assumed, id)
@@ -219,7 +224,11 @@ func about(m *fleet.Member) []any {
 func (a *Agent) logSuspects(at fleet.Instant) {
 	v := &a.view
 	now := make(map[fleet.ID]bool)
-	for _, s := range a.holder.Suspects(at) {
+	suspects := a.holder.Suspects(at)
+	if v.back > 0 && at-v.back < fleet.Instant(fleet.Unseen+fleet.Beat) { // the others could not be seen, and may need longer to be back
+		suspects = nil
+	}
+	for _, s := range suspects {
 		now[s.Member.ID] = true
 		if _, known := v.suspects[s.Member.ID]; !known {
 			v.suspects[s.Member.ID] = time.Now().Add(-s.Unseen)
@@ -251,6 +260,9 @@ func (a *Agent) logAssumed(r *fleet.Report) {
 // died takes in that a proxy is proven dead.
 func (a *Agent) died(d death) {
 	v := &a.view
+	if v.member(d.member.ID) == nil {
+		return // others have said so
+	}
 	v.dead[d.member.ID] = true
 	a.holder.Died(d.member.ID)
 	a.o.Log.Warn("a proxy is dead: its places are free", append(about(&d.member), "proof", d.how, "places", v.places(d.member.ID))...)
@@ -287,7 +299,7 @@ func (a *Agent) logOverdrawn() {
 	for _, server := range slices.Sorted(maps.Keys(v.accounts)) {
 		account := v.accounts[server]
 		granted, limit := account.Granted(), account.Cap()
-		if over := granted > limit; over != v.overdrawn[server] {
+		if over := granted > limit && limit > 0; over != v.overdrawn[server] {
 			if v.overdrawn[server] = over; over {
 				a.o.Log.Warn("more places are granted than the cap, which was lowered: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit)
 			} else {

@@ -115,11 +115,14 @@ func (c *Changes) Anything() bool {
 }
 
 // Concerned returns the proxies that should make an exchange before their next beat, except the one that made the changes: those that can
-// get places that they need, or else those that have places which somebody else needs; by ID.
+// get places that they need, or else those that have idle places which somebody else needs; by ID.
 func (c *Changes) Concerned(by fleet.ID) []fleet.ID {
 	concerned := make(map[fleet.ID]bool)
 	for _, server := range c.Accounts {
-		wake(c.After.Accounts[server], concerned)
+		a := c.After.Accounts[server]
+		if before := c.Before.Accounts[server]; before == nil || before.Version != a.Version { // others must know
+			wake(a, concerned)
+		}
 	}
 	delete(concerned, by)
 	return slices.Sorted(maps.Keys(concerned))
@@ -128,26 +131,15 @@ func (c *Changes) Concerned(by fleet.ID) []fleet.ID {
 // wake adds the proxies that a changed account concerns.
 func wake(a *fleet.Account, concerned map[fleet.ID]bool) {
 	short := func(g *fleet.Grant) bool { return g.Claim.Needs > g.Places }
-	granted, anyShort := 0, false
-	for i := range a.Grants {
-		granted += a.Grants[i].Places
-		anyShort = anyShort || short(&a.Grants[i])
-	}
-	if !anyShort {
+	if !slices.ContainsFunc(a.Grants, func(g fleet.Grant) bool { return short(&g) }) {
 		return
 	}
-	if granted < a.Cap() {
-		for i := range a.Grants {
-			if short(&a.Grants[i]) {
-				concerned[a.Grants[i].Proxy] = true
-			}
-		}
-		return
-	}
-	fair := fleet.Fair(a)
-	for i := range a.Grants {
-		if a.Grants[i].Places > fair[i] {
-			concerned[a.Grants[i].Proxy] = true
+	isFree := a.Granted() < a.Cap()
+	for i, fair := range fleet.Fair(a) {
+		g := &a.Grants[i]
+		used := g.Claim.Needs - g.Claim.Waiting
+		if isFree && short(g) && fair > g.Places || !isFree && g.Places > max(fair, used) {
+			concerned[g.Proxy] = true
 		}
 	}
 }

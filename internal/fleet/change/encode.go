@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -47,66 +50,99 @@ func DecodeMember(id fleet.ID, epoch fleet.Epoch, text string) (*fleet.Member, e
 	}, nil
 }
 
-// EncodeGrants returns an account's grants as a JSON array with an array for each: the proxy, its places, and the fields of its claim, in
-// the order in which [claim] has them. Trailing zeros are left out.
-func EncodeGrants(grants []fleet.Grant) string {
-	rows := make([][]any, 0, len(grants))
-	for i := range grants {
-		g := &grants[i]
-		row := []any{g.Proxy, g.Places}
-		last := len(row)
-		for _, field := range claim(&g.Claim) {
-			if n, ok := field.(*int); ok {
-				row = append(row, *n)
-			} else {
-				row = append(row, *field.(*float64))
-			}
-			if row[len(row)-1] != any(0) && row[len(row)-1] != any(0.0) {
-				last = len(row)
-			}
-		}
-		rows = append(rows, row[:max(last, minGrant)])
-	}
-	text, err := json.Marshal(rows)
-	if err != nil { // a share that is not a number
-		panic(err)
-	}
-	return string(text)
-}
-
-// minGrant is how many elements each grant has at least: PostgreSQL's trigger reads the proxy, the places and what it holds.
+// minGrant is how many elements each grant has at least: the triggers of the databases read the proxy, its places, its cap, and what it holds.
 const minGrant = 4
 
-// claim returns where a claim's fields are. New ones come last: programs of several versions may share a ledger.
-func claim(c *fleet.Claim) []any {
-	return []any{&c.Cap, &c.Holds, &c.Needs, &c.Wants, &c.Waiting, &c.Waited, &c.Floor, &c.Share}
+// numbers returns where the whole numbers of a grant are, in the order in which they are kept; the share comes after them. New fields come
+// last: programs of several versions may share a ledger.
+func numbers(g *fleet.Grant) [8]*int {
+	c := &g.Claim
+	return [8]*int{&g.Places, &c.Cap, &c.Holds, &c.Needs, &c.Wants, &c.Waiting, &c.Waited, &c.Floor}
 }
 
-// DecodeGrants returns the grants that EncodeGrants encoded.
-func DecodeGrants(server, text string) ([]fleet.Grant, error) {
-	var rows [][]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &rows); err != nil {
-		return nil, fmt.Errorf("the ledger's row of server %s: %w", server, err)
+// EncodeGrants returns an account's grants as a JSON array with an array for each: the proxy, its places, and the fields of its claim.
+// Zeros at the end are left out.
+func EncodeGrants(grants []fleet.Grant) string {
+	b := make([]byte, 0, 2+48*len(grants))
+	b = append(b, '[')
+	for i := range grants {
+		g := &grants[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, `["`...), g.Proxy...), '"')
+		fields := numbers(g)
+		last := len(fields) - 1
+		for g.Claim.Share == 0 && last+2 > minGrant && *fields[last] == 0 {
+			last--
+		}
+		for _, field := range fields[:last+1] {
+			b = strconv.AppendInt(append(b, ','), int64(*field), 10)
+		}
+		if g.Claim.Share != 0 {
+			b = strconv.AppendFloat(append(b, ','), g.Claim.Share, 'g', -1, 64)
+		}
+		b = append(b, ']')
 	}
-	grants := make([]fleet.Grant, len(rows))
-	for i, row := range rows {
-		fields := append([]any{&grants[i].Proxy, &grants[i].Places}, claim(&grants[i].Claim)...)
-		if len(row) < minGrant {
-			return nil, fmt.Errorf("the ledger's row of server %s: a grant has %d fields: it needs at least %d", server, len(row), minGrant)
+	return string(append(b, ']'))
+}
+
+// DecodeGrants returns the grants that EncodeGrants encoded, or somebody wrote by hand. A hundred proxies may read a hundred grants each a
+// second, so it parses what EncodeGrants writes by itself.
+func DecodeGrants(server, text string) ([]fleet.Grant, error) {
+	var grants []fleet.Grant
+	rest, ok := strings.CutPrefix(text, "[")
+	for ok && strings.HasPrefix(rest, "[") {
+		var row string
+		if row, rest, ok = strings.Cut(rest[1:], "]"); !ok {
+			break
 		}
-		for n := range min(len(row), len(fields)) {
-			if err := json.Unmarshal(row[n], fields[n]); err != nil {
-				return nil, fmt.Errorf("the ledger's row of server %s: field %d of a grant: %w", server, n+1, err)
-			}
+		rest = strings.TrimPrefix(rest, ",")
+		var g fleet.Grant
+		if ok = decodeGrant(&g, row); ok {
+			grants = append(grants, g)
 		}
+	}
+	if !ok || rest != "]" {
+		return nil, fmt.Errorf("the ledger's row of server %s is damaged: %.200q", server, text)
 	}
 	return grants, nil
 }
 
+func decodeGrant(g *fleet.Grant, row string) bool {
+	proxy, row, _ := strings.Cut(row, ",")
+	if len(proxy) < 3 || proxy[0] != '"' || proxy[len(proxy)-1] != '"' {
+		return false
+	}
+	g.Proxy = fleet.ID(strings.Clone(proxy[1 : len(proxy)-1]))
+	var field string
+	for i, number := range numbers(g) {
+		if row == "" {
+			return i+1 >= minGrant
+		}
+		field, row, _ = strings.Cut(row, ",")
+		n, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil {
+			return false
+		}
+		*number = n
+	}
+	if row == "" {
+		return true
+	}
+	field, _, _ = strings.Cut(row, ",")
+	var err error
+	g.Claim.Share, err = strconv.ParseFloat(strings.TrimSpace(field), 64)
+	return err == nil
+}
+
+// plain are the ids that need no quoting anywhere.
+var plain = regexp.MustCompile(`^[^][",\\[:cntrl:]]{1,64}$`)
+
 // CheckReport returns an error for a report that no ledger can keep.
 func CheckReport(r *fleet.Report) error {
-	if r.ID == "" {
-		return fmt.Errorf("a report without a proxy's id")
+	if !plain.MatchString(string(r.ID)) {
+		return fmt.Errorf("a report of a proxy with the id %q: use 1 to 64 characters, without quotes, brackets, commas and control characters", r.ID)
 	}
 	for server, c := range r.Claims {
 		for _, n := range []int{c.Cap, c.Holds, c.Needs, c.Wants, c.Waiting, c.Waited, c.Floor} {

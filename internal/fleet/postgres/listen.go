@@ -11,7 +11,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
 )
 
-// channel is that of the announcements. Their text is the ids of the proxies that they concern, or everybody.
+// channel is that of the announcements. Their text is the ids of the proxies that they concern, with commas between, or
+// everyone.
 const (
 	channel  = "wsbouncer_fleet"
 	everyone = "*"
@@ -25,7 +26,7 @@ func payload(concerned []fleet.ID) string {
 	var b strings.Builder
 	for i, id := range concerned {
 		if i > 0 {
-			b.WriteByte(' ')
+			b.WriteByte(',')
 		}
 		b.WriteString(string(id))
 		if b.Len() > maxPayload {
@@ -40,7 +41,7 @@ func concerns(payload string, id fleet.ID) bool {
 	if payload == everyone {
 		return true
 	}
-	for word := range strings.SplitSeq(payload, " ") {
+	for word := range strings.SplitSeq(payload, ",") {
 		if word == string(id) {
 			return true
 		}

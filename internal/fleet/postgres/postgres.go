@@ -40,6 +40,8 @@ const (
 	application = "wsbouncer fleet"
 	// callTimeout is how long a call may take if its context has no deadline.
 	callTimeout = 5 * time.Second
+	// contention is for how long exchanges lock the ledger after one was in vain without.
+	contention = 2 * time.Second
 	// connections is how many a store has at most, apart from the one that listens.
 	connections = 2
 )
@@ -55,6 +57,8 @@ type Store struct {
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
+	conflict atomic.Int64 // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
+
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
 
 	mu      sync.Mutex
@@ -68,7 +72,10 @@ var errClosed = errors.New("the store of grants is closed")
 // Open returns the store in a database that is given as a URL (postgres://user@host/name) or as settings (host=... user=...), as for
 // psql. If that names several hosts, the store uses the one that can be written. Open does not connect: the first use does. Its error never
 // shows a password.
-func Open(dsn string, o Options) (*Store, error) {
+func Open(dsn string, o Options) (*Store, error) { return open(dsn, o, nil) }
+
+// open is Open with a tracer of statements, which may be nil.
+func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	c, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, pgconnect.ErrDSN
@@ -78,6 +85,13 @@ func Open(dsn string, o Options) (*Store, error) {
 	pgconnect.Settle(c.ConnConfig, application)
 	if c.ConnConfig.ValidateConnect == nil {
 		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	c.ConnConfig.Tracer = tracer
+	if c.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // not behind a connection pooler
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan") // the statements are the same all the time
+			return err
+		}
 	}
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
 	s := &Store{config: c.ConnConfig.Copy(), log: o.Log}
@@ -159,21 +173,19 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 	}
 	defer conn.Release()
 	e := &exchange{store: s, report: r, fresh: fleet.Epoch(strings.ToLower(rand.Text()[:16])), beaten: notBeaten}
-	answer, ok, err := e.run(ctx, conn)
-	if ok || err != nil {
-		return answer, err
-	}
-	err = locked(ctx, conn.Conn(), func(tx pgx.Tx) error {
-		answer, ok, err = e.run(ctx, tx)
-		if err == nil && !ok { // nobody else writes while the head is locked
-			err = fmt.Errorf("%w: it has changed during an exchange", fleet.ErrUnreachable)
+	for _, locks := range []bool{false, true} {
+		// Where many write at once, as when all join, attempts without the lock would be in vain.
+		if !locks && !r.Quiet() && (r.Whole || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
+			continue
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+		answer, ok, err := e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
+		if ok || err != nil {
+			return answer, err
+		}
+		s.conflict.Store(time.Now().UnixNano())
 	}
-	return answer, nil
+	// Nobody else writes while the head is locked.
+	return nil, fmt.Errorf("%w: it has changed during an exchange", fleet.ErrUnreachable)
 }
 
 // exchange is one exchange, which may take more than one attempt.
@@ -187,11 +199,12 @@ type exchange struct {
 const notBeaten = -2
 
 // run makes an attempt. It returns false if somebody else has written between its statements.
-func (e *exchange) run(ctx context.Context, q querier) (*fleet.Answer, bool, error) {
+func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, error) {
+	defer a.end(ctx)
 	r := e.report
-	want := request{report: r, beat: r.Quiet() && e.beaten == notBeaten, everything: r.All()}
+	want := request{report: r, beat: r.Quiet() && !a.locks, everything: r.All()}
 	for {
-		l, err := e.store.load(ctx, q, &want)
+		l, err := e.store.load(ctx, a, &want)
 		if err != nil {
 			return nil, false, err
 		}
@@ -209,19 +222,9 @@ func (e *exchange) run(ctx context.Context, q querier) (*fleet.Answer, bool, err
 			want.beat = false
 			continue
 		}
-		ok, err := e.store.write(ctx, q, l, changes, r.ID)
+		ok, err := e.store.write(ctx, a, l, changes, r.ID)
 		return answer, ok, err
 	}
-}
-
-// locked runs f in a transaction that has locked the ledger's head.
-func locked(ctx context.Context, conn *pgx.Conn, f func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockStatement); err != nil {
-			return err
-		}
-		return f(tx)
-	})
 }
 
 // Forget implements [fleet.Store].
@@ -232,20 +235,20 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 			return err
 		}
 		defer conn.Release()
-		return locked(ctx, conn.Conn(), func(tx pgx.Tx) error {
-			l, err := s.load(ctx, tx, &request{everything: true})
-			if err != nil {
-				return err
-			}
-			_, changes, ok := change.Forget(l.ledger, id)
-			if !ok {
-				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
-			}
-			if ok, err = s.write(ctx, tx, l, changes, ""); err == nil && !ok {
-				err = fmt.Errorf("%w: it has changed meanwhile", fleet.ErrUnreachable)
-			}
+		a := &attempt{conn: conn.Conn(), locks: true}
+		defer a.end(ctx)
+		l, err := s.load(ctx, a, &request{everything: true})
+		if err != nil {
 			return err
-		})
+		}
+		_, changes, ok := change.Forget(l.ledger, id)
+		if !ok {
+			return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
+		}
+		if ok, err = s.write(ctx, a, l, changes, ""); err == nil && !ok {
+			err = fmt.Errorf("%w: it has changed meanwhile", fleet.ErrUnreachable)
+		}
+		return err
 	})
 }
 
@@ -275,7 +278,7 @@ func (s *Store) all(ctx context.Context) (l *loaded, err error) {
 			return err
 		}
 		defer conn.Release()
-		l, err = s.load(ctx, conn, &request{everything: true})
+		l, err = s.load(ctx, &attempt{conn: conn.Conn()}, &request{everything: true})
 		return err
 	})
 	return l, err

@@ -16,11 +16,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
 )
 
-// querier is a connection or a transaction.
-type querier interface {
-	QueryRow(ctx context.Context, statement string, arguments ...any) pgx.Row
-}
-
 // identity tells one process of the database server from another: a server that was restarted, or a standby that was promoted, was
 // started at another time. All users may ask for it; what only some may ask for would make proxies disagree.
 const identity = `to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
@@ -48,9 +43,9 @@ SELECT head.server, pg_is_in_recovery(), clock_timestamp(), EXISTS (SELECT FROM 
 FROM head, (
     SELECT array_agg(id) AS ids, array_agg(beats) AS beats, array_agg(sessions) AS sessions, array_agg(seen) AS seen
     FROM wsbouncer.fleet_beats
-) AS b, (
+) AS b, LATERAL (
     SELECT array_agg(server) AS servers, array_agg(version) AS versions, array_agg(grants::text) AS grants
-    FROM wsbouncer.fleet_accounts WHERE version > $7 OR server = ANY ($8)
+    FROM wsbouncer.fleet_accounts WHERE (head.version > $7 OR cardinality($8::text[]) > 0) AND (version > $7 OR server = ANY ($8))
 ) AS a`
 
 // writeStatement writes what has changed, if nobody has written since the statement above has read. First it locks the ledger's head, then the
@@ -59,9 +54,10 @@ FROM head, (
 // $1 revision, $2 identity of the server, $3 the proxy, $4 its sequence number before, or -1 if it has none; $5 ... $9 the new head;
 // $10 whether members have changed, $11 the tag that they get then, $12 those that are new or differ, $13 those that are gone; $14 ... $16 the
 // proxy's beat, $17 whether it has one; $18 ... $21 accounts, $22 servers without one; $23 what the
-// others are told, or nothing; $24 0 if only the beat is written, otherwise 1; $25 departed, of the head
+// others are told, or nothing; $24 0 if only the beat is written, otherwise 1; $25 departed, of the head; $26 how long to wait for
+// a lock, in milliseconds
 const writeStatement = `WITH settings AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'local', true), set_config('lock_timeout', '3000', true)
+    SELECT set_config('synchronous_commit', 'local', true), set_config('lock_timeout', $26, true)
 ), head AS MATERIALIZED (
     SELECT FROM wsbouncer.fleet, settings
     WHERE revision = $1 AND ` + identity + ` = $2 FOR UPDATE OF fleet
@@ -93,8 +89,8 @@ const writeStatement = `WITH settings AS MATERIALIZED (
 )
 SELECT EXISTS (SELECT FROM ok), (SELECT pg_notify('` + channel + `', $23)::text FROM ok WHERE $23 <> '')`
 
-// lockStatement locks the ledger's head.
-const lockStatement = `WITH settings AS MATERIALIZED (SELECT set_config('lock_timeout', '3000', true))
+// lockStatement locks the ledger's head. $1 is how long to wait for it, in milliseconds.
+const lockStatement = `WITH settings AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true))
 SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
 
 // request is what to read.
@@ -121,7 +117,7 @@ type cachedMembers struct {
 }
 
 // load reads the ledger.
-func (s *Store) load(ctx context.Context, q querier, r *request) (*loaded, error) {
+func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, error) {
 	s.mu.Lock()
 	known := s.members
 	s.mu.Unlock()
@@ -148,10 +144,13 @@ func (s *Store) load(ctx context.Context, q querier, r *request) (*loaded, error
 		versions         []int64
 		serversInAnyCase = slices.Sorted(maps.Keys(report.Claims))
 	)
-	err := q.QueryRow(ctx, beatStatement, r.beat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
-		known.tag, after, serversInAnyCase).
-		Scan(&l.identity, &isStandby, &l.at, &l.beat, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
-			&ids, &beats, &sessions, &seen, &l.sequence, &members, &servers, &versions, &grants)
+	err := a.read(ctx, []any{
+		r.beat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
+		known.tag, after, serversInAnyCase,
+	}, []any{
+		&l.identity, &isStandby, &l.at, &l.beat, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
+		&ids, &beats, &sessions, &seen, &l.sequence, &members, &servers, &versions, &grants,
+	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
@@ -191,11 +190,11 @@ func (s *Store) load(ctx context.Context, q querier, r *request) (*loaded, error
 		}
 	}
 	for i, server := range servers {
-		a := &fleet.Account{Server: server, Version: versions[i]}
-		if a.Grants, err = change.DecodeGrants(server, grants[i]); err != nil {
+		account := &fleet.Account{Server: server, Version: versions[i]}
+		if account.Grants, err = change.DecodeGrants(server, grants[i]); err != nil {
 			return nil, err
 		}
-		head.Accounts[server] = a
+		head.Accounts[server] = account
 	}
 	return l, nil
 }
@@ -225,7 +224,7 @@ type memberRow struct {
 
 // write writes what has changed since the ledger was read. It returns false if it has written nothing, because somebody else has
 // written meanwhile. by is the proxy whose exchange it is, if it is one.
-func (s *Store) write(ctx context.Context, q querier, l *loaded, c *change.Changes, by fleet.ID) (ok bool, err error) {
+func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Changes, by fleet.ID) (ok bool, err error) {
 	after := c.After
 	past, departed := change.EncodeHistory(after)
 	members := make([]memberRow, 0, len(c.Members))
@@ -243,9 +242,9 @@ func (s *Store) write(ctx context.Context, q querier, l *loaded, c *change.Chang
 	}
 	servers, versions, caps, grants := make([]string, 0, len(c.Accounts)), make([]int64, 0, len(c.Accounts)), make([]int32, 0, len(c.Accounts)), make([]string, 0, len(c.Accounts))
 	for _, server := range c.Accounts {
-		a := after.Accounts[server]
-		servers, versions = append(servers, server), append(versions, a.Version)
-		caps, grants = append(caps, int32(a.Cap())), append(grants, change.EncodeGrants(a.Grants))
+		account := after.Accounts[server]
+		servers, versions = append(servers, server), append(versions, account.Version)
+		caps, grants = append(caps, int32(account.Cap())), append(grants, change.EncodeGrants(account.Grants))
 	}
 	removed := make([]string, 0, len(c.Removed))
 	for _, id := range c.Removed {
@@ -259,10 +258,12 @@ func (s *Store) write(ctx context.Context, q querier, l *loaded, c *change.Chang
 	if c.Anything() {
 		revision = 1
 	}
-	err = q.QueryRow(ctx, writeStatement, l.revision, l.identity, string(by), l.sequence,
+	err = a.write(ctx, []any{
+		l.revision, l.identity, string(by), l.sequence,
 		after.Identity, string(after.Epoch), past, after.Settled, after.Version,
 		len(c.Members)+len(c.Removed) > 0, rand.Text(), string(membersText), removed,
 		int64(beat.Beats), int64(beat.Sequence), beat.Sessions, beat.ID != "",
-		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed).Scan(&ok, nil)
+		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed, lockTimeout(ctx),
+	}, []any{&ok, nil})
 	return ok, err
 }

@@ -3,6 +3,7 @@
 package presence
 
 import (
+	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -30,3 +31,12 @@ func inode(path string) string {
 func networkFile(string) string { return "" }
 
 func sleep() { time.Sleep(10 * time.Millisecond) }
+
+// hostname returns the host's name; empty if it has none.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

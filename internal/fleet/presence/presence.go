@@ -20,7 +20,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -237,11 +236,5 @@ func sameAddress(a, b string) bool {
 	return err == nil && u.Port() != "" && u.Host == v.Host && net.ParseIP(u.Hostname()) != nil
 }
 
-// hostname returns the host's name; empty if it has none.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
-}
+// NetworkFile returns which file system for several hosts a folder is on, whose locks prove nothing; empty for none that is known.
+func NetworkFile(folder string) string { return networkFile(folder) }

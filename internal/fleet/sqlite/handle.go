@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -61,8 +63,8 @@ WHEN (SELECT sum(value ->> 1) FROM json_each(NEW.grants)) > NEW.cap BEGIN
 END;
 `
 
-// busyTimeout is how long SQLite waits for another process that writes.
-const busyTimeout = time.Second
+// busyTimeout is how long SQLite waits for another process that writes, before patiently looks whether there is time for more.
+const busyTimeout = 50 * time.Millisecond
 
 // handle is the open file. SQLite opens a file by its path, so a handle remembers the file's identity.
 type handle struct {
@@ -130,14 +132,18 @@ const lost = "lost"
 
 // begin makes the tables if there are none, and empties those of an earlier boot. Then it takes the shared lock.
 func (s *Store) begin(ctx context.Context, h *handle) error {
-	if _, err := h.conn.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+	err := patiently(ctx, func() error {
+		_, err := h.conn.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if lock, err := fileowner.Create(s.path+".lock", 0o640); err == nil { // flock would make root's file
 		_ = lock.Close()
 	}
 	h.lock = flock.New(s.path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o640))
-	err := h.transact(ctx, func(tx queryer) error {
+	err = h.transact(ctx, func(tx queryer) error {
 		var version, tables int
 		if err := h.conn.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {
 			return err
@@ -223,7 +229,11 @@ func (h *handle) isCurrent() bool {
 
 // transact runs f in a transaction that no other writer can come between.
 func (h *handle) transact(ctx context.Context, f func(queryer) error) (err error) {
-	if _, err := h.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	err = patiently(ctx, func() error {
+		_, err := h.conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if err = f(h.conn); err == nil {
@@ -233,6 +243,22 @@ func (h *handle) transact(ctx context.Context, f func(queryer) error) (err error
 		_, _ = h.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	}
 	return err
+}
+
+// patiently repeats f while another process writes.
+func patiently(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		if !isBusy(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// isBusy reports whether an error says that another process writes.
+func isBusy(err error) bool {
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
 // close closes the file. Others go on with it.

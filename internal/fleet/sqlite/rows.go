@@ -109,9 +109,11 @@ func (h *handle) readAccounts(ctx context.Context, l *fleet.Ledger) error {
 
 // writeBeat writes what each exchange changes of a member.
 func (h *handle) writeBeat(ctx context.Context, m *fleet.Member) error {
-	_, err := h.conn.ExecContext(ctx, "UPDATE members SET beats = ?, sequence = ?, sessions = ?, seen = ? WHERE id = ?",
-		int64(m.Beats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro(), m.ID)
-	return err
+	return patiently(ctx, func() error {
+		_, err := h.conn.ExecContext(ctx, "UPDATE members SET beats = ?, sequence = ?, sessions = ?, seen = ? WHERE id = ?",
+			int64(m.Beats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro(), m.ID)
+		return err
+	})
 }
 
 // write writes what has changed. by is the proxy whose exchange it is, if it is one.

@@ -10,6 +10,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -37,7 +38,7 @@ type Options struct {
 
 const (
 	defaultPoll = 250 * time.Millisecond
-	// callTimeout is how long a call may take if its context has no deadline.
+	// callTimeout is how long a call may take.
 	callTimeout = 5 * time.Second
 )
 
@@ -46,7 +47,9 @@ type Store struct {
 	path string        // static
 	log  *slog.Logger  // static
 	poll time.Duration // static
-	boot string        // static: identifies the machine's boot; empty where there is no such text
+	// timeout is how long a call may take; static.
+	timeout time.Duration
+	boot    string // static: identifies the machine's boot; empty where there is no such text
 
 	closed    atomic.Bool
 	watchers  sync.WaitGroup
@@ -63,11 +66,14 @@ type Store struct {
 
 var _ fleet.Store = (*Store)(nil)
 
-var errClosed = errors.New("the store of grants is closed")
+var (
+	errClosed = errors.New("the store of grants is closed")
+	errBusy   = fmt.Errorf("%w: other calls have not returned", fleet.ErrUnreachable)
+)
 
 // Open returns the store in a file. It does not open the file: the first use does, and makes a missing file; the directory must exist.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{log: o.Log, poll: o.Poll, boot: bootID(), turn: make(chan struct{}, 1)}
+	s := &Store{log: o.Log, poll: o.Poll, timeout: callTimeout, boot: bootID(), turn: make(chan struct{}, 1)}
 	var err error
 	if s.path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("the ledger's file: %w", err)
@@ -90,12 +96,13 @@ const bootPrefix = "boot "
 
 // call runs f while it holds the turn, with the file open. If the file turns out to be damaged, it is put aside, and f runs again.
 func (s *Store) call(ctx context.Context, f func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return cmp.Or(caller.Err(), errBusy)
 	}
 	defer func() { <-s.turn }()
 	if s.closed.Load() {
@@ -116,8 +123,11 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) (err er
 			err = attempt()
 		}
 	}
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err() // the driver returns an error of its own
+	switch {
+	case err != nil && caller.Err() != nil:
+		return caller.Err() // the driver returns an error of its own
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%w: another process has kept %s locked for %v", fleet.ErrUnreachable, s.path, s.timeout)
 	}
 	return s.explain(err)
 }
@@ -168,8 +178,6 @@ func (s *Store) explain(err error) error {
 		switch failure.Code() & 0xff { // the rest of it says more
 		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 			return fmt.Errorf("%w: %s: %w", fleet.ErrNoRights, s.path, err)
-		case sqlite3.SQLITE_BUSY:
-			return fmt.Errorf("%w: another process keeps %s locked: %w", fleet.ErrUnreachable, s.path, err)
 		}
 		return fmt.Errorf("%w: %s: %w", fleet.ErrUnreachable, s.path, err)
 	case errors.Is(err, fs.ErrPermission):
@@ -340,7 +348,7 @@ func (s *Store) news(ctx context.Context) (version int64, news bool) {
 	if !s.handle.isCurrent() {
 		return -1, true // the next exchange finds out
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if s.ledger == nil || s.read(ctx) != nil {
 		return 0, false

@@ -1,0 +1,66 @@
+// Command cmd explores the protocol by which proxies share places, and prints how many states it has, or simulates large fleets.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet/explore"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/simulate"
+)
+
+func main() {
+	var o explore.Options
+	flag.IntVar(&o.Proxies, "proxies", 2, "how many proxies")
+	flag.IntVar(&o.Cap, "cap", 2, "places of the server")
+	flag.IntVar(&o.Faults.Total, "faults", 2, "how many faults of all kinds, apart from losses and restarts")
+	flag.IntVar(&o.Faults.Losses, "losses", 1, "how many requests or answers are lost")
+	flag.IntVar(&o.Faults.Delays, "delays", 1, "how many reports arrive late")
+	flag.IntVar(&o.Faults.Crashes, "crashes", 1, "how many proxies crash")
+	flag.IntVar(&o.Faults.Restarts, "restarts", 1, "how many proxies start in the place of another")
+	flag.IntVar(&o.Faults.Cuts, "cuts", 1, "how many proxies are cut off from the database")
+	flag.IntVar(&o.Faults.Timeouts, "timeouts", 0, "how many grant time-outs pass")
+	flag.IntVar(&o.Faults.Forgets, "forgets", 1, "how many proxies an operator forgets")
+	flag.IntVar(&o.Faults.Databases, "databases", 1, "how often the database restarts or fails over")
+	flag.IntVar(&o.Faults.Lost, "lost", 1, "how many commits a failover can lose")
+	flag.IntVar(&o.Live, "live", 1, "of how many states one is checked for recovery")
+	flag.IntVar(&o.Most, "states", 0, "give up after so many states")
+	simulated := flag.Bool("simulate", false, "simulate large fleets instead")
+	flag.Parse()
+	if *simulated {
+		simulations()
+		return
+	}
+	o.Progress = os.Stderr
+	r := explore.Explore(o)
+	fmt.Println(r)
+	if r.Wrong != "" {
+		os.Exit(1)
+	}
+}
+
+// simulations prints a table of fleets of several sizes.
+func simulations() {
+	fmt.Println("| proxies | servers | places each | seed | sessions | waited for a move | median | p99 | longest | beats/s | reads/s | writes/s | unfair | above the cap |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	failed := false
+	for _, o := range []simulate.Options{
+		{Proxies: 10, Servers: 10, Cap: 100, Seed: 1, Load: 0.7, Warm: 1},
+		{Proxies: 100, Servers: 50, Cap: 200, Seed: 1, Load: 0.5, Warm: 0},
+		{Proxies: 100, Servers: 50, Cap: 200, Seed: 2, Load: 0.7, Warm: 0},
+		{Proxies: 200, Servers: 20, Cap: 100, Seed: 3, Load: 0.6, Warm: 0},
+		{Proxies: 300, Servers: 10, Cap: 200, Seed: 4, Load: 0.7, Warm: 0},
+	} {
+		o.Time, o.Session, o.Shift = time.Minute, 2*time.Minute, 10*time.Minute
+		r := simulate.Run(o)
+		fmt.Printf("| %d | %d | %d | %d | %d | %d | %d ms | %d ms | %d ms | %.0f | %.0f | %.0f | %.1f %% | %d |\n", o.Proxies, o.Servers, o.Cap, o.Seed,
+			r.Sessions, len(r.Waited), r.Percentile(0.5).Milliseconds(), r.Percentile(0.99).Milliseconds(), r.Percentile(1).Milliseconds(),
+			r.Beats, r.Reads, r.Writes, r.Unfair, r.Above)
+		failed = failed || r.Above > 0
+	}
+	if failed {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,79 @@
+package fleet_test
+
+import (
+	"flag"
+	"slices"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/explore"
+)
+
+// long makes the tests explore what takes minutes.
+var long = flag.Bool("long", false, "explore what takes minutes")
+
+// TestEveryState explores small worlds as a whole. `make fleet-model` explores larger ones.
+func TestEveryState(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		o    explore.Options
+	}{
+		{"losses", explore.Options{Proxies: 2, Cap: 2, Faults: explore.Faults{Losses: 1}, Live: 10}},
+		{"delays", explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Delays: 1}, Live: 50}},
+		{"crash and restart", explore.Options{Proxies: 2, Cap: 2, Faults: explore.Faults{Total: 1, Crashes: 1, Restarts: 1}, Live: 50}},
+		{"failover", explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 2}, Live: 50}},
+		{"forgotten", explore.Options{Proxies: 2, Cap: 2, Faults: explore.Faults{Total: 1, Forgets: 1}, Live: 50}},
+		{"time-out", explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Cuts: 1, Timeouts: 1}, Live: 50}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := explore.Explore(test.o)
+			t.Log(r)
+			if r.Wrong != "" || !r.Complete {
+				t.Error("the exploration did not end well")
+			}
+		})
+	}
+}
+
+// TestEveryGuardIsNeeded leaves out each guard in turn: the exploration must find what it is for.
+func TestEveryGuardIsNeeded(t *testing.T) {
+	options := map[string]explore.Options{
+		"sequence": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Delays: 1}},
+		"departed": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Delays: 1, Forgets: 1}},
+		"identity": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}},
+		"stranger": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 2}},
+		"join":     {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Databases: 1, Cuts: 1, Delays: 1, Lost: 2}},
+		"beats":    {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Cuts: 1, Timeouts: 1, Delays: 1}},
+		"lease":    {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 2}},
+		"missing":  {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 1}},
+		"others":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 3}},
+		"frozen":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}},
+		"free":     {Proxies: 2, Cap: 1},
+		"used":     {Proxies: 2, Cap: 1},
+		"granted":  {Proxies: 2, Cap: 2, Faults: explore.Faults{Losses: 2}},
+		"forgot":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Forgets: 1}},
+		"timeout":  {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Cuts: 1, Timeouts: 1}},
+		"answered": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Delays: 1}},
+	}
+	names := fleet.Guards()
+	slices.Sort(names)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			var r *explore.Result
+			o := options[name]
+			if (o.Faults.Total > 2 || o.Faults.Databases > 1) && !*long {
+				t.Skip("this takes minutes: see make fleet-model")
+			}
+			o.Most = 500000
+			fleet.WithoutGuard(name, func() { r = explore.Explore(o) })
+			t.Log(r)
+			if r.Wrong == "" {
+				t.Error("nothing is found without it")
+			}
+			o.Most = r.States
+			if r = explore.Explore(o); r.Wrong != "" {
+				t.Errorf("something is found with it: %v", r)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// attempt runs the statements of an exchange: each by itself, or all in one transaction that has locked the ledger's head. In both cases
+// each of them takes one trip to the server.
+type attempt struct {
+	conn  *pgx.Conn
+	locks bool
+}
+
+// read reads the ledger.
+func (a *attempt) read(ctx context.Context, arguments, results []any) error {
+	if !a.locks {
+		return a.conn.QueryRow(ctx, beatStatement, arguments...).Scan(results...)
+	}
+	batch := new(pgx.Batch)
+	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	batch.Queue(lockStatement, lockTimeout(ctx))
+	batch.Queue(beatStatement, arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	return a.conn.SendBatch(ctx, batch).Close()
+}
+
+// write writes what has changed, and commits.
+func (a *attempt) write(ctx context.Context, arguments, results []any) error {
+	if !a.locks {
+		return a.conn.QueryRow(ctx, writeStatement, arguments...).Scan(results...)
+	}
+	batch := new(pgx.Batch)
+	batch.Queue(writeStatement, arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	batch.Queue("COMMIT")
+	return a.conn.SendBatch(ctx, batch).Close()
+}
+
+// end ends a transaction that was not committed.
+func (a *attempt) end(ctx context.Context) {
+	const idle = 'I'
+	if !a.locks || a.conn.IsClosed() || a.conn.PgConn().TxStatus() == idle {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = a.conn.Exec(ctx, "ROLLBACK") // if it fails, the pool closes the connection
+}
+
+// lockTimeout returns how long the server is to wait for a lock, in milliseconds: so short that the call still hears of it. A call whose
+// context ends costs its connection, and many proxies that connect anew make it worse.
+func lockTimeout(ctx context.Context) string {
+	wait := longestWait
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-margin)
+	}
+	return strconv.FormatInt(max(wait, shortestWait).Milliseconds(), 10)
+}
+
+const (
+	// shortestWait and longestWait bound how long a lock is waited for.
+	shortestWait = 50 * time.Millisecond
+	longestWait  = 2 * time.Second
+	// margin is what is left of a call's time when a lock was waited for in vain.
+	margin = 300 * time.Millisecond
+)

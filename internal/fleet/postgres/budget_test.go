@@ -1,0 +1,254 @@
+//go:build linux
+
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// The flags of TestBudget.
+var (
+	budget        = flag.Duration("budget", 0, "run TestBudget for this long: 100 proxies on a server of their own")
+	budgetProxies = flag.Int("budget-proxies", 100, "proxies of TestBudget")
+	budgetServers = flag.Int("budget-servers", 50, "servers of TestBudget")
+	budgetChanges = flag.Float64("budget-changes", 100, "sessions that begin or end in a second, in TestBudget")
+	budgetPause   = flag.Duration("budget-pause", 100*time.Millisecond, "time between the starts of proxies, in TestBudget")
+	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a beat")
+)
+
+// counter counts statements.
+type counter struct{ statements, changes atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.statements.Add(1)
+	if data.SQL == writeStatement {
+		c.changes.Add(1)
+	}
+	return ctx
+}
+
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (c *counter) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchQueryData) {
+	c.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: data.SQL})
+}
+
+func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestBudget measures what a fleet costs PostgreSQL: statements a second, and its processes' share of a processor.
+//
+//	go test ./internal/fleet/postgres -run TestBudget -budget 30s -v
+func TestBudget(t *testing.T) {
+	if *budget == 0 {
+		t.Skip("run it with -budget 30s")
+	}
+	own, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Remove()
+	own.Arguments = []string{"-c", "max_connections=400", "-c", "fsync=on"}
+	if err := own.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dsn := own.DSN("postgres")
+	migrate(t, dsn)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	joining := time.Now()
+	var (
+		all     sync.WaitGroup
+		counted counter
+		f       = new(fleetLoad)
+	)
+	for n := range *budgetProxies {
+		s, err := open(dsn, Options{}, &counted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		all.Go(func() { f.proxy(ctx, s, n) })
+		time.Sleep(*budgetPause)
+	}
+	for f.joined.Load() < int64(*budgetProxies) && time.Since(joining) < 2*time.Minute {
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Logf("%d proxies have joined after %.1f s, with %d failures", f.joined.Load(), time.Since(joining).Seconds(), f.failures.Load())
+	time.Sleep(10 * time.Second) // places move to where they are needed
+	measure := func() (statements, changes, exchanges, failures int64, cpu time.Duration) {
+		return counted.statements.Load(), counted.changes.Load(), f.exchanges.Load(), f.failures.Load(), cpuOf(t, own)
+	}
+	s0, w0, e0, x0, c0 := measure()
+	start := time.Now()
+	time.Sleep(*budget)
+	s1, w1, e1, x1, c1 := measure()
+	took := time.Since(start).Seconds()
+	t.Logf("%d proxies, %d servers, %.0f changes/s: %.0f exchanges/s, %.0f statements/s, %.1f writes/s, %d failures, PostgreSQL uses %.1f %% of a processor",
+		*budgetProxies, *budgetServers, *budgetChanges, float64(e1-e0)/took, float64(s1-s0)/took, float64(w1-w0)/took, x1-x0, 100*(c1-c0).Seconds()/took)
+	f.errors.Range(func(text, _ any) bool {
+		t.Logf("a failure: %s", text)
+		return true
+	})
+	if *budgetPlan {
+		explainBeat(t, dsn)
+	}
+	cancel()
+	all.Wait()
+}
+
+// Each proxy has on average meanSessions at each server, of which each has placesEach places for each proxy. Their number follows a binomial
+// distribution: at any time, one in a hundred has more than its equal part of the places, and one in twenty wants that many.
+const (
+	meanSessions = 5
+	placesEach   = 8
+)
+
+// fleetLoad plays proxies whose sessions come and go.
+type fleetLoad struct {
+	exchanges, failures, joined atomic.Int64
+	errors                      sync.Map
+}
+
+func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	id := fleet.ID(fmt.Sprintf("%016x", random.Uint64()))
+	h := fleet.NewHolder(fleet.HolderOptions{ID: id})
+	sessions := make([]int, *budgetServers)
+	for i := range sessions {
+		sessions[i] = meanSessions - 1 + random.IntN(3)
+	}
+	changed := s.Changed(ctx)
+	hasJoined := false
+	start := time.Now()
+	next := time.Duration(random.Float64() * float64(fleet.Beat))
+	each := *budgetChanges / float64(*budgetProxies) / 10 // changes in a tenth of a second
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		wake := false
+		select {
+		case <-ctx.Done():
+			for range changed {
+			}
+			return
+		case <-changed:
+			wake = true
+		case <-ticker.C:
+			for k := each; k > 0; k-- {
+				if random.Float64() < k {
+					i := random.IntN(len(sessions))
+					if random.IntN(2*meanSessions) < sessions[i] {
+						sessions[i]--
+					} else {
+						sessions[i]++
+					}
+				}
+			}
+		}
+		for i := range sessions {
+			server := fmt.Sprintf("ws://gpu-%d:2700", i)
+			limit := h.Limit(server)
+			h.Use(server, fleet.Usage{
+				Cap: placesEach * *budgetProxies, Used: min(sessions[i], limit), Needs: sessions[i], Waiting: max(0, sessions[i]-limit),
+				Wants: sessions[i] + 1,
+			})
+		}
+		now := time.Since(start)
+		if !wake && now < next && !h.Due(fleet.Instant(now)) {
+			continue
+		}
+		next = now + fleet.Beat - time.Duration(random.Float64()*0.1*float64(fleet.Beat))
+		r := h.Report(fleet.Instant(now))
+		r.About = fleet.Member{Name: "proxy-" + strconv.Itoa(n), Version: "1.0.0", Schema: 10, Address: "http://10.0.0.1:8081", State: fleet.Serving, Sessions: n}
+		calling, cancel := context.WithTimeout(ctx, 2*time.Second)
+		a, err := s.Exchange(calling, r)
+		cancel()
+		f.exchanges.Add(1)
+		if err != nil {
+			f.failures.Add(1)
+			text := err.Error()
+			f.errors.Store(text[:min(len(text), 160)], n)
+			h.Failed(r, fleet.Instant(time.Since(start)))
+			continue
+		}
+		if !hasJoined && !a.Again {
+			hasJoined = true
+			f.joined.Add(1)
+		}
+		h.Answered(r, a, fleet.Instant(now), fleet.Instant(time.Since(start)))
+	}
+}
+
+// cpuOf returns the processor time that a server's processes have used, those that have ended included.
+func cpuOf(t *testing.T, s *pgtest.Server) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.Directory, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	postmaster, _, _ := strings.Cut(string(text), "\n")
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks := 0
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:])) // from the third field of proc(5) on
+		own := filepath.Base(filepath.Dir(file)) == postmaster
+		if fields[1] != postmaster && !own {
+			continue
+		}
+		for i := 11; i < 15 && (own || i < 13); i++ { // utime, stime, and of the postmaster those of its ended children
+			n, _ := strconv.Atoi(fields[i])
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * time.Second / 100
+}
+
+func explainBeat(t *testing.T, dsn string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	var tag string
+	if err := conn.QueryRow(t.Context(), "SELECT members_tag FROM wsbouncer.fleet").Scan(&tag); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+beatStatement, pgx.QueryExecModeExec, false, "x", int64(0), 0, "", tag, int64(1<<40), []string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + strings.Join(lines, "\n"))
+}

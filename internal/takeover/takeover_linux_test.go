@@ -1,0 +1,313 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit is how long a step of a test may take on a machine that is busy.
+const limit = 20 * time.Second
+
+// pair returns the two ends of a connection.
+func pair(t *testing.T) (ours, theirs *net.UnixConn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]*net.UnixConn
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "")
+		nc, err := net.FileConn(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = file.Close()
+		ends[i] = nc.(*net.UnixConn)
+		t.Cleanup(func() { _ = nc.Close() })
+	}
+	return ends[0], ends[1]
+}
+
+// offer returns what a running process offers: one listener of each network.
+func offer(t *testing.T) *Offer {
+	t.Helper()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "a.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = tcp.Close(), socket.Close() })
+	return &Offer{
+		Self:    Process{PID: os.Getpid(), Version: "v1", Instance: "here"},
+		Sockets: []Socket{{Kind: Plain, Name: ":0", Listener: tcp}, {Kind: AdminSocket, Name: "a.sock", Listener: socket, Foreign: true}},
+		Step:    func(string) {},
+		Prepare: func() error { return nil },
+	}
+}
+
+// handed is what Hand returned.
+type handed struct {
+	successor *Successor
+	err       error
+}
+
+// begin hands over in a goroutine.
+func begin(ctx context.Context, nc *net.UnixConn, o *Offer) <-chan handed {
+	done := make(chan handed, 1)
+	go func() {
+		s, err := Hand(ctx, nc, o)
+		done <- handed{s, err}
+	}()
+	return done
+}
+
+// wait returns what Hand returned, and fails if it does not return.
+func wait(t *testing.T, done <-chan handed) handed {
+	t.Helper()
+	select {
+	case h := <-done:
+		return h
+	case <-time.After(limit):
+		t.Fatal("the running process still waits")
+		panic("not reached")
+	}
+}
+
+var successor = Process{PID: os.Getpid(), Version: "v2", Instance: "here"}
+
+func TestTakeOver(t *testing.T) {
+	ours, theirs := pair(t)
+	o := offer(t)
+	var steps []string
+	o.Step = func(text string) { steps = append(steps, text) }
+	done := begin(t.Context(), ours, o)
+	s, err := Ask(t.Context(), theirs, successor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.From.Version != "v1" || len(s.Sockets) != 2 || s.Sockets[0].Name != ":0" || s.Sockets[1].Kind != AdminSocket || !s.Sockets[1].Foreign || s.Sockets[0].Foreign {
+		t.Errorf("got %+v", s)
+	}
+	s.Step("warming")
+	if err := s.Ready(t.Context()); err != nil || s.Orphaned {
+		t.Fatal(err, s.Orphaned)
+	}
+	if err := s.Serving([]int{0, 7, -1}); err != nil {
+		t.Fatal(err)
+	}
+	h := wait(t, done)
+	if h.err != nil || h.successor.Version != "v2" || !h.successor.Kept[0] || h.successor.Kept[1] {
+		t.Errorf("got %+v, %v", h.successor, h.err)
+	}
+	if len(steps) != 2 || steps[1] != "warming" {
+		t.Errorf("steps: %q", steps)
+	}
+	// The sockets are the same: a connection made now waits in a queue that both have.
+	_ = o.Sockets[0].Listener.Close()
+	nc, err := net.Dial("tcp", s.Sockets[0].Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	accepted, err := s.Sockets[0].Listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = accepted.Close()
+	for _, socket := range s.Sockets {
+		_ = socket.Listener.Close()
+	}
+}
+
+// What goes wrong before "serving" leaves the running process as it was, and both sides know why.
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		change    func(o *Offer, p *Process)
+		successor func(t *testing.T, s *Succession)
+		asking    string // why the successor does not even get the sockets
+		says      string // why the running process goes on
+	}{
+		"another state directory": {
+			change: func(_ *Offer, p *Process) { p.Instance = "there" },
+			asking: "another state directory", says: "another state directory",
+		},
+		"the successor fails": {
+			successor: func(_ *testing.T, s *Succession) { s.Fail(errors.New("no backend")) }, says: "no backend",
+		},
+		"the successor dies": {
+			successor: func(_ *testing.T, s *Succession) { s.close() }, says: "has ended",
+		},
+		"the successor dies when it may accept": {
+			successor: func(t *testing.T, s *Succession) {
+				if err := s.Ready(t.Context()); err != nil {
+					t.Error(err)
+				}
+				s.close()
+			}, says: "has ended",
+		},
+		"the running process cannot prepare": {
+			change: func(o *Offer, _ *Process) { o.Prepare = func() error { return errors.New("no port is free") } },
+			successor: func(t *testing.T, s *Succession) {
+				if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no port is free") {
+					t.Errorf("the successor heard %v", err)
+				}
+			}, says: "no port is free",
+		},
+		"out of turn": {
+			successor: func(_ *testing.T, s *Succession) { _ = s.Serving(nil) }, says: `sent "serving" where "ready" was due`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := pair(t)
+			o, p := offer(t), successor
+			if c.change != nil {
+				c.change(o, &p)
+			}
+			done := begin(t.Context(), ours, o)
+			s, err := Ask(t.Context(), theirs, p)
+			if c.asking != "" {
+				if err == nil || !strings.Contains(err.Error(), c.asking) {
+					t.Errorf("asking: %v; want %q", err, c.asking)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if s != nil {
+				c.successor(t, s)
+				s.Fail(errors.New("over"))
+			}
+			if h := wait(t, done); h.err == nil || !strings.Contains(h.err.Error(), c.says) {
+				t.Errorf("the running process: %v; want %q", h.err, c.says)
+			}
+			if _, err := net.Dial("tcp", o.Sockets[0].Listener.Addr().String()); err != nil {
+				t.Errorf("its socket: %v", err)
+			}
+		})
+	}
+}
+
+// A successor that says nothing is given up, and hears that.
+func TestSilent(t *testing.T) {
+	ours, theirs := pair(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	done := begin(ctx, ours, offer(t))
+	s, err := Ask(t.Context(), theirs, successor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := wait(t, done); h.err == nil || h.err.Error() != "the new process was not ready in time" {
+		t.Errorf("the running process: %v", h.err)
+	}
+	if err := s.Ready(t.Context()); err == nil || err.Error() != "the new process was not ready in time" {
+		t.Errorf("the successor: %v", err)
+	}
+	s.Fail(errors.New("over"))
+}
+
+// Versions of the protocol that have nothing in common say so.
+func TestVersions(t *testing.T) {
+	ours, theirs := pair(t)
+	done := begin(t.Context(), ours, offer(t))
+	c := &conn{theirs}
+	if err := c.send(&message{Type: hello, Protocol: 9, Oldest: 7, Version: "v9", Instance: "here"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	const says = "version v9 needs version 7 of the take-over protocol"
+	if _, err := c.expect(welcome, nil); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("the successor: %v", err)
+	}
+	if h := wait(t, done); h.err == nil || !strings.Contains(h.err.Error(), says) {
+		t.Errorf("the running process: %v", h.err)
+	}
+}
+
+// Another program that connects is told nothing, and does no harm.
+func TestOtherPrograms(t *testing.T) {
+	for _, says := range []string{"GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00\x02{}", "\x00\x00\x00\x01x", "\x00\x00", ""} {
+		ours, theirs := pair(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		done := begin(ctx, ours, offer(t))
+		_, _ = theirs.Write([]byte(says))
+		_ = theirs.CloseWrite()
+		if h := wait(t, done); h.err == nil {
+			t.Errorf("%q has taken over", says)
+		}
+		cancel()
+	}
+}
+
+// A successor without a free descriptor says so, and the running process goes on.
+func TestDescriptors(t *testing.T) {
+	ours, theirs := pair(t)
+	o := offer(t)
+	done := begin(t.Context(), ours, o)
+	// A null file has the lowest free number: with that as the limit, nothing can be opened.
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := old
+	low.Cur = uint64(null.Fd())
+	_ = null.Close()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Ask(t.Context(), theirs, successor)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "no file descriptor free") {
+		t.Errorf("the successor: %v", err)
+	}
+	if h := wait(t, done); h.err == nil || !strings.Contains(h.err.Error(), "no file descriptor free") {
+		t.Errorf("the running process: %v", h.err)
+	}
+}
+
+func TestProgram(t *testing.T) {
+	p := Program{
+		Path: "bin/w", Directory: "/srv", Arguments: []string{"--listen", ":1", "--take-over=fd:3", "--take-over", "--take-over-x"},
+		Environment: []string{"A=1", "LISTEN_FDS=2", "LISTEN_PID=3", "WATCHDOG_PID=4", "WATCHDOG_USEC=5", "NOTIFY_SOCKET=/n"},
+	}
+	if got := strings.Join(p.arguments(), " "); got != "--listen :1 --take-over-x" {
+		t.Errorf("arguments: %s", got)
+	}
+	if got := strings.Join(p.environment(), " "); got != "A=1 WATCHDOG_USEC=5 NOTIFY_SOCKET=/n" {
+		t.Errorf("environment: %s", got)
+	}
+	if _, err := p.Find(""); err == nil || !strings.Contains(err.Error(), "/srv/bin/w") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	if path, err := p.Find("sh"); err != nil || !filepath.IsAbs(path) {
+		t.Errorf("a program in PATH: %s, %v", path, err)
+	}
+}
+
+func TestConnection(t *testing.T) {
+	if _, ok, err := Connection("admin-socket"); ok || err != nil {
+		t.Error(ok, err)
+	}
+	if _, _, err := Connection("fd:0"); err == nil || !strings.Contains(err.Error(), "only a running proxy gives") {
+		t.Error(err)
+	}
+}
