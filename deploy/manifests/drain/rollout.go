@@ -187,6 +187,7 @@ func rollOut(ctx context.Context, o options) error {
 		u.say(fresh[0].name+" is ready; "+gone.name+" is deleted", all...)
 		u.tasks.Go(func() { u.end(ctx, gone) })
 	}
+	u.show(ctx, all[len(all)-1])
 	u.tasks.Wait()
 	u.say("the old pods have ended", all[len(old):]...)
 	if err := pause(ctx, time.Second); err != nil {
@@ -376,6 +377,16 @@ func (u *update) connections() string {
 		counts = append(counts, fmt.Sprintf("%d of %d", s.Stats().Connections, u.places))
 	}
 	return strings.Join(counts, " and ")
+}
+
+// show prints what a pod knows of the fleet.
+func (u *update) show(ctx context.Context, p *pod) {
+	out, err := u.command(ctx, "proxy", "ls", "--admin", p.api).CombinedOutput()
+	if err != nil {
+		u.wrong(fmt.Errorf("proxy ls: %w\n%s", err, out))
+		return
+	}
+	fmt.Fprintf(u.out, "\n$ wsbouncer proxy ls\n%s\n", out)
 }
 
 // judge prints what became of the sessions, and notes what must not be.
