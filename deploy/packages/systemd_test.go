@@ -136,6 +136,8 @@ func TestUnit(t *testing.T) {
 		t.Errorf("the proxy stopped with the result %q", result)
 	}
 
+	s.upgradeUnit()
+
 	// A drain without a limit outlasts TimeoutStopSec=, since the proxy asks systemd for more time, and it cuts no session.
 	s.run(`mkdir -p /run/systemd/system/wsbouncer.service.d
 printf '[Service]\nTimeoutStopSec=3s\n' >/run/systemd/system/wsbouncer.service.d/test.conf
@@ -174,4 +176,31 @@ systemctl daemon-reload && systemctl start wsbouncer`)
 	if output, _ := s.try("pgrep -x wsbouncer"); output != "" {
 		t.Errorf("the proxy still runs after the purge: process %s", output)
 	}
+}
+
+// upgradeUnit has the running proxy start its successor, which becomes the unit's main process: systemd sees it end, and restarts it. It
+// does so with and without a socket unit.
+func (s *scratch) upgradeUnit() {
+	s.t.Helper()
+	const settle = `until [ "$(systemctl show --property MainPID --value wsbouncer)" != %s ] && systemctl is-active --quiet wsbouncer; do sleep 0.1; done`
+	s.run("systemctl start wsbouncer")
+	for _, sockets := range []bool{false, true} {
+		if sockets {
+			s.run(`mkdir -p /run/systemd/system/wsbouncer.socket.d
+printf '[Socket]\nListenStream=\nListenStream=127.0.0.1:80\n' >/run/systemd/system/wsbouncer.socket.d/test.conf
+systemctl daemon-reload && systemctl stop wsbouncer && systemctl start wsbouncer.socket && systemctl start wsbouncer || { journalctl --unit wsbouncer --output cat | tail -20; exit 1; }`)
+		}
+		first := s.property("MainPID")
+		s.expectPart("Upgraded: process", "timeout 60 wsbouncer upgrade")
+		s.run(fmt.Sprintf(settle, first))
+		second := s.property("MainPID")
+		s.expectGone("/proc/" + first)
+		s.expectPart("one", "wsbouncer backend ls")
+		s.expect("0", "systemctl show --property NRestarts --value wsbouncer")
+		s.run("kill -KILL " + second)
+		s.run(fmt.Sprintf(settle, second))
+		s.expect("1", "systemctl show --property NRestarts --value wsbouncer")
+		s.run("systemctl stop wsbouncer; systemctl reset-failed wsbouncer; systemctl start wsbouncer")
+	}
+	s.run("systemctl stop wsbouncer.socket wsbouncer; rm -r /run/systemd/system/wsbouncer.socket.d; systemctl daemon-reload")
 }

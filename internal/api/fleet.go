@@ -1,6 +1,10 @@
 package api
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
 
 // Headers and the parameter of requests about a fleet.
 const (
@@ -116,6 +120,30 @@ type BackendPart struct {
 	Leased        int    `json:"leased"`
 	Resetting     int    `json:"resetting"`
 	Retiring      int    `json:"retiring"`
+}
+
+// FleetWide reports whether a proxy can answer a request for the whole fleet.
+func FleetWide(method, path string) bool {
+	path, ok := strings.CutPrefix(path, "/api/v1/")
+	if !ok {
+		return false
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) > 3 {
+		return false
+	}
+	kind, action := parts[0], strings.Join(parts[min(2, len(parts)):], "")
+	read := method == http.MethodGet || method == http.MethodHead
+	switch {
+	case len(parts) == 1:
+		return read && (kind == "stats" || kind == "sessions" || kind == "proxies") || kind == "sessions" && method == http.MethodDelete
+	case len(parts) == 2:
+		return kind == "sessions" && (read || method == http.MethodDelete)
+	case kind == "services":
+		return method == http.MethodPost && (action == "pause" || action == "resume")
+	}
+	return action == "move" && (kind == "sessions" || kind == "backends") && (read || method == http.MethodPost) ||
+		action == "recycle" && kind == "backends" && method == http.MethodPost
 }
 
 // Find returns the proxies that an id, the beginning of one of at least four digits, or a name means.

@@ -50,6 +50,7 @@ func newServiceActionCommand(verb, short, long, example string) *cobra.Command {
 	}
 	order.add(cmd)
 	from.add(cmd)
+	from.addLocal(cmd)
 	return cmd
 }
 
@@ -89,6 +90,7 @@ failures is tried at once.`,
 	chosen.add(cmd)
 	order.add(cmd)
 	from.add(cmd)
+	from.addLocal(cmd)
 	return cmd
 }
 

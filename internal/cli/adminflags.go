@@ -17,7 +17,17 @@ import (
 
 // adminFlags say where the admin API of a running proxy is, and how a command proves to it who it is. Variables of the environment are in
 // the place of flags that are not given.
-type adminFlags struct{ admin, token, ca string }
+type adminFlags struct {
+	admin, token, ca string
+	whole            bool // static: the command is about the whole fleet, unless local is set
+	local            bool // ask only the proxy of the admin API
+}
+
+// addLocal makes the command one about the whole fleet, with a flag for one proxy only.
+func (f *adminFlags) addLocal(cmd *cobra.Command) {
+	f.whole = true
+	cmd.Flags().BoolVar(&f.local, "local", false, "only this proxy, not the others of its fleet")
+}
 
 func (f *adminFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
@@ -37,7 +47,7 @@ func adminFlagsOf(cmd *cobra.Command) (f adminFlags) {
 
 // connect returns a client of the admin API at an address. It does not connect yet. All errors are those of usage.
 func (f *adminFlags) connect(address string) (*client.Client, error) {
-	var o client.Options
+	o := client.Options{Fleet: f.whole && !f.local}
 	var err error
 	if o.Token, err = f.secret(); err != nil {
 		return nil, usageError(err)

@@ -117,7 +117,7 @@ func newBackendListCommand() *cobra.Command {
 	chosen.add(cmd)
 	cmd.Flags().StringVar(&chosen.service, "service", "", "only backends of this service")
 	completeFlag(cmd, "service", config.KindService)
-	listing(cmd, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
+	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
 		if err != nil {
 			return nil, nil, err

@@ -170,5 +170,6 @@ func newBackendStateCommand(to transition) *cobra.Command {
 	waiting.add(cmd, &to)
 	chosen.add(cmd)
 	write.add(cmd)
+	write.addLocal(cmd)
 	return cmd
 }

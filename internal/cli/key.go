@@ -111,8 +111,12 @@ func completeKeyFlags(cmd *cobra.Command) { completeFlag(cmd, "services", config
 func newKeyRevokeCommand() *cobra.Command {
 	cmd := newRemoveCommand(config.KindKey, `Revoke keys: remove them. No client can use them from now on, on all proxies that share the configuration, within a second.
 Running sessions go on, except those of services with end-unauthorized, which end with code 1008. The history of
-the configuration keeps who has revoked a key, and why.`, `  wsbouncer key revoke phone --why "lost"
+the configuration keeps who has revoked a key, and why.
+
+In a fleet, the command waits until all proxies have the new version in force, for at most 15 s. It names those that have
+not, or that could not be asked, and its exit status is 1 then.`, `  wsbouncer key revoke phone --why "lost"
   wsbouncer key revoke phone kiosk --dry-run`, "")
+	inForceEverywhere(cmd)
 	cmd.Use, cmd.Short, cmd.Aliases = "revoke NAME...", "Revoke keys", []string{"rm", "remove", "delete"}
 	return cmd
 }
@@ -166,7 +170,7 @@ func newKeyListCommand() *cobra.Command {
 		Example: `  wsbouncer key ls
   wsbouncer key ls --database config.db --output json`,
 	}
-	listing(cmd, func(content *config.Content, _ *api.Stats) (*rows, []json.RawMessage, error) {
+	listing(cmd, false, func(content *config.Content, _ *api.Stats) (*rows, []json.RawMessage, error) {
 		return keyRows(content, time.Now()), keysForPrograms(content), nil
 	})
 	return cmd

@@ -67,6 +67,7 @@ stays where it is, and the exit status is 1.`,
 	completeFlag(cmd, "to", config.KindBackend)
 	order.add(cmd)
 	from.add(cmd)
+	from.addLocal(cmd)
 	return cmd
 }
 
@@ -110,14 +111,25 @@ func (m *mover) tell(moving *api.Moving) {
 		s := &moving.Sessions[i]
 		if !s.IsOpen() && !m.told[s.ID] {
 			m.told[s.ID] = true
-			fmt.Fprintf(m.out, "session %s: %s\n", s.ID, s)
+			at := ""
+			if s.Proxy != "" {
+				at = " at " + s.Proxy
+			}
+			fmt.Fprintf(m.out, "session %s%s: %s\n", s.ID, at, s)
 		}
 	}
 }
 
 // result prints the sum for a backend, and returns the error for sessions that were not moved.
-func (m *mover) result(moving *api.Moving) error {
+func (m *mover) result(moving *api.Moving) (err error) {
 	stayed := moving.Count(api.MoveRefused)
+	if len(moving.Missing) > 0 {
+		var all []error
+		for i := range moving.Missing {
+			all = append(all, errors.New(moving.Missing[i].String()))
+		}
+		defer func() { err = errors.Join(append(all, err)...) }()
+	}
 	if moving.Backend != "" {
 		if len(moving.Sessions) == 0 {
 			fmt.Fprintf(m.out, "backend %s: no sessions to move\n", moving.Backend)

@@ -74,8 +74,24 @@ func (f *orderFlags) do(cmd *cobra.Command, proxy *client.Client, method, path s
 	if err := proxy.Do(cmd.Context(), r, &outcome); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), outcome.Text)
-	return err
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), outcome.Text); err != nil {
+		return err
+	}
+	return undone(&outcome)
+}
+
+// undone returns the error for an action that some proxies have not done; nil if all have.
+func undone(outcome *api.Outcome) error {
+	var all []error
+	for i := range outcome.Missing {
+		all = append(all, errors.New(outcome.Missing[i].String()))
+	}
+	for _, o := range outcome.Proxies {
+		if o.Failed {
+			all = append(all, fmt.Errorf("%s: %s", o.Name, o.Text))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // confirm asks on a terminal before something is done that cannot be undone. Without one, --yes is needed. It returns an error if the

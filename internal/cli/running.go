@@ -20,7 +20,18 @@ func (t *target) running(ctx context.Context, messages io.Writer) *api.Stats {
 		fmt.Fprintf(messages, "The present state of the proxy is not shown: %v\n", err)
 		return nil
 	}
+	sayMissing(messages, r.Fleet)
 	return r
+}
+
+// sayMissing says which proxies are not in the statistics of a fleet.
+func sayMissing(messages io.Writer, f *api.Fleet) {
+	if f == nil {
+		return
+	}
+	for i := range f.Missing {
+		fmt.Fprintf(messages, "Not included: %s\n", &f.Missing[i])
+	}
 }
 
 // knowsServices reports whether the statistics name the services. Those of an older proxy do not.

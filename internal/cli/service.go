@@ -73,7 +73,7 @@ func newServiceListCommand() *cobra.Command {
   wsbouncer service ls --watch --output wide
   wsbouncer service ls --database config.db --output json`,
 	}
-	listing(cmd, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
+	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
 		return serviceRows(content, now), servicesForPrograms(content, now), nil
 	})
 	return cmd

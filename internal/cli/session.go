@@ -78,7 +78,10 @@ func newSessionListCommand() *cobra.Command {
 sessions that have ended, as far as the proxy remembers them.
 
 --sort rate and --sort lag have the sessions measured for one or two seconds first: frames per second, and how
-long the backend has been silent while the client sent, since the measurement began.`,
+long the backend has been silent while the client sent, since the measurement began. Only the sessions of the proxy
+that is asked are measured.
+
+In a fleet, the sessions of all its proxies are listed, unless --local is given. Proxies that could not be asked are named.`,
 		Example: `  wsbouncer session ls --service stt --sort age --limit 20
   wsbouncer session ls --backend gpu-2 --watch
   wsbouncer session ls --state waiting --output wide
@@ -89,7 +92,7 @@ long the backend has been silent while the client sent, since the measurement be
 				return err
 			}
 			return from.use(func(proxy *client.Client) error {
-				return form.run(cmd, func(io.Writer) (*rows, error) {
+				return form.run(cmd, func(messages io.Writer) (*rows, error) {
 					if err := chosen.known(cmd.Context(), proxy); err != nil {
 						return nil, err
 					}
@@ -97,6 +100,7 @@ long the backend has been silent while the client sent, since the measurement be
 					if err != nil {
 						return nil, err
 					}
+					sayMissing(messages, &api.Fleet{Missing: list.Missing})
 					return sessionRows(list, chosen.SessionQuery), nil
 				})
 			})
@@ -104,6 +108,7 @@ long the backend has been silent while the client sent, since the measurement be
 	}
 	chosen.add(cmd)
 	from.add(cmd)
+	from.addLocal(cmd)
 	form.add(cmd)
 	return cmd
 }
@@ -157,6 +162,10 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 	if measured {
 		r.heads = append(r.heads, "FRAMES/S", "LAG")
 	}
+	inFleet := slices.ContainsFunc(list.Sessions, func(s api.Session) bool { return s.Proxy != "" })
+	if inFleet {
+		r.heads = append(r.heads, "PROXY")
+	}
 	wide := []string{"STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "CONNECTION", "TENANT", "REQUEST", "MOVES", "KEPT", "ASSURED"}
 	r.heads, r.wide = append(r.heads, wide...), len(wide)
 	for i := range list.Sessions {
@@ -174,6 +183,9 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 		}
 		if measured {
 			row = append(row, measuredRate(s.FramesPerSecond), measuredSeconds(s.LagSeconds))
+		}
+		if inFleet {
+			row = append(row, s.Proxy)
 		}
 		row = append(
 			row, s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),

@@ -72,5 +72,6 @@ On a terminal, the command asks before it ends more than one session.`,
 	all.add(cmd)
 	order.add(cmd)
 	from.add(cmd)
+	from.addLocal(cmd)
 	return cmd
 }

@@ -45,6 +45,7 @@ latest sessions that have ended. The beginning of an id is enough if no other be
 		},
 	}
 	from.add(cmd)
+	from.addLocal(cmd)
 	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }
@@ -107,6 +108,7 @@ func sessionFields(s *api.SessionDetail) [][]string {
 		return t.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
 	add("id", s.ID)
+	add("proxy", s.Proxy)
 	add("state", s.State)
 	add("service", s.Service)
 	add("path", s.Path)

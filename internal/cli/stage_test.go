@@ -75,7 +75,12 @@ func onProxy(t *testing.T, access admin.Access) *stage {
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)
 	s.serveSessions(mux)
 	s.serveMoves(mux)
-	server := httptest.NewUnstartedServer(mux)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query() // a proxy without a fleet answers for itself
+		query.Del(api.FleetParameter)
+		r.URL.RawQuery = query.Encode()
+		mux.ServeHTTP(w, r)
+	}))
 	_ = server.Listener.Close()
 	server.Listener = listener
 	server.Start()

@@ -73,6 +73,7 @@ out of service, since when and why, which sessions failed lately, and which conf
 		},
 	}
 	from.add(cmd)
+	from.addLocal(cmd)
 	form.output.add(cmd, "screen", asJSON, asYAML)
 	form.addWatch(cmd)
 	return cmd
@@ -150,6 +151,11 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		}
 		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), printable.Text(f.Text, longestCell), since)
 	}
+	if st.Fleet.Shares() {
+		if err := printFleet(out, st.Fleet); err != nil {
+			return err
+		}
+	}
 	if line := failoverLine(st); line != "" {
 		fmt.Fprintln(out, "\n"+line)
 	}
@@ -167,6 +173,25 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		return err
 	}
 	return s.printFailed(out, now)
+}
+
+// printFleet prints the proxies that share the servers with this one.
+func printFleet(out io.Writer, f *api.Fleet) error {
+	title := "This proxy's part of a fleet of"
+	if f.Whole {
+		title = "All numbers are those of a fleet of"
+	}
+	fmt.Fprintf(out, "\n%s %d proxies (* answers; --local shows only that one)\n", title, len(f.Proxies))
+	var cells [][]string
+	for i := range f.Proxies {
+		p := &f.Proxies[i]
+		name := p.Name
+		if p.Self {
+			name += " *"
+		}
+		cells = append(cells, []string{name, p.State, seen(p), strconv.Itoa(p.Sessions), strconv.Itoa(p.Places), p.Configuration, p.Version, p.Problem})
+	}
+	return table(out, []string{"PROXY", "STATE", "SEEN", "SESSIONS", "PLACES", "CONFIGURATION", "VERSION", "PROBLEM"}, cells)
 }
 
 // printCertificates prints which certificates clients see, and for how long; nothing if no listener speaks TLS.

@@ -80,8 +80,8 @@ func colourOf(head, cell string) string {
 	return ""
 }
 
-// listing makes a command list entities of the configuration, with what a running proxy says about them.
-func listing(cmd *cobra.Command, list func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error)) {
+// listing makes a command list entities of the configuration. runs says that it shows what running proxies say about them.
+func listing(cmd *cobra.Command, runs bool, list func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error)) {
 	var from targetFlags
 	var form listFlags
 	cmd.Args = noArguments
@@ -102,6 +102,9 @@ func listing(cmd *cobra.Command, list func(content *config.Content, now *api.Sta
 		})
 	}
 	from.add(cmd)
+	if runs {
+		from.addLocal(cmd)
+	}
 	form.add(cmd)
 }
 

@@ -77,7 +77,7 @@ tenants that have sessions or waiting clients and are not configured, in parenth
   wsbouncer tenant ls --watch --output wide
   wsbouncer tenant ls --database config.db --output json`,
 	}
-	listing(cmd, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
+	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
 		return tenantRows(content, now), tenantsForPrograms(content, now), nil
 	})
 	return cmd

@@ -34,6 +34,7 @@ type waiter struct {
 	timeout  time.Duration
 	every    time.Duration
 	messages io.Writer
+	present  bool // proxies that cannot be asked are not waited for
 
 	said   string
 	saidAt time.Time
@@ -80,7 +81,7 @@ const inForceTimeout = 30 * time.Second
 // inForce waits until the backends have the desired state.
 func (w *waiter) inForce(ctx context.Context) error {
 	first := *w
-	first.timeout, first.messages = inForceTimeout, io.Discard
+	first.timeout, first.messages, first.present = inForceTimeout, io.Discard, true
 	first.to.left = func(*api.Backend) string { return "" }
 	return first.run(ctx)
 }
@@ -96,6 +97,37 @@ func (w *waiter) say(left string) {
 	fmt.Fprintln(w.messages, left)
 }
 
+// late reports whether backends do not have the desired state yet, and in a fleet at which proxies.
+func (w *waiter) late(all []*api.Backend) (where string, late bool) {
+	var proxies []string
+	for _, b := range all {
+		late = late || b.State != w.to.state
+		for _, p := range b.Proxies {
+			if p.State != w.to.state && !slices.Contains(proxies, p.Proxy) {
+				proxies = append(proxies, p.Proxy)
+			}
+		}
+	}
+	if len(proxies) > 0 {
+		return " at " + strings.Join(proxies, ", "), true
+	}
+	return "", late
+}
+
+// sessionsBy says how many sessions of a backend each proxy of a fleet serves; empty for one proxy.
+func sessionsBy(b *api.Backend) string {
+	var all []string
+	for _, p := range b.Proxies {
+		if n := p.Leased + p.Resetting; n > 0 {
+			all = append(all, fmt.Sprintf("%s %d", p.Proxy, n))
+		}
+	}
+	if len(b.Proxies) < 2 || len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, ", ") + ")"
+}
+
 // left returns in words what is left to wait for; empty for nothing.
 func (w *waiter) left(ctx context.Context) (string, error) {
 	var now api.Stats
@@ -108,14 +140,20 @@ func (w *waiter) left(ctx context.Context) (string, error) {
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
 		all := now.BackendsOf(name)
-		if len(all) == 0 && now.Lookup(name) == nil || slices.ContainsFunc(all, func(b *api.Backend) bool { return b.State != w.to.state }) {
-			words = append(words, name+": version "+w.version+" is not in force yet")
+		if where, late := w.late(all); late || len(all) == 0 && now.Lookup(name) == nil {
+			words = append(words, name+": version "+w.version+" is not in force yet"+where)
 			continue
 		}
 		for _, b := range all {
 			if text := w.to.left(b); text != "" {
-				words = append(words, b.Name+": "+text)
+				words = append(words, b.Name+": "+text+sessionsBy(b))
 			}
+		}
+	}
+	if now.Fleet != nil && !w.present {
+		for i := range now.Fleet.Missing {
+			m := &now.Fleet.Missing[i]
+			words = append(words, m.String()+" (once it is known to be gone: wsbouncer proxy forget "+m.ID+")")
 		}
 	}
 	return strings.Join(words, "; "), nil

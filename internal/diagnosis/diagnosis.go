@@ -51,6 +51,7 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	if s.TLS != nil {
 		ofTLS(s, add)
 	}
+	ofFleet(s.Fleet, add)
 	ofLimits(&s.Limits, add)
 	ofReplay(s.Replay, add)
 	for i := range s.Services {

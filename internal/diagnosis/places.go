@@ -14,6 +14,16 @@ func Places(b *api.Backend) string {
 		return ""
 	}
 	const most = 3
+	if len(b.Proxies) > 0 { // of a whole fleet
+		text := fmt.Sprintf("%d of %d granted", p.Granted, p.Cap)
+		for i, one := range b.Proxies[:min(most, len(b.Proxies))] {
+			text += fmt.Sprintf("%s %d to %s", []string{":", ","}[min(i, 1)], one.Limit, one.Proxy)
+		}
+		if more := len(b.Proxies) - most; more > 0 {
+			text += fmt.Sprintf(" and others to %d more", more)
+		}
+		return text
+	}
 	text := fmt.Sprintf("%d of %d granted to this proxy", p.Grant, p.Cap)
 	for i := range p.Others[:min(most, len(p.Others))] {
 		text += fmt.Sprintf(", %d to %s", p.Others[i].Places, p.Others[i].Name)

@@ -4,6 +4,9 @@ package fleetproof
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os/exec"
 	"strconv"
 	"time"
 
@@ -39,8 +42,11 @@ var kinds = []kind{
 	{name: "kill-restart", limit: killedLimit, happen: killRestart},
 	{name: "kill-elsewhere", limit: killedLimit, happen: killElsewhere},
 	{name: "kill-two", limit: killedLimit, happen: killTwo},
+	{name: "forget", limit: moveLimit, happen: forget},
 	{name: "stop", limit: killedLimit, happen: stop},
 	{name: "drain", limit: killedLimit, happen: drain},
+	{name: "upgrade", limit: killedLimit, happen: upgrade},
+	{name: "upgrade-kill", limit: killedLimit, happen: upgradeKill},
 	{name: "cut-reset", limit: killedLimit, happen: cutOne(refused)},
 	{name: "cut-hang", limit: killedLimit, happen: cutOne(hanging)},
 	{name: "cut-all-reset", limit: killedLimit, happen: cutAll(refused)},
@@ -138,6 +144,37 @@ func killTwo(r *proof, ctx context.Context) (time.Time, error) {
 	return r.comeBack(ctx, q)
 }
 
+// forget kills a proxy of whose death there is no proof: its address answers no more, but refuses nothing, as that of a host that is gone. An
+// operator says that it is dead.
+func forget(r *proof, ctx context.Context) (time.Time, error) {
+	p := r.any()
+	r.kill(p)
+	silent, err := net.Listen("tcp", p.admin)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer silent.Close()
+	r.avoid(p)
+	if err := r.pause(ctx, fleet.Unseen+fleet.Beat, fleet.Unseen+4*time.Second); err != nil {
+		return time.Time{}, err
+	}
+	other := r.proxies[(p.index+1)%len(r.proxies)]
+	command := exec.CommandContext(ctx, r.options.Binary, "proxy", "forget", p.name, "--yes", "--admin", "http://"+other.admin)
+	if out, err := command.CombinedOutput(); err != nil { // it would if others had found a proof
+		return time.Time{}, fmt.Errorf("wsbouncer proxy forget %s: %w\n%s", p.name, err, out)
+	}
+	at := time.Now()
+	r.journal.event("%s is forgotten", p.name)
+	if err := r.recover(ctx, "forget", at, moveLimit); err != nil {
+		return at, err
+	}
+	p.moveState()
+	if err := p.moveAdmin(); err != nil {
+		return at, err
+	}
+	return r.comeBack(ctx, p)
+}
+
 // stop stops a proxy for longer than the lease time, so that the others suspect it, and continues it. Its places stay its own.
 func stop(r *proof, ctx context.Context) (time.Time, error) {
 	p := r.any()
@@ -176,6 +213,45 @@ func drain(r *proof, ctx context.Context) (time.Time, error) {
 		return at, err
 	}
 	return r.comeBack(ctx, p)
+}
+
+// upgrade has another process take over from a proxy, while clients come, and waits until the old one has ended.
+func upgrade(r *proof, ctx context.Context) (time.Time, error) {
+	p := r.any()
+	begin := time.Now()
+	if err := p.upgrade(ctx, r.upgraded()); err != nil {
+		return begin, err
+	}
+	r.journal.event("a new process has taken over from %s after %v", p.name, time.Since(begin).Round(time.Millisecond))
+	r.spread()
+	err := p.old.wait(drainTimeout + startTimeout)
+	r.journal.event("the old process of %s has ended after %v", p.name, time.Since(begin).Round(time.Millisecond))
+	p.old = nil
+	return time.Now(), err
+}
+
+func (r *proof) upgraded() string {
+	if r.options.Upgraded != "" {
+		return r.options.Upgraded
+	}
+	return r.options.Binary
+}
+
+// upgradeKill has another process take over from a proxy, and kills the old one while it drains.
+func upgradeKill(r *proof, ctx context.Context) (time.Time, error) {
+	p := r.any()
+	if err := p.upgrade(ctx, r.upgraded()); err != nil {
+		return time.Time{}, err
+	}
+	if err := r.pause(ctx, 0, 2*time.Second); err != nil {
+		return time.Time{}, err
+	}
+	r.journal.event("the old process of %s is killed", p.name)
+	r.crowd.excuse(p.index, "the old process was killed after an upgrade", false)
+	p.old.kill()
+	p.old = nil
+	r.crowd.pardon(p.index)
+	return time.Now(), nil
 }
 
 // cutOne cuts a proxy off from PostgreSQL, while clients move.
@@ -328,7 +404,7 @@ func killWhileAway(r *proof, ctx context.Context) (time.Time, error) {
 	r.cut(open)
 	r.journal.event("PostgreSQL can be reached again")
 	at := time.Now()
-	if p.process.Failure() == nil {
+	if p.process.alive() {
 		return at, nil
 	}
 	if err := r.recover(ctx, "kill-while-away", at, killedLimit); err != nil {

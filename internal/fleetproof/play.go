@@ -122,7 +122,7 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 // pools returns what all proxies say of their connections to a server, or to all.
 func (r *proof) pools(ctx context.Context, name string) (lines []string) {
 	for _, p := range r.proxies {
-		if p.process.Failure() != nil {
+		if !p.process.alive() {
 			continue
 		}
 		s, err := p.api.Stats(ctx)

@@ -169,6 +169,9 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 		if err != nil {
 			return err
 		}
+		if p.otherTime = i == r.options.Proxies-1 && hasOtherTime(); p.otherTime {
+			r.journal.event("the monotonic clock of %s is ten days ahead", p.name)
+		}
 		r.proxies, r.shares = append(r.proxies, p), append(r.shares, 1)
 		if err := p.start(ctx); err != nil {
 			return err
@@ -241,8 +244,10 @@ func (r *proof) command(ctx context.Context, args ...string) error {
 // clear ends what is left.
 func (r *proof) clear() {
 	for _, p := range r.proxies {
-		if p.process != nil {
-			p.process.Kill()
+		for _, q := range []*process{p.process, p.old} {
+			if q != nil {
+				q.kill()
+			}
 		}
 	}
 	for _, s := range r.servers {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"time"
@@ -36,13 +37,15 @@ type proxy struct {
 	listen    string // for clients; stays the same
 	admin     string
 	state     string // directory
+	otherTime bool   // its monotonic clock is days ahead of those of the others
 	watcher   *watcher
 	journal   *journal
 
 	lives   int
 	states  int
 	source  netip.Addr // from which the process dials servers
-	process *proxyprocess.Process
+	process *process
+	old     *process // the predecessor of process in an upgrade, while it drains
 	api     *proxyprocess.Admin
 }
 
@@ -83,6 +86,14 @@ func freeAddress(hosts ...string) (string, error) {
 	return "", err
 }
 
+// otherTime has the kernel give a process another monotonic clock. (A wall clock of its own is not to be had, and nothing depends on it.)
+var otherTime = []string{"-T", "--monotonic", "864000", "--boottime", "864000"}
+
+// hasOtherTime reports whether the kernel does so here: it needs root.
+func hasOtherTime() bool {
+	return exec.Command("unshare", append(append([]string{}, otherTime...), "true")...).Run() == nil
+}
+
 // moveState gives the next process a new state directory.
 func (p *proxy) moveState() {
 	p.states++
@@ -112,6 +123,9 @@ func (p *proxy) command(further ...string) (*exec.Cmd, error) {
 	}
 	fmt.Fprintf(log, "---- %s %v\n", p.source, args)
 	command := exec.Command(p.binary, args...)
+	if p.otherTime {
+		command = exec.Command("unshare", append(append([]string{}, otherTime...), append([]string{p.binary}, args...)...)...)
+	}
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return command, nil
@@ -125,17 +139,17 @@ func (p *proxy) start(ctx context.Context, further ...string) error {
 	}
 	defer command.Stdout.(*os.File).Close()
 	p.watcher.began(p.source, fmt.Sprintf("%s (process %d)", p.name, p.lives))
-	if p.process, err = proxyprocess.Start(p.name, command); err != nil {
+	if p.process, err = startProcess(p.name, command); err != nil {
 		return err
 	}
 	p.api = proxyprocess.NewAdmin("http://" + p.admin)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := p.process.Until(ctx, "the proxy answers", func() (bool, error) {
+	if err := p.process.until(ctx, "the proxy answers", func() bool {
 		_, err := p.api.Stats(ctx)
-		return err == nil, nil
+		return err == nil
 	}); err != nil {
-		return fmt.Errorf("%s: %w; its log is %s", p.name, err, p.logFile())
+		return fmt.Errorf("%w; its log is %s", err, p.logFile())
 	}
 	return nil
 }
@@ -143,30 +157,49 @@ func (p *proxy) start(ctx context.Context, further ...string) error {
 // kill ends the process with SIGKILL.
 func (p *proxy) kill() {
 	p.watcher.alive(p.source, false)
-	p.process.Kill()
+	p.process.kill()
 }
 
 // freeze stops the process so that it does nothing, and continue lets it go on.
 func (p *proxy) freeze() error {
 	p.watcher.alive(p.source, false)
-	return p.process.Signal(syscall.SIGSTOP)
+	return p.process.signal(syscall.SIGSTOP)
 }
 
 func (p *proxy) proceed() error {
 	p.watcher.alive(p.source, true)
-	return p.process.Signal(syscall.SIGCONT)
+	return p.process.signal(syscall.SIGCONT)
 }
 
 // drain ends the process in order, and returns when it has ended.
 func (p *proxy) drain() error {
-	if err := p.process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.process.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if !p.process.Wait(drainTimeout + startTimeout) {
-		return fmt.Errorf("%s did not end within %v; its log is %s", p.name, drainTimeout+startTimeout, p.logFile())
+	if err := p.process.wait(drainTimeout + startTimeout); err != nil {
+		return fmt.Errorf("%w; its log is %s", err, p.logFile())
 	}
-	if !p.process.State().Success() {
-		return fmt.Errorf("%s ended with %v; its log is %s", p.name, p.process.State(), p.logFile())
+	return nil
+}
+
+// takenOver are the words by which the command says which process has taken over.
+var takenOver = regexp.MustCompile(`Upgraded: process (\d+)`)
+
+// upgrade has another process take over. The old one drains as long as its sessions last.
+func (p *proxy) upgrade(ctx context.Context, binary string) error {
+	out, err := exec.CommandContext(ctx, p.binary, "upgrade", "--admin", "http://"+p.admin, "--binary", binary).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("upgrading %s: %w\n%s", p.name, err, out)
 	}
+	match := takenOver.FindSubmatch(out)
+	if match == nil {
+		return fmt.Errorf("upgrading %s: the command does not name the process that has taken over\n%s", p.name, out)
+	}
+	pid, _ := strconv.Atoi(string(match[1]))
+	next, err := successor(p.name, pid)
+	if err != nil {
+		return err
+	}
+	p.old, p.process = p.process, next
 	return nil
 }

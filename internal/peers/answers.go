@@ -40,29 +40,25 @@ func isAboutOne(r *http.Request) bool {
 
 // mergerOf returns what makes one answer for requests with a method and a path; nil if there is no such thing.
 func mergerOf(r *http.Request) merger {
-	parts := parted(r)
-	if len(parts) == 0 || len(parts) > 3 {
+	if !api.FleetWide(r.Method, r.URL.EscapedPath()) {
 		return nil
 	}
-	kind, action := parts[0], strings.Join(parts[min(2, len(parts)):], "")
-	read := r.Method == http.MethodGet || r.Method == http.MethodHead
-	switch {
-	case len(parts) == 1 && kind == "stats" && read:
+	parts := parted(r)
+	switch kind := parts[0]; {
+	case kind == "stats":
 		return mergeStats
-	case len(parts) == 1 && kind == "sessions" && read:
-		return mergeSessions
-	case len(parts) == 1 && kind == "sessions" && r.Method == http.MethodDelete:
-		return mergeOutcomes
-	case len(parts) == 1 && kind == "proxies" && read:
+	case kind == "proxies":
 		return mergeProxies
-	case len(parts) == 2 && kind == "sessions" && (read || r.Method == http.MethodDelete), kind == "sessions" && action == "move":
+	case kind == "sessions" && len(parts) > 1:
 		return mergeOne
-	case kind == "services" && (action == "pause" || action == "resume"), kind == "backends" && action == "recycle":
+	case kind == "sessions" && r.Method == http.MethodDelete:
 		return mergeOutcomes
-	case kind == "backends" && action == "move":
+	case kind == "sessions":
+		return mergeSessions
+	case parts[2] == "move":
 		return mergeMoving
 	}
-	return nil
+	return mergeOutcomes
 }
 
 // missing returns the proxies that have not answered, with what that means.

@@ -44,7 +44,7 @@ func (p *Peers) Handler(next http.Handler) http.Handler {
 			fail(w, http.StatusBadRequest, api.KindRequest, fmt.Sprintf("fleet: %s %.100q is about one proxy: ask the others at their own addresses", r.Method, r.URL.Path))
 			return
 		}
-		if wanted == "false" || r.Header.Get(api.PeerHeader) != "" || view.Mode == api.FleetOff {
+		if wanted == "false" || r.Header.Get(api.PeerHeader) != "" || len(view.Members) < 2 {
 			next.ServeHTTP(w, r)
 			return
 		}

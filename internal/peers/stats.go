@@ -99,13 +99,17 @@ func addBackends(all *api.Stats, p part) {
 		b := &p.stats.Backends[i]
 		k := slices.IndexFunc(all.Backends, func(a api.Backend) bool { return a.Name == b.Name && a.Service == b.Service })
 		mine := api.BackendPart{
-			Proxy: p.name, Configuration: p.stats.Configuration.Version, State: b.State, Usable: b.Usable, Limit: b.Ceiling, Warm: b.Warm,
+			Proxy: p.name, Configuration: p.stats.Configuration.Version, State: b.State, Usable: b.Usable, Limit: b.MostConnections(), Warm: b.Warm,
 			Dialing: b.Dialing, Idle: b.Idle, Leased: b.Leased, Resetting: b.Resetting, Retiring: b.Retiring,
 		}
 		if k < 0 {
 			one := *b
 			one.Variants = slices.Clone(b.Variants)
 			one.Proxies = []api.BackendPart{mine}
+			if b.Places != nil {
+				places := *b.Places
+				one.Places = &places
+			}
 			explain(&one.Health, p.name)
 			all.Backends = append(all.Backends, one)
 			continue
@@ -131,7 +135,11 @@ func addBackend(to, from *api.Backend, proxy string) {
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}
+	if to.Places != nil && from.Places != nil {
+		to.Places.Grant += from.Places.Grant
+	}
 	add(&to.Pool, &from.Pool)
+	to.Limit = min(to.Limit, limit)
 	to.Cap, to.Ceiling, to.Weight, to.Ramp, to.Warm, to.Usable = limit, ceiling, weight, ramp, warm, usable
 	to.Broken, to.Outliers = broken, outliers
 	to.Retired += from.Retired

@@ -15,6 +15,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -34,6 +36,7 @@ type Client struct {
 	token     string
 	header    http.Header
 	maxAnswer int64
+	fleet     atomic.Bool // ask for the whole fleet; false from when on a proxy did not understand that
 	transport *http.Transport
 	http      *http.Client
 }
@@ -46,6 +49,8 @@ type Options struct {
 	Authorities *x509.CertPool
 	// Header is sent with every request, beside what each needs; nil for no more. It must not change.
 	Header http.Header
+	// Fleet asks for the whole fleet wherever a proxy can answer for it (see [api.FleetWide]).
+	Fleet bool
 	// MaxAnswer limits the size of an answer in bytes; 0 for a limit that no answer of a proxy reaches.
 	MaxAnswer int64
 }
@@ -63,6 +68,7 @@ func Open(address string, o Options) (*Client, error) {
 	c := &Client{
 		address: address, target: t, token: o.Token, header: o.Header, maxAnswer: cmp.Or(o.MaxAnswer, maxAnswer), transport: t.transport(),
 	}
+	c.fleet.Store(o.Fleet)
 	c.transport.TLSClientConfig = &tls.Config{RootCAs: o.Authorities, MinVersion: tls.VersionTLS12}
 	c.http = &http.Client{
 		Transport: c.transport,
@@ -104,6 +110,14 @@ func (c *Client) Do(ctx context.Context, r Request, to any) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 	defer cancel()
+	whole := c.fleet.Load() && api.FleetWide(cmp.Or(r.Method, http.MethodGet), r.Path)
+	if whole {
+		r.Query = maps.Clone(r.Query)
+		if r.Query == nil {
+			r.Query = make(url.Values)
+		}
+		r.Query.Set(api.FleetParameter, "true")
+	}
 	response, err := c.send(ctx, r, "application/json")
 	if err != nil {
 		return err
@@ -113,6 +127,10 @@ func (c *Client) Do(ctx context.Context, r Request, to any) error {
 	switch {
 	case err != nil:
 		return err
+	case whole && isOlder(response, answer):
+		c.fleet.Store(false)
+		r.Query.Del(api.FleetParameter)
+		return c.Do(ctx, r, to)
 	case response.StatusCode/100 != 2:
 		return c.refused(response, answer)
 	case to == nil:
@@ -122,6 +140,13 @@ func (c *Client) Do(ctx context.Context, r Request, to any) error {
 		return fmt.Errorf("cannot read the answer of the proxy at %s to %s %s: %w", c.address, response.Request.Method, r.Path, err)
 	}
 	return nil
+}
+
+// isOlder reports whether a proxy knows no fleet yet. It has done nothing then.
+func isOlder(response *http.Response, answer []byte) bool {
+	var sent api.Failure
+	return response.StatusCode == http.StatusBadRequest && json.Unmarshal(answer, &sent) == nil &&
+		strings.HasPrefix(sent.Error.Text, fmt.Sprintf("unknown parameter %q", api.FleetParameter))
 }
 
 // send sends a request and returns the answer, whose body the caller closes.

@@ -195,7 +195,7 @@ func TestLedgerLost(t *testing.T) {
 		}
 		db.FailOver(2)
 		db.Fail(nil)
-		wait(6 * time.Second)
+		wait(3 * time.Second)
 		if s := a.Status(); !s.Frozen || s.Problem != "" {
 			t.Errorf("%+v\n%s", s, a.log)
 		}

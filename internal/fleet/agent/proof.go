@@ -51,8 +51,7 @@ func (p *prover) look(j job) {
 
 // run does the jobs until ctx ends.
 func (p *prover) run(ctx context.Context) {
-	examined := make(map[fleet.ID]bool) // proxies that were looked at once although they were seen
-	dead := make(map[fleet.ID]bool)     // those that were told
+	dead := make(map[fleet.ID]bool) // those that were told
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,14 +61,12 @@ func (p *prover) run(ctx context.Context) {
 			for _, m := range j.members {
 				there[m.ID] = true
 				if m.ID != j.self {
-					p.examine(ctx, &m, j.suspects[m.ID], examined, dead)
+					p.examine(ctx, &m, j.suspects[m.ID], dead)
 				}
 			}
-			for _, known := range []map[fleet.ID]bool{examined, dead} {
-				for id := range known {
-					if !there[id] {
-						delete(known, id)
-					}
+			for id := range dead {
+				if !there[id] {
+					delete(dead, id)
 				}
 			}
 			p.presence.Tidy(j.members)
@@ -78,19 +75,17 @@ func (p *prover) run(ctx context.Context) {
 }
 
 // examine looks at one proxy, and tells if it is dead.
-func (p *prover) examine(ctx context.Context, m *fleet.Member, suspected bool, examined, dead map[fleet.ID]bool) {
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
-	defer cancel()
-	switch {
-	case dead[m.ID]:
-		return
-	case !suspected && examined[m.ID]:
-		p.presence.Meet(ctx, *m)
+func (p *prover) examine(ctx context.Context, m *fleet.Member, suspected bool, dead map[fleet.ID]bool) {
+	if dead[m.ID] {
 		return
 	}
-	examined[m.ID] = true
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
 	how, is := p.presence.Dead(ctx, *m, suspected)
 	if !is {
+		if !suspected {
+			p.presence.Meet(ctx, *m)
+		}
 		return
 	}
 	select {

@@ -55,7 +55,7 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 	if answer.Stale {
 		return
 	}
-	a.found(at)
+	a.found(at, first)
 	a.logAssumed(r)
 	if r.Whole {
 		v.accounts = make(map[string]fleet.Account, len(answer.Accounts))
@@ -134,13 +134,13 @@ func (a *Agent) hasAll() bool {
 	return true
 }
 
-// found says that the ledger answers.
-func (a *Agent) found(at fleet.Instant) {
+// found says that the ledger answers; first: for the first time.
+func (a *Agent) found(at fleet.Instant, first bool) {
 	v := &a.view
 	if !v.lost.IsZero() {
 		v.back = at
 	}
-	if v.saidLost != "" {
+	if v.saidLost != "" && !first {
 		a.o.Log.Info("the ledger is back", "ledger", a.o.Ledger, "after", time.Since(v.lost).Round(time.Millisecond))
 	}
 	v.saidLost, v.lost, v.problem, v.advice = "", time.Time{}, "", ""

@@ -43,6 +43,15 @@ func run(m *testing.M) int {
 		return 1
 	}
 	server = s
+	for _, f := range []func() error{
+		func() error { return execute(ctx, s.DSN("postgres"), "CREATE DATABASE migrated") },
+		func() error { _, _, err := configpostgres.Migrate(ctx, s.DSN("migrated")); return err },
+	} {
+		if err := f(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
 	code := m.Run()
 	_ = s.Stop() // before the leak check: the server has a goroutine that copies its output
 	if err := goleak.Find(); code == 0 && err != nil {
@@ -54,23 +63,21 @@ func run(m *testing.M) int {
 
 var databases atomic.Int64
 
-// newDatabase makes a database for a test and returns its name.
-func newDatabase(t testing.TB) string {
+// newDatabase makes a database for a test as a copy of another one, and returns its name.
+func newDatabase(t testing.TB, template string) string {
 	t.Helper()
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
 	name := fmt.Sprintf("test%d", databases.Add(1))
-	query(t, server.DSN("postgres"), "CREATE DATABASE "+name)
+	query(t, server.DSN("postgres"), "CREATE DATABASE "+name+" TEMPLATE "+template)
 	return name
 }
 
 // migrated makes a database with the schema and returns its DSN.
 func migrated(t testing.TB) string {
 	t.Helper()
-	dsn := server.DSN(newDatabase(t))
-	migrate(t, dsn)
-	return dsn
+	return server.DSN(newDatabase(t, "migrated"))
 }
 
 func migrate(t testing.TB, dsn string) {
@@ -83,20 +90,19 @@ func migrate(t testing.TB, dsn string) {
 // query runs statements as psql would.
 func query(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
-	if err := tryQuery(t, dsn, statements...); err != nil {
+	if err := execute(t.Context(), dsn, statements...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func tryQuery(t testing.TB, dsn string, statements ...string) error {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
+func execute(ctx context.Context, dsn string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	for _, statement := range statements {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
+		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
@@ -125,7 +131,8 @@ func TestContractWithoutStatements(t *testing.T) {
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
-	storetest.Run(t, func(t *testing.T) storetest.Place { return place(migrated(t) + " default_query_exec_mode=exec") })
+	storetest.Run(t, func(t *testing.T) storetest.Place { return place(migrated(t) + " default_query_exec_mode=exec") },
+		"Cap", "Concurrent", "Leave", "Members", "Quiet")
 }
 
 func place(dsn string) storetest.Place {

@@ -23,8 +23,8 @@ type Place struct {
 	Restart func(t testing.TB)
 }
 
-// Run runs the contract's tests.
-func Run(t *testing.T, newPlace func(t *testing.T) Place) {
+// Run runs the contract's tests, or only those with the given names.
+func Run(t *testing.T, newPlace func(t *testing.T) Place, only ...string) {
 	tests := map[string]func(*testing.T, Place){
 		"Alone":      alone,
 		"Cap":        capHolds,
@@ -43,6 +43,9 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		"BadReport":  badReport,
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { tests[name](t, newPlace(t)) })
 	}
 }

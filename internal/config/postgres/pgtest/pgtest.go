@@ -75,7 +75,7 @@ func binaries() (string, error) {
 	}
 	for _, directory := range found {
 		complete := true
-		for _, name := range []string{"initdb", "postgres", "pg_isready"} {
+		for _, name := range []string{"initdb", "postgres", "pg_isready", "pg_basebackup"} {
 			_, err := exec.LookPath(filepath.Join(directory, name))
 			complete = complete && err == nil
 		}
@@ -108,12 +108,45 @@ func (s *Server) initialize() error {
 	if output, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, output)
 	}
+	var err error
+	s.Port, err = freePort()
+	return err
+}
+
+// Standby makes a standby of the running server, which follows it once it is started. Remove ends it.
+func (s *Server) Standby(ctx context.Context) (*Server, error) {
+	b := &Server{bin: s.bin, account: s.account, Arguments: s.Arguments, log: new(bytes.Buffer)}
+	var err error
+	if b.Directory, err = os.MkdirTemp("", "pgtest"); err != nil {
+		return nil, err
+	}
+	if s.account != nil {
+		err = os.Chown(b.Directory, int(s.account.Uid), int(s.account.Gid))
+	}
+	if err == nil {
+		b.Port, err = freePort()
+	}
+	if err == nil {
+		backup := b.command("pg_basebackup", "-D", b.data(), "-d", s.DSN("postgres"), "-R", "--checkpoint=fast", "--no-sync")
+		var output []byte
+		if output, err = backup.CombinedOutput(); err != nil {
+			err = fmt.Errorf("pg_basebackup: %w\n%s", err, output)
+		}
+	}
+	if err != nil {
+		b.Remove()
+		return nil, err
+	}
+	return b, ctx.Err()
+}
+
+// freePort returns a port of the loopback interface on which nobody listens.
+func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return 0, err
 	}
-	s.Port = listener.Addr().(*net.TCPAddr).Port
-	return listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
 func (s *Server) data() string { return filepath.Join(s.Directory, "data") }

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+)
+
+// playedFleet is what the proxy that a test plays knows of its fleet.
+func playedFleet() api.Fleet {
+	return api.Fleet{
+		Mode: api.FleetShare, Whole: true,
+		Proxies: []api.Proxy{
+			{ID: "aaaa000000000001", Name: "proxy-a", Self: true, State: api.ProxyServing, AgeSeconds: 60, Sessions: 3, Places: 4, Configuration: "7", Reachable: true},
+			{ID: "bbbb000000000002", Name: "proxy-b", State: api.ProxyServing, SeenSeconds: 12, Places: 12, Configuration: "6", Problem: "not seen for 12 s", Grants: []api.ProxyGrant{{Server: "gpu-1:80", Places: 12, Needs: 5, Wants: 9}}},
+			{ID: "cccc000000000003", Name: "proxy-c", State: api.ProxyDraining, SeenSeconds: 0.4, Places: 1, Configuration: "6", Reachable: true},
+		},
+		Missing: []api.MissingProxy{{ID: "bbbb000000000002", Name: "proxy-b", Why: "not seen for 12 s: its sessions are not known"}},
+	}
+}
+
+// onFleet has a test play the API of a proxy, and returns what runs commands there, and the requests that it gets.
+func onFleet(t *testing.T, more map[string]any) (run func(line string) (int, string, string), asked *[]string) {
+	t.Helper()
+	alone(t)
+	asked = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.Method+" "+r.URL.String())
+		if answer, ok := more[r.URL.Path]; ok {
+			_ = json.NewEncoder(w).Encode(answer)
+			return
+		}
+		f := playedFleet()
+		switch name := strings.TrimPrefix(r.URL.Path, api.ProxiesPath+"/"); {
+		case r.URL.Path == api.ProxiesPath:
+			_ = json.NewEncoder(w).Encode(f)
+		case r.Method == http.MethodPost:
+			_ = json.NewEncoder(w).Encode(api.Outcome{Text: "forgotten"})
+		default:
+			_ = json.NewEncoder(w).Encode(f.Find(name)[0])
+		}
+	}))
+	t.Cleanup(server.Close)
+	return func(line string) (int, string, string) {
+		return command(append(strings.Fields(line), "--admin", server.URL)...)
+	}, asked
+}
+
+func TestProxyList(t *testing.T) {
+	run, asked := onFleet(t, nil)
+	status, out, messages := run("proxy ls")
+	want := `NAME       ID                STATE     SEEN        UP   SESSIONS  PLACES  CONFIGURATION  VERSION  PROBLEM
+proxy-a *  aaaa000000000001  serving   now         1m00s  3         4       7              -        -
+proxy-b    bbbb000000000002  serving   12s ago     0s   0         12      6              -        not seen for 12 s
+proxy-c    cccc000000000003  draining  400ms ago   0s   0         1       6              -        -
+`
+	squeeze := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if status != 0 || squeeze(out) != squeeze(want) || messages != "" {
+		t.Errorf("status %d, said %q, printed\n%s\nwant\n%s", status, messages, out, want)
+	}
+	if status, out, _ := run("proxy ls -o name --local"); status != 0 || out != "proxy-a\nproxy-b\nproxy-c\n" {
+		t.Errorf("names: status %d, %q", status, out)
+	}
+	if got := *asked; got[0] != "GET /api/v1/proxies?fleet=true" || got[1] != "GET /api/v1/proxies" {
+		t.Errorf("asked %q", got)
+	}
+	if status, out, _ := run("proxy show proxy-b"); status != 0 || !strings.Contains(out, "gpu-1:80  12      5      9") || !strings.Contains(out, "not seen for 12 s") {
+		t.Errorf("show: status %d, %s", status, out)
+	}
+}
+
+// A proxy is forgotten only if somebody confirms it, and one that was just seen only by force.
+func TestProxyForget(t *testing.T) {
+	run, asked := onFleet(t, nil)
+	status, _, messages := run("proxy forget proxy-b")
+	if status != 2 || !strings.Contains(messages, "forget proxy-b (bbbb000000000002, seen 12s ago), which holds 12 places; if it still runs, servers may see up to 12 connections more than their caps") {
+		t.Errorf("without --yes: status %d, %s", status, messages)
+	}
+	if status, _, messages = run("proxy forget proxy-c --yes"); status != 1 || !strings.Contains(messages, "was seen 400ms ago, so it runs: end it first, or use --force") {
+		t.Errorf("one that runs: status %d, %s", status, messages)
+	}
+	if n := len(*asked); n != 2 {
+		t.Errorf("asked %q", *asked)
+	}
+	if status, out, _ := run("proxy forget proxy-b --yes"); status != 0 || out != "forgotten\n" {
+		t.Errorf("status %d, %q", status, out)
+	}
+	if status, _, _ := run("proxy forget proxy-c --yes --force"); status != 0 {
+		t.Errorf("by force: status %d", status)
+	}
+	all := strings.Join(*asked, "\n")
+	if !strings.Contains(all, "POST /api/v1/proxies/bbbb000000000002/forget\n") || !strings.HasSuffix(all, "POST /api/v1/proxies/cccc000000000003/forget?force=true") {
+		t.Errorf("asked\n%s", all)
+	}
+}
+
+// What some proxies have not done makes an action fail, after it was done at the others.
+func TestActionInFleet(t *testing.T) {
+	run, asked := onFleet(t, map[string]any{
+		"/api/v1/services/stt/pause": api.Outcome{
+			Text:    "proxy-a: paused\nproxy-c: is paused already",
+			Proxies: []api.ProxyOutcome{{Name: "proxy-a", Text: "paused"}, {Name: "proxy-c", Text: "is paused already", Failed: true}},
+			Missing: []api.MissingProxy{{Name: "proxy-b", Why: "not seen for 12 s: it may not have been done there"}},
+		},
+	})
+	status, out, messages := run("service pause stt")
+	if status != 1 || out != "proxy-a: paused\nproxy-c: is paused already\n" || !strings.Contains(messages, "proxy-b: not seen for 12 s") || !strings.Contains(messages, "proxy-c: is paused already") {
+		t.Errorf("status %d, printed %q, said %q", status, out, messages)
+	}
+	_, _, _ = run("service pause stt --local")
+	if got := *asked; got[0] != "POST /api/v1/services/stt/pause?fleet=true" || got[1] != "POST /api/v1/services/stt/pause" {
+		t.Errorf("asked %q", got)
+	}
+}
+
+// plays answers each request with the same statistics.
+type plays struct{ stats api.Stats }
+
+// Get implements getter.
+func (p plays) Get(_ context.Context, _ string, _ url.Values, to any) error {
+	*to.(*api.Stats) = p.stats
+	return nil
+}
+
+// A drain waits for all proxies, and for those of which nothing is known.
+func TestDrainWaitsForFleet(t *testing.T) {
+	f := playedFleet()
+	b := api.Backend{Name: "gpu-1", Pool: api.Pool{State: "draining", Leased: 3}, Proxies: []api.BackendPart{{Proxy: "proxy-a", State: "draining"}, {Proxy: "proxy-c", State: "draining", Leased: 3}}}
+	left := func(s api.Stats, present bool) string {
+		t.Helper()
+		w := waiter{proxy: plays{s}, names: []string{"gpu-1"}, to: draining, version: "7", present: present}
+		text, err := w.left(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	want := "gpu-1: 3 sessions left (proxy-c 3); proxy-b: not seen for 12 s: its sessions are not known (once it is known to be gone: wsbouncer proxy forget bbbb000000000002)"
+	if got := left(api.Stats{Fleet: &f, Backends: []api.Backend{b}}, false); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	b.Leased, b.Proxies[1].State = 0, "enabled"
+	if got := left(api.Stats{Fleet: &f, Backends: []api.Backend{b}}, true); got != "gpu-1: version 7 is not in force yet at proxy-c" {
+		t.Errorf("got %s", got)
+	}
+	b.Proxies[1].State = "draining"
+	if got := left(api.Stats{Fleet: &f, Backends: []api.Backend{b}}, true); got != "" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A change is in force everywhere once each proxy has that version or a later one.
+func TestInForceEverywhere(t *testing.T) {
+	f := playedFleet()
+	e := allProxies{proxy: plays{api.Stats{Fleet: &f}}, version: "7", timeout: time.Millisecond, every: time.Hour}
+	err := e.wait(t.Context())
+	if err == nil || err.Error() != "version 7 is not in force everywhere: proxy-c has version 6; proxy-b: not seen for 12 s: its sessions are not known" {
+		t.Errorf("got %v", err)
+	}
+	f.Missing, f.Proxies = nil, f.Proxies[:1]
+	if err := e.wait(t.Context()); err != nil {
+		t.Errorf("got %v", err)
+	}
+	e.proxy = plays{api.Stats{}}
+	if err := e.wait(t.Context()); err != nil {
+		t.Errorf("a proxy without a fleet: %v", err)
+	}
+	for _, k := range []struct {
+		has, wanted string
+		reached     bool
+	}{{"7", "7", true}, {"10", "9", true}, {"9", "10", false}, {"a1", "a1", true}, {"a2", "a1", false}} {
+		if reached(k.has, k.wanted) != k.reached {
+			t.Errorf("%s and %s", k.has, k.wanted)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package diagnosis
+
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+)
+
+// What is wrong in a fleet is found, and each proxy is told once.
+func TestFleet(t *testing.T) {
+	for _, k := range []struct {
+		fleet api.Fleet
+		level Level
+		what  string
+		text  string
+	}{
+		{api.Fleet{Mode: api.FleetWhole, Problem: "no tables", Advice: "run 'wsbouncer migrate'"}, Failure, "fleet", "caps are not shared, so servers may see more connections than their caps: no tables; run 'wsbouncer migrate'"},
+		{api.Fleet{Mode: api.FleetWaiting, Problem: "refused"}, Failure, "fleet", "the ledger has not answered yet, so this proxy has no places: refused"},
+		{api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}, Failure, "fleet", "the ledger is not reached for 12s, so no proxy gets more places: refused"},
+		{api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 2, FrozenWhy: "proxy-b"}, Warning, "fleet", "frozen for 2.0s: proxy-b"},
+		{api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 31, FrozenWhy: "proxy-b"}, Failure, "fleet", "frozen for 31s: proxy-b"},
+		{
+			api.Fleet{
+				Mode:    api.FleetShare,
+				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Places: 12, Problem: "not seen for 12 s"}},
+			}, Warning, "proxy proxy-b", "not seen for 12 s: it holds 12 places",
+		},
+		{
+			api.Fleet{
+				Mode:    api.FleetShare,
+				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", Problem: "not seen for 12 s"}},
+				Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "not seen for 12 s: what it does is not known"}},
+			}, Failure, "proxy proxy-b", "not seen for 12 s: what it does is not known",
+		},
+	} {
+		found := Find(&api.Stats{Fleet: &k.fleet}, nil)
+		if len(found) != 1 || found[0].Level != k.level || found[0].What != k.what || found[0].Text != k.text {
+			t.Errorf("%+v:\ngot  %+v\nwant %s: %s", k.fleet, found, k.what, k.text)
+		}
+	}
+	for _, f := range []*api.Fleet{nil, {Mode: api.FleetOff}, {Mode: api.FleetAlone}} {
+		if found := Find(&api.Stats{Fleet: f}, nil); len(found) != 0 {
+			t.Errorf("%+v: %+v", f, found)
+		}
+	}
+}

@@ -1,0 +1,375 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+)
+
+const gpu = "ws://gpu-1:2700"
+
+// proxy makes exchanges by hand.
+type proxy struct {
+	t        testing.TB
+	store    *Store
+	id       fleet.ID
+	sequence uint64
+	epoch    fleet.Epoch
+	version  int64
+}
+
+func newProxy(t testing.TB, dsn string, id fleet.ID) *proxy {
+	t.Helper()
+	return &proxy{t: t, store: openStore(t, dsn), id: id}
+}
+
+func (p *proxy) report(whole, settle bool, c *fleet.Claim) (*fleet.Answer, error) {
+	p.sequence++
+	r := &fleet.Report{
+		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Whole: whole, Settle: settle,
+		About: fleet.Member{Name: string(p.id), State: fleet.Serving},
+	}
+	if c != nil {
+		r.Claims = map[string]fleet.Claim{gpu: *c}
+	}
+	a, err := p.store.Exchange(p.t.Context(), r)
+	if err == nil {
+		p.epoch, p.version = a.Epoch, a.Version
+	}
+	return a, err
+}
+
+// claim says that the proxy holds and needs places, and returns what it has then.
+func (p *proxy) claim(whole, settle bool, holds, needs int) (*fleet.Answer, int) {
+	p.t.Helper()
+	a, err := p.report(whole, settle, &fleet.Claim{Cap: 8, Holds: holds, Needs: needs, Wants: needs})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, account := range a.Accounts {
+		for _, g := range account.Grants {
+			if g.Proxy == p.id {
+				return a, g.Places
+			}
+		}
+	}
+	return a, 0
+}
+
+// TestSecondLine: the database itself refuses more places than a server has, beyond what proxies hold already.
+func TestSecondLine(t *testing.T) {
+	dsn := migrated(t)
+	p := newProxy(t, dsn, "a")
+	p.claim(true, false, 0, 8)
+	for _, c := range []struct {
+		statement string
+		refused   bool
+	}{
+		{`UPDATE wsbouncer.fleet_accounts SET grants = '[["a",8,8,8],["b",1,8,0]]'`, true},
+		{`UPDATE wsbouncer.fleet_accounts SET grants = '[["a",9,8,8]]'`, true},
+		{`INSERT INTO wsbouncer.fleet_accounts VALUES ('x', 1, 8, '[["a",5,8,0],["b",4,8,0]]')`, true},
+		{`UPDATE wsbouncer.fleet_accounts SET cap = 4`, false},                                          // lowered below what is granted
+		{`UPDATE wsbouncer.fleet_accounts SET grants = '[["a",8,4,8],["b",3,4,3]]'`, false},             // one that was forgotten comes back
+		{`UPDATE wsbouncer.fleet_accounts SET grants = '[["a",8,4,8],["b",4,4,3]]'`, true},              // and gets more than it holds
+		{`UPDATE wsbouncer.fleet_accounts SET grants = '[["a",4,4,4],["b",0,4,0]]'`, false},             // sessions end
+		{`INSERT INTO wsbouncer.fleet_accounts VALUES ('x', 1, 8, '[["a",4,8,0],["b",4,8,0]]')`, false}, // the cap exactly
+	} {
+		err := execute(t.Context(), dsn, c.statement)
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "would be granted") {
+			t.Errorf("%s: %v", c.statement, err)
+		}
+	}
+}
+
+// TestRights: with the rights that docs/reference/configuration.md gives the proxy's role it works, with fewer it says what it needs.
+func TestRights(t *testing.T) {
+	name := newDatabase(t, "migrated")
+	admin := server.DSN(name)
+	role := "proxy_" + name
+	query(t, admin, "CREATE ROLE "+role+" LOGIN PASSWORD 'secret'")
+	p := newProxy(t, server.URL(role, "secret", name), "a")
+	try := func(what string, is error) {
+		t.Helper()
+		_, err := p.report(true, false, &fleet.Claim{Cap: 8, Needs: 1, Wants: 1})
+		if !errors.Is(err, is) || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	try("without any right", fleet.ErrNoRights)
+	query(t, admin, "GRANT USAGE ON SCHEMA wsbouncer TO "+role, "GRANT SELECT ON ALL TABLES IN SCHEMA wsbouncer TO "+role)
+	try("with the right to read", fleet.ErrNoRights)
+	query(t, admin, "GRANT INSERT, UPDATE, DELETE ON wsbouncer.fleet, wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts TO "+role)
+	try("with the rights of the handbook", nil)
+	p.epoch = ""
+	if err := p.store.Forget(t.Context(), "a"); err != nil {
+		t.Errorf("forgetting: %v", err)
+	}
+	p.id = "b"
+	try("another proxy", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if !p.store.listenOnce(ctx) {
+		t.Error("it cannot listen")
+	}
+}
+
+// listenOnce reports whether the store can listen.
+func (s *Store) listenOnce(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	return s.listen(ctx, make(chan struct{}, 1))
+}
+
+func TestNoTables(t *testing.T) {
+	dsn := server.DSN(newDatabase(t, "template1"))
+	p := newProxy(t, dsn, "a")
+	if _, err := p.report(true, false, nil); !errors.Is(err, fleet.ErrNoTables) || !strings.Contains(err.Error(), "run wsbouncer migrate") {
+		t.Errorf("an empty database: %v", err)
+	}
+	if _, err := p.store.Members(t.Context()); !errors.Is(err, fleet.ErrNoTables) {
+		t.Errorf("its members: %v", err)
+	}
+	migrate(t, dsn)
+	if _, err := p.report(true, false, nil); err != nil {
+		t.Errorf("after it was migrated: %v", err)
+	}
+}
+
+// TestConfigurationIsNotWoken: exchanges are no change of the configuration.
+func TestConfigurationIsNotWoken(t *testing.T) {
+	dsn := migrated(t)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(t.Context(), "LISTEN wsbouncer"); err != nil {
+		t.Fatal(err)
+	}
+	p, q := newProxy(t, dsn, "a"), newProxy(t, dsn, "b")
+	p.claim(true, false, 0, 1)
+	q.claim(true, false, 0, 4)
+	p.claim(false, false, 2, 2)
+	query(t, dsn, "NOTIFY wsbouncer, 'last'")
+	n, err := conn.WaitForNotification(t.Context())
+	if err != nil || n.Payload != "last" {
+		t.Errorf("followers of the configuration heard %+v, %v", n, err)
+	}
+	var revision, changes int
+	if err := conn.QueryRow(t.Context(), "SELECT revision, (SELECT count(*) FROM wsbouncer.changes) FROM wsbouncer.head").Scan(&revision, &changes); err != nil || revision != 0 || changes != 0 {
+		t.Errorf("the configuration has version %d and %d changes, %v", revision, changes, err)
+	}
+}
+
+// TestLocked: somebody who keeps the ledger locked makes exchanges that change something fail, not hang; beats go on.
+func TestLocked(t *testing.T) {
+	dsn := migrated(t)
+	p := newProxy(t, dsn, "a")
+	p.claim(true, false, 0, 1)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, statement := range []string{"BEGIN", "SELECT FROM wsbouncer.fleet FOR UPDATE"} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.report(false, false, nil); err != nil {
+		t.Errorf("a beat: %v", err)
+	}
+	before := p.store.pool.Stat().NewConnsCount()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r := &fleet.Report{ID: p.id, Sequence: 100, Epoch: p.epoch, Version: p.version, Claims: map[string]fleet.Claim{gpu: {Cap: 8, Holds: 2}}}
+	if _, err := p.store.Exchange(ctx, r); !errors.Is(err, fleet.ErrUnreachable) || !strings.Contains(err.Error(), "lock timeout") {
+		t.Errorf("a change: %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	p.sequence = 200
+	if _, n := p.claim(false, false, 2, 2); n != 8 {
+		t.Errorf("afterwards it has %d places", n)
+	}
+	if after := p.store.pool.Stat().NewConnsCount(); after != before {
+		t.Errorf("waiting in vain has cost a connection: %d became %d", before, after)
+	}
+}
+
+// TestPasswords are not shown, whatever is wrong.
+func TestPasswords(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://me:s3cret@127.0.0.1:1/x?connect_timeout=1", "postgres://me:s3cret@[::1/x", "postgres://me:s3:cr@et@host:port/x",
+		"host=127.0.0.1 password='s3cret port=x", "s3cret",
+	} {
+		s, err := Open(dsn, Options{})
+		if err == nil {
+			_, err = s.Members(t.Context())
+			if !errors.Is(err, fleet.ErrUnreachable) {
+				t.Errorf("%s: %v", dsn, err)
+			}
+			_ = s.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "et@host") {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+}
+
+// TestDelayedReport: a report whose proxy has made a beat between its two statements is not written, although a beat changes nothing else.
+func TestDelayedReport(t *testing.T) {
+	dsn := migrated(t)
+	p := newProxy(t, dsn, "a")
+	p.claim(true, false, 0, 8)
+	late := &fleet.Report{ID: p.id, Sequence: 50, Epoch: p.epoch, Version: p.version, Claims: map[string]fleet.Claim{gpu: {Cap: 8, Holds: 1, Needs: 1, Wants: 1}}}
+	conn, err := p.store.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	a := &attempt{conn: conn.Conn()}
+	l, err := p.store.load(t.Context(), a, &request{report: late})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sequence = 60
+	if _, err := p.report(false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, _, changes := change.Exchange(l.ledger, late, l.identity, "fresh", l.at)
+	if ok, err := p.store.write(t.Context(), a, l, changes, late.ID); ok || err != nil {
+		t.Errorf("the delayed report was written: %v, %v", ok, err)
+	}
+	if _, n := p.claim(true, false, 8, 8); n != 8 {
+		t.Errorf("it has %d places", n)
+	}
+}
+
+// TestFailover: a standby that misses the last commits is promoted. In the new epoch nobody gets anything before all have said what they hold, and
+// the sum stays within the cap.
+func TestFailover(t *testing.T) {
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	primary, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer primary.Remove()
+	if err := primary.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	migrate(t, primary.DSN("postgres"))
+	standby, err := primary.Standby(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer standby.Remove()
+	if err := standby.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	dsn := fmt.Sprintf("host=%s,%s port=%d,%d user=%s dbname=postgres", standby.Directory, primary.Directory, standby.Port, primary.Port, pgtest.User)
+	p, q := newProxy(t, dsn, "a"), newProxy(t, dsn, "b")
+	p.claim(true, false, 0, 5) // it is alone, so it gets all
+	q.claim(true, false, 0, 8)
+	p.claim(false, false, 5, 5)
+	if _, n := q.claim(false, false, 0, 8); n != 3 {
+		t.Fatalf("b got %d of 3 places", n)
+	}
+	q.claim(false, false, 3, 8)
+	former := p.epoch
+
+	// From now on the standby hears of nothing.
+	caughtUp(t, primary, standby)
+	query(t, standby.DSN("postgres"), "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+	for !isCut(t, primary) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.claim(false, false, 2, 2)
+	if _, n := q.claim(false, false, 3, 8); n != 6 {
+		t.Fatalf("b got %d places, not 6", n)
+	}
+	if err := primary.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.report(false, false, nil); !errors.Is(err, fleet.ErrUnreachable) {
+		t.Errorf("with nothing but a standby: %v", err)
+	}
+	query(t, standby.DSN("postgres"), "SELECT pg_promote()")
+
+	// What the standby has is a with 5, b with 3. A third one, which asks first, gets nothing, and a, who needs 5 again, neither.
+	third := newProxy(t, dsn, "c")
+	a, n := third.claim(true, false, 0, 8)
+	if !a.Frozen || n != 0 || a.Epoch == former || !slices.Equal(a.Missing, []fleet.ID{"a", "b"}) {
+		t.Errorf("a new proxy: %+v", a)
+	}
+	a, _ = p.claim(false, false, 2, 5)
+	if !a.Again || a.Epoch == former {
+		t.Errorf("a, who knows the former epoch: %+v", a)
+	}
+	if a, n = p.claim(true, false, 2, 5); n != 2 || !a.Frozen {
+		t.Errorf("a has %d places: %+v", n, a)
+	}
+	if a, n = p.claim(false, true, 2, 5); n != 2 || !a.Frozen || !slices.Equal(a.Missing, []fleet.ID{"b"}) {
+		t.Errorf("a, after a lease time, has %d places: %+v", n, a)
+	}
+	for q.epoch == former { // its connection to the former server is broken
+		if a, err := q.report(false, false, nil); err == nil && !a.Again || err != nil && !errors.Is(err, fleet.ErrUnreachable) {
+			t.Fatalf("b, who knows the former epoch: %+v, %v", a, err)
+		}
+	}
+	if a, n = q.claim(true, false, 6, 8); n != 6 || a.Frozen {
+		t.Errorf("b has %d places: %+v", n, a)
+	}
+	if _, n = p.claim(false, false, 2, 5); n != 2 {
+		t.Errorf("a has %d places, and b 6 of 8", n)
+	}
+	accounts, err := p.store.Accounts(t.Context())
+	if err != nil || len(accounts) != 1 || accounts[0].Granted() > 8 {
+		t.Errorf("%+v, %v", accounts, err)
+	}
+}
+
+// caughtUp waits until a standby has all of the primary's commits.
+func caughtUp(t *testing.T, primary, standby *pgtest.Server) {
+	t.Helper()
+	lsn := one(t, primary, "SELECT pg_current_wal_lsn()::text")
+	for one(t, standby, "SELECT (pg_last_wal_replay_lsn() >= '"+lsn+"')::text") != "true" {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func isCut(t *testing.T, primary *pgtest.Server) bool {
+	t.Helper()
+	return one(t, primary, "SELECT count(*)::text FROM pg_stat_replication") == "0"
+}
+
+// one returns the only text of a query.
+func one(t *testing.T, s *pgtest.Server, statement string) (text string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.DSN("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if err := conn.QueryRow(t.Context(), statement).Scan(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
