@@ -72,6 +72,13 @@ func busy() Snapshot {
 			{Backend: "old", Service: "stt", Host: "_stt._tcp.old", Records: "SRV", Failing: time.UnixMilli(1795000000250), Reason: "refused", Lookups: 430, Failures: 17},
 		},
 		Version: "v0.2.0-7-gabcdef1", UptimeSeconds: 86412.75, AccessLog: api.AccessLog{Lines: 5120, LeftOut: 3}, Draining: true,
+		Fleet: &api.Fleet{
+			Mode: api.FleetShare, Problem: "refused", Frozen: true, ExchangeSeconds: 0.0175,
+			Proxies: []api.Proxy{
+				{ID: "1", Name: "a", Self: true, State: "serving"}, {ID: "9", Name: "b", State: "serving", SeenSeconds: 12.5},
+				{ID: "3", Name: "a", State: "serving", SeenSeconds: 0.75}, {ID: "4", Name: "c", State: "draining", SeenSeconds: 0.625},
+			},
+		},
 		Replay: &api.Replay{MemoryBytes: 123 << 20, LimitBytes: 1 << 30},
 		TLS: &api.TLS{
 			Certificates: []api.Certificate{{File: "/etc/tls/stt.pem", NotAfter: time.UnixMilli(1797000000000)}}, Loaded: time.UnixMilli(1795000000500), Failure: "expired",
