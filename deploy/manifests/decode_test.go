@@ -11,6 +11,7 @@ import (
 	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
@@ -41,6 +42,8 @@ func newObject(kind meta.TypeMeta) meta.Object {
 		return new(monitoring.ServiceMonitor)
 	case meta.TypeMeta{APIVersion: "monitoring.coreos.com/v1", Kind: "PrometheusRule"}:
 		return new(monitoring.PrometheusRule)
+	case meta.TypeMeta{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}:
+		return new(autoscaling.HorizontalPodAutoscaler)
 	case meta.TypeMeta{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject"}:
 		return new(keda.ScaledObject)
 	}

@@ -30,6 +30,8 @@ type Source struct {
 	Actions Actions
 	// Upgrades replace the process.
 	Upgrades Upgrades
+	// Backends returns the backends that run in an order of [api.BackendOrders]; empty for the default.
+	Backends func(order string) []api.BackendInUse
 	// Proxies is the fleet.
 	Proxies Proxies
 	// LogLevel is the level of the log.
@@ -83,6 +85,7 @@ func (s *Source) routes() []route {
 	routes = append(routes, s.Audit.routes()...)
 	routes = append(routes, s.Movers.routes(s.Audit, &s.Sessions)...)
 	routes = append(routes, s.Actions.routes(s.Audit)...)
+	routes = append(routes, s.backendRoutes()...)
 	routes = append(routes, s.Upgrades.routes(s.Audit)...)
 	routes = append(routes, s.Proxies.routes(s.Audit)...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)

@@ -19,7 +19,7 @@ const (
 	AccessPath    = "/api/v1/access"         // GET: Access, who the proxy takes the caller for
 	LogLevelPath  = "/api/v1/log/level"      // GET, PUT: LogLevel
 	ServicesPath  = "/api/v1/services"       // below it: /NAME/pause and /NAME/resume (POST)
-	BackendsPath  = "/api/v1/backends"       // below it: /NAME/recycle (POST)
+	BackendsPath  = "/api/v1/backends"       // GET: []BackendInUse, with ?service=NAME&sort=scale-in; below it: /NAME/recycle (POST)
 	UpgradePath   = "/api/v1/upgrade"        // POST: UpgradeOrder; a stream of UpgradeStep
 	TakeOverPath  = "/api/v1/take-over"      // POST on the admin socket with Upgrade: TakeOverProtocol; see internal/takeover
 	ProxiesPath   = "/api/v1/proxies"        // GET: Fleet; below it: /NAME or /ID (GET: Proxy), /ID/forget (POST)

@@ -104,6 +104,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Sessions:      p.sessionsAPI(),
 		Movers:        p.movers(),
 		Actions:       p.actions(),
+		Backends:      p.backendsInUse,
 		Upgrades:      p.upgrades(),
 		Proxies:       p.proxies(),
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,

@@ -204,7 +204,11 @@ func (p *Proxy) learned(s *agent.Status) {
 		p.services.SetLedger(nil)
 		return
 	}
-	p.services.SetLedger(&services.Ledger{Self: s.Self, Accounts: s.Accounts, Members: s.Members, Trouble: s.Line()})
+	l := &services.Ledger{Self: s.Self, Accounts: s.Accounts, Members: s.Members}
+	if s.Mode == agent.Waiting || s.Frozen || s.Problem != "" { // not a name that two have: places are granted all the same
+		l.Trouble = s.Line()
+	}
+	p.services.SetLedger(l)
 }
 
 // fleetAddress returns the URL of the admin API as other proxies reach it; empty if they cannot. While a successor has the address of the

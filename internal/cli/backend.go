@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,19 +110,34 @@ func newBackendListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the backends",
-		Long:    `List the backends. A running proxy adds their idle connections, those leased to sessions, and their health.`,
+		Long: `List the backends. A running proxy adds their idle connections, those leased to sessions, and their health.
+With --sort scale-in, it lists the servers that it uses, the one to empty first first: one that gets no sessions anyway, one that
+does not work, and then the one with the least to wait for: few sessions, and short ones. LEFT is how long the sessions of all
+proxies on it are expected to last on, added up, and EMPTY IN how long the longest of them is.`,
 		Example: `  wsbouncer backend ls
+  wsbouncer backend ls --sort scale-in --service stt
   wsbouncer backend ls --watch --output wide
   wsbouncer backend ls --selector zone=a --output json`,
 	}
 	chosen.add(cmd)
 	cmd.Flags().StringVar(&chosen.service, "service", "", "only backends of this service")
 	completeFlag(cmd, "service", config.KindService)
-	listing(cmd, true, func(content *config.Content, now *api.Stats) (*rows, []json.RawMessage, error) {
+	order := api.BackendsByName
+	cmd.Flags().StringVar(&order, "sort", order, "order: "+spelling.OneOf(api.BackendOrders)+"; scale-in needs a running proxy")
+	if err := cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(api.BackendOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was added above
+	}
+	listingWith(cmd, true, func(t *target, content *config.Content, messages io.Writer) (*rows, []json.RawMessage, error) {
 		names, err := chosen.of(content)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, nil, err
+		case !slices.Contains(api.BackendOrders, order):
+			return nil, nil, usageError(fmt.Errorf("--sort: %w", spelling.Unknown("order", order, api.BackendOrders)))
+		case order == api.BackendsScaleIn:
+			return t.scaleIn(cmd.Context(), names)
 		}
+		now := t.running(cmd.Context(), messages)
 		return backendRows(content, names, now), backendsForPrograms(content, names, now), nil
 	})
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,13 +30,17 @@ func (r *proof) play(ctx context.Context) error {
 	if err := r.recover(ctx, "start", time.Now(), startTimeout); err != nil {
 		return err
 	}
+	if err := r.balance(ctx); err != nil {
+		return err
+	}
 	var deck []kind
+	played := false
 	for end := time.Now().Add(r.options.Duration); r.options.Once || time.Now().Before(end); {
 		if len(deck) == 0 {
-			if r.options.Once && len(r.results) > 1 {
+			if r.options.Once && played {
 				return nil
 			}
-			deck = r.deck()
+			deck, played = r.deck(), true
 		}
 		k := deck[0]
 		deck = deck[1:]
@@ -75,6 +80,9 @@ func (r *proof) happen(ctx context.Context, k kind) error {
 			return err
 		}
 	}
+	if err := r.balance(ctx); err != nil {
+		return err
+	}
 	r.watcher.forgotten(false)
 	t.cut += r.crowd.cuts() - cut
 	return nil
@@ -112,6 +120,46 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 		}
 		if err := r.violated(); err != nil {
 			return err
+		}
+		if err := wait(ctx, lookInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// balance waits until each proxy whose clients wait has at least half of its fair part of all places: those that sessions use come free as
+// these end. That some have not for long is a violation.
+func (r *proof) balance(ctx context.Context) error {
+	const name = "fair parts"
+	begin := time.Now()
+	t := r.tally(name)
+	t.limit = sessionLimit
+	places := 0
+	for _, s := range r.servers {
+		places += s.cap
+	}
+	sum := 0
+	for _, share := range r.shares {
+		sum += share
+	}
+	for {
+		var missing []string
+		for i, p := range r.proxies {
+			fair := min(r.options.Sessions*r.shares[i]/sum, places/len(r.proxies)) / 2
+			if has := r.watcher.held(p.source); has < fair {
+				missing = append(missing, fmt.Sprintf("%s has %d, half of its part is %d", p.name, has, fair))
+			}
+		}
+		took := time.Since(begin)
+		if len(missing) == 0 {
+			t.events++
+			t.took = append(t.took, took)
+			return nil
+		}
+		if took > sessionLimit+r.options.Slack {
+			r.journal.violation("a proxy whose clients wait has too few places", r.pools(ctx, ""), "after %v: %s",
+				took.Round(time.Millisecond), strings.Join(missing, "; "))
+			return nil
 		}
 		if err := wait(ctx, lookInterval); err != nil {
 			return err

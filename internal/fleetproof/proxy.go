@@ -115,6 +115,8 @@ func (p *proxy) command(further ...string) (*exec.Cmd, error) {
 	args := []string{
 		"serve", "--listen", p.listen, "--admin", p.admin, "--admin-socket", filepath.Join(p.directory, "admin.sock"), "--database", p.database,
 		"--state-directory", p.state, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(), "--proxy-name", p.name,
+		// All clients come at once, from one address.
+		"--max-handshakes", "65536", "--handshake-timeout", "1m",
 	}
 	args = append(append(args, p.arguments...), further...)
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -271,6 +271,16 @@ func (w *watcher) count(s *seen) int {
 	return s.count
 }
 
+// held returns how many connections all servers have from an address.
+func (w *watcher) held(source netip.Addr) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers {
+		n += s.now[source]
+	}
+	return n
+}
+
 // notFull says which servers have not had all their places in use by living proxies since a time; nothing if all have.
 func (w *watcher) notFull(since time.Time) (missing string) {
 	w.mu.Lock()

@@ -153,15 +153,13 @@ func TestGrantTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
 		limited := func(o *Options) { o.Holder.Timeout = 20 * time.Second }
-		var failing *memory.Store
 		a := start(t, db, "a", limited)
 		b := start(t, db, "b", limited)
 		defer b.leaves()
 		wait(3 * time.Second)
 		a.pools.need("gpu", 8)
 		wait(3 * time.Second)
-		failing = a.store
-		_ = failing.Close() // only a has lost the database
+		a.cut.Store(true)
 		a.pools.need("gpu", 3)
 		b.pools.need("gpu", 10)
 		wait(30 * time.Second)
@@ -171,6 +169,14 @@ func TestGrantTimeout(t *testing.T) {
 		wait(time.Second)
 		a.expect(t, 3, Shares)
 		a.logged(t, "the ledger was not reached for grant-timeout", "the ledger is lost")
+		a.cut.Store(false)
+		wait(4 * time.Second)
+		a.logged(t, "the ledger is back", "this proxy was taken for dead", `msg="more places are granted than the cap`, "no more places are granted than the cap any more")
+		b.logged(t, `msg="more places are granted than the cap`)
+		if n := a.log.count("the database was restarted"); n != 0 {
+			t.Errorf("the database was not restarted:\n%s", a.log)
+		}
+		a.pools.need("gpu", 0)
 		a.leaves()
 	})
 }
@@ -206,7 +212,7 @@ func TestLedgerLost(t *testing.T) {
 		b.pools.need("gpu", 5)
 		wait(2 * time.Second)
 		b.expect(t, 5, Shares)
-		a.logged(t, "the ledger is lost", "the ledger is back", "the database was restarted or replaced", "places are granted again")
+		a.logged(t, "the ledger is lost", "the ledger is back", "no places are granted until all proxies have said", "the database was restarted or replaced", "places are granted again")
 	})
 }
 

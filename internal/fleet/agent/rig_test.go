@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,14 +106,27 @@ func (p *presence) set(id fleet.ID, dead bool) {
 func (p *presence) Meet(context.Context, fleet.Member) {}
 func (p *presence) Tidy([]fleet.Member)                {}
 
+// store is a store that one proxy may not reach.
+type store struct {
+	*memory.Store
+	cut *atomic.Bool
+}
+
+func (s *store) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, error) {
+	if s.cut.Load() {
+		return nil, fleet.ErrUnreachable
+	}
+	return s.Store.Exchange(ctx, r)
+}
+
 // proxy is an agent with what surrounds it.
 type proxy struct {
 	*Agent
 	pools    *pools
 	presence *presence
 	log      *lines
-	store    *memory.Store
-	state    sync.Map // "state"
+	cut      atomic.Bool // the proxy does not reach the database
+	state    sync.Map    // "state"
 }
 
 // lines is a log.
@@ -151,8 +165,7 @@ func start(t *testing.T, db *memory.Database, name string, change func(*Options)
 	p.state.Store("state", fleet.Serving)
 	o := Options{
 		Open: func() (fleet.Store, error) {
-			p.store = db.Store()
-			return p.store, nil
+			return &store{Store: db.Store(), cut: &p.cut}, nil
 		},
 		Ledger: "memory", Holder: fleet.HolderOptions{ID: fleet.ID(fmt.Sprintf("%-16s", name)), Share: 1}, Pools: p.pools, Presence: p.presence,
 		About: func() fleet.Member {

@@ -15,6 +15,7 @@ type view struct {
 	accounts map[string]fleet.Account
 	took     time.Duration // by the last exchange
 
+	epoch       fleet.Epoch
 	frozen      bool
 	frozenSince time.Time
 	missing     []string // names
@@ -229,6 +230,9 @@ func (a *Agent) logSuspects(at fleet.Instant) {
 		suspects = nil
 	}
 	for _, s := range suspects {
+		if a.o.Local && at-v.seen[s.Member.ID].at < fleet.Instant(fleet.Unseen) { // it made no exchange while it was alone
+			continue
+		}
 		now[s.Member.ID] = true
 		if _, known := v.suspects[s.Member.ID]; !known {
 			v.suspects[s.Member.ID] = time.Now().Add(-s.Unseen)
@@ -280,30 +284,45 @@ func (a *Agent) logFrozen(answer *fleet.Answer) {
 		v.missing = append(v.missing, name)
 	}
 	slices.Sort(v.missing)
+	epoch := v.epoch
+	v.epoch = answer.Epoch
 	if v.frozen == answer.Frozen {
 		return
 	}
 	v.frozen = answer.Frozen
+	if answer.Forgotten { // that was told
+		return
+	}
 	if v.frozen {
 		v.frozenSince = time.Now()
-		a.o.Log.Warn("the database was restarted or replaced: no places are granted until all proxies have said what they hold", "waits_for", v.missing)
+		why := "a proxy that was taken for dead is back"
+		if answer.Epoch != epoch {
+			why = "the database was restarted or replaced"
+		}
+		a.o.Log.Warn("no places are granted until all proxies have said what they hold", "reason", why, "waits_for", v.missing)
+		return
+	}
+	if v.frozenSince.IsZero() {
 		return
 	}
 	a.o.Log.Info("places are granted again", "after", time.Since(v.frozenSince).Round(time.Millisecond))
 	v.frozenSince = time.Time{}
 }
 
-// logOverdrawn tells that more places of a server are granted than its cap, which was lowered, and when that is over.
+// logOverdrawn tells that more places of a server are granted than its cap, and when that is over.
 func (a *Agent) logOverdrawn() {
 	v := &a.view
 	for _, server := range slices.Sorted(maps.Keys(v.accounts)) {
 		account := v.accounts[server]
 		granted, limit := account.Granted(), account.Cap()
-		if over := granted > limit && limit > 0; over != v.overdrawn[server] {
+		if limit == 0 { // those that are left drain
+			continue
+		}
+		if over := granted > limit; over != v.overdrawn[server] {
 			if v.overdrawn[server] = over; over {
-				a.o.Log.Warn("more places are granted than the cap, which was lowered: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit)
+				a.o.Log.Warn("more places are granted than the cap, which was lowered, or a proxy that was taken for dead is back: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit)
 			} else {
-				a.o.Log.Info("the lowered cap is reached", "server", server, "granted", granted, "cap", limit)
+				a.o.Log.Info("no more places are granted than the cap any more", "server", server, "granted", granted, "cap", limit)
 			}
 		}
 	}
