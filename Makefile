@@ -91,7 +91,7 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
 # Kubernetes' types are in a module of their own: deploy/manifests. -count=1, since Go's cache does not see files of other modules change.
-test-manifests: ## Check deploy/kubernetes and deploy/compose.yaml, and drain a proxy as a kubelet does (downloads Kubernetes' types)
+test-manifests: ## Check deploy/kubernetes, its overlay and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types)
 	$(GO) -C deploy/manifests vet ./...
 	$(GO) -C deploy/manifests test -count=1 -timeout 9m ./...
 

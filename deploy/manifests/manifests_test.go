@@ -13,6 +13,7 @@ import (
 	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/wsbouncer/wsbouncer/deploy/manifests/kustomized"
 )
 
 const folder = "../kubernetes"
@@ -64,96 +67,128 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// TestKustomize compares what kubectl makes of each folder with the files: every file is applied, in the namespace.
+// TestKustomize compares what kustomize makes of each folder with the files: every file is applied, in the namespace.
 func TestKustomize(t *testing.T) {
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("kubectl is not installed")
-	}
-	for _, f := range folders {
-		command := exec.Command(kubectl, "kustomize", f)
-		var problems strings.Builder
-		command.Stderr = &problems
-		text, err := command.Output()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", f, err, problems.String())
-			continue
-		}
-		made := must[[]meta.Object](t)(decode(f, text))
+	for _, f := range append(folders, fleetFolder) {
+		made := built(t, f)
 		for _, o := range made {
 			if _, ok := o.(*core.Namespace); !ok && o.GetNamespace() != "wsbouncer" {
 				t.Errorf("%s: %T %s is in the namespace %q", f, o, o.GetName(), o.GetNamespace())
 			}
-			if d, ok := o.(*apps.Deployment); ok && !strings.Contains(d.Spec.Template.Spec.Containers[0].Image, ":") {
-				t.Errorf("%s: the image of %s has no version", f, d.Name)
+			for _, c := range containersOf(o) {
+				if !strings.Contains(c.Image, ":") {
+					t.Errorf("%s: the image of %s in %s has no version", f, c.Name, o.GetName())
+				}
 			}
 		}
-		want := len(must[[]meta.Object](t)(decodeFolder(f)))
-		if f == folder {
-			want++ // the ConfigMap
+		var want int
+		switch f {
+		case fleetFolder:
+			want = len(built(t, folder)) + 1 // the Job
+		default:
+			want = len(must[[]meta.Object](t)(decodeFolder(f)))
+		}
+		if f == folder || f == fleetFolder {
 			m := must[*core.ConfigMap](t)(find[*core.ConfigMap](made, "wsbouncer"))
-			if file := must[[]byte](t)(os.ReadFile(folder + "/configuration.yaml")); m.Data["configuration.yaml"] != string(file) {
+			if file := must[[]byte](t)(os.ReadFile(f + "/configuration.yaml")); m.Data["configuration.yaml"] != string(file) {
 				t.Errorf("the ConfigMap has %q", m.Data)
 			}
 		}
+		if f == folder {
+			want++ // the ConfigMap
+		}
 		if len(made) != want {
-			t.Errorf("%s: kubectl makes %d objects of %d", f, len(made), want)
+			t.Errorf("%s: kustomize makes %d objects of %d", f, len(made), want)
 		}
 	}
 }
 
+// built returns the objects that kustomize makes of a folder.
+func built(t *testing.T, folder string) []meta.Object {
+	t.Helper()
+	return must[[]meta.Object](t)(decode(folder, must[[]byte](t)(kustomized.Build(folder))))
+}
+
+// podOf returns the pod that an object makes; nil for none.
+func podOf(o meta.Object) *core.PodSpec {
+	switch o := o.(type) {
+	case *apps.Deployment:
+		return &o.Spec.Template.Spec
+	case *batch.Job:
+		return &o.Spec.Template.Spec
+	}
+	return nil
+}
+
+func containersOf(o meta.Object) []core.Container {
+	if pod := podOf(o); pod != nil {
+		return slices.Concat(pod.InitContainers, pod.Containers)
+	}
+	return nil
+}
+
 // TestPods checks what holds for every pod: that it meets the restricted standard, and that all that it refers to is there.
 func TestPods(t *testing.T) {
-	for _, o := range all(t) {
-		d, ok := o.(*apps.Deployment)
-		if !ok {
+	for _, o := range append(all(t), built(t, fleetFolder)...) {
+		pod := podOf(o)
+		if pod == nil {
 			continue
-		}
-		pod := d.Spec.Template.Spec
-		if !selects(t, d.Spec.Selector, d.Spec.Template.Labels) {
-			t.Errorf("%s: its selector does not match its pods", d.Name)
 		}
 		if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 ||
 			s.SeccompProfile == nil || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("%s: securityContext of the pod: %+v", d.Name, s)
+			t.Errorf("%s: securityContext of the pod: %+v", o.GetName(), s)
 		}
 		if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-			t.Errorf("%s gets a token of the cluster's API, which it does not need", d.Name)
+			t.Errorf("%s gets a token of the cluster's API, which it does not need", o.GetName())
 		}
-		for _, c := range pod.Containers {
+		for _, c := range containersOf(o) {
 			if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil ||
 				!*s.ReadOnlyRootFilesystem || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-				t.Errorf("%s: securityContext of %s: %+v", d.Name, c.Name, s)
-			}
-			for name, probe := range map[string]*core.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
-				if probe != nil && !hasPort(c, *probePort(probe)) {
-					t.Errorf("%s: the %s probe asks the port %s, which %s has not", d.Name, name, probePort(probe).String(), c.Name)
-				}
-			}
-			if c.ReadinessProbe == nil {
-				t.Errorf("%s: %s has no readiness probe", d.Name, c.Name)
+				t.Errorf("%s: securityContext of %s: %+v", o.GetName(), c.Name, s)
 			}
 			for _, m := range c.VolumeMounts {
 				if !slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == m.Name }) {
-					t.Errorf("%s: no volume %s", d.Name, m.Name)
+					t.Errorf("%s: no volume %s", o.GetName(), m.Name)
 				}
 				if m.SubPath != "" {
-					t.Errorf("%s: the mount of %s would not follow changes", d.Name, m.Name)
+					t.Errorf("%s: the mount of %s would not follow changes", o.GetName(), m.Name)
 				}
-			}
-			if hook := c.Lifecycle.PreStop.Sleep; hook == nil || hook.Seconds >= *pod.TerminationGracePeriodSeconds {
-				t.Errorf("%s: preStop %+v, and %d s until SIGKILL", d.Name, hook, *pod.TerminationGracePeriodSeconds)
 			}
 		}
 		for _, v := range pod.Volumes {
 			if v.ConfigMap != nil && v.ConfigMap.Name != "wsbouncer" { // made of configuration.yaml: TestKustomize
-				t.Errorf("%s: no ConfigMap %s", d.Name, v.ConfigMap.Name)
+				t.Errorf("%s: no ConfigMap %s", o.GetName(), v.ConfigMap.Name)
 			}
 		}
-		for _, c := range pod.TopologySpreadConstraints {
-			if !selects(t, c.LabelSelector, d.Spec.Template.Labels) {
-				t.Errorf("%s: the constraint for %s does not select its own pods", d.Name, c.TopologyKey)
+		if d, ok := o.(*apps.Deployment); ok {
+			checkDeployment(t, d)
+		}
+	}
+}
+
+// checkDeployment checks what holds for pods that serve.
+func checkDeployment(t *testing.T, d *apps.Deployment) {
+	t.Helper()
+	pod := d.Spec.Template.Spec
+	if !selects(t, d.Spec.Selector, d.Spec.Template.Labels) {
+		t.Errorf("%s: its selector does not match its pods", d.Name)
+	}
+	for _, c := range pod.Containers {
+		for name, probe := range map[string]*core.Probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
+			if probe != nil && !hasPort(c, *probePort(probe)) {
+				t.Errorf("%s: the %s probe asks the port %s, which %s has not", d.Name, name, probePort(probe).String(), c.Name)
 			}
+		}
+		if c.ReadinessProbe == nil {
+			t.Errorf("%s: %s has no readiness probe", d.Name, c.Name)
+		}
+		if hook := c.Lifecycle.PreStop.Sleep; hook == nil || hook.Seconds >= *pod.TerminationGracePeriodSeconds {
+			t.Errorf("%s: preStop %+v, and %d s until SIGKILL", d.Name, hook, *pod.TerminationGracePeriodSeconds)
+		}
+	}
+	for _, c := range pod.TopologySpreadConstraints {
+		if !selects(t, c.LabelSelector, d.Spec.Template.Labels) {
+			t.Errorf("%s: the constraint for %s does not select its own pods", d.Name, c.TopologyKey)
 		}
 	}
 }
@@ -179,7 +214,12 @@ func hasPort(c core.Container, port intstr.IntOrString) bool {
 
 // TestReferences checks that services, policies, budgets, monitors and scalers lead to pods, and to ports that these have.
 func TestReferences(t *testing.T) {
-	objects := all(t)
+	t.Run("each proxy by itself", func(t *testing.T) { checkReferences(t, all(t)) })
+	t.Run("a fleet", func(t *testing.T) { checkReferences(t, fleetObjects(t)) })
+}
+
+func checkReferences(t *testing.T, objects []meta.Object) {
+	t.Helper()
 	var deployments []*apps.Deployment
 	var services []*core.Service
 	for _, o := range objects {

@@ -327,24 +327,20 @@ func (p *Proxy) fleetLine() string {
 // fleetLedger shows the agent's part to the admin API.
 type fleetLedger struct{ agent *agent.Agent }
 
+// modes are the admin API's names of an agent's modes.
+var modes = map[agent.Mode]string{
+	agent.Waiting: api.FleetWaiting, agent.Alone: api.FleetAlone, agent.Shares: api.FleetShare, agent.Whole: api.FleetWhole,
+}
+
 // View implements [peers.Ledger].
 func (l fleetLedger) View() peers.View {
 	s := l.agent.Status()
 	v := peers.View{
-		Mode: api.FleetShare, Ledger: s.Ledger, Self: s.Self, Frozen: s.Frozen, Members: s.Members, Unseen: s.Unseen, Accounts: s.Accounts,
-		ExchangeSeconds: s.Took.Seconds(),
-	}
-	switch s.Mode {
-	case agent.Whole:
-		v.Mode = api.FleetOff
-	case agent.Alone:
-		v.Mode = api.FleetAlone
+		Mode: modes[s.Mode], Ledger: s.Ledger, Self: s.Self, Problem: s.Problem, Advice: s.Advice, Frozen: s.Frozen, Members: s.Members,
+		Unseen: s.Unseen, Accounts: s.Accounts, ExchangeSeconds: s.Took.Seconds(),
 	}
 	if s.Problem != "" {
-		v.Problem, v.ProblemFor = s.Line(), time.Since(s.Lost)
-		if s.Advice != "" {
-			v.Problem += "; " + s.Advice
-		}
+		v.ProblemFor = time.Since(s.Lost)
 	}
 	if s.Frozen {
 		v.FrozenWhy, v.FrozenFor = s.Line(), time.Since(s.FrozenSince)

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 )
 
 // TestDrain ends a pod by the manifest, with its times divided by 20. The program checks itself: see verdict.
@@ -41,29 +44,21 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestEnding checks that the times of the manifest fit together.
+// TestEnding checks that the times of the manifests fit together.
 func TestEnding(t *testing.T) {
 	e, err := readEnding("../../kubernetes/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkEnding(t, e)
+	fleet, err := readFleet("../../kubernetes-fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEnding(t, fleet.ending)
 	drain, err := e.duration("drain-timeout", 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
-	}
-	delay, err := e.duration("shutdown-delay", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shut, err := e.duration("close-timeout", 5*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if need := e.preStop + delay + drain + shut; e.grace < need+10*time.Second {
-		t.Errorf("terminationGracePeriodSeconds is %v: want 10s more than the %v that preStop and the proxy may take", e.grace, need)
-	}
-	if e.preStop+delay < e.forget {
-		t.Errorf("the proxy refuses clients %v after its end began: nodes need longer to forget it", e.preStop+delay)
 	}
 	fast, err := e.faster(10)
 	if err != nil {
@@ -74,5 +69,41 @@ func TestEnding(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(fast.args, " "), "--database=") {
 		t.Errorf("arguments were lost: %q", fast.args)
+	}
+}
+
+func checkEnding(t *testing.T, e ending) {
+	t.Helper()
+	times := make(map[string]time.Duration)
+	for name, otherwise := range map[string]time.Duration{"drain-timeout": 30 * time.Second, "shutdown-delay": 0, "close-timeout": 5 * time.Second} {
+		d, err := e.duration(name, otherwise)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[name] = d
+	}
+	if need := e.preStop + times["shutdown-delay"] + times["drain-timeout"] + times["close-timeout"]; e.grace < need+10*time.Second {
+		t.Errorf("terminationGracePeriodSeconds is %v: want 10s more than the %v that preStop and the proxy may take", e.grace, need)
+	}
+	if e.preStop+times["shutdown-delay"] < e.forget {
+		t.Errorf("the proxy refuses clients %v after its end began: nodes need longer to forget it", e.preStop+times["shutdown-delay"])
+	}
+}
+
+// TestRollOut replaces two pods that share their servers' places by two others. The play judges itself: see [rollOut].
+func TestRollOut(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "wsbouncer")
+	build := exec.Command("go", "build", "-o", program, "./cmd/wsbouncer")
+	build.Dir = "../../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building wsbouncer: %v\n%s", err, out)
+	}
+	var out bytes.Buffer
+	err := rollOut(t.Context(), options{program: program, fleet: "../../kubernetes-fleet", clients: 48, faster: 10, out: &out})
+	if errors.Is(err, pgtest.ErrNone) {
+		t.Skip(err)
+	}
+	if t.Logf("%s", out.String()); err != nil {
+		t.Error(err)
 	}
 }

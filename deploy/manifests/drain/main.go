@@ -3,6 +3,9 @@
 //
 //	make build && go -C deploy/manifests run ./drain
 //
+// With -rollout, it replaces all pods of deploy/kubernetes-fleet, as a rolling update does, and looks that no server gets more connections
+// than it has places while old and new pods overlap.
+//
 // Two pods and the inference servers run on this machine, at addresses of their own. The exit status is 1 if a session was cut.
 package main
 
@@ -27,6 +30,8 @@ type options struct {
 	configuration string  // of the ConfigMap
 	clients       int     // that stream at the same time
 	faster        float64 // by which the manifest's times are divided
+	rollout       bool    // replace all pods instead of ending one
+	fleet         string  // folder of the manifests for that
 	out           io.Writer
 }
 
@@ -37,6 +42,8 @@ func main() {
 	flag.StringVar(&o.configuration, "configuration", "../kubernetes/configuration.yaml", "what the proxies serve")
 	flag.IntVar(&o.clients, "clients", 80, "clients that stream at the same time")
 	flag.Float64Var(&o.faster, "faster", 1, "divide the times of the manifest by this")
+	flag.BoolVar(&o.rollout, "rollout", false, "play a rolling update of the Deployment in -fleet; needs PostgreSQL's server")
+	flag.StringVar(&o.fleet, "fleet", "../kubernetes-fleet", "folder of the manifests for -rollout")
 	flag.Parse()
 	if flag.NArg() > 0 || o.clients < 1 || o.faster < 1 {
 		fmt.Fprintln(os.Stderr, "drain: use no arguments, at least one client, and 1 or more for -faster")
@@ -44,9 +51,14 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	result, err := run(ctx, o)
-	if err == nil {
-		err = result.verdict()
+	var err error
+	if o.rollout {
+		err = rollOut(ctx, o)
+	} else {
+		var result *result
+		if result, err = run(ctx, o); err == nil {
+			err = result.verdict()
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "drain:", err)

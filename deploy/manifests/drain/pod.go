@@ -24,10 +24,13 @@ type pod struct {
 	// static
 	name    string
 	url     string
+	address string // of url
 	admin   *proxyprocess.Admin
+	api     string // URL of the admin API
 	process *proxyprocess.Process
 	output  *proxyprocess.Output
 	ready   string // path of the readiness probe
+	args    []string
 }
 
 // What the proxy logs, as JSON, when it is ready for connections.
@@ -74,7 +77,7 @@ func (p *pod) awaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.url, p.admin = "ws://"+clients, proxyprocess.NewAdmin(admin)
+	p.url, p.api, p.admin = "ws://"+clients, admin, proxyprocess.NewAdmin(admin)
 	p.admin.Token = adminToken
 	return p.process.Until(ctx, "the readiness probe succeeds", func() (bool, error) { return p.isReady(ctx), nil })
 }

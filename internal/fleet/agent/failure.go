@@ -51,8 +51,8 @@ func (a *Agent) tellFailure(err error, refused bool) {
 	if v.lost.IsZero() {
 		v.lost = time.Now()
 	}
-	v.problem, v.advice = strings.Join(strings.Fields(err.Error()), " "), advice(err) // drivers use several lines
-	if a.failures == 1 && a.answered {                                                // one lost exchange is no news
+	v.problem, v.advice = strings.Join(strings.Fields(err.Error()), " "), a.advice(err) // drivers use several lines
+	if a.failures == 1 && a.answered {                                                  // one lost exchange is no news
 		return
 	}
 	if v.saidLost != "" && (!refused || v.saidLost == v.problem) {
@@ -67,17 +67,21 @@ func (a *Agent) tellFailure(err error, refused bool) {
 	case a.o.Holder.Without > 0:
 		a.o.Log.Warn("the ledger is not reached: servers' caps may be exceeded", "ledger", a.o.Ledger, "reason", v.problem, "places", a.o.Holder.Without)
 	default:
-		a.o.Log.Error("the ledger is not reached: no server is dialed, since other proxies may have its places", "ledger", a.o.Ledger, "reason", v.problem)
+		a.o.Log.Error("the ledger is not reached: no server is dialed, since other proxies may have its places", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
 	}
 }
 
-// advice says what to do about an error; empty if nothing is to be done.
-func advice(err error) string {
+// advice says what to do about an error; empty if nothing is to be done but to bring the database back.
+func (a *Agent) advice(err error) string {
 	switch {
 	case errors.Is(err, fleet.ErrNoTables):
 		return "bring the database's schema up to date with `wsbouncer migrate`, or set fleet: off"
 	case errors.Is(err, fleet.ErrNoRights):
-		return "give the database's user the rights to the ledger's tables, or set fleet: off"
+		return "give this proxy's user the rights to the ledger, or set fleet: off"
+	case errors.Is(err, fleet.ErrNetworkFile):
+		return "use a database on a local disk, or PostgreSQL, or set fleet: off"
+	case !a.answered && !a.o.Local:
+		return "grant-without-database says how many places a proxy may use before it has reached the ledger"
 	}
-	return "set fleet: off if no other proxy uses these servers"
+	return ""
 }

@@ -15,25 +15,50 @@ type attempt struct {
 	locks bool
 }
 
+// prepared are the names of the statements that a connection prepares once. The driver's own cache would prepare them anew after an error,
+// such as a lock that was waited for in vain.
+var prepared = map[string]string{beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
+
+// prepare makes a new connection ready.
+func prepare(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil { // the statements are the same all the time
+		return err
+	}
+	for statement, name := range prepared {
+		if _, err := conn.Prepare(ctx, name, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name returns how to run a statement on the connection.
+func (a *attempt) name(statement string) string {
+	if a.conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return statement
+	}
+	return prepared[statement]
+}
+
 // read reads the ledger.
 func (a *attempt) read(ctx context.Context, arguments, results []any) error {
 	if !a.locks {
-		return a.conn.QueryRow(ctx, beatStatement, arguments...).Scan(results...)
+		return a.conn.QueryRow(ctx, a.name(beatStatement), arguments...).Scan(results...)
 	}
 	batch := new(pgx.Batch)
 	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	batch.Queue(lockStatement, lockTimeout(ctx))
-	batch.Queue(beatStatement, arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	batch.Queue(a.name(lockStatement), lockTimeout(ctx))
+	batch.Queue(a.name(beatStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
 	return a.conn.SendBatch(ctx, batch).Close()
 }
 
 // write writes what has changed, and commits.
 func (a *attempt) write(ctx context.Context, arguments, results []any) error {
 	if !a.locks {
-		return a.conn.QueryRow(ctx, writeStatement, arguments...).Scan(results...)
+		return a.conn.QueryRow(ctx, a.name(writeStatement), arguments...).Scan(results...)
 	}
 	batch := new(pgx.Batch)
-	batch.Queue(writeStatement, arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	batch.Queue(a.name(writeStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
 	batch.Queue("COMMIT")
 	return a.conn.SendBatch(ctx, batch).Close()
 }

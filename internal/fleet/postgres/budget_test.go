@@ -38,7 +38,7 @@ type counter struct{ statements, changes atomic.Int64 }
 
 func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	c.statements.Add(1)
-	if data.SQL == writeStatement {
+	if data.SQL == writeStatement || data.SQL == prepared[writeStatement] {
 		c.changes.Add(1)
 	}
 	return ctx

@@ -88,10 +88,7 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	}
 	c.ConnConfig.Tracer = tracer
 	if c.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // not behind a connection pooler
-		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan") // the statements are the same all the time
-			return err
-		}
+		c.AfterConnect = prepare
 	}
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
 	s := &Store{config: c.ConnConfig.Copy(), log: o.Log}

@@ -48,19 +48,19 @@ FROM head, (
     FROM wsbouncer.fleet_accounts WHERE (head.version > $7 OR cardinality($8::text[]) > 0) AND (version > $7 OR server = ANY ($8))
 ) AS a`
 
-// writeStatement writes what has changed, if nobody has written since the statement above has read. First it locks the ledger's head, then the
-// proxy's own row, in this order always. It returns whether it has written.
+// writeStatement writes what has changed, if nobody has written since the statement above has read, or is writing. First it locks the
+// ledger's head, then the proxy's own row, in this order always. It returns whether it has written.
 //
 // $1 revision, $2 identity of the server, $3 the proxy, $4 its sequence number before, or -1 if it has none; $5 ... $9 the new head;
 // $10 whether members have changed, $11 the tag that they get then, $12 those that are new or differ, $13 those that are gone; $14 ... $16 the
-// proxy's beat, $17 whether it has one; $18 ... $21 accounts, $22 servers without one; $23 what the
+// proxy's beat, $17 whether it has one; $18 ... $21 and $27 accounts, $22 servers without one; $23 what the
 // others are told, or nothing; $24 0 if only the beat is written, otherwise 1; $25 departed, of the head; $26 how long to wait for
 // a lock, in milliseconds
 const writeStatement = `WITH settings AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'local', true), set_config('lock_timeout', $26, true)
 ), head AS MATERIALIZED (
     SELECT FROM wsbouncer.fleet, settings
-    WHERE revision = $1 AND ` + identity + ` = $2 FOR UPDATE OF fleet
+    WHERE revision = $1 AND ` + identity + ` = $2 FOR UPDATE OF fleet SKIP LOCKED
 ), own AS MATERIALIZED (
     SELECT sequence FROM wsbouncer.fleet_beats WHERE EXISTS (SELECT FROM head) AND id = $3 FOR UPDATE
 ), ok AS MATERIALIZED (
@@ -81,9 +81,10 @@ const writeStatement = `WITH settings AS MATERIALIZED (
     INSERT INTO wsbouncer.fleet_beats (id, beats, sequence, sessions, seen) SELECT $3, $14, $15, $16, clock_timestamp() FROM ok WHERE $17
     ON CONFLICT (id) DO UPDATE SET beats = EXCLUDED.beats, sequence = EXCLUDED.sequence, sessions = EXCLUDED.sessions, seen = EXCLUDED.seen
 ), accounts AS (
-    INSERT INTO wsbouncer.fleet_accounts (server, version, cap, grants) SELECT a.server, a.version, a.cap, a.grants::json FROM ok,
-        unnest($18::text[], $19::bigint[], $20::integer[], $21::text[]) AS a (server, version, cap, grants)
-    ON CONFLICT (server) DO UPDATE SET version = EXCLUDED.version, cap = EXCLUDED.cap, grants = EXCLUDED.grants
+    INSERT INTO wsbouncer.fleet_accounts (server, version, cap, granted, grants)
+    SELECT a.server, a.version, a.cap, a.granted, a.grants::json FROM ok,
+        unnest($18::text[], $19::bigint[], $20::integer[], $27::integer[], $21::text[]) AS a (server, version, cap, granted, grants)
+    ON CONFLICT (server) DO UPDATE SET version = EXCLUDED.version, cap = EXCLUDED.cap, granted = EXCLUDED.granted, grants = EXCLUDED.grants
 ), gone AS (
     DELETE FROM wsbouncer.fleet_accounts USING ok WHERE server = ANY ($22)
 )
@@ -241,9 +242,11 @@ func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Chan
 		beat = *m
 	}
 	servers, versions, caps, grants := make([]string, 0, len(c.Accounts)), make([]int64, 0, len(c.Accounts)), make([]int32, 0, len(c.Accounts)), make([]string, 0, len(c.Accounts))
+	granted := make([]int32, 0, len(c.Accounts))
 	for _, server := range c.Accounts {
 		account := after.Accounts[server]
 		servers, versions = append(servers, server), append(versions, account.Version)
+		granted = append(granted, int32(account.Granted()))
 		caps, grants = append(caps, int32(account.Cap())), append(grants, change.EncodeGrants(account.Grants))
 	}
 	removed := make([]string, 0, len(c.Removed))
@@ -263,7 +266,7 @@ func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Chan
 		after.Identity, string(after.Epoch), past, after.Settled, after.Version,
 		len(c.Members)+len(c.Removed) > 0, rand.Text(), string(membersText), removed,
 		int64(beat.Beats), int64(beat.Sequence), beat.Sessions, beat.ID != "",
-		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed, lockTimeout(ctx),
+		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed, lockTimeout(ctx), granted,
 	}, []any{&ok, nil})
 	return ok, err
 }

@@ -32,11 +32,12 @@ CREATE TABLE wsbouncer.fleet_beats (
     seen timestamptz NOT NULL
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 5000, autovacuum_analyze_threshold = 100000);
 
--- grants has an array for each grant: proxy, places, cap, holds, needs, wants, waiting, waited, floor, share. Zeros at the end are left out.
+-- granted is the sum of all places. grants has an array for each grant: proxy, places, cap, holds, needs, wants, waiting, waited, floor, share. Zeros at the end are left out.
 CREATE TABLE wsbouncer.fleet_accounts (
     server text PRIMARY KEY,
     version bigint NOT NULL,
     cap integer NOT NULL,
+    granted integer NOT NULL,
     grants json NOT NULL
 ) WITH (fillfactor = 20);
 
@@ -45,14 +46,9 @@ CREATE TABLE wsbouncer.fleet_accounts (
 -- +goose StatementBegin
 CREATE FUNCTION wsbouncer.fleet_check() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    granted bigint;
     above text;
     before json := '[]';
 BEGIN
-    SELECT sum((g ->> 1)::bigint) INTO granted FROM json_array_elements(NEW.grants) AS g;
-    IF granted <= NEW.cap OR granted IS NULL THEN
-        RETURN NULL;
-    END IF;
     IF TG_OP = 'UPDATE' THEN
         before := OLD.grants;
     END IF;
@@ -61,7 +57,7 @@ BEGIN
         WHERE (g ->> 1)::integer > greatest((g ->> 3)::integer, (b ->> 1)::integer, 0) LIMIT 1;
     IF FOUND THEN
         RAISE check_violation USING MESSAGE = format('proxy %s would get places of %s, of whose %s places %s would be granted',
-            above, NEW.server, NEW.cap, granted);
+            above, NEW.server, NEW.cap, NEW.granted);
     END IF;
     RETURN NULL;
 END
@@ -69,7 +65,7 @@ $$;
 -- +goose StatementEnd
 
 CREATE TRIGGER fleet_check AFTER INSERT OR UPDATE ON wsbouncer.fleet_accounts
-    FOR EACH ROW EXECUTE FUNCTION wsbouncer.fleet_check();
+    FOR EACH ROW WHEN (NEW.granted > NEW.cap) EXECUTE FUNCTION wsbouncer.fleet_check();
 
 -- For people.
 CREATE VIEW wsbouncer.fleet_proxies AS

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// TestFleet has two proxies share a server's cap by their state directory. When one ends, the other has all places.
+func TestFleet(t *testing.T) {
+	server := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+	directory := t.TempDir()
+	start := func(name string) *Proxy {
+		s := DefaultSettings()
+		s.Listen, s.Backends, s.Connections = []string{"127.0.0.1:0"}, []string{server.URL}, 6
+		s.StateDirectory, s.ProxyName, s.DrainTimeout = directory, name, 0
+		p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	idle := func(p *Proxy) int { return p.Stats().Backends[0].Idle }
+	a := start("a")
+	wstest.Eventually(t, "a has all places", func() bool { return idle(a) == 6 })
+	if f := a.fleetShown(); f.Mode != api.FleetAlone || len(f.Proxies) != 1 || f.Proxies[0].Places != 6 || f.Ledger != filepath.Join(directory, "fleet.db") {
+		t.Errorf("%+v", f)
+	}
+	b := start("b")
+	wstest.Eventually(t, "b has places, too", func() bool {
+		if n := idle(a) + idle(b); n > 6 {
+			t.Errorf("they have %d connections together", n)
+		}
+		return idle(b) > 0 && idle(a)+idle(b) == 6
+	})
+	if f := b.fleetShown(); f.Mode != api.FleetShare || len(f.Proxies) != 2 || f.Proxies[0].Name != "a" || f.Proxies[1].Name != "b" || !f.Proxies[1].Self {
+		t.Errorf("%+v", f)
+	}
+	a.Shutdown()
+	wstest.Eventually(t, "b has all places", func() bool { return idle(b) == 6 })
+	wstest.Eventually(t, "b is alone", func() bool { return b.fleetShown().Mode == api.FleetAlone })
+	b.Shutdown()
+}
+
+// TestLedger chooses where grants are kept.
+func TestLedger(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", "")
+	for _, c := range []struct {
+		database, directory, fleet string
+		want                       string
+		local                      bool
+	}{
+		{"postgres://me:s3cret@db/wsbouncer", "/a", settings.FleetAuto, "postgres://me:xxxxx@db/wsbouncer", false},
+		{"/b/wsbouncer.db", "/a", settings.FleetAuto, "/b/wsbouncer.db-fleet", true},
+		{"sqlite:/b/c.db", "/a", settings.FleetAuto, "/b/c.db-fleet", true},
+		{"/b/c.yaml", "/a", settings.FleetAuto, filepath.FromSlash("/a/fleet.db"), true},
+		{"", "/a", settings.FleetAuto, filepath.FromSlash("/a/fleet.db"), true},
+		{"", "", settings.FleetAuto, "", false},
+		{"/b/wsbouncer.db", "/a", settings.Off, "", false},
+	} {
+		s := DefaultSettings()
+		s.Database, s.StateDirectory, s.Fleet = c.database, c.directory, c.fleet
+		ledger, why := s.Ledger()
+		switch {
+		case c.want == "":
+			if ledger != nil || why == "" {
+				t.Errorf("%+v: %+v, %q", c, ledger, why)
+			}
+		case ledger == nil || ledger.Shown != c.want || ledger.Local() != c.local:
+			t.Errorf("%+v: %+v, %q", c, ledger, why)
+		}
+	}
+}
