@@ -198,6 +198,10 @@ func (h *Holder) tells(s *holding, c Claim) bool {
 	case t.Wants > s.granted:
 		return true
 	}
+	// Each proxy tells what the whole fleet needs (statistics, autoscaling), so it must be known about, if not to the last place.
+	if len(h.members) > 0 && ((c.Waiting == 0) != (t.Waiting == 0) || 4*max(c.Needs-t.Needs, t.Needs-c.Needs) > max(s.granted, 4)) {
+		return true
+	}
 	return s.short && (differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants))
 }
 
