@@ -58,7 +58,7 @@ func (c *contract) fleet() {
 	}
 	c.ask(request{method: "GET", path: "/api/v1/stats", query: "fleet=yes", status: 400, says: "use true or false"})
 	c.ask(request{method: "GET", path: list, query: "fleet=true", status: 200, says: "set --admin there, or --fleet-address"})
-	c.ask(request{method: "GET", path: "/api/v1/stats", query: "fleet=true", status: 200, says: "what it does is not known"})
+	c.ask(request{method: "GET", path: "/api/v1/stats", query: "fleet=true", status: 200, says: "its sessions are not known"})
 	c.ask(request{method: "GET", path: "/api/v1/sessions", query: "fleet=true", status: 200, says: `"missing"`})
 	c.ask(request{method: "POST", path: "/api/v1/services/{name}/pause", names: []string{"no"}, query: "fleet=true", status: 404, says: "it may not have been done there"})
 	c.proxy.ledger = nil

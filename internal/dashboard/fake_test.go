@@ -26,6 +26,7 @@ type fakeProxy struct {
 	server   *http.Server
 	streams  map[chan event]api.EventQuery
 	stats    api.Stats
+	whole    *api.Stats // of all proxies; nil for a proxy without a fleet
 	sessions []api.Session
 	ended    []api.Session
 	audit    []api.Action
@@ -212,8 +213,16 @@ func (f *fakeProxy) handler() http.Handler {
 		}
 		f.answer(w, access)
 	})
+	mux.HandleFunc("GET "+api.StatsPath, func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.answer(w, f.whole)
+	})
 	mux.HandleFunc("GET "+api.SessionsPath, func(w http.ResponseWriter, r *http.Request) {
-		q, err := api.ParseSessionQuery(r.URL.Query())
+		values := r.URL.Query()
+		inFleet := values.Has(api.FleetParameter)
+		values.Del(api.FleetParameter)
+		q, err := api.ParseSessionQuery(values)
 		if err != nil {
 			f.refuse(w, http.StatusBadRequest, api.KindRequest, err.Error())
 			return
@@ -225,6 +234,11 @@ func (f *fakeProxy) handler() http.Handler {
 			all = f.ended
 		}
 		chosen, matched := q.Choose(all)
+		for i := range chosen {
+			if inFleet {
+				chosen[i].Proxy = []string{"proxy-a", "proxy-b " + hostile}[i%2]
+			}
+		}
 		f.answer(w, api.SessionList{Sessions: chosen, Matched: matched, Total: len(f.sessions)})
 	})
 	mux.HandleFunc("GET "+api.SessionsPath+"/{id}", func(w http.ResponseWriter, r *http.Request) {

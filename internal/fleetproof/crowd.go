@@ -68,7 +68,7 @@ func newCrowd(ctx context.Context, proxies int, seed uint64, j *journal) *crowd 
 }
 
 // place has the clients be where the shares say: each proxy gets its part of all gangs. Those who leave a proxy vanish at once, or stay until
-// their sessions have ended, those of clients that still wait, too.
+// their sessions have ended; of these, those who still wait after some time vanish then.
 func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool) {
 	sum := 0
 	for _, share := range shares {
@@ -89,6 +89,8 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool)
 			close(g.finish)
 			if vanish {
 				g.vanish()
+			} else { // so that those who still wait do not become thousands, more than a listener's queue has room for
+				time.AfterFunc(sessionLimit, g.vanish)
 			}
 			c.gangs[i] = c.gangs[i][:last]
 		}

@@ -141,7 +141,7 @@ func (r *proof) run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	err := r.play(ctx)
-	if err != nil && !errors.Is(err, errViolated) {
+	if err != nil && !errors.Is(err, errViolated) && ctx.Err() == nil {
 		r.journal.violation("an event could not be carried out", nil, "%v", err)
 	}
 	if err == nil {

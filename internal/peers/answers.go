@@ -106,7 +106,7 @@ func mergeStats(q *question) (int, any, error) {
 		}
 	}
 	all := sum(parts)
-	f.Missing = q.missing("what it does is not known")
+	f.Missing = q.missing("its sessions are not known")
 	f.Whole = true
 	q.noteMissing()
 	if me := f.Self(); me != nil {
@@ -214,7 +214,7 @@ func mergeOutcomes(q *question) (int, any, error) {
 		if err := json.Unmarshal(q.body, &failure); err != nil {
 			return 0, nil, err
 		}
-		mine.Text, mine.Failed = failure.Error.Text, true
+		mine.Text, mine.Failed = failure.Error.Text, isFailure(failure.Error.Kind)
 	}
 	all := api.Outcome{Proxies: []api.ProxyOutcome{mine}, Sessions: own.Sessions}
 	for i := range q.others {
@@ -226,7 +226,7 @@ func mergeOutcomes(q *question) (int, any, error) {
 			all.Sessions += o.Sessions
 			done = true
 		case a.refused != nil:
-			all.Proxies = append(all.Proxies, api.ProxyOutcome{ID: a.id, Name: a.name, Text: a.refused.Text, Failed: true})
+			all.Proxies = append(all.Proxies, api.ProxyOutcome{ID: a.id, Name: a.name, Text: a.refused.Text, Failed: isFailure(a.refused.Kind)})
 		}
 	}
 	all.Missing = q.missing("it may not have been done there")
@@ -246,6 +246,10 @@ func mergeOutcomes(q *question) (int, any, error) {
 	}
 	return http.StatusOK, all, nil
 }
+
+// isFailure reports whether an action that a proxy refused with this kind of error is not done there. A service that is paused
+// already is paused.
+func isFailure(kind string) bool { return kind != api.KindState }
 
 // mergeMoving is about orders to move the sessions of a backend.
 func mergeMoving(q *question) (int, any, error) {
@@ -286,6 +290,11 @@ func mergeMoving(q *question) (int, any, error) {
 
 // mergeOne is about one session, which one proxy at most has.
 func mergeOne(q *question) (int, any, error) {
+	var own api.SessionDetail
+	if q.request.Method == http.MethodGet && len(parted(q.request)) == 2 && q.status == http.StatusOK && json.Unmarshal(q.body, &own) == nil {
+		own.Proxy = q.self
+		return q.status, own, nil
+	}
 	hit := slices.IndexFunc(q.others, func(a answer) bool { return a.why == "" && a.refused == nil })
 	if q.status != http.StatusNotFound || hit < 0 {
 		for i := range q.others { // a session that has ended already, say

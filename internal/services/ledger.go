@@ -70,7 +70,8 @@ func (s *Services) placesOf(m *member, book *pool.Stats, usage *fleet.Usage) *ap
 	}
 	for i := range account.Grants {
 		g := &account.Grants[i]
-		if g.Proxy == s.ledger.Self {
+		if g.Proxy == s.ledger.Self { // what it gives back is its own in the ledger until its connections are closed
+			p.Granted += max(0, g.Places-book.Grant)
 			continue
 		}
 		if g.Claim.Cap > 0 {

@@ -35,10 +35,10 @@ func TestStatsOfFleet(t *testing.T) {
 		putBackend(c, "a", "stt", a.URL(), 8, func(b *config.Backend) { b.Warm = 1 })
 	})
 	r.grant(a.URL(), 2)
-	r.services.SetLedger(ledgerOf(a.URL(), fleet.Grant{Places: 8, Claim: fleet.Claim{Cap: 8, Needs: 8, Waiting: 8, Waited: 99}}))
+	r.services.SetLedger(ledgerOf(a.URL(), fleet.Grant{Places: 3, Claim: fleet.Claim{Cap: 8, Needs: 8, Waiting: 8, Waited: 99}}))
 	r.join("/stt")
 	got := r.backend("a").Places
-	want := &api.Places{Grant: 2, Granted: 7, Cap: 8, Needs: 10, Others: []api.PlaceHolder{
+	want := &api.Places{Grant: 2, Granted: 8, Cap: 8, Needs: 10, Others: []api.PlaceHolder{
 		{ID: "d", Name: "d", Places: 3, Needs: 3}, {ID: "b", Name: "proxy-b", Places: 2, Needs: 5},
 	}}
 	if !reflect.DeepEqual(got, want) {

@@ -88,16 +88,21 @@ async function failure(response) {
   }
 }
 
+let all = false; // whether requests are about all proxies of the fleet, where the API can answer so (FleetWide in internal/api)
+export const setWhole = (value) => { all = value; };
+const fleetWide = /^(stats|sessions|sessions\/[^/]+(\/move)?|services\/[^/]+\/(pause|resume)|backends\/[^/]+\/(recycle|move))$/;
+const inFleet = (path, query) => all && fleetWide.test(path) ? { ...query, fleet: true } : query;
+
 /** get reads a path below /api/v1/. */
 export async function get(path, query) {
-  const response = await send(address(path, query), { headers: headers(false), signal: AbortSignal.timeout(requestTimeout) });
+  const response = await send(address(path, inFleet(path, query)), { headers: headers(false), signal: AbortSignal.timeout(requestTimeout) });
   if (!response.ok) throw await failure(response);
   return response.json();
 }
 
 /** change makes a request that changes something. */
 export async function change(method, path, body, query) {
-  const response = await send(address(path, query), {
+  const response = await send(address(path, inFleet(path, query)), {
     method, signal: AbortSignal.timeout(4 * requestTimeout),
     headers: { ...headers(true), "Content-Type": "application/json" }, body: JSON.stringify(body ?? {}),
   });

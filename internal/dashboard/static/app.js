@@ -9,9 +9,10 @@ import { showTenants } from "./tenants.js";
 import { showBackends } from "./backends.js";
 import { history, mergeHistory, recolor, showCharts } from "./charts.js";
 import { addEnded, showEnds, showQueue } from "./ends.js";
-import { liveSessions, query, refreshEnded, showSessions, startSessions } from "./sessions.js";
+import { liveSessions, query, refreshFleet, refreshEnded, showSessions, startSessions } from "./sessions.js";
 import { closeSession, refreshSession } from "./detail.js";
 import { showFailover } from "./failover.js";
+import { inFleet, showFleet, startFleet, wholeFleet } from "./fleet.js";
 import { forgetConfiguration, showConfiguration } from "./configuration.js";
 import { addAudit, showAudit } from "./audit.js";
 import { logInForm } from "./login.js";
@@ -76,6 +77,7 @@ function showStats(fresh) {
   stats = fresh;
   text(byId("process"), `${stats.version} · up ${duration(stats.uptime_seconds)} · ${plural(stats.sessions.active, "session")}`);
   showProblems();
+  showFleet(stats);
   showServices(stats);
   showTenants(stats);
   showBackends(stats);
@@ -84,9 +86,20 @@ function showStats(fresh) {
   slowParts();
 }
 
+/** received shows the statistics of the stream, which are those of this proxy, or asks for those of the fleet in their place. */
+async function received(own) {
+  try {
+    const fresh = await inFleet(own);
+    if (fresh !== null) showStats(fresh);
+    if (wholeFleet()) await refreshFleet();
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error; // the stream says that the proxy is away
+  }
+}
+
 const handlers = {
-  stats: showStats,
-  sessions: liveSessions,
+  stats: received,
+  sessions: (list) => { if (!wholeFleet()) liveSessions(list); },
   history: (part) => { mergeHistory(part); showCharts(); if (stats) showProblems(); },
   ended: (list) => { addEnded(list); if (stats) showEnds(stats); },
   audit: (list) => { addAudit(list); showAudit(); },
@@ -212,5 +225,6 @@ document.addEventListener("visibilitychange", () => {
 
 theme(false);
 startSessions(follow);
+startFleet(follow);
 showAudit();
 follow();

@@ -57,11 +57,25 @@ function drain(stats) {
   return `it takes no new sessions; ${left} left${limit}`;
 }
 
+/** fleetProblems adds what is wrong with the proxies that share the servers, in the words of internal/diagnosis. */
+function fleetProblems(fleet, add) {
+  if (!fleet) return;
+  const why = `${fleet.problem ?? ""}${fleet.advice ? `; ${fleet.advice}` : ""}`;
+  if (fleet.mode === "whole") add("bad", "fleet", "fleet", `Caps are not shared, so servers may see more connections than their caps: ${why}.`);
+  else if (fleet.mode === "waiting") add("bad", "fleet", "fleet", `The ledger has not answered yet, so this proxy has no places: ${why}.`);
+  else if (fleet.problem) add("bad", "fleet", "fleet", `The ledger is not reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
+  if (fleet.frozen) add(fleet.frozen_seconds > 30 ? "bad" : "warn", "frozen", "fleet", `Grants are frozen for ${duration(fleet.frozen_seconds)}: ${fleet.frozen_why}.`);
+  const told = new Set((fleet.missing ?? []).map((m) => m.id));
+  for (const m of fleet.missing ?? []) add("bad", `proxy ${m.id}`, "fleet", `Proxy ${m.name}: ${m.why}.`);
+  for (const p of fleet.proxies) if (p.problem && !told.has(p.id)) add("warn", `proxy ${p.id}`, "fleet", `Proxy ${p.name}: ${p.problem}.`);
+}
+
 /** problems returns everything that is wrong: level, a key that stays while its numbers change, a text, and the id of its part of the page. */
 export function problems(stats, points, intervalSeconds) {
   const all = [];
   const add = (level, key, where, text) => all.push({ level, key, where, text });
   if (stats.draining) add("warn", "draining", "sessions", `The proxy is shutting down: ${drain(stats)}.`);
+  fleetProblems(stats.fleet, add);
   for (const service of stats.services) {
     const { own, usable } = serviceState(service, stats.backends);
     const { waiting, limit, oldest_seconds: oldest } = service.queue;

@@ -28,6 +28,7 @@ const columns = [
   { label: "By", ended: true, show: (s) => s.by || "–" },
   { label: "Code", num: true, ended: true, show: (s) => s.code || "–" },
   { label: "Reason", ended: true, show: (s) => s.reason || "–" },
+  { label: "Proxy", fleet: true, show: (s) => s.proxy || "–" },
 ];
 const orders = { lag: "lag", rate: "frames per second", age: "age", started: "started first", waited: "time waited", bytes: "bytes", frames: "frames", client: "client", backend: "backend", service: "service", state: "state" };
 
@@ -59,7 +60,7 @@ function options(select, first, values) {
   select.value = wanted.includes(chosen) ? chosen : "";
 }
 
-const kindOf = (column) => [column.num && "num", column.wide && "wide", column.live && "only-live", column.ended && "only-ended", column.failover && "only-failover"]
+const kindOf = (column) => [column.num && "num", column.wide && "wide", column.live && "only-live", column.ended && "only-ended", column.failover && "only-failover", column.fleet && "only-fleet"]
   .filter(Boolean).join(" ");
 
 function create() {
@@ -111,6 +112,7 @@ export function showSessions(fresh, stats) {
   if (fresh) list = fresh;
   if (stats) {
     attribute(body.parentNode, "data-failover", stats.replay ? "yes" : null);
+    attribute(body.parentNode, "data-fleet", stats.fleet?.whole ? "yes" : null);
     options(inputs.service, "all", stats.services.map((service) => service.name));
     options(inputs.backend, "all", stats.backends.filter((b) => !inputs.service.value || b.service === inputs.service.value).map((b) => b.name));
   }
@@ -139,6 +141,16 @@ export async function refreshEnded() {
   if (mine !== ticket || !wantsEnded()) return;
   answer.sessions.sort((a, b) => a.ended < b.ended ? 1 : -1);
   showSessions(answer, null);
+}
+
+/** refreshFleet asks for the live sessions of all proxies, which are not in the stream of events of one. It measures no rates. */
+export async function refreshFleet() {
+  if (wantsEnded()) return;
+  const { interval, ...wanted } = query();
+  if (wanted.sort === "lag" || wanted.sort === "rate") wanted.sort = "age"; // only the stream has them
+  const mine = ++ticket;
+  const answer = await get("sessions", wanted);
+  if (mine === ticket && !wantsEnded()) showSessions(answer, null);
 }
 
 /** liveSessions takes the list of the stream, which does not have ended sessions. */
