@@ -69,6 +69,8 @@ type division struct {
 	open   []int // indexes of the grants that take part
 	places []int // by index of a grant
 	left   int   // places that nobody has been given yet
+	high   []int // by index of a grant: up to how many places a step gives
+	short  []int // indexes of the grants that a step gives places
 }
 
 // raise gives each grant as many places as upTo says, if there are enough, and otherwise divides what is left so that the least of
@@ -77,9 +79,12 @@ func (f *division) raise(waited bool, upTo func(*Grant) int) {
 	if f.left == 0 {
 		return
 	}
-	high := make([]int, len(f.places))
+	if f.high == nil {
+		f.high = make([]int, len(f.places))
+	}
+	high := f.high
 	lacks := 0 // of all, as far as that is more than what is left
-	var short []int
+	short := f.short[:0]
 	for _, i := range f.open {
 		high[i] = upTo(&f.a.Grants[i])
 		if gap := high[i] - f.places[i]; gap > 0 {
@@ -87,6 +92,7 @@ func (f *division) raise(waited bool, upTo func(*Grant) int) {
 			lacks = min(lacks+min(gap, f.left+1), math.MaxInt/2)
 		}
 	}
+	f.short = short
 	if lacks <= f.left {
 		for _, i := range short {
 			f.left -= high[i] - f.places[i]
@@ -114,7 +120,7 @@ func (f *division) raise(waited bool, upTo func(*Grant) int) {
 	for needed(top) <= f.left {
 		low, top = top, 2*top
 	}
-	for range 52 {
+	for range 30 { // one place of a billion
 		if middle := (low + top) / 2; needed(middle) <= f.left {
 			low = middle
 		} else {

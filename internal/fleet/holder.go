@@ -57,6 +57,9 @@ type Holder struct {
 	servers map[string]*holding
 	members map[ID]*observed
 	dead    map[ID]bool // proven
+	// suspects are the proxies for which no places are kept.
+	suspects map[ID]bool
+	scratch  []Grant
 }
 
 // holding is what a holder has at one server.
@@ -213,12 +216,15 @@ func (h *Holder) aim(s *holding, now Instant) {
 	s.short = false
 	limit := min(s.limit, s.granted)
 	if s.account != nil && !h.frozen && !h.whole {
-		view := s.account.clone()
+		view := Account{Grants: append(h.scratch[:0], s.account.Grants...)}
 		view.set(h.o.ID, s.granted, h.claim(s))
+		h.scratch = view.Grants
 		if i := view.index(h.o.ID); i >= 0 {
-			unseen := h.unseen()
-			limit = min(s.granted, fair(&view, unseen)[i])
-			s.short = view.short(unseen)
+			limit = s.granted
+			s.short = view.short(h.suspects)
+			if s.short || view.Granted() > view.Cap() {
+				limit = min(limit, fair(&view, h.suspects)[i])
+			}
 		}
 	}
 	if h.drains || s.usage.Cap == 0 && h.epoch != "" {
@@ -231,20 +237,6 @@ func (h *Holder) aim(s *holding, now Instant) {
 		limit = 0
 	}
 	s.limit = limit
-}
-
-// unseen returns the proxies for which no places are kept.
-func (h *Holder) unseen() map[ID]bool {
-	var ids map[ID]bool
-	for id, m := range h.members {
-		if m.suspect() {
-			if ids == nil {
-				ids = make(map[ID]bool)
-			}
-			ids[id] = true
-		}
-	}
-	return ids
 }
 
 // Answered takes an answer in. asked is when the report was sent: what the answer says holds from then on.

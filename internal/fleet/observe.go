@@ -31,6 +31,7 @@ func (h *Holder) Died(id ID) { h.dead[id] = true }
 
 // observe notes which other proxies have made an exchange since the last answer. asked is when this one was asked for.
 func (h *Holder) observe(members []Member, asked Instant) {
+	defer h.suspect()
 	if members == nil { // all have been seen lately
 		for _, m := range h.members {
 			m.unseen, m.hint = 0, 0
@@ -68,5 +69,18 @@ func (h *Holder) observe(members []Member, asked Instant) {
 			o.hint = max(seen.Sub(m.Seen), 0)
 		}
 		o.Member = *m
+	}
+}
+
+// suspect works out which proxies are suspected.
+func (h *Holder) suspect() {
+	h.suspects = nil
+	for id, m := range h.members {
+		if m.suspect() {
+			if h.suspects == nil {
+				h.suspects = make(map[ID]bool)
+			}
+			h.suspects[id] = true
+		}
 	}
 }

@@ -27,6 +27,7 @@ func (h *Holder) Clone() *Holder {
 	c := *h
 	c.lost = slices.Clone(h.lost)
 	c.dead = maps.Clone(h.dead)
+	c.scratch = nil
 	c.servers = make(map[string]*holding, len(h.servers))
 	for server, s := range h.servers {
 		copied := *s

@@ -53,10 +53,9 @@ func (r *Result) Percentile(p float64) time.Duration {
 }
 
 const (
-	dialing  = 20 * time.Millisecond // how long it takes to open a connection, or to close one
-	latency  = 2 * time.Millisecond  // of a message to the database or from it
-	soonest  = 100 * time.Millisecond
-	overload = time.Minute
+	dialing = 20 * time.Millisecond // how long it takes to open a connection, or to close one
+	latency = 2 * time.Millisecond  // of a message to the database or from it
+	soonest = 100 * time.Millisecond
 )
 
 type event struct {
@@ -155,7 +154,7 @@ func Run(o Options) *Result {
 			p.pools[i].hunger = 1 + s.rng.IntN(2*o.Cap/o.Proxies+2)
 		}
 	}
-	s.until(10*time.Second + o.Time + max(overload, 4*o.Session))
+	s.until(10*time.Second + o.Time + max(o.Time, 3*o.Session))
 	off, all := 0, 0
 	for _, a := range s.ledger.Accounts {
 		for i, n := range fleet.Fair(a) {

@@ -48,12 +48,11 @@ func simulations() {
 	failed := false
 	for _, o := range []simulate.Options{
 		{Proxies: 10, Servers: 10, Cap: 100, Seed: 1, Load: 0.7, Warm: 1},
-		{Proxies: 100, Servers: 50, Cap: 200, Seed: 1, Load: 0.5, Warm: 0},
-		{Proxies: 100, Servers: 50, Cap: 200, Seed: 2, Load: 0.7, Warm: 0},
-		{Proxies: 200, Servers: 20, Cap: 100, Seed: 3, Load: 0.6, Warm: 0},
-		{Proxies: 300, Servers: 10, Cap: 200, Seed: 4, Load: 0.7, Warm: 0},
+		{Proxies: 100, Servers: 10, Cap: 200, Seed: 2, Load: 0.6},
+		{Proxies: 300, Servers: 4, Cap: 900, Seed: 3, Load: 0.7},
+		{Proxies: 100, Servers: 50, Cap: 200, Seed: 4, Load: 0.6},
 	} {
-		o.Time, o.Session, o.Shift = time.Minute, 2*time.Minute, 10*time.Minute
+		o.Time, o.Session, o.Shift = 20*time.Second, 30*time.Second, 5*time.Minute
 		r := simulate.Run(o)
 		fmt.Printf("| %d | %d | %d | %d | %d | %d | %d ms | %d ms | %d ms | %.0f | %.0f | %.0f | %.1f %% | %d |\n", o.Proxies, o.Servers, o.Cap, o.Seed,
 			r.Sessions, len(r.Waited), r.Percentile(0.5).Milliseconds(), r.Percentile(0.99).Milliseconds(), r.Percentile(1).Milliseconds(),
