@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
@@ -105,40 +108,69 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 	return successor, nil
 }
 
-// Warm waits until the pools have as many idle connections as they are to have, as far as the servers have places, but no longer than limit. It
-// returns in words what there is.
+const (
+	// warmInterval is the time between two looks at the pools, and warmCalm how many of them must show the same.
+	warmInterval = 50 * time.Millisecond
+	warmCalm     = 5
+)
+
+// Warm waits until the pools have grown as far as they do now, but no longer than limit: each service that keeps connections ready has one, unless
+// the proxy that serves needs all places, and nothing is dialed. It returns in words what there is.
 func (p *Proxy) Warm(ctx context.Context, limit time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ticker := time.NewTicker(warmInterval)
 	defer ticker.Stop()
-	for before := -1; ; {
-		idle, dialing := 0, 0
+	for before, calm := -1, 0; ; {
 		var s api.Stats
 		p.services.Stats(&s)
+		idle, dialing := 0, 0
+		have := make(map[string]int) // idle connections by service
 		for i := range s.Backends {
-			idle += s.Backends[i].Idle
-			dialing += s.Backends[i].Dialing
+			b := &s.Backends[i]
+			idle, dialing = idle+b.Idle, dialing+b.Dialing
+			have[b.Service] += b.Idle
 		}
-		ready := p.Ready()
+		if calm++; idle != before || dialing > 0 {
+			before, calm = idle, 0
+		}
+		cold := p.cold(have)
 		text := fmt.Sprintf("configuration version %s, idle connections: %d", p.follower.Status().Version, idle)
-		if ready == nil && dialing == 0 && idle == before {
+		if calm >= warmCalm && len(cold) == 0 && p.Ready() == nil {
 			return text
 		}
-		before = idle
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			if ready != nil {
-				text += "; " + ready.Error()
+			if ready := p.Ready(); ready != nil {
+				return text + "; " + ready.Error()
+			}
+			if len(cold) > 0 {
+				text += "; none of " + strings.Join(cold, ", ")
 			}
 			return text
 		}
 	}
 }
 
-// warmInterval is the time between two looks at the pools.
-const warmInterval = 50 * time.Millisecond
+// cold returns the services that are to keep connections ready and have none, in order. have is how many each has.
+func (p *Proxy) cold(have map[string]int) (names []string) {
+	snapshot := p.services.Snapshot()
+	_, ahead, err := services.DescribeHandshakes(snapshot)
+	if err != nil {
+		return nil
+	}
+	for name := range snapshot.Services() {
+		wants := false
+		for backend, b := range snapshot.Members(name) {
+			wants = wants || ahead[backend] && b.Warm != 0 && b.State == pool.Enabled.String()
+		}
+		if wants && have[name] == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // handOver stops to accept: a successor does that now. What has been accepted goes on.
 func (p *Proxy) handOver(to *takeover.Successor) {

@@ -10,6 +10,7 @@ const (
 	trimInterval    = 500 * time.Millisecond
 	trimReplayAfter = 60   // ticks after which memory for failover that is not in use is given back
 	trimAfter       = 1000 // connections and sessions
+	declineAfter    = 20   // ticks between two times at which a process that drains gives memory back
 	trimCalm        = 50   // in an interval, at most, and in two of them: the burst is over, and so are its handshakes
 )
 
@@ -20,6 +21,7 @@ func (p *Proxy) trimmer(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)
 	defer ticker.Stop()
 	var b burst
+	var d decline
 	trimReplay := everyNth(trimReplayAfter, p.replay.Trim)
 	for {
 		select {
@@ -28,11 +30,29 @@ func (p *Proxy) trimmer(ctx context.Context) {
 		case <-ticker.C:
 		}
 		trimReplay()
-		if b.isOver(p.sessions.Begun() + p.services.Dialed()) {
+		fewer := p.end.Load() != nil && d.isDue(p.sessions.Active())
+		if b.isOver(p.sessions.Begun()+p.services.Dialed()) || fewer {
 			debug.FreeOSMemory()
 			releaseProgram()
 		}
 	}
+}
+
+// decline detects that a process that drains, perhaps for hours, has much fewer sessions than it had. It is owned by the trimmer.
+type decline struct {
+	had   int64 // sessions when memory was last given back, or when the drain began
+	ticks int   // since then
+}
+
+// isDue tells when a quarter of the sessions has ended since it last did, but not often. It is called at each tick of a drain.
+func (d *decline) isDue(sessions int64) bool {
+	d.ticks++
+	d.had = max(d.had, sessions)
+	if d.ticks < declineAfter || sessions > d.had*3/4 || d.had == 0 {
+		return false
+	}
+	d.had, d.ticks = sessions, 0
+	return true
 }
 
 // burst detects bursts of new connections and sessions from their number at each tick. It is owned by the trimmer.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -58,5 +59,23 @@ func TestTrimReplay(t *testing.T) {
 	}
 	if tick(); arena.Held() != 0 {
 		t.Errorf("%d bytes are held", arena.Held())
+	}
+}
+
+// A process that drains gives memory back each time when a quarter of its sessions has ended, and not more often than all ten seconds.
+func TestDecline(t *testing.T) {
+	var d decline
+	var due []int
+	sessions := int64(100)
+	for tick := range 200 {
+		if tick%10 == 9 {
+			sessions -= 5
+		}
+		if d.isDue(sessions) {
+			due = append(due, int(sessions))
+		}
+	}
+	if want := []int{75, 55, 40, 30, 20, 10, 0}; !slices.Equal(due, want) {
+		t.Errorf("memory was given back at %v sessions; want %v", due, want)
 	}
 }
