@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -63,10 +64,10 @@ func (p *Proxies) find(text string) (*api.Proxy, error) {
 	default:
 		var ids []string
 		for _, one := range found {
-			ids = append(ids, one.ID)
+			ids = append(ids, fmt.Sprintf("%s (%s)", one.ID, one.State))
 		}
 		slices.Sort(ids)
-		return nil, WrongState("%d proxies have the name %q: use the id of one, %v", len(found), cut(text), ids)
+		return nil, WrongState("%d proxies have the name %q: use the id of one: %s", len(found), cut(text), strings.Join(ids, ", "))
 	}
 }
 

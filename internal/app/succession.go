@@ -28,7 +28,7 @@ type succession struct {
 	by     takeover.Process        // guarded by mu: who has taken over; the zero value for nobody
 }
 
-var errShutsDown = errors.New("the running proxy shuts down")
+var errShutsDown = errors.New(api.ShutsDown)
 
 // begin begins a take-over. The caller calls finish when it has ended, with who has taken over, or nil.
 func (s *succession) begin(parent context.Context, timeout time.Duration) (ctx context.Context, finish func(by *takeover.Successor), err error) {
@@ -101,7 +101,7 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 	})
 	if err != nil {
 		p.closeApart()
-		p.log.Error("no take-over: this process goes on", "reason", err)
+		p.log.Error("no take-over: this process keeps its sockets", "reason", err)
 		return nil, err
 	}
 	p.handOver(successor)
