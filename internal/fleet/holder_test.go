@@ -381,3 +381,54 @@ func TestDue(t *testing.T) {
 	b.beat()
 	r.expect("the place has moved", map[ID]int{"a": 3, "b": 1})
 }
+
+// TestRestoredLedger begins a new epoch if the tables are an earlier state of the same database process: somebody restored a dump. Nobody
+// gets the places of a proxy that the dump does not have.
+func TestRestoredLedger(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(0, 2, 2)
+	a.beat()
+	dump := r.dump()
+	b := r.join(HolderOptions{ID: "b"}).cap(8)
+	for range 3 {
+		b.needs(b.h.Limit("s"), 6, 6).beat()
+		a.needs(2, 2, 2).beat()
+	}
+	r.expect("before", map[ID]int{"a": 2, "b": 6})
+	r.ledger = dump
+	epoch := dump.Epoch
+	for range 3 {
+		a.needs(2, 8, 8).beat()
+	}
+	r.expect("restored", map[ID]int{"a": 2, "b": 6})
+	if r.ledger.Epoch == epoch || r.ledger.Members["b"] == nil {
+		t.Errorf("the epoch is %s, the members are %v", r.ledger.Epoch, r.ledger.Members)
+	}
+	a.needs(2, 2, 2)
+	b.needs(6, 6, 6).beat()
+	b.beat()
+	r.now += Instant(Lease)
+	for range 3 {
+		b.beat()
+		a.beat()
+	}
+	r.expect("after a lease time", map[ID]int{"a": 2, "b": 6})
+	if a.h.Frozen() || b.h.Frozen() {
+		t.Error("frozen for ever")
+	}
+}
+
+// dump returns a copy of the ledger as it is.
+func (r *rig) dump() *Ledger {
+	l := *r.ledger
+	l.Members, l.Accounts = make(map[ID]*Member), make(map[string]*Account)
+	for id, m := range r.ledger.Members {
+		copied := *m
+		l.Members[id] = &copied
+	}
+	for server, account := range r.ledger.Accounts {
+		copied := account.clone()
+		l.Accounts[server] = &copied
+	}
+	return &l
+}

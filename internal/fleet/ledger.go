@@ -145,7 +145,10 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	past := slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	stranger := r.Epoch != "" && r.Epoch != x.Epoch && past < 0
 	virgin := x.Epoch == ""
-	if virgin || (identity != x.Identity && !guards.off(guardIdentity)) || (stranger && !guards.off(guardStranger)) {
+	// The same process of the database keeps an earlier state: somebody restored its tables, or the machine's snapshot.
+	// A whole report may have the version of an epoch before, and needs no such care.
+	restored := !virgin && !r.Whole && r.Epoch == x.Epoch && r.Version > x.Version
+	if virgin || restored || (identity != x.Identity && !guards.off(guardIdentity)) || (stranger && !guards.off(guardStranger)) {
 		if !virgin {
 			x.Past = append(x.Past, PastEpoch{x.Epoch, x.Version})
 		}
