@@ -81,6 +81,7 @@ With --once, it prints one frame as text, also without a terminal: as wide as CO
 	cmd.Flags().BoolVar(&once, "once", false, "print one frame as text and end")
 	cmd.Flags().IntVar(&limit, "limit", 20, "maximum number of sessions, and of waiting clients, that --once prints; 0 for all")
 	from.add(cmd)
+	from.addLocal(cmd)
 	return cmd
 }
 

@@ -38,6 +38,7 @@ type feed struct {
 	proxy    *client.Client
 	interval time.Duration
 	emit     func(Update)
+	inFleet  bool // what is shown is a whole fleet
 }
 
 // run reads until ctx ends. A proxy that goes away is asked again, less and less often. A change of the query begins a new stream.
@@ -115,11 +116,37 @@ func (f *feed) stream(ctx context.Context, query api.SessionQuery, alive chan<- 
 		if err != nil {
 			return fmt.Errorf("cannot read the events of the proxy at %s: %w", f.proxy.Address(), err)
 		}
+		if u.Sessions != nil && f.inFleet { // the stream has those of one proxy
+			continue
+		}
+		if err := f.addFleet(ctx, &u, query); err != nil {
+			return err
+		}
 		if err := f.addWaiting(ctx, &u, query); err != nil {
 			return err
 		}
 		f.pass(u, alive)
 	}
+}
+
+// addFleet replaces the statistics of one proxy by those of its fleet, and adds the sessions of all. It asks only if there are others.
+func (f *feed) addFleet(ctx context.Context, u *Update, query api.SessionQuery) error {
+	if u.Stats == nil {
+		return nil
+	}
+	f.inFleet = false
+	if !u.Stats.Fleet.Shares() {
+		return nil
+	}
+	all := new(api.Stats)
+	if err := f.proxy.Get(ctx, api.StatsPath, nil, all); err != nil {
+		return err
+	}
+	if all.Fleet == nil || !all.Fleet.Whole { // the client asks for one proxy only
+		return nil
+	}
+	u.Stats, u.Sessions, f.inFleet = all, new(api.SessionList), true
+	return f.proxy.Get(ctx, api.SessionsPath, query.Values(), u.Sessions)
 }
 
 // addWaiting adds the clients that wait, which the stream's sessions may not have. It asks only if there are any.

@@ -61,8 +61,9 @@ type meeting struct {
 const (
 	// pause is longer than the system needs to close the connections of a process that ends.
 	pause = 300 * time.Millisecond
-	// again is how long Meet waits before it tries a proxy again.
+	// again is how long Meet waits before it tries a proxy again, and soon if another process answered: the one that it takes over from.
 	again = 10 * time.Second
+	soon  = time.Second
 )
 
 // Open returns the presence of this process. If the state directory cannot be used, its processes cannot prove each other's end by locks;
@@ -138,8 +139,12 @@ func (p *Presence) Meet(ctx context.Context, m fleet.Member) {
 		return
 	}
 	known = meeting{tried: time.Now()}
-	if p.answers(ctx, &m) {
+	switch p.whoAnswers(ctx, &m) {
+	case string(m.ID):
 		known.address = m.Address
+	case "":
+	default:
+		known.tried = known.tried.Add(soon - again)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,18 +181,18 @@ func (p *Presence) reachable(m *fleet.Member) bool {
 	return host != "" && (!loopback || m.Host == p.host && p.host != "")
 }
 
-// answers reports whether the proxy itself answers at its address.
-func (p *Presence) answers(ctx context.Context, m *fleet.Member) bool {
+// whoAnswers returns the ID of the process that answers at a proxy's address; empty if none does.
+func (p *Presence) whoAnswers(ctx context.Context, m *fleet.Member) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(m.Address, "/")+"/healthz", nil)
 	if err != nil {
-		return false
+		return ""
 	}
 	response, err := p.client.Do(request)
 	if err != nil {
-		return false
+		return ""
 	}
 	_ = response.Body.Close()
-	return response.Header.Get(Header) == string(m.ID)
+	return response.Header.Get(Header)
 }
 
 // refuses reports whether the proxy's address refuses connections: all of them, if it is a name.

@@ -208,3 +208,21 @@ func TestNoDirectory(t *testing.T) {
 	}
 	p.Tidy(nil)
 }
+
+// TestTakenOver meets a process soon after it has taken over the address of the one that answered there before, so that its end can be proven.
+func TestTakenOver(t *testing.T) {
+	b := open(t, t.TempDir(), idB)
+	id := idA
+	server := admin(t, &id)
+	next := fleet.Member{ID: "c000000000000001", Host: b.host, Instance: "other", Address: server.URL}
+	b.Meet(t.Context(), next)
+	id = next.ID
+	known := b.met[next.ID]
+	known.tried = known.tried.Add(-soon) // so much time passes
+	b.met[next.ID] = known
+	b.Meet(t.Context(), next)
+	server.Close()
+	if how, dead := b.Dead(t.Context(), next, true); !dead {
+		t.Errorf("dead is %t (%s)", dead, how)
+	}
+}
