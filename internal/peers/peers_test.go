@@ -1,10 +1,15 @@
 package peers
 
 import (
+	"crypto/x509"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,7 +203,9 @@ func TestStrangeAnswers(t *testing.T) {
 				}
 			}
 		}, says: "answered with more than 16777216 bytes"},
-		{what: "redirects", own: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) }, says: "302 Found"},
+		{what: "redirects", own: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, says: "302 Found"},
 		{what: "no address", address: "-", says: "set --admin there, or --fleet-address"},
 		{what: "no URL", address: "http://%zz", says: "is not a URL"},
 		{what: "loopback elsewhere", host: "there", says: "means another process on this host"},
@@ -218,6 +225,32 @@ func TestStrangeAnswers(t *testing.T) {
 			t.Errorf("%s: %d, %+v", k.what, status, s.Fleet.Missing)
 		} else if strings.Contains(s.Fleet.Missing[0].Why, a.token) {
 			t.Errorf("%s: the answer has the token: %s", k.what, s.Fleet.Missing[0].Why)
+		}
+	}
+}
+
+// With authorities for the proxies' certificates, whoever writes another address to the ledger does not get the token.
+func TestStrangersGetNoToken(t *testing.T) {
+	r := newRig(t, "a")
+	a := r.proxies[0]
+	a.token = "secret-of-the-fleet"
+	a.answer(200, stats("1", 1, true))
+	a.peers.options.Authorities = x509.NewCertPool // which vouches for nobody
+	var asked atomic.Int32
+	stranger := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+	plain, secured := httptest.NewServer(stranger), httptest.NewUnstartedServer(stranger)
+	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secured.StartTLS()
+	defer plain.Close()
+	defer secured.Close()
+	for _, k := range []struct{ address, says string }{
+		{plain.URL, "is not https://"}, {strings.Replace(plain.URL, "http", "HTTP", 1), "is not https://"}, {secured.URL, "certificate"},
+	} {
+		r.members = append(r.members[:1:1], fleet.Member{ID: "b", Name: "b", Address: k.address, Host: "here"})
+		var s api.Stats
+		a.ask("GET", "/api/v1/stats?fleet=true", &s)
+		if len(s.Fleet.Missing) != 1 || !strings.Contains(s.Fleet.Missing[0].Why, k.says) || asked.Load() != 0 {
+			t.Errorf("%s: asked %d times, %+v", k.address, asked.Load(), s.Fleet.Missing)
 		}
 	}
 }
@@ -271,6 +304,20 @@ func TestSumChangesNothing(t *testing.T) {
 	for i, want := range []*api.Stats{stats("1", 1, true), stats("1", 2, true)} {
 		if !reflect.DeepEqual(parts[i].stats, want) {
 			t.Errorf("part %d is %+v", i, parts[i].stats)
+		}
+	}
+}
+
+// A proxy that cannot reach the ledger sees nobody: it does not say of the others that they are not seen.
+func TestShownWithoutLedger(t *testing.T) {
+	v := View{
+		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}},
+		Unseen: map[fleet.ID]time.Duration{"b": 12 * time.Second},
+	}
+	for problem, want := range map[string]string{"": "not seen for 12 s", "refused": ""} {
+		v.Problem = problem
+		if got := v.Shown(time.Now()).Proxies[1]; got.Problem != want || got.SeenSeconds != 12 {
+			t.Errorf("ledger %q: %+v; want %q", problem, got, want)
 		}
 	}
 }
