@@ -147,7 +147,7 @@ func (s *Store) explain(err error) error {
 		s.pool.Reset()
 		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
 	case errors.Is(err, context.DeadlineExceeded), pgconnect.IsOutage(err):
-		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
+		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, pgconnect.Plain(err))
 	}
 	return err
 }
