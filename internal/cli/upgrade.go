@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
 	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
@@ -104,7 +105,7 @@ func upgrade(cmd *cobra.Command, proxy *client.Client, order *api.UpgradeOrder) 
 func printUpgraded(out io.Writer, done *api.Upgraded) error {
 	text := fmt.Sprintf("Upgraded: process %d, version %s, serves", done.PID, done.Version)
 	if done.Sessions > 0 {
-		text += fmt.Sprintf("; the old process drains %d sessions", done.Sessions)
+		text += "; the old process drains " + figures.Plural(done.Sessions, "session")
 		if len(done.Draining) > 0 {
 			text += " (--admin " + strings.Join(done.Draining, " or ") + ")"
 		}

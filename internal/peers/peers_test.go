@@ -198,7 +198,9 @@ func TestStrangeAnswers(t *testing.T) {
 				}
 			}
 		}, says: "answered with more than 16777216 bytes"},
-		{what: "redirects", own: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) }, says: "302 Found"},
+		{what: "redirects", own: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, says: "302 Found"},
 		{what: "no address", address: "-", says: "set --admin there, or --fleet-address"},
 		{what: "no URL", address: "http://%zz", says: "is not a URL"},
 		{what: "loopback elsewhere", host: "there", says: "means another process on this host"},
