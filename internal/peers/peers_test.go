@@ -276,3 +276,17 @@ func TestSumChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A proxy that cannot reach the ledger sees nobody: it does not say of the others that they are not seen.
+func TestShownWithoutLedger(t *testing.T) {
+	v := View{
+		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}},
+		Unseen: map[fleet.ID]time.Duration{"b": 12 * time.Second},
+	}
+	for problem, want := range map[string]string{"": "not seen for 12 s", "refused": ""} {
+		v.Problem = problem
+		if got := v.Shown(time.Now()).Proxies[1]; got.Problem != want || got.SeenSeconds != 12 {
+			t.Errorf("ledger %q: %+v; want %q", problem, got, want)
+		}
+	}
+}
