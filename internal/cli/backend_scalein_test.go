@@ -15,8 +15,10 @@ func TestScaleIn(t *testing.T) {
 	alone(t)
 	database := t.TempDir() + "/c.db"
 	for _, args := range [][]string{
-		{"service", "add", "stt", "--profile", "echo"}, {"service", "add", "mt", "--profile", "echo", "--path", "/mt"},
-		{"backend", "add", "a", "ws://10.0.0.1/", "--service", "stt"}, {"backend", "add", "b", "ws://10.0.0.2/", "--service", "mt"},
+		{"service", "add", "stt", "--profile", "echo"},
+		{"service", "add", "mt", "--profile", "echo", "--path", "/mt"},
+		{"backend", "add", "a", "ws://10.0.0.1/", "--service", "stt"},
+		{"backend", "add", "b", "ws://10.0.0.2/", "--service", "mt"},
 		{"backend", "add", "gpu", "ws://gpu.test/", "--service", "stt", "--discover", "dns"},
 	} {
 		if status, out, messages := command(append(args, "--database", database)...); status != 0 {

@@ -75,8 +75,10 @@ func busy() Snapshot {
 		Fleet: &api.Fleet{
 			Mode: api.FleetShare, Problem: "refused", Frozen: true, ExchangeSeconds: 0.0175,
 			Proxies: []api.Proxy{
-				{ID: "1", Name: "a", Self: true, State: "serving"}, {ID: "9", Name: "b", State: "serving", SeenSeconds: 12.5},
-				{ID: "3", Name: "a", State: "serving", SeenSeconds: 0.75}, {ID: "4", Name: "c", State: "draining", SeenSeconds: 0.625},
+				{ID: "1", Name: "a", Self: true, State: "serving"},
+				{ID: "9", Name: "b", State: "serving", SeenSeconds: 12.5},
+				{ID: "3", Name: "a", State: "serving", SeenSeconds: 0.75},
+				{ID: "4", Name: "c", State: "draining", SeenSeconds: 0.625},
 			},
 		},
 		Replay: &api.Replay{MemoryBytes: 123 << 20, LimitBytes: 1 << 30},
