@@ -19,6 +19,8 @@ type Options struct {
 	Faults  Faults
 	// Most is after how many states the exploration gives up; 0 for never.
 	Most int
+	// For is after how long the exploration gives up; 0 for never.
+	For time.Duration
 	// Live is of how many states one is checked for whether all places become usable again; 0 for none. Which ones is random.
 	Live int
 	// Workers is how many goroutines explore; 0 for one.
@@ -70,7 +72,8 @@ type exploration struct {
 	seeds  [2]maphash.Seed
 	seen   seen
 	states atomic.Int64
-	stop   atomic.Bool // something is wrong, or there are enough states
+	stop   atomic.Bool // something is wrong, or there are enough states, or it takes too long
+	began  time.Time
 	next   atomic.Int64
 
 	// level are the states at one distance from the start, and first is the index of the first of them in history.
@@ -91,7 +94,7 @@ type found struct {
 func Explore(o Options) *Result {
 	began := time.Now()
 	r := &Result{}
-	x := &exploration{o: &o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	x := &exploration{o: &o, began: began, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	writers := make([]*writer, max(1, o.Workers))
 	for i := range writers {
 		writers[i] = newWriter(x.seeds)
@@ -131,7 +134,7 @@ func Explore(o Options) *Result {
 			r.Depth++
 		}
 	}
-	r.Complete = len(x.level) == 0 && r.Wrong == ""
+	r.Complete = len(x.level) == 0 && !x.stop.Load()
 	r.States, r.Time = int(x.states.Load()), time.Since(began)
 	return r
 }
@@ -143,6 +146,10 @@ func (x *exploration) work(k *writer, f *found) {
 		to := int(x.next.Add(batch))
 		from := to - batch
 		if from >= len(x.level) {
+			return
+		}
+		if x.o.For > 0 && time.Since(x.began) > x.o.For {
+			x.stop.Store(true)
 			return
 		}
 		for i := from; i < min(to, len(x.level)); i++ {

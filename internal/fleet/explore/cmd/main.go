@@ -29,6 +29,7 @@ func main() {
 	flag.IntVar(&o.Faults.Lost, "lost", 1, "how many commits a failover can lose")
 	flag.IntVar(&o.Live, "live", 1, "of how many states one is checked for recovery")
 	flag.IntVar(&o.Most, "states", 0, "give up after so many states")
+	flag.DurationVar(&o.For, "time", 0, "give up after so long")
 	simulated := flag.Bool("simulate", false, "simulate large fleets instead")
 	flag.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines explore")
 	flag.Parse()
