@@ -195,11 +195,10 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
 
-fleet-model: ## Explore the states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: up to an hour
-	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap $$cap -faults 1 -live 50 -states 500000 || exit 1; done
-	$(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap 1 -faults 2 -timeouts 1 -live 100 -states 500000
-	$(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap 1 -faults 1 -live 100 -states 500000
-	$(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap 3 -faults 1 -losses 0 -live 100 -states 500000
+fleet-model: ## Explore the states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 15 minutes
+	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap $$cap -faults 1 -live 500 -time 90s || exit 1; done
+	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap $$cap -faults 1 -live 2000 -time 60s || exit 1; done
+	$(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap 1 -faults 2 -live 1000 -time 60s
 	$(GO) test -count 1 -v -run TestEveryGuardIsNeeded ./internal/fleet -args -long
 	$(GO) run ./internal/fleet/explore/cmd -simulate
 

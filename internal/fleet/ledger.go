@@ -77,7 +77,9 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	x.about(m, r.About)
 
 	for _, d := range r.Dead {
-		if other := l.Members[d.ID]; d.ID != r.ID && other != nil && (d.Proven || d.Beats == other.Beats || guards.off(guardBeats)) {
+		// A failover may have lost beats, so those of another epoch say nothing.
+		unseen := r.Epoch == l.Epoch && d.Beats == l.beats(d.ID)
+		if d.ID != r.ID && l.Members[d.ID] != nil && (d.Proven || unseen || guards.off(guardBeats)) {
 			x.remove(d.ID)
 		}
 	}
@@ -313,6 +315,14 @@ func (l *Ledger) sequence(id ID) uint64 {
 		n = max(n, l.Departed[i].Sequence)
 	}
 	return n
+}
+
+// beats returns how many exchanges a member has made; 0 if it is none.
+func (l *Ledger) beats(id ID) uint64 {
+	if m := l.Members[id]; m != nil {
+		return m.Beats
+	}
+	return 0
 }
 
 // departed returns the index of a proxy among those that left; -1 if it did not.

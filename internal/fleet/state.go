@@ -49,8 +49,21 @@ type HolderState struct {
 	// Whole: the next report has to be whole. Lost are those that it names.
 	Whole, Frozen, Settled bool
 	Lost, Dead             []ID
-	Members                map[ID]uint64 // the beats of the others, as the last answer had them
-	Servers                map[string]ServerState
+	Members                []Known // the others, as the last answer had them, by ID
+}
+
+// Known is another proxy that a holder knows.
+type Known struct {
+	ID    ID
+	Beats uint64
+}
+
+// Find returns what a holder knows of another proxy.
+func (s *HolderState) Find(id ID) (beats uint64, known bool) {
+	if i, found := slices.BinarySearchFunc(s.Members, id, func(k Known, id ID) int { return compareText(string(k.ID), string(id)) }); found {
+		return s.Members[i].Beats, true
+	}
+	return 0, false
 }
 
 // ServerState is what a holder knows of one server.
@@ -65,17 +78,25 @@ type ServerState struct {
 func (h *Holder) State() HolderState {
 	c := HolderState{
 		Sequence: h.sequence, Epoch: h.epoch, Version: h.version, Whole: h.whole, Frozen: h.frozen, Settled: h.settled,
-		Members: make(map[ID]uint64, len(h.members)), Servers: make(map[string]ServerState, len(h.servers)),
-		Dead: slices.Sorted(maps.Keys(h.dead)),
+	}
+	if len(h.dead) > 0 {
+		c.Dead = slices.Sorted(maps.Keys(h.dead))
 	}
 	for i := range h.lost {
 		c.Lost = append(c.Lost, h.lost[i].ID)
 	}
+	c.Members = make([]Known, 0, len(h.members))
 	for id, m := range h.members {
-		c.Members[id] = m.Beats
+		c.Members = append(c.Members, Known{id, m.Beats})
 	}
-	for server, s := range h.servers {
-		c.Servers[server] = ServerState{s.granted, s.limit, s.told, s.dirty, s.short, s.account}
-	}
+	slices.SortFunc(c.Members, func(a, b Known) int { return compareText(string(a.ID), string(b.ID)) })
 	return c
+}
+
+// Server returns what the holder knows of a server.
+func (h *Holder) Server(server string) ServerState {
+	if s := h.servers[server]; s != nil {
+		return ServerState{s.granted, s.limit, s.told, s.dirty, s.short, s.account}
+	}
+	return ServerState{}
 }

@@ -9,7 +9,7 @@ import (
 
 // step is something that can happen in a world.
 type step struct {
-	name string
+	name string // if names are wanted
 	to   *world
 }
 
@@ -17,8 +17,13 @@ type step struct {
 func (w *world) steps(o *Options) []step {
 	var all []step
 	add := func(to *world, format string, args ...any) {
+		to.settleFaults()
 		to.settleAccounts(o)
-		all = append(all, step{fmt.Sprintf(format, args...), to})
+		s := step{to: to}
+		if o.named {
+			s.name = fmt.Sprintf(format, args...)
+		}
+		all = append(all, s)
 	}
 	for i, p := range w.procs {
 		if p.dead {
@@ -30,9 +35,7 @@ func (w *world) steps(o *Options) []step {
 			}
 			continue
 		}
-		if !p.cut {
-			w.exchanges(o, i, add)
-		}
+		w.exchanges(o, i, add)
 		w.faults(o, i, add)
 	}
 	for i := range w.flight {
@@ -132,23 +135,27 @@ type choice struct{ used, demand int }
 func (w *world) exchanges(o *Options, i int, add func(*world, string, ...any)) {
 	id, s := w.procs[i].id, w.procs[i].known()
 	for _, q := range w.procs {
-		if _, known := s.Members[q.id]; known && q.dead && !slices.Contains(s.Dead, q.id) {
+		if _, known := s.Find(q.id); known && q.dead && !slices.Contains(s.Dead, q.id) {
 			c, p := w.next(i)
 			p.own().holder.Died(q.id)
 			add(c, "%s proves that %s is dead", id, q.id)
 		}
 	}
-	settles := !s.Settled && s.Epoch == w.ledger.Epoch && w.ledger.Identity == fmt.Sprint(w.identity) && w.maySettle()
+	settles, cuts := false, []int(nil)
+	if !s.Settled && s.Epoch == w.ledger.Epoch && w.ledger.Identity == fmt.Sprint(w.identity) {
+		settles, cuts = w.maySettle(i)
+	}
 	for _, choice := range w.choices(o, w.procs[i]) {
 		most := max(w.procs[i].limit, choice.used) // until it has lower limits, it may open connections
 		begin := func(settle bool) (*world, *process, *fleet.Report) {
 			c, p := w.next(i)
+			p.cut = false
 			p.own().used, p.demand = choice.used, choice.demand
 			return c, p, p.report(o.Cap, settle)
 		}
 		say := func(c *world, format string, args ...any) {
 			c.procs[i].rest(most)
-			add(c, "%s has %d connections and needs %d: %s", id, choice.used, choice.demand, fmt.Sprintf(format, args...))
+			add(c, "%s has %d connections and needs %d: "+format, append([]any{id, choice.used, choice.demand}, args...)...)
 		}
 		c, p, r := begin(false)
 		c.answered(p, r, c.exchange(o, r))
@@ -156,6 +163,9 @@ func (w *world) exchanges(o *Options, i int, add func(*world, string, ...any)) {
 
 		if settles {
 			c, p, r = begin(true)
+			for _, j := range cuts {
+				c.cutOff(j)
+			}
 			c.answered(p, r, c.exchange(o, r))
 			say(c, "an exchange after a lease time")
 		}
@@ -188,7 +198,7 @@ func (w *world) exchanges(o *Options, i int, add func(*world, string, ...any)) {
 			say(c, "the answer to report %d is delayed", r.Sequence)
 		}
 		for _, q := range w.procs {
-			beats, known := s.Members[q.id]
+			beats, known := s.Find(q.id)
 			if !known || q.id == id || !q.expired && !(q.dead && w.left.Total > 0 && w.left.Timeouts > 0) {
 				continue
 			}
@@ -216,26 +226,28 @@ func (w *world) exchanges(o *Options, i int, add func(*world, string, ...any)) {
 // faults adds what can go wrong with a process.
 func (w *world) faults(o *Options, i int, add func(*world, string, ...any)) {
 	id, p := w.procs[i].id, w.procs[i]
+	cuts := 1
 	if p.cut {
-		c, q := w.next(i)
-		q.cut = false
-		add(c, "%s reaches the database again", id)
-		if !p.expired && w.left.Total > 0 && w.left.Timeouts > 0 && p.known().Epoch != "" {
-			for used := range p.may() + 1 {
-				c, q := w.next(i)
-				q.own().expired = true
-				q.used = used
-				q.holder.Use(server, fleet.Usage{Cap: o.Cap, Used: q.used})
-				q.holder.Expire(q.now())
-				q.limit = q.holder.Limit(server)
-				if q.limit > used {
-					c.wrong = fmt.Sprintf("%s may use %d places after its time-out, and uses %d", id, q.limit, used)
-				}
-				q.rest(used)
-				c.left.Total--
-				c.left.Timeouts--
-				add(c, "the time-out of %s passes, which has %d connections", id, used)
+		cuts = 0
+	}
+	if !p.expired && w.left.Total > cuts && w.left.Cuts >= cuts && w.left.Timeouts > 0 && p.known().Epoch != "" {
+		for used := range p.may() + 1 {
+			c, q := w.next(i)
+			if !p.cut {
+				q = c.cutOff(i)
 			}
+			q.own().expired = true
+			q.used = used
+			q.holder.Use(server, fleet.Usage{Cap: o.Cap, Used: q.used})
+			q.holder.Expire(q.now())
+			q.limit = q.holder.Limit(server)
+			if q.limit > used {
+				c.wrong = fmt.Sprintf("%s may use %d places after its time-out, and uses %d", id, q.limit, used)
+			}
+			q.rest(used)
+			c.left.Total--
+			c.left.Timeouts--
+			add(c, "the time-out of %s passes, which has %d connections", id, used)
 		}
 	}
 	if w.left.Total == 0 {
@@ -248,11 +260,15 @@ func (w *world) faults(o *Options, i int, add func(*world, string, ...any)) {
 		c.left.Crashes--
 		add(c, "%s crashes", id)
 	}
-	if !p.cut && w.left.Cuts > 0 {
-		c, q := w.next(i)
-		q.cut = true
-		c.left.Total--
-		c.left.Cuts--
-		add(c, "%s is cut off", id)
-	}
+}
+
+// cutOff says that a process has been cut off from the database since its last exchange. That is not a step by itself: until something depends on it,
+// a process that is cut off is one that makes no exchange, which every process may do at any time. The cut ends with its next exchange.
+func (w *world) cutOff(i int) *process {
+	p := *w.procs[i]
+	p.cut = true
+	w.procs[i] = &p
+	w.left.Total--
+	w.left.Cuts--
+	return &p
 }

@@ -23,6 +23,13 @@ type writer struct {
 	named     map[fleet.Epoch]bool // epochs that a report can still name
 }
 
+func newWriter(seeds [2]maphash.Seed) *writer {
+	return &writer{
+		seeds: seeds, flying: map[fleet.ID]bool{}, sequences: map[fleet.ID][]uint64{}, epochs: map[fleet.Epoch]byte{},
+		ids: map[fleet.ID]byte{}, named: map[fleet.Epoch]bool{},
+	}
+}
+
 func (k *writer) key(w *world) key {
 	k.bytes = k.bytes[:0]
 	clear(k.flying)
@@ -46,7 +53,7 @@ func (k *writer) key(w *world) key {
 	}
 	k.ledger(w, w.ledger)
 	k.flags(w.old != nil)
-	if w.old != nil && w.left.Total > 0 && w.left.Databases > 0 {
+	if w.old != nil {
 		k.ledger(w, w.old)
 		k.flags(w.old.Identity == fmt.Sprint(w.oldIdentity))
 	}
@@ -74,6 +81,7 @@ func (k *writer) key(w *world) key {
 		}
 		for _, d := range r.Dead {
 			k.id(d.ID)
+			k.beats(w, d.ID, d.Beats)
 		}
 	}
 	f := w.left
@@ -110,13 +118,13 @@ func (k *writer) process(w *world, p *process) {
 	}
 	k.number(len(s.Members))
 	for _, q := range w.procs {
-		beats, known := s.Members[q.id]
+		beats, known := s.Find(q.id)
 		k.flags(known)
-		if m := w.ledger.Members[q.id]; m != nil && known && w.left.Timeouts > 0 {
-			k.flags(m.Beats == beats)
+		if known && (w.left.Timeouts > 0 || q.expired) {
+			k.beats(w, q.id, beats)
 		}
 	}
-	v := s.Servers[server]
+	v := p.holder.Server(server)
 	k.bytes = append(k.bytes, byte(v.Granted))
 	k.compare(w, s.Epoch, s.Version)
 	if s.Whole {
@@ -157,14 +165,18 @@ func (k *writer) ledger(w *world, l *fleet.Ledger) {
 	k.account(a, "")
 }
 
+// beats writes which of the ledgers that there are have seen a process no later than this.
+func (k *writer) beats(w *world, id fleet.ID, beats uint64) {
+	for l := range w.ledgers() {
+		m := l.Members[id]
+		k.flags(m != nil && m.Beats == beats)
+	}
+}
+
 // compare writes how a version that a proxy knows of an epoch compares with those of the ledgers that there are.
 func (k *writer) compare(w *world, e fleet.Epoch, v int64) {
-	k.order(w.ledger, e, v)
-	for _, l := range w.commits {
+	for l := range w.ledgers() {
 		k.order(l, e, v)
-	}
-	if w.old != nil && w.left.Total > 0 && w.left.Databases > 0 {
-		k.order(w.old, e, v)
 	}
 }
 

@@ -4,6 +4,7 @@ package explore
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -103,6 +104,44 @@ func (w *world) spawn(slot int) *process {
 	p := &process{id: id, birth: 1 << w.births, holder: fleet.NewHolder(fleet.HolderOptions{ID: id, Timeout: timeout})}
 	w.births++
 	return p
+}
+
+// ledgers are the ledger and those that may take its place.
+func (w *world) ledgers() iter.Seq[*fleet.Ledger] {
+	return func(yield func(*fleet.Ledger) bool) {
+		if !yield(w.ledger) {
+			return
+		}
+		for _, l := range w.commits {
+			if !yield(l) {
+				return
+			}
+		}
+		if w.old != nil {
+			yield(w.old)
+		}
+	}
+}
+
+// settleFaults forgets which faults there have been, as far as that decides nothing any more: worlds in which the same can still happen are the same.
+func (w *world) settleFaults() {
+	f := &w.left
+	kinds := 0
+	for _, n := range []*int{&f.Delays, &f.Crashes, &f.Cuts, &f.Timeouts, &f.Forgets, &f.Databases} {
+		*n = min(*n, f.Total)
+		kinds += *n
+	}
+	f.Total = min(f.Total, kinds)
+	if f.Databases == 0 {
+		f.Lost, w.commits, w.old = 0, nil, nil
+	}
+	dead := f.Crashes
+	for _, p := range w.procs {
+		if p.dead {
+			dead++
+		}
+	}
+	f.Restarts = min(f.Restarts, dead)
 }
 
 // next returns a copy of the world, whose process i may be changed.
@@ -243,27 +282,31 @@ func (p *process) failed(r *fleet.Report) {
 	p.limit = p.holder.Limit(server)
 }
 
-// maySettle reports whether a lease time can have passed since the epoch began. Within one, each living process that can reach the
-// database has made an exchange. One that cannot, and that the ledger does not know, is assumed to be known to one that can.
-func (w *world) maySettle() bool {
-	for _, p := range w.procs {
-		if p.dead || p.known().Epoch == "" {
-			continue
-		}
+// maySettle reports whether a lease time can have passed since the epoch began, as process i says. Within one, each living process that can
+// reach the database has made an exchange. Those that have not were cut off; cuts are the ones of them for which that is not known yet. One that
+// was, and that the ledger does not know, is assumed to be known to one that was not.
+func (w *world) maySettle(i int) (may bool, cuts []int) {
+	joined := func(p *process) bool {
 		m := w.ledger.Members[p.id]
-		if !p.cut {
-			if p.known().Epoch != w.ledger.Epoch || p.known().Whole || m == nil || m.Epoch != w.ledger.Epoch {
-				return false
-			}
+		return p.known().Epoch == w.ledger.Epoch && !p.known().Whole && m != nil && m.Epoch == w.ledger.Epoch
+	}
+	for j, p := range w.procs {
+		if p.dead || p.known().Epoch == "" || !p.cut && joined(p) {
 			continue
 		}
-		if m == nil && p.may() > 0 && !p.declared && !slices.ContainsFunc(w.procs, func(q *process) bool {
-			return q.id != p.id && !q.dead && !q.cut && q.knows&p.birth != 0
+		if j == i {
+			return false, nil
+		}
+		if !p.cut {
+			cuts = append(cuts, j)
+		}
+		if w.ledger.Members[p.id] == nil && p.may() > 0 && !p.declared && !slices.ContainsFunc(w.procs, func(q *process) bool {
+			return q.id != p.id && !q.dead && !q.cut && joined(q) && q.knows&p.birth != 0
 		}) {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return len(cuts) <= min(w.left.Total, w.left.Cuts), cuts
 }
 
 // check returns what is wrong in a world; empty if nothing is.

@@ -74,10 +74,12 @@ func newDatabase(t testing.TB, template string) string {
 	return name
 }
 
-// migrated makes a database with the schema and returns its DSN.
+// migrated makes a database with the schema, as if the server that runs now had made it, and returns its DSN.
 func migrated(t testing.TB) string {
 	t.Helper()
-	return server.DSN(newDatabase(t, "migrated"))
+	dsn := server.DSN(newDatabase(t, "migrated"))
+	query(t, dsn, "UPDATE wsbouncer.fleet SET identity = "+identity)
+	return dsn
 }
 
 func migrate(t testing.TB, dsn string) {

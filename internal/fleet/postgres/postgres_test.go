@@ -119,18 +119,20 @@ func TestRights(t *testing.T) {
 	}
 	p.id = "b"
 	try("another proxy", nil)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if !p.store.listenOnce(ctx) {
-		t.Error("it cannot listen")
+	changed := p.store.Changed(ctx)
+	for announced := false; !announced; {
+		query(t, admin, "NOTIFY "+channel+", '"+everyone+"'")
+		select {
+		case _, listens := <-changed:
+			if !listens {
+				t.Fatal("it cannot listen")
+			}
+			announced = true
+		case <-time.After(10 * time.Millisecond): // it does not listen yet
+		}
 	}
-}
-
-// listenOnce reports whether the store can listen.
-func (s *Store) listenOnce(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	return s.listen(ctx, make(chan struct{}, 1))
 }
 
 func TestNoTables(t *testing.T) {
@@ -313,6 +315,33 @@ func TestDelayedReport(t *testing.T) {
 	}
 	if _, n := p.claim(true, false, 8, 8); n != 8 {
 		t.Errorf("it has %d places", n)
+	}
+}
+
+// TestFirstEpochIsLost: a failover that loses all epochs leaves a ledger that looks unused. Nobody gets places from it before a lease time has
+// passed. The server that made the tables grants at once.
+func TestFirstEpochIsLost(t *testing.T) {
+	if server == nil {
+		t.Skip(pgtest.ErrNone)
+	}
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	query(t, server.DSN("postgres"), "CREATE DATABASE "+name)
+	migrate(t, server.DSN(name))
+	standby := server.DSN(newDatabase(t, name)) // what it has without the commits that follow
+	if a, n := newProxy(t, server.DSN(name), "a").claim(true, false, 0, 8); n != 8 || a.Frozen {
+		t.Errorf("the server that made the tables granted %d of 8 places: %+v", n, a)
+	}
+	place(standby).Restart(t)
+	b := newProxy(t, standby, "b")
+	a, n := b.claim(true, false, 0, 8)
+	if n != 0 || !a.Frozen || !a.Again {
+		t.Errorf("another server granted %d places at once: %+v", n, a)
+	}
+	if a, n = b.claim(true, false, 0, 8); n != 0 || !a.Frozen {
+		t.Errorf("another server granted %d places to one that asked again: %+v", n, a)
+	}
+	if a, n = b.claim(false, true, 0, 8); n != 8 || a.Frozen {
+		t.Errorf("after a lease time it granted %d of 8 places: %+v", n, a)
 	}
 }
 

@@ -15,7 +15,10 @@ CREATE TABLE wsbouncer.fleet (
     revision bigint NOT NULL,
     members_tag text NOT NULL
 ) WITH (fillfactor = 20);
-INSERT INTO wsbouncer.fleet VALUES (true, '', '', '[]', '[]', false, 0, 0, '');
+-- The identity is that of the server which makes the tables, as package fleet/postgres tells servers apart. If another server, after a failover or a
+-- restart, finds the ledger without an epoch, the first epochs may have been lost with the last commits, so grants wait for a lease time.
+INSERT INTO wsbouncer.fleet VALUES (true, to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    '', '[]', '[]', false, 0, 0, '');
 
 CREATE TABLE wsbouncer.fleet_members (
     id text PRIMARY KEY CHECK (id <> ''),

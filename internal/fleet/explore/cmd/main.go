@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet/explore"
@@ -21,14 +23,17 @@ func main() {
 	flag.IntVar(&o.Faults.Crashes, "crashes", 1, "how many proxies crash")
 	flag.IntVar(&o.Faults.Restarts, "restarts", 1, "how many proxies start in the place of another")
 	flag.IntVar(&o.Faults.Cuts, "cuts", 1, "how many proxies are cut off from the database")
-	flag.IntVar(&o.Faults.Timeouts, "timeouts", 0, "how many grant time-outs pass")
+	flag.IntVar(&o.Faults.Timeouts, "timeouts", 1, "how many grant time-outs pass")
 	flag.IntVar(&o.Faults.Forgets, "forgets", 1, "how many proxies an operator forgets")
 	flag.IntVar(&o.Faults.Databases, "databases", 1, "how often the database restarts or fails over")
 	flag.IntVar(&o.Faults.Lost, "lost", 1, "how many commits a failover can lose")
 	flag.IntVar(&o.Live, "live", 1, "of how many states one is checked for recovery")
 	flag.IntVar(&o.Most, "states", 0, "give up after so many states")
+	flag.DurationVar(&o.For, "time", 0, "give up after so long")
 	simulated := flag.Bool("simulate", false, "simulate large fleets instead")
+	flag.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines explore")
 	flag.Parse()
+	debug.SetGCPercent(300)
 	if *simulated {
 		simulations()
 		return

@@ -1,0 +1,35 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+)
+
+// TestDeathOfAnotherEpoch: a report that a grant time-out has passed arrives after a failover, which has lost beats. By now the proxy has made
+// as many exchanges as the report says, so its beats alone do not tell that it was seen.
+func TestDeathOfAnotherEpoch(t *testing.T) {
+	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
+	say := func(id fleet.ID, sequence uint64, epoch fleet.Epoch, identity string, fresh fleet.Epoch, dead ...fleet.Death) {
+		l.Exchange(&fleet.Report{ID: id, Sequence: sequence, Epoch: epoch, Whole: true, Dead: dead}, identity, fresh)
+	}
+	say("a", 1, "", "first", "before")
+	say("b", 1, "", "first", "before")
+	standby := l.Clone()
+	say("b", 2, "before", "first", "")
+	beats := l.Members["b"].Beats
+
+	l = standby
+	say("b", 3, "before", "second", "after")
+	if l.Members["b"].Beats != beats {
+		t.Fatalf("b made %d exchanges, not %d", l.Members["b"].Beats, beats)
+	}
+	say("a", 2, "before", "second", "", fleet.Death{ID: "b", Beats: beats})
+	if l.Members["b"] == nil {
+		t.Error("b was taken for dead, which has just been seen")
+	}
+	say("a", 3, "after", "second", "", fleet.Death{ID: "b", Beats: beats})
+	if l.Members["b"] != nil {
+		t.Error("b was not taken for dead after its time-out in this epoch")
+	}
+}
