@@ -178,7 +178,11 @@ func forget(r *proof, ctx context.Context) (time.Time, error) {
 // stop stops a proxy for longer than the lease time, so that the others suspect it, and continues it. Its places stay its own.
 func stop(r *proof, ctx context.Context) (time.Time, error) {
 	p := r.any()
-	if err := r.stopFor(ctx, p, fleet.Lease+2*time.Second, 16*time.Second); err != nil {
+	least, most := fleet.Lease+2*time.Second, 16*time.Second
+	if r.options.Stop > 0 {
+		least, most = r.options.Stop, r.options.Stop
+	}
+	if err := r.stopFor(ctx, p, least, most); err != nil {
 		return time.Time{}, err
 	}
 	return time.Now(), nil
@@ -189,6 +193,9 @@ func (r *proof) stopFor(ctx context.Context, p *proxy, least, most time.Duration
 	r.journal.event("%s is stopped", p.name)
 	if err := p.freeze(); err != nil {
 		return err
+	}
+	if t := r.options.GrantTimeout; t > 0 && most >= t {
+		r.watcher.excuse(p.source)
 	}
 	if err := r.pause(ctx, least, most); err != nil {
 		return err
