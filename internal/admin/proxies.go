@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -66,7 +67,7 @@ func (p *Proxies) find(text string) (*api.Proxy, error) {
 			ids = append(ids, one.ID)
 		}
 		slices.Sort(ids)
-		return nil, WrongState("%d proxies have the name %q: use the id of one, %v", len(found), cut(text), ids)
+		return nil, WrongState("%d proxies have the name %q: use the id of one: %s", len(found), cut(text), strings.Join(ids, ", "))
 	}
 }
 

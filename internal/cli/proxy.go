@@ -102,7 +102,7 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return usageError(fmt.Errorf("%s without a terminal to ask on: use --yes", question))
+		return usageError(fmt.Errorf("%s: there is no terminal to ask on: use --yes", question))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", question)
 	answers := make(chan string, 1)

@@ -199,7 +199,7 @@ func TestSessionKill(t *testing.T) {
 	s.refuse(
 		refusal{[]string{"session", "kill"}, 2, "takes the ids of sessions, but got none"},
 		refusal{[]string{"session", "kill", "q7m2kd4x-1", ""}, 2, `invalid session id ""`},
-		refusal{[]string{"session", "kill", "q7m2kd4x-1", "q7m2kd4x-2"}, 2, "end 2 sessions without a terminal to ask on: use --yes"},
+		refusal{[]string{"session", "kill", "q7m2kd4x-1", "q7m2kd4x-2"}, 2, "end 2 sessions: there is no terminal to ask on: use --yes"},
 	)
 	alone(t)
 	status, _, messages = command("session", "ls")

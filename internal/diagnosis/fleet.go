@@ -10,6 +10,9 @@ import (
 // frozenLong is how many seconds grants may be frozen before that is a failure: the living proxies need five to say what they hold.
 const frozenLong = 30
 
+// unseen is after how many seconds a proxy is not seen: it makes an exchange about once a second.
+const unseen = 3
+
 // ofFleet tells what keeps servers' caps from being shared, and which proxies are not as they should be.
 func ofFleet(f *api.Fleet, add func(Level, string, time.Time, string, ...any)) {
 	if f == nil {
@@ -46,7 +49,7 @@ func ofFleet(f *api.Fleet, add func(Level, string, time.Time, string, ...any)) {
 			continue
 		}
 		text := p.Problem
-		if p.Places > 0 && p.SeenSeconds > 0 {
+		if p.Places > 0 && p.SeenSeconds > unseen {
 			text += ": it holds " + figures.Plural(p.Places, "place")
 		}
 		add(Warning, "proxy "+p.Name, time.Time{}, "%s", text)

@@ -28,6 +28,12 @@ func TestFleet(t *testing.T) {
 		{
 			api.Fleet{
 				Mode:    api.FleetShare,
+				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"}},
+			}, Warning, "proxy proxy-b", "another proxy has the same name",
+		},
+		{
+			api.Fleet{
+				Mode:    api.FleetShare,
 				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", Problem: "not seen for 12 s"}},
 				Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "not seen for 12 s: what it does is not known"}},
 			}, Failure, "proxy proxy-b", "not seen for 12 s: what it does is not known",

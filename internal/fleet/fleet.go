@@ -13,7 +13,8 @@
 //     any proxy on the server's account knows.
 //   - Reports have a sequence number. The ledger ignores one that arrives after a later one.
 //   - The ledger belongs to an [Epoch]. A new one begins when the database is not the one that the grants were made under (it was
-//     restarted, or failed over and may have forgotten the last commits), or when a report names an epoch that the ledger has never had.
+//     restarted, or failed over and may have forgotten the last commits), when a report names an epoch that the ledger has never had, or when
+//     one has seen more of this epoch than the ledger has (its tables were restored or emptied).
 //     Until all known proxies have said in the new epoch what they hold, and one lease time has passed, nothing is granted or reclaimed.
 //   - A proxy that has seen more of the ledger than a new epoch began with names the others that it knew: they are known proxies, too.
 //   - The ledger keeps the sequence numbers of the last proxies that left or were forgotten, so that a report that was under way

@@ -207,6 +207,70 @@ func TestLostMembersAreNamed(t *testing.T) {
 	}
 }
 
+// TestRestored puts the tables back to an earlier state, or empties them, under the same process and epoch. The ledger grants nothing
+// before all have said what they hold.
+func TestRestored(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		restore func(now, earlier *Ledger) *Ledger
+	}{
+		{"an earlier state", func(_, earlier *Ledger) *Ledger { return earlier }},
+		{"an earlier state, before b joined", func(_, earlier *Ledger) *Ledger {
+			delete(earlier.Members, "b")
+			earlier.Accounts["s"].set("b", 0, Claim{})
+			return earlier
+		}},
+		{"nobody is known", func(now, _ *Ledger) *Ledger {
+			now.Members, now.Accounts = map[ID]*Member{}, map[string]*Account{}
+			return now
+		}},
+		{"nothing is left", func(*Ledger, *Ledger) *Ledger {
+			return &Ledger{Identity: "lost", Members: map[ID]*Member{}, Accounts: map[string]*Account{}}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t)
+			a := r.join(HolderOptions{ID: "a"}).cap(4).needs(0, 0, 0)
+			b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 0, 0)
+			for range 3 {
+				a.beat()
+				b.beat()
+			}
+			earlier := r.ledger.Clone() // b has none of the places that it needs now
+			b.needs(0, 4, 4)
+			for range 3 {
+				b.beat()
+				a.beat()
+			}
+			b.needs(4, 4, 4).beat()
+			a.beat()
+			r.expect("before", map[ID]int{"a": 0, "b": 4})
+
+			r.ledger = test.restore(r.ledger, earlier)
+			epoch := a.h.epoch
+			a.needs(0, 4, 4)
+			if answer := a.beat(); !answer.Again || !answer.Lost || answer.Epoch == epoch || answer.Settled {
+				t.Fatalf("no epoch begins: %+v", answer)
+			}
+			a.beat()
+			r.now += Instant(Lease)
+			if answer := a.beat(); !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
+				t.Fatalf("the ledger does not wait for b: %+v", answer)
+			}
+			r.expect("without b", map[ID]int{"a": 0, "b": 4})
+			b.beat()
+			if answer := b.beat(); answer.Frozen {
+				t.Fatalf("the ledger waits for more than both: %+v", answer)
+			}
+			a.beat()
+			r.expect("after", map[ID]int{"a": 0, "b": 2})
+			b.needs(2, 2, 2).beat()
+			a.beat()
+			r.expect("b has given back", map[ID]int{"a": 2, "b": 2})
+		})
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	r := newRig(t)
 	o := HolderOptions{ID: "a", Timeout: time.Minute}

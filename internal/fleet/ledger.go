@@ -16,7 +16,8 @@ const (
 // PastEpoch is an epoch before the ledger's.
 type PastEpoch struct {
 	Epoch Epoch
-	// Version is the last one of the epoch that the ledger knows of. It is -1 for an epoch that was found in a report alone.
+	// Version is the last one of the epoch that the ledger knows of. It is -1 for an epoch that was found in a report alone, or of which the
+	// ledger has lost a part.
 	Version int64
 }
 
@@ -144,9 +145,12 @@ func (l *Ledger) Forget(id ID) bool {
 func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	past := slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	stranger := r.Epoch != "" && r.Epoch != x.Epoch && past < 0
-	virgin := x.Epoch == ""
-	if virgin || (identity != x.Identity && !guards.off(guardIdentity)) || (stranger && !guards.off(guardStranger)) {
-		if !virgin {
+	virgin, restored := x.Epoch == "", x.restored(r)
+	if virgin || restored || (identity != x.Identity && !guards.off(guardIdentity)) || (stranger && !guards.off(guardStranger)) {
+		switch {
+		case restored: // nobody knows which versions it had
+			x.Past = append(x.Past, PastEpoch{x.Epoch, -1})
+		case !virgin:
 			x.Past = append(x.Past, PastEpoch{x.Epoch, x.Version})
 		}
 		if stranger {
@@ -165,6 +169,16 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	}
 	past = slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	return past < 0 || r.Version > x.Past[past].Version
+}
+
+// restored reports whether the ledger has less than it had in this epoch: a report has seen a later version of it, or comes from a proxy that
+// the ledger knew in this epoch and did not see leave. Somebody has put the tables back to an earlier state, or has emptied them. The version
+// of a whole report may be that of an earlier epoch.
+func (x *exchange) restored(r *Report) bool {
+	if r.Epoch == "" || r.Epoch != x.Epoch {
+		return false
+	}
+	return !r.Whole && r.Version > x.Version || x.Members[r.ID] == nil && x.departed(r.ID) < 0
 }
 
 // about takes over what a proxy says of itself.

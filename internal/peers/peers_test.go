@@ -198,7 +198,9 @@ func TestStrangeAnswers(t *testing.T) {
 				}
 			}
 		}, says: "answered with more than 16777216 bytes"},
-		{what: "redirects", own: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) }, says: "302 Found"},
+		{what: "redirects", own: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, says: "302 Found"},
 		{what: "no address", address: "-", says: "set --admin there, or --fleet-address"},
 		{what: "no URL", address: "http://%zz", says: "is not a URL"},
 		{what: "loopback elsewhere", host: "there", says: "means another process on this host"},
@@ -271,6 +273,20 @@ func TestSumChangesNothing(t *testing.T) {
 	for i, want := range []*api.Stats{stats("1", 1, true), stats("1", 2, true)} {
 		if !reflect.DeepEqual(parts[i].stats, want) {
 			t.Errorf("part %d is %+v", i, parts[i].stats)
+		}
+	}
+}
+
+// A proxy that cannot reach the ledger sees nobody: it does not say of the others that they are not seen.
+func TestShownWithoutLedger(t *testing.T) {
+	v := View{
+		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}},
+		Unseen: map[fleet.ID]time.Duration{"b": 12 * time.Second},
+	}
+	for problem, want := range map[string]string{"": "not seen for 12 s", "refused": ""} {
+		v.Problem = problem
+		if got := v.Shown(time.Now()).Proxies[1]; got.Problem != want || got.SeenSeconds != 12 {
+			t.Errorf("ledger %q: %+v; want %q", problem, got, want)
 		}
 	}
 }

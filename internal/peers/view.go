@@ -96,6 +96,7 @@ func (v *View) Shown(now time.Time) api.Fleet {
 			p.SeenSeconds = v.Unseen[m.ID].Seconds()
 		}
 		switch {
+		case !p.Self && v.Unseen[m.ID] > fleet.Unseen && v.Problem != "": // this proxy sees nobody
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen:
 			p.Problem = notSeen(v.Unseen[m.ID])
 		case names[m.Name] > 1 && m.State != fleet.Draining:

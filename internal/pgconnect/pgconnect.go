@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +44,26 @@ func Server(dsn string) (address string, err error) {
 	}
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), nil
 }
+
+// Plain returns an error whose text is one line and says each thing once: the driver has a line for each try, and tries the same address
+// with and without TLS.
+func Plain(err error) error {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return &plain{strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": "), err}
+}
+
+type plain struct {
+	text string
+	err  error
+}
+
+func (p *plain) Error() string { return p.text }
+func (p *plain) Unwrap() error { return p.err }
 
 // IsOutage reports whether an error says that the server cannot be reached: it is stopping, has crashed, is starting, or does not answer.
 func IsOutage(err error) bool {

@@ -32,7 +32,8 @@ func NewLog(w io.Writer, s *Settings) *Log {
 // a number of nanoseconds as JSON.
 func inSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
-		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Round(time.Microsecond).Seconds())
+		seconds := float64(a.Value.Duration().Round(time.Microsecond)) / float64(time.Second) // Seconds() makes 3.7800000000000002 of 3.78 s
+		return slog.Float64(a.Key+"_seconds", seconds)
 	}
 	return a
 }

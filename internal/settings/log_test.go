@@ -14,11 +14,11 @@ func TestDurationsInSeconds(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer
 		log := NewLog(&out, &Settings{LogLevel: "info", LogFormat: format})
-		log.With("timeout", 90*time.Second).Info("x", "waited", 1500*time.Millisecond, "lasted", 0*time.Second,
+		log.With("timeout", 90*time.Second).Info("x", "waited", 1500*time.Millisecond, "lasted", 3780*time.Millisecond,
 			slog.Group("of", slog.Duration("after", 1234567*time.Nanosecond)), "sessions", 3)
 		line := out.String()
 		if format == "text" {
-			if want := "timeout_seconds=90 waited_seconds=1.5 lasted_seconds=0 of.after_seconds=0.001235 sessions=3\n"; !strings.HasSuffix(line, want) {
+			if want := "timeout_seconds=90 waited_seconds=1.5 lasted_seconds=3.78 of.after_seconds=0.001235 sessions=3\n"; !strings.HasSuffix(line, want) {
 				t.Errorf("%s; want %s at the end", line, want)
 			}
 			continue
@@ -28,7 +28,7 @@ func TestDurationsInSeconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		of, _ := got["of"].(map[string]any)
-		if got["timeout_seconds"] != 90.0 || got["waited_seconds"] != 1.5 || got["lasted_seconds"] != 0.0 || of["after_seconds"] != 0.001235 ||
+		if got["timeout_seconds"] != 90.0 || got["waited_seconds"] != 1.5 || got["lasted_seconds"] != 3.78 || of["after_seconds"] != 0.001235 ||
 			got["sessions"] != 3.0 || strings.Contains(line, `"waited"`) {
 			t.Errorf("%s", line)
 		}

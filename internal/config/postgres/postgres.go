@@ -80,7 +80,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 func explain(err error) error {
 	var failure *pgconn.PgError
 	if pgconnect.IsOutage(err) {
-		return config.Unreachable(err)
+		return config.Unreachable(pgconnect.Plain(err))
 	}
 	if !errors.As(err, &failure) {
 		return err

@@ -73,6 +73,28 @@ func TestAloneOnOneHost(t *testing.T) {
 	})
 }
 
+// TestMovesInTime moves places within two seconds wherever the proxies' beats are: the other hears of the need with its next beat, and this
+// one of what the other has given back with its own.
+func TestMovesInTime(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New()
+			a, b := start(t, db, "a", nil), start(t, db, "b", nil)
+			wait(3 * time.Second)
+			a.pools.need("gpu", 8)
+			wait(2 * time.Second)
+			a.pools.need("gpu", 1)
+			b.pools.need("gpu", 9)
+			wait(2 * time.Second)
+			b.expect(t, 9, Shares)
+			a.pools.need("gpu", 0)
+			b.pools.need("gpu", 0)
+			a.leaves()
+			b.leaves()
+		})
+	}
+}
+
 // TestPlacesMove moves places to where they are needed, within two seconds.
 func TestPlacesMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

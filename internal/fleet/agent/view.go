@@ -320,7 +320,8 @@ func (a *Agent) logOverdrawn() {
 		}
 		if over := granted > limit; over != v.overdrawn[server] {
 			if v.overdrawn[server] = over; over {
-				a.o.Log.Warn("more places are granted than the cap, which was lowered, or a proxy that was taken for dead is back: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit)
+				a.o.Log.Warn("more places are granted than the cap: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit,
+					"reason", "the cap was lowered, or a proxy is back that was taken for dead or that served without the ledger")
 			} else {
 				a.o.Log.Info("no more places are granted than the cap any more", "server", server, "granted", granted, "cap", limit)
 			}

@@ -116,6 +116,9 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) error {
 	return s.explain(err)
 }
 
+// errNoHead says that somebody has emptied the table of the ledger's head.
+var errNoHead = fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
+
 // errStandby says that the server takes no writes.
 var errStandby = errors.New("the database server is a standby, which takes no writes")
 
@@ -144,7 +147,7 @@ func (s *Store) explain(err error) error {
 		s.pool.Reset()
 		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
 	case errors.Is(err, context.DeadlineExceeded), pgconnect.IsOutage(err):
-		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
+		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, pgconnect.Plain(err))
 	}
 	return err
 }
@@ -176,6 +179,11 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 			continue
 		}
 		answer, ok, err := e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
+		if errors.Is(err, errNoHead) {
+			if _, err = conn.Exec(ctx, headStatement); err == nil {
+				answer, ok, err = e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
+			}
+		}
 		if ok || err != nil {
 			return answer, err
 		}

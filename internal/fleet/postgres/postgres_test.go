@@ -173,6 +173,62 @@ func TestConfigurationIsNotWoken(t *testing.T) {
 	}
 }
 
+// TestRestored: somebody restores the tables from a dump, or empties some or all of them, while proxies run. Nobody gets places that another has.
+func TestRestored(t *testing.T) {
+	const all = "wsbouncer.fleet, wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"
+	for _, test := range []struct {
+		name       string
+		statements []string
+	}{
+		{"an earlier state", []string{
+			"TRUNCATE " + all, "INSERT INTO wsbouncer.fleet SELECT * FROM dump.head", "INSERT INTO wsbouncer.fleet_members SELECT * FROM dump.members",
+			"INSERT INTO wsbouncer.fleet_beats SELECT * FROM dump.beats", "INSERT INTO wsbouncer.fleet_accounts SELECT * FROM dump.accounts",
+		}},
+		{"all is empty", []string{"TRUNCATE " + all}},
+		{"all but the head is empty", []string{"TRUNCATE wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dsn := migrated(t)
+			p, q := newProxy(t, dsn, "a"), newProxy(t, dsn, "b")
+			p.claim(true, false, 0, 0)
+			q.claim(true, false, 0, 0)
+			p.claim(false, false, 0, 0)
+			query(t, dsn, "CREATE SCHEMA dump", "CREATE TABLE dump.head AS TABLE wsbouncer.fleet", "CREATE TABLE dump.members AS TABLE wsbouncer.fleet_members",
+				"CREATE TABLE dump.beats AS TABLE wsbouncer.fleet_beats", "CREATE TABLE dump.accounts AS TABLE wsbouncer.fleet_accounts")
+			_, n := q.claim(false, false, 0, 8)
+			p.claim(false, false, 0, 0)
+			if _, n = q.claim(false, false, n, 8); n != 8 {
+				t.Fatalf("b got %d places", n)
+			}
+			p.claim(false, false, 0, 0)
+			query(t, dsn, test.statements...)
+
+			former := p.epoch
+			if a, n := p.claim(false, false, 0, 8); n != 0 || !a.Again || !a.Lost || a.Epoch == former {
+				t.Errorf("a has %d places: %+v", n, a)
+			}
+			others := []fleet.Member{{ID: "b", Name: "b"}}
+			a, err := p.store.Exchange(t.Context(), &fleet.Report{
+				ID: p.id, Sequence: 100, Epoch: p.epoch, Version: p.version, Whole: true, Others: others,
+				Claims: map[string]fleet.Claim{gpu: {Cap: 8, Needs: 8, Wants: 8}}, About: fleet.Member{Name: "a", State: fleet.Serving},
+			})
+			if err != nil || !slices.Equal(a.Missing, []fleet.ID{"b"}) {
+				t.Fatalf("the ledger does not wait for b: %+v, %v", a, err)
+			}
+			p.sequence = 100
+			if a, n := p.claim(false, true, 0, 8); n != 0 || !a.Frozen {
+				t.Errorf("a has %d places: %+v", n, a)
+			}
+			if a, _ := q.claim(false, false, 8, 8); !a.Again {
+				t.Errorf("b is not asked what it holds: %+v", a)
+			}
+			if a, n := q.claim(true, false, 8, 8); n != 8 || a.Frozen {
+				t.Errorf("b has %d places: %+v", n, a)
+			}
+		})
+	}
+}
+
 // TestLocked: somebody who keeps the ledger locked makes exchanges that change something fail, not hang; beats go on.
 func TestLocked(t *testing.T) {
 	dsn := migrated(t)

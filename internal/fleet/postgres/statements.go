@@ -90,6 +90,11 @@ const writeStatement = `WITH settings AS MATERIALIZED (
 )
 SELECT EXISTS (SELECT FROM ok), (SELECT pg_notify('` + channel + `', $23)::text FROM ok WHERE $23 <> '')`
 
+// headStatement writes a head in the place of one that somebody has deleted. Its identity says that a ledger was lost, so that the first epoch
+// begins frozen.
+const headStatement = `INSERT INTO wsbouncer.fleet (identity, epoch, past, departed, settled, version, revision, members_tag)
+VALUES ('lost', '', '[]', '[]', false, 0, 0, 'lost') ON CONFLICT DO NOTHING`
+
 // lockStatement locks the ledger's head. $1 is how long to wait for it, in milliseconds.
 const lockStatement = `WITH settings AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true))
 SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
@@ -154,7 +159,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
+		return nil, errNoHead
 	case err != nil:
 		return nil, err
 	case isStandby:
@@ -184,8 +189,8 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 		}
 		head.Members[copied.ID] = &copied
 	}
-	for id, m := range known.byID { // without a beat it was written by hand
-		if head.Members[id] == nil {
+	for id, m := range known.byID { // without a beat it was written by hand; of itself a proxy knows that its beat was lost
+		if head.Members[id] == nil && id != report.ID {
 			copied := *m
 			head.Members[id] = &copied
 		}
