@@ -235,8 +235,12 @@ func (p *Proxy) fleetAddress() string {
 	return ""
 }
 
-// ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text.
+// ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text. What
+// --fleet-address says may lead to several, or have been copied from another proxy's settings.
 func (p *Proxy) ownAddress() string {
+	if p.settings.FleetAddress != "" {
+		return ""
+	}
 	for _, i := range p.inheritance.kept {
 		if p.inheritance.given[i].Kind == takeover.Admin {
 			return ""

@@ -75,3 +75,18 @@ func TestLedger(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnAddress takes the address of the admin API for this process's own, unless it comes from fleet-address: two proxies of a host with the
+// same one, copied or of a load balancer, must not take each other for dead.
+func TestOwnAddress(t *testing.T) {
+	address := "http://10.0.0.5:9090"
+	p := &Proxy{fleet: new(part)}
+	p.fleet.address.Store(&address)
+	if own := p.ownAddress(); own != address {
+		t.Errorf("derived from --admin: %q", own)
+	}
+	p.settings.FleetAddress = address
+	if own := p.ownAddress(); own != "" {
+		t.Errorf("from --fleet-address: %q", own)
+	}
+}

@@ -26,7 +26,8 @@ type Pools interface {
 	SetGrants(map[string]int)
 }
 
-// Presence finds out whether proxies live. Its methods may wait for the network until ctx ends; they are called by one goroutine.
+// Presence finds out whether proxies live. Dead and Meet may wait for the network until ctx ends, and are called for several proxies at a
+// time, but never for one. Tidy is called while neither runs.
 type Presence interface {
 	// Dead reports whether a proxy is proven dead, and by what. suspected: it was not seen for some time; otherwise only those proofs
 	// are looked for that need no network.

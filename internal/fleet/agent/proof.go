@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -27,8 +30,14 @@ type death struct {
 	how    string
 }
 
-// proofTimeout is the longest that the prover waits for one proxy.
-const proofTimeout = 2 * time.Second
+const (
+	// proofTimeout is the longest that the prover waits for a proxy that is suspected, and meetTimeout for one that lives: those that
+	// do not answer delay what the others prove.
+	proofTimeout = 2 * time.Second
+	meetTimeout  = 500 * time.Millisecond
+	// mostExamined is how many proxies are looked at at a time.
+	mostExamined = 64
+)
 
 func newProver(p Presence) *prover {
 	return &prover{presence: p, jobs: make(chan job, 1), deaths: make(chan death)}
@@ -58,12 +67,10 @@ func (p *prover) run(ctx context.Context) {
 			return
 		case j := <-p.jobs:
 			there := make(map[fleet.ID]bool, len(j.members))
-			for _, m := range j.members {
-				there[m.ID] = true
-				if m.ID != j.self {
-					p.examine(ctx, &m, j.suspects[m.ID], dead)
-				}
+			for i := range j.members {
+				there[j.members[i].ID] = true
 			}
+			p.examineAll(ctx, &j, dead)
 			for id := range dead {
 				if !there[id] {
 					delete(dead, id)
@@ -74,23 +81,59 @@ func (p *prover) run(ctx context.Context) {
 	}
 }
 
-// examine looks at one proxy, and tells if it is dead.
-func (p *prover) examine(ctx context.Context, m *fleet.Member, suspected bool, dead map[fleet.ID]bool) {
-	if dead[m.ID] {
-		return
+// examineAll looks at all proxies, those first that are suspected.
+func (p *prover) examineAll(ctx context.Context, j *job, dead map[fleet.ID]bool) {
+	slices.SortStableFunc(j.members, func(a, b fleet.Member) int {
+		return cmp.Compare(rank(j.suspects[a.ID]), rank(j.suspects[b.ID]))
+	})
+	turns := make(chan struct{}, mostExamined)
+	died := make([]bool, len(j.members))
+	var all sync.WaitGroup
+	for i := range j.members {
+		m := &j.members[i]
+		if m.ID == j.self || dead[m.ID] {
+			continue
+		}
+		turns <- struct{}{}
+		all.Go(func() {
+			died[i] = p.examine(ctx, m, j.suspects[m.ID])
+			<-turns
+		})
 	}
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	all.Wait()
+	for i, is := range died {
+		if is {
+			dead[j.members[i].ID] = true
+		}
+	}
+}
+
+func rank(suspected bool) int {
+	if suspected {
+		return 0
+	}
+	return 1
+}
+
+// examine looks at one proxy, and tells if it is dead. It returns whether it was told.
+func (p *prover) examine(ctx context.Context, m *fleet.Member, suspected bool) (told bool) {
+	limit := meetTimeout
+	if suspected {
+		limit = proofTimeout
+	}
+	looking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	how, is := p.presence.Dead(ctx, *m, suspected)
+	how, is := p.presence.Dead(looking, *m, suspected)
 	if !is {
 		if !suspected {
-			p.presence.Meet(ctx, *m)
+			p.presence.Meet(looking, *m)
 		}
-		return
+		return false
 	}
 	select {
 	case p.deaths <- death{*m, how}:
-		dead[m.ID] = true
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }

@@ -59,6 +59,10 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 		return nil, err
 	}
 	d.own = own
+	if err := sign(own.Path()); err != nil {
+		d.close()
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -163,6 +167,9 @@ func (d *directory) unlocked(id fleet.ID) bool {
 }
 
 var isID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// ended reports whether the process has ended: it does not hold its lock any more, and the file is no copy of the one that it locked.
+func (d *directory) ended(id fleet.ID) bool { return d.unlocked(id) && isSigned(d.lockFile(id)) }
 
 // tidy removes the files of locks that nobody holds, except those of the processes that are there.
 func (d *directory) tidy(there map[fleet.ID]bool) {

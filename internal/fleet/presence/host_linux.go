@@ -64,6 +64,16 @@ func inode(path string) string {
 	return fmt.Sprint(s.Ino)
 }
 
+// sign writes into a lock's file which file it is. A copy, as from a backup, has another inode for as long as the process holds the original
+// open, even if that was removed, so nobody takes the copy for it.
+func sign(path string) error { return os.WriteFile(path, []byte(inode(path)), 0o640) }
+
+// isSigned reports whether a lock's file is the one that a process has made, and no copy of it.
+func isSigned(path string) bool {
+	said, err := os.ReadFile(path)
+	return err == nil && len(said) > 0 && string(said) == inode(path)
+}
+
 // networkFile returns which file system for several hosts a folder is on; empty for none that is known.
 func networkFile(path string) string {
 	var s unix.Statfs_t

@@ -39,8 +39,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Presence is how this process shows that it lives, and finds out which others do. Dead, Meet and Tidy are for one goroutine; all other
-// methods may be called from any.
+// Presence is how this process shows that it lives, and finds out which others do. Dead and Meet may be called for several
+// proxies at a time, and Tidy while neither runs; all other methods may be called from any goroutine.
 type Presence struct {
 	o    Options
 	host string
@@ -113,7 +113,7 @@ func (p *Presence) Dead(ctx context.Context, m fleet.Member, suspected bool) (ho
 
 func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (how string, dead bool) {
 	if p.instance != "" && m.Instance == p.instance { // then the lock says it, and nothing else may
-		return "it does not hold its lock in the state directory any more", p.unlocked(m.ID)
+		return "it does not hold its lock in the state directory any more", p.ended(m.ID)
 	}
 	if m.Address == "" {
 		return "", false

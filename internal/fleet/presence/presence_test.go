@@ -2,6 +2,7 @@ package presence
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -224,5 +226,27 @@ func TestTakenOver(t *testing.T) {
 	server.Close()
 	if how, dead := b.Dead(t.Context(), next, true); !dead {
 		t.Errorf("dead is %t (%s)", dead, how)
+	}
+}
+
+// TestRestoredLock proves nothing by a lock's file that somebody removed and restored from a backup, although nobody locks that one.
+func TestRestoredLock(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a copy cannot be told from the file here")
+	}
+	state := t.TempDir()
+	a, b := open(t, state, idA), open(t, state, idB)
+	path := a.lockFile(idA)
+	saved, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"as it was": saved, "empty": nil} {
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, content, 0o640)); err != nil {
+			t.Fatal(err)
+		}
+		if how, dead := b.Dead(t.Context(), member(a), true); dead {
+			t.Errorf("restored %s: a living process is dead: %s", name, how)
+		}
 	}
 }

@@ -189,10 +189,14 @@ func (s *Store) create(ctx context.Context, h *handle, tx queryer) error {
 	return err
 }
 
-// empty removes all that proxies of an earlier boot have left.
+// empty removes all that proxies of an earlier boot have left. If the file took the place of one that this proxy went by, a new epoch begins.
 func (s *Store) empty(ctx context.Context, h *handle, tx queryer) error {
 	var identity string
 	if err := h.conn.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&identity); err != nil {
+		return err
+	}
+	if s.lost && strings.HasPrefix(identity, bootPrefix) { // somebody put an earlier copy in its place
+		_, err := tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, revision = revision + 1", lost)
 		return err
 	}
 	if s.boot == "" || !strings.HasPrefix(identity, bootPrefix) || identity == s.identity() {

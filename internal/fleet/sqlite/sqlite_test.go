@@ -316,3 +316,31 @@ func TestLocked(t *testing.T) {
 	p.timeout = callTimeout
 	exchange(t, p, report("a", 3, ""))
 }
+
+// TestReplaced: a file that somebody replaces in use by an earlier copy of it, as from a backup, makes a new epoch begin.
+func TestReplaced(t *testing.T) {
+	path := newPath(t)
+	var log bytes.Buffer
+	p := open(t, path, &log)
+	first := exchange(t, p, report("a", 1, ""))
+	if _, err := p.handle.conn.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Rename(path+suffix, path+".away"+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, saved, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	r := report("a", 2, first.Epoch)
+	r.Version = first.Version
+	if a := exchange(t, p, r); !a.Again || a.Epoch == first.Epoch || !strings.Contains(log.String(), "deleted or replaced") {
+		t.Errorf("%+v; the log says\n%s", a, log.String())
+	}
+}
