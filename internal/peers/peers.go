@@ -165,6 +165,10 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*client.Client, err
 	if p.options.Authorities != nil {
 		o.Authorities = p.options.Authorities()
 	}
+	// The address comes from the ledger: whoever writes to that must not get the token where certificates say who is a proxy.
+	if o.Authorities != nil && !isTLS(other.Address) {
+		return nil, fmt.Errorf("its address %s is not https://, and --fleet-ca says whose certificates are to be trusted: nothing is sent there", other.Address)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -183,6 +187,12 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*client.Client, err
 	}
 	p.known[other.ID] = want
 	return want.client, nil
+}
+
+// isTLS reports whether an address is https://.
+func isTLS(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https"
 }
 
 // drop closes connections to proxies that are not in the ledger any more.

@@ -1,10 +1,15 @@
 package peers
 
 import (
+	"crypto/x509"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -220,6 +225,32 @@ func TestStrangeAnswers(t *testing.T) {
 			t.Errorf("%s: %d, %+v", k.what, status, s.Fleet.Missing)
 		} else if strings.Contains(s.Fleet.Missing[0].Why, a.token) {
 			t.Errorf("%s: the answer has the token: %s", k.what, s.Fleet.Missing[0].Why)
+		}
+	}
+}
+
+// With authorities for the proxies' certificates, whoever writes another address to the ledger does not get the token.
+func TestStrangersGetNoToken(t *testing.T) {
+	r := newRig(t, "a")
+	a := r.proxies[0]
+	a.token = "secret-of-the-fleet"
+	a.answer(200, stats("1", 1, true))
+	a.peers.options.Authorities = x509.NewCertPool // which vouches for nobody
+	var asked atomic.Int32
+	stranger := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+	plain, secured := httptest.NewServer(stranger), httptest.NewUnstartedServer(stranger)
+	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secured.StartTLS()
+	defer plain.Close()
+	defer secured.Close()
+	for _, k := range []struct{ address, says string }{
+		{plain.URL, "is not https://"}, {strings.Replace(plain.URL, "http", "HTTP", 1), "is not https://"}, {secured.URL, "certificate"},
+	} {
+		r.members = append(r.members[:1:1], fleet.Member{ID: "b", Name: "b", Address: k.address, Host: "here"})
+		var s api.Stats
+		a.ask("GET", "/api/v1/stats?fleet=true", &s)
+		if len(s.Fleet.Missing) != 1 || !strings.Contains(s.Fleet.Missing[0].Why, k.says) || asked.Load() != 0 {
+			t.Errorf("%s: asked %d times, %+v", k.address, asked.Load(), s.Fleet.Missing)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -431,4 +432,15 @@ func one(t *testing.T, s *pgtest.Server, statement string) (text string) {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestPooler says what to do where a connection pooler, such as PgBouncer, gives each transaction another connection.
+func TestPooler(t *testing.T) {
+	s := openStore(t, "postgres://proxy@127.0.0.1:1/none") // which is never connected
+	for _, code := range []string{"26000", "42P05"} {
+		err := s.explain(&pgconn.PgError{Code: code, Message: `prepared statement "fleet_beat" does not exist`})
+		if !errors.Is(err, fleet.ErrUnreachable) || !strings.Contains(err.Error(), "add default_query_exec_mode=exec") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
 }
