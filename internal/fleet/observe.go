@@ -59,14 +59,14 @@ func (h *Holder) observe(members []Member, asked Instant) {
 			h.members[m.ID] = &observed{Member: *m}
 			continue
 		}
-		if o.Beats == m.Beats {
-			o.unseen += passed
-		} else {
-			o.unseen = 0
-		}
 		o.hint = 0
-		if !seen.IsZero() && !m.Seen.IsZero() {
-			o.hint = max(seen.Sub(m.Seen), 0)
+		if o.Beats != m.Beats {
+			o.unseen = 0
+		} else {
+			o.unseen += passed
+			if !seen.IsZero() && !m.Seen.IsZero() {
+				o.hint = max(seen.Sub(m.Seen), 0)
+			}
 		}
 		o.Member = *m
 	}
