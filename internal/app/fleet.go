@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
@@ -123,15 +124,20 @@ func (p *Proxy) joinFleet() {
 	if s.GrantTimeout != settings.Never {
 		holder.Timeout = s.GrantTimeout
 	}
-	if !ledger.Local() {
+	var memory agent.Memory // a local ledger is there whenever the host is
+	switch {
+	case ledger.Local():
+	case s.GrantWithoutDatabase != settings.Automatic:
 		holder.Without = s.GrantWithoutDatabase
+	case folder != "":
+		memory = newFleetMemory(state.FleetMemory(folder), ledger.Shown, f.presence.Instance(), p.log)
 	}
 	f.agent = agent.Start(agent.Options{
 		Open: func() (fleet.Store, error) {
 			p.findAddress(ledger)
 			return ledger.open(p.log)
 		},
-		Ledger: ledger.Shown, Local: ledger.Local(), Holder: holder, Pools: p.services, About: p.about, Presence: f.presence,
+		Ledger: ledger.Shown, Local: ledger.Local(), Holder: holder, Pools: p.services, About: p.about, Presence: f.presence, Memory: memory,
 		Learned: p.learned, Log: p.log,
 	})
 	p.ledger = fleetLedger{f.agent}
@@ -157,6 +163,17 @@ func (p *Proxy) poke() {
 		p.fleet.agent.Poke()
 	}
 }
+
+// permission returns what says whether servers may be dialed, within the grants; nil for always, which costs nothing.
+func (p *Proxy) permission() backend.Permission {
+	if p.fleet == nil || p.settings.GrantTimeout == settings.Never {
+		return nil
+	}
+	return p.fleet
+}
+
+// MayDial implements [backend.Permission]. Nothing is dialed before there is a configuration, which comes after the agent.
+func (f *part) MayDial() bool { return f.agent.MayDial() }
 
 // awaitGrants waits until the ledger has answered what the configuration needs, but not for long.
 func (p *Proxy) awaitGrants(ctx context.Context) {

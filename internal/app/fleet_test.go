@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -47,6 +48,45 @@ func TestFleet(t *testing.T) {
 }
 
 // TestLedger chooses where grants are kept.
+// TestFleetMemory notes whether a proxy is alone, for the next start with the same ledger and in the same state directory.
+func TestFleetMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.json")
+	open := func(ledger, instance string) *fleetMemory {
+		return newFleetMemory(path, ledger, instance, slog.New(slog.DiscardHandler))
+	}
+	m := open("db", "here")
+	if m.Alone() {
+		t.Error("without a note it was alone")
+	}
+	m.Note(true)
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Note(true)
+	if next := open("db", "here"); !next.Alone() {
+		t.Error("it was alone, and nobody knows")
+	} else {
+		next.Note(true)
+	}
+	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the same note was written again: %v", err)
+	}
+	if open("another", "here").Alone() || open("db", "a copy").Alone() || open("db", "").Alone() {
+		t.Error("the note counts for another ledger or state directory")
+	}
+	m.Note(false)
+	if open("db", "here").Alone() {
+		t.Error("it was not alone")
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if open("db", "here").Alone() {
+		t.Error("half a note counts")
+	}
+}
+
 func TestLedger(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "")
 	for _, c := range []struct {

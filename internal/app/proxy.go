@@ -159,7 +159,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOfNeeds,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
-		Fleet: p.fleet != nil, Demand: p.poke,
+		Fleet: p.fleet != nil, Demand: p.poke, Permission: p.permission(),
 	})
 	p.joinFleet()
 	if err = p.follow(ctx, fixed); err != nil {

@@ -48,7 +48,7 @@ func New(o Options) *Backend {
 	b.config.Store(&dialConfig{Options: o, backend: b})
 	b.report.init(o.Name, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
-		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors, guard: o.Guard,
+		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors, guard: o.Guard, permission: o.Permission,
 		establish: b.establish,
 		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
 	}

@@ -115,6 +115,9 @@ func runCanary(ctx context.Context, c *Canary, play func(context.Context) error,
 // than its cap, and no client goes without.
 func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
 	defer b.worker.guard.Recover("canary", func() { err = notPlayedError("not played: " + mistake.Err.Error()) })
+	if !b.config.Load().mayDial() {
+		return errNoSpare
+	}
 	spare, conn, retire, ok := b.pool.ReserveSpare()
 	if !ok {
 		return errNoSpare

@@ -27,13 +27,16 @@ func (w *worker[C]) dialWanted(p *health.Permit, now pool.Instant) time.Duration
 	case p.Short:
 		return p.Within
 	case p.Trial:
-		if p.Dials > 0 && !w.dialTrial(now) {
+		if p.Dials > 0 && (!w.mayDial() || !w.dialTrial(now)) {
 			return health.ShortPause
 		}
 		return p.Within
 	}
 	next := p.Within
 	left := p.Dials
+	if left > 0 && !w.mayDial() {
+		left, next = 0, min(next, health.ShortPause)
+	}
 	for ; left > 0; left-- {
 		s := w.pool.Stats()
 		done, ok := w.descriptors.Dial(s.Used())
@@ -54,6 +57,9 @@ func (w *worker[C]) dialWanted(p *health.Permit, now pool.Instant) time.Duration
 	w.setDialable(left > 0)
 	return next
 }
+
+// mayDial reports whether the server may be dialed at all.
+func (w *worker[C]) mayDial() bool { return w.permission == nil || w.permission.MayDial() }
 
 // lacksWarm reports whether connections would be dialed if the machine allowed it.
 func lacksWarm(s *pool.Stats) bool {

@@ -63,6 +63,8 @@ type Options struct {
 	Canary *Canary
 	// Descriptors limits the file descriptors that dials may use; nil for no limit.
 	Descriptors *machine.Descriptors
+	// Permission says whether the server may be dialed at all; nil for always. It cannot be changed.
+	Permission Permission
 	// Loops are the event loops that the connections live on.
 	Loops *loop.Group
 	// Meter has the counters, which the caller holds until it closes the backend, or has given it others; default new ones.
@@ -72,6 +74,13 @@ type Options struct {
 	// Log gets a line for each change of state.
 	Log *slog.Logger
 }
+
+// Permission says whether servers may be dialed at this moment. MayDial must not block. While it returns false, a backend asks about once a
+// second.
+type Permission interface{ MayDial() bool }
+
+// mayDial reports whether the server may be dialed.
+func (o *Options) mayDial() bool { return o.Permission == nil || o.Permission.MayDial() }
 
 func (o *Options) setDefaults() {
 	if o.Name == "" && o.Target != nil {

@@ -124,6 +124,9 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
 // more connections than its cap.
 func (b *Backend) probeUpgrade(ctx context.Context) error {
+	if !b.config.Load().mayDial() {
+		return errNoRoom
+	}
 	done, ok := b.pool.ReserveProbe()
 	if !ok {
 		return errNoRoom

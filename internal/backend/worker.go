@@ -29,6 +29,8 @@ type worker[C any] struct {
 	retire func(C)
 	// descriptors are what connections are dialed with; nil for without limits.
 	descriptors *machine.Descriptors
+	// permission is [Options.Permission].
+	permission Permission
 	// guard recovers from panics; nil for not at all.
 	guard *mistake.Guard
 	// peer is what the backend's peers are compared with; nil for no comparison. It has a lock of its own, which comes before mu.

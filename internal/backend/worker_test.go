@@ -40,6 +40,39 @@ func TestWantedSize(t *testing.T) {
 	}
 }
 
+// permission is a [Permission].
+type permission struct{ atomic.Bool }
+
+func (p *permission) MayDial() bool { return p.Load() }
+
+// While nothing may be dialed, nothing is: neither warm connections, nor for clients, nor as a trial. Soon after, everything is.
+func TestMayNotDial(t *testing.T) {
+	may := new(permission)
+	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.worker.permission = may }, func(f *fake) {
+		waiter := new(pool.Waiter[int])
+		if _, ok, err := f.group.Acquire(waiter); ok || err != nil {
+			t.Fatalf("%v, %v", ok, err)
+		}
+		f.after(time.Hour)
+		if begun, _ := f.attempts(); len(begun) != 0 {
+			t.Errorf("%d dials", len(begun))
+		}
+		may.Store(true)
+		f.after(health.ShortPause)
+		f.expect(2, 1)
+		f.refuse(0)
+		f.lose(1)
+		f.lose(2)
+		f.after(time.Minute)
+		may.Store(false)
+		before, _ := f.attempts()
+		f.after(time.Hour)
+		if after, _ := f.attempts(); len(after) != len(before) {
+			t.Errorf("%d trials", len(after)-len(before))
+		}
+	})
+}
+
 // With nothing warm, nothing is dialed until a client comes.
 func TestNothingWarm(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 3}, nil, func(f *fake) {

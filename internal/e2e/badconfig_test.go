@@ -168,7 +168,7 @@ func badPassword(t *testing.T, server *pgtest.Server, d *database) {
 	p.awaitCap("gpu", 2)
 	p.stop()
 	d.name = server.URL(pgtest.User, secret, strings.TrimSuffix(d.name[strings.LastIndexByte(d.name, '/')+1:], "?sslmode=disable"))
-	p = d.serve("--state-directory", state, "--log-level", "debug", "--grant-without-database", "2")
+	p = d.serve("--state-directory", state, "--log-level", "debug")
 	s := p.awaitState("copied", "password authentication failed")
 	p.awaitCap("gpu", 2)
 	_, statistics := p.get("/api/v1/stats")

@@ -197,7 +197,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	// A start without the database: by the copy, if it is of this database.
 	p.stop()
 	_ = server.Stop()
-	p = d.serve("--state-directory", state, "--grant-without-database", "46") // otherwise it dials nobody: others may have the places
+	p = d.serve("--state-directory", state)
 	s = p.awaitState("copied")
 	p.awaitCap("gpu", 46)
 	check(p, "copied")

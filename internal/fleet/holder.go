@@ -94,14 +94,18 @@ func (h *Holder) Use(server string, u Usage) {
 	s := h.servers[server]
 	if s == nil {
 		s = &holding{dirty: true}
-		if h.epoch == "" {
-			s.granted = min(h.o.Without, u.Cap)
-			s.limit = s.granted
-		}
 		h.servers[server] = s
+	}
+	if h.epoch == "" && !h.drains { // the cap may be another
+		s.granted = max(s.granted, min(h.o.Without, u.Cap))
+		s.limit = max(s.limit, min(h.o.Without, u.Cap))
 	}
 	h.use(s, u)
 }
+
+// Assume says, before the first answer, how many places of each server the proxy may use until then, in the place of
+// [HolderOptions.Without]. They may be others', too. It counts from the next call of Use.
+func (h *Holder) Assume(places int) { h.o.Without = places }
 
 func (h *Holder) use(s *holding, u Usage) {
 	s.usage, s.current = u, true

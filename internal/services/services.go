@@ -80,6 +80,8 @@ type Options struct {
 	LimitsChanged func()
 	// Fleet tells that the proxy shares the servers' places with others: it has none until [Services.SetGrants] says so.
 	Fleet bool
+	// Permission says whether servers may be dialed, within the grants; nil for always.
+	Permission backend.Permission
 	// Demand is called when clients wait for whom the grants leave no room, and when a connection beyond a grant that was lowered has been
 	// closed. Many calls in a row say no more than one. It must not block, nor call Services. Nil for nobody.
 	Demand func()

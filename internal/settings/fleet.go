@@ -18,6 +18,9 @@ const FleetAuto = "auto"
 // Never is the value of [Settings.GrantTimeout] for a proxy's places that stay its own until it is proven dead, or an operator says so.
 const Never = value.NoLimit
 
+// Automatic is the value of [Settings.GrantWithoutDatabase] for the whole caps if the proxy was alone when it ran last, otherwise none.
+const Automatic = -1
+
 const (
 	// mostPlaces is the most places of one server that a setting may name.
 	mostPlaces = 1 << 20
@@ -71,6 +74,35 @@ func (l *loading) checkFleet() {
 			l.warn("%sno effect: fleet is off", l.heads[name])
 		}
 	}
+}
+
+// orAuto is a number, or auto, which is [Automatic].
+type orAuto struct {
+	value.Value
+	p *int
+}
+
+// Allowed implements [value.Value].
+func (v orAuto) Allowed() string { return v.Value.Allowed() + ", or " + FleetAuto }
+
+// Text implements [value.Value].
+func (v orAuto) Text() string {
+	if *v.p == Automatic {
+		return FleetAuto
+	}
+	return v.Value.Text()
+}
+
+// Set implements [value.Value].
+func (v orAuto) Set(text string) error {
+	if text == FleetAuto {
+		*v.p = Automatic
+		return nil
+	}
+	if err := v.Value.Set(text); err != nil {
+		return errors.New(err.Error() + ", or " + FleetAuto)
+	}
+	return nil
 }
 
 // orNever is a time span, or never, which is [Never].

@@ -21,7 +21,7 @@ func TestFleetMistakes(t *testing.T) {
 		{"grant-timeout", "none", `--grant-timeout: invalid duration "none"`},
 		{"grant-floor", "-1", `--grant-floor: invalid number "-1"`},
 		{"grant-share", "0", `--grant-share: invalid number "0": use a number from 0.01 to 100`},
-		{"grant-without-database", "all", `--grant-without-database: invalid number "all"`},
+		{"grant-without-database", "all", `--grant-without-database: invalid number "all": use a whole number from 0 to 1048576, or auto`},
 	} {
 		got := given{flags: []string{"--" + c.flag, c.value}}.mistakes(t)
 		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) || strings.Contains(got[0], "s3cret") {
@@ -35,7 +35,7 @@ func TestFleetSettings(t *testing.T) {
 	t.Setenv("OPERATOR", "of")
 	t.Setenv("PEER", "peer")
 	l := given{flags: []string{"--admin-token", "env:OPERATOR"}}.load(t)
-	if l.ForFleet() != "of" || l.GrantTimeout != Never || l.GrantShare != 1 || l.Name() == "" || checkProxyName(l.Name()) != nil {
+	if l.ForFleet() != "of" || l.GrantTimeout != Never || l.GrantShare != 1 || l.GrantWithoutDatabase != Automatic || l.Name() == "" || checkProxyName(l.Name()) != nil {
 		t.Errorf("%+v", l.Settings)
 	}
 	l = given{flags: []string{"--admin-token", "env:OPERATOR", "--fleet-token", "env:PEER", "--proxy-name", "proxy-a", "--grant-timeout", "1m"}}.load(t)

@@ -70,7 +70,7 @@ var example = map[string][2]string{
 	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "admin-reader-token": {"env:TOKEN_C", "env:TOKEN_D"}, "admin-tls-cert": {"/a.pem", "/b.pem"}, "admin-tls-key": {"/a.key", "/b.key"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
 	"fleet": {"off", "auto"}, "proxy-name": {"proxy-a", "proxy-b"}, "fleet-address": {"http://10.0.0.5:9090", "https://proxy-b.example.org"},
 	"fleet-token": {"env:TOKEN_E", "env:TOKEN_F"}, "fleet-ca": {"a-fleet.pem", "b-fleet.pem"}, "grant-timeout": {"30s", "never"}, "grant-floor": {"2", "3"},
-	"grant-share": {"0.5", "2"}, "grant-without-database": {"4", "5"},
+	"grant-share": {"0.5", "2"}, "grant-without-database": {"4", "0"},
 	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
 	"dial-from":  {"127.0.0.2", "::1"},
 	"tls-listen": {"127.0.0.1:5", ":6"}, "tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a-key.pem", "b-key.pem"}, "tls-client-ca": {"a-ca.pem", "b-ca.pem"},

@@ -60,7 +60,7 @@ type Settings struct {
 	GrantTimeout         time.Duration // after which the places of a proxy that is not seen are given to others; [Never]
 	GrantFloor           int           // places of each server that are kept for this proxy
 	GrantShare           float64       // this proxy's weight when places are short
-	GrantWithoutDatabase int           // places of each server that may be used when the ledger has not been reached since the start
+	GrantWithoutDatabase int           // places of each server that may be used when the ledger has not been reached since the start; [Automatic]
 
 	// DNSServer is the address of the DNS server that names of backends are looked up with, host:port; empty for the system's.
 	DNSServer string
@@ -120,20 +120,22 @@ const Off = "off"
 // Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{
-		Listen:           []string{"127.0.0.1:8080"},
-		Fleet:            FleetAuto,
-		GrantTimeout:     Never,
-		GrantShare:       1,
-		IOURing:          "auto",
-		LoopWait:         "auto",
-		MaxHeader:        16 << 10,
-		FailedAuthRate:   limits.Rate{N: 20, Per: time.Minute},
-		HandshakeTimeout: 10 * time.Second,
-		MaxHandshakes:    1024,
-		ClientTimeout:    time.Minute,
-		CloseTimeout:     5 * time.Second,
-		DrainTimeout:     30 * time.Second,
-		DrainSpread:      10 * time.Second,
+		Listen:       []string{"127.0.0.1:8080"},
+		Fleet:        FleetAuto,
+		GrantTimeout: Never,
+		GrantShare:   1,
+
+		GrantWithoutDatabase: Automatic,
+		IOURing:              "auto",
+		LoopWait:             "auto",
+		MaxHeader:            16 << 10,
+		FailedAuthRate:       limits.Rate{N: 20, Per: time.Minute},
+		HandshakeTimeout:     10 * time.Second,
+		MaxHandshakes:        1024,
+		ClientTimeout:        time.Minute,
+		CloseTimeout:         5 * time.Second,
+		DrainTimeout:         30 * time.Second,
+		DrainSpread:          10 * time.Second,
 
 		UpgradeDrainTimeout: NoLimit,
 

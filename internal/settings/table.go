@@ -129,8 +129,8 @@ var table = []setting{
 	{name: "grant-share", help: "this proxy's weight when places are short; a proxy with 2 gets twice the places of one with 1", value: func(s *Settings) value.Value {
 		return value.NewNumberWithin(&s.GrantShare, 0.01, 100)
 	}},
-	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database cannot be reached; caps may be exceeded by as many", value: func(s *Settings) value.Value {
-		return value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces)
+	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database cannot be reached; caps may be exceeded by as many. auto: all of them if it was alone when it ran last, otherwise none", value: func(s *Settings) value.Value {
+		return orAuto{value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces), &s.GrantWithoutDatabase}
 	}},
 	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
 		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))

@@ -34,8 +34,18 @@ type Presence interface {
 	Dead(ctx context.Context, m fleet.Member, suspected bool) (how string, dead bool)
 	// Meet reaches a proxy that lives at its address, so that it proves something if that refuses later.
 	Meet(ctx context.Context, m fleet.Member)
+	// Alone reports whether no other process with the same state directory runs; false if that cannot be known. Any goroutine may call it.
+	Alone() bool
 	// Tidy removes what is left of processes that are in no ledger any more.
 	Tidy(members []fleet.Member)
+}
+
+// Memory remembers, over restarts of the process, whether it was alone in the ledger. Its methods are called by the agent's goroutine.
+type Memory interface {
+	// Alone reports whether the process was alone at its last exchange; false if that is not known.
+	Alone() bool
+	// Note notes whether it is alone. It is called after each exchange, and must be cheap if nothing has changed.
+	Note(alone bool)
 }
 
 // Options are what an agent is made with.
@@ -52,6 +62,9 @@ type Options struct {
 	// About says what the proxy is and does at this moment. It is called by the agent's goroutine.
 	About    func() fleet.Member
 	Presence Presence // nil for none: nobody is ever proven dead
+	// Memory says whether the proxy was alone in the ledger when it ran last. If so, and it runs alone, it starts with the whole caps while
+	// the ledger cannot be reached. Nil: it waits for the ledger, with Holder.Without places of each server.
+	Memory Memory
 	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. Nil for nobody.
 	Learned func(*Status)
 	// Now is the clock; nil for the machine's.
@@ -63,7 +76,9 @@ type Options struct {
 type Agent struct {
 	o      Options
 	status atomic.Pointer[Status]
-	shared atomic.Pointer[fleet.Store] // the store, for Forget; nil while there is none
+	// expires is the [fleet.Instant] from which on others may have the places; 0 for never. It is written by the goroutine of run.
+	expires atomic.Int64
+	shared  atomic.Pointer[fleet.Store] // the store, for Forget; nil while there is none
 
 	poked   chan struct{}      // of size one
 	syncs   chan chan struct{} // who waits for an exchange that begins from now on
@@ -81,6 +96,7 @@ type Agent struct {
 	told     bool                   // whether they were told anything
 	kept     map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
 	answered bool                   // there was an answer
+	assumes  bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
 	whole    bool                   // the ledger cannot be used, so the pools have the whole caps
 	expired  bool                   // others may have the places, since the ledger was not reached for so long
 	failures int                    // exchanges that failed one after the other
@@ -137,6 +153,13 @@ func (a *Agent) Poke() {
 	case a.poked <- struct{}{}:
 	default:
 	}
+}
+
+// MayDial reports whether the places that the pools have are still the proxy's. A process that was stopped for longer than the grant time-out
+// finds out by it before its agent runs. It reads a clock only if there is a time-out.
+func (a *Agent) MayDial() bool {
+	expires := a.expires.Load()
+	return expires == 0 || a.o.Now() < fleet.Instant(expires)
 }
 
 // Sync waits until an exchange that begins from now on has ended, well or badly, or ctx ends.
@@ -362,13 +385,19 @@ func (a *Agent) try(ctx context.Context) error {
 		return err
 	}
 	a.holder.Answered(r, answer, asked, at)
+	if expires, ok := a.holder.Expired(); ok {
+		a.expires.Store(int64(expires))
+	}
 	first := !a.answered
-	a.answered, a.whole, a.kept, a.expired = true, false, nil, false
+	a.answered, a.assumes, a.whole, a.kept, a.expired = true, false, false, nil, false
 	a.apply()
 	a.failures = 0
 	a.next = asked + jitter(fleet.Beat)
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
+	if a.o.Memory != nil && !answer.Stale {
+		a.o.Memory.Note(a.isAlone())
+	}
 	if a.holder.Due(at + fleet.Instant(gap)) {
 		a.next = a.last + fleet.Instant(gap)
 	}

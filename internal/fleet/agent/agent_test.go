@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,6 +205,46 @@ func TestGrantTimeout(t *testing.T) {
 	})
 }
 
+// TestStopped stops a proxy for longer than the grant time-out. When it runs again, it may dial nobody, even before its agent has run.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		stopped := new(atomic.Int64) // by the clock
+		a := start(t, db, "a", func(o *Options) {
+			o.Holder.Timeout = 20 * time.Second
+			now := o.Now
+			o.Now = func() fleet.Instant { return now() + fleet.Instant(stopped.Load()) }
+		})
+		defer a.leaves()
+		if !a.MayDial() {
+			t.Error("before the first answer it may not dial what it may use without the ledger")
+		}
+		wait(3 * time.Second)
+		stopped.Store(int64(19 * time.Second))
+		if !a.MayDial() {
+			t.Error("it may not dial before its grant time-out")
+		}
+		stopped.Store(int64(time.Hour))
+		if a.MayDial() {
+			t.Error("it may dial although others may have its places")
+		}
+		wait(3 * time.Second)
+		if !a.MayDial() {
+			t.Error("it may not dial after an answer")
+		}
+		db.Fail(fleet.ErrUnreachable)
+		wait(time.Minute)
+		if a.MayDial() {
+			t.Error("it may dial without an answer for the grant time-out")
+		}
+		db.Fail(nil)
+		wait(5 * time.Second)
+		if !a.MayDial() {
+			t.Error("it may not dial after the ledger is back")
+		}
+	})
+}
+
 // TestLedgerLost keeps what a proxy has while the ledger is away, and says once that it is lost, and that it is back.
 func TestLedgerLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -273,6 +315,104 @@ func TestUnreachableAtTheStart(t *testing.T) {
 			db.Fail(nil)
 			wait(6 * time.Second)
 			a.expect(t, 10, Alone)
+		})
+	}
+}
+
+// TestAloneBefore starts a proxy while the ledger is away. One that was alone when it ran last uses the whole caps, as they change, and
+// says what it risks; when the ledger is back, it has what it uses there. One that was in a fleet waits, and so does one beside another process.
+func TestAloneBefore(t *testing.T) {
+	for _, test := range []struct{ alone, beside bool }{{true, false}, {false, false}, {true, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New()
+			db.Fail(fleet.ErrUnreachable)
+			m := new(remembered)
+			m.alone.Store(test.alone)
+			a := start(t, db, "a", func(o *Options) {
+				o.Memory = m
+				o.Presence.(*presence).with.Store(test.beside)
+			})
+			a.pools.need("gpu", 10)
+			wait(10 * time.Second)
+			if !test.alone || test.beside {
+				a.expect(t, 0, Waiting)
+				a.logged(t, "no server is dialed")
+				a.presence.with.Store(false) // the other process has ended
+				wait(5 * time.Second)
+				if test.alone {
+					a.expect(t, 10, Whole)
+				} else {
+					a.expect(t, 0, Waiting)
+				}
+				db.Fail(nil)
+				wait(5 * time.Second)
+				a.expect(t, 10, Alone)
+				a.leaves()
+				return
+			}
+			a.expect(t, 10, Whole)
+			a.logged(t, "this proxy was alone in it, and uses the whole caps; if other proxies have joined meanwhile, servers may get up to twice")
+			if s := a.Status(); !strings.Contains(s.Line(), "up to twice") || s.Advice != "" {
+				t.Errorf("%+v", s)
+			}
+			a.pools.setCap("gpu", 12)
+			a.pools.need("gpu", 12)
+			wait(5 * time.Second)
+			a.expect(t, 12, Whole)
+			if m.notes.Load() != 0 {
+				t.Error("it has noted something without an exchange")
+			}
+
+			// Another one has all places by now: what both have is booked, and nobody gets more.
+			db.Fail(nil)
+			a.cut.Store(true)
+			b := start(t, db, "b", nil)
+			b.pools.setCap("gpu", 12)
+			b.pools.need("gpu", 12)
+			wait(3 * time.Second)
+			b.expect(t, 12, Alone)
+			a.cut.Store(false)
+			wait(5 * time.Second)
+			if m.Alone() || m.notes.Load() == 0 {
+				t.Error("it has not noted that another proxy is there")
+			}
+			if sum := a.pools.uses("gpu") + b.pools.uses("gpu"); a.Status().Mode != Shares || sum != 12 {
+				t.Errorf("both use %d places\n%s", sum, a.log)
+			}
+			b.pools.need("gpu", 0)
+			b.leaves()
+			wait(3 * time.Second)
+			a.expect(t, 12, Alone)
+			if !m.Alone() {
+				t.Error("it has not noted that it is alone again")
+			}
+			a.leaves()
+		})
+	}
+}
+
+// TestFullDisk serves with the whole caps if the disk of a local ledger is full, unless another process runs, which may have places.
+func TestFullDisk(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New()
+			db.Fail(fleet.ErrDisk)
+			a := start(t, db, "a", func(o *Options) {
+				o.Local = true
+				o.Presence.(*presence).with.Store(beside)
+			})
+			a.pools.need("gpu", 10)
+			wait(5 * time.Second)
+			if beside {
+				a.expect(t, 0, Waiting)
+			} else {
+				a.expect(t, 10, Whole)
+				a.logged(t, "this proxy uses the whole caps", "free or replace the disk")
+			}
+			db.Fail(nil)
+			wait(20 * time.Second)
+			a.expect(t, 10, Alone)
+			a.leaves()
 		})
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // failed takes an exchange in that failed. What the proxy has it keeps, and it gets no more. A proxy that has had no answer yet has
-// nothing, so as not to exceed a cap, or, if the ledger cannot be used at all, the whole caps, so as not to stop traffic.
+// nothing, so as not to exceed a cap; or, if the ledger cannot be used at all, or nobody else has used it as far as is known, the whole caps, so
+// as not to stop traffic.
 func (a *Agent) failed(err error) {
 	a.failures++
 	refused := a.refused(err)
@@ -31,8 +32,17 @@ func (a *Agent) refused(err error) bool {
 	if errors.Is(err, fleet.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
+	if errors.Is(err, fleet.ErrDisk) { // other processes may have opened the ledger before
+		return a.o.Local && a.runsAlone()
+	}
 	return a.o.Local || errors.Is(err, fleet.ErrNoTables) || errors.Is(err, fleet.ErrNoRights)
 }
+
+// runsAlone reports whether no other process with the same state directory runs.
+func (a *Agent) runsAlone() bool { return a.o.Presence != nil && a.o.Presence.Alone() }
+
+// mostPlaces is more than any server has.
+const mostPlaces = 1 << 30
 
 // withoutAnswer says what the pools may use before the first answer.
 func (a *Agent) withoutAnswer(refused bool) {
@@ -40,6 +50,10 @@ func (a *Agent) withoutAnswer(refused bool) {
 		a.whole = true
 		a.tell(nil)
 		return
+	}
+	if !a.assumes && a.o.Memory != nil && a.o.Memory.Alone() && a.runsAlone() {
+		a.assumes = true
+		a.holder.Assume(mostPlaces)
 	}
 	a.observe()
 	a.apply()
@@ -64,12 +78,17 @@ func (a *Agent) tellFailure(err error, refused bool) {
 		a.o.Log.Error("caps are not shared with other proxies: the ledger cannot be used, and this proxy uses the whole caps", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
 	case a.answered:
 		a.o.Log.Warn("the ledger is lost: this proxy keeps its places and gets no more", "ledger", a.o.Ledger, "reason", v.problem)
+	case a.assumes:
+		a.o.Log.Warn("the ledger is not reached: this proxy was alone in it, and uses the whole caps; "+joinedMeanwhile, "ledger", a.o.Ledger, "reason", v.problem)
 	case a.o.Holder.Without > 0:
 		a.o.Log.Warn("the ledger is not reached: servers' caps may be exceeded", "ledger", a.o.Ledger, "reason", v.problem, "places", a.o.Holder.Without)
 	default:
 		a.o.Log.Error("the ledger is not reached: no server is dialed, since other proxies may have its places", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
 	}
 }
+
+// joinedMeanwhile says what is risked by whoever was alone and uses the whole caps.
+const joinedMeanwhile = "if other proxies have joined meanwhile, servers may get up to twice as many connections as their caps"
 
 // advice says what to do about an error; empty if nothing is to be done but to bring the database back.
 func (a *Agent) advice(err error) string {
@@ -80,6 +99,10 @@ func (a *Agent) advice(err error) string {
 		return "give this proxy's user the rights to the ledger, or set fleet: off"
 	case errors.Is(err, fleet.ErrNetworkFile):
 		return "use a database on a local disk, or PostgreSQL, or set fleet: off"
+	case errors.Is(err, fleet.ErrDisk):
+		return "free or replace the disk, or use another state-directory"
+	case a.assumes:
+		return ""
 	case !a.answered && !a.o.Local:
 		return "grant-without-database says how many places a proxy may use before it has reached the ledger"
 	}

@@ -21,6 +21,7 @@ func (u unreachable) Dead(ctx context.Context, m fleet.Member, suspected bool) (
 }
 
 func (unreachable) Meet(ctx context.Context, _ fleet.Member) { <-ctx.Done() }
+func (unreachable) Alone() bool                              { return false }
 func (unreachable) Tidy([]fleet.Member)                      {}
 
 // TestUnreachableProxies proves a proxy's end soon although many others do not answer, living and suspected ones.

@@ -89,6 +89,22 @@ func (p *pools) tellings() int {
 type presence struct {
 	mu   sync.Mutex
 	dead map[fleet.ID]bool
+	with atomic.Bool // another process has the same state directory
+}
+
+func (p *presence) Alone() bool { return !p.with.Load() }
+
+// remembered is what a proxy remembers.
+type remembered struct {
+	alone atomic.Bool
+	notes atomic.Int64
+}
+
+func (m *remembered) Alone() bool { return m.alone.Load() }
+
+func (m *remembered) Note(alone bool) {
+	m.alone.Store(alone)
+	m.notes.Add(1)
 }
 
 func (p *presence) Dead(_ context.Context, m fleet.Member, suspected bool) (string, bool) {

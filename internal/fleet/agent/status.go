@@ -17,7 +17,7 @@ const (
 	Waiting Mode = "waiting" // there was no answer yet, and nothing may be dialed, or what grant-without-database says
 	Alone   Mode = "alone"   // there is no other proxy in the ledger
 	Shares  Mode = "fleet"   // the caps are shared with other proxies
-	Whole   Mode = "whole"   // the ledger cannot be used: the proxy uses the whole caps
+	Whole   Mode = "whole"   // the ledger cannot be used, or is not reached by one who was alone: the proxy uses the whole caps
 )
 
 // Status is a proxy's part in its fleet at one moment. It is not changed.
@@ -86,6 +86,9 @@ func (a *Agent) publish() {
 	if s.Problem != "" {
 		s.Advice = v.advice
 	}
+	if a.assumes {
+		s.Problem = "this proxy was alone, and the ledger is not reached; " + joinedMeanwhile + " (" + v.problem + ")"
+	}
 	if s.Mode != before.Mode {
 		s.Since = time.Now()
 	}
@@ -107,7 +110,7 @@ func (a *Agent) publish() {
 
 func (a *Agent) mode() Mode {
 	switch {
-	case a.whole:
+	case a.whole, a.assumes:
 		return Whole
 	case !a.answered:
 		return Waiting

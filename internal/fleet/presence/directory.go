@@ -82,15 +82,16 @@ func take(path string) (*flock.Flock, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !locked {
-			return nil, fmt.Errorf("%s is another process's lock", path)
+		if !locked { // another process may look at it just now
+			sleep()
+			continue
 		}
 		if isFile(lock, path) {
 			return lock, nil
 		}
 		_ = lock.Unlock()
 	}
-	return nil, fmt.Errorf("%s is removed again and again", path)
+	return nil, fmt.Errorf("%s is another process's lock, or is removed again and again", path)
 }
 
 // isFile reports whether a lock's file is the one at the path.
@@ -167,6 +168,27 @@ func (d *directory) unlocked(id fleet.ID) bool {
 }
 
 var isID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// alone reports whether no other process holds a lock here. It is false if that cannot be known.
+func (d *directory) alone(own fleet.ID) bool {
+	if d.path == "" {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	if err != nil {
+		return false
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		id := fleet.ID(name[:len(name)-len(lockSuffix)])
+		if id != own && isID.MatchString(string(id)) && !d.unlocked(id) {
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // ended reports whether the process has ended: it does not hold its lock any more, and the file is no copy of the one that it locked.
 func (d *directory) ended(id fleet.ID) bool { return d.unlocked(id) && isSigned(d.lockFile(id)) }

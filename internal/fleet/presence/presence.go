@@ -94,6 +94,9 @@ func (p *Presence) Close() { p.directory.close() }
 // Instance identifies the state directory; empty if there is none that can be used.
 func (p *Presence) Instance() string { return p.instance }
 
+// Alone reports whether no other process with the same state directory runs. It is false if that cannot be known.
+func (p *Presence) Alone() bool { return p.alone(p.o.ID) }
+
 // Dead reports whether a proxy is proven dead, and by what. suspected: it was not seen for some time; otherwise only those proofs are
 // looked for that need no network.
 func (p *Presence) Dead(ctx context.Context, m fleet.Member, suspected bool) (how string, dead bool) {

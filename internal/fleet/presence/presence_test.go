@@ -40,6 +40,26 @@ func (p *Presence) die() {
 	p.own = nil
 }
 
+// TestPresenceAlone finds other processes with the same state directory as long as they live.
+func TestPresenceAlone(t *testing.T) {
+	state := t.TempDir()
+	a := open(t, state, idA)
+	if !a.Alone() {
+		t.Error("a is not alone")
+	}
+	b := open(t, state, idB)
+	if a.Alone() || b.Alone() {
+		t.Errorf("a is alone: %t, b is alone: %t", a.Alone(), b.Alone())
+	}
+	a.die() // its file is left
+	if !b.Alone() {
+		t.Error("b is not alone after a has ended")
+	}
+	if open(t, "", idA).Alone() {
+		t.Error("without a state directory it is alone")
+	}
+}
+
 // TestLock proves the end of a process by its lock, and nothing before.
 func TestLock(t *testing.T) {
 	state := t.TempDir()

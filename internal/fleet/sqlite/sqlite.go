@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	sqlite "modernc.org/sqlite"
@@ -178,10 +179,14 @@ func (s *Store) explain(err error) error {
 		switch failure.Code() & 0xff { // the rest of it says more
 		case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 			return fmt.Errorf("%w: %s: %w", fleet.ErrNoRights, s.path, err)
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+			return fmt.Errorf("%w: %s: %w", fleet.ErrDisk, s.path, err)
 		}
 		return fmt.Errorf("%w: %s: %w", fleet.ErrUnreachable, s.path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w", fleet.ErrNoRights, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+		return fmt.Errorf("%w: %w", fleet.ErrDisk, err)
 	}
 	return err
 }

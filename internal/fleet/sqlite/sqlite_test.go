@@ -292,6 +292,27 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
+// TestFullDisk: a file that cannot grow is no reason to wait for other processes.
+func TestFullDisk(t *testing.T) {
+	s := open(t, newPath(t), nil)
+	exchange(t, s, report("a", 1, ""))
+	if _, err := s.handle.conn.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil { // as many as there are
+		t.Fatal(err)
+	}
+	r := report("a", 2, "")
+	for i := range 200 {
+		r.Claims[fmt.Sprintf("ws://gpu-%d:2700", i)] = fleet.Claim{Cap: 8}
+	}
+	if _, err := s.Exchange(t.Context(), r); !errors.Is(err, fleet.ErrDisk) || errors.Is(err, fleet.ErrUnreachable) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if _, err := s.handle.conn.ExecContext(t.Context(), "PRAGMA max_page_count = 100000"); err != nil {
+		t.Fatal(err)
+	}
+	r.Sequence++
+	exchange(t, s, r)
+}
+
 // TestLocked: a process that keeps the file locked makes exchanges fail, and not hang.
 func TestLocked(t *testing.T) {
 	path := newPath(t)
