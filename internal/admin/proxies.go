@@ -64,7 +64,7 @@ func (p *Proxies) find(text string) (*api.Proxy, error) {
 	default:
 		var ids []string
 		for _, one := range found {
-			ids = append(ids, one.ID)
+			ids = append(ids, fmt.Sprintf("%s (%s)", one.ID, one.State))
 		}
 		slices.Sort(ids)
 		return nil, WrongState("%d proxies have the name %q: use the id of one: %s", len(found), cut(text), strings.Join(ids, ", "))

@@ -8,6 +8,9 @@ const TakeOverProtocol = "wsbouncer-take-over"
 // MaxUpgradeTime is the longest time that an upgrade may take.
 const MaxUpgradeTime = time.Hour
 
+// ShutsDown is why an upgrade has failed if the running proxy was told to shut down meanwhile: it does not go on.
+const ShutsDown = "the running proxy shuts down"
+
 // UpgradeOrder is the body of a request for an upgrade. All fields may be missing.
 type UpgradeOrder struct {
 	// Binary is the path of the program on the proxy's machine; empty for the one that the proxy was started as, as it is on disk now.

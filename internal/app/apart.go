@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/machine"
@@ -57,7 +59,8 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 		at = append(at, p.adminSpeaksTLS(machine.KeepDescriptors(listener)))
 	}
 	if s.AdminSocket != "" {
-		path := filepath.Join(filepath.Dir(s.AdminSocket), fmt.Sprintf("admin-%d.sock", os.Getpid()))
+		sweepApart(filepath.Dir(s.AdminSocket))
+		path := filepath.Join(filepath.Dir(s.AdminSocket), fmt.Sprintf(apartName, os.Getpid()))
 		if len(path) > maxSocketPath && s.Admin != "" {
 			return at, nil // the other address will do
 		}
@@ -68,6 +71,33 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 		at = append(at, machine.KeepDescriptors(listener))
 	}
 	return at, nil
+}
+
+// apartName is the name of the socket at which the process with an id answers alone.
+const apartName = "admin-%d.sock"
+
+// sweepApart removes from a directory the sockets of processes that were killed while they drained: nobody listens there, and no process has the id.
+func sweepApart(directory string) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return // the socket that is opened there next says why
+	}
+	for _, entry := range entries {
+		var pid int
+		if n, _ := fmt.Sscanf(entry.Name(), apartName, &pid); n != 1 || entry.Name() != fmt.Sprintf(apartName, pid) || entry.Type()&fs.ModeSocket == 0 {
+			continue
+		}
+		if process, err := os.FindProcess(pid); err != nil || !errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			continue // it may have bound the socket, and not listen yet
+		}
+		path := filepath.Join(directory, entry.Name())
+		other, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			_ = other.Close() // a process of another namespace, which counts processes by itself
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(path)
+		}
+	}
 }
 
 // closeApart closes the addresses of openApart, if they are open.

@@ -45,7 +45,7 @@ func (c *contract) fleet() {
 	c.ask(request{method: "GET", path: list, query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, status: 200, says: `"places": 12`})
 	c.ask(request{method: "GET", path: one, names: []string{"b0000"}, status: 200, says: "gpu-1:80"})
-	c.ask(request{method: "GET", path: one, names: []string{"proxy-c"}, status: 409, says: "use the id of one: c000000000000001, c000000000000002"})
+	c.ask(request{method: "GET", path: one, names: []string{"proxy-c"}, status: 409, says: "use the id of one: c000000000000001 (serving), c000000000000002 (draining)"})
 	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "POST", path: forget, names: []string{"proxy-a"}, status: 409, says: "is this proxy"})
 	c.ask(request{method: "POST", path: forget, names: []string{"proxy-x"}, status: 404, says: "unknown proxy"})

@@ -28,7 +28,7 @@ type succession struct {
 	by     takeover.Process        // guarded by mu: who has taken over; the zero value for nobody
 }
 
-var errShutsDown = errors.New("the running proxy shuts down")
+var errShutsDown = errors.New(api.ShutsDown)
 
 // begin begins a take-over. The caller calls finish when it has ended, with who has taken over, or nil.
 func (s *succession) begin(parent context.Context, timeout time.Duration) (ctx context.Context, finish func(by *takeover.Successor), err error) {
@@ -101,7 +101,7 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 	})
 	if err != nil {
 		p.closeApart()
-		p.log.Error("no take-over: this process goes on", "reason", err)
+		p.log.Error("no take-over: this process keeps its sockets", "reason", err)
 		return nil, err
 	}
 	p.handOver(successor)
@@ -181,7 +181,7 @@ func (p *Proxy) handOver(to *takeover.Successor) {
 	}
 	p.sessions.StopListening()
 	p.retireAdmin()
-	p.log.Info("another process has taken over", "pid", to.PID, "version", to.Version, "sessions", p.sessions.Active(), "clients arriving", p.sessions.Arriving())
+	p.log.Info("another process has taken over", "pid", to.PID, "version", to.Version, "sessions", p.sessions.Active(), "arriving", p.sessions.Arriving())
 }
 
 // TakeOver hands the listening sockets to a process that was started by somebody else ('wsbouncer serve --take-over') and has connected to
@@ -200,8 +200,8 @@ func (p *Proxy) TakeOver(ctx context.Context, nc *net.UnixConn) (string, error) 
 	return successor.String(), nil
 }
 
-// Upgrade starts a successor, and hands the listening sockets to it. binary is the program; empty for the one that this process was started as, as it is on disk now. say hears each step. If it fails, the
-// successor is gone and this process goes on.
+// Upgrade starts a successor, and hands the listening sockets to it. binary is the program; empty for the one that this process was
+// started as, as it is on disk now. say hears each step. If it fails, the successor is gone and this process goes on.
 func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duration, say func(string)) (*takeover.Successor, error) {
 	program := p.settings.Program
 	if program == nil {

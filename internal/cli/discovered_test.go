@@ -74,7 +74,7 @@ func TestWaitForServers(t *testing.T) {
 	w := &waiter{names: []string{"gpu"}, to: enabling, version: "7"}
 	left := func() string {
 		w.proxy = &playedProxy{answers: []any{now}}
-		text, err := w.left(t.Context())
+		text, _, err := w.left(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

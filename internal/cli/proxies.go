@@ -81,7 +81,7 @@ func sayFleet(messages io.Writer, f *api.Fleet) {
 		if f.Advice != "" {
 			text += "; " + f.Advice
 		}
-		fmt.Fprintf(messages, "The ledger cannot be used for %s: %s\n", figures.Seconds(f.SinceSeconds), text)
+		fmt.Fprintf(messages, "The ledger has not been reached for %s: %s\n", figures.Seconds(f.SinceSeconds), text)
 	}
 	if f.Frozen {
 		fmt.Fprintf(messages, "Frozen for %s: %s\n", figures.Seconds(f.FrozenSeconds), f.FrozenWhy)

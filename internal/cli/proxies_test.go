@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -136,7 +137,7 @@ func TestDrainWaitsForFleet(t *testing.T) {
 	left := func(s api.Stats, present bool) string {
 		t.Helper()
 		w := waiter{proxy: plays{s}, names: []string{"gpu-1"}, to: draining, version: "7", present: present}
-		text, err := w.left(t.Context())
+		text, _, err := w.left(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,6 +154,25 @@ func TestDrainWaitsForFleet(t *testing.T) {
 	b.Proxies[1].State = "draining"
 	if got := left(api.Stats{Fleet: &f, Backends: []api.Backend{b}}, true); got != "" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A line in which nothing but the time has changed is not repeated each second.
+func TestDrainSaysMissingOnce(t *testing.T) {
+	unseen := func(seconds int) api.Stats {
+		s := backends(leased("gpu-1", "draining", 0), leased("gpu-2", "draining", 0))
+		s.Fleet = &api.Fleet{Missing: []api.MissingProxy{{ID: "b2", Name: "proxy-b", Why: fmt.Sprintf("not seen for %d s", seconds)}}}
+		return s
+	}
+	var answers []any
+	for i := range 5 {
+		answers = append(answers, unseen(i+4), unseen(i+4), unseen(i+4), unseen(i+4)) // one in each pollEvery
+	}
+	other := unseen(9)
+	other.Fleet.Missing[0].ID = "c3"
+	messages, _, err := waitFor(t, draining, time.Minute, append(answers, other, backends(leased("gpu-1", "draining", 0), leased("gpu-2", "draining", 0)))...)
+	if lines := strings.Split(messages, "\n"); err != nil || len(lines) != 4 || !strings.Contains(lines[0], "for 4 s (") || !strings.Contains(lines[1], "forget c3)") {
+		t.Errorf("%v, said:\n%s", err, messages)
 	}
 }
 

@@ -70,7 +70,7 @@ func (h *heir) ask(ctx context.Context, value string, s *app.Settings, log *slog
 		return fmt.Errorf("taking over from the running proxy: %w", err)
 	}
 	s.Inherited, s.Held = h.taken.Sockets, true
-	log.Info("taking over", "from", h.taken.From.PID, "its version", h.taken.From.Version, "sockets", len(s.Inherited))
+	log.Info("taking over", "from", h.taken.From.PID, "version", h.taken.From.Version, "sockets", len(s.Inherited))
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (h *heir) succeed(ctx context.Context, proxy *app.Proxy) error {
 	if err := h.taken.Serving(proxy.Kept()); err != nil {
 		return fmt.Errorf("not taken over from process %d, which does not hear that this one serves: %w", h.taken.From.PID, err)
 	}
-	attributes := []any{"from", h.taken.From.PID, "its version", h.taken.From.Version}
+	attributes := []any{"from", h.taken.From.PID, "version", h.taken.From.Version}
 	if h.taken.Orphaned {
 		h.log.Warn("taken over from a process that has ended meanwhile", attributes...)
 	} else {

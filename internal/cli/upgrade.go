@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/figures"
 	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
 
@@ -79,7 +80,7 @@ func upgrade(cmd *cobra.Command, proxy *client.Client, order *api.UpgradeOrder) 
 	out := cmd.OutOrStdout()
 	for {
 		line, err := steps.Line()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.As(err, new(*client.UnreachableError)) && cmd.Context().Err() == nil {
 			return errors.New("the running proxy ended before it said what came of the upgrade: 'wsbouncer status' tells which process serves")
 		}
 		if err != nil {
@@ -90,6 +91,8 @@ func upgrade(cmd *cobra.Command, proxy *client.Client, order *api.UpgradeOrder) 
 			return fmt.Errorf("the proxy's answer is not understood: %w", err)
 		}
 		switch {
+		case step.Error == api.ShutsDown:
+			return fmt.Errorf("not upgraded: %s", step.Error)
 		case step.Error != "":
 			return fmt.Errorf("not upgraded, and the running proxy goes on: %s", step.Error)
 		case step.Done != nil:
@@ -104,7 +107,7 @@ func upgrade(cmd *cobra.Command, proxy *client.Client, order *api.UpgradeOrder) 
 func printUpgraded(out io.Writer, done *api.Upgraded) error {
 	text := fmt.Sprintf("Upgraded: process %d, version %s, serves", done.PID, done.Version)
 	if done.Sessions > 0 {
-		text += fmt.Sprintf("; the old process drains %d sessions", done.Sessions)
+		text += "; the old process drains " + figures.Plural(done.Sessions, "session")
 		if len(done.Draining) > 0 {
 			text += " (--admin " + strings.Join(done.Draining, " or ") + ")"
 		}

@@ -36,7 +36,7 @@ type waiter struct {
 	messages io.Writer
 	present  bool // proxies that cannot be asked are not waited for
 
-	said   string
+	said   string // without what only the passing of time changes
 	saidAt time.Time
 }
 
@@ -49,7 +49,7 @@ func (w *waiter) run(ctx context.Context) error {
 	defer ticker.Stop()
 	left := "no answer yet"
 	for {
-		now, err := w.left(ctx)
+		now, same, err := w.left(ctx)
 		switch {
 		case err == nil && now == "":
 			fmt.Fprintf(w.messages, "%s: done after %v\n", strings.Join(w.names, ", "), time.Since(began).Round(time.Second/10))
@@ -59,10 +59,10 @@ func (w *waiter) run(ctx context.Context) error {
 		case ctx.Err() == nil && !errors.As(err, new(*client.UnreachableError)): // an unreachable proxy may be restarting
 			return err
 		case ctx.Err() == nil:
-			left = err.Error()
+			left, same = err.Error(), err.Error()
 		}
 		if ctx.Err() == nil {
-			w.say(left)
+			w.say(left, same)
 		}
 		select {
 		case <-ticker.C:
@@ -86,14 +86,14 @@ func (w *waiter) inForce(ctx context.Context) error {
 	return first.run(ctx)
 }
 
-// say prints what is left, when that changes and every sayEvery.
-func (w *waiter) say(left string) {
+// say prints what is left, when same changes and every sayEvery.
+func (w *waiter) say(left, same string) {
 	now := time.Now()
 	const least = time.Second
-	if since := now.Sub(w.saidAt); since < least || left == w.said && since < sayEvery {
+	if since := now.Sub(w.saidAt); since < least || same == w.said && since < sayEvery {
 		return
 	}
-	w.said, w.saidAt = left, now
+	w.said, w.saidAt = same, now
 	fmt.Fprintln(w.messages, left)
 }
 
@@ -128,14 +128,14 @@ func sessionsBy(b *api.Backend) string {
 	return " (" + strings.Join(all, ", ") + ")"
 }
 
-// left returns in words what is left to wait for; empty for nothing.
-func (w *waiter) left(ctx context.Context) (string, error) {
+// left returns in words what is left to wait for; empty for nothing. same is equal as long as nothing but the passing of time has changed that.
+func (w *waiter) left(ctx context.Context) (text, same string, err error) {
 	var now api.Stats
 	if err := w.proxy.Get(ctx, api.StatsPath, nil, &now); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if len(now.Backends) > 0 && !knowsBackends(&now) {
-		return "", errors.New("this proxy is an older version: its statistics do not name the backends, so --wait cannot tell what is left")
+		return "", "", errors.New("this proxy is an older version: its statistics do not name the backends, so --wait cannot tell what is left")
 	}
 	var words []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(w.names))) {
@@ -150,11 +150,13 @@ func (w *waiter) left(ctx context.Context) (string, error) {
 			}
 		}
 	}
+	same = strings.Join(words, "; ")
 	if now.Fleet != nil && !w.present {
 		for i := range now.Fleet.Missing {
 			m := &now.Fleet.Missing[i]
 			words = append(words, m.String()+" (once it is known to be gone: wsbouncer proxy forget "+m.ID+")")
+			same += "; " + m.ID // Why says for how long it was not seen
 		}
 	}
-	return strings.Join(words, "; "), nil
+	return strings.Join(words, "; "), same, nil
 }

@@ -28,7 +28,7 @@ func ofFleet(f *api.Fleet, add func(Level, string, time.Time, string, ...any)) {
 	case f.Mode == api.FleetWaiting:
 		add(Failure, "fleet", time.Time{}, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice)
 	case f.Problem != "":
-		add(Failure, "fleet", time.Time{}, "the ledger is not reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice)
+		add(Failure, "fleet", time.Time{}, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice)
 	}
 	if f.Frozen {
 		level := Warning

@@ -16,7 +16,7 @@ func TestFleet(t *testing.T) {
 	}{
 		{api.Fleet{Mode: api.FleetWhole, Problem: "no tables", Advice: "run 'wsbouncer migrate'"}, Failure, "fleet", "caps are not shared, so servers may see more connections than their caps: no tables; run 'wsbouncer migrate'"},
 		{api.Fleet{Mode: api.FleetWaiting, Problem: "refused"}, Failure, "fleet", "the ledger has not answered yet, so this proxy has no places: refused"},
-		{api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}, Failure, "fleet", "the ledger is not reached for 12s, so no proxy gets more places: refused"},
+		{api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}, Failure, "fleet", "the ledger has not been reached for 12s, so no proxy gets more places: refused"},
 		{api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 2, FrozenWhy: "proxy-b"}, Warning, "fleet", "frozen for 2.0s: proxy-b"},
 		{api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 31, FrozenWhy: "proxy-b"}, Failure, "fleet", "frozen for 31s: proxy-b"},
 		{

@@ -52,7 +52,10 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 		say(path + " check: settings and configuration are good")
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s check: %w", path, context.Cause(ctx))
+		if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%s check: %w", path, err)
+		}
+		return fmt.Errorf("%s check: it has not ended in time", path)
 	case errors.As(err, &exit) && exit.ExitCode() == 1:
 		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
 		return nil

@@ -61,7 +61,6 @@ type Socket struct {
 type Process struct {
 	PID     int
 	Version string // of the program
-	ID      string // random, of one run of the program
 	// Instance identifies the state directory, see [Instance]; empty without one. Both processes must have the same.
 	Instance string
 }
@@ -108,7 +107,6 @@ type message struct {
 	Oldest   int    `json:"oldest,omitempty"`
 	PID      int    `json:"pid,omitempty"`
 	Version  string `json:"version,omitempty"`
-	ID       string `json:"id,omitempty"`
 	Instance string `json:"instance,omitempty"`
 	Sockets  int    `json:"sockets,omitempty"` // welcome: how many follow
 	// socket
@@ -135,12 +133,12 @@ const (
 
 // introduction returns the message by which a process introduces itself.
 func introduction(kind string, p *Process) *message {
-	return &message{Type: kind, Protocol: protocol, Oldest: oldest, PID: p.PID, Version: p.Version, ID: p.ID, Instance: p.Instance}
+	return &message{Type: kind, Protocol: protocol, Oldest: oldest, PID: p.PID, Version: p.Version, Instance: p.Instance}
 }
 
 // process returns who has introduced itself.
 func (m *message) process() Process {
-	return Process{PID: m.PID, Version: m.Version, ID: m.ID, Instance: m.Instance}
+	return Process{PID: m.PID, Version: m.Version, Instance: m.Instance}
 }
 
 // understood returns an error if this program and the one that has introduced itself have no version of the protocol in common.

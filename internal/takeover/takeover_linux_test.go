@@ -303,6 +303,20 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// A check that hangs is ended, and said in words.
+func TestCheckHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hangs")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := new(Program).Check(ctx, path, func(text string) { t.Errorf("said %s", text) })
+	if err == nil || err.Error() != path+" check: it has not ended in time" {
+		t.Errorf("a check that hangs: %v", err)
+	}
+}
+
 func TestConnection(t *testing.T) {
 	if _, ok, err := Connection("admin-socket"); ok || err != nil {
 		t.Error(ok, err)

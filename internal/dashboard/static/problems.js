@@ -63,7 +63,7 @@ function fleetProblems(fleet, add) {
   const why = `${fleet.problem ?? ""}${fleet.advice ? `; ${fleet.advice}` : ""}`;
   if (fleet.mode === "whole") add("bad", "fleet", "fleet", `Caps are not shared, so servers may see more connections than their caps: ${why}.`);
   else if (fleet.mode === "waiting") add("bad", "fleet", "fleet", `The ledger has not answered yet, so this proxy has no places: ${why}.`);
-  else if (fleet.problem) add("bad", "fleet", "fleet", `The ledger is not reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
+  else if (fleet.problem) add("bad", "fleet", "fleet", `The ledger has not been reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
   if (fleet.frozen) add(fleet.frozen_seconds > 30 ? "bad" : "warn", "frozen", "fleet", `Grants are frozen for ${duration(fleet.frozen_seconds)}: ${fleet.frozen_why}.`);
   const told = new Set((fleet.missing ?? []).map((m) => m.id));
   for (const m of fleet.missing ?? []) add("bad", `proxy ${m.id}`, "fleet", `Proxy ${m.name}: ${m.why}.`);
