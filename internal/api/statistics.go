@@ -81,10 +81,11 @@ type Service struct {
 
 // ServiceDemand is what the clients of a service need of its servers.
 type ServiceDemand struct {
-	Needs         int     `json:"needs"`    // connections that sessions use, and clients that wait
-	Capacity      int     `json:"capacity"` // caps of the backends that take sessions, or, while none works, of those that are enabled
-	Waiting       int     `json:"waiting"`
-	OldestSeconds float64 `json:"oldest_seconds"` // how long the first has waited
+	Needs    int `json:"needs"`    // connections that sessions use, and clients that wait
+	Capacity int `json:"capacity"` // caps of the backends that take sessions, or, while none works, of those that are enabled
+	Waiting  int `json:"waiting"`
+	// OldestSeconds is how long the first has waited; if it waits at another proxy, rounded down to a power of two.
+	OldestSeconds float64 `json:"oldest_seconds"`
 }
 
 // Queue is the queue of a service: the clients that wait for a connection.

@@ -89,7 +89,7 @@ type Claim struct {
 	// Waiting is how many of Needs are for clients that wait: for statistics only, so that each proxy can tell the fleet's.
 	Waiting int
 	Wants   int // Needs, and what it would like to keep warm for clients to come
-	// Waited is how many whole seconds its longest waiting client has waited; it decides between equals.
+	// Waited is how many seconds its longest waiting client has waited, rounded down to a power of two; it decides between equals.
 	Waited int
 	Floor  int     // places that are kept for the proxy even if it does not need them
 	Share  float64 // its weight when places are short; 0 counts as 1

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -173,7 +174,7 @@ func (h *Holder) Report(now Instant) *Report {
 // claim returns what the proxy says about a server.
 func (h *Holder) claim(s *holding) Claim {
 	u := s.usage
-	c := Claim{Cap: u.Cap, Holds: s.holds, Needs: u.Needs, Waiting: u.Waiting, Wants: max(u.Wants, u.Needs), Waited: u.Waited}
+	c := Claim{Cap: u.Cap, Holds: s.holds, Needs: u.Needs, Waiting: u.Waiting, Wants: max(u.Wants, u.Needs), Waited: coarse(u.Waited)}
 	if h.drains {
 		c.Cap, c.Wants = 0, c.Needs
 	}
@@ -194,7 +195,7 @@ func (h *Holder) tells(s *holding, c Claim) bool {
 	case s.dirty, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share:
 		return true
 	case c.Needs > s.granted:
-		return c.Needs != t.Needs || c.Wants != t.Wants || c.Waited != t.Waited
+		return t.Needs <= s.granted || differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants) || c.Waited != t.Waited
 	case t.Needs > s.granted:
 		return true
 	case c.Wants > s.granted:
@@ -207,6 +208,14 @@ func (h *Holder) tells(s *holding, c Claim) bool {
 		return true
 	}
 	return s.short && (differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants))
+}
+
+// coarse rounds a time down to a power of two, so that a client that waits causes a write after 1, 2, 4, 8 ... seconds, not each second.
+func coarse(seconds int) int {
+	if seconds <= 0 {
+		return 0
+	}
+	return 1 << (bits.Len(uint(seconds)) - 1)
 }
 
 // differs reports whether two numbers differ by more than an eighth.
@@ -362,7 +371,10 @@ func (h *Holder) Due(now Instant) bool {
 	}
 	for _, s := range h.servers {
 		c := h.claim(s)
-		if s.short && c.Holds < s.granted || c.Needs > s.granted && (s.dirty || c.Needs > s.told.Needs) {
+		// What is due must be told, too: otherwise exchanges that say nothing would follow each other.
+		t := s.told
+		needsMore := c.Needs > s.granted && (s.dirty || t.Needs <= s.granted || c.Needs > t.Needs && differs(c.Needs, t.Needs))
+		if s.short && c.Holds < s.granted || needsMore {
 			return true
 		}
 	}

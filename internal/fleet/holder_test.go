@@ -445,3 +445,50 @@ func TestDue(t *testing.T) {
 	b.beat()
 	r.expect("the place has moved", map[ID]int{"a": 3, "b": 1})
 }
+
+// A proxy whose clients wait for long writes when they have waited twice as long, or when they become many more or fewer.
+func TestWaitingWritesLittle(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(8, 40, 40)
+	b := r.join(HolderOptions{ID: "b"}).cap(16).needs(8, 40, 40)
+	for range 4 {
+		a.beat()
+		b.beat()
+	}
+	r.expect("both need all places", map[ID]int{"a": 8, "b": 8})
+	told := 0
+	for second := range 64 {
+		r.now += Instant(time.Second)
+		a.usage["s"] = Usage{Cap: 16, Used: 8, Needs: 40 + second%4, Waiting: 32 + second%4, Wants: 40 + second%4, Waited: second}
+		a.h.Use("s", a.usage["s"])
+		due := a.h.Due(r.now)
+		report := a.report()
+		a.h.Answered(report, r.exchange(report), r.now, r.now)
+		if !report.Quiet() {
+			told++
+		}
+		if due {
+			t.Errorf("after %d s, an exchange is due", second)
+		}
+	}
+	if told != 6 { // after 1, 2, 4, 8, 16 and 32 s
+		t.Errorf("the ledger was told %d times", told)
+	}
+	for _, c := range []struct {
+		needs int
+		told  bool
+	}{{44, false}, {50, true}, {47, false}, {40, true}} {
+		r.now += Instant(time.Second)
+		a.usage["s"] = Usage{Cap: 16, Used: 8, Needs: c.needs, Waiting: c.needs - 8, Wants: c.needs, Waited: 63}
+		a.h.Use("s", a.usage["s"])
+		due := a.h.Due(r.now)
+		report := a.report()
+		a.h.Answered(report, r.exchange(report), r.now, r.now)
+		if !report.Quiet() != c.told {
+			t.Errorf("with %d needs: %+v", c.needs, report.Claims)
+		}
+		if due && !c.told {
+			t.Errorf("with %d needs, an exchange is due that says nothing", c.needs)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
@@ -62,6 +63,7 @@ var kinds = []kind{
 	{name: "lower-cap", limit: sessionLimit, happen: lowerCap},
 	{name: "drain-backend", limit: moveLimit, happen: drainBackend},
 	{name: "move-clients", limit: moveLimit, happen: moveClients},
+	{name: "swap-clients", limit: moveLimit, happen: swapClients},
 }
 
 // kindNamed returns the kind of events with a name.
@@ -178,7 +180,11 @@ func forget(r *proof, ctx context.Context) (time.Time, error) {
 // stop stops a proxy for longer than the lease time, so that the others suspect it, and continues it. Its places stay its own.
 func stop(r *proof, ctx context.Context) (time.Time, error) {
 	p := r.any()
-	if err := r.stopFor(ctx, p, fleet.Lease+2*time.Second, 16*time.Second); err != nil {
+	least, most := fleet.Lease+2*time.Second, 16*time.Second
+	if r.options.Stop > 0 {
+		least, most = r.options.Stop, r.options.Stop
+	}
+	if err := r.stopFor(ctx, p, least, most); err != nil {
 		return time.Time{}, err
 	}
 	return time.Now(), nil
@@ -189,6 +195,9 @@ func (r *proof) stopFor(ctx context.Context, p *proxy, least, most time.Duration
 	r.journal.event("%s is stopped", p.name)
 	if err := p.freeze(); err != nil {
 		return err
+	}
+	if t := r.options.GrantTimeout; t > 0 && most >= t {
+		r.watcher.excuse(p.source)
 	}
 	if err := r.pause(ctx, least, most); err != nil {
 		return err
@@ -494,9 +503,22 @@ func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	return time.Now(), err
 }
 
-// moveClients moves clients from proxy to proxy at once, and waits until places have followed: until nearly all are in use by sessions.
+// moveClients moves clients from proxy to proxy at once, and waits until places have followed.
 func moveClients(r *proof, ctx context.Context) (time.Time, error) {
 	r.share()
+	return time.Time{}, r.follow(ctx, "move-clients")
+}
+
+// swapClients has all clients vanish, and others come to one proxy, another one than had most: nearly all places have to move.
+func swapClients(r *proof, ctx context.Context) (time.Time, error) {
+	most := slices.Index(r.shares, slices.Max(r.shares))
+	clear(r.shares)
+	r.shares[(most+1)%len(r.shares)] = 1
+	return time.Time{}, r.follow(ctx, "swap-clients")
+}
+
+// follow moves clients at once to where the shares say, and waits until places have followed: until nearly all are in use by sessions.
+func (r *proof) follow(ctx context.Context, event string) error {
 	r.crowd.place(r.proxies, r.options.Sessions, r.shares, true)
 	begin := time.Now()
 	places := 0
@@ -507,18 +529,18 @@ func moveClients(r *proof, ctx context.Context) (time.Time, error) {
 		leased, err := r.leased(ctx)
 		took := time.Since(begin)
 		if err == nil && leased >= places*usedShare/100 {
-			t := r.tally("move-clients")
+			t := r.tally(event)
 			t.took, t.limit = append(t.took, took), moveLimit
 			r.journal.event("after %v, sessions use %d of %d places", took.Round(time.Millisecond), leased, places)
-			return time.Time{}, nil
+			return nil
 		}
 		if took > moveLimit+r.options.Slack {
 			r.journal.violation("places did not follow clients", r.pools(ctx, ""), "%v after clients had moved, sessions used %d of %d places (%v)",
 				took.Round(time.Millisecond), leased, places, err)
-			return time.Time{}, nil
+			return nil
 		}
 		if err := wait(ctx, lookInterval); err != nil {
-			return time.Time{}, err
+			return err
 		}
 	}
 }
@@ -526,16 +548,19 @@ func moveClients(r *proof, ctx context.Context) (time.Time, error) {
 // usedShare is how many per cent of all places sessions use when clients wait for all of them: the others are between two sessions.
 const usedShare = 85
 
-// leased returns how many connections of all proxies are in use by sessions.
+// leased returns how many connections of all proxies are in use by sessions of clients that are there: those of clients that have just
+// left do not count.
 func (r *proof) leased(ctx context.Context) (n int, err error) {
-	for _, p := range r.proxies {
+	for i, p := range r.proxies {
 		s, err := p.api.Stats(ctx)
 		if err != nil {
 			return 0, err
 		}
+		at := 0
 		for _, b := range s.Backends {
-			n += b.Leased
+			at += b.Leased
 		}
+		n += min(at, gang*len(r.crowd.gangs[i]))
 	}
 	return n, nil
 }

@@ -192,7 +192,7 @@ func (r *proof) violated() error {
 	r.watcher.mu.Lock()
 	defer r.watcher.mu.Unlock()
 	for _, s := range r.watcher.servers {
-		if s.Over > 0 {
+		if s.Over > s.Excused {
 			return errViolated
 		}
 	}

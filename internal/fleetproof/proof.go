@@ -47,6 +47,11 @@ type Options struct {
 	Kinds []string
 	// Slack is how much longer than stated things may take, since the machine is busy.
 	Slack time.Duration
+	// Stop is how long proxies are stopped; 0 for a random time.
+	Stop time.Duration
+	// GrantTimeout is the proxies' grant-timeout; 0 for never. If proxies are stopped for longer, a server may have as many connections above
+	// its cap as it had from the proxy that was stopped.
+	GrantTimeout time.Duration
 	// Arguments are further ones of the proxies.
 	Arguments []string
 	// Directory gets the proxies' files, which stay if the proof fails. Default: a temporary one.
@@ -165,7 +170,11 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 		return err
 	}
 	for i := range r.options.Proxies {
-		p, err := newProxy(i, r.options.Binary, r.options.Directory, r.database.url(i), r.watcher, r.journal, r.options.Arguments)
+		arguments := r.options.Arguments
+		if r.options.GrantTimeout > 0 {
+			arguments = append([]string{"--grant-timeout", r.options.GrantTimeout.String()}, arguments...)
+		}
+		p, err := newProxy(i, r.options.Binary, r.options.Directory, r.database.url(i), r.watcher, r.journal, arguments)
 		if err != nil {
 			return err
 		}

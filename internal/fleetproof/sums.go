@@ -29,7 +29,7 @@ func (r *proof) sums(ctx context.Context) {
 		now := make(map[*seen]int)
 		for address, s := range r.watcher.servers {
 			for server, places := range sums {
-				if strings.HasPrefix(server, address.String()+":") && !r.watcher.forgot && places > s.limit && time.Since(s.lowered) > settling {
+				if strings.HasPrefix(server, address.String()+":") && !r.watcher.forgot && places > s.limit+s.Excused && time.Since(s.lowered) > settling {
 					now[s] = places
 				}
 			}

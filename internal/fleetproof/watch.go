@@ -58,6 +58,7 @@ type seen struct {
 
 	Highest   int           // connections at once
 	Over      int           // the most above the limit
+	Excused   int           // how many connections may be above it, since others got the places of a proxy that was stopped
 	Lingering int           // the most above the cap with those that linger
 	reached   time.Duration // how long the cap's last lowering took
 }
@@ -192,8 +193,9 @@ func (w *watcher) judge(s *seen, now time.Time) {
 	if s.limit == s.cap {
 		s.lowered = time.Time{}
 	}
-	if over := s.count - s.limit; over > 0 {
-		s.Over = max(s.Over, over)
+	over := s.count - s.limit
+	s.Over = max(s.Over, over)
+	if over > s.Excused {
 		w.journal.violation("a server saw more connections than its cap", slices.Clone(s.history), "%s: %d connections; the limit is %d (cap %d): %s",
 			s.name, s.count, s.limit, s.cap, w.describe(s))
 	}
@@ -292,6 +294,16 @@ func (w *watcher) notFull(since time.Time) (missing string) {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// excuse says that others get the places of a proxy that lives: each server may have as many connections above its cap as it has from there.
+func (w *watcher) excuse(source netip.Addr) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.servers {
+		s.Excused = max(s.Excused, s.now[source])
+		w.journal.event("%s may have %d connections above its cap from now on", s.name, s.Excused)
+	}
 }
 
 // forgotten says that the ledger has lost its last commits: until all is as it should be, it may have proxies that are long gone, and

@@ -42,6 +42,8 @@ func parse(args []string, out io.Writer) (fleetproof.Options, error) {
 	flags.StringVar(&o.Upgraded, "upgraded", "", "`path` of the program that upgrades take (default: the same)")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long events begin")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes the events repeatable, but for their exact times (default: a random one)")
+	flags.DurationVar(&o.Stop, "stop", 0, "how long proxies are stopped in the event stop (default: 7s to 16s)")
+	flags.DurationVar(&o.GrantTimeout, "grant-timeout", 0, "the proxies' grant-timeout (default: never); stops that are longer may exceed caps, by what the proxy used")
 	flags.IntVar(&o.Sessions, "sessions", 2000, "number of clients at a time")
 	flags.IntVar(&o.Proxies, "proxies", 3, "number of proxies")
 	caps := flags.String("caps", "16,32,64,100", "comma-separated `list` of the servers' caps")
