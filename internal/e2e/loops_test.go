@@ -66,12 +66,13 @@ func TestLoopsFollowLoad(t *testing.T) {
 			}
 		})
 	}
-	begun, moved, busiest := time.Now(), false, 0.0
+	// What one loop was given on average: a second one wakes up only if it is much of a processor all the time.
+	begun, moved, busy, looks := time.Now(), false, 0.0, 0.0
 	wstest.Eventually(t, "a second loop is awake and has sessions", func() bool {
 		l := p.stats().Loops
-		busiest = max(busiest, l.Loops[0].Busy)
+		busy, looks = busy+l.Loops[0].Busy, looks+1
 		moved = l.Awake == 2 && l.Moved > 0
-		return moved || busiest < 0.8 && time.Since(begun) > wstest.Timeout/3
+		return moved || busy < 0.8*looks && time.Since(begun) > wstest.Timeout/3
 	})
 	for _, c := range clients {
 		c.reset()
@@ -80,7 +81,7 @@ func TestLoopsFollowLoad(t *testing.T) {
 	if !moved {
 		bench.signal(syscall.SIGKILL)
 		bench.ended()
-		t.Skipf("others have the processors: the proxy was given no more than %.0f%% of one", 100*busiest)
+		t.Skipf("others have the processors: the proxy was given %.0f%% of one on average", 100*busy/looks)
 	}
 	bench.signal(syscall.SIGINT)
 	bench.wait(0)
