@@ -4,15 +4,10 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
@@ -22,33 +17,11 @@ import (
 // server is the one of all tests that need no other; nil if there can be none.
 var server *pgtest.Server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	s, err := pgtest.New()
-	switch {
-	case errors.Is(err, pgtest.ErrNone):
-		fmt.Println("skipping tests:", err)
-		return m.Run()
-	case err != nil:
-		fmt.Println(err)
-		return 1
-	}
-	defer s.Remove()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := s.Start(ctx); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	server = s
-	code := m.Run()
-	_ = s.Stop() // before the leak check: the server has a goroutine that copies its output
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Println(err)
-		code = 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(pgtest.Run(m, func(_ context.Context, s *pgtest.Server) error {
+		server = s
+		return nil
+	}))
 }
 
 var databases atomic.Int64
@@ -77,24 +50,9 @@ func migrated(t testing.TB) string {
 // query runs statements as psql would.
 func query(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
-	if err := tryQuery(t, dsn, statements...); err != nil {
+	if err := pgtest.Execute(t.Context(), dsn, statements...); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func tryQuery(t testing.TB, dsn string, statements ...string) error {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	for _, statement := range statements {
-		if _, err := conn.Exec(t.Context(), statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	return nil
 }
 
 func opener(dsn string) func(testing.TB, config.Options) config.Store {

@@ -131,7 +131,7 @@ func TestDatabaseRefuses(t *testing.T) {
 		`TRUNCATE wsbouncer.backends`,
 		`INSERT INTO wsbouncer.head (revision) VALUES (1)`,
 	} {
-		if err := tryQuery(t, dsn, statement); err == nil {
+		if err := pgtest.Execute(t.Context(), dsn, statement); err == nil {
 			t.Errorf("%s: it was done", statement)
 		}
 	}
@@ -189,7 +189,7 @@ func TestRoles(t *testing.T) {
 		"DELETE FROM wsbouncer.changes", "UPDATE wsbouncer.revisions SET who = 'nobody'", "UPDATE wsbouncer.head SET revision = 0",
 		"ALTER TABLE wsbouncer.backends DISABLE TRIGGER ALL", "DROP TABLE wsbouncer.changes", "CREATE TABLE wsbouncer.x ()",
 	} {
-		if err := tryQuery(t, as(writer), statement); err == nil {
+		if err := pgtest.Execute(t.Context(), as(writer), statement); err == nil {
 			t.Errorf("the writer may %s", statement)
 		}
 	}
@@ -313,7 +313,7 @@ func TestWritersAndSQL(t *testing.T) {
 				set := func(name string) string {
 					return fmt.Sprintf(`UPDATE wsbouncer.backends SET labels = labels || '{"%s": "%d"}' WHERE name = '%s'`, strings.ReplaceAll(order, " ", "."), n, name)
 				}
-				if err := tryQuery(t, dsn, "BEGIN", set(first), set(second), "COMMIT"); err != nil {
+				if err := pgtest.Execute(t.Context(), dsn, "BEGIN", set(first), set(second), "COMMIT"); err != nil {
 					t.Error(err)
 				}
 			}

@@ -8,6 +8,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -465,6 +466,9 @@ func (a *Agent) leave(ctx context.Context) {
 		default:
 			a.holder.Answered(r, answer, asked, a.o.Now())
 		}
+	}
+	if err == nil {
+		err = errors.New("the ledger asks again and again what this proxy holds")
 	}
 	a.o.Log.Warn("cannot leave the fleet: the places are free when another proxy has proven that this process has ended", "reason", err)
 }

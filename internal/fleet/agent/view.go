@@ -181,7 +181,7 @@ func (a *Agent) logMembers(before []fleet.Member, first bool, answer *fleet.Answ
 	case first:
 		a.o.Log.Info("joined the fleet", "ledger", a.o.Ledger, "id", string(a.o.Holder.ID), "others", names)
 	case len(before) > 1 && len(names) == 0 && own != nil:
-		defer a.o.Log.Info("alone in the fleet: all places are this proxy's")
+		defer a.o.Log.Info("alone in the fleet: this proxy may use all places")
 	}
 	for id, m := range was {
 		if v.member(id) != nil || id == a.o.Holder.ID {

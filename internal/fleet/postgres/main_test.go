@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
-
 	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -23,42 +20,15 @@ import (
 // server is the one of all tests that need no other; nil if there can be none.
 var server *pgtest.Server
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	s, err := pgtest.New()
-	switch {
-	case errors.Is(err, pgtest.ErrNone):
-		fmt.Println("skipping tests:", err)
-		return m.Run()
-	case err != nil:
-		fmt.Println(err)
-		return 1
-	}
-	defer s.Remove()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := s.Start(ctx); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	server = s
-	for _, f := range []func() error{
-		func() error { return execute(ctx, s.DSN("postgres"), "CREATE DATABASE migrated") },
-		func() error { _, _, err := configpostgres.Migrate(ctx, s.DSN("migrated")); return err },
-	} {
-		if err := f(); err != nil {
-			fmt.Println(err)
-			return 1
+func TestMain(m *testing.M) {
+	os.Exit(pgtest.Run(m, func(ctx context.Context, s *pgtest.Server) error {
+		server = s
+		if err := pgtest.Execute(ctx, s.DSN("postgres"), "CREATE DATABASE migrated"); err != nil {
+			return err
 		}
-	}
-	code := m.Run()
-	_ = s.Stop() // before the leak check: the server has a goroutine that copies its output
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Println(err)
-		code = 1
-	}
-	return code
+		_, _, err := configpostgres.Migrate(ctx, s.DSN("migrated"))
+		return err
+	}))
 }
 
 var databases atomic.Int64
@@ -92,23 +62,9 @@ func migrate(t testing.TB, dsn string) {
 // query runs statements as psql would.
 func query(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
-	if err := execute(t.Context(), dsn, statements...); err != nil {
+	if err := pgtest.Execute(t.Context(), dsn, statements...); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func execute(ctx context.Context, dsn string, statements ...string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	return nil
 }
 
 func openStore(t testing.TB, dsn string) *Store {

@@ -87,7 +87,7 @@ func TestSecondLine(t *testing.T) {
 		{`UPDATE wsbouncer.fleet_accounts SET granted = 4, grants = '[["a",4,4,4],["b",0,4,0]]'`, false},   // sessions end
 		{`INSERT INTO wsbouncer.fleet_accounts VALUES ('x', 1, 8, 8, '[["a",4,8,0],["b",4,8,0]]')`, false}, // the cap exactly
 	} {
-		err := execute(t.Context(), dsn, c.statement)
+		err := pgtest.Execute(t.Context(), dsn, c.statement)
 		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "would be granted") {
 			t.Errorf("%s: %v", c.statement, err)
 		}
