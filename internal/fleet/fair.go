@@ -38,10 +38,11 @@ func fair(a *Account, unseen map[ID]bool) []int {
 	return f.places
 }
 
-// accepts returns how many of n places the proxy takes: one that gives the server up takes no more than it has.
+// accepts returns how many of n places the proxy takes: one that gives the server up takes no more than it has, or than its sessions and
+// the clients need that it accepted before it began to drain.
 func (g *Grant) accepts(n int) int {
 	if g.Claim.Cap <= 0 {
-		return min(n, g.Places)
+		return min(n, max(g.Places, g.Claim.Needs))
 	}
 	return n
 }

@@ -27,7 +27,8 @@ func TestFair(t *testing.T) {
 		{"little is missing", 16, []Grant{{"a", 7, Claim{Wants: 8}}, {"b", 9, Claim{Wants: 8}}}, []int{7, 9}},
 		{"much is missing", 16, []Grant{{"a", 5, Claim{Wants: 8}}, {"b", 11, Claim{Wants: 8}}}, []int{8, 8}},
 		{"the cap was lowered", 4, []Grant{{"a", 8, Claim{Needs: 8}}, {"b", 8, Claim{Needs: 1}}}, []int{3, 1}},
-		{"one gives the server up", 8, []Grant{{"a", 3, Claim{Cap: -1, Needs: 5}}, {"b", 0, Claim{}}}, []int{3, 5}},
+		{"one gives the server up", 8, []Grant{{"a", 3, Claim{Cap: -1, Needs: 2, Wants: 9}}, {"b", 0, Claim{}}}, []int{3, 5}},
+		{"clients wait where one gives the server up", 8, []Grant{{"a", 1, Claim{Cap: -1, Needs: 2}}, {"b", 7, Claim{Wants: 8}}}, []int{2, 6}},
 	} {
 		a := &Account{Grants: test.grants}
 		for i := range a.Grants {

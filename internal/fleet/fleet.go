@@ -82,7 +82,7 @@ type Member struct {
 
 // Claim is what one proxy says about one server. All numbers are of connections, which are places.
 type Claim struct {
-	Cap int // of its configuration; 0 if the proxy takes no more places there: it drains, or has the server no more
+	Cap int // of its configuration; 0 if the proxy takes no more places there than it needs: it drains, or has the server no more
 	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
 	Holds int
 	Needs int // what sessions use, and what clients wait for

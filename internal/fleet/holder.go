@@ -115,7 +115,8 @@ func (h *Holder) use(s *holding, u Usage) {
 	}
 }
 
-// Drain says that the proxy takes no more clients: it gives back all places but those that its sessions use.
+// Drain says that the proxy takes no more clients: it gives back all places but those that its sessions use, and those that the clients
+// need that it has accepted.
 func (h *Holder) Drain() { h.drains = true }
 
 // Leave says that the proxy ends. The first report after this for which all pools are empty removes it from the ledger.

@@ -345,6 +345,29 @@ func TestTimeoutOfOneThatWasSeen(t *testing.T) {
 	}
 }
 
+// A client that a proxy accepted before it began to drain may come to its queue when the others have all places.
+func TestWaitWhileDraining(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4)
+	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 0, 4)
+	a.beat()
+	b.beat()
+	a.h.Drain()
+	a.beat()
+	a.beat()
+	b.beat()
+	r.expect("b has all places", map[ID]int{"a": 0, "b": 4})
+	a.needs(0, 1, 1).beat()
+	b.beat()
+	b.beat()
+	a.beat()
+	r.expect("a client waits at a", map[ID]int{"a": 1, "b": 3})
+	a.needs(1, 0, 0).beat()
+	a.needs(0, 0, 0).beat()
+	b.beat()
+	r.expect("its session has ended", map[ID]int{"a": 0, "b": 4})
+}
+
 func TestDrainAndLeave(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a", Floor: 2}).cap(8).needs(5, 3, 5)
