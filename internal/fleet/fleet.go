@@ -105,8 +105,8 @@ type Grant struct {
 // Account is what the ledger has of one server.
 type Account struct {
 	Server string // as config.ServerOf
-	// Version is the ledger's version when the account last changed so that others must know: somebody is or was short of places, places
-	// became free, more are granted than there are, or the cap is another.
+	// Version is the ledger's version when the account last changed so that others must know: somebody is or was short of places, few
+	// are left in reserve, many became free, more are granted than there are, or the cap is another.
 	Version int64
 	Grants  []Grant
 }
