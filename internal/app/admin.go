@@ -46,6 +46,7 @@ func (p *Proxy) listenAdmin() error {
 		p.adminAt = append(p.adminAt, secured)
 	}
 	if s.AdminSocket != "" {
+		sweepApart(filepath.Dir(s.AdminSocket))
 		listener, err := p.inheritance.listen(takeover.AdminSocket, s.AdminSocket, func() (net.Listener, error) { return listenSocket(s.AdminSocket) })
 		if err != nil {
 			return fmt.Errorf("--admin-socket: %w", err)
@@ -112,7 +113,10 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Token:       func() string { return p.live.Load().Token },
 		ReaderToken: func() string { return p.live.Load().ReaderToken },
 		Trusted:     fromThisMachine,
-		Guesses:     auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
+		Peer: func(r *http.Request, operator, reader string) (string, bool, bool, error) {
+			return p.peers.Proven(r, operator, reader)
+		},
+		Guesses: auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
 	})))), admin.Limits{}, p.log)
 }
 

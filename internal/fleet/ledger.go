@@ -11,6 +11,9 @@ const (
 	pastEpochs = 32
 	// keptDeparted is how many of the last proxies that left or were forgotten a ledger keeps.
 	keptDeparted = 128
+	// keptEmpty is for how many versions a ledger keeps the account of a server of which nobody has a grant any more, so that all proxies hear of it.
+	// One that makes no exchange meanwhile goes on showing the grants that it knew.
+	keptEmpty = 128
 )
 
 // PastEpoch is an epoch before the ledger's.
@@ -27,8 +30,8 @@ type Departed struct {
 	Sequence uint64 // of its last report
 }
 
-// Ledger is what a store keeps, or the part of it that one exchange needs: all members, and the accounts that the report names or that
-// have changed since its version, or all accounts ([Report.All]). A store loads it under a lock, calls [Ledger.Exchange] or
+// Ledger is what a store keeps, or the part of it that one exchange needs: all members, and the accounts that the report names, that
+// have changed since its version or that are empty, or all accounts ([Report.All]). A store loads it under a lock, calls [Ledger.Exchange] or
 // [Ledger.Forget], and writes what has changed in the same transaction.
 type Ledger struct {
 	// Identity is that of the database process that last kept the ledger, or that created it. It may be empty before the first exchange;
@@ -117,7 +120,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 				continue
 			}
 			if !a.Frozen {
-				x.grow(account, r.ID)
+				x.grow(account, r.ID, named || touched || r.Whole)
 			}
 			a.Accounts = append(a.Accounts, Account{Server: server})
 		}
@@ -242,22 +245,32 @@ func (x *exchange) book(m *Member, r *Report) {
 	}
 }
 
-// grow gives a proxy what is free of the places that are fair for it.
-func (x *exchange) grow(a *Account, id ID) {
+// grow gives a proxy what is free of the places that are fair for it. named: its report is about the account, which is written anyway.
+func (x *exchange) grow(a *Account, id ID, named bool) {
 	i := a.index(id)
 	if i < 0 {
 		return
 	}
+	g := &a.Grants[i]
 	free := a.Cap() - a.Granted()
 	if guards.off(guardFree) {
-		free = a.Cap() - a.Grants[i].Places
+		free = a.Cap() - g.Places
 	}
 	if free <= 0 {
 		return
 	}
-	if more := min(free, fair(a, x.unseen)[i]-a.Grants[i].Places); more > 0 {
+	target := fair(a, x.unseen)[i]
+	if !named && !g.takes(target, a.isLone()) {
+		return
+	}
+	more := target - g.Places
+	if lacks := g.accepts(g.Claim.Needs) - g.Places; lacks > 0 && a.Reserve() > 0 && more >= lacks {
+		// Half of what is free is left for others that come to need it.
+		more = max(more, lacks+min(g.advance(), (free-lacks)/2))
+	}
+	if more = min(more, free); more > 0 {
 		x.touch(a)
-		a.Grants[i].Places += more
+		g.Places += more
 	}
 }
 
@@ -289,10 +302,7 @@ func (x *exchange) finish() {
 	var tell []*Account
 	for server, before := range x.before {
 		a := x.Accounts[server]
-		if slices.Equal(before.Grants, a.Grants) {
-			continue
-		}
-		if before.Granted() > a.Granted() || a.Granted() > a.Cap() || before.Cap() != a.Cap() || before.short(nil) || a.short(nil) {
+		if !slices.Equal(before.Grants, a.Grants) && x.concerns(&before, a) {
 			tell = append(tell, a)
 			x.changed = true
 		}
@@ -303,6 +313,21 @@ func (x *exchange) finish() {
 	for _, a := range tell {
 		a.Version = x.Version
 	}
+	for server, a := range x.Accounts {
+		if _, touched := x.before[server]; x.changed && !touched && a.IsEmpty() && a.Version < x.Version-keptEmpty {
+			delete(x.Accounts, server)
+		}
+	}
+}
+
+// concerns reports whether others must know of a change of an account: somebody is or was short of places, the reserve runs low, places became
+// free that are worth taking, more are granted than there are, or the cap is another.
+func (x *exchange) concerns(before, after *Account) bool {
+	if after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil) || after.isLow() && !before.isLow() {
+		return true
+	}
+	target := fair(after, nil)
+	return after.Granted() < before.Granted() && after.offers(target) || after.wanting(target, nil) || before.wanting(fair(before, nil), nil)
 }
 
 // sequence returns the sequence number of a proxy's last report; 0 if the ledger knows of none.
