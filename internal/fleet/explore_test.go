@@ -53,7 +53,7 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		"granted":  {Proxies: 2, Cap: 2, Faults: explore.Faults{Losses: 2}},
 		"forgot":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Forgets: 1}},
 		"timeout":  {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Cuts: 1, Timeouts: 1}},
-		"answered": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Delays: 1}},
+		"answered": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Answers: 1}},
 	}
 	names := fleet.Guards()
 	slices.Sort(names)

@@ -1,274 +1,515 @@
 package explore
 
-import (
-	"fmt"
-	"slices"
+import "slices"
 
-	"github.com/wsbouncer/wsbouncer/internal/fleet"
-)
-
-// step is something that can happen in a world.
-type step struct {
-	name string // if names are wanted
-	to   *world
+// choice is what a process does before an exchange: how many connections it has, how many places it needs, and whose end it can prove.
+type choice struct {
+	used, demand uint8
+	proven       ids
 }
 
-// steps returns all that can happen in a world.
-func (w *world) steps(o *Options) []step {
-	var all []step
-	add := func(to *world, format string, args ...any) {
-		to.settleFaults()
-		to.settleAccounts(o)
-		s := step{to: to}
-		if o.named {
-			s.name = fmt.Sprintf(format, args...)
-		}
-		all = append(all, s)
-	}
-	for i, p := range w.procs {
-		if p.dead {
-			if w.left.Restarts > 0 {
-				c, _ := w.next(i)
-				c.left.Restarts--
-				c.procs[i] = c.spawn(i)
-				add(c, "%s starts in the place of %s", c.procs[i].id, p.id)
-			}
+// step takes all steps from a world: it calls m.add for each world that follows.
+func (m *machine) step(w *world) {
+	o := m.o
+	for i := range o.Proxies {
+		if !w.proxies[i].dead {
+			m.exchanges(w, i)
+			m.faults(w, i)
 			continue
 		}
-		w.exchanges(o, i, add)
-		w.faults(o, i, add)
+		if w.left.restarts > 0 {
+			m.begin(w)
+			m.to.left.restarts--
+			p := &m.to.proxies[i]
+			*p = proxy{generation: p.generation + 1, holder: holder{whole: true}}
+			m.add("%s starts", i)
+		}
 	}
-	for i := range w.flight {
-		c, _ := w.next(0)
-		r := c.flight[i].report
-		if late := c.flight[i].answer; late != nil {
-			c.flight = slices.Delete(c.flight, i, i+1)
-			if j := slices.IndexFunc(c.procs, func(p *process) bool { return p.id == r.ID && !p.dead }); j >= 0 {
-				var p *process
-				c, p = c.next(j)
-				most := p.may()
-				p.own().holder.Answered(r, late, 0, 0)
-				p.limit = p.holder.Limit(server)
-				p.rest(most)
-			}
-			add(c, "the answer to report %d of %s arrives", r.Sequence, r.ID)
+	for i := range w.flights {
+		if w.flights[i].exists {
+			m.arrive(w, i)
+		}
+	}
+	m.databases(w)
+	if w.left.total == 0 || w.left.forgets == 0 {
+		return
+	}
+	for id := range uint8(maxIDs) {
+		if !w.ledgers[current].members.has(id) {
 			continue
 		}
-		c.flight = slices.Delete(c.flight, i, i+1)
-		c.exchange(o, r)
-		add(c, "report %d of %s arrives", r.Sequence, r.ID)
+		to := m.orders[0].forget(&w.ledgers[current], id, o.Cap) // nothing here depends on the order of equals
+		m.begin(w)
+		m.to.left.total--
+		m.to.left.forgets--
+		m.commit(&to, unknown, 0, maxIDs)
+		for i := range o.Proxies {
+			if p := &m.to.proxies[i]; o.id(i, p) == id {
+				p.declared = !p.dead
+			}
+		}
+		m.add("an operator forgets %s", -1-int(id))
 	}
-	if w.left.Total > 0 && w.left.Databases > 0 {
-		for lost := range 1 + min(len(w.commits), w.left.Lost) {
-			c, _ := w.next(0)
-			c.left.Total--
-			c.left.Databases--
-			c.databases++
-			c.identity = c.databases
-			c.old, c.oldIdentity = w.ledger, w.identity
+}
+
+// databases lets the database become another.
+func (m *machine) databases(w *world) {
+	if w.left.total == 0 || w.left.databases == 0 {
+		return
+	}
+	for lost := range 1 + m.o.Faults.Lost {
+		if lost > 0 && !w.ledgers[commits+lost-1].exists {
+			break
+		}
+		m.begin(w)
+		c := m.to
+		c.left.total--
+		c.left.databases--
+		c.ledgers[old] = w.ledgers[current]
+		if lost > 0 {
+			c.ledgers[current] = w.ledgers[commits+lost-1]
+		}
+		c.ledgers[current].own = false
+		c.readers(func(r *reader) {
+			r.relation[old] = r.relation[current]
 			if lost > 0 {
-				c.ledger = w.commits[len(w.commits)-lost]
+				r.relation[current] = r.relation[commits+lost-1]
 			}
-			c.commits = nil
-			add(c, "the database is another, without the last %d commits", lost)
+		})
+		for i := range maxCommits {
+			c.drop(commits + i)
 		}
-		if w.old != nil && w.allMovedOn() {
-			c, _ := w.next(0)
-			c.left.Total--
-			c.left.Databases--
-			c.left.Restarts = 0
-			c.ledger, c.old = c.old, c.ledger
-			c.identity, c.oldIdentity = c.oldIdentity, c.identity
-			c.commits = nil
-			add(c, "the old database is back")
-		}
+		m.add("the database is another, without the last %d commits", lost)
 	}
-	if w.left.Total > 0 && w.left.Forgets > 0 {
-		for i, p := range w.procs {
-			if w.ledger.Members[p.id] == nil {
-				continue
-			}
-			c, q := w.next(i)
-			c.left.Total--
-			c.left.Forgets--
-			c.ledger = w.ledger.Clone()
-			c.ledger.Forget(p.id)
-			q.declared = !p.dead
-			add(c, "an operator forgets %s", p.id)
+	if w.ledgers[old].exists && m.allMovedOn(w) {
+		m.begin(w)
+		c := m.to
+		c.left.total--
+		c.left.databases--
+		c.left.restarts = 0
+		c.ledgers[current] = w.ledgers[old]
+		c.readers(func(r *reader) { r.relation[current] = r.relation[old] })
+		for i := old; i < maxLedgers; i++ { // an old database comes back once
+			c.drop(i)
 		}
+		m.add("the old database is back")
 	}
-	return all
 }
 
 // allMovedOn reports whether all living processes have heard of an epoch that the old database never had. If it came back to serve others,
 // nothing could tell them: that is why a failover must fence the old database off.
-func (w *world) allMovedOn() bool {
-	return !slices.ContainsFunc(w.procs, func(p *process) bool {
-		if p.dead {
-			return false
-		}
-		e := p.known().Epoch
-		return e == "" || e == w.old.Epoch || slices.ContainsFunc(w.old.Past, func(past fleet.PastEpoch) bool { return past.Epoch == e })
-	})
+func (m *machine) allMovedOn(w *world) bool {
+	return !slices.ContainsFunc(w.proxies[:m.o.Proxies], func(p proxy) bool { return !p.dead && (!p.at.known || p.at.relation[old] != unknown) })
 }
 
-// choices are what a process may do by itself before an exchange: open and close connections within its limit, and need places or not.
-// Nothing else depends on the moment at which it does so, and [process.may] is what others have to reckon with until then. How many
+// choices are what a process may do by itself before an exchange: open and close connections within its limit, need places or not, and prove that
+// others have ended. Nothing else depends on the moment at which it does so, and [proxy.may] is what others have to reckon with until then. How many
 // connections it has within its limit matters only to one that will hear that it was forgotten.
-func (w *world) choices(o *Options, p *process) (all []choice) {
-	used := []int{0}
-	if p.used > p.limit || slices.ContainsFunc(w.ledger.Departed, func(d fleet.Departed) bool { return d.ID == p.id }) {
-		for n := 1; n <= p.may(); n++ {
-			used = append(used, n)
+func (m *machine) choices(w *world, i int) []choice {
+	p := &w.proxies[i]
+	used := 0
+	if p.used > p.holder.limit || w.ledgers[current].departed.has(m.o.id(i, p)) {
+		used = int(p.may())
+	}
+	provable := p.holder.members & m.ended(w) &^ p.holder.dead
+	m.chosen = m.chosen[:0]
+	for n := range uint8(used + 1) {
+		for proven := provable; ; proven = (proven - 1) & provable { // all subsets
+			m.chosen = append(m.chosen, choice{n, 0, proven}, choice{n, uint8(m.o.Cap), proven})
+			if proven == 0 {
+				break
+			}
 		}
 	}
-	for _, n := range used {
-		all = append(all, choice{n, 0}, choice{n, o.Cap})
+	return m.chosen
+}
+
+// ended are the processes that have ended, whether another has taken their place or not.
+func (m *machine) ended(w *world) ids {
+	all := ^ids(0)
+	for i := range m.o.Proxies {
+		if p := &w.proxies[i]; !p.dead {
+			all &^= one(m.o.id(i, p))
+		}
 	}
 	return all
 }
 
-// choice is how many connections a process has, and how many places it needs.
-type choice struct{ used, demand int }
-
-// exchanges adds the exchanges of a process.
-func (w *world) exchanges(o *Options, i int, add func(*world, string, ...any)) {
-	id, s := w.procs[i].id, w.procs[i].known()
-	for _, q := range w.procs {
-		if _, known := s.Find(q.id); known && q.dead && !slices.Contains(s.Dead, q.id) {
-			c, p := w.next(i)
-			p.own().holder.Died(q.id)
-			add(c, "%s proves that %s is dead", id, q.id)
-		}
+// exchanges takes the exchanges of a process.
+func (m *machine) exchanges(w *world, i int) {
+	p := &w.proxies[i]
+	settles, cuts := false, ids(0)
+	if l := &w.ledgers[current]; p.at.known && !p.holder.settled && !p.holder.whole && here(p.at.relation[current]) && l.own {
+		settles, cuts = m.maySettle(w, i)
 	}
-	settles, cuts := false, []int(nil)
-	if !s.Settled && s.Epoch == w.ledger.Epoch && w.ledger.Identity == fmt.Sprint(w.identity) {
-		settles, cuts = w.maySettle(i)
-	}
-	for _, choice := range w.choices(o, w.procs[i]) {
-		most := max(w.procs[i].limit, choice.used) // until it has lower limits, it may open connections
-		begin := func(settle bool) (*world, *process, *fleet.Report) {
-			c, p := w.next(i)
-			p.cut = false
-			p.own().used, p.demand = choice.used, choice.demand
-			return c, p, p.report(o.Cap, settle)
-		}
-		say := func(c *world, format string, args ...any) {
-			c.procs[i].rest(most)
-			add(c, "%s has %d connections and needs %d: "+format, append([]any{id, choice.used, choice.demand}, args...)...)
-		}
-		c, p, r := begin(false)
-		c.answered(p, r, c.exchange(o, r))
-		say(c, "an exchange")
-
+	ended := m.ended(w)
+	for _, c := range m.choices(w, i) {
+		m.exchange(w, i, c, false, 0, "an exchange")
 		if settles {
-			c, p, r = begin(true)
-			for _, j := range cuts {
-				c.cutOff(j)
-			}
-			c.answered(p, r, c.exchange(o, r))
-			say(c, "an exchange after a lease time")
+			m.exchangeAfterLease(w, i, c, cuts)
 		}
-		if w.left.Losses > 0 {
-			c, p, r = begin(false)
-			p.failed(r)
-			c.left.Losses--
-			say(c, "a request is lost")
-
-			c, p, r = begin(false)
-			c.exchange(o, r)
-			p.failed(r)
-			c.left.Losses--
-			say(c, "an answer is lost")
-		}
-		if w.left.Total > 0 && w.left.Delays > 0 {
-			c, p, r = begin(false)
-			p.failed(r)
-			c.flight = append(c.flight, delayed{report: r})
-			c.left.Total--
-			c.left.Delays--
-			say(c, "report %d is delayed", r.Sequence)
-
-			c, p, r = begin(false)
-			late := c.exchange(o, r)
-			p.failed(r)
-			c.flight = append(c.flight, delayed{r, late})
-			c.left.Total--
-			c.left.Delays--
-			say(c, "the answer to report %d is delayed", r.Sequence)
-		}
-		for _, q := range w.procs {
-			beats, known := s.Find(q.id)
-			if !known || q.id == id || !q.expired && !(q.dead && w.left.Total > 0 && w.left.Timeouts > 0) {
+		for id := range uint8(maxIDs) {
+			if !p.holder.members.has(id) {
 				continue
 			}
-			c, p, r = begin(false)
-			r.Dead = append(r.Dead, fleet.Death{ID: q.id, Beats: beats})
-			c.answered(p, r, c.exchange(o, r))
-			if q.dead {
-				c.left.Total--
-				c.left.Timeouts--
+			costs := ended.has(id)
+			if costs && (w.left.total == 0 || w.left.timeouts == 0) || !costs && !m.process(w, id).expired {
+				continue
 			}
-			say(c, "the time-out of %s has passed", q.id)
-			if w.left.Total > 0 && w.left.Delays > 0 && q.expired {
-				c, p, r = begin(false)
-				r.Dead = append(r.Dead, fleet.Death{ID: q.id, Beats: beats})
-				p.failed(r)
-				c.flight = append(c.flight, delayed{report: r})
-				c.left.Total--
-				c.left.Delays--
-				say(c, "report %d, that the time-out of %s has passed, is delayed", r.Sequence, q.id)
-			}
+			m.exchange(w, i, c, costs, one(id), "an exchange, after the time-out of another has passed")
 		}
 	}
 }
 
-// faults adds what can go wrong with a process.
-func (w *world) faults(o *Options, i int, add func(*world, string, ...any)) {
-	id, p := w.procs[i].id, w.procs[i]
-	cuts := 1
+// process returns the living process with an ID.
+func (m *machine) process(w *world, id uint8) *proxy { return &w.proxies[int(id)/m.o.generations()] }
+
+// question returns what is asked in an exchange.
+func (m *machine) question(w *world, i int, c choice) *question {
+	p := &w.proxies[i]
+	m.asked = question{
+		ledger: w.ledgers[current], relation: p.at.relation[current], known: p.at.known,
+		id: m.o.id(i, p), holder: p.holder, used: c.used, demand: c.demand, expired: p.expired, proven: c.proven,
+	}
+	return &m.asked
+}
+
+// exchangeAfterLease takes the exchange in which a process says that it has watched the epoch for a lease time.
+func (m *machine) exchangeAfterLease(w *world, i int, c choice, cuts ids) {
+	q := m.question(w, i, c)
+	q.waits = true
+	for _, r := range m.ask(q) {
+		most := m.start(w, i, c)
+		for j := range m.o.Proxies {
+			if cuts.has(uint8(j)) {
+				m.cutOff(j)
+			}
+		}
+		m.answered(i, &r)
+		m.rest(i, most)
+		m.add("%s has %d connections and needs %d: an exchange after a lease time", i, int(c.used), int(c.demand))
+	}
+}
+
+// start begins a step in which a process makes an exchange, and returns how many connections it may open meanwhile.
+func (m *machine) start(w *world, i int, c choice) (most uint8) {
+	m.begin(w)
+	p := &m.to.proxies[i]
+	p.cut, p.used = false, c.used
+	return max(p.holder.limit, c.used)
+}
+
+// rest says that the process had at most so many connections while its limit may have been lowered.
+func (m *machine) rest(i int, most uint8) { m.to.proxies[i].used = most }
+
+// exchange takes an exchange, and what can go wrong with it. costs: that the others' time-out has passed is a fault.
+func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, what string) {
+	q := m.question(w, i, c)
+	q.timedOut = timedOut
+	id := q.id
+	before := w.proxies[i].at
+	for _, r := range m.ask(q) {
+		begin := func() (most uint8) {
+			most = m.start(w, i, c)
+			if costs {
+				m.to.left.total--
+				m.to.left.timeouts--
+			}
+			return most
+		}
+		say := func(most uint8, outcome string) {
+			m.rest(i, most)
+			if m.named {
+				outcome = "%s has %d connections and needs %d: " + what + outcome
+			}
+			m.add(outcome, i, int(c.used), int(c.demand))
+		}
+		most := begin()
+		m.answered(i, &r)
+		say(most, "")
+
+		if w.left.losses > 0 {
+			most = begin()
+			m.failed(i, &r)
+			m.to.left.losses--
+			say(most, " whose request is lost")
+
+			most = begin()
+			m.failed(i, &r)
+			m.commit(&r, before.relation[current], before.epoch, id)
+			m.to.left.losses--
+			say(most, " whose answer is lost")
+		}
+		spent := uint8(0)
+		if costs {
+			spent = 1
+		}
+		if w.left.total <= spent {
+			continue
+		}
+		if w.left.delays > 0 {
+			most = begin()
+			m.failed(i, &r)
+			m.fly(flight{exists: true, at: before, report: r.report})
+			m.to.left.total--
+			m.to.left.delays--
+			say(most, " whose request is delayed")
+		}
+		if w.left.answers > 0 {
+			most = begin()
+			m.failed(i, &r)
+			at := m.commit(&r, before.relation[current], before.epoch, id)
+			if r.answer.stale {
+				at = before
+			}
+			m.fly(flight{exists: true, late: true, at: at, report: r.report, answer: r.answer})
+			m.to.left.total--
+			m.to.left.answers--
+			say(most, " whose answer is delayed")
+		}
+	}
+}
+
+// fly puts something under way.
+func (m *machine) fly(f flight) {
+	i := slices.IndexFunc(m.to.flights[:], func(f flight) bool { return !f.exists })
+	m.to.flights[i] = f
+}
+
+// answered lets a process have an answer.
+func (m *machine) answered(i int, r *result) {
+	p := &m.to.proxies[i]
+	at := m.commit(r, p.at.relation[current], p.at.epoch, m.o.id(i, p))
+	if !r.answer.stale {
+		p.at = at
+	}
+	p.holder = r.answered
+	p.expired = false
+	if r.answer.forgotten && p.holder.limit > p.used {
+		m.wrong("%s may use %d places after it was forgotten, and uses %d", i, int(p.holder.limit), int(p.used))
+	}
+	for j := range m.o.Proxies {
+		if id := m.o.id(j, &m.to.proxies[j]); j != i && r.answer.members.has(id) {
+			p.knows |= one(id)
+		}
+	}
+}
+
+// failed tells a process that its report had no answer.
+func (m *machine) failed(i int, r *result) { m.to.proxies[i].holder = r.failed }
+
+// commit puts what an exchange made of the ledger in force, and returns what its proxy knows of the ledger if it gets the answer. relation and epoch are
+// what the report knew, and id is its proxy's.
+func (m *machine) commit(r *result, relation, epoch, id uint8) reader {
+	w := m.to
+	was := w.ledgers[current]
+	w.ledgers[current] = r.ledger
+	if r.answer.stale {
+		return reader{}
+	}
+	keeps := w.left.lost > 0 && w.left.databases > 0 && w.left.total > 0
+	if keeps {
+		for i := maxLedgers - 1; i > commits; i-- {
+			w.ledgers[i], w.lag[i] = w.ledgers[i-1], w.lag[i-1]
+		}
+		w.ledgers[commits], w.lag[commits] = was, lagNothing
+		w.ledgers[commits].own = false
+		for i := commits; i < maxLedgers; i++ {
+			switch {
+			case r.began:
+				w.lag[i] = lagEpoch
+			case r.version && w.lag[i] == lagNothing && w.ledgers[i].exists:
+				w.lag[i] = lagVersion
+			}
+		}
+	}
+	name, names := uint8(0), uint8(0) // of the ledger's epoch, and of all
+	known := false
+	w.readers(func(o *reader) {
+		names = max(names, o.epoch)
+		if keeps {
+			copy(o.relation[commits+1:], o.relation[commits:])
+			o.relation[commits] = o.relation[current]
+		}
+		to := &o.relation[current]
+		switch {
+		case !o.known:
+		case r.began && here(*to):
+			if *to == beyond || r.restored {
+				*to = pastBeyond
+			} else {
+				*to = pastWithin
+			}
+		case r.began && *to == unknown && relation == unknown && epoch != 0 && o.epoch == epoch:
+			*to = pastBeyond
+		case r.told && here(*to):
+			*to = behind
+		case r.version && *to == beyond:
+			*to = within
+		}
+		if o.known && here(*to) {
+			name, known = o.epoch, true
+		}
+	})
+	if !known {
+		name = names + 1
+	}
+	for i := range m.o.Proxies {
+		p := &w.proxies[i]
+		if here(p.at.relation[current]) {
+			p.holder.fresh &= r.ledger.members
+			if id < maxIDs {
+				p.holder.fresh &^= one(id)
+			}
+		}
+		if self := m.o.id(i, p); p.expired && was.members.has(self) && !r.ledger.members.has(self) {
+			p.declared = true
+		}
+	}
+	for i := range w.flights {
+		if f := &w.flights[i]; f.exists && here(f.at.relation[current]) {
+			f.report.fresh &= r.ledger.members
+			if id < maxIDs {
+				f.report.fresh &^= one(id)
+			}
+		}
+	}
+	at := reader{known: true, epoch: name}
+	at.relation[current] = within
+	for i := commits; i < maxLedgers && keeps; i++ {
+		switch {
+		case !w.ledgers[i].exists:
+		case w.lag[i] == lagNothing:
+			at.relation[i] = within
+		case w.lag[i] == lagVersion:
+			at.relation[i] = beyond
+		}
+	}
+	return at
+}
+
+// arrive lets a delayed report or answer arrive.
+func (m *machine) arrive(w *world, i int) {
+	f := w.flights[i]
+	if !f.late {
+		m.asked = question{ledger: w.ledgers[current], relation: f.at.relation[current], known: f.at.known, arrives: true, report: f.report}
+		for _, r := range m.ask(&m.asked) {
+			m.begin(w)
+			m.land(i)
+			m.commit(&r, f.at.relation[current], f.at.epoch, f.report.id)
+			m.add("a delayed report of %s arrives", -1-int(f.report.id))
+		}
+		return
+	}
+	for j := range m.o.Proxies {
+		p := w.proxies[j]
+		if p.dead || m.o.id(j, &p) != f.report.id {
+			continue
+		}
+		for _, n := range m.orders {
+			m.begin(w)
+			m.land(i)
+			q := &m.to.proxies[j]
+			if h := n.late(&p, f.report.id, &f, m.o.Cap); h != p.holder {
+				q.holder, q.at = h, f.at
+			}
+			m.rest(j, p.may())
+			m.add("the delayed answer to %s arrives", -1-int(f.report.id))
+		}
+		return
+	}
+	m.begin(w)
+	m.land(i)
+	m.add("the delayed answer to %s arrives, which has ended", -1-int(f.report.id))
+}
+
+// land removes what was under way.
+func (m *machine) land(i int) {
+	f := &m.to.flights
+	copy(f[i:], f[i+1:])
+	f[maxFlights-1] = flight{}
+}
+
+// faults takes what can go wrong with a process.
+func (m *machine) faults(w *world, i int) {
+	p := &w.proxies[i]
+	cuts := uint8(1)
 	if p.cut {
 		cuts = 0
 	}
-	if !p.expired && w.left.Total > cuts && w.left.Cuts >= cuts && w.left.Timeouts > 0 && p.known().Epoch != "" {
-		for used := range p.may() + 1 {
-			c, q := w.next(i)
-			if !p.cut {
-				q = c.cutOff(i)
+	if !p.expired && w.left.total > cuts && w.left.cuts >= cuts && w.left.timeouts > 0 && p.at.known {
+		for used := range int(p.may()) + 1 {
+			for _, n := range m.orders {
+				m.begin(w)
+				if !p.cut {
+					m.cutOff(i)
+				}
+				q := &m.to.proxies[i]
+				q.expired = true
+				q.holder = n.expire(p, m.o.id(i, p), used, m.o.Cap)
+				if int(q.holder.limit) > used {
+					m.wrong("%s may use %d places after its time-out, and uses %d", i, int(q.holder.limit), used)
+				}
+				q.used = uint8(used)
+				m.to.left.total--
+				m.to.left.timeouts--
+				m.add("the time-out of %s passes, which has %d connections", i, used)
 			}
-			q.own().expired = true
-			q.used = used
-			q.holder.Use(server, fleet.Usage{Cap: o.Cap, Used: q.used})
-			q.holder.Expire(q.now())
-			q.limit = q.holder.Limit(server)
-			if q.limit > used {
-				c.wrong = fmt.Sprintf("%s may use %d places after its time-out, and uses %d", id, q.limit, used)
-			}
-			q.rest(used)
-			c.left.Total--
-			c.left.Timeouts--
-			add(c, "the time-out of %s passes, which has %d connections", id, used)
 		}
 	}
-	if w.left.Total == 0 {
-		return
-	}
-	if w.left.Crashes > 0 {
-		c, q := w.next(i)
-		*q = process{id: p.id, birth: p.birth, dead: true}
-		c.left.Total--
-		c.left.Crashes--
-		add(c, "%s crashes", id)
+	if w.left.total > 0 && w.left.crashes > 0 {
+		m.begin(w)
+		m.to.proxies[i] = proxy{dead: true, generation: p.generation}
+		m.to.left.total--
+		m.to.left.crashes--
+		m.add("%s crashes", i)
 	}
 }
 
 // cutOff says that a process has been cut off from the database since its last exchange. That is not a step by itself: until something depends on it,
 // a process that is cut off is one that makes no exchange, which every process may do at any time. The cut ends with its next exchange.
-func (w *world) cutOff(i int) *process {
-	p := *w.procs[i]
-	p.cut = true
-	w.procs[i] = &p
-	w.left.Total--
-	w.left.Cuts--
-	return &p
+func (m *machine) cutOff(i int) {
+	m.to.proxies[i].cut = true
+	m.to.left.total--
+	m.to.left.cuts--
+}
+
+// joined reports whether the ledger knows, in its epoch, what a process holds.
+func (m *machine) joined(w *world, i int) bool {
+	p, l := &w.proxies[i], &w.ledgers[current]
+	id := m.o.id(i, p)
+	return here(p.at.relation[current]) && !p.holder.whole && l.members.has(id) && l.said[id] == saidHere
+}
+
+// maySettle reports whether a lease time can have passed since the epoch began, as process i says. Within one, each living process that can
+// reach the database has made an exchange. Those that have not were cut off; cuts are the slots of them for which that is not known yet. One that
+// was, and that the ledger does not know, is assumed to be known to one that was not.
+func (m *machine) maySettle(w *world, i int) (may bool, cuts ids) {
+	n := uint8(0)
+	for j := range m.o.Proxies {
+		p := &w.proxies[j]
+		if p.dead || !p.at.known || !p.cut && m.joined(w, j) {
+			continue
+		}
+		if j == i {
+			return false, 0
+		}
+		if !p.cut {
+			cuts |= one(uint8(j))
+			n++
+		}
+		id := m.o.id(j, p)
+		if w.ledgers[current].members.has(id) || p.may() == 0 || p.declared {
+			continue
+		}
+		named := false
+		for k := range m.o.Proxies {
+			q := &w.proxies[k]
+			named = named || k != j && !q.dead && !q.cut && m.joined(w, k) && q.knows.has(id)
+		}
+		if !named {
+			return false, 0
+		}
+	}
+	return n <= min(w.left.total, w.left.cuts), cuts
 }

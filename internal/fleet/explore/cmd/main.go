@@ -20,6 +20,7 @@ func main() {
 	flag.IntVar(&o.Faults.Total, "faults", 2, "how many faults of all kinds, apart from losses and restarts")
 	flag.IntVar(&o.Faults.Losses, "losses", 1, "how many requests or answers are lost")
 	flag.IntVar(&o.Faults.Delays, "delays", 1, "how many reports arrive late")
+	flag.IntVar(&o.Faults.Answers, "answers", 0, "how many answers arrive late")
 	flag.IntVar(&o.Faults.Crashes, "crashes", 1, "how many proxies crash")
 	flag.IntVar(&o.Faults.Restarts, "restarts", 1, "how many proxies start in the place of another")
 	flag.IntVar(&o.Faults.Cuts, "cuts", 1, "how many proxies are cut off from the database")
@@ -27,13 +28,14 @@ func main() {
 	flag.IntVar(&o.Faults.Forgets, "forgets", 1, "how many proxies an operator forgets")
 	flag.IntVar(&o.Faults.Databases, "databases", 1, "how often the database restarts or fails over")
 	flag.IntVar(&o.Faults.Lost, "lost", 1, "how many commits a failover can lose")
+	flag.BoolVar(&o.Ordered, "ordered", false, "the IDs of proxies keep their order")
 	flag.IntVar(&o.Live, "live", 1, "of how many states one is checked for recovery")
 	flag.IntVar(&o.Most, "states", 0, "give up after so many states")
 	flag.DurationVar(&o.For, "time", 0, "give up after so long")
 	simulated := flag.Bool("simulate", false, "simulate large fleets instead")
 	flag.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines explore")
 	flag.Parse()
-	debug.SetGCPercent(300)
+	debug.SetGCPercent(200)
 	if *simulated {
 		simulations()
 		return
