@@ -46,6 +46,7 @@ func (p *Proxy) listenAdmin() error {
 		p.adminAt = append(p.adminAt, secured)
 	}
 	if s.AdminSocket != "" {
+		sweepApart(filepath.Dir(s.AdminSocket))
 		listener, err := p.inheritance.listen(takeover.AdminSocket, s.AdminSocket, func() (net.Listener, error) { return listenSocket(s.AdminSocket) })
 		if err != nil {
 			return fmt.Errorf("--admin-socket: %w", err)

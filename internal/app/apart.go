@@ -59,7 +59,6 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 		at = append(at, p.adminSpeaksTLS(machine.KeepDescriptors(listener)))
 	}
 	if s.AdminSocket != "" {
-		sweepApart(filepath.Dir(s.AdminSocket))
 		path := filepath.Join(filepath.Dir(s.AdminSocket), fmt.Sprintf(apartName, os.Getpid()))
 		if len(path) > maxSocketPath && s.Admin != "" {
 			return at, nil // the other address will do
@@ -77,6 +76,7 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 const apartName = "admin-%d.sock"
 
 // sweepApart removes from a directory the sockets of processes that were killed while they drained: nobody listens there, and no process has the id.
+// It is called when a process starts.
 func sweepApart(directory string) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {

@@ -42,7 +42,12 @@ func TestSweepApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answers.Close()
-	sweepApart(directory)
+	p := new(Proxy)
+	p.settings.AdminSocket = kept[0]
+	if err := p.listenAdmin(); err != nil { // as every start does
+		t.Fatal(err)
+	}
+	defer p.adminAt[0].Close()
 	if _, err := os.Lstat(dead); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s: %v; want it removed", dead, err)
 	}

@@ -63,7 +63,7 @@ func (c *Conn) ApplyToServer(s profile.Step) {
 		if c.boundaryTimer == nil {
 			c.boundaryTimer = new(loop.Timer)
 		}
-		c.boundaryTimer.Set(c.stream, s.Timer, timerBoundary)
+		c.boundaryTimer.Set(c.stream, s.Timer, TimerBoundary)
 	}
 }
 

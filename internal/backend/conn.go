@@ -107,19 +107,19 @@ func (c *Conn) cause() *cause {
 	return c.deferred.cause
 }
 
-// What the connection's timers are set for.
+// What the connection's timers are set for. Only tests of other packages set a timer for a TimerBoundary.
 const (
 	timerCheck    loop.Purpose = iota // the connection is to be checked: its age, and a ping
 	timerPong                         // the pong should have come
 	timerReset                        // the reset has taken too long
 	timerClose                        // the server's part in closing has taken too long
-	timerBoundary                     // the boundary's own timer
+	TimerBoundary                     // the boundary's own timer
 )
 
 // timed are the states in which a timer of each purpose matters. In others, it is ignored.
 var timed = [...]stateSet{
 	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerReset: in(resetting, clean, leaving), timerClose: in(closing),
-	timerBoundary: in(greeting, greeted, idle, serving, resetting, clean, leaving),
+	TimerBoundary: in(greeting, greeted, idle, serving, resetting, clean, leaving),
 }
 
 // Expired implements [loop.TimerHandler]. A session that is the handler of the stream calls it for the connection's timers.
@@ -140,7 +140,7 @@ func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
 		c.discard(cause{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 	case timerClose:
 		c.finish()
-	case timerBoundary:
+	case TimerBoundary:
 		c.boundaryTime()
 	}
 }

@@ -182,12 +182,18 @@ func (s *selection) of(content *config.Content) (chosen []string, err error) {
 
 func backendRows(content *config.Content, names []string, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "SERVICE", "URL", "CAP", "WARM", "WEIGHT", "STATE"}, names: names}
-	shares := sharesPlaces(now)
+	part, shares := false, false
+	if now != nil {
+		part, shares = showsPart(now.Fleet), now.Fleet.Shares()
+	}
 	if knowsBackends(now) {
 		r.heads = append(r.heads, "IDLE", "LEASED", "HEALTH")
 	}
+	if part {
+		r.heads = append(r.heads, "GRANT")
+	}
 	if shares {
-		r.heads = append(r.heads, "GRANT", "GRANTED")
+		r.heads = append(r.heads, "GRANTED")
 	}
 	hasLabels := slices.ContainsFunc(names, func(name string) bool { return len(content.Backends[name].Labels) > 0 })
 	if hasLabels {
@@ -210,8 +216,15 @@ func backendRows(content *config.Content, names []string, now *api.Stats) *rows 
 				}
 				row, wide = append(row, cells...), more
 			}
+			var grant, granted string
+			if b != nil && b.Places != nil {
+				grant, granted = strconv.Itoa(b.Places.Grant), fmt.Sprintf("%d/%d", b.Places.Granted, b.Places.Cap)
+			}
+			if part {
+				row = append(row, grant)
+			}
 			if shares {
-				row = append(row, placesCells(b)...)
+				row = append(row, granted)
 			}
 			if hasLabels {
 				row = append(row, pairs(shown["labels"]))
@@ -248,17 +261,9 @@ func backendCells(b *api.Backend) (cells, wide []string) {
 	}
 }
 
-// sharesPlaces reports whether the proxy shares servers with others.
-func sharesPlaces(now *api.Stats) bool {
-	return now != nil && slices.ContainsFunc(now.Backends, func(b api.Backend) bool { return b.Places != nil })
-}
-
-// placesCells returns the cells about a backend's places: those of the proxy that answers, and those of all proxies.
-func placesCells(b *api.Backend) []string {
-	if b == nil || b.Places == nil {
-		return make([]string, 2)
-	}
-	return []string{strconv.Itoa(b.Places.Grant), fmt.Sprintf("%d/%d", b.Places.Granted, b.Places.Cap)}
+// showsPart reports whether numbers are those of one proxy that may use a part of each server's places only.
+func showsPart(f *api.Fleet) bool {
+	return f.Shares() && !f.Whole || f != nil && f.Mode == api.FleetWaiting
 }
 
 // clock returns a time as tables show it; empty if it is not set.

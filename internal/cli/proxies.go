@@ -40,7 +40,7 @@ func newProxyListCommand() *cobra.Command {
 		Short:   "List the proxies that share servers' places",
 		Long: `List the proxies that share servers' places, this one (*) included. SEEN is how long ago each reached the ledger last, and
 PLACES how many connections to servers it may have. The proxy asks each of the others for its state; with --local, it
-shows what the ledger says.`,
+shows only what the ledger says.`,
 		Example: `  wsbouncer proxy ls
   wsbouncer proxy ls --watch
   wsbouncer proxy ls --output json | jq '.proxies[] | select(.reachable | not)'`,
@@ -62,6 +62,7 @@ shows what the ledger says.`,
 	}
 	from.add(cmd)
 	from.addLocal(cmd)
+	cmd.Flags().Lookup("local").Usage = "only what the ledger says: do not ask the other proxies"
 	form.add(cmd)
 	return cmd
 }
@@ -101,7 +102,7 @@ func proxyRows(f *api.Fleet) *rows {
 			name += " *"
 		}
 		r.cells = append(r.cells, []string{
-			name, p.ID, p.State, seen(p), figures.Seconds(p.AgeSeconds), strconv.Itoa(p.Sessions), strconv.Itoa(p.Places), p.Configuration, p.Version,
+			name, p.ID, p.State, seen(p, "now"), figures.Seconds(p.AgeSeconds), strconv.Itoa(p.Sessions), strconv.Itoa(p.Places), p.Configuration, p.Version,
 			p.Problem, p.Host, p.Address,
 		})
 		r.names = append(r.names, p.Name)
@@ -109,10 +110,10 @@ func proxyRows(f *api.Fleet) *rows {
 	return r
 }
 
-// seen says how long ago a proxy reached the ledger last.
-func seen(p *api.Proxy) string {
-	if p.Self {
-		return "now"
+// seen says how long ago a proxy reached the ledger last, in the given word if that is less than a second: none does so more often.
+func seen(p *api.Proxy, now string) string {
+	if p.Self || p.SeenSeconds < 1 {
+		return now
 	}
 	return figures.Seconds(p.SeenSeconds) + " ago"
 }
@@ -163,7 +164,7 @@ func oneOf(ctx context.Context, from *client.Client, name string) (*api.Proxy, e
 }
 
 func showProxy(out io.Writer, p *api.Proxy) error {
-	cells := [][]string{{"name", p.Name}, {"id", p.ID}, {"state", p.State}, {"seen", seen(p)}, {"up", figures.Seconds(p.AgeSeconds)}}
+	cells := [][]string{{"name", p.Name}, {"id", p.ID}, {"state", p.State}, {"seen", seen(p, "now")}, {"up", figures.Seconds(p.AgeSeconds)}}
 	for _, c := range [][]string{
 		{"problem", p.Problem},
 		{"address", p.Address},
@@ -214,7 +215,7 @@ The command asks before it does so. A proxy that was seen within the last 3 s ru
 				}
 				const recently = 3 // seconds
 				if !p.Self && p.SeenSeconds < recently && !force {
-					return fmt.Errorf("%s was seen %s, so it runs: end it first, or use --force", p.Name, seen(p))
+					return fmt.Errorf("%s was seen %s, so it runs: end it first, or use --force", p.Name, seen(p, "just now"))
 				}
 				if !p.Self { // the proxy itself says why that is not possible
 					if err := confirm(cmd, yes, forgetting(p)); err != nil {
@@ -243,7 +244,7 @@ func forgetting(p *api.Proxy) string {
 		held = fmt.Sprintf("holds %s; if it still runs, servers may see up to %s more than their caps",
 			figures.Plural(p.Places, "place"), figures.Plural(p.Places, "connection"))
 	}
-	return fmt.Sprintf("forget %s (%s, seen %s), which %s", p.Name, p.ID, seen(p), held)
+	return fmt.Sprintf("forget %s (%s, seen %s), which %s", p.Name, p.ID, seen(p, "just now"), held)
 }
 
 // completeProxies has shells complete the names of proxies.

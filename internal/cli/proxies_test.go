@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
 // playedFleet is what the proxy that a test plays knows of its fleet.
@@ -57,10 +59,10 @@ func onFleet(t *testing.T, more map[string]any) (run func(line string) (int, str
 func TestProxyList(t *testing.T) {
 	run, asked := onFleet(t, nil)
 	status, out, messages := run("proxy ls")
-	want := `NAME       ID                STATE     SEEN        UP   SESSIONS  PLACES  CONFIGURATION  VERSION  PROBLEM
-proxy-a *  aaaa000000000001  serving   now         1m00s  3         4       7              -        -
-proxy-b    bbbb000000000002  serving   12s ago     0s   0         12      6              -        not seen for 12 s
-proxy-c    cccc000000000003  draining  400ms ago   0s   0         1       6              -        -
+	want := `NAME       ID                STATE     SEEN     UP     SESSIONS  PLACES  CONFIGURATION  VERSION  PROBLEM
+proxy-a *  aaaa000000000001  serving   now      1m00s  3         4       7              -        -
+proxy-b    bbbb000000000002  serving   12s ago  0s     0         12      6              -        not seen for 12 s
+proxy-c    cccc000000000003  draining  now      0s     0         1       6              -        -
 `
 	squeeze := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	if status != 0 || squeeze(out) != squeeze(want) || messages != "" {
@@ -84,7 +86,7 @@ func TestProxyForget(t *testing.T) {
 	if status != 2 || !strings.Contains(messages, "forget proxy-b (bbbb000000000002, seen 12s ago), which holds 12 places; if it still runs, servers may see up to 12 connections more than their caps") {
 		t.Errorf("without --yes: status %d, %s", status, messages)
 	}
-	if status, _, messages = run("proxy forget proxy-c --yes"); status != 1 || !strings.Contains(messages, "was seen 400ms ago, so it runs: end it first, or use --force") {
+	if status, _, messages = run("proxy forget proxy-c --yes"); status != 1 || !strings.Contains(messages, "was seen just now, so it runs: end it first, or use --force") {
 		t.Errorf("one that runs: status %d, %s", status, messages)
 	}
 	if n := len(*asked); n != 2 {
@@ -198,6 +200,42 @@ func TestInForceEverywhere(t *testing.T) {
 	}{{"7", "7", true}, {"10", "9", true}, {"9", "10", false}, {"a1", "a1", true}, {"a2", "a1", false}} {
 		if reached(k.has, k.wanted) != k.reached {
 			t.Errorf("%s and %s", k.has, k.wanted)
+		}
+	}
+}
+
+// Tables show which part of a server's places the proxy has only where they are about this proxy, and nothing of it without others.
+func TestPartOfPlaces(t *testing.T) {
+	f := playedFleet()
+	stats := &api.Stats{Fleet: &f, Backends: []api.Backend{{
+		Name: "gpu-1", Service: "stt", Pool: api.Pool{State: "enabled", Cap: 16, Limit: 5}, Places: &api.Places{Grant: 5, Granted: 16, Cap: 16},
+	}}}
+	content := config.NewContent()
+	content.Backends["gpu-1"] = config.Backend{Service: "stt", URL: "ws://gpu-1:80"}
+	for _, c := range []struct {
+		mode         string
+		whole        bool
+		says, cap    string
+		hasPart, has bool
+	}{
+		{api.FleetShare, true, "All numbers are the sums of 2 of 3 proxies; --local shows only this one (*).", "16", false, true},
+		{api.FleetShare, false, "All numbers are those of this proxy (*), one of 3 proxies.", "5 of 16", true, true},
+		{api.FleetAlone, false, "", "16", false, false},
+	} {
+		f.Mode, f.Whole = c.mode, c.whole
+		var out strings.Builder
+		if err := (&proxyStatus{Stats: *stats, Well: true}).print(&out, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.says) || strings.Contains(out.String(), "proxies") != (c.says != "") {
+			t.Errorf("%s: the status does not say %q:\n%s", c.mode, c.says, out.String())
+		}
+		if cells := (&proxyStatus{Stats: *stats}).backends(time.Now()); cells[0][4] != c.cap {
+			t.Errorf("%s: the cap is %q", c.mode, cells[0][4])
+		}
+		heads := backendRows(&content, []string{"gpu-1"}, stats).heads
+		if slices.Contains(heads, "GRANT") != c.hasPart || slices.Contains(heads, "GRANTED") != c.has {
+			t.Errorf("%s: the heads of backends are %q", c.mode, heads)
 		}
 	}
 }

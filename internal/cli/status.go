@@ -152,9 +152,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), printable.Text(f.Text, longestCell), since)
 	}
 	if st.Fleet.Shares() {
-		if err := printFleet(out, st.Fleet); err != nil {
-			return err
-		}
+		fmt.Fprintln(out, "\n"+fleetLine(st.Fleet))
 	}
 	if line := failoverLine(st); line != "" {
 		fmt.Fprintln(out, "\n"+line)
@@ -169,19 +167,32 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	if err := table(out, heads, s.backends(now)); err != nil {
 		return err
 	}
+	if st.Fleet.Shares() {
+		fmt.Fprintln(out)
+		if err := printProxies(out, st.Fleet); err != nil {
+			return err
+		}
+	}
 	if err := s.printCertificates(out, now); err != nil {
 		return err
 	}
 	return s.printFailed(out, now)
 }
 
-// printFleet prints the proxies that share the servers with this one.
-func printFleet(out io.Writer, f *api.Fleet) error {
-	title := "This proxy's part of a fleet of"
-	if f.Whole {
-		title = "All numbers are those of a fleet of"
+// fleetLine says whose numbers these are, in a fleet of several proxies.
+func fleetLine(f *api.Fleet) string {
+	proxies := fmt.Sprintf("%d proxies", len(f.Proxies))
+	if !f.Whole {
+		return "All numbers are those of this proxy (*), one of " + proxies + "."
 	}
-	fmt.Fprintf(out, "\n%s %d proxies (* answers; --local shows only that one)\n", title, len(f.Proxies))
+	if missing := len(f.Missing); missing > 0 {
+		return fmt.Sprintf("All numbers are the sums of %d of %s; --local shows only this one (*).", len(f.Proxies)-missing, proxies)
+	}
+	return "All numbers are the sums of " + proxies + "; --local shows only this one (*)."
+}
+
+// printProxies prints the proxies that share the servers with this one.
+func printProxies(out io.Writer, f *api.Fleet) error {
 	var cells [][]string
 	for i := range f.Proxies {
 		p := &f.Proxies[i]
@@ -189,7 +200,7 @@ func printFleet(out io.Writer, f *api.Fleet) error {
 		if p.Self {
 			name += " *"
 		}
-		cells = append(cells, []string{name, p.State, seen(p), strconv.Itoa(p.Sessions), strconv.Itoa(p.Places), p.Configuration, p.Version, p.Problem})
+		cells = append(cells, []string{name, p.State, seen(p, "now"), strconv.Itoa(p.Sessions), strconv.Itoa(p.Places), p.Configuration, p.Version, p.Problem})
 	}
 	return table(out, []string{"PROXY", "STATE", "SEEN", "SESSIONS", "PLACES", "CONFIGURATION", "VERSION", "PROBLEM"}, cells)
 }
@@ -232,7 +243,7 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 			health, since = b.State, ""
 		}
 		cells = append(cells, []string{
-			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), capCell(b), measuredSeconds(s.Latencies[b.Name].Median),
+			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), s.capCell(b), measuredSeconds(s.Latencies[b.Name].Median),
 			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), health, since,
 		})
 	}
@@ -243,9 +254,9 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 	return cells
 }
 
-// capCell returns a backend's cap, and how many of the places are this proxy's if it shares them.
-func capCell(b *api.Backend) string {
-	if b.Places == nil {
+// capCell returns a backend's cap, and which part of it is this proxy's where only its numbers are shown.
+func (s *proxyStatus) capCell(b *api.Backend) string {
+	if b.Places == nil || !showsPart(s.Stats.Fleet) {
 		return strconv.Itoa(b.Cap)
 	}
 	return fmt.Sprintf("%d of %d", b.Places.Grant, b.Cap)

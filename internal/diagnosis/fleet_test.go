@@ -50,3 +50,19 @@ func TestFleet(t *testing.T) {
 		}
 	}
 }
+
+// Of a server whose places many proxies share, those that have most are named, and those that have none are not.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		parts []api.BackendPart
+		want  string
+	}{
+		{[]api.BackendPart{{Proxy: "a", Limit: 1}, {Proxy: "b"}, {Proxy: "c", Limit: 9}, {Proxy: "d"}}, "10 of 16 granted: 9 to c, 1 to a"},
+		{[]api.BackendPart{{Proxy: "a"}, {Proxy: "b", Limit: 1}, {Proxy: "c", Limit: 2}, {Proxy: "d", Limit: 3}, {Proxy: "e", Limit: 3}, {Proxy: "f", Limit: 1}}, "10 of 16 granted: 3 to d, 3 to e, 2 to c, 2 to 2 more"},
+		{[]api.BackendPart{{Proxy: "a"}, {Proxy: "b"}}, "10 of 16 granted"},
+	} {
+		if got := Places(&api.Backend{Proxies: c.parts, Places: &api.Places{Granted: 10, Cap: 16}}); got != c.want {
+			t.Errorf("got %q; want %q", got, c.want)
+		}
+	}
+}

@@ -1,41 +1,52 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-// Places says how a server's places are shared, such as "4 of 16 granted to this proxy, 12 to proxy-b"; empty if they are not.
+// Places says how a server's places are shared, such as "4 of 16 granted to this proxy, 12 to proxy-b"; empty if they are not. It names the
+// proxies that have most.
 func Places(b *api.Backend) string {
 	p := b.Places
-	if p == nil {
+	switch {
+	case p == nil:
 		return ""
+	case len(b.Proxies) == 0:
+		return strings.Join(append([]string{fmt.Sprintf("%d of %d granted to this proxy", p.Grant, p.Cap)}, holders(p.Others)...), ", ")
 	}
-	const most = 3
-	if len(b.Proxies) > 0 { // of a whole fleet
-		text := fmt.Sprintf("%d of %d granted", p.Granted, p.Cap)
-		for i, one := range b.Proxies[:min(most, len(b.Proxies))] {
-			text += fmt.Sprintf("%s %d to %s", []string{":", ","}[min(i, 1)], one.Limit, one.Proxy)
-		}
-		if more := len(b.Proxies) - most; more > 0 {
-			text += fmt.Sprintf(" and others to %d more", more)
-		}
-		return text
+	all := make([]api.PlaceHolder, len(b.Proxies)) // of a whole fleet
+	for i, one := range b.Proxies {
+		all[i] = api.PlaceHolder{Name: one.Proxy, Places: one.Limit}
 	}
-	text := fmt.Sprintf("%d of %d granted to this proxy", p.Grant, p.Cap)
-	for i := range p.Others[:min(most, len(p.Others))] {
-		text += fmt.Sprintf(", %d to %s", p.Others[i].Places, p.Others[i].Name)
-	}
-	if more := len(p.Others) - most; more > 0 {
-		sum := 0
-		for _, o := range p.Others[most:] {
-			sum += o.Places
-		}
-		text += fmt.Sprintf(", %d to %d more", sum, more)
+	text := fmt.Sprintf("%d of %d granted", p.Granted, p.Cap)
+	if names := holders(all); len(names) > 0 {
+		text += ": " + strings.Join(names, ", ")
 	}
 	return text
+}
+
+// holders says how many places each proxy has, those with the most first, and how many all others have; nothing of those without.
+func holders(all []api.PlaceHolder) (texts []string) {
+	const most = 3
+	all = slices.DeleteFunc(slices.Clone(all), func(h api.PlaceHolder) bool { return h.Places == 0 })
+	slices.SortStableFunc(all, func(a, b api.PlaceHolder) int { return cmp.Compare(b.Places, a.Places) })
+	sum := 0
+	for i, h := range all {
+		if i < most {
+			texts = append(texts, fmt.Sprintf("%d to %s", h.Places, h.Name))
+		} else {
+			sum += h.Places
+		}
+	}
+	if more := len(all) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d to %d more", sum, more))
+	}
+	return texts
 }
 
 // placesInUse says how the places of a service's backends are shared, if the clients that wait do so because this proxy has no more of them;

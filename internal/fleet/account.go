@@ -22,6 +22,9 @@ func (a *Account) Granted() int {
 	return sum
 }
 
+// IsEmpty reports whether no proxy has a grant or claim there.
+func (a *Account) IsEmpty() bool { return len(a.Grants) == 0 }
+
 // index returns the index of a proxy's grant; -1 if it has none.
 func (a *Account) index(id ID) int {
 	return slices.IndexFunc(a.Grants, func(g Grant) bool { return g.Proxy == id })

@@ -11,6 +11,9 @@ const (
 	pastEpochs = 32
 	// keptDeparted is how many of the last proxies that left or were forgotten a ledger keeps.
 	keptDeparted = 128
+	// keptEmpty is for how many versions a ledger keeps the account of a server of which nobody has a grant any more, so that all proxies hear of it.
+	// One that makes no exchange meanwhile goes on showing the grants that it knew.
+	keptEmpty = 128
 )
 
 // PastEpoch is an epoch before the ledger's.
@@ -27,8 +30,8 @@ type Departed struct {
 	Sequence uint64 // of its last report
 }
 
-// Ledger is what a store keeps, or the part of it that one exchange needs: all members, and the accounts that the report names or that
-// have changed since its version, or all accounts ([Report.All]). A store loads it under a lock, calls [Ledger.Exchange] or
+// Ledger is what a store keeps, or the part of it that one exchange needs: all members, and the accounts that the report names, that
+// have changed since its version or that are empty, or all accounts ([Report.All]). A store loads it under a lock, calls [Ledger.Exchange] or
 // [Ledger.Forget], and writes what has changed in the same transaction.
 type Ledger struct {
 	// Identity is that of the database process that last kept the ledger, or that created it. It may be empty before the first exchange;
@@ -302,6 +305,11 @@ func (x *exchange) finish() {
 	}
 	for _, a := range tell {
 		a.Version = x.Version
+	}
+	for server, a := range x.Accounts {
+		if _, touched := x.before[server]; x.changed && !touched && a.IsEmpty() && a.Version < x.Version-keptEmpty {
+			delete(x.Accounts, server)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package pgconnect
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -64,6 +65,20 @@ type plain struct {
 
 func (p *plain) Error() string { return p.text }
 func (p *plain) Unwrap() error { return p.err }
+
+// Pooled returns an error with what to do about it, if it says that a connection pooler in between gives each transaction another connection,
+// such as PgBouncer in transaction mode; nil for any other error. The statements that the driver prepared are on another connection then.
+func Pooled(err error) error {
+	var failure *pgconn.PgError
+	if !errors.As(err, &failure) {
+		return nil
+	}
+	switch failure.Code {
+	case "26000", "42P05": // invalid_sql_statement_name, duplicate_prepared_statement
+		return fmt.Errorf("a connection pooler is in between, which keeps no prepared statements: add default_query_exec_mode=exec to the database's name: %w", err)
+	}
+	return nil
+}
 
 // IsOutage reports whether an error says that the server cannot be reached: it is stopping, has crashed, is starting, or does not answer.
 func IsOutage(err error) bool {

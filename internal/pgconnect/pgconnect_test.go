@@ -3,7 +3,10 @@ package pgconnect
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // What the driver says in several lines, some of them twice, is one line that says it once, and still the same error.
@@ -16,6 +19,21 @@ func TestPlain(t *testing.T) {
 	} {
 		if got := Plain(fmt.Errorf(text, cause)); got.Error() != want || !errors.Is(got, cause) {
 			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+// What a connection pooler breaks comes with what to do about it. Nothing else does.
+func TestPooled(t *testing.T) {
+	for _, code := range []string{"26000", "42P05"} {
+		cause := &pgconn.PgError{Code: code, Message: `prepared statement "stmtcache_1" does not exist`}
+		if err := Pooled(fmt.Errorf("reading: %w", cause)); !errors.Is(err, cause) || !strings.Contains(err.Error(), "add default_query_exec_mode=exec") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+	for _, err := range []error{nil, errors.New("refused"), &pgconn.PgError{Code: "42501"}} {
+		if got := Pooled(err); got != nil {
+			t.Errorf("%v: %v", err, got)
 		}
 	}
 }

@@ -72,11 +72,24 @@ func TestReadyWithoutPlaces(t *testing.T) {
 	r.awaitUnready("the database is away")
 	r.services.SetLedger(&Ledger{Self: "a"})
 	r.awaitReady()
-	r.grant(a.URL(), 1)
+	r.services.SetLedger(&Ledger{Self: "a", Trouble: "the database is away"})
+	r.awaitReady() // it was ready: that the database is away must not take the whole fleet out of service
+}
+
+// What a service has served counts, too: a proxy that serves without the ledger stays ready when its places are gone.
+func TestReadyAfterServing(t *testing.T) {
+	r, _ := newFleetRig(t)
+	a := startServer(t, 4)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", nil)
+		putBackend(c, "a", "stt", a.URL(), 4, nil)
+	})
+	r.services.SetLedger(&Ledger{Self: "a", Trouble: "the database is away"})
+	r.grant(a.URL(), 1) // grant-without-database
 	wstest.Eventually(t, "the place is used", func() bool { return r.backend("a").Idle == 1 })
 	r.awaitReady()
 	r.grant(a.URL(), 0)
 	r.services.SetLedger(&Ledger{Self: "a", Trouble: "the database is away"})
 	wstest.Eventually(t, "the place is given back", func() bool { return r.backend("a").Idle+r.backend("a").Retiring == 0 })
-	r.awaitReady() // it has served: that the database is away must not take the whole fleet out of service
+	r.awaitReady()
 }

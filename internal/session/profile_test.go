@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
@@ -327,18 +328,45 @@ func TestWhyNotFound(t *testing.T) {
 	}
 }
 
-// Keepalive messages go to the server while the connection is idle, and their answers to nobody.
-func TestKeepalive(t *testing.T) {
-	r := newRig(t, setup{backend: withYAML(t, `
-profiles: {p: {from: echo, keepalive: {send: '{"type": "KeepAlive"}', every: 20ms, answer: {json: {type: KeepAlive}}}}}`)})
-	r.ready(1)
+// Keepalive messages go to the server while the connection is idle.
+func TestKeepaliveInterval(t *testing.T) {
+	r := newRig(t, setup{backend: withYAML(t, `profiles: {p: {from: one-shot, keepalive: {send: '{"type": "KeepAlive"}', every: 10ms}}}`)})
 	server := r.accepted()
 	for range 3 {
 		server.ExpectOwn(frame.Text, `{"type": "KeepAlive"}`)
-		server.Send(frame.Text, `{"type": "KeepAlive"}`)
 	}
+	if s := r.backend.Stats().Totals; s.Dialed != 1 {
+		t.Errorf("%d connections were dialed; want 1", s.Dialed)
+	}
+	_ = server.Close()
+}
+
+// The answers to keepalive messages go to nobody, and a client that comes while one is awaited waits for it, too. The test says when a
+// message is due: the next must not be before the answer has come, or the connection is given up.
+func TestKeepalive(t *testing.T) {
+	r := newRig(t, setup{backend: withYAML(t, `
+profiles: {p: {from: echo, keepalive: {send: '{"type": "KeepAlive"}', every: 1h, answer: {json: {type: KeepAlive}}}, reset: {timeout: 1m}}}`)})
+	r.ready(1)
+	conn, ok, err := r.group.Acquire(new(pool.Waiter[*backend.Conn]))
+	if !ok {
+		t.Fatal(err)
+	}
+	conn.ReturnUnused()
+	due := func() {
+		conn.Stream().Post(func() { new(loop.Timer).Set(conn.Stream(), 0, backend.TimerBoundary) })
+	}
+	server := r.accepted()
+	for range 3 {
+		due()
+		server.ExpectOwn(frame.Text, `{"type": "KeepAlive"}`)
+		server.Send(frame.Text, `{"type": "KeepAlive"}`)
+		server.Send(frame.Ping, "read?") // the pong tells that the proxy has read what came before
+		server.ExpectOwn(frame.Pong, "read?")
+	}
+	due()
 	server.ExpectOwn(frame.Text, `{"type": "KeepAlive"}`)
-	client := r.connect(wstest.UpgradeRequest("/v1/test")) // while its answer is awaited
+	r.ready(1)
+	client := r.connect(wstest.UpgradeRequest("/v1/test")) // while the answer is awaited
 	client.ExpectUpgrade()
 	client.Send(frame.Text, "audio")
 	server.Send(frame.Text, `{"type": "KeepAlive"}`)
@@ -346,6 +374,9 @@ profiles: {p: {from: echo, keepalive: {send: '{"type": "KeepAlive"}', every: 20m
 	server.Send(frame.Text, "answer")
 	client.Expect(frame.Text, "answer")
 	client.CloseNormally()
+	if s := r.backend.Stats().Totals; s.Dialed != 1 {
+		t.Errorf("%d connections were dialed; want 1", s.Dialed)
+	}
 }
 
 // With a fenced profile, what comes between the client's leaving and the acknowledgement with the session's own number is

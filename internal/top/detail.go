@@ -198,6 +198,7 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	add("connection then", s.Fate, normal)
 	add("service", s.Service+" "+s.Path, normal)
 	add("backend", s.Backend, normal)
+	add("proxy", s.Proxy, normal)
 	add("client", s.Client, normal)
 	add("peer", s.Peer, normal)
 	add("tenant", s.Tenant, normal)

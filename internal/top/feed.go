@@ -145,6 +145,9 @@ func (f *feed) addFleet(ctx context.Context, u *Update, query api.SessionQuery) 
 	if all.Fleet == nil || !all.Fleet.Whole { // the client asks for one proxy only
 		return nil
 	}
+	if query.Sort == "rate" || query.Sort == "lag" { // only the stream of one proxy has them
+		query.Sort = "age"
+	}
 	u.Stats, u.Sessions, f.inFleet = all, new(api.SessionList), true
 	return f.proxy.Get(ctx, api.SessionsPath, query.Values(), u.Sessions)
 }

@@ -17,6 +17,8 @@ type column struct {
 	rest     bool // takes what is left when all have what they need
 	bar      bool // its cells draw themselves
 	middle   bool // a text that is too long is cut in its middle: the ends of names tell them apart
+	streamed bool // only the stream of one proxy measures it: there is no such column for a whole fleet
+	fleet    bool // only for a whole fleet
 }
 
 // cell is what a row has in a column.

@@ -122,12 +122,16 @@ func (m *Model) answer(key string) Order {
 
 // sortBy chooses the next order of the pane, or the one before.
 func (m *Model) sortBy(step int) Order {
-	orders := len(ordersOf(m.focus))
-	if orders == 0 {
-		return Order{}
+	orders := ordersOf(m.focus)
+	next := m.orderOf(m.focus)
+	for {
+		next = (next + step + len(orders)) % len(orders)
+		if !m.isMissing(m.focus, next) {
+			break
+		}
 	}
 	v := &m.views[m.focus]
-	v.order, v.reverse, v.offset = (v.order+step+orders)%orders, false, 0
+	v.order, v.reverse, v.offset = next, false, 0
 	if m.focus == sessionsPane {
 		return Order{Verb: Watch}
 	}

@@ -2,6 +2,7 @@ package top
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +215,32 @@ func TestRates(t *testing.T) {
 	}
 	if len(m.ended) != 1 {
 		t.Errorf("%d ended sessions", len(m.ended))
+	}
+}
+
+// Sessions of a whole fleet are not sorted by what only one proxy's stream has, and rates are those of the same proxies.
+func TestFleet(t *testing.T) {
+	m := NewModel("10.0.0.1:9090", Style{Plain: true})
+	playFleet(m)
+	orders := ordersOf(sessionsPane)
+	var names []string
+	for range len(orders) - 2 {
+		names = append(names, orders[m.orderOf(sessionsPane)].name)
+		m.Key("s")
+	}
+	if got := strings.Join(names, " "); got != "age bytes waited backend client" || orders[m.orderOf(sessionsPane)].name != "age" {
+		t.Errorf("the orders are %s", got)
+	}
+	if !m.rates.known {
+		t.Error("no rates of the same proxies")
+	}
+	one := *m.stats
+	fleet := *one.Fleet
+	fleet.Proxies = slices.Clone(fleet.Proxies)
+	fleet.Proxies[1].Reachable = false
+	one.Fleet, one.UptimeSeconds = &fleet, one.UptimeSeconds+1
+	m.Update(Update{At: noon, Stats: &one})
+	if m.rates.known {
+		t.Errorf("rates between the sums of different proxies: %+v", m.rates)
 	}
 }

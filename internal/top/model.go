@@ -134,9 +134,14 @@ func (m *Model) Update(u Update) {
 	}
 }
 
-// ratesBetween returns the rates between two statistics of the same process. The time between them is the proxy's own.
+// wholeFleet reports whether several proxies are shown.
+func (m *Model) wholeFleet() bool {
+	return m.stats != nil && m.stats.Fleet.Shares() && m.stats.Fleet.Whole
+}
+
+// ratesBetween returns the rates between two statistics of the same processes. The time between them is that of the proxy that answered.
 func ratesBetween(before, after *api.Stats) rates {
-	if before == nil || after.UptimeSeconds <= before.UptimeSeconds {
+	if before == nil || after.UptimeSeconds <= before.UptimeSeconds || !slices.Equal(summed(before.Fleet), summed(after.Fleet)) {
 		return rates{}
 	}
 	seconds := after.UptimeSeconds - before.UptimeSeconds
@@ -151,6 +156,19 @@ func ratesBetween(before, after *api.Stats) rates {
 	return rates{
 		true, since(before.Sessions.Total, after.Sessions.Total), since(frames(before), frames(after)), since(bytes(before), bytes(after)),
 	}
+}
+
+// summed returns the ids of the proxies whose numbers are added up in statistics; none for those of one proxy.
+func summed(f *api.Fleet) (ids []string) {
+	if f == nil || !f.Whole {
+		return nil
+	}
+	for i := range f.Proxies {
+		if p := &f.Proxies[i]; p.Self || p.Reachable {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
 }
 
 // Query returns which sessions the proxy is to send.

@@ -110,6 +110,7 @@ func columnsOf(p pane) []column {
 			{head: "SERVICE", priority: 3, flexible: true, least: 6, most: 16},
 			{head: "PLACE", right: true},
 			{head: "WAITED", right: true},
+			{head: "PROXY", flexible: true, least: 7, most: 16, priority: 2, middle: true, fleet: true},
 			{head: "CLIENT", flexible: true, least: 8, rest: true},
 		}
 	}
@@ -118,21 +119,62 @@ func columnsOf(p pane) []column {
 		{head: "SERVICE", priority: 7, flexible: true, least: 6, most: 16},
 		{head: "BACKEND", flexible: true, least: 7, most: 20, priority: 1, middle: true},
 		{head: "AGE", right: true, priority: 2},
-		{head: "MSG/S", right: true},
-		{head: "LAG", right: true, priority: 3},
+		{head: "MSG/S", right: true, streamed: true},
+		{head: "LAG", right: true, priority: 3, streamed: true},
 		{head: "REPLY", right: true, priority: 6},
 		{head: "IN", right: true, priority: 8},
 		{head: "OUT", right: true, priority: 9},
 		{head: "STATE", priority: 5},
+		{head: "PROXY", flexible: true, least: 7, most: 16, priority: 2, middle: true, fleet: true},
 		{head: "CLIENT", flexible: true, least: 9, priority: 4, rest: true},
 	}
+}
+
+// orderOf returns the index of a pane's order: age in place of one that is missing.
+func (m *Model) orderOf(p pane) int {
+	at := m.views[p].order
+	if m.isMissing(p, at) {
+		at = slices.IndexFunc(ordersOf(p), func(o order) bool { return o.name == "age" })
+	}
+	return at
+}
+
+// isMissing reports whether a pane cannot be sorted so at present: sessions of a whole fleet have no rates and no lags.
+func (m *Model) isMissing(p pane, order int) bool {
+	name := ordersOf(p)[order].name
+	return p == sessionsPane && m.wholeFleet() && (name == "rate" || name == "lag")
+}
+
+// only leaves out the columns that are not for what is shown: one proxy, or a whole fleet.
+func (m *Model) only(columns []column, rows []row) ([]column, []row) {
+	whole := m.wholeFleet()
+	var keep []int
+	for i, c := range columns {
+		if whole && !c.streamed || !whole && !c.fleet {
+			keep = append(keep, i)
+		}
+	}
+	if len(keep) == len(columns) {
+		return columns, rows
+	}
+	kept, left := make([]column, len(keep)), make([]row, len(rows))
+	for i, at := range keep {
+		kept[i] = columns[at]
+	}
+	for r := range rows {
+		left[r] = row{rows[r].key, make([]cell, len(keep))}
+		for i, at := range keep {
+			left[r].cells[i] = rows[r].cells[at]
+		}
+	}
+	return kept, left
 }
 
 // rows returns the rows of a pane: those that pass the filter, in the chosen order.
 func (m *Model) rows(p pane) []row {
 	items := m.items(p)
 	v := &m.views[p]
-	less := ordersOf(p)[v.order].less
+	less := ordersOf(p)[m.orderOf(p)].less
 	slices.SortStableFunc(items, func(a, b item) int { return less(m, &a, &b) })
 	if v.reverse {
 		slices.Reverse(items)
@@ -183,6 +225,7 @@ func (m *Model) items(p pane) (items []item) {
 func fieldsOf(s *api.Session) map[string]string {
 	return map[string]string{
 		"id": s.ID, "service": s.Service, "backend": s.Backend, "client": s.Client, "peer": s.Peer, "tenant": s.Tenant, "state": s.State, "request": s.RequestID,
+		"proxy": s.Proxy,
 	}
 }
 
@@ -279,6 +322,7 @@ func (m *Model) waitingCells(s *api.Session) []cell {
 		{text: m.style.plain(s.Service), tone: quiet},
 		{text: strconv.Itoa(s.Place)},
 		{text: figures.Seconds(s.WaitedSeconds), tone: warning},
+		{text: m.style.plain(s.Proxy), tone: quiet},
 		{text: m.style.plain(s.Client)},
 	}
 }
@@ -310,6 +354,7 @@ func (m *Model) sessionCells(s *api.Session) []cell {
 		{text: figures.Bytes(float64(s.BytesFromClient)), tone: quiet},
 		{text: figures.Bytes(float64(s.BytesFromBackend)), tone: quiet},
 		{text: s.State, tone: state},
+		{text: m.style.plain(s.Proxy), tone: quiet},
 		{text: m.style.plain(s.Client), tone: quiet},
 	}
 }

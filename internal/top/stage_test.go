@@ -70,6 +70,7 @@ var scenes = map[string]func(m *Model){
 	"nothing": func(m *Model) { m.Update(Update{At: noon, Stats: nothing(), Sessions: new(api.SessionList)}) },
 	"busy":    playBusy,
 	"trouble": playTrouble,
+	"fleet":   playFleet,
 	"away": func(m *Model) {
 		playBusy(m)
 		for i := range 3 {
@@ -83,6 +84,33 @@ func playBusy(m *Model) {
 	m.Update(Update{At: noon, Stats: before})
 	m.Update(Update{At: noon.Add(time.Second), Stats: after, Waiting: new(api.SessionList)})
 	m.Update(Update{At: noon.Add(time.Second), Sessions: liveSessions(14)})
+}
+
+// playFleet plays three proxies, one of which cannot be asked.
+func playFleet(m *Model) {
+	before, after := busyStats()
+	for _, s := range []*api.Stats{before, after} {
+		s.Fleet = &api.Fleet{
+			Mode: api.FleetShare, Whole: true,
+			Proxies: []api.Proxy{
+				{ID: "a1", Name: "proxy-a", Self: true, State: api.ProxyServing, Reachable: true},
+				{ID: "b2", Name: "proxy-b", State: api.ProxyServing, Reachable: true},
+				{ID: "c3", Name: "proxy-c", State: api.ProxyServing, SeenSeconds: 12, Problem: "not seen for 12 s"},
+			},
+			Missing: []api.MissingProxy{{ID: "c3", Name: "proxy-c", Why: "not seen for 12 s: its sessions are not known"}},
+		}
+	}
+	after.Services[0].Queue.Waiting, after.Services[0].Queue.OldestSeconds = 1, 0.4
+	list := liveSessions(14)
+	for i := range list.Sessions {
+		s := &list.Sessions[i]
+		s.Proxy, s.FramesPerSecond, s.LagSeconds = []string{"proxy-a", "proxy-b"}[i%2], 0, 0
+	}
+	waiting := &api.SessionList{Matched: 1, Total: 53, Sessions: []api.Session{
+		{ID: "q7m2kd4x-2000", Service: "stt", Client: "10.1.9.1:5000", Proxy: "proxy-b", State: api.StateWaiting, Place: 1, WaitedSeconds: 0.4, AgeSeconds: 0.4},
+	}}
+	m.Update(Update{At: noon, Stats: before})
+	m.Update(Update{At: noon.Add(time.Second), Stats: after, Waiting: waiting, Sessions: list})
 }
 
 func playTrouble(m *Model) {

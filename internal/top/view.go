@@ -7,6 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/figures"
 )
@@ -85,6 +86,9 @@ func (m *Model) header(most int) []string {
 		m.style.paint(strong, figures.Count(float64(s.Sessions.Active))+" sessions"),
 		wait,
 	}
+	if s.Fleet.Shares() {
+		first = append(first, m.style.plain(fleetOf(s.Fleet)))
+	}
 	if m.rates.known {
 		first = append(first,
 			figures.Rate(m.rates.sessions)+" new/s", figures.Rate(m.rates.frames)+" msg/s", figures.Bytes(m.rates.bytes)+"/s")
@@ -113,6 +117,22 @@ func (m *Model) header(most int) []string {
 		lines[len(lines)-1] = last + m.style.paint(quiet, more)
 	}
 	return lines
+}
+
+// fleetOf says how much of a fleet is shown: all proxies, those that could be asked, or one.
+func fleetOf(f *api.Fleet) string {
+	switch all := len(f.Proxies); {
+	case f.Whole && len(f.Missing) > 0:
+		return fmt.Sprintf("%d of %d proxies", all-len(f.Missing), all)
+	case f.Whole:
+		return fmt.Sprintf("%d proxies", all)
+	default:
+		name := "1"
+		if self := f.Self(); self != nil {
+			name = self.Name
+		}
+		return fmt.Sprintf("%s of %d proxies", name, all)
+	}
 }
 
 // joined joins parts of a line, as many as fit.
@@ -216,7 +236,7 @@ func (m *Model) pane(p pane, height int, hasKeyboard bool) []string {
 		v.offset = max(at-room+1, min(v.offset, at))
 	}
 	shown := rows[v.offset:min(len(rows), v.offset+max(0, room))]
-	columns := columnsOf(p)
+	columns, shown := m.only(columnsOf(p), shown)
 	columns[0].head = m.title(p, len(rows), len(shown))
 	order, widths := arrange(columns, shown, m.width)
 	heads := row{cells: make([]cell, len(columns))}
@@ -297,7 +317,7 @@ func (m *Model) keys() []string {
 		keys = append(keys, "/ filter")
 	}
 	if !isOverlay {
-		keys = append(keys, "tab pane", "enter details", "s sort: "+ordersOf(p)[m.views[p].order].name)
+		keys = append(keys, "tab pane", "enter details", "s sort: "+ordersOf(p)[m.orderOf(p)].name)
 	}
 	return keys
 }

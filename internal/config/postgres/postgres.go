@@ -82,6 +82,9 @@ func explain(err error) error {
 	if pgconnect.IsOutage(err) {
 		return config.Unreachable(pgconnect.Plain(err))
 	}
+	if pooled := pgconnect.Pooled(err); pooled != nil {
+		return pooled
+	}
 	if !errors.As(err, &failure) {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
@@ -373,5 +374,13 @@ func TestMadeAnew(t *testing.T) {
 	}
 	if now, err := s.Load(t.Context()); err != nil || now.Version() != "1" {
 		t.Errorf("after that: %v, %v", now, err)
+	}
+}
+
+// TestPooler says what to do where a connection pooler, such as PgBouncer, gives each transaction another connection.
+func TestPooler(t *testing.T) {
+	err := explain(fmt.Errorf("reading the schema version: %w", &pgconn.PgError{Code: "26000"}))
+	if !strings.Contains(err.Error(), "add default_query_exec_mode=exec") || errors.Is(err, config.ErrUnreachable) {
+		t.Error(err)
 	}
 }

@@ -62,7 +62,7 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 		v.accounts = make(map[string]fleet.Account, len(answer.Accounts))
 	}
 	for _, account := range answer.Accounts {
-		if len(account.Grants) == 0 {
+		if account.IsEmpty() {
 			delete(v.accounts, account.Server)
 		} else {
 			v.accounts[account.Server] = account

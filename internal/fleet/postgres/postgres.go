@@ -138,11 +138,12 @@ func (s *Store) explain(err error) error {
 		case "25006": // read_only_sql_transaction
 			s.pool.Reset()
 			return fmt.Errorf("%w: %w: %w", fleet.ErrUnreachable, errStandby, err)
-		case "26000", "42P05": // invalid_sql_statement_name, duplicate_prepared_statement
-			return fmt.Errorf("%w: a connection pooler is in between, which keeps no prepared statements: add default_query_exec_mode=exec to the database's name: %w", fleet.ErrUnreachable, err)
 		case "55P03", "57014": // lock_not_available, query_canceled
 			return fmt.Errorf("%w: it does not answer in time: %w", fleet.ErrUnreachable, err)
 		}
+	}
+	if pooled := pgconnect.Pooled(err); pooled != nil {
+		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, pooled)
 	}
 	switch {
 	case errors.Is(err, errStandby):

@@ -117,6 +117,9 @@ func TestRights(t *testing.T) {
 	if err := p.store.Forget(t.Context(), "a"); err != nil {
 		t.Errorf("forgetting: %v", err)
 	}
+	if left := text(t, admin, "SELECT count(*)::text FROM wsbouncer.fleet_beats"); left != "0" {
+		t.Errorf("%s beats are left of those that were forgotten", left)
+	}
 	p.id = "b"
 	try("another proxy", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -181,14 +184,20 @@ func TestRestored(t *testing.T) {
 	const all = "wsbouncer.fleet, wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"
 	for _, test := range []struct {
 		name       string
+		others     bool // the ledger still knows which proxies there are
 		statements []string
 	}{
-		{"an earlier state", []string{
+		{"an earlier state", false, []string{
 			"TRUNCATE " + all, "INSERT INTO wsbouncer.fleet SELECT * FROM dump.head", "INSERT INTO wsbouncer.fleet_members SELECT * FROM dump.members",
 			"INSERT INTO wsbouncer.fleet_beats SELECT * FROM dump.beats", "INSERT INTO wsbouncer.fleet_accounts SELECT * FROM dump.accounts",
 		}},
-		{"all is empty", []string{"TRUNCATE " + all}},
-		{"all but the head is empty", []string{"TRUNCATE wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"}},
+		{"all is empty", false, []string{"TRUNCATE " + all}},
+		{"all but the head is empty", false, []string{"TRUNCATE wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"}},
+		{"no head", true, []string{"TRUNCATE wsbouncer.fleet"}},
+		{"no members", false, []string{"TRUNCATE wsbouncer.fleet_members"}},
+		{"no beats", false, []string{"TRUNCATE wsbouncer.fleet_beats"}},
+		{"no accounts", true, []string{"TRUNCATE wsbouncer.fleet_accounts"}},
+		{"an account is deleted", true, []string{"DELETE FROM wsbouncer.fleet_accounts WHERE server = '" + gpu + "'"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dsn := migrated(t)
@@ -207,7 +216,7 @@ func TestRestored(t *testing.T) {
 			query(t, dsn, test.statements...)
 
 			former := p.epoch
-			if a, n := p.claim(false, false, 0, 8); n != 0 || !a.Again || !a.Lost || a.Epoch == former {
+			if a, n := p.claim(false, false, 0, 8); n != 0 || !a.Again || !a.Lost && !test.others || a.Epoch == former {
 				t.Errorf("a has %d places: %+v", n, a)
 			}
 			others := []fleet.Member{{ID: "b", Name: "b"}}
@@ -227,6 +236,9 @@ func TestRestored(t *testing.T) {
 			}
 			if a, n := q.claim(true, false, 8, 8); n != 8 || a.Frozen {
 				t.Errorf("b has %d places: %+v", n, a)
+			}
+			if beats := text(t, dsn, "SELECT string_agg(id, '' ORDER BY id) FROM wsbouncer.fleet_beats"); beats != "ab" {
+				t.Errorf("there are beats of %s", beats)
 			}
 		})
 	}
@@ -450,9 +462,15 @@ func isCut(t *testing.T, primary *pgtest.Server) bool {
 }
 
 // one returns the only text of a query.
-func one(t *testing.T, s *pgtest.Server, statement string) (text string) {
+func one(t *testing.T, s *pgtest.Server, statement string) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.DSN("postgres"))
+	return text(t, s.DSN("postgres"), statement)
+}
+
+// text returns the only text of a query in a database.
+func text(t *testing.T, dsn, statement string) (text string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ FROM head, (
     FROM wsbouncer.fleet_beats
 ) AS b, LATERAL (
     SELECT array_agg(server) AS servers, array_agg(version) AS versions, array_agg(grants::text) AS grants
-    FROM wsbouncer.fleet_accounts WHERE (head.version > $7 OR cardinality($8::text[]) > 0) AND (version > $7 OR server = ANY ($8))
+    FROM wsbouncer.fleet_accounts WHERE (head.version > $7 OR cardinality($8::text[]) > 0) AND (version > $7 OR server = ANY ($8) OR granted = 0 AND grants::text = '[]')
 ) AS a`
 
 // writeStatement writes what has changed, if nobody has written since the statement above has read, or is writing. First it locks the

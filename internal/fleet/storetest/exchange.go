@@ -222,3 +222,24 @@ func badReport(t *testing.T, place Place) {
 		t.Errorf("it has %d of 8 places", n)
 	}
 }
+
+// emptied: a server that nobody has any more is forgotten, but not before others have heard that its places are gone.
+func emptied(t *testing.T, place Place) {
+	const gone = "ws://gone"
+	p, q := join(t, place, 1), join(t, place, 2)
+	p.claim(gone, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
+	q.beat()
+	p.claim(gone, fleet.Claim{})
+	if a := q.beat().Accounts; len(a) != 1 || a[0].Server != gone || !a[0].IsEmpty() {
+		t.Errorf("the other is not told that the places are gone: %+v", a)
+	}
+	for i := range 150 { // each makes a version
+		p.claim(server, fleet.Claim{Cap: 8 + i%2, Holds: 1, Needs: 1, Wants: 1})
+	}
+	if all := accounts(t, p.store); len(all) != 1 || all[0].Server != server {
+		t.Errorf("the accounts are %+v, not only that of %s", all, server)
+	}
+	if n := q.claim(gone, fleet.Claim{Cap: 4, Needs: 4, Wants: 4}); n != 4 {
+		t.Errorf("it got %d of 4 places when the server was back", n)
+	}
+}

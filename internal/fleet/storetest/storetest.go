@@ -31,6 +31,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place, only ...string) {
 		"Leave":      leave,
 		"Forget":     forget,
 		"Dead":       dead,
+		"Emptied":    emptied,
 		"Concurrent": concurrent,
 		"Changed":    changed,
 		"Restart":    restart,

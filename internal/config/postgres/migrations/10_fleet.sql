@@ -70,6 +70,23 @@ $$;
 CREATE TRIGGER fleet_check AFTER INSERT OR UPDATE ON wsbouncer.fleet_accounts
     FOR EACH ROW WHEN (NEW.granted > NEW.cap) EXECUTE FUNCTION wsbouncer.fleet_check();
 
+-- Somebody has emptied a table while proxies run, or has deleted grants. What the ledger has left is not what proxies hold, so it is lost: the
+-- next exchange begins an epoch in which nothing is granted before all have said what they hold. A store deletes no account that has grants.
+-- +goose StatementBegin
+CREATE FUNCTION wsbouncer.fleet_lost() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE wsbouncer.fleet SET identity = 'lost', revision = revision + 1, members_tag = gen_random_uuid()::text;
+    DELETE FROM wsbouncer.fleet_beats AS b WHERE NOT EXISTS (SELECT FROM wsbouncer.fleet_members AS m WHERE m.id = b.id);
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER fleet_lost AFTER TRUNCATE ON wsbouncer.fleet_accounts FOR EACH STATEMENT EXECUTE FUNCTION wsbouncer.fleet_lost();
+CREATE TRIGGER fleet_lost AFTER TRUNCATE ON wsbouncer.fleet_members FOR EACH STATEMENT EXECUTE FUNCTION wsbouncer.fleet_lost();
+CREATE TRIGGER fleet_lost_grants AFTER DELETE ON wsbouncer.fleet_accounts
+    FOR EACH ROW WHEN (OLD.grants::text <> '[]') EXECUTE FUNCTION wsbouncer.fleet_lost();
+
 -- For people.
 CREATE VIEW wsbouncer.fleet_proxies AS
     SELECT m.id, m.about ->> 'name' AS name, m.about ->> 'state' AS state, b.sessions, m.about ->> 'version' AS version,
