@@ -179,6 +179,7 @@ func (m *machine) exchangeAfterLease(w *world, i int, c choice, cuts ids) {
 	q := m.question(w, i, c)
 	q.waits = true
 	for _, r := range m.ask(q) {
+		m.complete(&r, w, i)
 		most := m.start(w, i, c)
 		for j := range m.o.Proxies {
 			if cuts.has(uint8(j)) {
@@ -209,6 +210,7 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 	id := q.id
 	before := w.proxies[i].at
 	for _, r := range m.ask(q) {
+		m.complete(&r, w, i)
 		begin := func() (most uint8) {
 			most = m.start(w, i, c)
 			if costs {

@@ -124,6 +124,7 @@ func (m *machine) rounds(w *world, living []int, demand func(i int) int) {
 			q := m.question(w, i, c)
 			q.waits = settles && cuts == 0
 			r := m.ask(q)[0]
+			m.complete(&r, w, i)
 			m.begin(w)
 			m.to.proxies[i].used = c.used
 			m.answered(i, &r)

@@ -70,20 +70,68 @@ func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations
 
 // ask returns what can come of a question: one result for each order of equals that makes a difference.
 func (m *machine) ask(q *question) []result {
+	q.simplify()
 	if results, ok := m.kept[*q]; ok {
 		return results
 	}
 	if len(m.kept) >= maxKept {
 		clear(m.kept)
 	}
+	// Only the order of those that have grants, or get one, can matter.
+	involved := q.ledger.grants.there | q.holder.view.there | one(q.id)
+	if q.arrives {
+		involved = q.ledger.grants.there | one(q.report.id)
+	}
+	var tried []uint64
 	var results []result
 	for _, n := range m.orders {
+		order := n.among(involved)
+		if slices.Contains(tried, order) {
+			continue
+		}
+		tried = append(tried, order)
 		if r := n.answer(q, m.o.Cap); !slices.Contains(results, r) {
 			results = append(results, r)
 		}
 	}
 	m.kept[*q] = results
 	return results
+}
+
+// simplify drops what the answer does not depend on, so that more questions are the same.
+func (q *question) simplify() {
+	if !q.arrives {
+		// The holder's next report is later than all before.
+		q.holder.sequence = 0
+		q.ledger.sequence, q.ledger.parted = [maxIDs]uint8{}, [maxIDs]uint8{}
+		q.holder.fresh &= q.timedOut
+	}
+}
+
+// latest is a sequence number that is higher than those of all reports under way.
+const latest = 255
+
+// complete puts what [question.simplify] dropped into the result of an exchange of process i.
+func (m *machine) complete(r *result, w *world, i int) {
+	p, l := &w.proxies[i], &w.ledgers[current]
+	id := m.o.id(i, p)
+	r.failed.fresh = p.holder.fresh & r.failed.members
+	r.report.sequence = latest
+	for other := range uint8(maxIDs) {
+		if r.ledger.members.has(other) {
+			r.ledger.sequence[other] = l.sequence[other]
+		}
+		switch {
+		case !r.ledger.departed.has(other):
+		case l.members.has(other) && !r.ledger.members.has(other):
+			r.ledger.parted[other] = l.sequence[other]
+		default:
+			r.ledger.parted[other] = l.parted[other]
+		}
+	}
+	if r.ledger.members.has(id) {
+		r.ledger.sequence[id] = latest
+	}
 }
 
 // begin begins a step.

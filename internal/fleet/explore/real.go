@@ -20,9 +20,10 @@ const (
 
 // names are the IDs of processes. Among equals their order decides.
 type names struct {
-	of   [maxIDs]fleet.ID
-	slot [maxProxies]uint8 // by letter
-	per  uint8             // processes in a slot
+	of    [maxIDs]fleet.ID
+	slot  [maxProxies]uint8 // by letter
+	per   uint8             // processes in a slot
+	order []uint8           // what of has, sorted
 }
 
 func newNames(order []int, per int) *names {
@@ -33,10 +34,25 @@ func newNames(order []int, per int) *names {
 			n.of[slot*per+g] = fleet.ID([]byte{'a' + byte(letter), '0' + byte(g)})
 		}
 	}
+	for letter := range order {
+		for g := range per {
+			n.order = append(n.order, n.slot[letter]*n.per+uint8(g))
+		}
+	}
 	return n
 }
 
 func (n *names) id(name fleet.ID) uint8 { return n.slot[name[0]-'a']*n.per + name[1] - '0' }
+
+// among returns the order of some of the IDs, as a number.
+func (n *names) among(some ids) (order uint64) {
+	for _, id := range n.order {
+		if some.has(id) {
+			order = order<<4 | uint64(id) + 1
+		}
+	}
+	return order
+}
 
 // question is an exchange, or a report that arrives. It is a key of the results that are kept.
 type question struct {
