@@ -22,6 +22,9 @@ func (m *machine) step(w *world) {
 			m.to.left.restarts--
 			p := &m.to.proxies[i]
 			*p = proxy{generation: p.generation + 1, holder: holder{whole: true}}
+			if m.beside != nil {
+				m.beside.restart(i)
+			}
 			m.add("%s starts", i)
 		}
 	}
@@ -31,7 +34,8 @@ func (m *machine) step(w *world) {
 		}
 	}
 	m.databases(w)
-	if w.left.total == 0 || w.left.forgets == 0 {
+	// Nobody forgets a proxy before the first exchange with a database that is another: what that says of the version would be wrong.
+	if w.left.total == 0 || w.left.forgets == 0 || !w.ledgers[current].own {
 		return
 	}
 	for id := range uint8(maxIDs) {
@@ -47,6 +51,9 @@ func (m *machine) step(w *world) {
 			if p := &m.to.proxies[i]; o.id(i, p) == id {
 				p.declared = !p.dead
 			}
+		}
+		if m.beside != nil {
+			m.beside.forget(id)
 		}
 		m.add("an operator forgets %s", -1-int(id))
 	}
@@ -79,6 +86,9 @@ func (m *machine) databases(w *world) {
 		for i := range maxCommits {
 			c.drop(commits + i)
 		}
+		if m.beside != nil {
+			m.beside.database(lost)
+		}
 		m.add("the database is another, without the last %d commits", lost)
 	}
 	if w.ledgers[old].exists && m.allMovedOn(w) {
@@ -91,6 +101,9 @@ func (m *machine) databases(w *world) {
 		c.readers(func(r *reader) { r.relation[current] = r.relation[old] })
 		for i := old; i < maxLedgers; i++ { // an old database comes back once
 			c.drop(i)
+		}
+		if m.beside != nil {
+			m.beside.back()
 		}
 		m.add("the old database is back")
 	}
@@ -188,6 +201,9 @@ func (m *machine) exchangeAfterLease(w *world, i int, c choice, cuts ids) {
 		}
 		m.answered(i, &r)
 		m.rest(i, most)
+		if m.beside != nil {
+			m.beside.exchange(i, c, true, 0, answered)
+		}
 		m.add("%s has %d connections and needs %d: an exchange after a lease time", i, int(c.used), int(c.demand))
 	}
 }
@@ -219,8 +235,11 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 			}
 			return most
 		}
-		say := func(most uint8, outcome string) {
+		say := func(most uint8, became outcome, outcome string) {
 			m.rest(i, most)
+			if m.beside != nil {
+				m.beside.exchange(i, c, false, timedOut, became)
+			}
 			if m.named {
 				outcome = "%s has %d connections and needs %d: " + what + outcome
 			}
@@ -228,19 +247,19 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 		}
 		most := begin()
 		m.answered(i, &r)
-		say(most, "")
+		say(most, answered, "")
 
 		if w.left.losses > 0 {
 			most = begin()
 			m.failed(i, &r)
 			m.to.left.losses--
-			say(most, " whose request is lost")
+			say(most, requestLost, " whose request is lost")
 
 			most = begin()
 			m.failed(i, &r)
 			m.commit(&r, before.relation[current], before.epoch, id)
 			m.to.left.losses--
-			say(most, " whose answer is lost")
+			say(most, answerLost, " whose answer is lost")
 		}
 		spent := uint8(0)
 		if costs {
@@ -255,7 +274,7 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 			m.fly(flight{exists: true, at: before, report: r.report})
 			m.to.left.total--
 			m.to.left.delays--
-			say(most, " whose request is delayed")
+			say(most, requestDelayed, " whose request is delayed")
 		}
 		if w.left.answers > 0 {
 			most = begin()
@@ -267,7 +286,7 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 			m.fly(flight{exists: true, late: true, at: at, report: r.report, answer: r.answer})
 			m.to.left.total--
 			m.to.left.answers--
-			say(most, " whose answer is delayed")
+			say(most, answerDelayed, " whose answer is delayed")
 		}
 	}
 }
@@ -399,6 +418,9 @@ func (m *machine) arrive(w *world, i int) {
 			m.begin(w)
 			m.land(i)
 			m.commit(&r, f.at.relation[current], f.at.epoch, f.report.id)
+			if m.beside != nil {
+				m.beside.arrive(i)
+			}
 			m.add("a delayed report of %s arrives", -1-int(f.report.id))
 		}
 		return
@@ -416,12 +438,18 @@ func (m *machine) arrive(w *world, i int) {
 				q.holder, q.at = h, f.at
 			}
 			m.rest(j, p.may())
+			if m.beside != nil {
+				m.beside.arrive(i)
+			}
 			m.add("the delayed answer to %s arrives", -1-int(f.report.id))
 		}
 		return
 	}
 	m.begin(w)
 	m.land(i)
+	if m.beside != nil {
+		m.beside.arrive(i)
+	}
 	m.add("the delayed answer to %s arrives, which has ended", -1-int(f.report.id))
 }
 
@@ -455,6 +483,9 @@ func (m *machine) faults(w *world, i int) {
 				q.used = uint8(used)
 				m.to.left.total--
 				m.to.left.timeouts--
+				if m.beside != nil {
+					m.beside.expire(i, uint8(used))
+				}
 				m.add("the time-out of %s passes, which has %d connections", i, used)
 			}
 		}
@@ -464,6 +495,9 @@ func (m *machine) faults(w *world, i int) {
 		m.to.proxies[i] = proxy{dead: true, generation: p.generation}
 		m.to.left.total--
 		m.to.left.crashes--
+		if m.beside != nil {
+			m.beside.crash(i)
+		}
 		m.add("%s crashes", i)
 	}
 }

@@ -31,9 +31,34 @@ type machine struct {
 	name   string
 	labels string          // letters of the proxies by slot, for names of steps
 	slots  [maxProxies]int // where the proxies of the last world were before it was put into its normal form
-	// lockstep is called with each world before its names are put in order; nil for none.
-	lockstep func(w *world)
+	// beside does the same with holders and ledgers that are never made flat, in a test; nil for none.
+	beside companion
 }
+
+// companion takes the same steps as a machine.
+type companion interface {
+	exchange(i int, c choice, waits bool, timedOut ids, what outcome)
+	arrive(flight int)
+	expire(i int, used uint8)
+	forget(id uint8)
+	database(lost int)
+	back()
+	crash(i int)
+	restart(i int)
+	// compare is called at the end of a step with the world that it leads to, before that is brought into its normal form.
+	compare(w *world)
+}
+
+// outcome is what becomes of an exchange.
+type outcome int
+
+const (
+	answered outcome = iota
+	requestLost
+	answerLost
+	requestDelayed
+	answerDelayed
+)
 
 func newMachine(o *Options) *machine {
 	m := &machine{o: o, kept: make(map[question][]result), to: new(world)}
@@ -146,10 +171,10 @@ func (m *machine) add(format string, args ...int) {
 		m.name = m.text(m.to, format, args)
 	}
 	m.settleAccounts(m.to)
-	m.to.normalise(m.o)
-	if m.lockstep != nil {
-		m.lockstep(m.to)
+	if m.beside != nil {
+		m.beside.compare(m.to)
 	}
+	m.to.normalise(m.o)
 	m.canonical(m.to)
 	m.found(m.to, m.problem)
 }

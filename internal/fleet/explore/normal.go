@@ -86,22 +86,30 @@ func (w *world) dropKnowledge(o *Options) {
 
 // dropNames forgets processes that are gone and of which nobody speaks, and gives their IDs to the next of their slots.
 func (w *world) dropNames(o *Options) {
-	var present, told ids // told: those of which somebody may tell the ledger
+	var present, speaking, told ids // told: those of which somebody may tell a ledger
 	for i := range o.Proxies {
 		p := &w.proxies[i]
-		present |= one(o.id(i, p))
+		id := o.id(i, p)
+		present |= one(id)
+		if !p.dead {
+			speaking |= one(id)
+		}
 		told |= p.holder.members | p.holder.lost
 	}
 	for i := range w.flights {
 		if f := &w.flights[i]; f.exists {
 			told |= f.report.others
-			present |= one(f.report.id) // it can still say something
+			speaking |= one(f.report.id)
 		}
 	}
-	spoken := present | told
 	for i := range w.ledgers {
-		w.ledgers[i].departed &= present | told
-		spoken |= w.ledgers[i].members | w.ledgers[i].departed
+		told |= w.ledgers[i].members
+	}
+	spoken := present | speaking | told
+	for i := range w.ledgers {
+		l := &w.ledgers[i]
+		l.departed &= speaking | told&^l.members // a member that says nothing more departs again
+		spoken |= l.departed
 	}
 	for i := range w.ledgers {
 		l := &w.ledgers[i]
@@ -285,8 +293,8 @@ func (w *world) rankReports(o *Options) {
 	}
 }
 
-// dropBeats forgets who has made an exchange since somebody's last answer, where no grant time-out can pass any more, or none of the ledgers
-// is of the answer's epoch: reports of other epochs take nobody for dead.
+// dropBeats forgets who has made an exchange since somebody's last answer, where no grant time-out can pass any more, or where no ledger that
+// goes on is of the answer's epoch: reports of other epochs take nobody for dead, and a database that is another begins a new one.
 func (w *world) dropBeats(o *Options) {
 	expired := ids(0)
 	for i := range o.Proxies {
@@ -297,29 +305,21 @@ func (w *world) dropBeats(o *Options) {
 	if w.left.timeouts > 0 {
 		expired = ^ids(0)
 	}
+	matters := func(r *reader) bool {
+		return here(r.relation[current]) && w.ledgers[current].own || here(r.relation[old]) && w.ledgers[old].own
+	}
 	for i := range o.Proxies {
 		p := &w.proxies[i]
 		p.holder.fresh &= expired & p.holder.members
-		if !p.at.somewhere() {
+		if !matters(&p.at) {
 			p.holder.fresh = 0
 		}
 	}
 	for i := range w.flights {
-		f := &w.flights[i]
-		if f.exists && !f.at.somewhere() {
+		if f := &w.flights[i]; f.exists && !matters(&f.at) {
 			f.report.fresh = 0
 		}
 	}
-}
-
-// somewhere reports whether the reader's epoch is that of one of the ledgers.
-func (r *reader) somewhere() bool {
-	for _, relation := range r.relation {
-		if here(relation) {
-			return true
-		}
-	}
-	return false
 }
 
 // nameEpochs numbers the epochs in the order of those who know them. One that all ledgers know, or will by way of those, needs no name: how it
