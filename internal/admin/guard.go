@@ -26,6 +26,9 @@ type Access struct {
 	// as a unix socket or a loopback address; nil for never. They are operators. All other requests are refused, even those that only
 	// read, since what they read may have secret values.
 	Trusted func(*http.Request) bool
+	// Peer returns which proxy of the fleet sent a request, and which of the two tokens it has proven to know; neither for a wrong one. An
+	// empty name is for requests without such a proof, and an error for a proof that is not taken. Nil for no proofs.
+	Peer func(r *http.Request, operator, reader string) (name string, isOperator, isReader bool, err error)
 	// Audit notes wrong tokens and refused actions; nil for no notes.
 	Audit *Audit
 	// Guesses limits how often an address may send a wrong token; nil for no limit. While an address must wait, nothing that it sends is
@@ -74,7 +77,21 @@ func (a *Access) admit(r *http.Request) (*Caller, error) {
 	}
 	operator, reader := a.tokens()
 	if scheme, token := credentials(r); token != "" && operator+reader != "" {
-		return a.authorize(r, scheme, token, operator, reader)
+		return a.authorize(r, func() (*Caller, error) {
+			if a.Peer != nil {
+				name, isOperator, isReader, err := a.Peer(r, operator, reader)
+				if err != nil {
+					return nil, refused(http.StatusUnauthorized, "%v", err)
+				}
+				if name != "" {
+					return callerWith(r, isOperator, isReader, name, name), nil
+				}
+			}
+			// Both are always compared, and their hashes: that takes the same time for a token that is right, half right or wrong, of any length.
+			isOperator, isReader := same(token, operator), same(token, reader)
+			bearer := strings.EqualFold(scheme, "Bearer")
+			return callerWith(r, bearer && isOperator, bearer && isReader, operatorToken, readerToken), nil
+		})
 	}
 	if operator != "" {
 		return nil, refused(http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN)")
@@ -149,8 +166,8 @@ func credentials(r *http.Request) (scheme, token string) {
 	return scheme, strings.TrimSpace(token)
 }
 
-// authorize compares a token with those of operators and readers.
-func (a *Access) authorize(r *http.Request, scheme, token, operator, reader string) (*Caller, error) {
+// authorize returns who sent a request with credentials. caller compares them with the tokens, and returns nil if they are wrong.
+func (a *Access) authorize(r *http.Request, caller func() (*Caller, error)) (*Caller, error) {
 	from := addressOf(r)
 	if a.Guesses != nil && from.IsValid() {
 		if wait := a.Guesses.Wait(from); wait > 0 {
@@ -160,19 +177,24 @@ func (a *Access) authorize(r *http.Request, scheme, token, operator, reader stri
 			}
 		}
 	}
-	// Both are always compared, and their hashes: that takes the same time for a token that is right, half right or wrong, of any length.
-	isOperator, isReader := same(token, operator), same(token, reader)
-	bearer := strings.EqualFold(scheme, "Bearer")
-	switch {
-	case bearer && isOperator:
-		return &Caller{Role: api.RoleOperator, Name: operatorToken, From: fromOf(r)}, nil
-	case bearer && isReader:
-		return &Caller{Role: api.RoleReader, Name: readerToken, From: fromOf(r)}, nil
+	if c, err := caller(); c != nil || err != nil {
+		return c, err
 	}
 	if a.Guesses != nil && from.IsValid() {
 		a.Guesses.Failed(from, "admin API")
 	}
 	return nil, refused(http.StatusUnauthorized, wrongToken)
+}
+
+// callerWith returns the caller who knows one of the tokens, with the name for that; nil for neither.
+func callerWith(r *http.Request, isOperator, isReader bool, operator, reader string) *Caller {
+	switch {
+	case isOperator:
+		return &Caller{Role: api.RoleOperator, Name: operator, From: fromOf(r)}
+	case isReader:
+		return &Caller{Role: api.RoleReader, Name: reader, From: fromOf(r)}
+	}
+	return nil
 }
 
 // addressOf returns the address that a request came from; the zero Addr for the admin socket.

@@ -124,6 +124,64 @@ func TestRoles(t *testing.T) {
 	}
 }
 
+// A proxy of the fleet may do what the token allows that it has proven to know. A wrong proof counts as a wrong token does.
+func TestPeer(t *testing.T) {
+	guesses := auth.NewGuard(limits.Rate{N: maxWrong, Per: time.Minute}, slog.New(slog.DiscardHandler), time.Now)
+	access := Access{
+		Token: func() string { return operatorSecret }, ReaderToken: func() string { return readerSecret }, Guesses: guesses,
+		Peer: func(r *http.Request, operator, reader string) (name string, isOperator, isReader bool, err error) {
+			if operator != operatorSecret || reader != readerSecret {
+				t.Errorf("the tokens are %q and %q", operator, reader)
+			}
+			switch r.Header.Get("Authorization") {
+			case "Proof operator":
+				return "proxy b", true, false, nil
+			case "Proof reader":
+				return "proxy b", false, true, nil
+			case "Proof replayed":
+				return "proxy b", false, false, errors.New("the request was made before")
+			case "Proof wrong":
+				return "proxy b", false, false, nil
+			}
+			return "", false, false, nil
+		},
+	}
+	guard := Guard(access, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := CallerOf(r)
+		fmt.Fprint(w, c.Name, ", ", c.Role)
+	}))
+	ask := func(method, credentials string) (int, string) {
+		r := httptest.NewRequest(method, "http://127.0.0.1:9090/", http.NoBody)
+		r.Header.Set("Authorization", credentials)
+		r.Header.Set(api.ChangeHeader, "1")
+		w := httptest.NewRecorder()
+		guard.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, c := range []struct {
+		method, credentials string
+		status              int
+		says                string
+	}{
+		{"POST", "Proof operator", 200, "proxy b, operator"},
+		{"GET", "Proof reader", 200, "proxy b, reader"},
+		{"POST", "Proof reader", 403, "the proxy b may only read"},
+		{"GET", "Proof replayed", 401, "the request was made before"},
+		{"GET", "Proof wrong", 401, wrongToken},
+		{"POST", "Bearer " + operatorSecret, 200, "operator token, operator"},
+	} {
+		if status, text := ask(c.method, c.credentials); status != c.status || !strings.Contains(text, c.says) {
+			t.Errorf("%s %s: %d, %s", c.method, c.credentials, status, text)
+		}
+	}
+	for range maxWrong {
+		ask("GET", "Proof wrong")
+	}
+	if status, text := ask("GET", "Proof operator"); status != 429 {
+		t.Errorf("after many wrong ones: %d, %s", status, text)
+	}
+}
+
 // Every action is noted with who, from where, what and the result: also one that failed and one that was refused.
 func TestEveryActionIsNoted(t *testing.T) {
 	rig := startRoles(operatorSecret, readerSecret, nil)

@@ -70,7 +70,7 @@ type Action struct {
 	Who    string    `json:"who,omitempty"`
 	Why    string    `json:"why,omitempty"`
 	Role   string    `json:"role,omitempty"`   // operator or reader, as the proxy knows it; empty for a caller whom it does not know
-	Caller string    `json:"caller,omitempty"` // who it was, as the proxy knows it: "operator token", "user alice (uid 1000)"
+	Caller string    `json:"caller,omitempty"` // who it was, as the proxy knows it: "operator token", "user alice (uid 1000)", "proxy proxy-b"
 	From   string    `json:"from"`             // the caller's address, or "admin socket"
 	Detail string    `json:"detail,omitempty"` // what came of it, such as "31 sessions", or why it failed
 }

@@ -113,7 +113,10 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Token:       func() string { return p.live.Load().Token },
 		ReaderToken: func() string { return p.live.Load().ReaderToken },
 		Trusted:     fromThisMachine,
-		Guesses:     auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
+		Peer: func(r *http.Request, operator, reader string) (string, bool, bool, error) {
+			return p.peers.Proven(r, operator, reader)
+		},
+		Guesses: auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
 	})))), admin.Limits{}, p.log)
 }
 

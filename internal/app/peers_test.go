@@ -2,11 +2,16 @@ package app
 
 import (
 	"context"
+	"log/slog"
+	"strings"
+	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/peers"
+	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
 // ledger is a ledger that a test writes. Its owner is the test.
@@ -62,4 +67,42 @@ func (c *contract) fleet() {
 	c.ask(request{method: "GET", path: "/api/v1/sessions", query: "fleet=true", status: 200, says: `"missing"`})
 	c.ask(request{method: "POST", path: "/api/v1/services/{name}/pause", names: []string{"no"}, query: "fleet=true", status: 404, says: "it may not have been done there"})
 	c.proxy.ledger = nil
+}
+
+// Two proxies with one token answer for each other; the token is not sent. With another token, the answer says so.
+func TestPeersProveTheToken(t *testing.T) {
+	var proxies [2]*Proxy
+	for i := range proxies {
+		s := DefaultSettings()
+		s.Listen, s.Admin, s.Database = []string{"127.0.0.1:0"}, "127.0.0.1:0", ":memory:"
+		s.Fleet = settings.Off
+		s.Tokens, s.AdminToken = settings.Tokens{Token: "s3cret"}, "env:X"
+		p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Shutdown()
+		proxies[i] = p
+	}
+	a, b := proxies[0], proxies[1]
+	view := peers.View{Mode: api.FleetShare, Self: "a", Members: []fleet.Member{
+		{ID: "a", Name: "proxy-a", Address: a.adminURL(a.AdminAddress()), Host: "h"}, {ID: "b", Name: "proxy-b", Address: b.adminURL(b.AdminAddress()), Host: "h"},
+	}}
+	a.ledger = &ledger{view: view}
+	view.Self = "b"
+	b.ledger = &ledger{view: view}
+	operator, err := client.Open(view.Members[0].Address, client.Options{Token: "s3cret", Fleet: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer operator.Close()
+	var f api.Fleet
+	if err := operator.Get(t.Context(), api.ProxiesPath, nil, &f); err != nil || len(f.Missing) > 0 || len(f.Proxies) != 2 || !f.Proxies[1].Reachable {
+		t.Errorf("%+v, %v", f, err)
+	}
+	now := b.live.Load()
+	b.Reconfigure(now.Settings, settings.Tokens{Token: "an0ther"})
+	if err := operator.Get(t.Context(), api.ProxiesPath, nil, &f); err != nil || len(f.Missing) != 1 || !strings.Contains(f.Missing[0].Why, "wrong token") {
+		t.Errorf("%+v, %v", f, err)
+	}
 }

@@ -52,12 +52,68 @@ func (a *Account) clone() Account {
 	return c
 }
 
-// short reports whether a proxy lacks places that it needs, or wants so much that they are worth moving. Those that have not been seen
-// for some time do not count. What others have told of their needs may be old, so only they know whether they have places to spare.
-func (a *Account) short(unseen map[ID]bool) bool {
+// reserved is which part of a server's places is granted only to proxies that need them.
+const reserved = 8
+
+// Reserve returns how many places are granted only to proxies whose clients need them, never for connections to keep warm: an eighth, as
+// long as more than one proxy uses the server. So a proxy whose sessions become more takes one exchange, and nobody has to give back.
+func (a *Account) Reserve() int {
+	if a.isLone() {
+		return 0
+	}
+	return a.Cap() / reserved
+}
+
+// isLone reports whether at most one proxy takes places. Others may have some that they only give up.
+func (a *Account) isLone() bool {
+	n := 0
+	for i := range a.Grants {
+		if a.Grants[i].Claim.Cap > 0 {
+			n++
+		}
+	}
+	return n <= 1
+}
+
+// isLow reports whether less than half of the reserve is free, so that proxies that have more than is fair should give it back.
+func (a *Account) isLow() bool { return 2*(a.Cap()-a.Granted()) < a.Reserve() }
+
+// needy reports whether a proxy lacks places that its clients need, or that are its floor. Those that have not been seen for some time do
+// not count. What others have told of their needs may be old, so only they know whether they have places to spare.
+func (a *Account) needy(unseen map[ID]bool) bool {
 	return slices.ContainsFunc(a.Grants, func(g Grant) bool {
-		return !unseen[g.Proxy] && g.accepts(max(g.worthMoving(), g.Claim.Floor)) > g.Places
+		return !unseen[g.Proxy] && g.accepts(max(g.Claim.Needs, g.Claim.Floor)) > g.Places
 	})
+}
+
+// wanting reports whether a proxy lacks so much of what it wants, and is fair for it, that places are worth moving. fair is what is fair
+// for each.
+func (a *Account) wanting(fair []int, unseen map[ID]bool) bool {
+	for i := range a.Grants {
+		g := &a.Grants[i]
+		if !unseen[g.Proxy] && 4*(min(fair[i], g.accepts(g.worthMoving()))-g.Places) > fair[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// offers reports whether there are free places that are worth an exchange to somebody who does not need them. fair is what is fair for
+// each.
+func (a *Account) offers(fair []int) bool {
+	for i := range a.Grants {
+		if a.Grants[i].takes(fair[i], a.isLone()) {
+			return a.Granted() < a.Cap()
+		}
+	}
+	return false
+}
+
+// takes reports whether a proxy that has nothing else to say takes what is free of its fair places: if it needs it, if it is more than an
+// eighth, or if nobody else could use it.
+func (g *Grant) takes(fair int, isLone bool) bool {
+	lacks := fair - g.Places
+	return lacks > 0 && (isLone || g.Claim.Needs > g.Places || 8*lacks > fair)
 }
 
 // places returns how many places a proxy has. The account may be nil.

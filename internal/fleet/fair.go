@@ -8,7 +8,8 @@ import (
 
 // Fair returns how many places each of the grants would have if all could move at once, in the order of the grants. Floors come first,
 // then what is needed, then what is wanted, each step max-min fair by share. What is left stays where it is, and what nobody has goes
-// to those that have least. The sum is at most the cap.
+// to those that have least. The sum is at most the cap. If several proxies use the server, what is not needed is divided but for the
+// [Account.Reserve].
 //
 // A proxy that lacks little of what it would like to keep warm is taken to have enough, so that places do not wander for it.
 func Fair(a *Account) []int { return fair(a, nil) }
@@ -32,16 +33,22 @@ func fair(a *Account, unseen map[ID]bool) []int {
 	f.left = max(total, 0)
 	f.raise(false, func(g *Grant) int { return g.accepts(g.Claim.Floor) })
 	f.raise(true, func(g *Grant) int { return g.accepts(g.Claim.Needs) })
+	f.left = max(f.left-a.Reserve(), 0)
 	f.raise(true, func(g *Grant) int { return g.accepts(g.worthMoving()) })
 	f.raise(false, func(g *Grant) int { return g.Places })
 	f.raise(false, func(g *Grant) int { return g.accepts(math.MaxInt) })
 	return f.places
 }
 
-// accepts returns how many of n places the proxy takes: one that gives the server up takes no more than it has.
+// advance is how many places more than it needs a proxy gets that needs more than it has, if they are free: so that not each of its next
+// sessions takes an exchange.
+func (g *Grant) advance() int { return 2 + g.Claim.Needs/8 }
+
+// accepts returns how many of n places the proxy takes: one that gives the server up takes no more than it has, or than its sessions and
+// the clients need that it accepted before it began to drain.
 func (g *Grant) accepts(n int) int {
 	if g.Claim.Cap <= 0 {
-		return min(n, g.Places)
+		return min(n, max(g.Places, g.Claim.Needs))
 	}
 	return n
 }

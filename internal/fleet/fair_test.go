@@ -15,19 +15,21 @@ func TestFair(t *testing.T) {
 		want   []int
 	}{
 		{"alone", 16, []Grant{{"a", 0, Claim{Wants: 2}}}, []int{16}},
-		{"needs before wants", 10, []Grant{{"a", 0, Claim{Needs: 2, Wants: 10}}, {"b", 0, Claim{Needs: 6, Wants: 6}}}, []int{4, 6}},
+		{"needs before wants", 10, []Grant{{"a", 0, Claim{Needs: 2, Wants: 10}}, {"b", 0, Claim{Needs: 6, Wants: 6}}}, []int{3, 6}},
 		{"needs are max-min fair", 10, []Grant{{"a", 0, Claim{Needs: 1}}, {"b", 0, Claim{Needs: 20}}, {"c", 0, Claim{Needs: 20}}}, []int{1, 5, 4}},
 		{"shares", 12, []Grant{{"a", 0, Claim{Needs: 20, Share: 3}}, {"b", 0, Claim{Needs: 20}}}, []int{9, 3}},
 		{"floors", 8, []Grant{{"a", 0, Claim{Floor: 3}}, {"b", 0, Claim{Needs: 20}}}, []int{3, 5}},
 		{"floors above the cap", 4, []Grant{{"a", 0, Claim{Floor: 3}}, {"b", 0, Claim{Floor: 3}}}, []int{2, 2}},
-		{"idle places stay", 16, []Grant{{"a", 16, Claim{Needs: 2, Wants: 4}}, {"b", 0, Claim{Needs: 2, Wants: 4}}}, []int{12, 4}},
-		{"free places go to who has least", 16, []Grant{{"a", 8, Claim{Wants: 4}}, {"b", 2, Claim{Wants: 2}}}, []int{8, 8}},
+		{"idle places stay", 16, []Grant{{"a", 16, Claim{Needs: 2, Wants: 4}}, {"b", 0, Claim{Needs: 2, Wants: 4}}}, []int{10, 4}},
+		{"free places go to who has least", 16, []Grant{{"a", 7, Claim{Wants: 4}}, {"b", 2, Claim{Wants: 2}}}, []int{7, 7}},
+		{"the reserve is for needs", 16, []Grant{{"a", 7, Claim{Needs: 9, Wants: 16}}, {"b", 7, Claim{Needs: 6, Wants: 16}}}, []int{9, 6}},
 		{"who waits longest", 1, []Grant{{"a", 1, Claim{Needs: 1}}, {"b", 0, Claim{Needs: 1, Waited: 2}}, {"c", 0, Claim{Needs: 1, Waited: 3}}}, []int{0, 0, 1}},
 		{"no move between equals", 3, []Grant{{"a", 1, Claim{Needs: 5}}, {"b", 2, Claim{Needs: 5}}}, []int{1, 2}},
-		{"little is missing", 16, []Grant{{"a", 7, Claim{Wants: 8}}, {"b", 9, Claim{Wants: 8}}}, []int{7, 9}},
-		{"much is missing", 16, []Grant{{"a", 5, Claim{Wants: 8}}, {"b", 11, Claim{Wants: 8}}}, []int{8, 8}},
+		{"little is missing", 16, []Grant{{"a", 6, Claim{Wants: 7}}, {"b", 8, Claim{Wants: 7}}}, []int{6, 8}},
+		{"much is missing", 16, []Grant{{"a", 5, Claim{Wants: 7}}, {"b", 9, Claim{Wants: 7}}}, []int{7, 7}},
 		{"the cap was lowered", 4, []Grant{{"a", 8, Claim{Needs: 8}}, {"b", 8, Claim{Needs: 1}}}, []int{3, 1}},
-		{"one gives the server up", 8, []Grant{{"a", 3, Claim{Cap: -1, Needs: 5}}, {"b", 0, Claim{}}}, []int{3, 5}},
+		{"one gives the server up", 8, []Grant{{"a", 3, Claim{Cap: -1, Needs: 2, Wants: 9}}, {"b", 0, Claim{}}}, []int{3, 5}},
+		{"clients wait where one gives the server up", 8, []Grant{{"a", 1, Claim{Cap: -1, Needs: 2}}, {"b", 7, Claim{Wants: 8}}}, []int{2, 6}},
 	} {
 		a := &Account{Grants: test.grants}
 		for i := range a.Grants {
@@ -41,8 +43,8 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// Whatever the claims are, the sum is within the cap, nothing that somebody can take is left over, and nobody gets more than another with
-// the same share while it needs less.
+// Whatever the claims are, the sum is within the cap, nothing but the reserve is left over if somebody can take it, and nobody gets more than
+// another with the same share while it needs less.
 func TestFairProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "cap")
@@ -70,8 +72,14 @@ func TestFairProperties(t *testing.T) {
 				t.Errorf("one that is not seen has %d, not %d", got[0], kept)
 			}
 		}
-		if sum != max(limit, kept) {
-			t.Errorf("%v is %d, not %d", got, sum, max(limit, kept))
+		needs := kept
+		for i := range a.Grants {
+			if g := &a.Grants[i]; !unseen[g.Proxy] {
+				needs += max(g.Claim.Needs, g.Claim.Floor)
+			}
+		}
+		if want := max(kept, min(limit, max(needs, limit-a.Reserve()))); sum != want {
+			t.Errorf("%v is %d, not %d", got, sum, want)
 		}
 		for i := range a.Grants {
 			for j := range a.Grants {

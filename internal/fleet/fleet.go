@@ -82,7 +82,7 @@ type Member struct {
 
 // Claim is what one proxy says about one server. All numbers are of connections, which are places.
 type Claim struct {
-	Cap int // of its configuration; 0 if the proxy takes no more places there: it drains, or has the server no more
+	Cap int // of its configuration; 0 if the proxy takes no more places there than it needs: it drains, or has the server no more
 	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
 	Holds int
 	Needs int // what sessions use, and what clients wait for
@@ -105,8 +105,8 @@ type Grant struct {
 // Account is what the ledger has of one server.
 type Account struct {
 	Server string // as config.ServerOf
-	// Version is the ledger's version when the account last changed so that others must know: somebody is or was short of places, places
-	// became free, more are granted than there are, or the cap is another.
+	// Version is the ledger's version when the account last changed so that others must know: somebody is or was short of places, few
+	// are left in reserve, many became free, more are granted than there are, or the cap is another.
 	Version int64
 	Grants  []Grant
 }

@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// soonest is the least time between two exchanges that [Holder.Due] asks for.
-const soonest = 100 * time.Millisecond
+const (
+	// soonest is the least time between two exchanges that [Holder.Due] asks for.
+	soonest = 100 * time.Millisecond
+	// few is up to how many other proxies each of them says at once what nobody needs to know at once. In a larger fleet, all together say
+	// it about as often as that many would.
+	few = 10
+)
 
 // Usage is how a proxy's pools use one server at this moment.
 type Usage struct {
@@ -54,6 +59,9 @@ type Holder struct {
 	drains   bool
 	leaves   bool
 	lost     []Member // those that are to be named to a ledger that has lost them
+	// patient: nothing is to be said now that nobody needs to know at once; spoken: something was; speaks is when it may be next.
+	patient, spoken bool
+	speaks          Instant
 
 	servers map[string]*holding
 	members map[ID]*observed
@@ -115,7 +123,8 @@ func (h *Holder) use(s *holding, u Usage) {
 	}
 }
 
-// Drain says that the proxy takes no more clients: it gives back all places but those that its sessions use.
+// Drain says that the proxy takes no more clients: it gives back all places but those that its sessions use, and those that the clients
+// need that it has accepted.
 func (h *Holder) Drain() { h.drains = true }
 
 // Leave says that the proxy ends. The first report after this for which all pools are empty removes it from the ledger.
@@ -128,6 +137,7 @@ func (h *Holder) Leave() {
 
 // Report returns the next report, and lowers limits where the ledger is to get places back.
 func (h *Holder) Report(now Instant) *Report {
+	defer h.speak(now)()
 	h.sequence++
 	h.pending = h.sequence
 	r := &Report{ID: h.o.ID, Sequence: h.sequence, Epoch: h.epoch, Version: h.version, Whole: h.whole, Claims: make(map[string]Claim)}
@@ -188,14 +198,36 @@ func (h *Holder) claim(s *holding) Claim {
 	return c
 }
 
+// speak finds out whether what nobody needs to know at once may be said now. The caller must call what it returns when it has said it.
+func (h *Holder) speak(now Instant) (done func()) {
+	h.patient, h.spoken = now < h.speaks && len(h.members) > few, false
+	return func() {
+		if h.spoken {
+			h.speaks = now + Instant(Beat)*Instant(len(h.members))/few
+		}
+	}
+}
+
 // tells reports whether a claim is worth telling: others or this proxy need it to be known. Small changes that matter to nobody are not.
 func (h *Holder) tells(s *holding, c Claim) bool {
 	t := s.told
 	switch {
-	case s.dirty, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share:
+	case s.dirty, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share, c.Needs > s.granted && t.Needs <= s.granted:
 		return true
+	case h.patient:
+		return false
+	}
+	says := h.updates(s, c)
+	h.spoken = h.spoken || says
+	return says
+}
+
+// updates reports whether a claim differs from what was told so much that it is worth telling, but not at once.
+func (h *Holder) updates(s *holding, c Claim) bool {
+	t := s.told
+	switch {
 	case c.Needs > s.granted:
-		return t.Needs <= s.granted || differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants) || c.Waited != t.Waited
+		return differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants) || c.Waited != t.Waited
 	case t.Needs > s.granted:
 		return true
 	case c.Wants > s.granted:
@@ -233,11 +265,7 @@ func (h *Holder) aim(s *holding, now Instant) {
 		view.set(h.o.ID, s.granted, h.claim(s))
 		h.scratch = view.Grants
 		if i := view.index(h.o.ID); i >= 0 {
-			limit = s.granted
-			s.short = view.short(h.suspects)
-			if s.short || view.Granted() > view.Cap() {
-				limit = min(limit, fair(&view, h.suspects)[i])
-			}
+			limit = min(s.granted, h.gives(s, &view, i))
 		}
 	}
 	if h.drains || s.usage.Cap == 0 && h.epoch != "" {
@@ -252,11 +280,33 @@ func (h *Holder) aim(s *holding, now Instant) {
 	s.limit = limit
 }
 
+// gives returns up to how many places the proxy keeps for itself, and gives back the others. i is the index of its grant.
+func (h *Holder) gives(s *holding, view *Account, i int) int {
+	s.short = view.needy(h.suspects)
+	isOver := view.Granted() > view.Cap()
+	if h.patient && !s.short && !isOver {
+		return s.granted
+	}
+	target := fair(view, h.suspects)
+	if s.short || isOver {
+		return target[i]
+	}
+	surplus := s.granted - target[i]
+	wanting := view.wanting(target, h.suspects)
+	if wanting || view.isLow() && 8*surplus > target[i] {
+		h.spoken = h.spoken || surplus > 0
+		s.short = wanting && len(h.members) <= few
+		return target[i]
+	}
+	return s.granted
+}
+
 // Answered takes an answer in. asked is when the report was sent: what the answer says holds from then on.
 func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 	if r.Sequence != h.pending && !guards.off(guardAnswered) {
 		return
 	}
+	defer h.speak(now)()
 	if a.Stale {
 		h.Failed(r, now)
 		return
@@ -375,7 +425,8 @@ func (h *Holder) Due(now Instant) bool {
 		c := h.claim(s)
 		// What is due must be told, too: otherwise exchanges that say nothing would follow each other.
 		t := s.told
-		needsMore := c.Needs > s.granted && (s.dirty || t.Needs <= s.granted || c.Needs > t.Needs && differs(c.Needs, t.Needs))
+		isPatient := now < h.speaks && len(h.members) > few
+		needsMore := c.Needs > s.granted && (s.dirty || t.Needs <= s.granted || !isPatient && c.Needs > t.Needs && differs(c.Needs, t.Needs))
 		if s.short && c.Holds < s.granted || needsMore {
 			return true
 		}

@@ -34,43 +34,74 @@ func TestDemandMovesPlaces(t *testing.T) {
 	b.beat()
 	r.expect("b has asked", map[ID]int{"a": 16, "b": 0})
 	a.beat()
-	r.expect("a has heard of it", map[ID]int{"a": 12, "b": 0})
+	r.expect("a has heard of it, and keeps what is not in reserve", map[ID]int{"a": 10, "b": 0})
 	a.beat()
 	b.beat()
-	r.expect("a has given places back", map[ID]int{"a": 12, "b": 4})
+	r.expect("a has given places back", map[ID]int{"a": 10, "b": 4})
 
 	b.needs(4, 10, 10)
 	b.beat()
+	r.expect("b has needed more, and got what was in reserve", map[ID]int{"a": 10, "b": 6})
 	a.beat()
 	a.beat()
 	b.beat()
-	r.expect("b has needed more", map[ID]int{"a": 6, "b": 10})
+	r.expect("b has needed more, and got one in advance", map[ID]int{"a": 4, "b": 11})
 
-	// a's sessions end only one by one.
-	a.needs(6, 6, 6)
-	b.needs(10, 20, 20)
+	// b's sessions end only one by one.
+	a.needs(4, 6, 6)
+	b.needs(11, 20, 20)
 	b.beat()
 	a.beat()
-	r.expect("both need more than half", map[ID]int{"a": 6, "b": 10})
-	a.needs(6, 9, 9)
-	a.beat()
+	r.expect("b has taken the last one before a", map[ID]int{"a": 4, "b": 12})
 	b.beat()
-	r.expect("half is fair", map[ID]int{"a": 6, "b": 8})
+	r.expect("b is to have no more than half", map[ID]int{"a": 4, "b": 10})
+	a.needs(4, 9, 9)
+	a.beat()
+	b.needs(11, 20, 20).beat()
+	r.expect("half is fair", map[ID]int{"a": 4, "b": 8})
 	b.needs(9, 20, 20).beat()
 	a.beat()
-	r.expect("one of b's sessions has ended", map[ID]int{"a": 7, "b": 8})
+	r.expect("two of b's sessions have ended", map[ID]int{"a": 7, "b": 8})
 	if sum := r.ledger.Accounts["s"].Granted(); sum > 16 {
 		t.Errorf("%d places of 16 are granted", sum)
 	}
 }
 
+// TestReserve grows from the reserve in one exchange, of which nobody else hears, and gives back when the reserve runs low.
+func TestReserve(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(32).needs(5, 5, 32)
+	b := r.join(HolderOptions{ID: "b"}).cap(32).needs(5, 5, 32)
+	for range 3 {
+		a.beat()
+		b.beat()
+	}
+	r.expect("all but an eighth are divided", map[ID]int{"a": 14, "b": 14})
+	version := r.ledger.Version
+	a.needs(14, 15, 32).beat()
+	r.expect("a has grown, and got one in advance", map[ID]int{"a": 16, "b": 14})
+	if r.ledger.Version != version {
+		t.Error("b has to hear of it, although half of the reserve is left")
+	}
+	a.needs(5, 5, 32).beat()
+	a.beat()
+	r.expect("there is enough in reserve", map[ID]int{"a": 16, "b": 14})
+	b.needs(14, 15, 32).beat()
+	if r.ledger.Version == version {
+		t.Error("a does not hear that the reserve runs low")
+	}
+	a.beat()
+	a.beat()
+	r.expect("a has given back what it does not need", map[ID]int{"a": 13, "b": 15})
+}
+
 func TestAnswersAndReportsThatAreLost(t *testing.T) {
 	r := newRig(t)
-	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(0, 0, 2)
-	b := r.join(HolderOptions{ID: "b"}).cap(8).needs(0, 0, 2)
+	a := r.join(HolderOptions{ID: "a"}).cap(7).needs(0, 0, 2)
+	b := r.join(HolderOptions{ID: "b"}).cap(7).needs(0, 0, 2)
 	a.beat()
 	b.beat()
-	a.beat() // its limit is 6 now
+	a.beat() // its limit is 5 now
 
 	late := a.report() // gives two places back, and is under way for long
 	a.h.Failed(late, r.now)
@@ -78,20 +109,20 @@ func TestAnswersAndReportsThatAreLost(t *testing.T) {
 	b.usage["s"] = Usage{}
 	b.beat()
 	report := a.report()
-	if report.Claims["s"].Holds != 6 {
-		t.Fatalf("a holds %d, not 6", report.Claims["s"].Holds)
+	if report.Claims["s"].Holds != 5 {
+		t.Fatalf("a holds %d, not 5", report.Claims["s"].Holds)
 	}
 	a.h.Answered(report, r.exchange(report), r.now, r.now)
-	r.expect("b has left", map[ID]int{"a": 8})
+	r.expect("b has left", map[ID]int{"a": 7})
 	if answer := r.exchange(late); !answer.Stale {
 		t.Error("a report was taken for a new one after a later one had arrived")
 	}
-	if got := r.ledger.Accounts["s"].places("a"); got != 8 {
-		t.Errorf("a has %d places after its late report, not 8", got)
+	if got := r.ledger.Accounts["s"].places("a"); got != 7 {
+		t.Errorf("a has %d places after its late report, not 7", got)
 	}
 
 	// An answer that is lost: the ledger has granted more than the holder knows.
-	c := r.join(HolderOptions{ID: "c"}).cap(8).needs(0, 8, 8)
+	c := r.join(HolderOptions{ID: "c"}).cap(7).needs(0, 7, 7)
 	report = c.report()
 	r.exchange(report)
 	c.h.Failed(report, r.now)
@@ -104,7 +135,7 @@ func TestAnswersAndReportsThatAreLost(t *testing.T) {
 		t.Error("the report of a proxy that has never had an answer is not whole")
 	}
 	c.beat()
-	r.expect("c has got its answer", map[ID]int{"a": 0, "c": 8})
+	r.expect("c has got its answer", map[ID]int{"a": 0, "c": 7})
 }
 
 func TestForgottenComesBack(t *testing.T) {
@@ -343,6 +374,29 @@ func TestTimeoutOfOneThatWasSeen(t *testing.T) {
 	if r.ledger.Members["a"] == nil {
 		t.Error("a was taken for dead after it had been seen")
 	}
+}
+
+// A client that a proxy accepted before it began to drain may come to its queue when the others have all places.
+func TestWaitWhileDraining(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(4)
+	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 0, 4)
+	a.beat()
+	b.beat()
+	a.h.Drain()
+	a.beat()
+	a.beat()
+	b.beat()
+	r.expect("b has all places", map[ID]int{"a": 0, "b": 4})
+	a.needs(0, 1, 1).beat()
+	b.beat()
+	b.beat()
+	a.beat()
+	r.expect("a client waits at a", map[ID]int{"a": 1, "b": 3})
+	a.needs(1, 0, 0).beat()
+	a.needs(0, 0, 0).beat()
+	b.beat()
+	r.expect("its session has ended", map[ID]int{"a": 0, "b": 4})
 }
 
 func TestDrainAndLeave(t *testing.T) {

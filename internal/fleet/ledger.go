@@ -122,7 +122,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 				continue
 			}
 			if !a.Frozen {
-				x.grow(account, r.ID)
+				x.grow(account, r.ID, named || touched || r.Whole)
 			}
 			a.Accounts = append(a.Accounts, Account{Server: server})
 		}
@@ -247,22 +247,32 @@ func (x *exchange) book(m *Member, r *Report) {
 	}
 }
 
-// grow gives a proxy what is free of the places that are fair for it.
-func (x *exchange) grow(a *Account, id ID) {
+// grow gives a proxy what is free of the places that are fair for it. named: its report is about the account, which is written anyway.
+func (x *exchange) grow(a *Account, id ID, named bool) {
 	i := a.index(id)
 	if i < 0 {
 		return
 	}
+	g := &a.Grants[i]
 	free := a.Cap() - a.Granted()
 	if guards.off(guardFree) {
-		free = a.Cap() - a.Grants[i].Places
+		free = a.Cap() - g.Places
 	}
 	if free <= 0 {
 		return
 	}
-	if more := min(free, fair(a, x.unseen)[i]-a.Grants[i].Places); more > 0 {
+	target := fair(a, x.unseen)[i]
+	if !named && !g.takes(target, a.isLone()) {
+		return
+	}
+	more := target - g.Places
+	if lacks := g.accepts(g.Claim.Needs) - g.Places; lacks > 0 && a.Reserve() > 0 && more >= lacks {
+		// Half of what is free is left for others that come to need it.
+		more = max(more, lacks+min(g.advance(), (free-lacks)/2))
+	}
+	if more = min(more, free); more > 0 {
 		x.touch(a)
-		a.Grants[i].Places += more
+		g.Places += more
 	}
 }
 
@@ -294,10 +304,7 @@ func (x *exchange) finish() {
 	var tell []*Account
 	for server, before := range x.before {
 		a := x.Accounts[server]
-		if slices.Equal(before.Grants, a.Grants) {
-			continue
-		}
-		if before.Granted() > a.Granted() || a.Granted() > a.Cap() || before.Cap() != a.Cap() || before.short(nil) || a.short(nil) {
+		if !slices.Equal(before.Grants, a.Grants) && x.concerns(&before, a) {
 			tell = append(tell, a)
 			x.changed = true
 		}
@@ -313,6 +320,16 @@ func (x *exchange) finish() {
 			delete(x.Accounts, server)
 		}
 	}
+}
+
+// concerns reports whether others must know of a change of an account: somebody is or was short of places, the reserve runs low, places became
+// free that are worth taking, more are granted than there are, or the cap is another.
+func (x *exchange) concerns(before, after *Account) bool {
+	if after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil) || after.isLow() && !before.isLow() {
+		return true
+	}
+	target := fair(after, nil)
+	return after.Granted() < before.Granted() && after.offers(target) || after.wanting(target, nil) || before.wanting(fair(before, nil), nil)
 }
 
 // sequence returns the sequence number of a proxy's last report; 0 if the ledger knows of none.

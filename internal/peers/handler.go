@@ -18,12 +18,16 @@ import (
 const maxBody = 64 << 10
 
 // Handler returns the admin API with answers for the whole fleet: a request with ?fleet=true is served by this proxy first, which
-// decides whether the caller may make it, and then by all others. One that comes from another proxy is about this one only.
+// decides whether the caller may make it, and then by all others. One that comes from another proxy is about this one only. next must ask
+// [Peers.Proven] for what such a request proves.
 func (p *Peers) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		view := p.options.Ledger.View()
 		if wanted := r.Header.Get(api.ForHeader); wanted != "" && fleet.ID(wanted) != view.Self {
 			fail(w, http.StatusMisdirectedRequest, api.KindOther, "the request is for another proxy than the one that has got it: does its address lead to several?")
+			return
+		}
+		if p.challenged(w, r, &view) {
 			return
 		}
 		query := r.URL.Query()

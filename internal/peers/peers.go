@@ -32,7 +32,7 @@ const (
 // Options are what [New] needs.
 type Options struct {
 	Ledger Ledger
-	// Token returns the token for the admin APIs of other proxies; empty for none.
+	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see proof.go.
 	Token func() string
 	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
 	Authorities func() *x509.CertPool
@@ -42,7 +42,8 @@ type Options struct {
 
 // Peers asks the other proxies of the fleet. Its methods may be called from any goroutine.
 type Peers struct {
-	options Options // static
+	options    Options     // static
+	challenges *challenges // static
 
 	mu     sync.Mutex
 	closed bool
@@ -55,12 +56,13 @@ type connection struct {
 	token   string
 	from    fleet.ID
 	client  *client.Client
+	prover  *prover
 }
 
 // New returns what asks the other proxies that the ledger names.
 func New(o Options) *Peers {
 	o.Timeout = cmp.Or(o.Timeout, timeout)
-	return &Peers{options: o, known: make(map[fleet.ID]connection)}
+	return &Peers{options: o, challenges: newChallenges(time.Now), known: make(map[fleet.ID]connection)}
 }
 
 // Close closes the connections. Nothing is asked afterwards.
@@ -119,7 +121,7 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 	if a.why = unusable(v.member(v.Self), other); a.why == "" {
 		c, err := p.connect(v.Self, other)
 		if err == nil {
-			err = c.Do(ctx, r, &a.body)
+			err = c.prover.do(ctx, c.client, r, &a.body)
 		}
 		var refused *client.Error
 		switch {
@@ -155,17 +157,17 @@ func unusable(self, other *fleet.Member) string {
 	return ""
 }
 
-// connect returns the client for a proxy.
-func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*client.Client, error) {
+// connect returns how a proxy is asked.
+func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error) {
 	want := connection{address: other.Address, from: from}
 	if p.options.Token != nil {
 		want.token = p.options.Token()
 	}
-	o := client.Options{Token: want.token, MaxAnswer: maxAnswer, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
+	o := client.Options{MaxAnswer: maxAnswer, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
 	if p.options.Authorities != nil {
 		o.Authorities = p.options.Authorities()
 	}
-	// The address comes from the ledger: whoever writes to that must not get the token where certificates say who is a proxy.
+	// The address comes from the ledger: whoever writes to that must get nothing where certificates say who is a proxy.
 	if o.Authorities != nil && !isTLS(other.Address) {
 		return nil, fmt.Errorf("its address %s is not https://, and --fleet-ca says whose certificates are to be trusted: nothing is sent there", other.Address)
 	}
@@ -175,8 +177,8 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*client.Client, err
 		return nil, errors.New("this proxy ends")
 	}
 	before, ok := p.known[other.ID]
-	if want.client = before.client; ok && before == want {
-		return before.client, nil
+	if want.client, want.prover = before.client, before.prover; ok && before == want {
+		return &before, nil
 	}
 	var err error
 	if want.client, err = client.Open(other.Address, o); err != nil { // it does not connect yet
@@ -185,8 +187,9 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*client.Client, err
 	if ok {
 		_ = before.client.Close()
 	}
+	want.prover = &prover{token: want.token, from: string(from), to: string(other.ID), address: other.Address}
 	p.known[other.ID] = want
-	return want.client, nil
+	return &want, nil
 }
 
 // isTLS reports whether an address is https://.

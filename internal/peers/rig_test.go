@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,8 +30,11 @@ type proxy struct {
 	name   string
 	peers  *Peers
 	server *httptest.Server
-	token  string
-	asked  []string // requests that reached its own API
+	token  string // both to prove and to be proven; empty for none
+	reader string
+	caller string              // who sent the last request, as it was proven
+	seen   func(*http.Request) // gets each request as it arrives; nil for nobody
+	asked  []string            // requests that reached its own API
 	own    http.HandlerFunc
 }
 
@@ -46,17 +50,33 @@ func newRig(t *testing.T, names ...string) *rig {
 	for i, name := range names {
 		p := &proxy{rig: r, id: fleet.ID(strings.Repeat(string(rune('a'+i)), 16)), name: name}
 		p.peers = New(Options{Ledger: p, Token: func() string { return p.token }})
-		api := p.peers.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p.asked = append(p.asked, r.Method+" "+r.URL.String())
-			p.own(w, r)
-		}))
-		p.server = httptest.NewServer(api)
+		p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 		t.Cleanup(p.server.Close)
 		t.Cleanup(p.peers.Close)
 		r.proxies = append(r.proxies, p)
 		r.members = append(r.members, fleet.Member{ID: p.id, Name: name, Address: p.server.URL, Host: "here", State: fleet.Serving})
 	}
 	return r
+}
+
+// serve is the proxy's admin API. It admits the test, and other proxies with a proof or if there is no token.
+func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
+	if p.seen != nil {
+		p.seen(r)
+	}
+	p.peers.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, isOperator, isReader, err := p.peers.Proven(r, p.token, p.reader)
+		p.caller = fmt.Sprintf("%s %t %t", name, isOperator, isReader)
+		switch {
+		case p.token+p.reader == "" || isOperator || isReader || r.Header.Get(api.PeerHeader) == "":
+			p.asked = append(p.asked, r.Method+" "+r.URL.String())
+			p.own(w, r)
+		case err != nil:
+			fail(w, http.StatusUnauthorized, api.KindRefused, err.Error())
+		default:
+			fail(w, http.StatusUnauthorized, api.KindRefused, "wrong token for the admin API")
+		}
+	})).ServeHTTP(w, r)
 }
 
 // answer has a proxy answer all requests with a status and a value.

@@ -19,7 +19,7 @@ type Tokens struct {
 	PeerToken   string // for other proxies' admin APIs; empty for Token, see ForFleet
 }
 
-// ForFleet returns the token that the proxy sends to the admin APIs of other proxies; empty for none.
+// ForFleet returns the token by which the proxy proves to other proxies who it is; empty for none.
 func (t *Tokens) ForFleet() string { return cmp.Or(t.PeerToken, t.Token) }
 
 // token is a setting that refers to a secret.

@@ -54,7 +54,7 @@ type Settings struct {
 	Fleet        string // auto, or [Off] to use the whole caps whatever other proxies do
 	ProxyName    string // by which operators know it; empty for the host's name, see Name
 	FleetAddress string // URL of the admin API as the other proxies reach it; empty to derive it from Admin
-	// FleetToken refers to the token that this proxy sends to the others: env:NAME or file:/path; empty for that of AdminToken.
+	// FleetToken refers to the token that this proxy proves to the others that it knows: env:NAME or file:/path; empty for that of AdminToken.
 	FleetToken           string
 	FleetCA              string        // file with the authorities of the other proxies' certificates; empty for the system's
 	GrantTimeout         time.Duration // after which the places of a proxy that is not seen are given to others; [Never]

@@ -114,7 +114,7 @@ var table = []setting{
 	{name: "fleet-address", help: "URL of this proxy's admin API as other proxies reach it", unset: "derived from admin and this machine's address towards the database", value: func(s *Settings) value.Value {
 		return value.NewText(&s.FleetAddress, fleetAddressAllowed, orEmpty(checkFleetAddress))
 	}},
-	{name: "fleet-token", help: "token that this proxy sends to the admin APIs of other proxies", unset: "admin-token", live: true, value: func(s *Settings) value.Value {
+	{name: "fleet-token", help: "token by which this proxy proves to the admin APIs of other proxies who it is; it is not sent", unset: "admin-token", live: true, value: func(s *Settings) value.Value {
 		return value.NewText(&s.FleetToken, "env:NAME or file:/path; "+Variable("fleet-token")+" may also be the token itself", orEmpty(checkReference("fleet-token")))
 	}},
 	{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {

@@ -15,7 +15,7 @@ import (
 // Serving end.
 func Ask(ctx context.Context, nc *net.UnixConn, self Process) (*Succession, error) {
 	s := &Succession{conn: &conn{nc}}
-	defer s.conn.until(ctx)()
+	defer s.conn.until(ctx, 0)()
 	if err := s.ask(&self); err != nil {
 		s.Fail(err)
 		return nil, err
@@ -80,7 +80,7 @@ func (s *Succession) Step(text string) {
 
 // Ready says that this process can serve, and waits until it may. Prepare everything before. If it returns an error, the running process goes on.
 func (s *Succession) Ready(ctx context.Context) error {
-	defer s.conn.until(ctx)()
+	defer s.conn.until(ctx, 0)()
 	err := s.conn.send(&message{Type: ready}, nil)
 	if err == nil {
 		_, err = s.conn.expect(yours, nil)

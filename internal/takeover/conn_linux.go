@@ -21,13 +21,22 @@ const maxMessage = 64 << 10
 // conn sends and receives messages. One goroutine uses it.
 type conn struct{ nc *net.UnixConn }
 
-// until ends what waits on the connection when ctx ends, until the returned function is called.
-func (c *conn) until(ctx context.Context) (stop func()) {
-	cancelled := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(time.Unix(1, 0)) })
-	return func() {
-		if cancelled() {
-			_ = c.nc.SetDeadline(time.Time{})
+// until ends what waits on the connection when ctx has ended and the grace has passed, until the returned function is called, which reports
+// whether ctx has not ended before.
+func (c *conn) until(ctx context.Context, grace time.Duration) (stop func() bool) {
+	cancelled := context.AfterFunc(ctx, func() {
+		if grace > 0 {
+			_ = c.nc.SetDeadline(time.Now().Add(grace))
+			return
 		}
+		_ = c.nc.SetDeadline(time.Unix(1, 0))
+	})
+	return func() bool {
+		if !cancelled() {
+			return false
+		}
+		_ = c.nc.SetDeadline(time.Time{})
+		return true
 	}
 }
 

@@ -18,9 +18,7 @@ const tellTimeout = time.Second
 // this one must stop. Otherwise nothing has changed. Hand does not close the connection. The listeners stay open.
 func Hand(ctx context.Context, nc *net.UnixConn, o *Offer) (*Successor, error) {
 	c := &conn{nc}
-	stop := c.until(ctx)
-	defer stop()
-	s, err := hand(c, o)
+	s, err := hand(ctx, c, o)
 	if err == nil {
 		return s, nil
 	}
@@ -34,13 +32,40 @@ func Hand(ctx context.Context, nc *net.UnixConn, o *Offer) (*Successor, error) {
 			err = errors.New("the new process was not ready in time")
 		}
 	}
-	stop()
 	_ = nc.SetDeadline(time.Now().Add(tellTimeout))
 	_ = c.send(&message{Type: refused, Text: err.Error()}, nil)
 	return nil, err
 }
 
-func hand(c *conn, o *Offer) (*Successor, error) {
+func hand(ctx context.Context, c *conn, o *Offer) (*Successor, error) {
+	stop := c.until(ctx, 0)
+	s, err := prepare(c, o)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	// From here on, the successor accepts clients. If this process was stopped meanwhile, or is asked to end at this moment, what the
+	// successor has said counts nevertheless: both would go on, or the successor would be killed with its sessions.
+	defer c.until(ctx, tellTimeout)()
+	if err := c.tell(&message{Type: yours}, nil); err != nil {
+		return nil, err
+	}
+	m, err := c.expect(serving, o.Step)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range m.Kept {
+		if i >= 0 && i < len(s.Kept) {
+			s.Kept[i] = true
+		}
+	}
+	return s, nil
+}
+
+// prepare hands the sockets over, and returns when the successor and this process are ready for the succession.
+func prepare(c *conn, o *Offer) (*Successor, error) {
 	m, err := c.expect(hello, nil)
 	if errors.Is(err, errGone) {
 		err = errors.New("the other process has ended before it asked for the sockets: its log says why, or it is no wsbouncer that can take over (version 0.2 or later)")
@@ -76,17 +101,6 @@ func hand(c *conn, o *Offer) (*Successor, error) {
 	}
 	if err := o.Prepare(); err != nil {
 		return nil, err
-	}
-	if err := c.tell(&message{Type: yours}, nil); err != nil {
-		return nil, err
-	}
-	if m, err = c.expect(serving, o.Step); err != nil {
-		return nil, err
-	}
-	for _, i := range m.Kept {
-		if i >= 0 && i < len(s.Kept) {
-			s.Kept[i] = true
-		}
 	}
 	return s, nil
 }

@@ -220,6 +220,55 @@ func TestSilent(t *testing.T) {
 	s.Fail(errors.New("over"))
 }
 
+// A successor that has said that it serves does so, even if the running process hears of it too late: it may have been stopped meanwhile.
+func TestServesTooLate(t *testing.T) {
+	for range 20 { // without the rule, the running process may still be in time
+		ours, theirs := pair(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := begin(ctx, ours, offer(t))
+		s, err := Ask(t.Context(), theirs, successor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := s.Serving([]int{0}); err != nil {
+			t.Fatal(err)
+		}
+		if h := wait(t, done); h.err != nil || !h.successor.Kept[0] {
+			t.Fatalf("the running process: %+v, %v", h.successor, h.err)
+		}
+		for _, socket := range s.Sockets {
+			_ = socket.Listener.Close()
+		}
+	}
+}
+
+// A take-over that has to end while the running process prepares does.
+func TestEndsInPreparation(t *testing.T) {
+	ours, theirs := pair(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o := offer(t)
+	o.Prepare = func() error {
+		cancel(errors.New("the proxy shuts down"))
+		return nil
+	}
+	done := begin(ctx, ours, o)
+	s, err := Ask(t.Context(), theirs, successor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context()); err == nil || err.Error() != "the proxy shuts down" {
+		t.Errorf("the successor: %v", err)
+	}
+	s.Fail(errors.New("over"))
+	if h := wait(t, done); h.err == nil || h.err.Error() != "the proxy shuts down" {
+		t.Errorf("the running process: %v", h.err)
+	}
+}
+
 // Versions of the protocol that have nothing in common say so.
 func TestVersions(t *testing.T) {
 	ours, theirs := pair(t)

@@ -94,6 +94,8 @@ type Request struct {
 	Query   url.Values
 	Body    any           // sent as JSON; nil for none
 	Timeout time.Duration // how long to wait for the answer; 0 for [Timeout]
+	// Authorize completes the request with what proves who sends it, in the place of the token; nil for the token. It gets the body as it is sent.
+	Authorize func(r *http.Request, body []byte)
 }
 
 // Get reads a part of the API and decodes its JSON answer.
@@ -154,10 +156,13 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 	if r.Method == "" {
 		r.Method = http.MethodGet
 	}
-	var body io.Reader = http.NoBody
+	var (
+		body io.Reader = http.NoBody
+		text []byte
+		err  error
+	)
 	if r.Body != nil {
-		text, err := json.Marshal(r.Body)
-		if err != nil {
+		if text, err = json.Marshal(r.Body); err != nil {
 			return nil, fmt.Errorf("encoding the request %s %s: %w", r.Method, r.Path, err)
 		}
 		body = bytes.NewReader(text)
@@ -176,7 +181,10 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 		request.Header.Set("Content-Type", "application/json")
 	}
 	request.Header.Set(api.ChangeHeader, "1") // with GET, too: a tap needs it
-	if c.token != "" {
+	switch {
+	case r.Authorize != nil:
+		r.Authorize(request, text)
+	case c.token != "":
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.http.Do(request)
@@ -220,6 +228,8 @@ type Error struct {
 	Text    string
 	Nearest string // the known name that is most like an unknown one; may be empty
 	Body    []byte // the answer as it came
+	// Challenge is what the proxy wants a proof to answer (WWW-Authenticate); empty for nothing.
+	Challenge string
 }
 
 // Error returns the proxy's text. It names the proxy where that refuses the caller, since another token or address may help.
@@ -251,5 +261,5 @@ func (c *Client) refused(response *http.Response, answer []byte) error {
 		return fmt.Errorf("%s answered %q to %s %s: is it the admin API of wsbouncer, in a version that has this?",
 			c.address, response.Status, response.Request.Method, response.Request.URL.Path)
 	}
-	return &Error{c.address, response.StatusCode, sent.Error.Kind, sent.Error.Text, sent.Error.Nearest, answer}
+	return &Error{c.address, response.StatusCode, sent.Error.Kind, sent.Error.Text, sent.Error.Nearest, answer, response.Header.Get("WWW-Authenticate")}
 }

@@ -20,7 +20,8 @@ import { logInForm } from "./login.js";
 const longestPause = 15000; // between two attempts to connect, in milliseconds
 const hiddenFor = 60000; // a page that nobody sees lets go of the stream after this time
 
-let stats = null;
+let stats = null; // of all proxies, if the page shows them
+let own = null; // of this proxy
 let stream = null; // the AbortController of the present stream
 let failures = 0; // attempts in a row without an event
 let retryTimer = 0;
@@ -81,15 +82,16 @@ function showStats(fresh) {
   showServices(stats);
   showTenants(stats);
   showBackends(stats);
-  showEnds(stats);
+  showEnds(own);
   showSessions(null, stats);
   slowParts();
 }
 
 /** received shows the statistics of the stream, which are those of this proxy, or asks for those of the fleet in their place. */
-async function received(own) {
+async function received(now) {
   try {
-    const fresh = await inFleet(own);
+    const fresh = await inFleet(now);
+    own = now;
     if (fresh !== null) showStats(fresh);
     if (wholeFleet()) await refreshFleet();
   } catch (error) {
@@ -101,7 +103,7 @@ const handlers = {
   stats: received,
   sessions: (list) => { if (!wholeFleet()) liveSessions(list); },
   history: (part) => { mergeHistory(part); showCharts(); if (stats) showProblems(); },
-  ended: (list) => { addEnded(list); if (stats) showEnds(stats); },
+  ended: (list) => { addEnded(list); if (own) showEnds(own); },
   audit: (list) => { addAudit(list); showAudit(); },
 };
 

@@ -7,10 +7,17 @@ import { count, duration } from "./format.js";
 const panel = byId("fleet");
 const body = byId("proxy-rows");
 const view = byId("fleet-view");
+const more = byId("all-proxies");
+const unseen = 3; // seconds after which a proxy counts as not seen: it reaches the ledger about once a second
+const shown = 8; // more proxies are shown on demand; those with problems come first
 
 let isFleet = false;
 let chosen = true; // all proxies, rather than this one
 let asking = false;
+let everyone = false; // all rows are shown
+let last = null;
+
+more.addEventListener("click", () => { everyone = !everyone; if (last) showFleet(last); });
 
 function learn(fleet) {
   isFleet = fleet?.mode === "fleet" && fleet.proxies.length > 1;
@@ -33,11 +40,13 @@ function create() {
 
 function update(row, proxy) {
   text(row.name, proxy.name);
-  text(row.sub, proxy.self ? `${proxy.id} · this one` : `${proxy.id}${proxy.address ? ` · ${proxy.address}` : ""}`);
-  text(row.pill, proxy.state);
+  const id = proxy.id.slice(0, 8); // commands take the beginning, too
+  text(row.sub, proxy.self ? `${id} · this one` : `${id}${proxy.address ? ` · ${proxy.address}` : ""}`);
+  attribute(row.sub, "title", proxy.id);
+  text(row.pill, proxy.problem && proxy.seen_seconds > unseen ? "not seen" : proxy.state);
   attribute(row.pill, "data-level", proxy.problem ? "bad" : { serving: "ok", draining: "off" }[proxy.state] ?? "info");
   text(row.why, proxy.problem ?? "");
-  text(row.numbers[0], proxy.self ? "now" : `${duration(proxy.seen_seconds)} ago`);
+  text(row.numbers[0], proxy.self || proxy.seen_seconds < 1 ? "now" : `${duration(proxy.seen_seconds)} ago`);
   text(row.numbers[1], count(proxy.sessions));
   text(row.numbers[2], count(proxy.places));
   text(row.numbers[3], proxy.configuration ?? "–");
@@ -48,13 +57,20 @@ function update(row, proxy) {
 export function showFleet(stats) {
   const fleet = stats.fleet;
   learn(fleet);
+  last = stats;
   panel.hidden = !isFleet;
+  attribute(document.body, "data-fleet", isFleet && fleet.whole ? "yes" : null);
   if (!isFleet) return;
-  keyed(body, fleet.proxies, (proxy) => proxy.id, create, update);
+  const total = fleet.proxies.length;
+  let rows = [...fleet.proxies].sort((a, b) => Boolean(b.problem) - Boolean(a.problem) || Boolean(b.self) - Boolean(a.self));
+  more.hidden = total <= shown;
+  text(more, everyone ? `Show the first ${shown}` : `Show all ${total} proxies`);
+  if (!everyone) rows = rows.slice(0, shown);
+  keyed(body, rows, (proxy) => proxy.id, create, update);
   const missing = (fleet.missing ?? []).length;
   text(byId("fleet-note"), !fleet.whole ? "The page shows this proxy only."
-    : missing > 0 ? `Sums of ${fleet.proxies.length - missing} of ${fleet.proxies.length} proxies: the others cannot be asked.`
-      : `Sums of all ${fleet.proxies.length} proxies. Load, ends by reason and the audit log are those of this proxy.`);
+    : missing > 0 ? `Sums of ${total - missing} of ${total} proxies: ${missing} cannot be asked.`
+      : `Sums of all ${total} proxies.`);
 }
 
 /** inFleet returns the statistics of all proxies, if the page shows those, and otherwise the given ones of this proxy; null if it is asking already. */

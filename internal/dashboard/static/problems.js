@@ -60,11 +60,12 @@ function drain(stats) {
 /** fleetProblems adds what is wrong with the proxies that share the servers, in the words of internal/diagnosis. */
 function fleetProblems(fleet, add) {
   if (!fleet) return;
+  const where = fleet.mode === "fleet" && fleet.proxies.length > 1 ? "fleet" : "backends"; // one proxy has no table of proxies
   const why = `${fleet.problem ?? ""}${fleet.advice ? `; ${fleet.advice}` : ""}`;
-  if (fleet.mode === "whole") add("bad", "fleet", "fleet", `Caps are not shared, so servers may see more connections than their caps: ${why}.`);
-  else if (fleet.mode === "waiting") add("bad", "fleet", "fleet", `The ledger has not answered yet, so this proxy has no places: ${why}.`);
-  else if (fleet.problem) add("bad", "fleet", "fleet", `The ledger has not been reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
-  if (fleet.frozen) add(fleet.frozen_seconds > 30 ? "bad" : "warn", "frozen", "fleet", `Grants are frozen for ${duration(fleet.frozen_seconds)}: ${fleet.frozen_why}.`);
+  if (fleet.mode === "whole") add("bad", "fleet", where, `Caps are not shared, so servers may see more connections than their caps: ${why}.`);
+  else if (fleet.mode === "waiting") add("bad", "fleet", where, `The ledger has not answered yet, so this proxy has no places: ${why}.`);
+  else if (fleet.problem) add("bad", "fleet", where, `The ledger has not been reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
+  if (fleet.frozen) add(fleet.frozen_seconds > 30 ? "bad" : "warn", "frozen", where, `Grants are frozen for ${duration(fleet.frozen_seconds)}: ${fleet.frozen_why}.`);
   const told = new Set((fleet.missing ?? []).map((m) => m.id));
   for (const m of fleet.missing ?? []) add("bad", `proxy ${m.id}`, "fleet", `Proxy ${m.name}: ${m.why}.`);
   for (const p of fleet.proxies) if (p.problem && !told.has(p.id)) add("warn", `proxy ${p.id}`, "fleet", `Proxy ${p.name}: ${p.problem}.`);

@@ -38,6 +38,7 @@ let list = null; // the last SessionList
 let requery = () => {};
 let touched = 0; // when the pointer last moved in the table
 let ticket = 0; // of the last request for ended sessions
+let before = null; // the order in use before one of those that are missing
 
 const wantsEnded = () => inputs.state.value === "ended";
 /** address: what looks like one goes to the proxy, which knows all sessions; other texts filter what is shown. */
@@ -113,6 +114,7 @@ export function showSessions(fresh, stats) {
   if (stats) {
     attribute(body.parentNode, "data-failover", stats.replay ? "yes" : null);
     attribute(body.parentNode, "data-fleet", stats.fleet?.whole ? "yes" : null);
+    offerOrders(Boolean(stats.fleet?.whole));
     options(inputs.service, "all", stats.services.map((service) => service.name));
     options(inputs.backend, "all", stats.backends.filter((b) => !inputs.service.value || b.service === inputs.service.value).map((b) => b.name));
   }
@@ -147,7 +149,7 @@ export async function refreshEnded() {
 export async function refreshFleet() {
   if (wantsEnded()) return;
   const { interval, ...wanted } = query();
-  if (wanted.sort === "lag" || wanted.sort === "rate") wanted.sort = "age"; // only the stream has them
+  if (wanted.sort === "lag" || wanted.sort === "rate") wanted.sort = "age"; // offerOrders has not been called yet
   const mine = ++ticket;
   const answer = await get("sessions", wanted);
   if (mine === ticket && !wantsEnded()) showSessions(answer, null);
@@ -176,6 +178,22 @@ export function showBackendSessions(backend) {
   inputs.backend.value = backend;
   changed();
   byId("sessions").scrollIntoView({ block: "start" });
+}
+
+/** offerOrders leaves out those by what only the stream of one proxy measures while all proxies are shown. */
+function offerOrders(whole) {
+  const missing = ["lag", "rate"];
+  for (const option of inputs.order.options) option.hidden = whole && missing.includes(option.value);
+  if (whole && missing.includes(inputs.order.value)) {
+    before = inputs.order.value;
+    inputs.order.value = "age";
+    asked = JSON.stringify(query()); // the stream's sessions are not shown
+    headings();
+  } else if (!whole && before !== null) {
+    if (inputs.order.value === "age") inputs.order.value = before; // nobody has chosen another one
+    before = null;
+    changed();
+  }
 }
 
 function headings() {

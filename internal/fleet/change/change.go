@@ -2,6 +2,7 @@
 package change
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -115,32 +116,53 @@ func (c *Changes) Anything() bool {
 }
 
 // Concerned returns the proxies that should make an exchange before their next beat, except the one that made the changes: those that can
-// get places that they need, or else those that have idle places which somebody else needs; by ID.
+// get places that they need, or else those that have enough idle places for somebody else's needs; by ID.
 func (c *Changes) Concerned(by fleet.ID) []fleet.ID {
 	concerned := make(map[fleet.ID]bool)
 	for _, server := range c.Accounts {
 		a := c.After.Accounts[server]
 		if before := c.Before.Accounts[server]; before == nil || before.Version != a.Version { // others must know
-			wake(a, concerned)
+			wake(a, by, concerned)
 		}
 	}
-	delete(concerned, by)
 	return slices.Sorted(maps.Keys(concerned))
 }
 
+// idle are places that a proxy has, and that are fair for others.
+type idle struct {
+	proxy  fleet.ID
+	places int
+}
+
 // wake adds the proxies that a changed account concerns.
-func wake(a *fleet.Account, concerned map[fleet.ID]bool) {
-	short := func(g *fleet.Grant) bool { return g.Claim.Needs > g.Places }
-	if !slices.ContainsFunc(a.Grants, func(g fleet.Grant) bool { return short(&g) }) {
+func wake(a *fleet.Account, by fleet.ID, concerned map[fleet.ID]bool) {
+	lacks := 0
+	for i := range a.Grants {
+		lacks += max(0, a.Grants[i].Claim.Needs-a.Grants[i].Places)
+	}
+	if lacks == 0 {
 		return
 	}
 	isFree := a.Granted() < a.Cap()
+	var givers []idle
 	for i, fair := range fleet.Fair(a) {
 		g := &a.Grants[i]
 		used := g.Claim.Needs - g.Claim.Waiting
-		if isFree && short(g) && fair > g.Places || !isFree && g.Places > max(fair, used) {
+		switch surplus := g.Places - max(fair, used); {
+		case g.Proxy == by:
+		case isFree && g.Claim.Needs > g.Places && fair > g.Places:
 			concerned[g.Proxy] = true
+		case !isFree && surplus > 0:
+			givers = append(givers, idle{g.Proxy, surplus})
 		}
+	}
+	// What they have told may be old, so twice as many are woken as are needed. The others hear of it at their next beat.
+	slices.SortFunc(givers, func(a, b idle) int {
+		return cmp.Or(cmp.Compare(b.places, a.places), cmp.Compare(a.proxy, b.proxy))
+	})
+	for left := 2 * lacks; len(givers) > 0 && left > 0; givers = givers[1:] {
+		left -= givers[0].places
+		concerned[givers[0].proxy] = true
 	}
 }
 
