@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
-var walks = flag.Int("walks", 6, "how many random walks the lockstep test takes of each kind")
+var walks = flag.Int("walks", 4, "how many random walks the test takes of each kind")
 
 // lockstep takes the same steps as a machine with holders and ledgers that are never made flat and whose numbers are never replaced, and
 // compares what they are in the normal form. So nothing that the normal form drops can ever matter on these steps.
@@ -386,7 +386,10 @@ func TestNothingDroppedMatters(t *testing.T) {
 	again.Databases, again.Timeouts, again.Cuts = 2, 2, 2
 	quiet := Faults{Losses: 2}
 	for i, o := range []Options{
-		{Proxies: 2, Cap: 1, Faults: all}, {Proxies: 2, Cap: 3, Faults: all}, {Proxies: 3, Cap: 2, Faults: all}, {Proxies: 2, Cap: 2, Faults: again},
+		{Proxies: 2, Cap: 1, Faults: all},
+		{Proxies: 2, Cap: 3, Faults: all},
+		{Proxies: 3, Cap: 2, Faults: all},
+		{Proxies: 2, Cap: 2, Faults: again},
 		{Proxies: 3, Cap: 3, Faults: quiet},
 	} {
 		o.Ordered = true // real processes keep their IDs
