@@ -363,7 +363,9 @@ func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 		clear(h.members)
 	}
 	h.observe(a.Members, asked)
-	h.asked, h.settled = asked, a.Settled
+	// The version is that of the epoch at hand also if the next report is to be whole: if the epoch is lost again before that arrives, it says which
+	// members the holder has seen in it.
+	h.asked, h.settled, h.version = asked, a.Settled, a.Version
 	if a.Again {
 		h.whole, h.frozen = true, true
 		for _, s := range h.servers {
@@ -376,7 +378,7 @@ func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 	}
 
 	thawed := h.frozen && !a.Frozen
-	h.whole, h.frozen, h.version = false, a.Frozen, a.Version
+	h.whole, h.frozen = false, a.Frozen
 	if r.Whole {
 		h.lost = nil
 	}

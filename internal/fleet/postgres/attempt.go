@@ -19,9 +19,13 @@ type attempt struct {
 // such as a lock that was waited for in vain.
 var prepared = map[string]string{pulseStatement: "fleet_pulse", beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
 
+// session has the settings of a connection. Its statements are the same all the time. They may wait for a lock longer than an administrator
+// may allow the statements of applications: they have time limits of their own.
+const session = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0"
+
 // prepare makes a new connection ready.
 func prepare(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil { // the statements are the same all the time
+	if _, err := conn.Exec(ctx, session); err != nil {
 		return err
 	}
 	for statement, name := range prepared {
@@ -52,7 +56,7 @@ func (a *attempt) read(ctx context.Context, arguments, results []any) error {
 	}
 	batch := new(pgx.Batch)
 	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	batch.Queue(a.name(lockStatement), lockTimeout(ctx))
+	batch.Queue(a.name(lockStatement), lockTimeout(ctx), abandoned)
 	batch.Queue(a.name(beatStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
 	return a.conn.SendBatch(ctx, batch).Close()
 }
@@ -90,6 +94,9 @@ func lockTimeout(ctx context.Context) string {
 }
 
 const (
+	// abandoned is after how many milliseconds the server ends a connection that has locked the ledger and says nothing: its proxy is stopped
+	// or cut off, and nobody else can write meanwhile. An exchange does not take as long.
+	abandoned = "2000"
 	// shortestWait and longestWait bound how long a lock is waited for.
 	shortestWait = 50 * time.Millisecond
 	longestWait  = 2 * time.Second

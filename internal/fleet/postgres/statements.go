@@ -107,8 +107,10 @@ SELECT EXISTS (SELECT FROM ok), (SELECT pg_notify('` + channel + `', $23)::text 
 const headStatement = `INSERT INTO wsbouncer.fleet (identity, epoch, past, departed, settled, version, revision, members_tag)
 VALUES ('lost', '', '[]', '[]', false, 0, 0, 'lost') ON CONFLICT DO NOTHING`
 
-// lockStatement locks the ledger's head. $1 is how long to wait for it, in milliseconds.
-const lockStatement = `WITH settings AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true))
+// lockStatement locks the ledger's head. $1 is how long to wait for it, and $2 how long the transaction may do nothing, in milliseconds.
+const lockStatement = `WITH settings AS MATERIALIZED (
+    SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)
+)
 SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
 
 // request is what to read.
@@ -175,7 +177,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	case err != nil:
 		return nil, err
 	case isStandby:
-		return nil, errStandby
+		return nil, errReadOnly
 	}
 	head.Epoch = fleet.Epoch(epoch)
 	if err := change.DecodeHistory(head, past, departed); err != nil {
