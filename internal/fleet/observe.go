@@ -76,6 +76,7 @@ func (h *Holder) observe(members []Member, asked Instant) {
 
 // suspect works out which proxies are suspected.
 func (h *Holder) suspect() {
+	before := h.suspects
 	h.suspects = nil
 	for id, m := range h.members {
 		if m.suspect() {
@@ -84,5 +85,8 @@ func (h *Holder) suspect() {
 			}
 			h.suspects[id] = true
 		}
+	}
+	if !maps.Equal(before, h.suspects) {
+		h.suspected++
 	}
 }

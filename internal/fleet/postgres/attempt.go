@@ -17,7 +17,7 @@ type attempt struct {
 
 // prepared are the names of the statements that a connection prepares once. The driver's own cache would prepare them anew after an error,
 // such as a lock that was waited for in vain.
-var prepared = map[string]string{beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
+var prepared = map[string]string{pulseStatement: "fleet_pulse", beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
 
 // session has the settings of a connection. Its statements are the same all the time. They may wait for a lock longer than an administrator
 // may allow the statements of applications: they have time limits of their own.
@@ -42,6 +42,11 @@ func (a *attempt) name(statement string) string {
 		return statement
 	}
 	return prepared[statement]
+}
+
+// pulse counts a beat if nothing has changed. Without a row, it returns [pgx.ErrNoRows].
+func (a *attempt) pulse(ctx context.Context, arguments, results []any) error {
+	return a.conn.QueryRow(ctx, a.name(pulseStatement), arguments...).Scan(results...)
 }
 
 // read reads the ledger.

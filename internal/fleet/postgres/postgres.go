@@ -1,8 +1,8 @@
 // Package postgres keeps the ledger of a fleet in a PostgreSQL database, in the tables fleet* of the schema wsbouncer, which
 // `wsbouncer migrate` makes (internal/config/postgres/migrations).
 //
-// An exchange in which nothing changes is one statement (statements.go, beat): it counts the beat and reads what has changed since the
-// proxy's last answer. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
+// An exchange in which nothing changes, and nobody else has changed anything since the proxy's last answer, is one short statement
+// (pulse.go). If somebody has, another one (statements.go, beat) counts the beat and reads what has changed. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
 // one read. If somebody has, the exchange is carried out again in a transaction that locks the ledger's head.
 //
 // A commit that the server may forget is never answered for: changes are committed with synchronous_commit=local whatever the database's
@@ -63,6 +63,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	members cachedMembers // guarded by mu
+	rest    rest          // guarded by mu
 }
 
 var _ fleet.Store = (*Store)(nil)
@@ -186,6 +187,13 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 	}
 	defer conn.Release()
 	e := &exchange{store: s, report: r, fresh: fleet.Epoch(strings.ToLower(rand.Text()[:16])), beaten: notBeaten}
+	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
+	if answer != nil || err != nil {
+		return answer, err
+	}
+	if counted {
+		e.beaten = int64(r.Sequence) - 1
+	}
 	for _, locks := range []bool{false, true} {
 		// Where many write at once, as when all join, attempts without the lock would be in vain.
 		if !locks && !r.Quiet() && (r.Whole || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
@@ -196,6 +204,9 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 			if _, err = conn.Exec(ctx, headStatement); err == nil {
 				answer, ok, err = e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
 			}
+		}
+		if ok {
+			s.learn(r, answer)
 		}
 		if ok || err != nil {
 			return answer, err
