@@ -30,28 +30,30 @@ func (p *Proxy) trimmer(ctx context.Context) {
 		case <-ticker.C:
 		}
 		trimReplay()
-		fewer := p.end.Load() != nil && d.isDue(p.sessions.Active())
-		if b.isOver(p.sessions.Begun()+p.services.Dialed()) || fewer {
+		less := p.end.Load() != nil && d.isDue(p.sessions.Active())
+		if b.isOver(p.sessions.Begun()+p.services.Dialed()) || less {
 			debug.FreeOSMemory()
 			releaseProgram()
 		}
 	}
 }
 
-// decline detects that a process that drains, perhaps for hours, has much fewer sessions than it had. It is owned by the trimmer.
+// decline detects that a process that drains, perhaps for hours, needs much less memory than it did. It is owned by the trimmer.
 type decline struct {
+	begun bool  // memory was given back that only a process needs that takes clients
 	had   int64 // sessions when memory was last given back, or when the drain began
 	ticks int   // since then
 }
 
-// isDue tells when a quarter of the sessions has ended since it last did, but not often. It is called at each tick of a drain.
+// isDue tells once that the drain has begun, since idle connections are closed then, and after that each time when a quarter of the sessions
+// has ended, but not often. It is called at each tick of a drain.
 func (d *decline) isDue(sessions int64) bool {
 	d.ticks++
 	d.had = max(d.had, sessions)
-	if d.ticks < declineAfter || sessions > d.had*3/4 || d.had == 0 {
+	if d.ticks < declineAfter || d.begun && (sessions > d.had*3/4 || d.had == 0) {
 		return false
 	}
-	d.had, d.ticks = sessions, 0
+	d.begun, d.had, d.ticks = true, sessions, 0
 	return true
 }
 

@@ -62,7 +62,8 @@ func TestTrimReplay(t *testing.T) {
 	}
 }
 
-// A process that drains gives memory back each time when a quarter of its sessions has ended, and not more often than all ten seconds.
+// A process that drains gives memory back ten seconds after that began, and then each time when a quarter of its sessions has ended, and not
+// more often than all ten seconds.
 func TestDecline(t *testing.T) {
 	var d decline
 	var due []int
@@ -75,7 +76,7 @@ func TestDecline(t *testing.T) {
 			due = append(due, int(sessions))
 		}
 	}
-	if want := []int{75, 55, 40, 30, 20, 10, 0}; !slices.Equal(due, want) {
+	if want := []int{90, 65, 45, 30, 20, 10, 0}; !slices.Equal(due, want) {
 		t.Errorf("memory was given back at %v sessions; want %v", due, want)
 	}
 }

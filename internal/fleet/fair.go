@@ -139,10 +139,21 @@ func (f *division) raise(waited bool, upTo func(*Grant) int) {
 		f.left -= n - f.places[i]
 		f.places[i] = n
 	}
+	short = slices.DeleteFunc(short, func(i int) bool { return f.places[i] >= high[i] })
+	slices.SortFunc(short, func(i, j int) int { return f.before(i, j, waited) })
 	for f.left > 0 {
-		short = slices.DeleteFunc(short, func(i int) bool { return f.places[i] >= high[i] })
-		f.places[slices.MinFunc(short, func(i, j int) int { return f.before(i, j, waited) })]++
+		// Rounding leaves each of them less than one place, so the first comes again only if its share is larger than others'.
+		i := short[0]
+		f.places[i]++
 		f.left--
+		rest := short[1:]
+		if f.places[i] >= high[i] {
+			short = rest
+			continue
+		}
+		n, _ := slices.BinarySearchFunc(rest, i, func(j, i int) int { return f.before(j, i, waited) })
+		copy(short, rest[:n])
+		short[n] = i
 	}
 }
 

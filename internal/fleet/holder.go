@@ -67,8 +67,9 @@ type Holder struct {
 	members map[ID]*observed
 	dead    map[ID]bool // proven
 	// suspects are the proxies for which no places are kept.
-	suspects map[ID]bool
-	scratch  []Grant
+	suspects  map[ID]bool
+	suspected uint64 // goes up when suspects change
+	scratch   []Grant
 }
 
 // holding is what a holder has at one server.
@@ -81,7 +82,21 @@ type holding struct {
 	told    Claim
 	dirty   bool // the ledger may not have what was told
 	account *Account
-	short   bool // a proxy needs places there
+	short   bool    // a proxy needs places there
+	outlook outlook // as of the last look
+}
+
+// outlook is what follows from an account and from what the proxy itself needs. It is worked out anew when one of them has changed.
+type outlook struct {
+	account  *Account
+	granted  int
+	claim    Claim
+	suspects uint64 // of [Holder.suspected]
+
+	needy, isOver, isLow bool
+	fair                 []int // nil if it has not been worked out
+	own                  int   // the index of the proxy's grant; -1 if it has none
+	wanting              bool
 }
 
 // observed is what a holder sees of another proxy.
@@ -261,11 +276,8 @@ func (h *Holder) aim(s *holding, now Instant) {
 	s.short = false
 	limit := min(s.limit, s.granted)
 	if s.account != nil && !h.frozen && !h.whole {
-		view := Account{Grants: append(h.scratch[:0], s.account.Grants...)}
-		view.set(h.o.ID, s.granted, h.claim(s))
-		h.scratch = view.Grants
-		if i := view.index(h.o.ID); i >= 0 {
-			limit = min(s.granted, h.gives(s, &view, i))
+		if l := h.look(s); l.own >= 0 {
+			limit = min(s.granted, h.gives(s, l))
 		}
 	}
 	if h.drains || s.usage.Cap == 0 && h.epoch != "" {
@@ -280,25 +292,55 @@ func (h *Holder) aim(s *holding, now Instant) {
 	s.limit = limit
 }
 
-// gives returns up to how many places the proxy keeps for itself, and gives back the others. i is the index of its grant.
-func (h *Holder) gives(s *holding, view *Account, i int) int {
-	s.short = view.needy(h.suspects)
-	isOver := view.Granted() > view.Cap()
-	if h.patient && !s.short && !isOver {
+// look works out what follows from a server's account with the proxy's latest needs.
+func (h *Holder) look(s *holding) *outlook {
+	l, c := &s.outlook, h.claim(s)
+	if l.account == s.account && l.granted == s.granted && l.claim == c && l.suspects == h.suspected {
+		return l
+	}
+	view := h.view(s, c)
+	*l = outlook{
+		account: s.account, granted: s.granted, claim: c, suspects: h.suspected,
+		needy: view.needy(h.suspects), isOver: view.Granted() > view.Cap(), isLow: view.isLow(), own: view.index(h.o.ID),
+	}
+	return l
+}
+
+// divide works out what is fair, which costs more than the rest of an outlook.
+func (h *Holder) divide(s *holding, l *outlook) {
+	if l.fair == nil {
+		view := h.view(s, l.claim)
+		l.fair = fair(view, h.suspects)
+		l.wanting = view.wanting(l.fair, h.suspects)
+	}
+}
+
+// view returns a server's account with the proxy's latest needs. It is good until the next call.
+func (h *Holder) view(s *holding, c Claim) *Account {
+	view := &Account{Grants: append(h.scratch[:0], s.account.Grants...)}
+	view.set(h.o.ID, s.granted, c)
+	h.scratch = view.Grants
+	return view
+}
+
+// gives returns up to how many places the proxy keeps for itself; it gives back the others.
+func (h *Holder) gives(s *holding, l *outlook) int {
+	s.short = l.needy
+	if h.patient && !l.needy && !l.isOver {
 		return s.granted
 	}
-	target := fair(view, h.suspects)
-	if s.short || isOver {
-		return target[i]
+	h.divide(s, l)
+	keeps := l.fair[l.own]
+	if l.needy || l.isOver {
+		return keeps
 	}
-	surplus := s.granted - target[i]
-	wanting := view.wanting(target, h.suspects)
-	if wanting || view.isLow() && 8*surplus > target[i] {
-		h.spoken = h.spoken || surplus > 0
-		s.short = wanting && len(h.members) <= few
-		return target[i]
+	surplus := s.granted - keeps
+	if !l.wanting && !l.isLow {
+		return s.granted
 	}
-	return s.granted
+	h.spoken = h.spoken || surplus > 0
+	s.short = l.wanting && len(h.members) <= few
+	return keeps
 }
 
 // Answered takes an answer in. asked is when the report was sent: what the answer says holds from then on.
@@ -321,7 +363,9 @@ func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 		clear(h.members)
 	}
 	h.observe(a.Members, asked)
-	h.asked, h.settled = asked, a.Settled
+	// The version is that of the epoch at hand also if the next report is to be whole: if the epoch is lost again before that arrives, it says which
+	// members the holder has seen in it.
+	h.asked, h.settled, h.version = asked, a.Settled, a.Version
 	if a.Again {
 		h.whole, h.frozen = true, true
 		for _, s := range h.servers {
@@ -334,7 +378,7 @@ func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 	}
 
 	thawed := h.frozen && !a.Frozen
-	h.whole, h.frozen, h.version = false, a.Frozen, a.Version
+	h.whole, h.frozen = false, a.Frozen
 	if r.Whole {
 		h.lost = nil
 	}

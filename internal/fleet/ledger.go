@@ -71,7 +71,9 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	m, departed := l.Members[r.ID], l.departed(r.ID) >= 0
 	joins := m == nil
 	if joins {
-		m = &Member{ID: r.ID}
+		// One that was removed and comes back never has as many beats as before, so nobody who has not heard of it takes it for silent: sequence
+		// numbers go up with each exchange.
+		m = &Member{ID: r.ID, Beats: r.Sequence - 1}
 		l.Members[r.ID] = m
 		x.changed = true
 	}
@@ -177,8 +179,8 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 }
 
 // restored reports whether the ledger has less than it had in this epoch: a report has seen a later version of it, or comes from a proxy that
-// the ledger knew in this epoch and did not see leave. Somebody has put the tables back to an earlier state, or has emptied them. The version
-// of a whole report may be that of an earlier epoch.
+// the ledger knew in this epoch and did not see leave. Somebody has put the tables back to an earlier state, or has emptied them. A whole report
+// depends on no version: it says what its proxy holds, whatever the ledger has forgotten.
 func (x *exchange) restored(r *Report) bool {
 	if r.Epoch == "" || r.Epoch != x.Epoch {
 		return false

@@ -33,3 +33,21 @@ func TestDeathOfAnotherEpoch(t *testing.T) {
 		t.Error("b was not taken for dead after its time-out in this epoch")
 	}
 }
+
+// TestBeatsNeverComeBack: a proxy that an operator has forgotten comes back. Who has not heard of that, and says that its grant time-out has passed
+// since the beats that it knows, must not take it for dead.
+func TestBeatsNeverComeBack(t *testing.T) {
+	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
+	say := func(id fleet.ID, sequence uint64, dead ...fleet.Death) {
+		l.Exchange(&fleet.Report{ID: id, Sequence: sequence, Epoch: l.Epoch, Whole: true, Dead: dead}, "", "only")
+	}
+	say("a", 1)
+	say("b", 1)
+	beats := l.Members["b"].Beats
+	l.Forget("b")
+	say("b", 2)
+	say("a", 2, fleet.Death{ID: "b", Beats: beats})
+	if l.Members["b"] == nil {
+		t.Error("b was taken for dead, which has come back")
+	}
+}

@@ -24,7 +24,9 @@ func (h *Holder) Suspects(Instant) []Suspect {
 	return all
 }
 
-func (o *observed) suspect() bool { return o.unseen >= Unseen || o.hint >= Unseen }
+// suspect reports whether the proxy is suspected. The store's clock tells it sooner of one that was dead before it was observed, but may have
+// jumped: one that lives makes an exchange within a beat.
+func (o *observed) suspect() bool { return o.unseen >= Unseen || o.hint >= Unseen && o.unseen >= Beat }
 
 // Died says that a proxy is proven dead. The next report says so to the ledger.
 func (h *Holder) Died(id ID) { h.dead[id] = true }
@@ -74,6 +76,7 @@ func (h *Holder) observe(members []Member, asked Instant) {
 
 // suspect works out which proxies are suspected.
 func (h *Holder) suspect() {
+	before := h.suspects
 	h.suspects = nil
 	for id, m := range h.members {
 		if m.suspect() {
@@ -82,5 +85,8 @@ func (h *Holder) suspect() {
 			}
 			h.suspects[id] = true
 		}
+	}
+	if !maps.Equal(before, h.suspects) {
+		h.suspected++
 	}
 }

@@ -5,10 +5,14 @@ import (
 	"time"
 )
 
-// A proxy that has made an exchange since the last look is not suspected because the database's clock has jumped; one that has not, and that
-// the database has not seen for long, is.
+// A proxy that has made an exchange since the last look, or has had no time for one, is not suspected because the database's clock has jumped;
+// one that has not, and that the database has not seen for long, is.
 func TestClockOfTheDatabaseJumps(t *testing.T) {
-	for _, moved := range []bool{true, false} {
+	for _, test := range []struct {
+		moved     bool
+		after     time.Duration
+		suspected bool
+	}{{true, Beat, false}, {false, Beat / 10, false}, {false, Beat, true}} {
 		h := NewHolder(HolderOptions{ID: "a"})
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		look := func(beats uint64, own time.Duration, at Instant) {
@@ -16,12 +20,13 @@ func TestClockOfTheDatabaseJumps(t *testing.T) {
 		}
 		look(7, 0, Instant(time.Second))
 		beats := uint64(7)
-		if moved {
+		if test.moved {
 			beats++
 		}
-		look(beats, 10*time.Minute, Instant(2*time.Second))
-		if got := len(h.Suspects(0)) > 0; got == moved {
-			t.Errorf("it made an exchange: %v; suspected: %v", moved, got)
+		h.asked = Instant(time.Second)
+		look(beats, 10*time.Minute, Instant(time.Second+test.after))
+		if got := len(h.Suspects(0)) > 0; got != test.suspected {
+			t.Errorf("%+v: suspected: %v", test, got)
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (h *Holder) Clone() *Holder {
 	return &c
 }
 
-// HolderState is what a holder knows between two exchanges.
+// HolderState is what a holder remembers from one exchange to the next, as long as no time passes. Usage is not part of it: each exchange
+// begins with [Holder.Use].
 type HolderState struct {
 	Sequence uint64
 	Epoch    Epoch
@@ -49,21 +50,14 @@ type HolderState struct {
 	// Whole: the next report has to be whole. Lost are those that it names.
 	Whole, Frozen, Settled bool
 	Lost, Dead             []ID
-	Members                []Known // the others, as the last answer had them, by ID
+	Members                []Known // the others, as the last answer had them
+	Servers                map[string]ServerState
 }
 
 // Known is another proxy that a holder knows.
 type Known struct {
 	ID    ID
 	Beats uint64
-}
-
-// Find returns what a holder knows of another proxy.
-func (s *HolderState) Find(id ID) (beats uint64, known bool) {
-	if i, found := slices.BinarySearchFunc(s.Members, id, func(k Known, id ID) int { return compareText(string(k.ID), string(id)) }); found {
-		return s.Members[i].Beats, true
-	}
-	return 0, false
 }
 
 // ServerState is what a holder knows of one server.
@@ -74,29 +68,42 @@ type ServerState struct {
 	Account        *Account // read only; nil for none
 }
 
-// State returns what the holder knows, for explorations of the protocol and for people.
+// State returns what the holder remembers, for explorations of the protocol.
 func (h *Holder) State() HolderState {
 	c := HolderState{
 		Sequence: h.sequence, Epoch: h.epoch, Version: h.version, Whole: h.whole, Frozen: h.frozen, Settled: h.settled,
+		Servers: make(map[string]ServerState, len(h.servers)),
 	}
-	if len(h.dead) > 0 {
-		c.Dead = slices.Sorted(maps.Keys(h.dead))
+	for id := range h.dead {
+		c.Dead = append(c.Dead, id)
 	}
 	for i := range h.lost {
 		c.Lost = append(c.Lost, h.lost[i].ID)
 	}
-	c.Members = make([]Known, 0, len(h.members))
 	for id, m := range h.members {
 		c.Members = append(c.Members, Known{id, m.Beats})
 	}
-	slices.SortFunc(c.Members, func(a, b Known) int { return compareText(string(a.ID), string(b.ID)) })
+	for server, s := range h.servers {
+		c.Servers[server] = ServerState{s.granted, s.limit, s.told, s.dirty, s.short, s.account}
+	}
 	return c
 }
 
-// Server returns what the holder knows of a server.
-func (h *Holder) Server(server string) ServerState {
-	if s := h.servers[server]; s != nil {
-		return ServerState{s.granted, s.limit, s.told, s.dirty, s.short, s.account}
+// RestoreHolder returns a holder that remembers what another did, for explorations of the protocol. Its clock begins at 0.
+func RestoreHolder(o HolderOptions, c *HolderState) *Holder {
+	h := NewHolder(o)
+	h.sequence, h.epoch, h.version, h.whole, h.frozen, h.settled = c.Sequence, c.Epoch, c.Version, c.Whole, c.Frozen, c.Settled
+	for _, id := range c.Dead {
+		h.dead[id] = true
 	}
-	return ServerState{}
+	for _, id := range c.Lost {
+		h.lost = append(h.lost, Member{ID: id})
+	}
+	for _, k := range c.Members {
+		h.members[k.ID] = &observed{Member: Member{ID: k.ID, Beats: k.Beats}}
+	}
+	for server, s := range c.Servers {
+		h.servers[server] = &holding{granted: s.Granted, limit: s.Limit, told: s.Told, dirty: s.Dirty, short: s.Short, account: s.Account}
+	}
+	return h
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
-// nosy is a log that asks the services for something with each line: that must not wait for who has written it.
+// nosy is a log that asks the services for something with each line, before it has it: that must not wait for who has written it.
 type nosy struct {
 	slog.Handler
 	ask func()
@@ -44,7 +44,10 @@ func TestLog(t *testing.T) {
 	defer loops.Close()
 	log := new(nosy)
 	s := New(Options{Loops: loops, SetRoutes: func([]*session.Service) {}, Log: slog.New(log)})
-	log.ask = func() { _ = s.Ready() }
+	log.ask = func() {
+		_ = s.Ready()
+		s.advance() // as it may at any moment
+	}
 	defer s.Close(t.Context())
 	content := config.NewContent()
 	putService(&content, "stt", nil)

@@ -211,7 +211,11 @@ func (s *Services) removeBackend(m *member) {
 	m.Leave()
 	s.leaving = append(s.leaving, m)
 	book := m.Stats()
-	s.logLater("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+	m.told.Store(false) // it may have left before
+	s.pendingLogs = append(s.pendingLogs, func() {
+		s.o.Log.Info("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
+		m.told.Store(true)
+	})
 }
 
 // shareCaps gives each backend that stays the part of its server's cap that other backends do not use.

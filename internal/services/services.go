@@ -155,6 +155,9 @@ type member struct {
 	grant   int // if places are shared: how many this proxy may have at the server, as this backend sees it
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
+
+	// told is set when the log has the line that it is being removed: the line that it is gone comes after that.
+	told atomic.Bool
 }
 
 // New returns Services with no service in it. Close ends it.
@@ -302,10 +305,10 @@ func (s *Services) advance() (more bool) {
 	return more
 }
 
-// reap forgets the backends that have no connections left, and returns them.
+// reap forgets the backends that have no connections left, and returns them. It is called with mu held.
 func (s *Services) reap() (gone []*member) {
 	s.leaving = slices.DeleteFunc(s.leaving, func(m *member) bool {
-		if book := m.Stats(); book.Used() > 0 {
+		if book := m.Stats(); book.Used() > 0 || !m.told.Load() {
 			return false
 		}
 		gone = append(gone, m)

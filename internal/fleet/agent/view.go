@@ -176,6 +176,8 @@ func (a *Agent) logMembers(before []fleet.Member, first bool, answer *fleet.Answ
 	}
 	slices.Sort(names)
 	switch {
+	case first && len(names) == 0 && a.o.Local: // the usual: most proxies are alone on their host
+		a.o.Log.Debug("joined the fleet: no other proxy is there", "ledger", a.o.Ledger, "id", string(a.o.Holder.ID))
 	case first && len(names) == 0:
 		a.o.Log.Info("joined the fleet: no other proxy is there", "ledger", a.o.Ledger, "id", string(a.o.Holder.ID))
 	case first:

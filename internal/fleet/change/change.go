@@ -75,7 +75,7 @@ func compare(before, after *fleet.Ledger) *Changes {
 	c.Ledger = before.Identity != after.Identity || before.Epoch != after.Epoch || before.Settled != after.Settled ||
 		before.Version != after.Version || !slices.Equal(before.Past, after.Past) || !slices.Equal(before.Departed, after.Departed)
 	for id, m := range after.Members {
-		if b := before.Members[id]; b == nil || lasting(b) != lasting(m) {
+		if b := before.Members[id]; b == nil || Lasting(b) != Lasting(m) {
 			c.Members = append(c.Members, id)
 		}
 	}
@@ -102,8 +102,8 @@ func compare(before, after *fleet.Ledger) *Changes {
 	return c
 }
 
-// lasting returns a member without what each exchange may change.
-func lasting(m *fleet.Member) fleet.Member {
+// Lasting returns a member without what each exchange may change.
+func Lasting(m *fleet.Member) fleet.Member {
 	c := *m
 	c.Seen, c.Beats, c.Sequence, c.Sessions = time.Time{}, 0, 0, 0
 	c.Started = c.Started.UTC().Round(0) // without a monotonic clock's reading

@@ -1,274 +1,251 @@
 package explore
 
-import (
-	"fmt"
-	"slices"
+import "slices"
 
-	"github.com/wsbouncer/wsbouncer/internal/fleet"
-)
-
-// step is something that can happen in a world.
-type step struct {
-	name string // if names are wanted
-	to   *world
+// step takes all steps from a world: it calls m.add for each world that follows.
+func (m *machine) step(w *world) {
+	o := m.o
+	for i := range o.Proxies {
+		if !w.proxies[i].dead {
+			m.exchanges(w, i)
+			m.faults(w, i)
+			continue
+		}
+		if w.left.restarts > 0 {
+			m.begin(w)
+			m.to.left.restarts--
+			p := &m.to.proxies[i]
+			*p = proxy{generation: p.generation + 1, holder: holder{whole: true}}
+			if m.beside != nil {
+				m.beside.restart(i)
+			}
+			m.add("%s starts", i)
+		}
+	}
+	for i := range w.flights {
+		if w.flights[i].exists {
+			m.arrive(w, i)
+		}
+	}
+	m.databases(w)
+	// Nobody forgets a proxy before the first exchange with a database that is another: what that says of the version would be wrong.
+	if w.left.total == 0 || w.left.forgets == 0 || !w.ledgers[current].own {
+		return
+	}
+	for id := range uint8(maxIDs) {
+		if !w.ledgers[current].members.has(id) {
+			continue
+		}
+		to := m.orders[0].forget(&w.ledgers[current], id, o.Cap) // nothing here depends on the order of equals
+		m.begin(w)
+		m.to.left.total--
+		m.to.left.forgets--
+		m.commit(&to, unknown, 0, maxIDs)
+		for i := range o.Proxies {
+			if p := &m.to.proxies[i]; o.id(i, p) == id {
+				p.declared = !p.dead
+			}
+		}
+		if m.beside != nil {
+			m.beside.forget(id)
+		}
+		m.add("an operator forgets %s", -1-int(id))
+	}
 }
 
-// steps returns all that can happen in a world.
-func (w *world) steps(o *Options) []step {
-	var all []step
-	add := func(to *world, format string, args ...any) {
-		to.settleFaults()
-		to.settleAccounts(o)
-		s := step{to: to}
-		if o.named {
-			s.name = fmt.Sprintf(format, args...)
-		}
-		all = append(all, s)
+// databases lets the database become another.
+func (m *machine) databases(w *world) {
+	if w.left.total == 0 || w.left.databases == 0 {
+		return
 	}
-	for i, p := range w.procs {
-		if p.dead {
-			if w.left.Restarts > 0 {
-				c, _ := w.next(i)
-				c.left.Restarts--
-				c.procs[i] = c.spawn(i)
-				add(c, "%s starts in the place of %s", c.procs[i].id, p.id)
-			}
-			continue
+	for lost := range 1 + m.o.Faults.Lost {
+		if lost > 0 && !w.ledgers[commits+lost-1].exists {
+			break
 		}
-		w.exchanges(o, i, add)
-		w.faults(o, i, add)
-	}
-	for i := range w.flight {
-		c, _ := w.next(0)
-		r := c.flight[i].report
-		if late := c.flight[i].answer; late != nil {
-			c.flight = slices.Delete(c.flight, i, i+1)
-			if j := slices.IndexFunc(c.procs, func(p *process) bool { return p.id == r.ID && !p.dead }); j >= 0 {
-				var p *process
-				c, p = c.next(j)
-				most := p.may()
-				p.own().holder.Answered(r, late, 0, 0)
-				p.limit = p.holder.Limit(server)
-				p.rest(most)
-			}
-			add(c, "the answer to report %d of %s arrives", r.Sequence, r.ID)
-			continue
+		m.begin(w)
+		c := m.to
+		c.left.total--
+		c.left.databases--
+		c.ledgers[old] = w.ledgers[current]
+		if lost > 0 {
+			c.ledgers[current] = w.ledgers[commits+lost-1]
 		}
-		c.flight = slices.Delete(c.flight, i, i+1)
-		c.exchange(o, r)
-		add(c, "report %d of %s arrives", r.Sequence, r.ID)
-	}
-	if w.left.Total > 0 && w.left.Databases > 0 {
-		for lost := range 1 + min(len(w.commits), w.left.Lost) {
-			c, _ := w.next(0)
-			c.left.Total--
-			c.left.Databases--
-			c.databases++
-			c.identity = c.databases
-			c.old, c.oldIdentity = w.ledger, w.identity
+		c.ledgers[current].own = false
+		c.readers(func(r *reader) {
+			r.relation[old] = r.relation[current]
 			if lost > 0 {
-				c.ledger = w.commits[len(w.commits)-lost]
+				r.relation[current] = r.relation[commits+lost-1]
 			}
-			c.commits = nil
-			add(c, "the database is another, without the last %d commits", lost)
+		})
+		for i := range maxCommits {
+			c.drop(commits + i)
 		}
-		if w.old != nil && w.allMovedOn() {
-			c, _ := w.next(0)
-			c.left.Total--
-			c.left.Databases--
-			c.left.Restarts = 0
-			c.ledger, c.old = c.old, c.ledger
-			c.identity, c.oldIdentity = c.oldIdentity, c.identity
-			c.commits = nil
-			add(c, "the old database is back")
+		if m.beside != nil {
+			m.beside.database(lost)
 		}
+		m.add("the database is another, without the last %d commits", lost)
 	}
-	if w.left.Total > 0 && w.left.Forgets > 0 {
-		for i, p := range w.procs {
-			if w.ledger.Members[p.id] == nil {
-				continue
-			}
-			c, q := w.next(i)
-			c.left.Total--
-			c.left.Forgets--
-			c.ledger = w.ledger.Clone()
-			c.ledger.Forget(p.id)
-			q.declared = !p.dead
-			add(c, "an operator forgets %s", p.id)
+	if w.ledgers[old].exists && m.allMovedOn(w) {
+		m.begin(w)
+		c := m.to
+		c.left.total--
+		c.left.databases--
+		c.left.restarts = 0
+		c.ledgers[current] = w.ledgers[old]
+		c.readers(func(r *reader) { r.relation[current] = r.relation[old] })
+		for i := old; i < maxLedgers; i++ { // an old database comes back once
+			c.drop(i)
 		}
+		if m.beside != nil {
+			m.beside.back()
+		}
+		m.add("the old database is back")
 	}
-	return all
 }
 
 // allMovedOn reports whether all living processes have heard of an epoch that the old database never had. If it came back to serve others,
 // nothing could tell them: that is why a failover must fence the old database off.
-func (w *world) allMovedOn() bool {
-	return !slices.ContainsFunc(w.procs, func(p *process) bool {
-		if p.dead {
-			return false
-		}
-		e := p.known().Epoch
-		return e == "" || e == w.old.Epoch || slices.ContainsFunc(w.old.Past, func(past fleet.PastEpoch) bool { return past.Epoch == e })
-	})
+func (m *machine) allMovedOn(w *world) bool {
+	return !slices.ContainsFunc(w.proxies[:m.o.Proxies], func(p proxy) bool { return !p.dead && (!p.at.known || p.at.relation[old] != unknown) })
 }
 
-// choices are what a process may do by itself before an exchange: open and close connections within its limit, and need places or not.
-// Nothing else depends on the moment at which it does so, and [process.may] is what others have to reckon with until then. How many
-// connections it has within its limit matters only to one that will hear that it was forgotten.
-func (w *world) choices(o *Options, p *process) (all []choice) {
-	used := []int{0}
-	if p.used > p.limit || slices.ContainsFunc(w.ledger.Departed, func(d fleet.Departed) bool { return d.ID == p.id }) {
-		for n := 1; n <= p.may(); n++ {
-			used = append(used, n)
-		}
-	}
-	for _, n := range used {
-		all = append(all, choice{n, 0}, choice{n, o.Cap})
-	}
-	return all
-}
-
-// choice is how many connections a process has, and how many places it needs.
-type choice struct{ used, demand int }
-
-// exchanges adds the exchanges of a process.
-func (w *world) exchanges(o *Options, i int, add func(*world, string, ...any)) {
-	id, s := w.procs[i].id, w.procs[i].known()
-	for _, q := range w.procs {
-		if _, known := s.Find(q.id); known && q.dead && !slices.Contains(s.Dead, q.id) {
-			c, p := w.next(i)
-			p.own().holder.Died(q.id)
-			add(c, "%s proves that %s is dead", id, q.id)
-		}
-	}
-	settles, cuts := false, []int(nil)
-	if !s.Settled && s.Epoch == w.ledger.Epoch && w.ledger.Identity == fmt.Sprint(w.identity) {
-		settles, cuts = w.maySettle(i)
-	}
-	for _, choice := range w.choices(o, w.procs[i]) {
-		most := max(w.procs[i].limit, choice.used) // until it has lower limits, it may open connections
-		begin := func(settle bool) (*world, *process, *fleet.Report) {
-			c, p := w.next(i)
-			p.cut = false
-			p.own().used, p.demand = choice.used, choice.demand
-			return c, p, p.report(o.Cap, settle)
-		}
-		say := func(c *world, format string, args ...any) {
-			c.procs[i].rest(most)
-			add(c, "%s has %d connections and needs %d: "+format, append([]any{id, choice.used, choice.demand}, args...)...)
-		}
-		c, p, r := begin(false)
-		c.answered(p, r, c.exchange(o, r))
-		say(c, "an exchange")
-
-		if settles {
-			c, p, r = begin(true)
-			for _, j := range cuts {
-				c.cutOff(j)
-			}
-			c.answered(p, r, c.exchange(o, r))
-			say(c, "an exchange after a lease time")
-		}
-		if w.left.Losses > 0 {
-			c, p, r = begin(false)
-			p.failed(r)
-			c.left.Losses--
-			say(c, "a request is lost")
-
-			c, p, r = begin(false)
-			c.exchange(o, r)
-			p.failed(r)
-			c.left.Losses--
-			say(c, "an answer is lost")
-		}
-		if w.left.Total > 0 && w.left.Delays > 0 {
-			c, p, r = begin(false)
-			p.failed(r)
-			c.flight = append(c.flight, delayed{report: r})
-			c.left.Total--
-			c.left.Delays--
-			say(c, "report %d is delayed", r.Sequence)
-
-			c, p, r = begin(false)
-			late := c.exchange(o, r)
-			p.failed(r)
-			c.flight = append(c.flight, delayed{r, late})
-			c.left.Total--
-			c.left.Delays--
-			say(c, "the answer to report %d is delayed", r.Sequence)
-		}
-		for _, q := range w.procs {
-			beats, known := s.Find(q.id)
-			if !known || q.id == id || !q.expired && !(q.dead && w.left.Total > 0 && w.left.Timeouts > 0) {
-				continue
-			}
-			c, p, r = begin(false)
-			r.Dead = append(r.Dead, fleet.Death{ID: q.id, Beats: beats})
-			c.answered(p, r, c.exchange(o, r))
-			if q.dead {
-				c.left.Total--
-				c.left.Timeouts--
-			}
-			say(c, "the time-out of %s has passed", q.id)
-			if w.left.Total > 0 && w.left.Delays > 0 && q.expired {
-				c, p, r = begin(false)
-				r.Dead = append(r.Dead, fleet.Death{ID: q.id, Beats: beats})
-				p.failed(r)
-				c.flight = append(c.flight, delayed{report: r})
-				c.left.Total--
-				c.left.Delays--
-				say(c, "report %d, that the time-out of %s has passed, is delayed", r.Sequence, q.id)
-			}
-		}
-	}
-}
-
-// faults adds what can go wrong with a process.
-func (w *world) faults(o *Options, i int, add func(*world, string, ...any)) {
-	id, p := w.procs[i].id, w.procs[i]
-	cuts := 1
+// faults takes what can go wrong with a process.
+func (m *machine) faults(w *world, i int) {
+	p := &w.proxies[i]
+	cuts := uint8(1)
 	if p.cut {
 		cuts = 0
 	}
-	if !p.expired && w.left.Total > cuts && w.left.Cuts >= cuts && w.left.Timeouts > 0 && p.known().Epoch != "" {
-		for used := range p.may() + 1 {
-			c, q := w.next(i)
-			if !p.cut {
-				q = c.cutOff(i)
+	if !p.expired && w.left.total > cuts && w.left.cuts >= cuts && w.left.timeouts > 0 && p.at.known {
+		for used := range int(p.may()) + 1 {
+			for _, n := range m.orders {
+				m.begin(w)
+				if !p.cut {
+					m.cutOff(i)
+				}
+				q := &m.to.proxies[i]
+				q.expired = true
+				q.holder = n.expire(p, m.o.id(i, p), used, m.o.Cap)
+				if int(q.holder.limit) > used {
+					m.wrong("%s may use %d places after its time-out, and uses %d", i, int(q.holder.limit), used)
+				}
+				q.used = uint8(used)
+				m.to.left.total--
+				m.to.left.timeouts--
+				if m.beside != nil {
+					m.beside.expire(i, uint8(used))
+				}
+				m.add("the time-out of %s passes, which has %d connections", i, used)
 			}
-			q.own().expired = true
-			q.used = used
-			q.holder.Use(server, fleet.Usage{Cap: o.Cap, Used: q.used})
-			q.holder.Expire(q.now())
-			q.limit = q.holder.Limit(server)
-			if q.limit > used {
-				c.wrong = fmt.Sprintf("%s may use %d places after its time-out, and uses %d", id, q.limit, used)
-			}
-			q.rest(used)
-			c.left.Total--
-			c.left.Timeouts--
-			add(c, "the time-out of %s passes, which has %d connections", id, used)
 		}
 	}
-	if w.left.Total == 0 {
-		return
-	}
-	if w.left.Crashes > 0 {
-		c, q := w.next(i)
-		*q = process{id: p.id, birth: p.birth, dead: true}
-		c.left.Total--
-		c.left.Crashes--
-		add(c, "%s crashes", id)
+	if w.left.total > 0 && w.left.crashes > 0 {
+		m.begin(w)
+		m.to.proxies[i] = proxy{dead: true, generation: p.generation}
+		m.to.left.total--
+		m.to.left.crashes--
+		if m.beside != nil {
+			m.beside.crash(i)
+		}
+		m.add("%s crashes", i)
 	}
 }
 
 // cutOff says that a process has been cut off from the database since its last exchange. That is not a step by itself: until something depends on it,
 // a process that is cut off is one that makes no exchange, which every process may do at any time. The cut ends with its next exchange.
-func (w *world) cutOff(i int) *process {
-	p := *w.procs[i]
-	p.cut = true
-	w.procs[i] = &p
-	w.left.Total--
-	w.left.Cuts--
-	return &p
+func (m *machine) cutOff(i int) {
+	m.to.proxies[i].cut = true
+	m.to.left.total--
+	m.to.left.cuts--
+}
+
+// joined reports whether the ledger knows, in its epoch, what a process holds.
+func (m *machine) joined(w *world, i int) bool {
+	p, l := &w.proxies[i], &w.ledgers[current]
+	id := m.o.id(i, p)
+	return here(p.at.relation[current]) && !p.holder.whole && l.members.has(id) && l.said[id] == saidHere
+}
+
+// maySettle reports whether a lease time can have passed since the epoch began, as process i says. Within one, each living process that can
+// reach the database has made an exchange. Those that have not were cut off; cuts are the slots of them for which that is not known yet. One that
+// was, and that the ledger does not know, is assumed to be known to one that was not.
+func (m *machine) maySettle(w *world, i int) (may bool, cuts ids) {
+	n := uint8(0)
+	for j := range m.o.Proxies {
+		p := &w.proxies[j]
+		if p.dead || !p.at.known || !p.cut && m.joined(w, j) {
+			continue
+		}
+		if j == i {
+			return false, 0
+		}
+		if !p.cut {
+			cuts |= one(uint8(j))
+			n++
+		}
+		id := m.o.id(j, p)
+		if w.ledgers[current].members.has(id) || p.may() == 0 || p.declared {
+			continue
+		}
+		named := false
+		for k := range m.o.Proxies {
+			q := &w.proxies[k]
+			named = named || k != j && !q.dead && !q.cut && m.joined(w, k) && q.knows.has(id)
+		}
+		if !named {
+			return false, 0
+		}
+	}
+	return n <= min(w.left.total, w.left.cuts), cuts
+}
+
+// arrive lets a delayed report or answer arrive.
+func (m *machine) arrive(w *world, i int) {
+	f := w.flights[i]
+	if !f.late {
+		m.asked = question{ledger: w.ledgers[current], relation: f.at.relation[current], known: f.at.known, arrives: true, report: f.report}
+		for _, r := range m.ask(&m.asked) {
+			m.begin(w)
+			m.land(i)
+			m.commit(&r, f.at.relation[current], f.at.epoch, f.report.id)
+			if m.beside != nil {
+				m.beside.arrive(i)
+			}
+			m.add("a delayed report of %s arrives", -1-int(f.report.id))
+		}
+		return
+	}
+	for j := range m.o.Proxies {
+		p := w.proxies[j]
+		if p.dead || m.o.id(j, &p) != f.report.id {
+			continue
+		}
+		for _, n := range m.orders {
+			m.begin(w)
+			m.land(i)
+			q := &m.to.proxies[j]
+			if h := n.late(&p, f.report.id, &f, m.o.Cap); h != p.holder {
+				q.holder, q.at = h, f.at
+			}
+			m.rest(j, p.may())
+			if m.beside != nil {
+				m.beside.arrive(i)
+			}
+			m.add("the delayed answer to %s arrives", -1-int(f.report.id))
+		}
+		return
+	}
+	m.begin(w)
+	m.land(i)
+	if m.beside != nil {
+		m.beside.arrive(i)
+	}
+	m.add("the delayed answer to %s arrives, which has ended", -1-int(f.report.id))
+}
+
+// land removes what was under way.
+func (m *machine) land(i int) {
+	f := &m.to.flights
+	copy(f[i:], f[i+1:])
+	f[maxFlights-1] = flight{}
 }

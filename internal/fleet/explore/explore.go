@@ -8,15 +8,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
 // Options are what is explored.
 type Options struct {
-	Proxies int
-	Cap     int // places of the server
+	Proxies int // at most 3
+	Cap     int // places of the server, at most 15
 	Faults  Faults
+	// Ordered: the IDs of proxies keep their order. Otherwise each step is taken with each order, and proxies are interchangeable.
+	Ordered bool
 	// Most is after how many states the exploration gives up; 0 for never.
 	Most int
 	// For is after how long the exploration gives up; 0 for never.
@@ -27,8 +27,23 @@ type Options struct {
 	Workers int
 	// Progress gets a line now and then; nil for none.
 	Progress io.Writer
+}
 
-	named bool // steps have names
+// problem returns why the options cannot be explored; empty if they can.
+func (o *Options) problem() string {
+	switch {
+	case o.Proxies < 1 || o.Proxies > maxProxies:
+		return fmt.Sprintf("%d proxies: 1 to %d are possible", o.Proxies, maxProxies)
+	case o.Cap < 1 || o.Cap > 15:
+		return fmt.Sprintf("a cap of %d: 1 to 15 is possible", o.Cap)
+	case o.Proxies*o.generations() > maxIDs:
+		return fmt.Sprintf("%d restarts of %d proxies: there can be %d processes", o.Faults.Restarts, o.Proxies, maxIDs)
+	case o.Faults.Delays+o.Faults.Answers > maxFlights:
+		return fmt.Sprintf("%d delays: at most %d reports and answers can be under way", o.Faults.Delays+o.Faults.Answers, maxFlights)
+	case o.Faults.Lost > maxCommits:
+		return fmt.Sprintf("%d lost commits: at most %d are possible", o.Faults.Lost, maxCommits)
+	}
+	return ""
 }
 
 // Result is what an exploration found.
@@ -45,8 +60,10 @@ type Result struct {
 // String tells the result in one line.
 func (r *Result) String() string {
 	s := fmt.Sprintf("%d states, %d steps, at most %d from the start, %d checked for recovery, %.1f s", r.States, r.Steps, r.Depth, r.Live, r.Time.Seconds())
-	if !r.Complete {
-		s += ", not all"
+	if r.Complete {
+		s += ", complete"
+	} else {
+		s += ", not complete"
 	}
 	if r.Wrong != "" {
 		s += ": " + r.Wrong + ":\n  " + strings.Join(r.Trace, "\n  ")
@@ -54,16 +71,20 @@ func (r *Result) String() string {
 	return s
 }
 
-// visited is how a state was reached: by which step, in the order of [world.steps], from which state.
-type visited struct {
-	from int32
-	step uint16
+// batch are states that were seen and whose steps have not been taken yet, packed one after the other. From, and the step in the order of
+// [machine.step], say how each was reached.
+type batch struct {
+	packed []byte
+	count  int
 }
 
-// entry is a state that was seen and whose steps have not been taken yet.
-type entry struct {
-	w  *world
-	at visited
+// batchBytes is about how large a batch gets.
+const batchBytes = 256 << 10
+
+// history says how states were reached: by which step from which other one, by their numbers.
+type history struct {
+	from []uint32
+	step []uint16
 }
 
 // exploration is the work of one call of Explore.
@@ -76,61 +97,85 @@ type exploration struct {
 	began  time.Time
 	next   atomic.Int64
 
-	// level are the states at one distance from the start, and first is the index of the first of them in history.
-	level   []entry
-	first   int
-	history []visited
+	// level are the states at one distance from the start, and first is the number of the first of each batch.
+	level   []batch
+	first   []int
+	history history
 }
 
 // found is what one worker has found at one level.
 type found struct {
-	following   []entry
+	batches     []batch
+	histories   []history // by batch
 	steps, live int
 	wrong       string
-	at          visited // of the last step, if something is wrong
+	from        int // the last step, if something is wrong
+	step        int
 }
 
-// Explore visits all states, nearest first, and stops at the first in which something is wrong.
+// start returns the world in which nothing has happened.
+func start(o *Options) *world {
+	f := o.Faults
+	w := &world{left: faults{
+		total: uint8(f.Total), losses: uint8(f.Losses), delays: uint8(f.Delays), answers: uint8(f.Answers), crashes: uint8(f.Crashes),
+		restarts: uint8(f.Restarts), cuts: uint8(f.Cuts), timeouts: uint8(f.Timeouts), forgets: uint8(f.Forgets), databases: uint8(f.Databases),
+		lost: uint8(f.Lost),
+	}}
+	w.ledgers[current] = ledger{exists: true, own: true, virgin: true}
+	for i := range o.Proxies {
+		w.proxies[i].holder.whole = true
+	}
+	w.normalise(o)
+	w.nameEpochs()
+	return w
+}
+
+// Explore visits all states, nearest first, and stops at the first in which something is wrong. It panics if the options are not possible.
 func Explore(o Options) *Result {
+	if problem := o.problem(); problem != "" {
+		panic("explore: " + problem)
+	}
 	began := time.Now()
 	r := &Result{}
 	x := &exploration{o: &o, began: began, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
-	writers := make([]*writer, max(1, o.Workers))
-	for i := range writers {
-		writers[i] = newWriter(x.seeds)
+	machines := make([]*machine, max(1, o.Workers))
+	for i := range machines {
+		machines[i] = newMachine(&o)
 	}
-	x.seen.init()
 	first := start(&o)
-	x.seen.add(writers[0].key(first))
+	x.seen.add(first.key(&x.seeds))
 	x.states.Store(1)
-	x.level, x.history = []entry{{w: first}}, []visited{{}}
+	x.level, x.first = []batch{{first.pack(nil), 1}}, []int{0}
+	x.history = history{[]uint32{0}, []uint16{0}}
 	for len(x.level) > 0 && !x.stop.Load() {
-		results := make([]found, len(writers))
+		results := make([]found, len(machines))
 		x.next.Store(0)
 		var group sync.WaitGroup
-		for i, k := range writers {
-			group.Go(func() { x.work(k, &results[i]) })
+		for i, m := range machines {
+			group.Go(func() { x.work(m, &results[i]) })
 		}
 		group.Wait()
-		var following []entry
-		x.first = len(x.history)
+		x.level, x.first = x.level[:0], x.first[:0]
+		following := 0
 		for i := range results {
 			f := &results[i]
 			r.Steps += f.steps
 			r.Live += f.live
 			if f.wrong != "" && r.Wrong == "" {
-				r.Wrong, r.Trace = f.wrong, x.trace(f.at)
+				r.Wrong, r.Trace = f.wrong, x.trace(f.from, f.step)
 			}
-			for _, e := range f.following {
-				x.history = append(x.history, e.at)
+			for j, b := range f.batches {
+				x.first = append(x.first, len(x.history.from))
+				x.level = append(x.level, b)
+				x.history.from = append(x.history.from, f.histories[j].from...)
+				x.history.step = append(x.history.step, f.histories[j].step...)
+				following += b.count
 			}
-			following = append(following, f.following...)
 		}
 		if o.Progress != nil {
-			fmt.Fprintf(o.Progress, "%4d steps from the start: %d states, %d of them new, %.0f s\n", r.Depth, x.states.Load(), len(following), time.Since(began).Seconds())
+			fmt.Fprintf(o.Progress, "%4d steps from the start: %d states, %d of them new, %.0f s\n", r.Depth, x.states.Load(), following, time.Since(began).Seconds())
 		}
-		x.level = following
-		if len(following) > 0 {
+		if following > 0 {
 			r.Depth++
 		}
 	}
@@ -140,172 +185,94 @@ func Explore(o Options) *Result {
 }
 
 // work takes the steps of states of the level until there are no more.
-func (x *exploration) work(k *writer, f *found) {
-	const batch = 16
-	for !x.stop.Load() {
-		to := int(x.next.Add(batch))
-		from := to - batch
-		if from >= len(x.level) {
+func (x *exploration) work(m *machine, f *found) {
+	var from world
+	var number, step int
+	m.found = func(w *world, problem string) {
+		f.steps++
+		step++
+		k := w.key(&x.seeds)
+		if !x.seen.add(k) || x.stop.Load() {
 			return
 		}
-		if x.o.For > 0 && time.Since(x.began) > x.o.For {
+		if f.wrong = problem; f.wrong == "" {
+			f.wrong = m.check(w)
+		}
+		if f.wrong == "" && x.o.Live > 0 && k[0]%uint64(x.o.Live) == 0 {
+			f.live++
+			tried := *w // m.to is needed for it
+			f.wrong = m.recovers(&tried)
+			*w = tried
+		}
+		states := x.states.Add(1)
+		if f.wrong != "" {
+			f.from, f.step = number, step-1
 			x.stop.Store(true)
 			return
 		}
-		for i := from; i < min(to, len(x.level)); i++ {
-			w := x.level[i].w
-			x.level[i].w = nil // it is not needed any more
-			for n, s := range w.steps(x.o) {
-				f.steps++
-				id := k.key(s.to)
-				if !x.seen.add(id) {
-					continue
-				}
-				at := visited{int32(x.first + i), uint16(n)}
-				f.wrong = s.to.check(x.o)
-				if f.wrong == "" && x.o.Live > 0 && id[0]%uint64(x.o.Live) == 0 {
-					f.live++
-					f.wrong = s.to.recovers(x.o)
-				}
-				states := x.states.Add(1)
-				if f.wrong != "" {
-					f.at = at
-					x.stop.Store(true)
-					return
-				}
-				f.following = append(f.following, entry{s.to, at})
-				if x.o.Most > 0 && states >= int64(x.o.Most) {
-					x.stop.Store(true)
-					return
-				}
+		if n := len(f.batches); n == 0 || len(f.batches[n-1].packed) >= batchBytes {
+			f.batches = append(f.batches, batch{})
+			f.histories = append(f.histories, history{})
+		}
+		last := len(f.batches) - 1
+		b, h := &f.batches[last], &f.histories[last]
+		b.packed = w.pack(b.packed)
+		b.count++
+		h.from, h.step = append(h.from, uint32(number)), append(h.step, uint16(step-1))
+		if x.o.Most > 0 && states >= int64(x.o.Most) {
+			x.stop.Store(true)
+		}
+	}
+	for {
+		n := int(x.next.Add(1)) - 1
+		if n >= len(x.level) {
+			return
+		}
+		b := x.level[n]
+		x.level[n].packed = nil // it is not needed any more
+		for i := range b.count {
+			if x.o.For > 0 && i%256 == 0 && time.Since(x.began) > x.o.For {
+				x.stop.Store(true)
 			}
-		}
-	}
-}
-
-// trace returns the names of the steps that lead somewhere, by taking them again.
-func (x *exploration) trace(at visited) []string {
-	steps := []uint16{at.step}
-	for i := at.from; i > 0; i = x.history[i].from {
-		steps = append(steps, x.history[i].step)
-	}
-	o := *x.o
-	o.named = true
-	var names []string
-	for w := start(&o); len(steps) > 0; steps = steps[:len(steps)-1] {
-		s := w.steps(&o)[steps[len(steps)-1]]
-		names = append(names, s.name)
-		w = s.to
-	}
-	return names
-}
-
-// seen is a set of keys that several goroutines use.
-type seen [64]struct {
-	mu   sync.Mutex
-	keys map[key]struct{} // guarded by mu
-}
-
-func (s *seen) init() {
-	for i := range s {
-		s[i].keys = make(map[key]struct{})
-	}
-}
-
-// add adds a key, and reports whether it is new.
-func (s *seen) add(k key) bool {
-	part := &s[k[1]%uint64(len(s))]
-	part.mu.Lock()
-	defer part.mu.Unlock()
-	if _, ok := part.keys[k]; ok {
-		return false
-	}
-	part.keys[k] = struct{}{}
-	return true
-}
-
-// recovers reports what is wrong if, without further faults, places do not all become usable again, first by each process alone and
-// then by all in fair parts.
-func (w *world) recovers(o *Options) string {
-	calm, _ := w.next(0)
-	calm.left = Faults{}
-	calm.flight = nil
-	calm.commits = nil
-	var living []int
-	for i, p := range calm.procs {
-		c := *p
-		calm.procs[i] = &c
-		c.cut = false
-		if !c.dead {
-			living = append(living, i)
-			c.own()
-		}
-	}
-	if len(living) == 0 {
-		return ""
-	}
-	for _, one := range living {
-		for _, i := range living {
-			calm.procs[i].demand = 0
-		}
-		calm.procs[one].demand = o.Cap
-		calm.rounds(o, living)
-		if p := calm.procs[one]; p.limit != o.Cap {
-			return fmt.Sprintf("%s may use %d places of %d, although nobody else needs any", p.id, p.limit, o.Cap)
-		}
-	}
-	for _, i := range living {
-		calm.procs[i].demand = o.Cap
-	}
-	calm.rounds(o, living)
-	sum := 0
-	for _, i := range living {
-		p := calm.procs[i]
-		sum += p.limit
-		if p.limit < o.Cap/len(living) {
-			return fmt.Sprintf("%s may use %d places of %d, although it needs all", p.id, p.limit, o.Cap)
-		}
-	}
-	if sum != o.Cap {
-		return fmt.Sprintf("all may use %d places of %d, although they need them", sum, o.Cap)
-	}
-	return ""
-}
-
-// rounds lets all living processes make exchanges, and close what they have above their limits.
-func (w *world) rounds(o *Options, living []int) {
-	for range 10 {
-		for _, i := range living {
-			p := w.procs[i]
-			p.state = nil
-			for _, known := range p.known().Members {
-				id := known.ID
-				for _, q := range w.procs {
-					if q.id == id && q.dead {
-						p.holder.Died(id)
-					}
-				}
-				if w.gone(id) {
-					p.holder.Died(id)
-				}
+			if x.stop.Load() {
+				return
 			}
-			p.used = min(p.used, p.limit)
-			r := p.report(o.Cap, true)
-			settles, cuts := w.maySettle(i)
-			r.Settle = r.Settle && settles && len(cuts) == 0
-			p.used = min(p.used, p.limit)
-			w.answered(p, r, w.exchange(o, r))
-			p.state = nil
+			b.packed = from.unpack(b.packed)
+			number, step = x.first[n]+i, 0
+			m.step(&from)
 		}
 	}
 }
 
-// gone reports whether a process is none of the world's any more: another has taken its place.
-func (w *world) gone(id fleet.ID) bool {
-	for _, p := range w.procs {
-		if p.id == id {
-			return false
-		}
+// trace returns the names of the steps that lead to a step, by taking them again. Proxies keep their names.
+func (x *exploration) trace(from, last int) []string {
+	steps := []int{last}
+	for i := from; i > 0; i = int(x.history.from[i]) {
+		steps = append(steps, int(x.history.step[i]))
 	}
-	return true
+	m := newMachine(x.o)
+	m.named = true
+	var all []string
+	w := *start(x.o)
+	label := "abc"
+	for len(steps) > 0 {
+		n := steps[len(steps)-1]
+		steps = steps[:len(steps)-1]
+		from := w
+		m.labels = label
+		m.found = func(to *world, _ string) {
+			if n == 0 {
+				w = *to
+				all = append(all, m.name)
+				var next [maxProxies]byte
+				for i, slot := range m.slots {
+					next[i] = m.labels[slot]
+				}
+				label = string(next[:])
+			}
+			n--
+		}
+		m.step(&from)
+	}
+	return all
 }

@@ -1,20 +1,25 @@
 // Package explore explores the protocol of package fleet exhaustively for a few proxies and one server: every interleaving of exchanges,
-// connections, losses, crashes and failovers, with the real ledger and the real holders. It is called by a test and by its command.
+// connections, losses, crashes and failovers, with the real ledger and the real holders. It is called by tests and by its command.
+//
+// A state is a flat value ([world]) in a normal form: what can never matter again is dropped, and numbers and names are replaced by how
+// they compare with those that they can still be compared with. Two states are the same if they are equal in each byte, so the number of
+// states does not depend on the order in which they are found. What holders and ledgers do is not modelled: for each exchange, a real holder
+// and a real ledger are made of the flat ones (real.go), and what comes of them is made flat again. The lockstep test runs real ones
+// beside, which are never made flat, and compares.
 package explore
 
-import (
-	"fmt"
-	"iter"
-	"slices"
-	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/fleet"
-)
+import "time"
 
 const (
 	server = "s"
 	// timeout is the holders' grant time-out. Time does not pass by itself; an action makes it pass.
 	timeout = time.Hour
+
+	maxProxies = 3
+	maxIDs     = 8
+	maxCommits = 3
+	maxFlights = 2
+	maxLedgers = 2 + maxCommits
 )
 
 // Faults are how often each kind of fault may happen in one run of a world.
@@ -22,6 +27,7 @@ type Faults struct {
 	Total     int // of all kinds together, apart from losses and restarts
 	Losses    int // a request or an answer is lost
 	Delays    int // a report arrives after later ones
+	Answers   int // an answer arrives after its report was given up
 	Crashes   int
 	Restarts  int // a new process in the place of one that crashed
 	Cuts      int // a proxy cannot reach the database for a lease time or longer
@@ -31,310 +37,155 @@ type Faults struct {
 	Lost      int // how many of the last commits a failover can lose
 }
 
-// process is a proxy. It is immutable once it belongs to a world.
-type process struct {
-	id     fleet.ID
-	dead   bool
-	holder *fleet.Holder
-	state  *fleet.HolderState // of the holder, once it was asked for
-	limit  int                // that the pools have
-	used   int                // connections
-	demand int                // places that its clients need
-	cut    bool
-	// expired: its grant time-out has passed without an answer.
-	expired bool
-	// declared: it was declared dead although it lives, so what it has is beyond the cap.
-	declared bool
-	knows    uint // bits of other processes that it has seen in an answer
-	birth    uint // its bit
+// faults are those that may still happen.
+type faults struct {
+	total, losses, delays, answers, crashes, restarts, cuts, timeouts, forgets, databases, lost uint8
 }
 
-// known returns what the holder of a living process knows.
-func (p *process) known() *fleet.HolderState {
-	if p.state == nil {
-		s := p.holder.State()
-		p.state = &s
-	}
-	return p.state
+// ids is a set of processes. Slot s has the processes s*generations and those after it: one after the other, in the order of their starts.
+type ids uint8
+
+func (s ids) has(id uint8) bool { return s&(1<<id) != 0 }
+
+func one(id uint8) ids { return 1 << id }
+
+// grant is what a ledger has for a process, or a claim. All processes know the same cap.
+type grant struct{ places, holds, needs, wants uint8 }
+
+// grants are those of one server.
+type grants struct {
+	there ids
+	of    [maxIDs]grant
 }
 
-// may is how many connections a living process may have.
-func (p *process) may() int {
+// What a ledger has heard of a member's epoch.
+const (
+	saidNothing = iota
+	saidEarlier
+	saidHere
+)
+
+// ledger is one that there is or may be again.
+type ledger struct {
+	exists, own      bool // own: its identity is that of the database process that has it
+	settled, virgin  bool // virgin: it has no epoch yet
+	account          bool
+	members          ids
+	departed         ids
+	said             [maxIDs]uint8 // by member
+	sequence, parted [maxIDs]uint8 // of members and of those that departed: how many of the reports under way are no later
+	grants           grants
+}
+
+// The places of a world's ledgers.
+const (
+	current = iota
+	old     // that of the database before the last failover
+	commits // what the ledger was before the last exchange; those before follow
+)
+
+// How what somebody knows of the ledger compares with a ledger. A version says how much somebody has seen of an epoch.
+const (
+	unknown    = iota // the ledger has never had the epoch
+	pastWithin        // the epoch is before the ledger's, which has had at least the version in it
+	pastBeyond        // the same, and it has not
+	behind            // the epoch is the ledger's, and the account has changed since the version
+	within            // the epoch is the ledger's, and the account has not changed since the version
+	beyond            // the epoch is the ledger's, which has not had the version yet
+)
+
+func here(relation uint8) bool { return relation >= behind }
+
+// reader is what somebody knows of the ledger.
+type reader struct {
+	known bool
+	// epoch tells epochs apart which some ledger does not know; 0 for those that all know.
+	epoch    uint8
+	relation [maxLedgers]uint8
+}
+
+// holder is a fleet.Holder.
+type holder struct {
+	sequence               uint8 // how many reports of it are under way
+	whole, frozen, settled bool
+	lost, dead, members    ids
+	fresh                  ids // the members that have made no exchange since the holder's answer
+	granted, limit         uint8
+	told                   grant
+	dirty, short, account  bool
+	view                   grants // the account, without its own grant
+}
+
+// proxy is the process in a slot.
+type proxy struct {
+	dead       bool
+	generation uint8
+	cut        bool
+	expired    bool  // its grant time-out has passed without an answer
+	declared   bool  // it was declared dead although it lives, so what it has is beyond the cap
+	used       uint8 // connections, if they are more than the limit; otherwise 0
+	knows      ids   // processes that it has seen in an answer
+	at         reader
+	holder     holder
+}
+
+// may is how many connections a process may have.
+func (p *proxy) may() uint8 {
 	if p.dead {
 		return 0
 	}
-	return max(p.limit, p.used)
+	return max(p.holder.limit, p.used)
 }
 
-// delayed is a report that arrives later, or one whose answer does.
-type delayed struct {
-	report *fleet.Report
-	answer *fleet.Answer
+// report is a fleet.Report.
+type report struct {
+	id, sequence         uint8
+	whole, settle, named bool
+	claim                grant
+	others               ids
+	proven, timedOut     ids // of the dead
+	fresh                ids // those of the dead that have made no exchange since
 }
 
-// world is a state of everything. It is immutable once it has been reached.
+// answer is a fleet.Answer.
+type answer struct {
+	again, forgotten, lost, stale, frozen, settled, account bool
+	members                                                 ids
+	grants                                                  grants
+}
+
+// flight is a report that arrives later, or one whose answer does.
+type flight struct {
+	exists, late bool // late: the answer
+	at           reader
+	report       report
+	answer       answer
+}
+
+// world is a state of everything. All of its fields are bytes.
 type world struct {
-	ledger   *fleet.Ledger
-	commits  []*fleet.Ledger // what the ledger was before the last commits, the latest last
-	identity int             // of the database
-	// old is the ledger of the database before the last failover, which may come back.
-	old         *fleet.Ledger
-	oldIdentity int
-	databases   int
-	wrong       string // what was found while the world was reached
-	epochs      int
-	births      int
-	procs       []*process
-	flight      []delayed
-	left        Faults
+	proxies [maxProxies]proxy
+	ledgers [maxLedgers]ledger
+	// lag is how the commits' versions compare with the ledger's.
+	lag     [maxLedgers]uint8
+	flights [maxFlights]flight
+	left    faults
 	// excess is by how many places the processes may be beyond the cap, because one of them was declared dead and came back.
-	excess int
+	excess uint8
 }
 
-func start(o *Options) *world {
-	w := &world{ledger: &fleet.Ledger{Identity: "0", Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}, left: o.Faults}
-	for i := range o.Proxies {
-		w.procs = append(w.procs, w.spawn(i))
-	}
-	return w
-}
+const (
+	lagEpoch   = iota // another epoch
+	lagNothing        // the same version
+	lagVersion        // an earlier version of the same epoch
+)
 
-func (w *world) spawn(slot int) *process {
-	id := fleet.ID(fmt.Sprintf("%c%d", 'a'+slot, w.births))
-	p := &process{id: id, birth: 1 << w.births, holder: fleet.NewHolder(fleet.HolderOptions{ID: id, Timeout: timeout})}
-	w.births++
-	return p
-}
-
-// ledgers are the ledger and those that may take its place.
-func (w *world) ledgers() iter.Seq[*fleet.Ledger] {
-	return func(yield func(*fleet.Ledger) bool) {
-		if !yield(w.ledger) {
-			return
-		}
-		for _, l := range w.commits {
-			if !yield(l) {
-				return
-			}
-		}
-		if w.old != nil {
-			yield(w.old)
-		}
+// readers calls a function for each that knows something of the ledger.
+func (w *world) readers(do func(*reader)) {
+	for i := range w.proxies {
+		do(&w.proxies[i].at)
 	}
-}
-
-// settleFaults forgets which faults there have been, as far as that decides nothing any more: worlds in which the same can still happen are the same.
-func (w *world) settleFaults() {
-	f := &w.left
-	kinds := 0
-	for _, n := range []*int{&f.Delays, &f.Crashes, &f.Cuts, &f.Timeouts, &f.Forgets, &f.Databases} {
-		*n = min(*n, f.Total)
-		kinds += *n
+	for i := range w.flights {
+		do(&w.flights[i].at)
 	}
-	f.Total = min(f.Total, kinds)
-	if f.Databases == 0 {
-		f.Lost, w.commits, w.old = 0, nil, nil
-	}
-	dead := f.Crashes
-	for _, p := range w.procs {
-		if p.dead {
-			dead++
-		}
-	}
-	f.Restarts = min(f.Restarts, dead)
-}
-
-// next returns a copy of the world, whose process i may be changed.
-func (w *world) next(i int) (*world, *process) {
-	c := *w
-	c.procs = slices.Clone(w.procs)
-	c.flight = slices.Clone(w.flight)
-	p := *w.procs[i]
-	c.procs[i] = &p
-	return &c, &p
-}
-
-// own gives a process a copy of its holder.
-func (p *process) own() *process {
-	p.holder, p.state = p.holder.Clone(), nil
-	return p
-}
-
-// rest says that the process had at most so many connections while its limit may have been lowered, and forgets how many there are within
-// the limit and what they are needed for: that may change at any time.
-func (p *process) rest(most int) {
-	p.demand, p.used = 0, most
-	if p.used <= p.limit {
-		p.used = 0
-	}
-}
-
-// now is the time that a process's clock shows.
-func (p *process) now() fleet.Instant {
-	if p.expired {
-		return fleet.Instant(timeout)
-	}
-	return 0
-}
-
-// report lets a process make its next report.
-func (p *process) report(cap int, settle bool) *fleet.Report {
-	p.holder.Use(server, fleet.Usage{Cap: cap, Used: p.used, Needs: p.demand, Wants: p.demand})
-	now := p.now()
-	if settle {
-		now = max(now, fleet.Instant(fleet.Lease))
-	}
-	r := p.holder.Report(now)
-	p.limit = p.holder.Limit(server)
-	return r
-}
-
-// exchange lets a report arrive.
-func (w *world) exchange(o *Options, r *fleet.Report) *fleet.Answer {
-	was := w.ledger
-	w.ledger = was.Clone()
-	w.epochs++
-	a := w.ledger.Exchange(r, fmt.Sprint(w.identity), fleet.Epoch(fmt.Sprint("e", w.epochs)))
-	if keep := w.left.Lost; keep > 0 && w.left.Databases > 0 && w.left.Total > 0 {
-		w.commits = append(slices.Clone(w.commits), was)
-		w.commits = w.commits[max(0, len(w.commits)-keep):]
-	} else {
-		w.commits = nil
-	}
-	for i, q := range w.procs {
-		if q.expired && was.Members[q.id] != nil && w.ledger.Members[q.id] == nil {
-			c := *q
-			c.declared = true
-			w.procs[i] = &c
-		}
-	}
-	return a
-}
-
-// settleAccounts counts by how much the cap is exceeded since a process that was declared dead has come back. It only goes down, as places
-// are given back.
-func (w *world) settleAccounts(o *Options) {
-	if w.excess == 0 && !slices.ContainsFunc(w.procs, func(p *process) bool { return p.declared }) {
-		return
-	}
-	for i, p := range w.procs {
-		m := w.ledger.Members[p.id]
-		if p.declared && m != nil && m.Epoch == w.ledger.Epoch {
-			c := *p
-			c.declared = false
-			w.procs[i] = &c
-			w.excess = max(w.excess, w.charged()-o.Cap)
-		}
-	}
-	w.excess = min(w.excess, max(0, w.charged()-o.Cap))
-}
-
-// charged is how many places are granted or may be used, apart from those of processes that were declared dead.
-func (w *world) charged() int {
-	sum := 0
-	granted := map[fleet.ID]int{}
-	if a := w.ledger.Accounts[server]; a != nil {
-		for i := range a.Grants {
-			granted[a.Grants[i].Proxy] = a.Grants[i].Places
-		}
-	}
-	for _, p := range w.procs {
-		if !p.declared {
-			sum += max(p.may(), granted[p.id])
-		}
-		delete(granted, p.id)
-	}
-	for _, n := range granted {
-		sum += n
-	}
-	return sum
-}
-
-// may is how many connections there may be, apart from those of processes that were declared dead.
-func (w *world) may() int {
-	n := 0
-	for _, p := range w.procs {
-		if !p.declared {
-			n += p.may()
-		}
-	}
-	return n
-}
-
-// answered lets a process have an answer.
-func (w *world) answered(p *process, r *fleet.Report, a *fleet.Answer) {
-	p.holder.Answered(r, a, 0, 0)
-	p.expired = false
-	p.limit = p.holder.Limit(server)
-	if a.Forgotten && p.limit > p.used {
-		w.wrong = fmt.Sprintf("%s may use %d places after it was forgotten, and uses %d", p.id, p.limit, p.used)
-	}
-	for _, q := range w.procs {
-		if q.id != p.id && slices.ContainsFunc(a.Members, func(m fleet.Member) bool { return m.ID == q.id }) {
-			p.knows |= q.birth
-		}
-	}
-}
-
-// failed tells a process that its report had no answer.
-func (p *process) failed(r *fleet.Report) {
-	p.holder.Failed(r, p.now())
-	p.limit = p.holder.Limit(server)
-}
-
-// maySettle reports whether a lease time can have passed since the epoch began, as process i says. Within one, each living process that can
-// reach the database has made an exchange. Those that have not were cut off; cuts are the ones of them for which that is not known yet. One that
-// was, and that the ledger does not know, is assumed to be known to one that was not.
-func (w *world) maySettle(i int) (may bool, cuts []int) {
-	joined := func(p *process) bool {
-		m := w.ledger.Members[p.id]
-		return p.known().Epoch == w.ledger.Epoch && !p.known().Whole && m != nil && m.Epoch == w.ledger.Epoch
-	}
-	for j, p := range w.procs {
-		if p.dead || p.known().Epoch == "" || !p.cut && joined(p) {
-			continue
-		}
-		if j == i {
-			return false, nil
-		}
-		if !p.cut {
-			cuts = append(cuts, j)
-		}
-		if w.ledger.Members[p.id] == nil && p.may() > 0 && !p.declared && !slices.ContainsFunc(w.procs, func(q *process) bool {
-			return q.id != p.id && !q.dead && !q.cut && joined(q) && q.knows&p.birth != 0
-		}) {
-			return false, nil
-		}
-	}
-	return len(cuts) <= min(w.left.Total, w.left.Cuts), cuts
-}
-
-// check returns what is wrong in a world; empty if nothing is.
-func (w *world) check(o *Options) string {
-	if w.wrong != "" {
-		return w.wrong
-	}
-	if n := w.may(); n > o.Cap+w.excess {
-		return fmt.Sprintf("there may be %d connections to a server with %d places", n, o.Cap+w.excess)
-	}
-	if w.ledger.Identity != fmt.Sprint(w.identity) {
-		return "" // nobody has asked the new database yet
-	}
-	a := w.ledger.Accounts[server]
-	for _, p := range w.procs {
-		m := w.ledger.Members[p.id]
-		if p.dead || p.declared || m == nil || m.Epoch != w.ledger.Epoch || p.known().Epoch != w.ledger.Epoch || p.known().Whole {
-			continue
-		}
-		granted := 0
-		for i := range a.Grants {
-			if a.Grants[i].Proxy == p.id {
-				granted = a.Grants[i].Places
-			}
-		}
-		if p.may() > granted {
-			return fmt.Sprintf("%s may have %d connections, and the ledger has %d places for it", p.id, p.may(), granted)
-		}
-	}
-	return ""
 }

@@ -17,11 +17,15 @@ type attempt struct {
 
 // prepared are the names of the statements that a connection prepares once. The driver's own cache would prepare them anew after an error,
 // such as a lock that was waited for in vain.
-var prepared = map[string]string{beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
+var prepared = map[string]string{pulseStatement: "fleet_pulse", beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
+
+// session has the settings of a connection. Its statements are the same all the time. They may wait for a lock longer than an administrator
+// may allow the statements of applications: they have time limits of their own.
+const session = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0"
 
 // prepare makes a new connection ready.
 func prepare(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, "SET plan_cache_mode = force_generic_plan"); err != nil { // the statements are the same all the time
+	if _, err := conn.Exec(ctx, session); err != nil {
 		return err
 	}
 	for statement, name := range prepared {
@@ -40,6 +44,11 @@ func (a *attempt) name(statement string) string {
 	return prepared[statement]
 }
 
+// pulse counts a beat if nothing has changed. Without a row, it returns [pgx.ErrNoRows].
+func (a *attempt) pulse(ctx context.Context, arguments, results []any) error {
+	return a.conn.QueryRow(ctx, a.name(pulseStatement), arguments...).Scan(results...)
+}
+
 // read reads the ledger.
 func (a *attempt) read(ctx context.Context, arguments, results []any) error {
 	if !a.locks {
@@ -47,7 +56,7 @@ func (a *attempt) read(ctx context.Context, arguments, results []any) error {
 	}
 	batch := new(pgx.Batch)
 	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	batch.Queue(a.name(lockStatement), lockTimeout(ctx))
+	batch.Queue(a.name(lockStatement), lockTimeout(ctx), abandoned)
 	batch.Queue(a.name(beatStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
 	return a.conn.SendBatch(ctx, batch).Close()
 }
@@ -85,6 +94,9 @@ func lockTimeout(ctx context.Context) string {
 }
 
 const (
+	// abandoned is after how many milliseconds the server ends a connection that has locked the ledger and says nothing: its proxy is stopped
+	// or cut off, and nobody else can write meanwhile. An exchange does not take as long.
+	abandoned = "2000"
 	// shortestWait and longestWait bound how long a lock is waited for.
 	shortestWait = 50 * time.Millisecond
 	longestWait  = 2 * time.Second

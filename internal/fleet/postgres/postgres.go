@@ -1,8 +1,8 @@
 // Package postgres keeps the ledger of a fleet in a PostgreSQL database, in the tables fleet* of the schema wsbouncer, which
 // `wsbouncer migrate` makes (internal/config/postgres/migrations).
 //
-// An exchange in which nothing changes is one statement (statements.go, beat): it counts the beat and reads what has changed since the
-// proxy's last answer. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
+// An exchange in which nothing changes, and nobody else has changed anything since the proxy's last answer, is one short statement
+// (pulse.go). If somebody has, another one (statements.go, beat) counts the beat and reads what has changed. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
 // one read. If somebody has, the exchange is carried out again in a transaction that locks the ledger's head.
 //
 // A commit that the server may forget is never answered for: changes are committed with synchronous_commit=local whatever the database's
@@ -63,6 +63,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	members cachedMembers // guarded by mu
+	rest    rest          // guarded by mu
 }
 
 var _ fleet.Store = (*Store)(nil)
@@ -70,8 +71,8 @@ var _ fleet.Store = (*Store)(nil)
 var errClosed = errors.New("the store of grants is closed")
 
 // Open returns the store in a database that is given as a URL (postgres://user@host/name) or as settings (host=... user=...), as for
-// psql. If that names several hosts, the store uses the one that can be written. Open does not connect: the first use does. Its error never
-// shows a password.
+// psql. If that names several hosts, the store uses the one that can be written, whatever its target_session_attrs says. Open does not
+// connect: the first use does. Its error never shows a password.
 func Open(dsn string, o Options) (*Store, error) { return open(dsn, o, nil) }
 
 // open is Open with a tracer of statements, which may be nil.
@@ -83,9 +84,7 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	// The name tells its connections from those of the configuration, so it is the same whatever the user has set.
 	delete(c.ConnConfig.RuntimeParams, "application_name")
 	pgconnect.Settle(c.ConnConfig, application)
-	if c.ConnConfig.ValidateConnect == nil {
-		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
+	c.ConnConfig.ValidateConnect = writable // whatever target_session_attrs says: that may be about the configuration, which is only read
 	c.ConnConfig.Tracer = tracer
 	if c.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // not behind a connection pooler
 		c.AfterConnect = prepare
@@ -100,6 +99,21 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	}
 	s.ended, s.end = context.WithCancel(context.Background())
 	return s, nil
+}
+
+// errReadOnly says that a server takes no writes.
+var errReadOnly = errors.New("the database server takes no writes: it is a standby, or default_transaction_read_only is on")
+
+// writable returns an error if the server at the other end of a connection takes no writes.
+func writable(ctx context.Context, conn *pgconn.PgConn) error {
+	answer := conn.ExecParams(ctx, "SHOW transaction_read_only", nil, nil, nil, nil).Read()
+	if answer.Err != nil {
+		return answer.Err
+	}
+	if string(answer.Rows[0][0]) == "on" {
+		return errReadOnly
+	}
+	return nil
 }
 
 // call runs one call of the store, with a time limit, and translates its error.
@@ -119,9 +133,6 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) error {
 // errNoHead says that somebody has emptied the table of the ledger's head.
 var errNoHead = fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
 
-// errStandby says that the server takes no writes.
-var errStandby = errors.New("the database server is a standby, which takes no writes")
-
 // explain translates an error for an operator. After one that says that the server is not the one to write to, the store connects anew,
 // maybe to another host.
 func (s *Store) explain(err error) error {
@@ -137,7 +148,7 @@ func (s *Store) explain(err error) error {
 			return fmt.Errorf("%w: run wsbouncer migrate: %w", fleet.ErrNoTables, err)
 		case "25006": // read_only_sql_transaction
 			s.pool.Reset()
-			return fmt.Errorf("%w: %w: %w", fleet.ErrUnreachable, errStandby, err)
+			return fmt.Errorf("%w: %w: %w", fleet.ErrUnreachable, errReadOnly, err)
 		case "55P03", "57014": // lock_not_available, query_canceled
 			return fmt.Errorf("%w: it does not answer in time: %w", fleet.ErrUnreachable, err)
 		}
@@ -146,7 +157,7 @@ func (s *Store) explain(err error) error {
 		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, pooled)
 	}
 	switch {
-	case errors.Is(err, errStandby):
+	case errors.Is(err, errReadOnly):
 		s.pool.Reset()
 		return fmt.Errorf("%w: %w", fleet.ErrUnreachable, err)
 	case errors.Is(err, context.DeadlineExceeded), pgconnect.IsOutage(err):
@@ -176,6 +187,13 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 	}
 	defer conn.Release()
 	e := &exchange{store: s, report: r, fresh: fleet.Epoch(strings.ToLower(rand.Text()[:16])), beaten: notBeaten}
+	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
+	if answer != nil || err != nil {
+		return answer, err
+	}
+	if counted {
+		e.beaten = int64(r.Sequence) - 1
+	}
 	for _, locks := range []bool{false, true} {
 		// Where many write at once, as when all join, attempts without the lock would be in vain.
 		if !locks && !r.Quiet() && (r.Whole || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
@@ -186,6 +204,9 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 			if _, err = conn.Exec(ctx, headStatement); err == nil {
 				answer, ok, err = e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
 			}
+		}
+		if ok {
+			s.learn(r, answer)
 		}
 		if ok || err != nil {
 			return answer, err

@@ -1,0 +1,382 @@
+package explore
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// maxKept is how many questions a machine keeps the results of.
+const maxKept = 400_000
+
+// machine takes steps. It belongs to one goroutine.
+type machine struct {
+	o      *Options
+	orders []*names // of equals; each that may be
+	// kept are the results of questions: the same holder asks the same ledger the same in many worlds.
+	kept    map[question][]result
+	asked   question
+	chosen  []choice
+	to      *world // that a step leads to
+	other   world  // scratch
+	problem string // what is wrong with the step, apart from what [machine.check] finds
+	// found is called with each world that a step leads to, in its normal form.
+	found func(w *world, problem string)
+
+	named  bool // steps have names
+	name   string
+	labels string          // letters of the proxies by slot, for names of steps
+	slots  [maxProxies]int // where the proxies of the last world were before it was put into its normal form
+	// beside does the same with holders and ledgers that are never made flat, in a test; nil for none.
+	beside companion
+}
+
+// companion takes the same steps as a machine.
+type companion interface {
+	exchange(i int, c choice, waits bool, timedOut ids, what outcome)
+	arrive(flight int)
+	expire(i int, used uint8)
+	forget(id uint8)
+	database(lost int)
+	back()
+	crash(i int)
+	restart(i int)
+	// compare is called at the end of a step with the world that it leads to, before that is brought into its normal form.
+	compare(w *world)
+}
+
+// outcome is what becomes of an exchange.
+type outcome int
+
+const (
+	answered outcome = iota
+	requestLost
+	answerLost
+	requestDelayed
+	answerDelayed
+)
+
+func newMachine(o *Options) *machine {
+	m := &machine{o: o, kept: make(map[question][]result), to: new(world)}
+	order := make([]int, o.Proxies)
+	for i := range order {
+		order[i] = i
+	}
+	permute(order, 0, func(order []int) {
+		if !o.Ordered || len(m.orders) == 0 {
+			m.orders = append(m.orders, newNames(order, o.generations()))
+		}
+	})
+	return m
+}
+
+// permute calls a function with each order of the elements from an index on; the first time with the one at hand.
+func permute(all []int, from int, do func([]int)) {
+	if from == len(all) {
+		do(all)
+		return
+	}
+	for i := from; i < len(all); i++ {
+		all[from], all[i] = all[i], all[from]
+		permute(all, from+1, do)
+		all[from], all[i] = all[i], all[from]
+	}
+}
+
+// generations is how many processes a slot can have, one after the other.
+func (o *Options) generations() int { return o.Faults.Restarts + 1 }
+
+// id returns the ID of the process in a slot.
+func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations()) + p.generation }
+
+// ask returns what can come of a question: one result for each order of equals that makes a difference.
+func (m *machine) ask(q *question) []result {
+	q.simplify()
+	if results, ok := m.kept[*q]; ok {
+		return results
+	}
+	if len(m.kept) >= maxKept {
+		clear(m.kept)
+	}
+	// Only the order of those that have grants, or get one, can matter.
+	involved := q.ledger.grants.there | q.holder.view.there | one(q.id)
+	if q.arrives {
+		involved = q.ledger.grants.there | one(q.report.id)
+	}
+	var tried []uint64
+	var results []result
+	for _, n := range m.orders {
+		order := n.among(involved)
+		if slices.Contains(tried, order) {
+			continue
+		}
+		tried = append(tried, order)
+		if r := n.answer(q, m.o.Cap); !slices.Contains(results, r) {
+			results = append(results, r)
+		}
+	}
+	m.kept[*q] = results
+	return results
+}
+
+// simplify drops what the answer does not depend on, so that more questions are the same.
+func (q *question) simplify() {
+	if !q.arrives {
+		// The holder's next report is later than all before.
+		q.holder.sequence = 0
+		q.ledger.sequence, q.ledger.parted = [maxIDs]uint8{}, [maxIDs]uint8{}
+		q.holder.fresh &= q.timedOut
+	}
+}
+
+// latest is a sequence number that is higher than those of all reports under way.
+const latest = 255
+
+// complete puts what [question.simplify] dropped into the result of an exchange of process i.
+func (m *machine) complete(r *result, w *world, i int) {
+	p, l := &w.proxies[i], &w.ledgers[current]
+	id := m.o.id(i, p)
+	r.failed.fresh = p.holder.fresh & r.failed.members
+	r.report.sequence = latest
+	for other := range uint8(maxIDs) {
+		if r.ledger.members.has(other) {
+			r.ledger.sequence[other] = l.sequence[other]
+		}
+		switch {
+		case !r.ledger.departed.has(other):
+		case l.members.has(other) && !r.ledger.members.has(other):
+			r.ledger.parted[other] = l.sequence[other]
+		default:
+			r.ledger.parted[other] = l.parted[other]
+		}
+	}
+	if r.ledger.members.has(id) {
+		r.ledger.sequence[id] = latest
+	}
+}
+
+// begin begins a step.
+func (m *machine) begin(w *world) { *m.to, m.problem = *w, "" }
+
+// wrong says what is wrong with the step.
+func (m *machine) wrong(format string, args ...int) { m.problem = m.text(m.to, format, args) }
+
+// add ends a step. The first of the arguments is a slot, or -1 less the ID of a process.
+func (m *machine) add(format string, args ...int) {
+	if m.named {
+		m.name = m.text(m.to, format, args)
+	}
+	m.settleAccounts(m.to)
+	if m.beside != nil {
+		m.beside.compare(m.to)
+	}
+	m.to.normalise(m.o)
+	m.canonical(m.to)
+	m.found(m.to, m.problem)
+}
+
+func (m *machine) text(w *world, format string, args []int) string {
+	all := make([]any, len(args))
+	for i, n := range args {
+		all[i] = n
+		if i > 0 || !strings.Contains(format, "%s") {
+			continue
+		}
+		if n >= 0 {
+			n = -1 - int(m.o.id(n, &w.proxies[n]))
+		}
+		slot, generation := (-1-n)/m.o.generations(), (-1-n)%m.o.generations()
+		all[i] = fmt.Sprintf("%c%d", m.letter(slot), generation)
+	}
+	return fmt.Sprintf(format, all...)
+}
+
+func (m *machine) letter(slot int) byte {
+	if m.labels != "" {
+		return m.labels[slot]
+	}
+	return 'a' + byte(slot)
+}
+
+// canonical puts the proxies into one order, if they are interchangeable. They are, since each step is taken with each order of equals
+// ([machine.ask]): what one proxy can do, another in its place can do, too. The real ones keep one order of IDs for good, so more is
+// explored than can happen, and nothing less.
+func (m *machine) canonical(w *world) {
+	n := m.o.Proxies
+	var order [maxProxies]int
+	for i := range order {
+		order[i] = i
+	}
+	m.slots = order
+	if m.o.Ordered {
+		w.nameEpochs()
+		return
+	}
+	var marks [maxProxies]uint64
+	for i := range n {
+		marks[i] = w.mark(m.o, i)
+	}
+	slices.SortFunc(order[:n], func(a, b int) int {
+		switch {
+		case marks[a] < marks[b]:
+			return -1
+		case marks[a] > marks[b]:
+			return 1
+		}
+		return a - b
+	})
+	m.slots = order
+	equal := false
+	for i := 1; i < n; i++ {
+		equal = equal || marks[order[i]] == marks[order[i-1]]
+	}
+	if !equal {
+		m.reorder(w, w, order[:n])
+		return
+	}
+	// Proxies with equal marks may still be told apart by what others know of them, so the least world of all that fit counts.
+	from, first, sorted := *w, true, order
+	all := order
+	permute(all[:n], 0, func(order []int) {
+		for i := range order {
+			if marks[order[i]] != marks[sorted[i]] {
+				return
+			}
+		}
+		m.reorder(&m.other, &from, order)
+		if first || bytes.Compare(m.other.bytes(), w.bytes()) < 0 {
+			first = false
+			*w = m.other
+			copy(m.slots[:], order)
+		}
+	})
+}
+
+// reorder puts the proxies of a world into an order.
+func (m *machine) reorder(to, from *world, order []int) {
+	same := true
+	for i, slot := range order {
+		same = same && i == slot
+	}
+	if same {
+		*to = *from
+		to.nameEpochs()
+		return
+	}
+	was := from.proxies
+	*to = *from
+	var ids [maxIDs]uint8
+	for id := range ids {
+		ids[id] = uint8(id)
+	}
+	per := m.o.generations()
+	for i, slot := range order {
+		to.proxies[i] = was[slot]
+		for g := range per {
+			ids[slot*per+g] = uint8(i*per + g)
+		}
+	}
+	to.rename(^idsNone, &ids)
+	to.nameEpochs()
+}
+
+const idsNone = ids(0)
+
+// mark returns a number for a proxy that does not depend on the order of proxies.
+func (w *world) mark(o *Options, i int) uint64 {
+	p := &w.proxies[i]
+	h := &p.holder
+	per := o.generations()
+	n := uint64(14695981039346656037)
+	mix := func(b uint8) { n = (n ^ uint64(b)) * 1099511628211 }
+	flag := func(all ...bool) {
+		b := uint8(0)
+		for _, f := range all {
+			b <<= 1
+			if f {
+				b |= 1
+			}
+		}
+		mix(b)
+	}
+	flag(p.dead, p.cut, p.expired, p.declared, p.at.known, h.whole, h.frozen, h.settled)
+	flag(h.dirty, h.short, h.account)
+	mix(p.generation)
+	mix(p.used<<4 | h.limit)
+	mix(h.granted<<4 | h.told.needs)
+	mix(h.told.wants)
+	for _, s := range [...]ids{p.knows, h.lost, h.dead, h.members, h.fresh, h.view.there} {
+		mix(uint8(bits.OnesCount8(uint8(s))))
+	}
+	for j := range w.ledgers {
+		l := &w.ledgers[j]
+		if !l.exists {
+			continue
+		}
+		mix(p.at.relation[j])
+		for id := i * per; id < (i+1)*per; id++ {
+			flag(l.members.has(uint8(id)), l.departed.has(uint8(id)))
+			mix(l.said[id])
+			mix(l.sequence[id]<<4 | l.parted[id])
+			g := &l.grants.of[id]
+			mix(g.places<<4 | g.holds)
+			mix(g.needs<<4 | g.wants)
+		}
+	}
+	for j := range w.flights {
+		if f := &w.flights[j]; f.exists && int(f.report.id)/per == i {
+			mix(1 + f.report.id%uint8(per))
+		}
+	}
+	return n
+}
+
+// bytes returns the world's memory, in which there are no gaps, since all fields are bytes.
+func (w *world) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(w)), unsafe.Sizeof(*w)) }
+
+// key identifies a world: 128 bits, of which two seldom agree. With 100 million worlds, the probability that any two do is below 10 to the -22.
+type key [2]uint64
+
+func (w *world) key(seeds *[2]maphash.Seed) key {
+	all := w.bytes()
+	return key{maphash.Bytes(seeds[0], all), maphash.Bytes(seeds[1], all)}
+}
+
+// pack appends a world to memory: which of its bytes are not zero, and those.
+func (w *world) pack(to []byte) []byte {
+	all := w.bytes()
+	for len(all) > 0 {
+		n := min(8, len(all))
+		at := len(to)
+		to = append(to, 0)
+		mask := byte(0)
+		for i, b := range all[:n] {
+			if b != 0 {
+				mask |= 1 << i
+				to = append(to, b)
+			}
+		}
+		to[at] = mask
+		all = all[n:]
+	}
+	return to
+}
+
+// unpack reads a world, and returns what follows it.
+func (w *world) unpack(from []byte) []byte {
+	*w = world{}
+	all := w.bytes()
+	for at := 0; at < len(all); at += 8 {
+		mask := from[0]
+		from = from[1:]
+		for ; mask != 0; mask &= mask - 1 {
+			all[at+bits.TrailingZeros8(mask)] = from[0]
+			from = from[1:]
+		}
+	}
+	return from
+}

@@ -1,0 +1,55 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+)
+
+// mostPulses is how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have.
+const mostPulses = 7
+
+// rest is what the last answer said of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
+// it, of members or of what is frozen makes another version.
+type rest struct {
+	valid   bool // the ledger is not frozen, and settled
+	epoch   fleet.Epoch
+	version int64
+	about   fleet.Member // what the ledger knows of the proxy
+	pulses  int          // since that answer
+}
+
+// learn notes what an answer said.
+func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
+	about := change.Lasting(&r.About)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = rest{
+		valid: !a.Frozen && a.Settled && !a.Again && !a.Stale && !r.Leaves,
+		epoch: a.Epoch, version: a.Version, about: about,
+	}
+}
+
+// pulse tries to carry out an exchange by counting a beat. It returns no answer if there is more to do; counted: the beat was counted then.
+func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
+	s.mu.Lock()
+	s.rest.pulses++
+	rest := s.rest
+	s.mu.Unlock()
+	if !rest.valid || !r.Quiet() || r.Epoch != rest.epoch || r.Version != rest.version || rest.pulses > mostPulses || change.Lasting(&r.About) != rest.about {
+		return nil, false, nil
+	}
+	var all bool
+	err = a.pulse(ctx, []any{string(r.ID), int64(r.Sequence), r.About.Sessions, string(r.Epoch), r.Version}, []any{&all})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, false, nil
+	case err != nil || !all:
+		return nil, err == nil, err
+	}
+	return &fleet.Answer{Epoch: rest.epoch, Version: rest.version, Settled: true}, true, nil
+}
