@@ -119,9 +119,11 @@ func (f *Follower) begin(ctx context.Context) error {
 const (
 	// minInterval is the minimum time between two reads, so that many changes in a row do not take CPU away from sessions.
 	minInterval = 200 * time.Millisecond
-	// retryInterval is about the time between two reads while the snapshot in force is not current, if the store reports no change: what
-	// was wrong may have been mended without one, such as a schema by migrate, or a limit of this machine.
+	// retryInterval is about the longest time between two reads while the snapshot in force is not current, if the store reports no change:
+	// what was wrong may have been mended without one, such as a schema by migrate, or a limit of this machine. The first time is
+	// firstRetry, since a read may have failed only because the store was busy or has just been restarted, and the next ones are doubled.
 	retryInterval = 5 * time.Second
+	firstRetry    = 500 * time.Millisecond
 )
 
 func (f *Follower) run(ctx context.Context) {
@@ -130,6 +132,7 @@ func (f *Follower) run(ctx context.Context) {
 	defer pause.Stop()
 	defer retry.Stop()
 	changes := f.o.Store.Watch(ctx)
+	wait := firstRetry
 	for {
 		select {
 		case _, open := <-changes:
@@ -148,7 +151,10 @@ func (f *Follower) run(ctx context.Context) {
 		}
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			f.failed(err)
-			retry.Reset(retryInterval/2 + rand.N(retryInterval)) // so that not all proxies retry at once
+			retry.Reset(wait/2 + rand.N(wait)) // so that not all proxies retry at once
+			wait = min(2*wait, retryInterval)
+		} else {
+			wait = firstRetry
 		}
 		pause.Reset(minInterval)
 	}
