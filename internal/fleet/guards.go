@@ -17,7 +17,7 @@ const (
 	guardDeparted              // remember the sequence numbers of those that left
 	guardIdentity              // begin a new epoch when the database is another
 	guardStranger              // begin a new epoch when a report names one that the ledger has never had
-	guardJoin                  // let a new proxy say in the epoch at hand that it holds nothing, while that is not settled
+	guardJoin                  // let a new proxy say in the epoch at hand that it holds nothing, while that is not settled or it is waited for
 	guardLease                 // wait for one lease time in a new epoch
 	guardMissing               // wait for all known proxies in a new epoch
 	guardOthers                // ask for the proxies that were lost

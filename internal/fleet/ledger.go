@@ -101,7 +101,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	case joins && r.Epoch != "":
 		// It was forgotten, and this report may have been sent before that.
 		a.Again, a.Forgotten = true, true
-	case r.Epoch == "" && !l.Settled && !guards.off(guardJoin):
+	case r.Epoch == "" && (!l.Settled || !joins && m.Epoch != l.Epoch) && !guards.off(guardJoin):
 		// This may be a report from before the epoch that arrives late, and its proxy may hold something by now.
 		x.unbook(m)
 		a.Again = true
@@ -262,7 +262,7 @@ func (x *exchange) grow(a *Account, id ID, named bool) {
 		return
 	}
 	target := fair(a, x.unseen)[i]
-	if !named && !g.takes(target, a.isLone()) {
+	if !named && !a.takes(i, target) {
 		return
 	}
 	more := target - g.Places

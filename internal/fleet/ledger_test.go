@@ -51,3 +51,23 @@ func TestBeatsNeverComeBack(t *testing.T) {
 		t.Error("b was taken for dead, which has come back")
 	}
 }
+
+// TestFirstReportOfOneThatIsWaitedFor: a failover loses that a proxy has joined, and another proxy names it. The first report of the lost one has been
+// under way all the time and arrives after the lease time: it says nothing about what that proxy holds by now.
+func TestFirstReportOfOneThatIsWaitedFor(t *testing.T) {
+	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
+	needs := map[string]fleet.Claim{"s": {Cap: 1, Needs: 1, Wants: 1}}
+	first := &fleet.Report{ID: "lost", Sequence: 1, Whole: true, Claims: needs}
+	a := l.Exchange(&fleet.Report{ID: "b", Sequence: 1, Whole: true}, "second", "epoch")
+	l.Settled = false // as after a failover
+	b := &fleet.Report{ID: "b", Sequence: 2, Epoch: a.Epoch, Whole: true, Others: []fleet.Member{{ID: "lost"}}}
+	l.Members["b"].Epoch = ""
+	l.Exchange(b, "second", "")
+	a = l.Exchange(&fleet.Report{ID: "b", Sequence: 3, Epoch: a.Epoch, Version: a.Version, Settle: true}, "second", "")
+	if !a.Settled || len(a.Missing) != 1 {
+		t.Fatalf("settled: %v, waited for: %v", a.Settled, a.Missing)
+	}
+	if a = l.Exchange(first, "second", ""); !a.Again || len(a.Missing) != 1 {
+		t.Errorf("asked again: %v, waited for: %v", a.Again, a.Missing)
+	}
+}

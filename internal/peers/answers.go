@@ -3,8 +3,8 @@ package peers
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -17,7 +17,9 @@ type question struct {
 	body    []byte
 	fleet   api.Fleet // what this proxy knows
 	self    string    // this proxy's name
-	others  []answer
+	// each is the answers of the others, which are merged as they arrive; others are complete after that.
+	each   iter.Seq[*answer]
+	others []answer
 }
 
 // merger makes one answer of all: its status and its value. Answers that it cannot read become missing ones.
@@ -80,6 +82,10 @@ func decode[T any](a *answer) (value T, ok bool) {
 	if a.why != "" || a.refused != nil {
 		return value, false
 	}
+	if err := a.memory.decoding(a.body); err != nil {
+		a.why = err.Error()
+		return value, false
+	}
 	if err := json.Unmarshal(a.body, &value); err != nil {
 		a.why = fmt.Sprintf("its answer is not understood (%v): is it another version?", err)
 		return value, false
@@ -92,20 +98,21 @@ func mergeStats(q *question) (int, any, error) {
 	if err := json.Unmarshal(q.body, own); err != nil {
 		return 0, nil, err
 	}
-	parts := []part{{q.self, own}}
+	all := begin(part{q.self, own})
 	f := &q.fleet
-	for i := range q.others {
-		a := &q.others[i]
+	for a := range q.each {
 		s, ok := decode[api.Stats](a)
 		if a.refused != nil {
 			a.why = a.refused.Text
 		}
 		if ok {
-			parts = append(parts, part{a.name, &s})
+			before := size(all)
+			join(all, part{a.name, &s})
 			q.reached(a.id, &s)
+			a.passed = size(all) == before
 		}
 	}
-	all := sum(parts)
+	finish(all)
 	f.Missing = q.missing("its sessions are not known")
 	f.Whole = true
 	q.noteMissing()
@@ -142,8 +149,7 @@ func (q *question) noteMissing() {
 
 // mergeProxies says which of the proxies can be reached. They were asked for what they know of the fleet.
 func mergeProxies(q *question) (int, any, error) {
-	for i := range q.others {
-		a := &q.others[i]
+	for a := range q.each {
 		f, ok := decode[api.Fleet](a)
 		if a.refused != nil {
 			a.why = a.refused.Text
@@ -175,8 +181,7 @@ func mergeSessions(q *question) (int, any, error) {
 		return 0, nil, err
 	}
 	name(list.Sessions, q.self)
-	for i := range q.others {
-		a := &q.others[i]
+	for a := range q.each {
 		l, ok := decode[api.SessionList](a)
 		if a.refused != nil {
 			a.why = a.refused.Text
@@ -184,6 +189,10 @@ func mergeSessions(q *question) (int, any, error) {
 		if ok {
 			name(l.Sessions, a.name)
 			list.Sessions, list.Matched, list.Total = append(list.Sessions, l.Sessions...), list.Matched+l.Matched, list.Total+l.Total
+			if query.Limit > 0 {
+				list.Sessions, _ = query.Choose(list.Sessions)
+				a.passed = true
+			}
 		}
 	}
 	list.Sessions, _ = query.Choose(list.Sessions)
@@ -217,8 +226,7 @@ func mergeOutcomes(q *question) (int, any, error) {
 		mine.Text, mine.Failed = failure.Error.Text, isFailure(failure.Error.Kind)
 	}
 	all := api.Outcome{Proxies: []api.ProxyOutcome{mine}, Sessions: own.Sessions}
-	for i := range q.others {
-		a := &q.others[i]
+	for a := range q.each {
 		o, ok := decode[api.Outcome](a)
 		switch {
 		case ok:
@@ -273,8 +281,7 @@ func mergeMoving(q *question) (int, any, error) {
 		}
 		take(&own, q.self)
 	}
-	for i := range q.others {
-		a := &q.others[i]
+	for a := range q.each {
 		if m, ok := decode[api.Moving](a); ok {
 			take(&m, a.name)
 		} else if a.refused != nil && a.refused.Kind != api.KindUnknown {
@@ -295,8 +302,16 @@ func mergeOne(q *question) (int, any, error) {
 		own.Proxy = q.self
 		return q.status, own, nil
 	}
-	hit := slices.IndexFunc(q.others, func(a answer) bool { return a.why == "" && a.refused == nil })
-	if q.status != http.StatusNotFound || hit < 0 {
+	var (
+		hit  *answer
+		body json.RawMessage
+	)
+	for a := range q.each {
+		if hit == nil && a.why == "" && a.refused == nil {
+			hit, body = a, a.body
+		}
+	}
+	if q.status != http.StatusNotFound || hit == nil {
 		for i := range q.others { // a session that has ended already, say
 			if r := q.others[i].refused; q.status == http.StatusNotFound && r != nil && r.Kind != api.KindUnknown {
 				return r.Status, json.RawMessage(r.Body), nil
@@ -305,13 +320,14 @@ func mergeOne(q *question) (int, any, error) {
 		return q.status, q.failure(q.missing("its sessions are not known")), nil
 	}
 	if q.request.Method != http.MethodGet || strings.HasSuffix(q.request.URL.Path, "/move") {
-		return http.StatusOK, q.others[hit].body, nil
+		return http.StatusOK, body, nil
 	}
-	detail, ok := decode[api.SessionDetail](&q.others[hit])
+	hit.body = body
+	detail, ok := decode[api.SessionDetail](hit)
 	if !ok {
 		return q.status, q.failure(q.missing("its sessions are not known")), nil
 	}
-	detail.Proxy = q.others[hit].name
+	detail.Proxy = hit.name
 	return http.StatusOK, detail, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -71,7 +72,7 @@ func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		own.copy(w)
 		return
 	}
-	q := &question{request: r, status: own.status, body: own.body.Bytes(), fleet: view.Shown(time.Now()), self: view.label(view.Self)}
+	q := &question{request: r, status: own.status, body: own.body.Bytes(), fleet: view.Shown(time.Now()), self: view.label(view.Self), each: func(func(*answer) bool) {}}
 	ask := client.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: query}
 	if r.Method == http.MethodHead {
 		ask.Method = http.MethodGet
@@ -80,23 +81,39 @@ func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		ask.Body = json.RawMessage(body)
 	}
 	if !own.isWhole(r) {
-		q.others = p.ask(r.Context(), &view, ask)
+		asked := p.ask(r.Context(), &view, ask)
+		defer asked.end()
+		q.others, q.each = asked.answers, asked.each()
 	}
 	status, value, err := merge(q)
 	if err != nil {
 		fail(w, http.StatusInternalServerError, api.KindInternal, fmt.Sprintf("the answer for the whole fleet cannot be made: %v", err))
 		return
 	}
-	own.status = status
-	own.body.Reset()
-	if raw, ok := value.(json.RawMessage); ok {
-		own.body.Write(append(bytes.TrimRight(raw, "\n"), '\n'))
-	} else if err := encode(&own.body, value); err != nil {
-		fail(w, http.StatusInternalServerError, api.KindInternal, fmt.Sprintf("the answer cannot be encoded: %v", err))
-		return
-	}
 	own.header.Set("Content-Type", "application/json")
-	own.copy(w)
+	to := &begun{w: w, header: own.header, status: status}
+	if raw, ok := value.(json.RawMessage); ok {
+		_, _ = to.Write(append(bytes.TrimRight(raw, "\n"), '\n')) // a client that has gone needs no answer
+	} else if err := encode(to, value); err != nil && !to.begun {
+		fail(w, http.StatusInternalServerError, api.KindInternal, fmt.Sprintf("the answer cannot be encoded: %v", err))
+	}
+}
+
+// begun sends an answer from its first byte on, so that there is no copy of it: what cannot be encoded has none.
+type begun struct {
+	w      http.ResponseWriter
+	header http.Header
+	status int
+	begun  bool
+}
+
+func (b *begun) Write(body []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		maps.Copy(b.w.Header(), b.header)
+		b.w.WriteHeader(b.status)
+	}
+	return b.w.Write(body)
 }
 
 // failing is a body that fails.
@@ -133,9 +150,7 @@ func (a *recorded) isWhole(r *http.Request) bool {
 
 // copy sends the answer.
 func (a *recorded) copy(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body.Bytes()) // a client that has gone needs no answer
 }

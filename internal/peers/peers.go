@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,8 +24,9 @@ const (
 	// timeout is how long another proxy may take to answer. A proxy answers within milliseconds; who waits for all of them must not
 	// wait long for one that is gone.
 	timeout = 1500 * time.Millisecond
-	// maxAnswer limits the size of another proxy's answer in bytes: 10,000 sessions take about 5 MiB.
+	// maxAnswer limits the size of another proxy's answer in bytes: 10,000 sessions take about 5 MiB. maxError is for errors.
 	maxAnswer = 16 << 20
+	maxError  = 64 << 10
 	// maxAsked is how many proxies are asked at a time.
 	maxAsked = 32
 )
@@ -44,6 +46,8 @@ type Options struct {
 type Peers struct {
 	options    Options     // static
 	challenges *challenges // static
+	memory     *memory     // static; of the answers to all requests
+	request    int64       // static; how much of it is for one
 
 	mu     sync.Mutex
 	closed bool
@@ -62,7 +66,7 @@ type connection struct {
 // New returns what asks the other proxies that the ledger names.
 func New(o Options) *Peers {
 	o.Timeout = cmp.Or(o.Timeout, timeout)
-	return &Peers{options: o, challenges: newChallenges(time.Now), known: make(map[fleet.ID]connection)}
+	return &Peers{options: o, challenges: newChallenges(time.Now), memory: newMemory(maxProcess), request: maxRequest, known: make(map[fleet.ID]connection)}
 }
 
 // Close closes the connections. Nothing is asked afterwards.
@@ -79,9 +83,11 @@ func (p *Peers) Close() {
 // answer is what another proxy has answered.
 type answer struct {
 	id, name string
-	body     json.RawMessage
-	refused  *client.Error // it answered with an error
-	why      string        // it did not answer as a proxy does; empty if it did
+	body     json.RawMessage // nil after it was merged
+	memory   charge          // of the answer
+	passed   bool            // the merged answer has no more for it: its memory is free
+	refused  *client.Error   // it answered with an error
+	why      string          // it did not answer as a proxy does; empty if it did
 }
 
 // missing returns the answer as a missing one.
@@ -89,9 +95,16 @@ func (a *answer) missing() api.MissingProxy {
 	return api.MissingProxy{ID: a.id, Name: a.name, Why: a.why}
 }
 
-// ask sends a request to all other proxies at once, and waits until each has answered or has taken too long. The answers are in
-// the order of the proxies' names.
-func (p *Peers) ask(ctx context.Context, v *View, r client.Request) []answer {
+// asking is a request to other proxies that is under way. Its owner calls end.
+type asking struct {
+	answers []answer        // of the index that done has
+	done    []chan struct{} // closed when the answer is there; nobody else uses it then
+	cancel  context.CancelFunc
+	all     sync.WaitGroup
+}
+
+// ask sends a request to all other proxies at once. The answers are in the order of the proxies' names.
+func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
 	r.Timeout = p.options.Timeout
 	var others []*fleet.Member
 	for i := range v.Members {
@@ -101,23 +114,56 @@ func (p *Peers) ask(ctx context.Context, v *View, r client.Request) []answer {
 	}
 	slices.SortFunc(others, func(a, b *fleet.Member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	p.drop(others)
-	answers := make([]answer, len(others))
+	q := &asking{answers: make([]answer, len(others)), done: make([]chan struct{}, len(others))}
+	ctx, q.cancel = context.WithCancel(ctx)
+	request, large := newMemory(p.request), make(chan struct{}, 1)
 	turns := make(chan struct{}, maxAsked)
-	var all sync.WaitGroup
 	for i, other := range others {
-		turns <- struct{}{}
-		all.Go(func() {
-			answers[i] = p.askOne(ctx, v, other, r)
+		q.done[i] = make(chan struct{})
+		q.answers[i].memory = charge{request: request, process: p.memory, large: large}
+		q.all.Go(func() {
+			defer close(q.done[i])
+			turns <- struct{}{}
+			p.askOne(ctx, v, other, r, &q.answers[i])
 			<-turns
 		})
 	}
-	all.Wait()
-	return answers
+	return q
+}
+
+// each returns the answers, each as soon as it and those before it are there. The body of an answer is gone afterwards.
+func (q *asking) each() iter.Seq[*answer] {
+	return func(yield func(*answer) bool) {
+		for i := range q.answers {
+			<-q.done[i]
+			a := &q.answers[i]
+			goesOn := yield(a)
+			if a.body = nil; a.passed {
+				a.memory.release()
+			}
+			if !goesOn {
+				return
+			}
+		}
+	}
+}
+
+// end waits for what is under way, and gives back the memory.
+func (q *asking) end() {
+	q.cancel()
+	q.all.Wait()
+	for i := range q.answers {
+		q.answers[i].memory.release()
+	}
 }
 
 // askOne asks one proxy.
-func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r client.Request) answer {
-	a := answer{id: string(other.ID), name: v.label(other.ID)}
+func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r client.Request, a *answer) {
+	a.id, a.name = string(other.ID), v.label(other.ID)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no answer within %v", r.Timeout))
+	defer cancel()
+	r.Take = func(n int) error { return a.memory.take(ctx, n) }
+	defer a.memory.done()
 	if a.why = unusable(v.member(v.Self), other); a.why == "" {
 		c, err := p.connect(v.Self, other)
 		if err == nil {
@@ -126,6 +172,8 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 		var refused *client.Error
 		switch {
 		case err == nil:
+		case errors.As(err, &refused) && len(refused.Body) > maxError:
+			a.why = fmt.Sprintf("it answered with an error of more than %d bytes", maxError)
 		case errors.As(err, &refused) && refused.Kind != api.KindRefused && refused.Kind != api.KindOther:
 			a.refused = refused
 		case refused != nil && refused.Kind == api.KindRefused:
@@ -134,10 +182,12 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 			a.why = err.Error()
 		}
 	}
+	if a.why != "" || a.refused != nil { // nothing is kept of what was read
+		a.memory.release()
+	}
 	if unseen := v.Unseen[other.ID]; a.why != "" && unseen > fleet.Unseen {
 		a.why = notSeen(unseen) + ", " + a.why
 	}
-	return a
 }
 
 // unusable returns why a proxy's address cannot be used from here; empty if it can.

@@ -33,13 +33,8 @@ func (p *prover) do(ctx context.Context, c *client.Client, r client.Request, to 
 	if p.token == "" {
 		return c.Do(ctx, r, to)
 	}
-	if r.Timeout > 0 { // for all requests together
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no answer within %v", r.Timeout))
-		defer cancel()
-	}
 	if !p.isChallenged() {
-		ask := client.Request{Path: api.ProxiesPath, Timeout: r.Timeout, Authorize: func(r *http.Request, _ []byte) { r.Header.Set("Authorization", scheme) }}
+		ask := client.Request{Path: api.ProxiesPath, Timeout: r.Timeout, Take: r.Take, Authorize: func(r *http.Request, _ []byte) { r.Header.Set("Authorization", scheme) }}
 		err := c.Do(ctx, ask, nil)
 		switch {
 		case p.take(err):

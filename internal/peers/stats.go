@@ -13,10 +13,10 @@ type part struct {
 	stats *api.Stats
 }
 
-// sum returns the statistics of a fleet: all numbers are those of all proxies together. The first part is this proxy's; what cannot
-// be added, such as the version and the certificates, is from there. The parts stay as they are.
-func sum(parts []part) *api.Stats {
-	all := *parts[0].stats
+// begin returns the statistics of a fleet of which one proxy is known, this one: what cannot be added, such as the version and the
+// certificates, stays that of its. The part stays as it is.
+func begin(own part) *api.Stats {
+	all := *own.stats
 	all.Drain, all.Shortages = nil, nil
 	all.Services, all.Backends, all.Leaving = []api.Service{}, []api.Backend{}, nil
 	all.Tenants = nil
@@ -26,35 +26,51 @@ func sum(parts []part) *api.Stats {
 		replay := *all.Replay
 		all.Replay = &replay
 	}
-	for i, p := range parts {
-		if s := p.stats; i > 0 {
-			all.Draining = all.Draining && s.Draining
-			all.InternalErrors += s.InternalErrors
-			add(&all.AccessLog, &s.AccessLog)
-			add(&all.Sessions, &s.Sessions)
-			add(&all.Relayed, &s.Relayed)
-			add(&all.Authentication, &s.Authentication)
-			add(&all.Limits, &s.Limits)
-			add(&all.OtherTenants, &s.OtherTenants)
-			add(&all.Loops, &s.Loops)
-			all.Loops.Loops = append(all.Loops.Loops, s.Loops.Loops...)
-			if all.Replay != nil && s.Replay != nil {
-				add(all.Replay, s.Replay)
-			}
-			addDiscovery(&all, s)
-		}
-		for _, short := range p.stats.Shortages {
-			all.Shortages = append(all.Shortages, p.name+": "+short)
-		}
-		addServices(&all, p.stats)
-		addBackends(&all, p)
-		addTenants(&all, p.stats)
-		addLimits(&all, p.stats)
+	list(&all, own)
+	return &all
+}
+
+// join adds another proxy to the statistics of a fleet: all numbers are those of all proxies together. The part stays as it is.
+func join(all *api.Stats, p part) {
+	s := p.stats
+	all.Draining = all.Draining && s.Draining
+	all.InternalErrors += s.InternalErrors
+	add(&all.AccessLog, &s.AccessLog)
+	add(&all.Sessions, &s.Sessions)
+	add(&all.Relayed, &s.Relayed)
+	add(&all.Authentication, &s.Authentication)
+	add(&all.Limits, &s.Limits)
+	add(&all.OtherTenants, &s.OtherTenants)
+	add(&all.Loops, &s.Loops)
+	all.Loops.Loops = append(all.Loops.Loops, s.Loops.Loops...)
+	if all.Replay != nil && s.Replay != nil {
+		add(all.Replay, s.Replay)
 	}
+	addDiscovery(all, s)
+	list(all, p)
+}
+
+// list adds a proxy to what the statistics list.
+func list(all *api.Stats, p part) {
+	for _, short := range p.stats.Shortages {
+		all.Shortages = append(all.Shortages, p.name+": "+short)
+	}
+	addServices(all, p.stats)
+	addBackends(all, p)
+	addTenants(all, p.stats)
+	addLimits(all, p.stats)
+}
+
+// size returns how many entries the statistics list.
+func size(all *api.Stats) int {
+	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
+}
+
+// finish makes what is of the whole.
+func finish(all *api.Stats) {
 	for i := range all.Services {
 		all.Services[i].Utilisation = utilisation(&all.Services[i], all.Backends)
 	}
-	return &all
 }
 
 // merge adds each of from to the one of to that is like it, or appends it. The elements are copied.

@@ -96,6 +96,8 @@ type Request struct {
 	Timeout time.Duration // how long to wait for the answer; 0 for [Timeout]
 	// Authorize completes the request with what proves who sends it, in the place of the token; nil for the token. It gets the body as it is sent.
 	Authorize func(r *http.Request, body []byte)
+	// Take is told of each part of the answer as it is read, in bytes. Its error ends the request, and Do returns it. Nil for no limit but MaxAnswer.
+	Take func(n int) error
 }
 
 // Get reads a part of the API and decodes its JSON answer.
@@ -125,7 +127,7 @@ func (c *Client) Do(ctx context.Context, r Request, to any) error {
 		return err
 	}
 	defer response.Body.Close()
-	answer, err := c.read(ctx, response)
+	answer, err := c.read(ctx, response, r.Take)
 	switch {
 	case err != nil:
 		return err
@@ -136,6 +138,10 @@ func (c *Client) Do(ctx context.Context, r Request, to any) error {
 	case response.StatusCode/100 != 2:
 		return c.refused(response, answer)
 	case to == nil:
+		return nil
+	}
+	if raw, ok := to.(*json.RawMessage); ok && json.Valid(answer) { // without a copy
+		*raw = answer
 		return nil
 	}
 	if err := json.Unmarshal(answer, to); err != nil {
@@ -194,16 +200,36 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 	return response, nil
 }
 
-// read reads an answer as a whole.
-func (c *Client) read(ctx context.Context, response *http.Response) ([]byte, error) {
-	answer, err := io.ReadAll(io.LimitReader(response.Body, c.maxAnswer+1))
+// read reads an answer as a whole. take may be nil.
+func (c *Client) read(ctx context.Context, response *http.Response, take func(n int) error) ([]byte, error) {
+	body := counted{Reader: io.LimitReader(response.Body, c.maxAnswer+1), take: take}
+	answer, err := io.ReadAll(&body)
 	switch {
+	case body.refused != nil:
+		return nil, body.refused
 	case err != nil:
 		return nil, c.unanswered(ctx, err)
 	case int64(len(answer)) > c.maxAnswer:
 		return nil, fmt.Errorf("the proxy at %s answered with more than %d bytes", c.address, c.maxAnswer)
 	}
 	return answer, nil
+}
+
+// counted tells what is read. take may be nil.
+type counted struct {
+	io.Reader
+	take    func(n int) error
+	refused error // by take
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	if n > 0 && c.take != nil {
+		if c.refused = c.take(n); c.refused != nil {
+			return 0, c.refused
+		}
+	}
+	return n, err
 }
 
 // UnreachableError says that no admin API answered, or that it went away in the middle of its answer.

@@ -44,7 +44,7 @@ func (c *Client) Open(ctx context.Context, r Request, silence time.Duration) (*S
 	response, err := c.send(ctx, r, "text/event-stream, application/x-ndjson")
 	if err == nil && response.StatusCode != http.StatusOK {
 		var answer []byte
-		if answer, err = c.read(ctx, response); err == nil {
+		if answer, err = c.read(ctx, response, nil); err == nil {
 			err = c.refused(response, answer)
 		}
 		_ = response.Body.Close()

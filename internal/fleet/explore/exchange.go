@@ -118,68 +118,78 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 	q.timedOut = timedOut
 	id := q.id
 	before := w.proxies[i].at
-	for _, r := range m.ask(q) {
+	spent := uint8(0)
+	if costs {
+		spent = 1
+	}
+	begin := func() (most uint8) {
+		most = m.start(w, i, c)
+		m.to.left.total -= spent
+		m.to.left.timeouts -= spent
+		return most
+	}
+	say := func(most uint8, became outcome, outcome string) {
+		m.rest(i, most)
+		if m.beside != nil {
+			m.beside.exchange(i, c, false, timedOut, became)
+		}
+		if m.named {
+			outcome = "%s has %d connections and needs %d: " + what + outcome
+		}
+		m.add(outcome, i, int(c.used), int(c.demand))
+	}
+	losses, delays, answers := w.left.losses > 0, w.left.delays > 0 && w.left.total > spent, w.left.answers > 0 && w.left.total > spent
+	var failures []failure
+	if losses || delays || answers {
+		failures = m.askFailures(q)
+	}
+	results := m.ask(q)
+	for _, r := range results {
 		m.complete(&r, w, i)
-		begin := func() (most uint8) {
-			most = m.start(w, i, c)
-			if costs {
-				m.to.left.total--
-				m.to.left.timeouts--
-			}
-			return most
-		}
-		say := func(most uint8, became outcome, outcome string) {
-			m.rest(i, most)
-			if m.beside != nil {
-				m.beside.exchange(i, c, false, timedOut, became)
-			}
-			if m.named {
-				outcome = "%s has %d connections and needs %d: " + what + outcome
-			}
-			m.add(outcome, i, int(c.used), int(c.demand))
-		}
 		most := begin()
 		m.answered(i, &r)
 		say(most, answered, "")
-
-		if w.left.losses > 0 {
-			most = begin()
-			m.failed(i, &r)
+	}
+	for _, f := range failures {
+		m.completeFailure(&f, w, i)
+		if losses {
+			most := begin()
+			m.to.proxies[i].holder = f.holder
 			m.to.left.losses--
 			say(most, requestLost, " whose request is lost")
-
-			most = begin()
-			m.failed(i, &r)
-			m.commit(&r, before.relation[current], before.epoch, id)
-			m.to.left.losses--
-			say(most, answerLost, " whose answer is lost")
 		}
-		spent := uint8(0)
-		if costs {
-			spent = 1
-		}
-		if w.left.total <= spent {
-			continue
-		}
-		if w.left.delays > 0 {
-			most = begin()
-			m.failed(i, &r)
-			m.fly(flight{exists: true, at: before, report: r.report})
+		if delays {
+			most := begin()
+			m.to.proxies[i].holder = f.holder
+			m.fly(flight{exists: true, at: before, report: f.report})
 			m.to.left.total--
 			m.to.left.delays--
 			say(most, requestDelayed, " whose request is delayed")
 		}
-		if w.left.answers > 0 {
-			most = begin()
-			m.failed(i, &r)
-			at := m.commit(&r, before.relation[current], before.epoch, id)
-			if r.answer.stale {
-				at = before
+		for _, r := range results {
+			if !losses && !answers {
+				break
 			}
-			m.fly(flight{exists: true, late: true, at: at, report: r.report, answer: r.answer})
-			m.to.left.total--
-			m.to.left.answers--
-			say(most, answerDelayed, " whose answer is delayed")
+			m.complete(&r, w, i)
+			if losses {
+				most := begin()
+				m.to.proxies[i].holder = f.holder
+				m.commit(&r, before.relation[current], before.epoch, id)
+				m.to.left.losses--
+				say(most, answerLost, " whose answer is lost")
+			}
+			if answers {
+				most := begin()
+				m.to.proxies[i].holder = f.holder
+				at := m.commit(&r, before.relation[current], before.epoch, id)
+				if r.answer.stale {
+					at = before
+				}
+				m.fly(flight{exists: true, late: true, at: at, report: f.report, answer: r.answer})
+				m.to.left.total--
+				m.to.left.answers--
+				say(most, answerDelayed, " whose answer is delayed")
+			}
 		}
 	}
 }
@@ -197,7 +207,7 @@ func (m *machine) answered(i int, r *result) {
 	if !r.answer.stale {
 		p.at = at
 	}
-	p.holder = r.answered
+	p.holder = r.holder
 	p.expired = false
 	if r.answer.forgotten && p.holder.limit > p.used {
 		m.wrong("%s may use %d places after it was forgotten, and uses %d", i, int(p.holder.limit), int(p.used))
@@ -208,9 +218,6 @@ func (m *machine) answered(i int, r *result) {
 		}
 	}
 }
-
-// failed tells a process that its report had no answer.
-func (m *machine) failed(i int, r *result) { m.to.proxies[i].holder = r.failed }
 
 // commit puts what an exchange made of the ledger in force, and returns what its proxy knows of the ledger if it gets the answer. relation and epoch are
 // what the report knew, and id is its proxy's.

@@ -11,19 +11,20 @@ import (
 )
 
 // maxKept is how many questions a machine keeps the results of.
-const maxKept = 400_000
+const maxKept = 1_500_000
 
 // machine takes steps. It belongs to one goroutine.
 type machine struct {
 	o      *Options
 	orders []*names // of equals; each that may be
-	// kept are the results of questions: the same holder asks the same ledger the same in many worlds.
-	kept    map[question][]result
-	asked   question
-	chosen  []choice
-	to      *world // that a step leads to
-	other   world  // scratch
-	problem string // what is wrong with the step, apart from what [machine.check] finds
+	// The same holder asks the same ledger the same in many worlds.
+	results  cache[result]
+	failures cache[failure]
+	asked    question
+	chosen   []choice
+	to       *world // that a step leads to
+	other    world  // scratch
+	problem  string // what is wrong with the step, apart from what [machine.check] finds
 	// found is called with each world that a step leads to, in its normal form.
 	found func(w *world, problem string)
 
@@ -61,7 +62,7 @@ const (
 )
 
 func newMachine(o *Options) *machine {
-	m := &machine{o: o, kept: make(map[question][]result), to: new(world)}
+	m := &machine{o: o, to: new(world)}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
@@ -96,31 +97,90 @@ func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations
 // ask returns what can come of a question: one result for each order of equals that makes a difference.
 func (m *machine) ask(q *question) []result {
 	q.simplify()
-	if results, ok := m.kept[*q]; ok {
+	if results, ok := m.results.find(q); ok {
 		return results
-	}
-	if len(m.kept) >= maxKept {
-		clear(m.kept)
 	}
 	// Only the order of those that have grants, or get one, can matter.
 	involved := q.ledger.grants.there | q.holder.view.there | one(q.id)
 	if q.arrives {
 		involved = q.ledger.grants.there | one(q.report.id)
 	}
-	var tried []uint64
-	var results []result
-	for _, n := range m.orders {
-		order := n.among(involved)
-		if slices.Contains(tried, order) {
-			continue
+	var all [6]result
+	found := all[:0]
+	m.inOrders(involved, func(n *names) {
+		if r := n.answer(q, m.o.Cap); !slices.Contains(found, r) {
+			found = append(found, r)
 		}
-		tried = append(tried, order)
-		if r := n.answer(q, m.o.Cap); !slices.Contains(results, r) {
-			results = append(results, r)
+	})
+	return m.results.keep(q, found)
+}
+
+// askFailures returns what can come of a question without an answer, one for each order of equals that makes a difference.
+func (m *machine) askFailures(q *question) []failure {
+	// It does not depend on the ledger, but for how a report compares with it.
+	alone := *q
+	alone.ledger, alone.relation = ledger{}, unknown
+	alone.simplify()
+	if failures, ok := m.failures.find(&alone); ok {
+		return failures
+	}
+	var all [6]failure
+	found := all[:0]
+	m.inOrders(q.holder.view.there|one(q.id), func(n *names) {
+		if f := n.fail(&alone, m.o.Cap); !slices.Contains(found, f) {
+			found = append(found, f)
+		}
+	})
+	return m.failures.keep(&alone, found)
+}
+
+// inOrders calls a function with each order of some processes.
+func (m *machine) inOrders(some ids, do func(*names)) {
+	var all [6]uint64
+	tried := all[:0]
+	for _, n := range m.orders {
+		if order := n.among(some); !slices.Contains(tried, order) {
+			tried = append(tried, order)
+			do(n)
 		}
 	}
-	m.kept[*q] = results
-	return results
+}
+
+// cache keeps what has come of questions. It has no pointers that the garbage collector would have to follow.
+type cache[T any] struct {
+	places map[question]place
+	blocks [][]T
+}
+
+// place is where in a cache the results of a question are.
+type place struct{ block, from, to uint32 }
+
+// blockSize is how many results a cache has room for at a time.
+const blockSize = 1024
+
+func (c *cache[T]) find(q *question) ([]T, bool) {
+	p, ok := c.places[*q]
+	if !ok {
+		return nil, false
+	}
+	return c.blocks[p.block][p.from:p.to], true
+}
+
+// keep keeps results, and returns where they are.
+func (c *cache[T]) keep(q *question, results []T) []T {
+	if c.places == nil || len(c.places) >= maxKept {
+		c.places, c.blocks = make(map[question]place), nil
+	}
+	last := len(c.blocks) - 1
+	if last < 0 || len(c.blocks[last])+len(results) > blockSize {
+		c.blocks = append(c.blocks, make([]T, 0, blockSize))
+		last++
+	}
+	b := &c.blocks[last]
+	from := len(*b)
+	*b = append(*b, results...)
+	c.places[*q] = place{uint32(last), uint32(from), uint32(len(*b))}
+	return (*b)[from:]
 }
 
 // simplify drops what the answer does not depend on, so that more questions are the same.
@@ -140,8 +200,6 @@ const latest = 255
 func (m *machine) complete(r *result, w *world, i int) {
 	p, l := &w.proxies[i], &w.ledgers[current]
 	id := m.o.id(i, p)
-	r.failed.fresh = p.holder.fresh & r.failed.members
-	r.report.sequence = latest
 	for other := range uint8(maxIDs) {
 		if r.ledger.members.has(other) {
 			r.ledger.sequence[other] = l.sequence[other]
@@ -157,6 +215,12 @@ func (m *machine) complete(r *result, w *world, i int) {
 	if r.ledger.members.has(id) {
 		r.ledger.sequence[id] = latest
 	}
+}
+
+// completeFailure does the same for an exchange without an answer.
+func (m *machine) completeFailure(f *failure, w *world, i int) {
+	f.holder.fresh = w.proxies[i].holder.fresh & f.holder.members
+	f.report.sequence = latest
 }
 
 // begin begins a step.

@@ -71,14 +71,19 @@ type question struct {
 	timedOut       ids
 }
 
-// result is what comes of a question. failed is the holder without the answer.
+// result is what comes of a question.
 type result struct {
-	ledger           ledger
-	answered, failed holder
-	report           report
-	answer           answer
+	ledger ledger
+	holder holder
+	answer answer
 	// How the ledger's epoch and version have changed. restored: what it knows of its last epoch is not all. told: so has the account's.
 	began, restored, version, told bool
+}
+
+// failure is what comes of a question without an answer.
+type failure struct {
+	holder holder
+	report report
 }
 
 func (r *reader) real() (fleet.Epoch, int64) {
@@ -104,43 +109,45 @@ func realReader(relation uint8, known bool) (fleet.Epoch, int64) {
 	return strangeEpoch, highVersion
 }
 
+// ask makes the holder of a question, and its report.
+func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now fleet.Instant) {
+	epoch, version := realReader(q.relation, q.known)
+	h = n.holder(q.id, &q.holder, epoch, version, cap)
+	for id := range uint8(maxIDs) {
+		if q.proven.has(id) {
+			h.Died(n.of[id])
+		}
+	}
+	if q.expired {
+		now = fleet.Instant(timeout)
+	}
+	asked := now
+	if q.waits {
+		asked = max(asked, fleet.Instant(fleet.Lease))
+	}
+	h.Use(server, usage(cap, q.used, q.demand))
+	r = h.Report(asked)
+	for id := range uint8(maxIDs) {
+		if q.timedOut.has(id) {
+			r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Beats: realBeats(q.holder.fresh, id)})
+		}
+	}
+	return h, r, now
+}
+
 // answer works a question out with a real holder and a real ledger.
 func (n *names) answer(q *question, cap int) (to result) {
 	l := n.ledger(&q.ledger, cap)
 	if q.relation == pastWithin || q.relation == pastBeyond {
 		l.Past = []fleet.PastEpoch{{Epoch: pastEpoch, Version: pastVersion}}
 	}
-	epoch, version := realReader(q.relation, q.known)
 	var h *fleet.Holder
 	var r *fleet.Report
-	now := fleet.Instant(0)
 	if q.arrives {
+		epoch, version := realReader(q.relation, q.known)
 		r = n.report(&q.report, epoch, version, cap)
 	} else {
-		h = n.holder(q.id, &q.holder, epoch, version, cap)
-		for id := range uint8(maxIDs) {
-			if q.proven.has(id) {
-				h.Died(n.of[id])
-			}
-		}
-		if q.expired {
-			now = fleet.Instant(timeout)
-		}
-		asked := now
-		if q.waits {
-			asked = max(asked, fleet.Instant(fleet.Lease))
-		}
-		h.Use(server, usage(cap, q.used, q.demand))
-		r = h.Report(asked)
-		for id := range uint8(maxIDs) {
-			if q.timedOut.has(id) {
-				r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Beats: realBeats(q.holder.fresh, id)})
-			}
-		}
-		to.report = n.flatReport(r)
-		f := h.Clone()
-		f.Failed(r, now)
-		to.failed = n.flatHolder(f, q.id, nil)
+		h, r, _ = n.ask(q, cap)
 	}
 	a := l.Exchange(r, identity, freshEpoch)
 	to.ledger, to.answer = n.flatLedger(l), n.flatAnswer(a)
@@ -152,8 +159,17 @@ func (n *names) answer(q *question, cap int) (to result) {
 	}
 	if h != nil {
 		h.Answered(r, a, 0, 0)
-		to.answered = n.flatHolder(h, q.id, l)
+		to.holder = n.flatHolder(h, q.id, l)
 	}
+	return to
+}
+
+// fail works out what a holder is that gets no answer.
+func (n *names) fail(q *question, cap int) failure {
+	h, r, now := n.ask(q, cap)
+	to := failure{report: n.flatReport(r)}
+	h.Failed(r, now)
+	to.holder = n.flatHolder(h, q.id, nil)
 	return to
 }
 
