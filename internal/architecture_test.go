@@ -115,15 +115,16 @@ var mayImport = map[string][]string{
 	"internal/sim":          {"internal/frame", "internal/handshake", "internal/loop", "internal/secure", "internal/spelling"},
 	"internal/hunt":         {"internal/frame", "internal/sim", "internal/spelling"},
 	"internal/stage":        {"internal/app", "internal/sim"},
-	"internal/hunt/cmd":     {"internal/app", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
+	"internal/command":      {},
+	"internal/hunt/cmd":     {"internal/app", "internal/command", "internal/hunt", "internal/profile", "internal/sim", "internal/stage"},
 	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/load", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
-	"internal/chaos/cmd":    {"internal/chaos"},
+	"internal/chaos/cmd":    {"internal/chaos", "internal/command"},
 
 	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
-	"internal/failoverproof/cmd": {"internal/failoverproof", "internal/profile"},
+	"internal/failoverproof/cmd": {"internal/command", "internal/failoverproof", "internal/profile"},
 
 	"internal/fleetproof":     {"internal/config/postgres/pgtest", "internal/fleet", "internal/frame", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling"},
-	"internal/fleetproof/cmd": {"internal/fleetproof"},
+	"internal/fleetproof/cmd": {"internal/command", "internal/fleetproof"},
 
 	"internal/upgradeproof":     {"internal/proxyprocess", "internal/sim"},
 	"internal/upgradeproof/cmd": {"internal/upgradeproof"},

@@ -106,7 +106,7 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 	if err := dialfrom.Check(o.Sources()); err != nil {
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
-	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1)}
+	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1), ledger: o.ledger}
 	p.inheritance.given = o.Inherited
 	p.succession.taken = make(chan struct{})
 	p.live.Store(&o)

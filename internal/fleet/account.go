@@ -75,6 +75,12 @@ func (a *Account) isLone() bool {
 	return n <= 1
 }
 
+// few is how many proxies are few: so many divide all places of a server, and tell each other at once what they want.
+const few = 10
+
+// isLarge reports whether many proxies use the server.
+func (a *Account) isLarge() bool { return len(a.Grants) > few }
+
 // isLow reports whether less than half of the reserve is free, so that proxies that have more than is fair should give it back.
 func (a *Account) isLow() bool { return 2*(a.Cap()-a.Granted()) < a.Reserve() }
 
@@ -101,19 +107,26 @@ func (a *Account) wanting(fair []int, unseen map[ID]bool) bool {
 // offers reports whether there are free places that are worth an exchange to somebody who does not need them. fair is what is fair for
 // each.
 func (a *Account) offers(fair []int) bool {
+	if a.Granted() >= a.Cap() {
+		return false
+	}
 	for i := range a.Grants {
-		if a.Grants[i].takes(fair[i], a.isLone()) {
-			return a.Granted() < a.Cap()
+		if a.takes(i, fair[i]) {
+			return true
 		}
 	}
 	return false
 }
 
 // takes reports whether a proxy that has nothing else to say takes what is free of its fair places: if it needs it, if it is more than an
-// eighth, or if nobody else could use it.
-func (g *Grant) takes(fair int, isLone bool) bool {
+// eighth, or if nobody else could use it. i is the index of its grant.
+func (a *Account) takes(i, fair int) bool {
+	g := &a.Grants[i]
+	if a.isLarge() {
+		fair = min(fair, g.accepts(g.worthMoving()))
+	}
 	lacks := fair - g.Places
-	return lacks > 0 && (isLone || g.Claim.Needs > g.Places || 8*lacks > fair)
+	return lacks > 0 && (a.isLone() || g.Claim.Needs > g.Places || 8*lacks > fair)
 }
 
 // places returns how many places a proxy has. The account may be nil.

@@ -7,9 +7,9 @@ import (
 )
 
 // Fair returns how many places each of the grants would have if all could move at once, in the order of the grants. Floors come first,
-// then what is needed, then what is wanted, each step max-min fair by share. What is left stays where it is, and what nobody has goes
-// to those that have least. The sum is at most the cap. If several proxies use the server, what is not needed is divided but for the
-// [Account.Reserve].
+// then what is needed, then what is wanted, each step max-min fair by share; then those that have least get what is left. The sum is at
+// most the cap. If several proxies use the server, what is not needed is divided but for the [Account.Reserve]. If many do, each gets only a few
+// places more than it needs or wants, and the others stay free: otherwise each proxy that joins would take places from all others.
 //
 // A proxy that lacks little of what it would like to keep warm is taken to have enough, so that places do not wander for it.
 func Fair(a *Account) []int { return fair(a, nil) }
@@ -35,8 +35,11 @@ func fair(a *Account, unseen map[ID]bool) []int {
 	f.raise(true, func(g *Grant) int { return g.accepts(g.Claim.Needs) })
 	f.left = max(f.left-a.Reserve(), 0)
 	f.raise(true, func(g *Grant) int { return g.accepts(g.worthMoving()) })
-	f.raise(false, func(g *Grant) int { return g.Places })
-	f.raise(false, func(g *Grant) int { return g.accepts(math.MaxInt) })
+	if a.isLarge() {
+		f.raise(false, func(g *Grant) int { return g.accepts(g.Claim.Needs + g.advance()) })
+	} else {
+		f.raise(false, func(g *Grant) int { return g.accepts(math.MaxInt) })
+	}
 	return f.places
 }
 

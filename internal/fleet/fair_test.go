@@ -20,12 +20,11 @@ func TestFair(t *testing.T) {
 		{"shares", 12, []Grant{{"a", 0, Claim{Needs: 20, Share: 3}}, {"b", 0, Claim{Needs: 20}}}, []int{9, 3}},
 		{"floors", 8, []Grant{{"a", 0, Claim{Floor: 3}}, {"b", 0, Claim{Needs: 20}}}, []int{3, 5}},
 		{"floors above the cap", 4, []Grant{{"a", 0, Claim{Floor: 3}}, {"b", 0, Claim{Floor: 3}}}, []int{2, 2}},
-		{"idle places stay", 16, []Grant{{"a", 16, Claim{Needs: 2, Wants: 4}}, {"b", 0, Claim{Needs: 2, Wants: 4}}}, []int{10, 4}},
+		{"what is left is divided", 16, []Grant{{"a", 16, Claim{Needs: 2, Wants: 4}}, {"b", 0, Claim{Needs: 2, Wants: 4}}}, []int{7, 7}},
 		{"free places go to who has least", 16, []Grant{{"a", 7, Claim{Wants: 4}}, {"b", 2, Claim{Wants: 2}}}, []int{7, 7}},
 		{"the reserve is for needs", 16, []Grant{{"a", 7, Claim{Needs: 9, Wants: 16}}, {"b", 7, Claim{Needs: 6, Wants: 16}}}, []int{9, 6}},
 		{"who waits longest", 1, []Grant{{"a", 1, Claim{Needs: 1}}, {"b", 0, Claim{Needs: 1, Waited: 2}}, {"c", 0, Claim{Needs: 1, Waited: 3}}}, []int{0, 0, 1}},
 		{"no move between equals", 3, []Grant{{"a", 1, Claim{Needs: 5}}, {"b", 2, Claim{Needs: 5}}}, []int{1, 2}},
-		{"little is missing", 16, []Grant{{"a", 6, Claim{Wants: 7}}, {"b", 8, Claim{Wants: 7}}}, []int{6, 8}},
 		{"much is missing", 16, []Grant{{"a", 5, Claim{Wants: 7}}, {"b", 9, Claim{Wants: 7}}}, []int{7, 7}},
 		{"the cap was lowered", 4, []Grant{{"a", 8, Claim{Needs: 8}}, {"b", 8, Claim{Needs: 1}}}, []int{3, 1}},
 		{"one gives the server up", 8, []Grant{{"a", 3, Claim{Cap: -1, Needs: 2, Wants: 9}}, {"b", 0, Claim{}}}, []int{3, 5}},
@@ -39,6 +38,31 @@ func TestFair(t *testing.T) {
 		}
 		if got := Fair(a); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, not %v", test.name, got, test.want)
+		}
+	}
+}
+
+// Places move for connections to keep warm only if somebody lacks much of what would be fair.
+func TestWanting(t *testing.T) {
+	for lacks, want := range []bool{false, false, true, true} {
+		a := &Account{Grants: []Grant{{"a", 7 - lacks, Claim{Cap: 16, Wants: 9}}, {"b", 7 + lacks, Claim{Cap: 16, Wants: 9}}}}
+		if got := a.wanting(Fair(a), nil); got != want {
+			t.Errorf("one lacks %d of 7: %v", lacks, got)
+		}
+	}
+}
+
+// Where many use a server, each gets a few places more than it needs, and the others stay free.
+func TestFairOfMany(t *testing.T) {
+	a := &Account{}
+	for i := range few + 1 {
+		a.Grants = append(a.Grants, Grant{ID(rune('a' + i)), 0, Claim{Cap: 200, Needs: 8, Wants: 9}})
+	}
+	a.Grants[0].Places = 100
+	a.Grants[1].Claim.Wants = 50
+	for i, n := range Fair(a) {
+		if want := 11; i != 1 && n != want || i == 1 && n != 50 {
+			t.Errorf("%d gets %d", i, n)
 		}
 	}
 }

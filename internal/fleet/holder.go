@@ -7,13 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// soonest is the least time between two exchanges that [Holder.Due] asks for.
-	soonest = 100 * time.Millisecond
-	// few is up to how many other proxies each of them says at once what nobody needs to know at once. In a larger fleet, all together say
-	// it about as often as that many would.
-	few = 10
-)
+// soonest is the least time between two exchanges that [Holder.Due] asks for.
+const soonest = 100 * time.Millisecond
 
 // Usage is how a proxy's pools use one server at this moment.
 type Usage struct {
@@ -213,7 +208,7 @@ func (h *Holder) claim(s *holding) Claim {
 	return c
 }
 
-// speak finds out whether what nobody needs to know at once may be said now. The caller must call what it returns when it has said it.
+// speak finds out whether what nobody needs to know at once may be said now. In a large fleet, all together say it about as often as a few would. The caller must call what it returns when it has said it.
 func (h *Holder) speak(now Instant) (done func()) {
 	h.patient, h.spoken = now < h.speaks && len(h.members) > few, false
 	return func() {

@@ -34,14 +34,14 @@ func TestDemandMovesPlaces(t *testing.T) {
 	b.beat()
 	r.expect("b has asked", map[ID]int{"a": 16, "b": 0})
 	a.beat()
-	r.expect("a has heard of it, and keeps what is not in reserve", map[ID]int{"a": 10, "b": 0})
+	r.expect("a has heard of it", map[ID]int{"a": 7, "b": 0})
 	a.beat()
 	b.beat()
-	r.expect("a has given places back", map[ID]int{"a": 10, "b": 4})
+	r.expect("all but the reserve is divided", map[ID]int{"a": 7, "b": 7})
 
-	b.needs(4, 10, 10)
+	b.needs(7, 10, 10)
 	b.beat()
-	r.expect("b has needed more, and got what was in reserve", map[ID]int{"a": 10, "b": 6})
+	r.expect("b has needed more, and got what was in reserve", map[ID]int{"a": 7, "b": 9})
 	a.beat()
 	a.beat()
 	b.beat()
@@ -97,7 +97,7 @@ func TestReserve(t *testing.T) {
 
 func TestAnswersAndReportsThatAreLost(t *testing.T) {
 	r := newRig(t)
-	a := r.join(HolderOptions{ID: "a"}).cap(7).needs(0, 0, 2)
+	a := r.join(HolderOptions{ID: "a"}).cap(7).needs(0, 0, 5)
 	b := r.join(HolderOptions{ID: "b"}).cap(7).needs(0, 0, 2)
 	a.beat()
 	b.beat()
@@ -497,7 +497,7 @@ func TestDue(t *testing.T) {
 	}
 	a.beat()
 	b.beat()
-	r.expect("the place has moved", map[ID]int{"a": 3, "b": 1})
+	r.expect("the place has moved, and a gives back another", map[ID]int{"a": 2, "b": 1})
 }
 
 // A proxy whose clients wait for long writes when they have waited twice as long, or when they become many more or fewer.

@@ -262,7 +262,7 @@ func (x *exchange) grow(a *Account, id ID, named bool) {
 		return
 	}
 	target := fair(a, x.unseen)[i]
-	if !named && !g.takes(target, a.isLone()) {
+	if !named && !a.takes(i, target) {
 		return
 	}
 	more := target - g.Places

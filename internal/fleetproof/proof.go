@@ -109,6 +109,7 @@ type proof struct {
 	crowd    *crowd
 	shares   []int // of the clients, by proxy
 	results  map[string]*tally
+	replaced time.Time // when the database was last restarted or replaced
 }
 
 // Run proves. What must not happen is not an error of Run: see [Report.Err].

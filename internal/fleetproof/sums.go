@@ -46,6 +46,15 @@ func (r *proof) sums(ctx context.Context) {
 	}
 }
 
+// grantsNothing reports whether the ledger grants nothing as yet, since the database was restarted or replaced.
+func (r *proof) grantsNothing(ctx context.Context) bool {
+	if time.Since(r.replaced) > epochLimit {
+		return false
+	}
+	_, err := readSums(ctx, r.database.operator())
+	return errors.Is(err, errUnsettled)
+}
+
 var errUnsettled = errors.New("not all proxies have said what they hold")
 
 // readSums returns how many places of each server are granted.

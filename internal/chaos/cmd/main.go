@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/chaos"
+	"github.com/wsbouncer/wsbouncer/internal/command"
 )
 
 func main() {
@@ -71,11 +72,8 @@ func parse(args []string, out io.Writer) (o chaos.Options, list bool, err error)
 	only := flags.String("only", "", "comma-separated `names` of the scenarios to run (default: all)")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the logs and files of the proxies even without findings")
 	flags.BoolVar(&list, "list", false, "list the scenarios and exit")
-	if err := flags.Parse(args); err != nil {
+	if err := command.Parse(flags, args); err != nil {
 		return o, false, err
-	}
-	if flags.NArg() > 0 {
-		return o, false, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
 	}
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")

@@ -9,27 +9,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/command"
 	"github.com/wsbouncer/wsbouncer/internal/failoverproof"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "failover:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("failover", run) }
 
 // settings are the flags.
 type settings struct {
@@ -56,11 +44,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.DurationVar(&s.proof.MaxLength, "longest", 30*time.Second, "longest `duration` of a session's audio")
 	flags.BoolVar(&s.proof.Direct, "direct", false, "let clients speak with the servers directly; nothing may happen to servers then")
 	flags.BoolVar(&s.proof.Verbose, "verbose", false, "print events, and the proxy's log")
-	if err := flags.Parse(args); err != nil {
+	if err := command.Parse(flags, args); err != nil {
 		return nil, err
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
 	}
 	switch s.protocols {
 	case "":
@@ -71,7 +56,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	if s.seed == 0 {
 		s.seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	for _, name := range words(s.kinds) {
+	for _, name := range command.Words(s.kinds) {
 		kind, err := failoverproof.KindNamed(name)
 		if err != nil {
 			return nil, fmt.Errorf("-kinds: %w", err)
@@ -79,10 +64,6 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		s.proof.Kinds = append(s.proof.Kinds, kind)
 	}
 	return s, nil
-}
-
-func words(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // full returns the protocols whose sessions can be taken over without a trace.
@@ -102,7 +83,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	protocols := words(s.protocols)
+	protocols := command.Words(s.protocols)
 	events, sessions, chunks := 0, 0, 0
 	var failed []error
 	for i, protocol := range protocols {

@@ -41,70 +41,67 @@ func (h *handle) read(ctx context.Context) (*fleet.Ledger, error) {
 	return l, h.readAccounts(ctx, l)
 }
 
-func (h *handle) readMembers(ctx context.Context, l *fleet.Ledger) error {
-	rows, err := h.conn.QueryContext(ctx, "SELECT id, epoch, about FROM members")
+// each calls read for each row of a query; scan gives it the row's values.
+func (h *handle) each(ctx context.Context, query string, read func(scan func(into ...any) error) error) error {
+	rows, err := h.conn.QueryContext(ctx, query)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var (
-			id    fleet.ID
-			epoch fleet.Epoch
-			about string
-		)
-		if err := rows.Scan(&id, &epoch, &about); err != nil {
-			return err
-		}
-		if l.Members[id], err = change.DecodeMember(id, epoch, about); err != nil {
+		if err := read(rows.Scan); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
+func (h *handle) readMembers(ctx context.Context, l *fleet.Ledger) error {
+	return h.each(ctx, "SELECT id, epoch, about FROM members", func(scan func(...any) error) error {
+		var (
+			id    fleet.ID
+			epoch fleet.Epoch
+			about string
+		)
+		if err := scan(&id, &epoch, &about); err != nil {
+			return err
+		}
+		member, err := change.DecodeMember(id, epoch, about)
+		l.Members[id] = member
+		return err
+	})
+}
+
 // readBeats reads what each exchange changes of the members.
 func (h *handle) readBeats(ctx context.Context, l *fleet.Ledger) error {
-	rows, err := h.conn.QueryContext(ctx, "SELECT id, beats, sequence, sessions, seen FROM members")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return h.each(ctx, "SELECT id, beats, sequence, sessions, seen FROM members", func(scan func(...any) error) error {
 		var (
 			id              fleet.ID
 			beats, sequence uint64
 			sessions        int
 			seen            int64
 		)
-		if err := rows.Scan(&id, &beats, &sequence, &sessions, &seen); err != nil {
+		if err := scan(&id, &beats, &sequence, &sessions, &seen); err != nil {
 			return err
 		}
 		if m := l.Members[id]; m != nil {
 			m.Beats, m.Sequence, m.Sessions, m.Seen = beats, sequence, sessions, time.UnixMicro(seen)
 		}
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 func (h *handle) readAccounts(ctx context.Context, l *fleet.Ledger) error {
-	rows, err := h.conn.QueryContext(ctx, "SELECT server, version, grants FROM accounts")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return h.each(ctx, "SELECT server, version, grants FROM accounts", func(scan func(...any) error) error {
 		a := new(fleet.Account)
 		var grants string
-		if err := rows.Scan(&a.Server, &a.Version, &grants); err != nil {
-			return err
-		}
-		if a.Grants, err = change.DecodeGrants(a.Server, grants); err != nil {
-			return err
+		err := scan(&a.Server, &a.Version, &grants)
+		if err == nil {
+			a.Grants, err = change.DecodeGrants(a.Server, grants)
 		}
 		l.Accounts[a.Server] = a
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // writeBeat writes what each exchange changes of a member.

@@ -7,31 +7,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/command"
 	"github.com/wsbouncer/wsbouncer/internal/fleetproof"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("fleet", run) }
 
 // parse reads the flags.
 func parse(args []string, out io.Writer) (fleetproof.Options, error) {
@@ -51,28 +38,21 @@ func parse(args []string, out io.Writer) (fleetproof.Options, error) {
 	arguments := flags.String("arguments", "", "further `arguments` of the proxies, with spaces between them, e.g. '--fleet off', which must fail")
 	flags.DurationVar(&o.Slack, "slack", 3*time.Second, "how much longer than stated things may take, since the machine is busy")
 	flags.StringVar(&o.Directory, "directory", "", "`path` of a directory for the proxies' files, which stay (default: a temporary one, which stays after a failure)")
-	if err := flags.Parse(args); err != nil {
+	if err := command.Parse(flags, args); err != nil {
 		return o, err
 	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
-	}
-	for _, word := range words(*caps) {
+	for _, word := range command.Words(*caps) {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			return o, fmt.Errorf("-caps: invalid number %q: use a list such as 16,32", word)
 		}
 		o.Caps = append(o.Caps, n)
 	}
-	o.Kinds, o.Arguments = words(*kinds), strings.Fields(*arguments)
+	o.Kinds, o.Arguments = command.Words(*kinds), strings.Fields(*arguments)
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
 	return o, nil
-}
-
-func words(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

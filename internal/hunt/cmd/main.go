@@ -5,35 +5,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/command"
 	"github.com/wsbouncer/wsbouncer/internal/hunt"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/stage"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "hunt:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("hunt", run) }
 
 // settings are the flags.
 type settings struct {
@@ -82,11 +70,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
 	flags.IntVar(&s.hunt.MaxChunks, "chunks", 6, "maximum number of audio messages in a session")
 	flags.DurationVar(&s.hunt.Timeout, "timeout", 10*time.Second, "how long a session waits for an answer, as a `duration`")
-	if err := flags.Parse(args); err != nil {
+	if err := command.Parse(flags, args); err != nil {
 		return nil, err
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: use flags only", flags.Arg(0))
 	}
 	if s.manners != "" {
 		var err error
