@@ -53,19 +53,24 @@ test-browser: ## Test the dashboard and the example page in headless Chromium, w
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)
 
-# SQLite is C that was translated to Go: with the race detector in it, it is ten times slower, and it is not ours.
-RACE = -race -gcflags=modernc.org/...=-race=false
+# SQLite is C that was translated to Go: with the race detector in it, it is ten times slower, and it is not ours. Nor are the tools that
+# only tests use.
+RACE = -race $(patsubst %,-gcflags=%/...=-race=false,modernc.org pgregory.net/rapid github.com/Shopify/toxiproxy)
+# Packages without goroutines, in their tests either: the race detector finds nothing there, and makes their many random steps ten times
+# slower. What else it checks, the use of unsafe pointers, is checked without it. internal/sequential_test.go holds them to this.
+SEQUENTIAL = $(addprefix ./internal/, backend/health fleet fleet/simulate frame limits profile)
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test: export GORACE ?= atexit_sleep_ms=10
 
 # With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
 TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
-test: cross test-portable ## Run all tests with the race detector, and build for the other systems
+test: cross test-portable ## Run all tests, with the race detector where there are goroutines, and build for the other systems
 	$(GO) vet ./...
 	$(BENCH) vet ./...
 	$(GO) $(TEST) -timeout 5m ./internal/loop -io-uring=off
-	$(GO) $(TEST) $(RACE) -timeout 9m ./...
+	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
+	$(GO) $(TEST) $(RACE) -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
@@ -195,10 +200,13 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
 
-fleet-model: ## Explore the states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 15 minutes
-	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap $$cap -faults 1 -live 500 -time 90s || exit 1; done
-	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap $$cap -faults 1 -live 2000 -time 60s || exit 1; done
-	$(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap 1 -faults 2 -live 1000 -time 60s
+FLEET_MODEL = $(GO) run ./internal/fleet/explore/cmd -time 5m
+fleet-model: ## Explore all states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 10 minutes
+	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 2 -cap $$cap -faults 1 -live 100 || exit 1; done
+	$(FLEET_MODEL) -proxies 2 -cap 1 -faults 2 -live 1000
+	$(FLEET_MODEL) -proxies 2 -cap 8 -faults 0 -losses 0 -live 100
+	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 3 -cap $$cap -faults 0 -losses 0 -live 100 || exit 1; done
+	for kind in crashes forgets databases delays; do for cap in 1 2; do $(FLEET_MODEL) -proxies 3 -cap $$cap -faults 1 -losses 0 -only $$kind -live 1000 || exit 1; done; done
 	$(GO) test -count 1 -v -run TestEveryGuardIsNeeded ./internal/fleet -args -long
 	$(GO) run ./internal/fleet/explore/cmd -simulate
 

@@ -28,7 +28,8 @@ import (
 type contract struct {
 	t        *testing.T
 	proxy    *Proxy
-	base     string // URL of the admin API
+	ledger   *ledger // of the proxy
+	base     string  // URL of the admin API
 	paths    map[string]any
 	compiler *jsonschema.Compiler
 	seen     map[string]bool // method, path as described, and status
@@ -46,12 +47,14 @@ func begin(t *testing.T) *contract {
 	settings.Level = new(slog.LevelVar)
 	settings.DrainTimeout = 0
 	settings.Program = &takeover.Program{Path: "false"}
+	shown := new(ledger)
+	settings.ledger = shown
 	proxy, err := Start(t.Context(), settings, "v1.2.3", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { proxy.Shutdown() })
-	c := &contract{t: t, proxy: proxy, base: "http://" + proxy.AdminAddress().String(), seen: make(map[string]bool)}
+	c := &contract{t: t, proxy: proxy, ledger: shown, base: "http://" + proxy.AdminAddress().String(), seen: make(map[string]bool)}
 	text, err := os.ReadFile("../admin/openapi.json")
 	if err != nil {
 		t.Fatal(err)

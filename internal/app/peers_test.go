@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,13 +15,18 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
-// ledger is a ledger that a test writes. Its owner is the test.
+// ledger is a ledger that a test writes. Its owner is the test; a proxy reads its view at any time.
 type ledger struct {
-	view      peers.View
+	view      atomic.Pointer[peers.View] // nil for that of a proxy that shares nothing
 	forgotten []fleet.ID
 }
 
-func (l *ledger) View() peers.View { return l.view }
+func (l *ledger) View() peers.View {
+	if v := l.view.Load(); v != nil {
+		return *v
+	}
+	return peers.View{Mode: api.FleetOff}
+}
 
 func (l *ledger) Forget(_ context.Context, id fleet.ID) error {
 	l.forgotten = append(l.forgotten, id)
@@ -32,7 +38,8 @@ func (c *contract) fleet() {
 	const list, one, forget = "/api/v1/proxies", "/api/v1/proxies/{id}", "/api/v1/proxies/{id}/forget"
 	c.ask(request{method: "GET", path: list, status: 200, says: `"off"`})
 	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, status: 404, says: "none exists"})
-	l := &ledger{view: peers.View{
+	l := c.ledger
+	l.view.Store(&peers.View{
 		Mode: api.FleetShare, Ledger: "postgres://db/wsbouncer", Self: "a000000000000001",
 		Members: []fleet.Member{
 			{ID: "a000000000000001", Name: "proxy-a", State: fleet.Serving, Started: time.Now()},
@@ -44,8 +51,7 @@ func (c *contract) fleet() {
 		Accounts: []fleet.Account{{Server: "gpu-1:80", Grants: []fleet.Grant{
 			{Proxy: "a000000000000001", Places: 4}, {Proxy: "b000000000000001", Places: 12}, {Proxy: "c000000000000001", Places: 1},
 		}}},
-	}}
-	c.proxy.ledger = l
+	})
 	c.ask(request{method: "GET", path: list, status: 200, says: "not seen for 12 s"})
 	c.ask(request{method: "GET", path: list, query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, status: 200, says: `"places": 12`})
@@ -66,16 +72,17 @@ func (c *contract) fleet() {
 	c.ask(request{method: "GET", path: "/api/v1/stats", query: "fleet=true", status: 200, says: "its sessions are not known"})
 	c.ask(request{method: "GET", path: "/api/v1/sessions", query: "fleet=true", status: 200, says: `"missing"`})
 	c.ask(request{method: "POST", path: "/api/v1/services/{name}/pause", names: []string{"no"}, query: "fleet=true", status: 404, says: "it may not have been done there"})
-	c.proxy.ledger = nil
+	l.view.Store(nil)
 }
 
 // Two proxies with one token answer for each other; the token is not sent. With another token, the answer says so.
 func TestPeersProveTheToken(t *testing.T) {
 	var proxies [2]*Proxy
+	var shown [2]ledger
 	for i := range proxies {
 		s := DefaultSettings()
 		s.Listen, s.Admin, s.Database = []string{"127.0.0.1:0"}, "127.0.0.1:0", ":memory:"
-		s.Fleet = settings.Off
+		s.Fleet, s.ledger = settings.Off, &shown[i]
 		s.Tokens, s.AdminToken = settings.Tokens{Token: "s3cret"}, "env:X"
 		p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -88,9 +95,11 @@ func TestPeersProveTheToken(t *testing.T) {
 	view := peers.View{Mode: api.FleetShare, Self: "a", Members: []fleet.Member{
 		{ID: "a", Name: "proxy-a", Address: a.adminURL(a.AdminAddress()), Host: "h"}, {ID: "b", Name: "proxy-b", Address: b.adminURL(b.AdminAddress()), Host: "h"},
 	}}
-	a.ledger = &ledger{view: view}
-	view.Self = "b"
-	b.ledger = &ledger{view: view}
+	for i := range shown {
+		own := view
+		own.Self = view.Members[i].ID
+		shown[i].view.Store(&own)
+	}
 	operator, err := client.Open(view.Members[0].Address, client.Options{Token: "s3cret", Fleet: true})
 	if err != nil {
 		t.Fatal(err)

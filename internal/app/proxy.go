@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,7 +107,7 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 	if err := dialfrom.Check(o.Sources()); err != nil {
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
-	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1)}
+	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1), ledger: o.ledger}
 	p.inheritance.given = o.Inherited
 	p.succession.taken = make(chan struct{})
 	p.live.Store(&o)
@@ -343,7 +344,7 @@ func (p *Proxy) Ready() error {
 	if short := p.descriptors.Dialing(); err != nil && short != nil {
 		err = fmt.Errorf("%w (%w)", err, short)
 	}
-	if line := p.fleetLine(); err != nil && line != "" {
+	if line := p.fleetLine(); err != nil && line != "" && !strings.Contains(err.Error(), line) {
 		err = fmt.Errorf("%w (%s)", err, line)
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/peers"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 	"github.com/wsbouncer/wsbouncer/internal/takeover"
 )
@@ -30,6 +31,8 @@ type Settings struct {
 	Held bool
 	// Program is how the process was started, to start its successor in the same way; nil if it cannot.
 	Program *takeover.Program
+	// ledger is what tests show of a fleet, without one.
+	ledger peers.Ledger
 
 	OneService
 }

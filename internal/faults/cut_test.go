@@ -12,7 +12,7 @@ import (
 // Toxiproxy ends the proxy's side first, so for a moment the server has connections that the proxy cannot know of any more.
 // That is why there are fewer sessions here: the pool stays so far below its cap that the server's own count does, too.
 func TestCut(t *testing.T) {
-	const sessions = 300
+	sessions := size(300)
 	r := newRig(t, "echo")
 	r.crowd.join(sessions)
 	broken := r.backend(0).Leased

@@ -15,13 +15,22 @@ import (
 )
 
 // The size of all tests. With these numbers the sessions and the warm connections beside them fill every pool to its cap, and
-// two of the servers have room for some clients more while the third is out of service.
-const (
-	servers     = 3
-	sessions    = 500
-	connections = 200 // cap of each server
-	warm        = 50
+// two of the servers have room for some clients more while the third is out of service. With the race detector it is half of that: all
+// sides of all connections are in this process.
+const servers = 3
+
+var (
+	sessions    = size(500)
+	connections = size(200) // cap of each server
+	warm        = size(50)
 )
+
+func size(n int) int {
+	if wstest.Race {
+		return n / 2
+	}
+	return n
+}
 
 // lastBackoff is the longest that the proxy waits before it tries again whether a server is back (internal/backend/circuit.go).
 const lastBackoff = 15 * time.Second

@@ -25,7 +25,7 @@ func BuildAndRun(m *testing.M, race bool, with func(binary string)) int {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	args := []string{"build", "-o", binary}
+	args := []string{"build", "-ldflags=-s -w", "-o", binary} // without debugging information, it is linked faster
 	if race {
 		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false") // as the Makefile does, and says why
 	}
