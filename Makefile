@@ -202,10 +202,13 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
 
-fleet-model: ## Explore the states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 15 minutes
-	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap $$cap -faults 1 -live 500 -time 90s || exit 1; done
-	for cap in 1 2 3; do $(GO) run ./internal/fleet/explore/cmd -proxies 3 -cap $$cap -faults 1 -live 2000 -time 60s || exit 1; done
-	$(GO) run ./internal/fleet/explore/cmd -proxies 2 -cap 1 -faults 2 -live 1000 -time 60s
+FLEET_MODEL = $(GO) run ./internal/fleet/explore/cmd -time 5m
+fleet-model: ## Explore all states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 10 minutes
+	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 2 -cap $$cap -faults 1 -live 100 || exit 1; done
+	$(FLEET_MODEL) -proxies 2 -cap 1 -faults 2 -live 1000
+	$(FLEET_MODEL) -proxies 2 -cap 8 -faults 0 -losses 0 -live 100
+	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 3 -cap $$cap -faults 0 -losses 0 -live 100 || exit 1; done
+	for kind in crashes forgets databases delays; do for cap in 1 2; do $(FLEET_MODEL) -proxies 3 -cap $$cap -faults 1 -losses 0 -only $$kind -live 1000 || exit 1; done; done
 	$(GO) test -count 1 -v -run TestEveryGuardIsNeeded ./internal/fleet -args -long
 	$(GO) run ./internal/fleet/explore/cmd -simulate
 

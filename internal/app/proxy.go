@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -343,7 +344,7 @@ func (p *Proxy) Ready() error {
 	if short := p.descriptors.Dialing(); err != nil && short != nil {
 		err = fmt.Errorf("%w (%w)", err, short)
 	}
-	if line := p.fleetLine(); err != nil && line != "" {
+	if line := p.fleetLine(); err != nil && line != "" && !strings.Contains(err.Error(), line) {
 		err = fmt.Errorf("%w (%s)", err, line)
 	}
 	return err

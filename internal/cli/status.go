@@ -197,6 +197,9 @@ func printProxies(out io.Writer, f *api.Fleet) error {
 	for i := range f.Proxies {
 		p := &f.Proxies[i]
 		name := p.Name
+		if slices.ContainsFunc(f.Proxies, func(other api.Proxy) bool { return other.Name == p.Name && other.ID != p.ID }) {
+			name += fmt.Sprintf(" (%.4s)", p.ID) // as in other lists
+		}
 		if p.Self {
 			name += " *"
 		}

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -41,13 +42,18 @@ func ofFleet(f *api.Fleet, add func(Level, string, time.Time, string, ...any)) {
 	for i := range f.Missing {
 		m := &f.Missing[i]
 		told[m.ID] = true
-		add(Failure, "proxy "+m.Name, time.Time{}, "%s", m.Why)
+		level := Failure
+		if slices.ContainsFunc(f.Proxies, func(p api.Proxy) bool { return p.ID == m.ID && p.SeenSeconds <= unseen }) {
+			level = Warning // it serves, or has just ended, as after an upgrade
+		}
+		add(level, "proxy "+m.Name, time.Time{}, "%s", m.Why)
 	}
 	for i := range f.Proxies {
 		p := &f.Proxies[i]
-		if p.Problem == "" || told[p.ID] {
+		if p.Problem == "" || told[p.ID] || told[p.Name+p.Problem] {
 			continue
 		}
+		told[p.Name+p.Problem] = true // two that have one name are one problem
 		text := p.Problem
 		if p.Places > 0 && p.SeenSeconds > unseen {
 			text += ": it holds " + figures.Plural(p.Places, "place")

@@ -27,16 +27,26 @@ func TestFleet(t *testing.T) {
 		},
 		{
 			api.Fleet{
-				Mode:    api.FleetShare,
-				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"}},
+				Mode: api.FleetShare,
+				Proxies: []api.Proxy{
+					{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"},
+					{ID: "c", Name: "proxy-b", SeenSeconds: 0.5, Places: 4, Problem: "another proxy has the same name"},
+				},
 			}, Warning, "proxy proxy-b", "another proxy has the same name",
 		},
 		{
 			api.Fleet{
 				Mode:    api.FleetShare,
-				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", Problem: "not seen for 12 s"}},
+				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Problem: "not seen for 12 s"}},
 				Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "not seen for 12 s: what it does is not known"}},
 			}, Failure, "proxy proxy-b", "not seen for 12 s: what it does is not known",
+		},
+		{
+			api.Fleet{
+				Mode:    api.FleetShare,
+				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Problem: "connection refused"}},
+				Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "connection refused: its sessions are not known"}},
+			}, Warning, "proxy proxy-b", "connection refused: its sessions are not known",
 		},
 	} {
 		found := Find(&api.Stats{Fleet: &k.fleet}, nil)

@@ -1,6 +1,8 @@
 package fleet_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -69,5 +71,39 @@ func TestFirstReportOfOneThatIsWaitedFor(t *testing.T) {
 	}
 	if a = l.Exchange(first, "second", ""); !a.Again || len(a.Missing) != 1 {
 		t.Errorf("asked again: %v, waited for: %v", a.Again, a.Missing)
+	}
+}
+
+// TestLostWhileAskedAgain: a proxy that the ledger asks for a whole report has seen another one join in the new epoch. A second failover forgets that
+// before the whole report arrives, so the proxy must be asked whom it knew.
+func TestLostWhileAskedAgain(t *testing.T) {
+	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
+	identity, epochs := "first", 0
+	exchange := func(h *fleet.Holder) *fleet.Answer {
+		h.Use("s", fleet.Usage{Cap: 1})
+		r := h.Report(0)
+		epochs++
+		a := l.Exchange(r, identity, fleet.Epoch(strings.Repeat("e", epochs)))
+		h.Answered(r, a, 0, 0)
+		return a
+	}
+	a, b, lost := fleet.NewHolder(fleet.HolderOptions{ID: "a"}), fleet.NewHolder(fleet.HolderOptions{ID: "b"}), fleet.NewHolder(fleet.HolderOptions{ID: "lost"})
+	exchange(a)
+	exchange(b)
+
+	identity = "second"
+	exchange(b)
+	standby := l.Clone()
+	exchange(lost)
+	if answer := exchange(a); !answer.Again {
+		t.Fatal("the ledger does not ask again")
+	}
+
+	l, identity = standby, "third"
+	if answer := exchange(a); !answer.Lost {
+		t.Error("a is not asked whom it knew")
+	}
+	if others := a.Report(0).Others; !slices.ContainsFunc(others, func(m fleet.Member) bool { return m.ID == "lost" }) {
+		t.Errorf("a names %v", others)
 	}
 }

@@ -13,6 +13,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
+// clashAfter is how long a proxy must have run before its name is another's, too: at the end of an upgrade, the ledger says for a moment that
+// the process before it still serves.
+const clashAfter = 10 * time.Second
+
 // Ledger is this proxy's connection to the ledger. Its methods may be called from any goroutine.
 type Ledger interface {
 	// View returns what this proxy knows of the fleet. It waits for nothing.
@@ -81,7 +85,7 @@ func (v *View) Shown(now time.Time) api.Fleet {
 	}
 	names := make(map[string]int) // how many that serve have it: in an upgrade, the one that drains has its successor's
 	for i := range v.Members {
-		if m := &v.Members[i]; m.State != fleet.Draining && v.Unseen[m.ID] <= fleet.Unseen {
+		if m := &v.Members[i]; m.State != fleet.Draining && v.Unseen[m.ID] <= fleet.Unseen && now.Sub(m.Started) >= clashAfter {
 			names[m.Name]++
 		}
 	}

@@ -67,7 +67,8 @@ function fleetProblems(fleet, add) {
   else if (fleet.problem) add("bad", "fleet", where, `The ledger has not been reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
   if (fleet.frozen) add(fleet.frozen_seconds > 30 ? "bad" : "warn", "frozen", where, `Grants are frozen for ${duration(fleet.frozen_seconds)}: ${fleet.frozen_why}.`);
   const told = new Set((fleet.missing ?? []).map((m) => m.id));
-  for (const m of fleet.missing ?? []) add("bad", `proxy ${m.id}`, "fleet", `Proxy ${m.name}: ${m.why}.`);
+  const seen = new Set(fleet.proxies.filter((p) => p.seen_seconds <= 3).map((p) => p.id)); // it serves, or has just ended
+  for (const m of fleet.missing ?? []) add(seen.has(m.id) ? "warn" : "bad", `proxy ${m.id}`, "fleet", `Proxy ${m.name}: ${m.why}.`);
   for (const p of fleet.proxies) if (p.problem && !told.has(p.id)) add("warn", `proxy ${p.id}`, "fleet", `Proxy ${p.name}: ${p.problem}.`);
 }
 

@@ -299,7 +299,7 @@ func (a *Agent) logFrozen(answer *fleet.Answer) {
 		v.frozenSince = time.Now()
 		why := "a proxy that was taken for dead is back"
 		if answer.Epoch != epoch {
-			why = "the database was restarted or replaced"
+			why = "the database was restarted or replaced, or its ledger was emptied"
 		}
 		a.o.Log.Warn("no places are granted until all proxies have said what they hold", "reason", why, "waits_for", v.missing)
 		return

@@ -8,6 +8,9 @@ type choice struct {
 	proven       ids
 }
 
+// reserving is from which cap on the ledger keeps a reserve.
+const reserving = 8
+
 // choices are what a process may do by itself before an exchange: open and close connections within its limit, need places or not, and prove that
 // others have ended. Nothing else depends on the moment at which it does so, and [proxy.may] is what others have to reckon with until then. How many
 // connections it has within its limit matters only to one that will hear that it was forgotten.
@@ -22,6 +25,9 @@ func (m *machine) choices(w *world, i int) []choice {
 	for n := range uint8(used + 1) {
 		for proven := provable; ; proven = (proven - 1) & provable { // all subsets
 			m.chosen = append(m.chosen, choice{n, 0, proven}, choice{n, uint8(m.o.Cap), proven})
+			if m.o.Cap >= reserving { // some, of which the ledger may give more than is needed, or keep some in reserve
+				m.chosen = append(m.chosen, choice{n, uint8(m.o.Cap / 2), proven})
+			}
 			if proven == 0 {
 				break
 			}

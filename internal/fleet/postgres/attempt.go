@@ -99,7 +99,7 @@ const (
 	abandoned = "2000"
 	// shortestWait and longestWait bound how long a lock is waited for.
 	shortestWait = 50 * time.Millisecond
-	longestWait  = 2 * time.Second
+	longestWait  = 4 * time.Second
 	// margin is what is left of a call's time when a lock was waited for in vain.
 	margin = 300 * time.Millisecond
 )

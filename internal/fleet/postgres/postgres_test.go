@@ -120,6 +120,9 @@ func TestRights(t *testing.T) {
 	if left := text(t, admin, "SELECT count(*)::text FROM wsbouncer.fleet_beats"); left != "0" {
 		t.Errorf("%s beats are left of those that were forgotten", left)
 	}
+	if text(t, admin, "SELECT identity FROM wsbouncer.fleet") == "lost" {
+		t.Error("the store's own deletion makes the ledger lost")
+	}
 	p.id = "b"
 	try("another proxy", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -184,20 +187,20 @@ func TestRestored(t *testing.T) {
 	const all = "wsbouncer.fleet, wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"
 	for _, test := range []struct {
 		name       string
-		others     bool // the ledger still knows which proxies there are
 		statements []string
 	}{
-		{"an earlier state", false, []string{
+		{"an earlier state", []string{
 			"TRUNCATE " + all, "INSERT INTO wsbouncer.fleet SELECT * FROM dump.head", "INSERT INTO wsbouncer.fleet_members SELECT * FROM dump.members",
 			"INSERT INTO wsbouncer.fleet_beats SELECT * FROM dump.beats", "INSERT INTO wsbouncer.fleet_accounts SELECT * FROM dump.accounts",
 		}},
-		{"all is empty", false, []string{"TRUNCATE " + all}},
-		{"all but the head is empty", false, []string{"TRUNCATE wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"}},
-		{"no head", true, []string{"TRUNCATE wsbouncer.fleet"}},
-		{"no members", false, []string{"TRUNCATE wsbouncer.fleet_members"}},
-		{"no beats", false, []string{"TRUNCATE wsbouncer.fleet_beats"}},
-		{"no accounts", true, []string{"TRUNCATE wsbouncer.fleet_accounts"}},
-		{"an account is deleted", true, []string{"DELETE FROM wsbouncer.fleet_accounts WHERE server = '" + gpu + "'"}},
+		{"all is empty", []string{"TRUNCATE " + all}},
+		{"all but the head is empty", []string{"TRUNCATE wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"}},
+		{"no head", []string{"TRUNCATE wsbouncer.fleet"}},
+		{"no members", []string{"TRUNCATE wsbouncer.fleet_members"}},
+		{"no beats", []string{"TRUNCATE wsbouncer.fleet_beats"}},
+		{"no accounts", []string{"TRUNCATE wsbouncer.fleet_accounts"}},
+		{"the other and its places are deleted", []string{"DELETE FROM wsbouncer.fleet_members WHERE id = 'b'", "DELETE FROM wsbouncer.fleet_accounts"}},
+		{"an account is deleted", []string{"DELETE FROM wsbouncer.fleet_accounts WHERE server = '" + gpu + "'"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dsn := migrated(t)
@@ -216,7 +219,7 @@ func TestRestored(t *testing.T) {
 			query(t, dsn, test.statements...)
 
 			former := p.epoch
-			if a, n := p.claim(false, false, 0, 8); n != 0 || !a.Again || !a.Lost && !test.others || a.Epoch == former {
+			if a, n := p.claim(false, false, 0, 8); n != 0 || !a.Again || !a.Lost || a.Epoch == former {
 				t.Errorf("a has %d places: %+v", n, a)
 			}
 			others := []fleet.Member{{ID: "b", Name: "b"}}

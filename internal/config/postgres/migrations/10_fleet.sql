@@ -70,12 +70,16 @@ $$;
 CREATE TRIGGER fleet_check AFTER INSERT OR UPDATE ON wsbouncer.fleet_accounts
     FOR EACH ROW WHEN (NEW.granted > NEW.cap) EXECUTE FUNCTION wsbouncer.fleet_check();
 
--- Somebody has emptied a table while proxies run, or has deleted grants. What the ledger has left is not what proxies hold, so it is lost: the
--- next exchange begins an epoch in which nothing is granted before all have said what they hold. A store deletes no account that has grants.
+-- Somebody has emptied a table while proxies run, or has deleted grants or members. What the ledger has left is not what proxies hold, so it is
+-- lost: the next exchange begins an epoch in which nothing is granted before all have said what they hold, and those who have seen more than the
+-- version that is left name the others. A store deletes no account that has grants, and members only when it updates the head.
 -- +goose StatementBegin
 CREATE FUNCTION wsbouncer.fleet_lost() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    UPDATE wsbouncer.fleet SET identity = 'lost', revision = revision + 1, members_tag = gen_random_uuid()::text;
+    IF TG_OP = 'DELETE' AND EXISTS (SELECT FROM wsbouncer.fleet WHERE xmin = pg_current_xact_id()::xid) THEN
+        RETURN NULL;
+    END IF;
+    UPDATE wsbouncer.fleet SET identity = 'lost', version = greatest(version - 1, 0), revision = revision + 1, members_tag = gen_random_uuid()::text;
     DELETE FROM wsbouncer.fleet_beats AS b WHERE NOT EXISTS (SELECT FROM wsbouncer.fleet_members AS m WHERE m.id = b.id);
     RETURN NULL;
 END
@@ -86,6 +90,7 @@ CREATE TRIGGER fleet_lost AFTER TRUNCATE ON wsbouncer.fleet_accounts FOR EACH ST
 CREATE TRIGGER fleet_lost AFTER TRUNCATE ON wsbouncer.fleet_members FOR EACH STATEMENT EXECUTE FUNCTION wsbouncer.fleet_lost();
 CREATE TRIGGER fleet_lost_grants AFTER DELETE ON wsbouncer.fleet_accounts
     FOR EACH ROW WHEN (OLD.grants::text <> '[]') EXECUTE FUNCTION wsbouncer.fleet_lost();
+CREATE TRIGGER fleet_lost_members AFTER DELETE ON wsbouncer.fleet_members FOR EACH ROW EXECUTE FUNCTION wsbouncer.fleet_lost();
 
 -- For people.
 CREATE VIEW wsbouncer.fleet_proxies AS
