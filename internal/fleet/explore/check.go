@@ -73,6 +73,10 @@ func (m *machine) check(w *world) string {
 // recovers reports what is wrong if, without further faults, places do not all become usable again, first by each process alone and
 // then by all in fair parts.
 func (m *machine) recovers(from *world) string {
+	// The step that led here goes on with the results that it has.
+	inUse := m.renamed
+	m.renamed, m.spare = m.spare, nil
+	defer func() { m.renamed, m.spare = inUse, m.renamed }()
 	w := *from
 	w.left = faults{}
 	w.flights = [maxFlights]flight{}

@@ -21,10 +21,14 @@ type machine struct {
 	results  cache[result]
 	failures cache[failure]
 	asked    question
-	chosen   []choice
-	to       *world // that a step leads to
-	other    world  // scratch
-	problem  string // what is wrong with the step, apart from what [machine.check] finds
+	// renamed are the results of the last question, with the names that it had; spare is memory for others.
+	renamed, spare []result
+	// renamings put proxies into an order, by its code.
+	renamings map[int]reordering
+	chosen    []choice
+	to        *world // that a step leads to
+	other     world  // scratch
+	problem   string // what is wrong with the step, apart from what [machine.check] finds
 	// found is called with each world that a step leads to, in its normal form.
 	found func(w *world, problem string)
 
@@ -62,17 +66,33 @@ const (
 )
 
 func newMachine(o *Options) *machine {
-	m := &machine{o: o, to: new(world)}
+	m := &machine{o: o, to: new(world), renamings: make(map[int]reordering)}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
 	}
 	permute(order, 0, func(order []int) {
+		to, back := reslot(order, o.generations())
+		m.renamings[code(order)] = reordering{to, back, len(m.renamings) == 0}
 		if !o.Ordered || len(m.orders) == 0 {
 			m.orders = append(m.orders, newNames(order, o.generations()))
 		}
 	})
 	return m
+}
+
+// reordering puts proxies into another order, and back. same: it is the order that they have.
+type reordering struct {
+	to, back *renaming
+	same     bool
+}
+
+// code returns a number for an order of slots.
+func code(order []int) (n int) {
+	for _, slot := range order {
+		n = n*maxProxies + slot
+	}
+	return n
 }
 
 // permute calls a function with each order of the elements from an index on; the first time with the one at hand.
@@ -97,6 +117,59 @@ func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations
 // ask returns what can come of a question: one result for each order of equals that makes a difference.
 func (m *machine) ask(q *question) []result {
 	q.simplify()
+	if m.o.Ordered {
+		return m.answers(q)
+	}
+	// Proxies are interchangeable, so the one that asks may be the first, and the others in any order.
+	var order [maxProxies]int
+	for i := range order {
+		order[i] = i
+	}
+	asks := int(q.id)
+	if q.arrives {
+		asks = int(q.report.id)
+	}
+	asks /= m.o.generations()
+	order[0], order[asks] = order[asks], order[0]
+	if m.o.Proxies == 3 && q.mark(m.o, order[1]) > q.mark(m.o, order[2]) {
+		order[1], order[2] = order[2], order[1]
+	}
+	renaming := m.renamings[code(order[:m.o.Proxies])]
+	renaming.to.question(q)
+	results := m.answers(q)
+	if renaming.same {
+		return results
+	}
+	m.renamed = append(m.renamed[:0], results...)
+	for i := range m.renamed {
+		renaming.back.result(&m.renamed[i])
+	}
+	return m.renamed
+}
+
+// mark returns a number for the proxy in a slot that does not depend on the order of proxies.
+func (q *question) mark(o *Options, slot int) (mark uint64) {
+	per := o.generations()
+	l, h := &q.ledger, &q.holder
+	for id := uint8(slot * per); id < uint8((slot+1)*per); id++ {
+		for _, s := range [...]ids{l.members, l.departed, h.members, h.lost, h.dead, q.report.others} {
+			mark <<= 1
+			if s.has(id) {
+				mark |= 1
+			}
+		}
+		for _, g := range [...]grant{l.grants.of[id], h.view.of[id]} {
+			for _, n := range [...]uint8{g.places, g.holds, g.needs, g.wants} {
+				mark = mark*31 + uint64(n)
+			}
+		}
+		mark = mark*5 + uint64(l.said[id])
+	}
+	return mark
+}
+
+// answers returns what can come of a simple question.
+func (m *machine) answers(q *question) []result {
 	if results, ok := m.results.find(q); ok {
 		return results
 	}
@@ -333,22 +406,12 @@ func (m *machine) reorder(to, from *world, order []int) {
 	}
 	was := from.proxies
 	*to = *from
-	var ids [maxIDs]uint8
-	for id := range ids {
-		ids[id] = uint8(id)
-	}
-	per := m.o.generations()
 	for i, slot := range order {
 		to.proxies[i] = was[slot]
-		for g := range per {
-			ids[slot*per+g] = uint8(i*per + g)
-		}
 	}
-	to.rename(^idsNone, &ids)
+	m.renamings[code(order)].to.world(to)
 	to.nameEpochs()
 }
-
-const idsNone = ids(0)
 
 // mark returns a number for a proxy that does not depend on the order of proxies.
 func (w *world) mark(o *Options, i int) uint64 {
