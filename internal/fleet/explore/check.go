@@ -73,10 +73,6 @@ func (m *machine) check(w *world) string {
 // recovers reports what is wrong if, without further faults, places do not all become usable again, first by each process alone and
 // then by all in fair parts.
 func (m *machine) recovers(from *world) string {
-	// The step that led here goes on with the results that it has.
-	inUse := m.renamed
-	m.renamed, m.spare = m.spare, nil
-	defer func() { m.renamed, m.spare = inUse, m.renamed }()
 	w := *from
 	w.left = faults{}
 	w.flights = [maxFlights]flight{}
@@ -127,7 +123,8 @@ func (m *machine) rounds(w *world, living []int, demand func(i int) int) {
 			c := choice{used: min(p.used, p.holder.limit), demand: uint8(demand(i)), proven: p.holder.members & m.ended(w)}
 			q := m.question(w, i, c)
 			q.waits = settles && cuts == 0
-			r := m.ask(q)[0]
+			q.simplify()
+			r := m.answers(q)[0] // that of the order that IDs keep from now on
 			m.complete(&r, w, i)
 			m.begin(w)
 			m.to.proxies[i].used = c.used
