@@ -27,7 +27,7 @@ func TestFleet(t *testing.T) {
 		},
 		{
 			api.Fleet{
-				Mode:    api.FleetShare,
+				Mode: api.FleetShare,
 				Proxies: []api.Proxy{
 					{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"},
 					{ID: "c", Name: "proxy-b", SeenSeconds: 0.5, Places: 4, Problem: "another proxy has the same name"},

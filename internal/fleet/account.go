@@ -92,8 +92,8 @@ func (a *Account) needy(unseen map[ID]bool) bool {
 	})
 }
 
-// wanting reports whether a proxy lacks so much of what it wants, and is fair for it, that places are worth moving. fair is what is fair
-// for each.
+// wanting reports whether a proxy lacks so much of what it wants, and is fair for it, that places are worth moving. fair is what is fair for
+// each.
 func (a *Account) wanting(fair []int, unseen map[ID]bool) bool {
 	for i := range a.Grants {
 		g := &a.Grants[i]
@@ -104,12 +104,22 @@ func (a *Account) wanting(fair []int, unseen map[ID]bool) bool {
 	return false
 }
 
-// offers reports whether there are free places that are worth an exchange to somebody who does not need them. fair is what is fair for
-// each.
-func (a *Account) offers(fair []int) bool {
+// isWanting is wanting for an account of which it is not known what is fair.
+func (a *Account) isWanting() bool {
+	for i := range a.Grants {
+		if g := &a.Grants[i]; g.accepts(g.worthMoving()) > g.Places {
+			return a.wanting(Fair(a), nil)
+		}
+	}
+	return false
+}
+
+// offers reports whether there are free places that are worth an exchange to somebody who does not need them.
+func (a *Account) offers() bool {
 	if a.Granted() >= a.Cap() {
 		return false
 	}
+	fair := Fair(a)
 	for i := range a.Grants {
 		if a.takes(i, fair[i]) {
 			return true

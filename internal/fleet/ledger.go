@@ -325,11 +325,8 @@ func (x *exchange) finish() {
 // concerns reports whether others must know of a change of an account: somebody is or was short of places, the reserve runs low, places became
 // free that are worth taking, more are granted than there are, or the cap is another.
 func (x *exchange) concerns(before, after *Account) bool {
-	if after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil) || after.isLow() && !before.isLow() {
-		return true
-	}
-	target := fair(after, nil)
-	return after.Granted() < before.Granted() && after.offers(target) || after.wanting(target, nil) || before.wanting(fair(before, nil), nil)
+	return after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil) ||
+		after.isLow() && !before.isLow() || after.Granted() < before.Granted() && after.offers() || after.isWanting() || before.isWanting()
 }
 
 // sequence returns the sequence number of a proxy's last report; 0 if the ledger knows of none.

@@ -173,6 +173,7 @@ func TestStallEnds(t *testing.T) {
 	}
 	s.Resume()
 	c.Expect(frame.Text, "hello")
+	awaitPong(before)
 	s.Stall()
 	s.Kill()
 	expectCutOff(t, before)

@@ -50,15 +50,6 @@ func serve(t testing.TB, database, socket string, options config.Options) *proxi
 	return p
 }
 
-func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Place {
-		database := filepath.Join(t.TempDir(), "config.db")
-		return storetest.Place{Open: func(t testing.TB, options config.Options) config.Store {
-			return serve(t, database, "", options)
-		}}
-	})
-}
-
 // A socket's path may have 107 bytes only, which those of t.TempDir may exceed.
 func TestContractOnSocket(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Place {
@@ -75,7 +66,7 @@ func TestContractOnSocket(t *testing.T) {
 	})
 }
 
-// One proxy with several clients is one place as well, and they see each other's changes at once.
+// Over TCP. One proxy with several clients is one place as well, and they see each other's changes at once.
 func TestContractOfClients(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Place {
 		var first *proxied

@@ -110,8 +110,8 @@ type Agent struct {
 }
 
 const (
-	// timeout is the longest that an exchange may take.
-	timeout = fleet.Beat * 3 / 2
+	// timeout is the longest that an exchange may take, and wholeTimeout one with a whole report: many proxies may join at once.
+	timeout, wholeTimeout = fleet.Beat * 3 / 2, 3 * time.Second
 	// gap is the shortest time between the beginnings of two exchanges.
 	gap = 100 * time.Millisecond
 	// The waits after exchanges that failed: from the shortest, doubled each time, to the longest.
@@ -374,7 +374,11 @@ func (a *Agent) try(ctx context.Context) error {
 	a.apply() // what the report gives back must be out of use before the ledger hears of it
 	r.About = about
 	asked := a.o.Now()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limit := timeout
+	if r.Whole {
+		limit = wholeTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := a.store.Exchange(ctx, r)
 	at := a.o.Now()

@@ -17,7 +17,15 @@ type attempt struct {
 
 // prepared are the names of the statements that a connection prepares once. The driver's own cache would prepare them anew after an error,
 // such as a lock that was waited for in vain.
-var prepared = map[string]string{pulseStatement: "fleet_pulse", beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write"}
+var prepared = map[string]string{
+	pulseStatement: "fleet_pulse", beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write",
+	beginStatement: "fleet_begin", commitStatement: "fleet_commit",
+}
+
+const (
+	beginStatement  = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+	commitStatement = "COMMIT"
+)
 
 // session has the settings of a connection. Its statements are the same all the time. They may wait for a lock longer than an administrator
 // may allow the statements of applications: they have time limits of their own.
@@ -55,7 +63,7 @@ func (a *attempt) read(ctx context.Context, arguments, results []any) error {
 		return a.conn.QueryRow(ctx, a.name(beatStatement), arguments...).Scan(results...)
 	}
 	batch := new(pgx.Batch)
-	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	batch.Queue(a.name(beginStatement))
 	batch.Queue(a.name(lockStatement), lockTimeout(ctx), abandoned)
 	batch.Queue(a.name(beatStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
 	return a.conn.SendBatch(ctx, batch).Close()
@@ -68,7 +76,7 @@ func (a *attempt) write(ctx context.Context, arguments, results []any) error {
 	}
 	batch := new(pgx.Batch)
 	batch.Queue(a.name(writeStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
-	batch.Queue("COMMIT")
+	batch.Queue(a.name(commitStatement))
 	return a.conn.SendBatch(ctx, batch).Close()
 }
 
@@ -99,7 +107,7 @@ const (
 	abandoned = "2000"
 	// shortestWait and longestWait bound how long a lock is waited for.
 	shortestWait = 50 * time.Millisecond
-	longestWait  = 2 * time.Second
+	longestWait  = 4 * time.Second
 	// margin is what is left of a call's time when a lock was waited for in vain.
 	margin = 300 * time.Millisecond
 )

@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 )
 
 // The flags of TestBudget.
@@ -29,6 +31,7 @@ var (
 	budgetProxies = flag.Int("budget-proxies", 100, "proxies of TestBudget")
 	budgetServers = flag.Int("budget-servers", 50, "servers of TestBudget")
 	budgetChanges = flag.Float64("budget-changes", 100, "sessions that begin or end in a second, in TestBudget")
+	budgetWarm    = flag.Int("budget-warm", 1, "connections that each proxy keeps warm at each server, in TestBudget; 1000 for as many as it may have")
 	budgetPause   = flag.Duration("budget-pause", 100*time.Millisecond, "time between the starts of proxies, in TestBudget")
 	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a beat")
 )
@@ -118,7 +121,7 @@ func TestBudget(t *testing.T) {
 }
 
 // Each proxy has on average meanSessions at each server, of which each has placesEach places for each proxy. Their number follows a binomial
-// distribution: at any time, one in a hundred has more than its equal part of the places, and one in twenty wants that many.
+// distribution: at any time, one in twenty needs more than its equal part of the places without the reserve.
 const (
 	meanSessions = 5
 	placesEach   = 8
@@ -130,74 +133,105 @@ type fleetLoad struct {
 	errors                      sync.Map
 }
 
+// proxy plays one until ctx ends.
 func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
-	id := fleet.ID(fmt.Sprintf("%016x", random.Uint64()))
-	h := fleet.NewHolder(fleet.HolderOptions{ID: id})
-	sessions := make([]int, *budgetServers)
-	for i := range sessions {
-		sessions[i] = meanSessions - 1 + random.IntN(3)
+	pools := &loadPools{sessions: make([]int, *budgetServers)}
+	for i := range pools.sessions {
+		pools.sessions[i] = meanSessions - 1 + random.IntN(3)
 	}
-	changed := s.Changed(ctx)
-	hasJoined := false
-	start := time.Now()
-	next := time.Duration(random.Float64() * float64(fleet.Beat))
+	a := agent.Start(agent.Options{
+		Open:   func() (fleet.Store, error) { return &countedStore{Store: s, load: f, n: n}, nil },
+		Holder: fleet.HolderOptions{ID: fleet.ID(fmt.Sprintf("%016x", random.Uint64()))}, Pools: pools, Log: slog.New(slog.DiscardHandler),
+		About: func() fleet.Member {
+			return fleet.Member{Name: "proxy-" + strconv.Itoa(n), Version: "1.0.0", Schema: 10, Address: "http://10.0.0.1:8081", State: fleet.Serving, Sessions: n}
+		},
+	})
+	defer func() {
+		leaving, cancel := context.WithCancel(context.Background())
+		cancel() // it need not give anything back
+		a.Leave(leaving)
+	}()
+	a.Sync(ctx)
+	for joined := false; !joined && ctx.Err() == nil; a.Sync(ctx) {
+		mode := a.Status().Mode
+		joined = mode == agent.Alone || mode == agent.Shares
+	}
+	f.joined.Add(1)
 	each := *budgetChanges / float64(*budgetProxies) / 10 // changes in a tenth of a second
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		wake := false
 		select {
 		case <-ctx.Done():
-			for range changed {
-			}
 			return
-		case <-changed:
-			wake = true
 		case <-ticker.C:
 			for k := each; k > 0; k-- {
-				if random.Float64() < k {
-					i := random.IntN(len(sessions))
-					if random.IntN(2*meanSessions) < sessions[i] {
-						sessions[i]--
-					} else {
-						sessions[i]++
-					}
+				if random.Float64() < k && pools.change(random) {
+					a.Poke()
 				}
 			}
 		}
-		for i := range sessions {
-			server := fmt.Sprintf("ws://gpu-%d:2700", i)
-			limit := h.Limit(server)
-			h.Use(server, fleet.Usage{
-				Cap: placesEach * *budgetProxies, Used: min(sessions[i], limit), Needs: sessions[i], Waiting: max(0, sessions[i]-limit),
-				Wants: sessions[i] + 1,
-			})
-		}
-		now := time.Since(start)
-		if !wake && now < next && !h.Due(fleet.Instant(now)) {
-			continue
-		}
-		next = now + fleet.Beat - time.Duration(random.Float64()*0.1*float64(fleet.Beat))
-		r := h.Report(fleet.Instant(now))
-		r.About = fleet.Member{Name: "proxy-" + strconv.Itoa(n), Version: "1.0.0", Schema: 10, Address: "http://10.0.0.1:8081", State: fleet.Serving, Sessions: n}
-		calling, cancel := context.WithTimeout(ctx, 2*time.Second)
-		a, err := s.Exchange(calling, r)
-		cancel()
-		f.exchanges.Add(1)
-		if err != nil {
-			f.failures.Add(1)
-			text := err.Error()
-			f.errors.Store(text[:min(len(text), 160)], n)
-			h.Failed(r, fleet.Instant(time.Since(start)))
-			continue
-		}
-		if !hasJoined && !a.Again {
-			hasJoined = true
-			f.joined.Add(1)
-		}
-		h.Answered(r, a, fleet.Instant(now), fleet.Instant(time.Since(start)))
 	}
+}
+
+// loadPools play the pools of one proxy.
+type loadPools struct {
+	mu       sync.Mutex
+	sessions []int          // guarded by mu: by server, with clients that wait
+	limits   map[string]int // guarded by mu
+}
+
+func loadServer(i int) string { return fmt.Sprintf("ws://gpu-%d:2700", i) }
+
+// change lets a session begin or end, and reports whether a client waits.
+func (p *loadPools) change(random *rand.Rand) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := random.IntN(len(p.sessions))
+	if random.IntN(2*meanSessions) < p.sessions[i] {
+		p.sessions[i]--
+	} else {
+		p.sessions[i]++
+	}
+	return p.sessions[i] > p.limits[loadServer(i)]
+}
+
+func (p *loadPools) Usage() map[string]fleet.Usage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	usage := make(map[string]fleet.Usage, len(p.sessions))
+	for i, n := range p.sessions {
+		server := loadServer(i)
+		limit, all := p.limits[server], placesEach**budgetProxies
+		wants := min(n+*budgetWarm, all)
+		usage[server] = fleet.Usage{Cap: all, Used: min(wants, limit), Needs: n, Waiting: max(0, n-limit), Wants: wants}
+	}
+	return usage
+}
+
+func (p *loadPools) SetGrants(limits map[string]int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = limits
+}
+
+// countedStore counts the exchanges of a store.
+type countedStore struct {
+	*Store
+	load *fleetLoad
+	n    int
+}
+
+func (s *countedStore) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, error) {
+	a, err := s.Store.Exchange(ctx, r)
+	s.load.exchanges.Add(1)
+	if err != nil {
+		s.load.failures.Add(1)
+		text := err.Error()
+		s.load.errors.Store(text[:min(len(text), 160)], s.n)
+	}
+	return a, err
 }
 
 // cpuOf returns the processor time that a server's processes have used, those that have ended included.
