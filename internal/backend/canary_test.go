@@ -78,7 +78,8 @@ func TestCanaryFails(t *testing.T) {
 		canary Canary
 		why    string
 	}{
-		"hangs":      {sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{SilentDeath: 1}}, Canary{Timeout: 30 * time.Millisecond}, "no result within 30ms"},
+		// On a busy machine, the close of the idle connection that makes room for the canary may take as long.
+		"hangs":      {sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{SilentDeath: 1}}, Canary{Timeout: 30 * time.Millisecond}, "within 30ms"},
 		"other text": {sim.Options{Protocol: sim.Vosk}, Canary{Timeout: time.Minute, Text: "Hello, world"}, `the results do not contain "Hello, world": "`},
 		"vanishes":   {sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Close: 1, CloseCode: 1011}}, Canary{Timeout: time.Minute}, "the server closed with code 1011"},
 	} {

@@ -12,13 +12,16 @@ import (
 // Timeout ends a test that hangs. A test that passes never waits for it.
 const Timeout = time.Minute
 
-// Eventually waits until the condition holds. It is for what no channel announces, and the only place where tests poll.
+// Eventually waits until the condition holds. It is for what no channel announces, and the only place where tests poll: every millisecond
+// at first, and less often the longer it takes, so that a test which waits leaves the processors to others.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Timeout); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	for begun := time.Now(); !condition(); {
+		waited := time.Since(begun)
+		if waited > Timeout {
 			t.Fatalf("never happened: %s", what)
 		}
+		time.Sleep(min(max(waited/50, time.Millisecond), 10*time.Millisecond))
 	}
 }
 
