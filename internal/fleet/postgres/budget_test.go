@@ -137,7 +137,7 @@ type fleetLoad struct {
 func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	pools := &loadPools{sessions: make([]int, *budgetServers)}
-	for i := range pools.sessions {
+	for i := range pools.sessions { // its clients come at once
 		pools.sessions[i] = meanSessions - 1 + random.IntN(3)
 	}
 	a := agent.Start(agent.Options{
