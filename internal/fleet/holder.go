@@ -210,12 +210,12 @@ func (h *Holder) claim(s *holding) Claim {
 	return c
 }
 
-// speak finds out whether what nobody needs to know at once may be said now. In a large fleet, all together say it about as often as a few would. The caller must call what it returns when it has said it.
+// speak finds out whether what nobody needs to know at once may be said now. In a large fleet, all together say it about five times a second. The caller must call what it returns when it has said it.
 func (h *Holder) speak(now Instant) (done func()) {
 	h.patient, h.spoken = now < h.speaks && len(h.members) > few, false
 	return func() {
 		if h.spoken {
-			h.speaks = now + Instant(Beat)*Instant(len(h.members))/few
+			h.speaks = now + 2*Instant(Beat)*Instant(len(h.members))/few
 		}
 	}
 }

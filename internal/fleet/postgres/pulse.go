@@ -10,8 +10,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
 )
 
-// mostPulses is how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have.
-const mostPulses = 7
+// mostPulses returns how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have, which costs the
+// more, the more of them there are.
+func mostPulses(members int) int { return max(3, members/4) }
 
 // rest is what the last answer said of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
 // it, of members or of what is frozen makes another version.
@@ -38,9 +39,9 @@ func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
 func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
 	s.mu.Lock()
 	s.rest.pulses++
-	rest := s.rest
+	rest, most := s.rest, mostPulses(len(s.members.byID))
 	s.mu.Unlock()
-	if !rest.valid || !r.Quiet() || r.Epoch != rest.epoch || r.Version != rest.version || rest.pulses > mostPulses || change.Lasting(&r.About) != rest.about {
+	if !rest.valid || !r.Quiet() || r.Epoch != rest.epoch || r.Version != rest.version || rest.pulses > most || change.Lasting(&r.About) != rest.about {
 		return nil, false, nil
 	}
 	var all bool
