@@ -92,6 +92,23 @@ func (a *Account) needy(unseen map[ID]bool) bool {
 	})
 }
 
+// haveEnough reports whether proxies that have more to give than the one with index i have enough for all that is needed: twice as much, since
+// what they have told may be old. fair is what is fair for each.
+func (a *Account) haveEnough(fair []int, i int) bool {
+	left := 0
+	for j := range a.Grants {
+		g := &a.Grants[j]
+		left += 2 * max(0, g.accepts(g.Claim.Needs)-g.Places)
+	}
+	own := a.Grants[i].Places - fair[i]
+	for j := range a.Grants {
+		if surplus := a.Grants[j].Places - fair[j]; surplus > own || surplus == own && j < i {
+			left -= surplus
+		}
+	}
+	return left <= 0
+}
+
 // wanting reports whether a proxy lacks so much of what it wants, and is fair for it, that places are worth moving. fair is what is fair for
 // each.
 func (a *Account) wanting(fair []int, unseen map[ID]bool) bool {

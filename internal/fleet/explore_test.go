@@ -31,6 +31,10 @@ func TestEveryState(t *testing.T) {
 			if r.Wrong != "" || !r.Complete {
 				t.Error("the exploration did not end well")
 			}
+			test.o.Workers, test.o.Live = 2, 0
+			if again := explore.Explore(test.o); again.States != r.States || again.Steps != r.Steps {
+				t.Errorf("two workers see %d states and take %d steps, one %d and %d", again.States, again.Steps, r.States, r.Steps)
+			}
 		})
 	}
 }

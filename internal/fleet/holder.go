@@ -91,7 +91,9 @@ type outlook struct {
 	needy, isOver, isLow bool
 	fair                 []int // nil if it has not been worked out
 	own                  int   // the index of the proxy's grant; -1 if it has none
+	keeps                int   // what the proxy keeps when nobody is in need; all that is granted, until it was its turn to give back
 	wanting              bool
+	others               bool // where many use the server, others have enough to give
 }
 
 // observed is what a holder sees of another proxy.
@@ -296,7 +298,7 @@ func (h *Holder) look(s *holding) *outlook {
 	view := h.view(s, c)
 	*l = outlook{
 		account: s.account, granted: s.granted, claim: c, suspects: h.suspected,
-		needy: view.needy(h.suspects), isOver: view.Granted() > view.Cap(), isLow: view.isLow(), own: view.index(h.o.ID),
+		needy: view.needy(h.suspects), isOver: view.Granted() > view.Cap(), isLow: view.isLow(), own: view.index(h.o.ID), keeps: s.granted,
 	}
 	return l
 }
@@ -307,6 +309,7 @@ func (h *Holder) divide(s *holding, l *outlook) {
 		view := h.view(s, l.claim)
 		l.fair = fair(view, h.suspects)
 		l.wanting = view.wanting(l.fair, h.suspects)
+		l.others = view.isLarge() && view.haveEnough(l.fair, l.own)
 	}
 }
 
@@ -322,20 +325,20 @@ func (h *Holder) view(s *holding, c Claim) *Account {
 func (h *Holder) gives(s *holding, l *outlook) int {
 	s.short = l.needy
 	if h.patient && !l.needy && !l.isOver {
-		return s.granted
+		return l.keeps
 	}
 	h.divide(s, l)
-	keeps := l.fair[l.own]
-	if l.needy || l.isOver {
-		return keeps
+	fair := l.fair[l.own]
+	switch {
+	case l.isOver, l.needy && !(l.others && h.patient):
+		return fair
+	case h.patient || !l.wanting && !l.isLow:
+		return l.keeps
 	}
-	surplus := s.granted - keeps
-	if !l.wanting && !l.isLow {
-		return s.granted
-	}
-	h.spoken = h.spoken || surplus > 0
+	h.spoken = h.spoken || fair < s.granted
 	s.short = l.wanting && len(h.members) <= few
-	return keeps
+	l.keeps = fair
+	return fair
 }
 
 // Answered takes an answer in. asked is when the report was sent: what the answer says holds from then on.

@@ -127,6 +127,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 			a.Accounts = append(a.Accounts, Account{Server: server})
 		}
 	}
+	x.publish(r.ID)
 	x.finish()
 	for i := range a.Accounts {
 		a.Accounts[i] = l.Accounts[a.Accounts[i].Server].clone()
@@ -301,12 +302,16 @@ func (x *exchange) touch(a *Account) *Account {
 
 // finish gives the ledger, and the accounts that have changed so that others must know, a new version.
 func (x *exchange) finish() {
-	var tell []*Account
+	var tell, note []*Account
 	for server, before := range x.before {
 		a := x.Accounts[server]
-		if !slices.Equal(before.Grants, a.Grants) && x.concerns(&before, a) {
+		switch {
+		case slices.Equal(before.Grants, a.Grants):
+		case x.concerns(&before, a), !a.isLarge() && x.interests(&before, a):
 			tell = append(tell, a)
 			x.changed = true
+		case a.isLarge() && x.interests(&before, a):
+			note = append(note, a)
 		}
 	}
 	if x.changed {
@@ -315,6 +320,9 @@ func (x *exchange) finish() {
 	for _, a := range tell {
 		a.Version = x.Version
 	}
+	for _, a := range note {
+		a.Version = x.Version + 1
+	}
 	for server, a := range x.Accounts {
 		if _, touched := x.before[server]; x.changed && !touched && a.IsEmpty() && a.Version < x.Version-keptEmpty {
 			delete(x.Accounts, server)
@@ -322,11 +330,35 @@ func (x *exchange) finish() {
 	}
 }
 
-// concerns reports whether others must know of a change of an account: somebody is or was short of places, the reserve runs low, places became
-// free that are worth taking, more are granted than there are, or the cap is another.
+// concerns reports whether others must know of a change of an account at once: somebody is or was short of places that it needs, more are
+// granted than there are, or the cap is another.
 func (x *exchange) concerns(before, after *Account) bool {
-	return after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil) ||
-		after.isLow() && !before.isLow() || after.Granted() < before.Granted() && after.offers() || after.isWanting() || before.isWanting()
+	return after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil)
+}
+
+// interests reports whether others should know of it: somebody lacks or lacked what it wants, the reserve runs low, or places became free that
+// are worth taking. Where many use a server, that would be told to all many times a second. So the account gets the ledger's next version, and
+// who reads the ledger for another reason hears of it, until [exchange.publish] tells it.
+func (x *exchange) interests(before, after *Account) bool {
+	return after.isLow() && !before.isLow() || after.Granted() < before.Granted() && after.offers() || after.isWanting() || before.isWanting()
+}
+
+// publish gives the ledger the version that accounts have already, so that nobody reads them again and again. In a large fleet, one proxy's
+// exchanges do so.
+func (x *exchange) publish(by ID) {
+	if len(x.Members) <= few {
+		return
+	}
+	for id := range x.Members {
+		if id < by {
+			return
+		}
+	}
+	for _, a := range x.Accounts {
+		if a.Version > x.Version {
+			x.changed = true
+		}
+	}
 }
 
 // sequence returns the sequence number of a proxy's last report; 0 if the ledger knows of none.

@@ -215,6 +215,7 @@ type Established struct {
 func (t *Target) Dial(ctx context.Context) (Established, error) {
 	var dialer net.Dialer
 	if t.UserTimeout > 0 {
+		dialer.KeepAliveConfig = KeepAlive(t.UserTimeout) // otherwise one lost probe may end a connection that is at rest
 		dialer.Control = func(_, _ string, c syscall.RawConn) error { return SetUserTimeout(c, t.UserTimeout) }
 	}
 	header, err := t.header()

@@ -28,7 +28,7 @@ func (m *machine) step(w *world) {
 		}
 	}
 	m.databases(w)
-	// Nobody forgets a proxy before the first exchange with a database that is another: what that says of the version would be wrong.
+	// Before the first exchange with a database that is another, nobody forgets a proxy: docs/internals/fleet.md, "What is assumed".
 	if w.left.total == 0 || w.left.forgets == 0 || !w.ledgers[current].own {
 		return
 	}

@@ -123,7 +123,8 @@ func (m *machine) rounds(w *world, living []int, demand func(i int) int) {
 			c := choice{used: min(p.used, p.holder.limit), demand: uint8(demand(i)), proven: p.holder.members & m.ended(w)}
 			q := m.question(w, i, c)
 			q.waits = settles && cuts == 0
-			r := m.ask(q)[0]
+			q.simplify()
+			r := m.answers(q)[0] // that of the order that IDs keep from now on
 			m.complete(&r, w, i)
 			m.begin(w)
 			m.to.proxies[i].used = c.used

@@ -10,9 +10,6 @@ import (
 	"unsafe"
 )
 
-// maxKept is how many questions a machine keeps the results of.
-const maxKept = 1_500_000
-
 // machine takes steps. It belongs to one goroutine.
 type machine struct {
 	o      *Options
@@ -21,10 +18,13 @@ type machine struct {
 	results  cache[result]
 	failures cache[failure]
 	asked    question
-	chosen   []choice
-	to       *world // that a step leads to
-	other    world  // scratch
-	problem  string // what is wrong with the step, apart from what [machine.check] finds
+	renamed  []result // results of the last question, with the names that it had
+	// renamings put proxies into an order, by its code.
+	renamings map[int]reordering
+	chosen    []choice
+	to        *world // that a step leads to
+	other     world  // scratch
+	problem   string // what is wrong with the step, apart from what [machine.check] finds
 	// found is called with each world that a step leads to, in its normal form.
 	found func(w *world, problem string)
 
@@ -62,17 +62,33 @@ const (
 )
 
 func newMachine(o *Options) *machine {
-	m := &machine{o: o, to: new(world)}
+	m := &machine{o: o, to: new(world), renamings: make(map[int]reordering)}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
 	}
 	permute(order, 0, func(order []int) {
+		to, back := reslot(order, o.generations())
+		m.renamings[code(order)] = reordering{to, back, len(m.renamings) == 0}
 		if !o.Ordered || len(m.orders) == 0 {
 			m.orders = append(m.orders, newNames(order, o.generations()))
 		}
 	})
 	return m
+}
+
+// reordering puts proxies into another order, and back. same: it is the order that they have.
+type reordering struct {
+	to, back *renaming
+	same     bool
+}
+
+// code returns a number for an order of slots.
+func code(order []int) (n int) {
+	for _, slot := range order {
+		n = n*maxProxies + slot
+	}
+	return n
 }
 
 // permute calls a function with each order of the elements from an index on; the first time with the one at hand.
@@ -93,135 +109,6 @@ func (o *Options) generations() int { return o.Faults.Restarts + 1 }
 
 // id returns the ID of the process in a slot.
 func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations()) + p.generation }
-
-// ask returns what can come of a question: one result for each order of equals that makes a difference.
-func (m *machine) ask(q *question) []result {
-	q.simplify()
-	if results, ok := m.results.find(q); ok {
-		return results
-	}
-	// Only the order of those that have grants, or get one, can matter.
-	involved := q.ledger.grants.there | q.holder.view.there | one(q.id)
-	if q.arrives {
-		involved = q.ledger.grants.there | one(q.report.id)
-	}
-	var all [6]result
-	found := all[:0]
-	m.inOrders(involved, func(n *names) {
-		if r := n.answer(q, m.o.Cap); !slices.Contains(found, r) {
-			found = append(found, r)
-		}
-	})
-	return m.results.keep(q, found)
-}
-
-// askFailures returns what can come of a question without an answer, one for each order of equals that makes a difference.
-func (m *machine) askFailures(q *question) []failure {
-	// It does not depend on the ledger, but for how a report compares with it.
-	alone := *q
-	alone.ledger, alone.relation = ledger{}, unknown
-	alone.simplify()
-	if failures, ok := m.failures.find(&alone); ok {
-		return failures
-	}
-	var all [6]failure
-	found := all[:0]
-	m.inOrders(q.holder.view.there|one(q.id), func(n *names) {
-		if f := n.fail(&alone, m.o.Cap); !slices.Contains(found, f) {
-			found = append(found, f)
-		}
-	})
-	return m.failures.keep(&alone, found)
-}
-
-// inOrders calls a function with each order of some processes.
-func (m *machine) inOrders(some ids, do func(*names)) {
-	var all [6]uint64
-	tried := all[:0]
-	for _, n := range m.orders {
-		if order := n.among(some); !slices.Contains(tried, order) {
-			tried = append(tried, order)
-			do(n)
-		}
-	}
-}
-
-// cache keeps what has come of questions. It has no pointers that the garbage collector would have to follow.
-type cache[T any] struct {
-	places map[question]place
-	blocks [][]T
-}
-
-// place is where in a cache the results of a question are.
-type place struct{ block, from, to uint32 }
-
-// blockSize is how many results a cache has room for at a time.
-const blockSize = 1024
-
-func (c *cache[T]) find(q *question) ([]T, bool) {
-	p, ok := c.places[*q]
-	if !ok {
-		return nil, false
-	}
-	return c.blocks[p.block][p.from:p.to], true
-}
-
-// keep keeps results, and returns where they are.
-func (c *cache[T]) keep(q *question, results []T) []T {
-	if c.places == nil || len(c.places) >= maxKept {
-		c.places, c.blocks = make(map[question]place), nil
-	}
-	last := len(c.blocks) - 1
-	if last < 0 || len(c.blocks[last])+len(results) > blockSize {
-		c.blocks = append(c.blocks, make([]T, 0, blockSize))
-		last++
-	}
-	b := &c.blocks[last]
-	from := len(*b)
-	*b = append(*b, results...)
-	c.places[*q] = place{uint32(last), uint32(from), uint32(len(*b))}
-	return (*b)[from:]
-}
-
-// simplify drops what the answer does not depend on, so that more questions are the same.
-func (q *question) simplify() {
-	if !q.arrives {
-		// The holder's next report is later than all before.
-		q.holder.sequence = 0
-		q.ledger.sequence, q.ledger.parted = [maxIDs]uint8{}, [maxIDs]uint8{}
-		q.holder.fresh &= q.timedOut
-	}
-}
-
-// latest is a sequence number that is higher than those of all reports under way.
-const latest = 255
-
-// complete puts what [question.simplify] dropped into the result of an exchange of process i.
-func (m *machine) complete(r *result, w *world, i int) {
-	p, l := &w.proxies[i], &w.ledgers[current]
-	id := m.o.id(i, p)
-	for other := range uint8(maxIDs) {
-		if r.ledger.members.has(other) {
-			r.ledger.sequence[other] = l.sequence[other]
-		}
-		switch {
-		case !r.ledger.departed.has(other):
-		case l.members.has(other) && !r.ledger.members.has(other):
-			r.ledger.parted[other] = l.sequence[other]
-		default:
-			r.ledger.parted[other] = l.parted[other]
-		}
-	}
-	if r.ledger.members.has(id) {
-		r.ledger.sequence[id] = latest
-	}
-}
-
-// completeFailure does the same for an exchange without an answer.
-func (m *machine) completeFailure(f *failure, w *world, i int) {
-	f.holder.fresh = w.proxies[i].holder.fresh & f.holder.members
-	f.report.sequence = latest
-}
 
 // begin begins a step.
 func (m *machine) begin(w *world) { *m.to, m.problem = *w, "" }
@@ -333,22 +220,12 @@ func (m *machine) reorder(to, from *world, order []int) {
 	}
 	was := from.proxies
 	*to = *from
-	var ids [maxIDs]uint8
-	for id := range ids {
-		ids[id] = uint8(id)
-	}
-	per := m.o.generations()
 	for i, slot := range order {
 		to.proxies[i] = was[slot]
-		for g := range per {
-			ids[slot*per+g] = uint8(i*per + g)
-		}
 	}
-	to.rename(^idsNone, &ids)
+	m.renamings[code(order)].to.world(to)
 	to.nameEpochs()
 }
-
-const idsNone = ids(0)
 
 // mark returns a number for a proxy that does not depend on the order of proxies.
 func (w *world) mark(o *Options, i int) uint64 {

@@ -1,7 +1,5 @@
 package explore
 
-import "math/bits"
-
 // normalise brings a world into its normal form, but for the order of its proxies and the names of its epochs. Each part drops or renames something on which no step, and nothing that is checked, can depend
 // any more, or says so where it only adds steps.
 func (w *world) normalise(o *Options) {
@@ -158,85 +156,7 @@ func (w *world) dropNames(o *Options) {
 		p := &w.proxies[i]
 		p.generation = to[o.id(i, p)] - uint8(i*per)
 	}
-	w.rename(spoken, &to)
-}
-
-// rename gives processes other IDs.
-func (w *world) rename(spoken ids, to *[maxIDs]uint8) {
-	var table [256]ids // of sets
-	set := func(s *ids) {
-		if *s == 0 {
-			return
-		}
-		if table[*s] == 0 {
-			renamed := ids(0)
-			for rest := *s & spoken; rest != 0; rest &= rest - 1 {
-				renamed |= one(to[bits.TrailingZeros8(uint8(rest))])
-			}
-			table[*s] = renamed
-		}
-		*s = table[*s]
-	}
-	numbers := func(all *[maxIDs]uint8) {
-		if *all == ([maxIDs]uint8{}) {
-			return
-		}
-		var renamed [maxIDs]uint8
-		for id, n := range all {
-			if spoken.has(uint8(id)) {
-				renamed[to[id]] = n
-			}
-		}
-		*all = renamed
-	}
-	account := func(g *grants) {
-		if g.there == 0 {
-			return
-		}
-		set(&g.there)
-		var renamed [maxIDs]grant
-		for id, n := range g.of {
-			if spoken.has(uint8(id)) {
-				renamed[to[id]] = n
-			}
-		}
-		g.of = renamed
-	}
-	for i := range w.proxies {
-		p := &w.proxies[i]
-		set(&p.knows)
-		h := &p.holder
-		set(&h.lost)
-		set(&h.dead)
-		set(&h.members)
-		set(&h.fresh)
-		account(&h.view)
-	}
-	for i := range w.ledgers {
-		l := &w.ledgers[i]
-		if !l.exists {
-			continue
-		}
-		set(&l.members)
-		set(&l.departed)
-		numbers(&l.said)
-		numbers(&l.sequence)
-		numbers(&l.parted)
-		account(&l.grants)
-	}
-	for i := range w.flights {
-		f := &w.flights[i]
-		if !f.exists {
-			continue
-		}
-		f.report.id = to[f.report.id]
-		set(&f.report.others)
-		set(&f.report.proven)
-		set(&f.report.timedOut)
-		set(&f.report.fresh)
-		set(&f.answer.members)
-		account(&f.answer.grants)
-	}
+	newRenaming(spoken, to).world(w)
 }
 
 // rankReports replaces sequence numbers by how they compare with those of the reports that are under way: the ledger compares them with nothing

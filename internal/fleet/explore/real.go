@@ -23,7 +23,7 @@ type names struct {
 	of    [maxIDs]fleet.ID
 	slot  [maxProxies]uint8 // by letter
 	per   uint8             // processes in a slot
-	order []uint8           // what of has, sorted
+	order []uint8           // the processes in the order of their IDs
 }
 
 func newNames(order []int, per int) *names {

@@ -98,7 +98,7 @@ func TestBudget(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Logf("%d proxies have joined after %.1f s, with %d failures", f.joined.Load(), time.Since(joining).Seconds(), f.failures.Load())
-	time.Sleep(10 * time.Second) // places move to where they are needed
+	time.Sleep(30 * time.Second) // places move to where they are needed, and what is said by turns is said
 	measure := func() (statements, changes, exchanges, failures int64, cpu time.Duration) {
 		return counted.statements.Load(), counted.changes.Load(), f.exchanges.Load(), f.failures.Load(), cpuOf(t, own)
 	}
@@ -137,7 +137,7 @@ type fleetLoad struct {
 func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
 	random := rand.New(rand.NewPCG(1, uint64(n)))
 	pools := &loadPools{sessions: make([]int, *budgetServers)}
-	for i := range pools.sessions {
+	for i := range pools.sessions { // its clients come at once
 		pools.sessions[i] = meanSessions - 1 + random.IntN(3)
 	}
 	a := agent.Start(agent.Options{
