@@ -5,6 +5,9 @@ import "time"
 // Healthy is the condition of a backend that works.
 const Healthy = "healthy"
 
+// Unreachable is the condition of a backend to which a proxy has no connection, and cannot get one.
+const Unreachable = "unreachable"
+
 // Condition is a backend's health in a word or two, for people.
 type Condition struct {
 	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, stalled, outlier or unreachable: the first of these that is true.
@@ -27,7 +30,7 @@ func (h *Health) Condition() Condition {
 	case h.Outlier:
 		return Condition{"outlier", h.OutlierReason, h.OutlierSince}
 	case !h.Reachable:
-		return Condition{"unreachable", h.Reason, h.Since}
+		return Condition{Unreachable, h.Reason, h.Since}
 	}
 	return Condition{Word: Healthy, Since: h.Since}
 }

@@ -226,6 +226,11 @@ func (b *Backend) MostConnections() int {
 	return b.Limit
 }
 
+// Untried reports whether the proxy has never dialed the server because it has no place there, so that it cannot know whether that works.
+func (b *Backend) Untried() bool {
+	return !b.Reachable && b.Places != nil && b.Places.Grant == 0 && b.Totals.Dialed == 0 && b.Totals.DialFailed == 0
+}
+
 // Used returns how many connections count against the cap.
 func (p *Pool) Used() int { return p.Dialing + p.Idle + p.Leased + p.Resetting + p.Retiring }
 

@@ -41,6 +41,12 @@ func TestFleet(t *testing.T) {
 	if f := b.fleetShown(); f.Mode != api.FleetShare || len(f.Proxies) != 2 || f.Proxies[0].Name != "a" || f.Proxies[1].Name != "b" || !f.Proxies[1].Self {
 		t.Errorf("%+v", f)
 	}
+	client := wstest.Dial(t, a.Addresses()[0].String(), wstest.UpgradeRequest("/"))
+	wstest.Eventually(t, "a has a session", func() bool { return a.sessions.Active() == 1 })
+	if n := a.fleetShown().Proxies[0].Sessions; n != 1 {
+		t.Errorf("a says that it has %d sessions, and has 1", n)
+	}
+	_ = client.Close()
 	a.Shutdown()
 	wstest.Eventually(t, "b has all places", func() bool { return idle(b) == 6 })
 	wstest.Eventually(t, "b is alone", func() bool { return b.fleetShown().Mode == api.FleetAlone })

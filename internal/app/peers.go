@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
@@ -20,7 +21,12 @@ func (p *Proxy) view() peers.View {
 	if p.ledger == nil {
 		return peers.View{Mode: api.FleetOff}
 	}
-	return p.ledger.View()
+	v := p.ledger.View()
+	if i := slices.IndexFunc(v.Members, func(m fleet.Member) bool { return m.ID == v.Self }); i >= 0 {
+		v.Members = slices.Clone(v.Members) // the ledger's are shared, and its number of sessions is some seconds old
+		v.Members[i].Sessions = int(p.sessions.Active())
+	}
+	return v
 }
 
 // fleetShown returns what the admin API shows of the fleet.

@@ -111,6 +111,9 @@ func newBackendListCommand() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the backends",
 		Long: `List the backends. A running proxy adds their idle connections, those leased to sessions, and their health.
+If proxies share servers, GRANTED is how many of a server's places they have together, and GRANT, with --local, how many this proxy has.
+An eighth is in reserve: 14/16 means that any proxy gets one of the other two when a client needs it.
+
 With --sort scale-in, it lists the servers that it uses, the one to empty first first: one that gets no sessions anyway, one that
 does not work, and then the one with the least to wait for: few sessions, and short ones. LEFT is how long the sessions of all
 proxies on it are expected to last on, added up, and EMPTY IN how long the longest of them is.`,

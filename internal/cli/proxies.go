@@ -124,7 +124,7 @@ func newProxyShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show what is known about a proxy, and its places",
-		Long:              "Show what the ledger says of a proxy, and how many places of each server it has. NAME is its name, its id, or the beginning of its id.",
+		Long:              "Show a proxy, and how many places of each server it has. NAME is its name, its id, or the beginning of its id. The proxy asks each\nof the others for its state; with --local, it shows only what the ledger says, whose number of sessions may be some seconds old.",
 		Example:           "  wsbouncer proxy show proxy-b",
 		ValidArgsFunction: completeProxies,
 		Args:              oneProxy,
@@ -134,6 +134,16 @@ func newProxyShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				var f api.Fleet
+				if err := proxy.Get(cmd.Context(), api.ProxiesPath, nil, &f); err != nil {
+					return err
+				}
+				for i := range f.Proxies { // what the proxy itself says is newer than what the ledger has
+					if now := &f.Proxies[i]; now.ID == p.ID {
+						p.State, p.Sessions, p.Configuration = now.State, now.Sessions, now.Configuration
+						p.Reachable, p.Problem = now.Reachable, now.Problem
+					}
+				}
 				if form.forPrograms() {
 					return form.print(cmd.OutOrStdout(), p)
 				}
@@ -142,6 +152,8 @@ func newProxyShowCommand() *cobra.Command {
 		},
 	}
 	from.add(cmd)
+	from.addLocal(cmd)
+	cmd.Flags().Lookup("local").Usage = "only what the ledger says: do not ask the other proxies"
 	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
 }

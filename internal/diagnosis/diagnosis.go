@@ -166,6 +166,8 @@ func ofBackend(b *api.Backend, add func(Level, string, time.Time, string, ...any
 			left = figures.Plural(n, "session") + " left"
 		}
 		add(Warning, what, time.Time{}, "%s: %s", b.State, left)
+	case b.Untried() && condition.Word == api.Unreachable:
+		add(Warning, what, condition.Since, "not dialed yet: this proxy has no place there; %d of %d are granted", b.Places.Granted, b.Places.Cap)
 	case condition.Word != api.Healthy:
 		text := condition.Word
 		if condition.Why != "" {

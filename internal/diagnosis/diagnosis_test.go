@@ -109,6 +109,13 @@ func TestFind(t *testing.T) {
 			func(s *api.Stats) { s.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} }, nil,
 			"1 backend gpu-2: its cap was lowered: proxies still have 40 of 32 places, until sessions end",
 		},
+		"no place": {
+			func(s *api.Stats) {
+				b := &s.Backends[1]
+				b.Places, b.Reachable, b.Reason = &api.Places{Granted: 30, Cap: 32}, false, "not dialed yet"
+			}, nil,
+			"1 backend gpu-2: not dialed yet: this proxy has no place there; 30 of 32 are granted",
+		},
 		"shortage": {
 			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,
 			"0 proxy: clients cannot be accepted: out of file descriptors",

@@ -31,6 +31,23 @@ func stats(version string, leased int, healthy bool) *api.Stats {
 	return s
 }
 
+// A proxy that has no place at a server has never dialed it, so what the others say of the server counts.
+func TestStatsWithoutPlaces(t *testing.T) {
+	r := newRig(t, "a", "b", "c")
+	for i, p := range r.proxies {
+		s := stats("7", 0, i == 1)
+		if s.Backends[0].Places = (&api.Places{Grant: 16, Granted: 16, Cap: 16}); i != 1 {
+			s.Backends[0].Places.Grant, s.Backends[0].Reason = 0, "not dialed yet"
+		}
+		p.answer(200, s)
+	}
+	var s api.Stats
+	r.proxies[0].ask("GET", "/api/v1/stats?fleet=true", &s)
+	if c := s.Backends[0].Condition(); c.Word != api.Healthy {
+		t.Errorf("%+v", c)
+	}
+}
+
 // The statistics of a fleet are the sums of its proxies'; a server's cap is not added.
 func TestStats(t *testing.T) {
 	r := newRig(t, "a", "b", "c")

@@ -147,7 +147,9 @@ func addBackend(to, from *api.Backend, proxy string) {
 	warm := min(to.Warm+from.Warm, limit)
 	usable := to.Usable || from.Usable
 	broken, outliers := to.Broken+from.Broken, to.Outliers+from.Outliers
-	if to.Condition().Word == api.Healthy && from.Condition().Word != api.Healthy { // what is wrong anywhere is worth to be known
+	switch {
+	case from.Untried(): // it cannot know
+	case to.Untried(), to.Condition().Word == api.Healthy && from.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}

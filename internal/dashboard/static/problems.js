@@ -7,6 +7,9 @@ const rank = { bad: 0, warn: 1, info: 2 };
 /** used returns how many connections count against a backend's cap. */
 export const used = (b) => b.dialing + b.idle + b.leased + b.resetting + b.retiring;
 
+/** untried reports whether the proxy has never dialed a server because it has no place there: it cannot know whether that works. */
+const untried = (b) => !b.reachable && b.places?.grant === 0 && b.totals?.dialed === 0 && b.totals?.dial_failed === 0;
+
 /** health returns a backend's level (bad, warn, off, ok), its state in a word or two, and why. */
 export function health(b) {
   const since = (time) => known(time) ? ` for ${ago(time)}` : "";
@@ -19,7 +22,7 @@ export function health(b) {
   if (b.canary === "down") wrong.push(["canary fails", b.canary_since, b.canary_reason]);
   if (b.stalled) wrong.push(["stalled", b.stalled_since, b.stalled_reason]);
   if (b.outlier) wrong.push(["outlier", b.outlier_since, b.outlier_reason]);
-  if (!b.reachable) wrong.push(["unreachable", b.since, b.reason]);
+  if (!b.reachable && !untried(b)) wrong.push(["unreachable", b.since, b.reason]);
   if (wrong.length > 0) {
     const told = new Set();
     const reason = wrong.map(([word, time, why]) => {
@@ -29,6 +32,7 @@ export function health(b) {
     }).join("; ");
     return { level: b.usable ? "warn" : "bad", word: wrong[0][0], reason };
   }
+  if (untried(b)) return { level: "warn", word: "no place", reason: `not dialed yet: this proxy has no place there; ${b.places.granted} of ${b.places.cap} are granted` };
   if (!b.usable) return { level: "bad", word: "not usable", reason: b.reason || (b.weight === 0 ? "its weight is 0" : "no session may begin") };
   if (b.ceiling < b.cap) return { level: "warn", word: "says full", reason: `the server said that it is full: at most ${b.ceiling} of ${b.cap} connections for now` };
   if (b.ramp < 1) return { level: "ok", word: "starting", reason: `slow start: ${percent(b.ramp)} of its weight` };
