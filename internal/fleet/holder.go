@@ -242,9 +242,7 @@ func (h *Holder) updates(s *holding, c Claim) bool {
 		return differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants) || c.Waited != t.Waited
 	case t.Needs > s.granted:
 		return true
-	case c.Wants > s.granted:
-		return t.Wants <= s.granted || differs(c.Wants, t.Wants)
-	case t.Wants > s.granted:
+	case c.Wants > s.granted && (t.Wants <= s.granted || differs(c.Wants, t.Wants)), c.Wants <= s.granted && t.Wants > s.granted:
 		return true
 	}
 	// Each proxy tells what the whole fleet needs (statistics, autoscaling), so it must be known about, if not to the last place.

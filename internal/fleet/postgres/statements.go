@@ -59,7 +59,7 @@ FROM wsbouncer.fleet AS head
 WHERE b.id = $1 AND b.sequence < $2 AND head.epoch = $4 AND head.version = $5 AND head.identity = ` + identity + `
     AND set_config('synchronous_commit', 'off', true) <> ''
 RETURNING NOT EXISTS (SELECT FROM wsbouncer.fleet_beats AS o
-    WHERE o.id <> b.id AND (o.seen < clock_timestamp() - interval '1300 ms' OR o.seen > clock_timestamp()))`
+    WHERE o.id <> b.id AND (o.seen < statement_timestamp() - interval '1300 ms' OR o.seen > statement_timestamp()))`
 
 // writeStatement writes what has changed, if nobody has written since the statement above has read, or is writing. First it locks the
 // ledger's head, then the proxy's own row, in this order always. It returns whether it has written.
