@@ -92,13 +92,13 @@ func (a *Account) needy(unseen map[ID]bool) bool {
 	})
 }
 
-// haveEnough reports whether proxies that have more to give than the one with index i have enough for all that is needed: twice as much, since
+// haveEnough reports whether proxies that have more to give than the one with index i have enough for all that is needed: four times as much, since
 // what they have told may be old. fair is what is fair for each.
 func (a *Account) haveEnough(fair []int, i int) bool {
 	left := 0
 	for j := range a.Grants {
 		g := &a.Grants[j]
-		left += 2 * max(0, g.accepts(g.Claim.Needs)-g.Places)
+		left += 4 * max(0, g.accepts(g.Claim.Needs)-g.Places)
 	}
 	own := a.Grants[i].Places - fair[i]
 	for j := range a.Grants {

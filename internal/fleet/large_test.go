@@ -59,7 +59,7 @@ func TestOthersHaveEnough(t *testing.T) {
 		a.Grants = append(a.Grants, Grant{ID(rune('a' + i)), 8, Claim{Cap: 100, Needs: 4}})
 	}
 	a.Grants[0].Claim.Needs = 11 // it lacks three
-	a.Grants[3].Places = 12
+	a.Grants[3].Places = 20
 	a.Grants[4].Places = 10
 	fair := Fair(a)
 	for i, want := range []bool{3: false, 4: true, 5: true} {

@@ -156,11 +156,11 @@ func wake(a *fleet.Account, by fleet.ID, concerned map[fleet.ID]bool) {
 			givers = append(givers, idle{g.Proxy, surplus})
 		}
 	}
-	// What they have told may be old, so twice as many are woken as are needed. The others hear of it at their next beat.
+	// What they have told may be old, so more are woken than are needed. The others hear of it at their next beat.
 	slices.SortFunc(givers, func(a, b idle) int {
 		return cmp.Or(cmp.Compare(b.places, a.places), cmp.Compare(a.proxy, b.proxy))
 	})
-	for left := 2 * lacks; len(givers) > 0 && left > 0; givers = givers[1:] {
+	for left := 4 * lacks; len(givers) > 0 && left > 0; givers = givers[1:] {
 		left -= givers[0].places
 		concerned[givers[0].proxy] = true
 	}
