@@ -34,8 +34,10 @@ type crowd struct {
 	journal *journal
 	seed    uint64
 	gangs   [][]*clients // by proxy
-	tasks   sync.WaitGroup
-	begun   uint64
+	// finishing are those who have left a proxy and end their sessions first.
+	finishing []*clients
+	tasks     sync.WaitGroup
+	begun     uint64
 
 	mu       sync.Mutex
 	excused  []excuse       // guarded by mu: by proxy
@@ -77,6 +79,12 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool)
 	if sum == 0 {
 		return
 	}
+	if vanish {
+		for _, g := range c.finishing {
+			g.vanish()
+		}
+		c.finishing = nil
+	}
 	var counts []string
 	for i, p := range proxies {
 		want := sessions * shares[i] / sum / gang
@@ -91,6 +99,7 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool)
 				g.vanish()
 			} else { // so that those who still wait do not become thousands, more than a listener's queue has room for
 				time.AfterFunc(sessionLimit, g.vanish)
+				c.finishing = append(c.finishing, g)
 			}
 			c.gangs[i] = c.gangs[i][:last]
 		}
