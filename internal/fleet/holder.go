@@ -245,8 +245,13 @@ func (h *Holder) updates(s *holding, c Claim) bool {
 	case c.Wants > s.granted && (t.Wants <= s.granted || differs(c.Wants, t.Wants)), c.Wants <= s.granted && t.Wants > s.granted:
 		return true
 	}
-	// Each proxy tells what the whole fleet needs (statistics, autoscaling), so it must be known about, if not to the last place.
-	if len(h.members) > 0 && ((c.Waiting == 0) != (t.Waiting == 0) || 4*max(c.Needs-t.Needs, t.Needs-c.Needs) > max(s.granted, 4)) {
+	// Each proxy tells what the whole fleet needs (statistics, autoscaling), so it must be known about, if not to the last place. Of many
+	// proxies, some need more than they have told, and others less.
+	part := 4
+	if len(h.members) > few {
+		part = 2
+	}
+	if len(h.members) > 0 && ((c.Waiting == 0) != (t.Waiting == 0) || part*max(c.Needs-t.Needs, t.Needs-c.Needs) > max(s.granted, part)) {
 		return true
 	}
 	return s.short && (differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants))
