@@ -210,9 +210,13 @@ func (h *Holder) claim(s *holding) Claim {
 	return c
 }
 
-// speak finds out whether what nobody needs to know at once may be said now. In a large fleet, all together say it about five times a second. The caller must call what it returns when it has said it.
+// isPatient reports whether nothing is to be said now that nobody needs to know at once.
+func (h *Holder) isPatient(now Instant) bool { return now < h.speaks && len(h.members) > few }
+
+// speak finds out whether what nobody needs to know at once may be said now. In a large fleet, all together say it about five times a second.
+// The caller must call what it returns when it has said it.
 func (h *Holder) speak(now Instant) (done func()) {
-	h.patient, h.spoken = now < h.speaks && len(h.members) > few, false
+	h.patient, h.spoken = h.isPatient(now), false
 	return func() {
 		if h.spoken {
 			h.speaks = now + 2*Instant(Beat)*Instant(len(h.members))/few
@@ -468,8 +472,7 @@ func (h *Holder) Due(now Instant) bool {
 		c := h.claim(s)
 		// What is due must be told, too: otherwise exchanges that say nothing would follow each other.
 		t := s.told
-		isPatient := now < h.speaks && len(h.members) > few
-		needsMore := c.Needs > s.granted && (s.dirty || t.Needs <= s.granted || !isPatient && c.Needs > t.Needs && differs(c.Needs, t.Needs))
+		needsMore := c.Needs > s.granted && (s.dirty || t.Needs <= s.granted || !h.isPatient(now) && c.Needs > t.Needs && differs(c.Needs, t.Needs))
 		if s.short && c.Holds < s.granted || needsMore {
 			return true
 		}

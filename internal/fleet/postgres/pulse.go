@@ -39,9 +39,9 @@ func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
 func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
 	s.mu.Lock()
 	s.rest.pulses++
-	rest, most := s.rest, mostPulses(len(s.members.byID))
+	last, most := s.rest, mostPulses(len(s.members.byID))
 	s.mu.Unlock()
-	if !rest.valid || !r.Quiet() || r.Epoch != rest.epoch || r.Version != rest.version || rest.pulses > most || change.Lasting(&r.About) != rest.about {
+	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.pulses > most || change.Lasting(&r.About) != last.about {
 		return nil, false, nil
 	}
 	var all bool
@@ -52,5 +52,5 @@ func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer 
 	case err != nil || !all:
 		return nil, err == nil, err
 	}
-	return &fleet.Answer{Epoch: rest.epoch, Version: rest.version, Settled: true}, true, nil
+	return &fleet.Answer{Epoch: last.epoch, Version: last.version, Settled: true}, true, nil
 }
