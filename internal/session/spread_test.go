@@ -97,7 +97,7 @@ func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
 	for range clients {
 		peers = append(peers, r.join())
 	}
-	var told, first, last atomic.Int64
+	var told, first, last, deaf atomic.Int64 // deaf: left in the middle of a frame, so that a close frame may be lost
 	var all sync.WaitGroup
 	begun := time.Now()
 	for i, p := range peers {
@@ -124,6 +124,8 @@ func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
 				switch {
 				case err != nil && (!left || i%3 != 0):
 					t.Errorf("client %d: %v", i, err)
+				case err != nil:
+					deaf.Add(1)
 				case err == nil && h.Opcode != frame.Close:
 					continue
 				case string(payload) == "\x03\xe9enough":
@@ -148,7 +150,7 @@ func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
 	case <-time.After(wstest.Timeout):
 		t.Error("nobody is told that there is no session left")
 	}
-	if got := r.server.Stopped(); got != told.Load() || got == 0 || got == clients {
+	if got := r.server.Stopped(); got < told.Load() || got > told.Load()+deaf.Load() || got == 0 || got == clients {
 		t.Errorf("the proxy says that it ended %d sessions, %d clients were told so", got, told.Load())
 	}
 	wstest.Eventually(t, "the order is completed", func() bool { return r.orders() == 0 })
