@@ -45,7 +45,9 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 	defer cancel()
 	command := exec.CommandContext(ctx, path, append([]string{"check"}, p.arguments()...)...)
 	command.Env, command.Dir, command.WaitDelay = p.environment(), p.Directory, time.Second
-	output, err := command.CombinedOutput()
+	var said ending
+	command.Stdout, command.Stderr = &said, &said // the same for both: os/exec writes it from one goroutine then
+	err := command.Run()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -57,10 +59,24 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 		}
 		return fmt.Errorf("%s check: it has not ended in time", path)
 	case errors.As(err, &exit) && exit.ExitCode() == 1:
-		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
+		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(said)), ": "))
 		return nil
 	}
-	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(said)), ": "))
+}
+
+// ending is the end of a command's output. Any program may be started by mistake, and one may write without end.
+type ending []byte
+
+// mostOutput is how many bytes of a command's output are kept.
+const mostOutput = 16 << 10
+
+func (e *ending) Write(b []byte) (int, error) {
+	*e = append(*e, b[max(0, len(b)-mostOutput):]...)
+	if over := len(*e) - mostOutput; over > 0 {
+		*e = append((*e)[:0], (*e)[over:]...)
+	}
+	return len(b), nil
 }
 
 // lastLines returns the mistakes in a command's output, in one line.

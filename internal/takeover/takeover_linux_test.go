@@ -1,11 +1,13 @@
 package takeover
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -363,6 +365,39 @@ func TestCheckHangs(t *testing.T) {
 	err := new(Program).Check(ctx, path, func(text string) { t.Errorf("said %s", text) })
 	if err == nil || err.Error() != path+" check: it has not ended in time" {
 		t.Errorf("a check that hangs: %v", err)
+	}
+}
+
+// Of a program that writes without end, as one that was named by mistake may, only the end is kept.
+func TestCheckIsLoud(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "loud")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nyes | head -c 32000000\necho wrong >&2\nexit 2\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := new(Program).Check(t.Context(), path, func(text string) { t.Errorf("said %s", text) })
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.HasSuffix(err.Error(), "; y; y; wrong") || len(err.Error()) > 3000 {
+		t.Errorf("%.3000v", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+		t.Errorf("the check took %d bytes of memory", took)
+	}
+}
+
+func TestEnding(t *testing.T) {
+	var e ending
+	var all []byte
+	for i, n := range []int{10, 0, mostOutput - 20, 30, 1, mostOutput + 5, 3, mostOutput, 100, 3*mostOutput + 1} {
+		b := bytes.Repeat([]byte{byte('a' + i)}, n)
+		all = append(all, b...)
+		if written, err := e.Write(b); written != n || err != nil {
+			t.Errorf("write %d of %d bytes: %d, %v", i, n, written, err)
+		}
+		if want := all[max(0, len(all)-mostOutput):]; !bytes.Equal(e, want) || cap(e) > 4*mostOutput {
+			t.Errorf("after write %d: %d bytes, room for %d; want %d bytes", i, len(e), cap(e), len(want))
+		}
 	}
 }
 
