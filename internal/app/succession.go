@@ -239,7 +239,7 @@ func (p *Proxy) upgrade(ctx context.Context, path string, say func(string)) (*ta
 	say(fmt.Sprintf("%s is started as process %d", path, child.PID))
 	successor, err := p.hand(ctx, child.Conn, say)
 	if err != nil {
-		child.Kill()
+		child.End()
 		return nil, err
 	}
 	return successor, nil

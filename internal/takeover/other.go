@@ -52,8 +52,8 @@ func (p *Program) Check(context.Context, string, func(string)) error { return Er
 // Start returns [ErrUnsupported].
 func (p *Program) Start(string) (*Child, error) { return nil, ErrUnsupported }
 
-// Kill does nothing.
-func (c *Child) Kill() {}
+// End does nothing.
+func (c *Child) End() {}
 
 // Close does nothing.
 func (c *Child) Close() {}

@@ -130,10 +130,25 @@ func (p *Program) Start(path string) (*Child, error) {
 	return child, nil
 }
 
-// Kill ends a successor that has not taken over.
-func (c *Child) Kill() {
-	if c.fd >= 0 {
+// lastWords is how long a successor that has heard that it does not take over may take to end by itself: so it gives back the servers' places
+// that it has got.
+const lastWords = 2 * time.Second
+
+// End ends a successor that has not taken over, and returns when it has ended, or will.
+func (c *Child) End() {
+	if c.fd >= 0 && !c.endsWithin(lastWords) {
 		_ = unix.PidfdSendSignal(c.fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// endsWithin waits until the successor has ended, but no longer than limit, and reports whether it has.
+func (c *Child) endsWithin(limit time.Duration) bool {
+	for deadline := time.Now().Add(limit); ; {
+		left := max(time.Until(deadline), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
 	}
 }
 

@@ -401,6 +401,46 @@ func TestEnding(t *testing.T) {
 	}
 }
 
+// A successor that has not taken over may end by itself, and is killed only if it does not.
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		left         bool // by itself
+		least, most  time.Duration
+	}{
+		{"ends", "read line <&3; sleep 0.1; echo left >left; exit 1", true, 0, lastWords},
+		{"hangs", "exec sleep 60", false, lastWords, 2 * lastWords},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			directory := t.TempDir()
+			path := filepath.Join(directory, "successor")
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p := Program{Directory: directory}
+			child, err := p.Start(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer child.Close()
+			_, _ = child.Conn.Write([]byte("no\n"))
+			begun := time.Now()
+			child.End()
+			took := time.Since(begun)
+			if !child.endsWithin(10 * time.Second) {
+				t.Error("it runs")
+			}
+			if took < c.least || took > c.most {
+				t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
+			}
+			if _, err := os.Stat(filepath.Join(directory, "left")); (err == nil) != c.left {
+				t.Errorf("it ended by itself: %v, want %v", err == nil, c.left)
+			}
+		})
+	}
+}
+
 func TestConnection(t *testing.T) {
 	if _, ok, err := Connection("admin-socket"); ok || err != nil {
 		t.Error(ok, err)
