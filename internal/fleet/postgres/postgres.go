@@ -57,6 +57,7 @@ type Store struct {
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
+	tells    atomic.Bool  // announcements arrive
 	conflict atomic.Int64 // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
