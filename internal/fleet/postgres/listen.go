@@ -82,15 +82,8 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
-// Tells implements [fleet.Store]. Notifications do not come through a connection pooler that gives each transaction another connection, though
-// it may let a client listen. So it is false behind any pooler, which shows by the process that it names: that of no connection of the server.
+// Tells implements [fleet.Store].
 func (s *Store) Tells() bool { return s.tells.Load() }
-
-// isDirect reports whether the process at the other end of a connection is the one that the server has named at its start.
-func isDirect(ctx context.Context, conn *pgx.Conn) bool {
-	var process uint32
-	return conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&process) == nil && process == conn.PgConn().PID()
-}
 
 // listen listens until the connection fails or ctx ends. It returns whether it has listened at all.
 func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened bool) {
@@ -108,7 +101,7 @@ func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened b
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return false
 	}
-	s.tells.Store(isDirect(connecting, conn))
+	s.tells.Store(pgconnect.IsDirect(connecting, conn))
 	defer s.tells.Store(false)
 	for {
 		waiting, cancel := context.WithTimeout(ctx, silence)

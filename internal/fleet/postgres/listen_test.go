@@ -1,26 +1,13 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
-	"net"
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
-
-// pooled is a connection through a pooler, which names a process that is none of the server's.
-type pooled struct{ net.Conn }
-
-func (c *pooled) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	keyData := []byte{'K', 0, 0, 0, 12} // BackendKeyData
-	if i := bytes.Index(p[:n], keyData); i >= 0 {
-		p[i+len(keyData)+3]++
-	}
-	return n, err
-}
 
 // TestTells: a store says that it is told of changes while it listens, and never behind a connection pooler, which may lose what is told.
 func TestTells(t *testing.T) {
@@ -30,10 +17,7 @@ func TestTells(t *testing.T) {
 		self := fleet.ID("a")
 		s.self.Store(&self)
 		if behind {
-			s.config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-				c, err := new(net.Dialer).DialContext(ctx, network, address)
-				return &pooled{c}, err
-			}
+			s.config.DialFunc = pgtest.DialPooled
 		}
 		if s.Tells() {
 			t.Error("it is told of changes before it listens")
