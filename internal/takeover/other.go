@@ -35,7 +35,7 @@ func Connection(string) (*net.UnixConn, bool, error) { return nil, true, ErrUnsu
 func (s *Succession) Step(string) {}
 
 // Ready returns [ErrUnsupported].
-func (s *Succession) Ready(context.Context) error { return ErrUnsupported }
+func (s *Succession) Ready(context.Context, string) error { return ErrUnsupported }
 
 // Serving returns [ErrUnsupported].
 func (s *Succession) Serving([]int) error { return ErrUnsupported }

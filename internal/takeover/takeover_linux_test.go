@@ -58,7 +58,7 @@ func offer(t *testing.T) *Offer {
 		Self:    Process{PID: os.Getpid(), Version: "v1", Instance: "here"},
 		Sockets: []Socket{{Kind: Plain, Name: ":0", Listener: tcp}, {Kind: AdminSocket, Name: "a.sock", Listener: socket, Foreign: true}},
 		Step:    func(string) {},
-		Prepare: func() error { return nil },
+		Prepare: func(string) error { return nil },
 	}
 }
 
@@ -97,6 +97,8 @@ func TestTakeOver(t *testing.T) {
 	o := offer(t)
 	var steps []string
 	o.Step = func(text string) { steps = append(steps, text) }
+	var lacks string
+	o.Prepare = func(text string) error { lacks = text; return nil }
 	done := begin(t.Context(), ours, o)
 	s, err := Ask(t.Context(), theirs, successor)
 	if err != nil {
@@ -106,7 +108,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	s.Step("warming")
-	if err := s.Ready(t.Context()); err != nil || s.Orphaned {
+	if err := s.Ready(t.Context(), "no places"); err != nil || s.Orphaned {
 		t.Fatal(err, s.Orphaned)
 	}
 	if err := s.Serving([]int{0, 7, -1}); err != nil {
@@ -116,8 +118,8 @@ func TestTakeOver(t *testing.T) {
 	if h.err != nil || h.successor.Version != "v2" || !h.successor.Kept[0] || h.successor.Kept[1] {
 		t.Errorf("got %+v, %v", h.successor, h.err)
 	}
-	if len(steps) != 2 || steps[1] != "warming" {
-		t.Errorf("steps: %q", steps)
+	if len(steps) != 2 || steps[1] != "warming" || lacks != "no places" {
+		t.Errorf("steps: %q, what the successor lacks: %q", steps, lacks)
 	}
 	// The sockets are the same: a connection made now waits in a queue that both have.
 	_ = o.Sockets[0].Listener.Close()
@@ -156,16 +158,16 @@ func TestFailures(t *testing.T) {
 		},
 		"the successor dies when it may accept": {
 			successor: func(t *testing.T, s *Succession) {
-				if err := s.Ready(t.Context()); err != nil {
+				if err := s.Ready(t.Context(), ""); err != nil {
 					t.Error(err)
 				}
 				s.close()
 			}, says: "has ended",
 		},
 		"the running process cannot prepare": {
-			change: func(o *Offer, _ *Process) { o.Prepare = func() error { return errors.New("no port is free") } },
+			change: func(o *Offer, _ *Process) { o.Prepare = func(string) error { return errors.New("no port is free") } },
 			successor: func(t *testing.T, s *Succession) {
-				if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no port is free") {
+				if err := s.Ready(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "no port is free") {
 					t.Errorf("the successor heard %v", err)
 				}
 			}, says: "no port is free",
@@ -216,7 +218,7 @@ func TestSilent(t *testing.T) {
 	if h := wait(t, done); h.err == nil || h.err.Error() != "the new process was not ready in time" {
 		t.Errorf("the running process: %v", h.err)
 	}
-	if err := s.Ready(t.Context()); err == nil || err.Error() != "the new process was not ready in time" {
+	if err := s.Ready(t.Context(), ""); err == nil || err.Error() != "the new process was not ready in time" {
 		t.Errorf("the successor: %v", err)
 	}
 	s.Fail(errors.New("over"))
@@ -232,7 +234,7 @@ func TestServesTooLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Ready(t.Context()); err != nil {
+		if err := s.Ready(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -253,7 +255,7 @@ func TestEndsInPreparation(t *testing.T) {
 	ours, theirs := pair(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	o := offer(t)
-	o.Prepare = func() error {
+	o.Prepare = func(string) error {
 		cancel(errors.New("the proxy shuts down"))
 		return nil
 	}
@@ -262,7 +264,7 @@ func TestEndsInPreparation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ready(t.Context()); err == nil || err.Error() != "the proxy shuts down" {
+	if err := s.Ready(t.Context(), ""); err == nil || err.Error() != "the proxy shuts down" {
 		t.Errorf("the successor: %v", err)
 	}
 	s.Fail(errors.New("over"))
