@@ -161,7 +161,8 @@ func (s *lockstep) forget(id uint8) {
 	s.begin()
 	was := s.to.ledgers[current]
 	l := was.Clone()
-	l.Forget(s.process(id))
+	s.to.epochs++
+	l.Forget(s.process(id), s.to.identities[current], fleet.Epoch(fmt.Sprint("e", s.to.epochs)))
 	s.to.ledgers[current] = l
 	s.keep(was)
 }
@@ -311,7 +312,7 @@ func (s *lockstep) flat(w *world) world {
 			var departed []fleet.Departed
 			for _, d := range l.Departed {
 				if name, there := id(d.ID); there {
-					departed = append(departed, fleet.Departed{ID: name, Sequence: d.Sequence})
+					departed = append(departed, fleet.Departed{ID: name, Sequence: d.Sequence, Past: d.Past})
 				}
 			}
 			l.Departed = departed
