@@ -109,6 +109,7 @@ func (s *lockstep) exchange(i int, c choice, waits bool, timedOut ids, what outc
 	members := p.holder.State().Members
 	p.holder.Use(server, usage(s.o.Cap, c.used, c.demand))
 	r := p.holder.Report(asked)
+	r.Settle = r.Settle && waits
 	for id := range uint8(maxIDs) {
 		if timedOut.has(id) {
 			name := s.process(id)

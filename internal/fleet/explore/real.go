@@ -127,6 +127,7 @@ func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now
 	}
 	h.Use(server, usage(cap, q.used, q.demand))
 	r = h.Report(asked)
+	r.Settle = r.Settle && q.waits // its time-out may pass, too, but only [machine.maySettle] says whether a lease time can have passed for all
 	for id := range uint8(maxIDs) {
 		if q.timedOut.has(id) {
 			r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Beats: realBeats(q.holder.fresh, id)})
