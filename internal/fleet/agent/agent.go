@@ -397,7 +397,7 @@ func (a *Agent) try(ctx context.Context) error {
 	a.answered, a.assumes, a.whole, a.kept, a.expired = true, false, false, nil, false
 	a.apply()
 	a.failures = 0
-	a.next = asked + jitter(fleet.Beat)
+	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
 	if a.o.Memory != nil && !answer.Stale {

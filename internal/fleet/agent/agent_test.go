@@ -151,6 +151,46 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestCrowd: a large fleet makes fewer exchanges. Places still move within two seconds, and those of a proxy that is proven dead are free within
+// five.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 60
+		db := memory.New()
+		var all []*proxy
+		for i := range n {
+			all = append(all, start(t, db, fmt.Sprintf("p%02d", i), nil))
+		}
+		wait(20 * time.Second)
+		before := db.Counts().Exchanges
+		wait(20 * time.Second)
+		if each := float64(db.Counts().Exchanges-before) / n / 20; each < 0.5 || each > 0.65 {
+			t.Errorf("each proxy makes %.2f exchanges a second; want one in 1.6 to 1.9 s", each)
+		}
+		a, b := all[0], all[1]
+		a.pools.need("gpu", 10)
+		wait(2 * time.Second)
+		a.expect(t, 10, Shares)
+		a.pools.need("gpu", 1)
+		b.pools.need("gpu", 9)
+		wait(2 * time.Second)
+		b.expect(t, 9, Shares)
+		b.kill()
+		for _, p := range all {
+			p.presence.set(b.o.Holder.ID, true)
+		}
+		a.pools.need("gpu", 10)
+		wait(5 * time.Second)
+		a.expect(t, 10, Shares)
+		for _, p := range all {
+			p.pools.need("gpu", 0)
+			if p != b {
+				p.leaves()
+			}
+		}
+	})
+}
+
 // TestForget frees the places of a proxy when an operator says so.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

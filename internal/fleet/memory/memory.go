@@ -216,6 +216,9 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return watcher
 }
 
+// Tells implements [fleet.Store].
+func (s *Store) Tells() bool { return true }
+
 // Close implements [fleet.Store].
 func (s *Store) Close() error {
 	s.database.mu.Lock()

@@ -55,6 +55,7 @@ type Store struct {
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
+	tells    atomic.Bool  // announcements arrive
 	conflict atomic.Int64 // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
@@ -88,6 +89,8 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 		c.AfterConnect = prepare
 	}
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
+	// Trying out a connection first would double what an exchange of a ledger at rest costs. One that fails is repeated soon.
+	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	s := &Store{config: c.ConnConfig.Copy(), log: o.Log}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -336,6 +336,9 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
+// Tells implements [fleet.Store].
+func (s *Store) Tells() bool { return true }
+
 // news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first
 // exchange, and while the file cannot be used, there is no news.
 func (s *Store) news(ctx context.Context) (version int64, news bool) {

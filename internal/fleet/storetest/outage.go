@@ -35,6 +35,9 @@ func changed(t *testing.T, place Place) {
 		need = need%2 + 1
 		q.claim(server, fleet.Claim{Cap: 4, Needs: need, Wants: need})
 	})
+	if !p.store.Tells() {
+		t.Error("the store has told of a change, and says that it does not")
+	}
 	q.claim(server, fleet.Claim{Cap: 4, Needs: 2, Wants: 2})
 	holds := 4
 	told(forQ, "who needs places that were given back", func() {
