@@ -171,7 +171,8 @@ type Store interface {
 	Members(ctx context.Context) ([]Member, error)
 	// Accounts returns the accounts of all servers, by server.
 	Accounts(ctx context.Context) ([]Account, error)
-	// Forget removes a proxy that an operator declares dead. It returns [ErrUnknown] if there is none.
+	// Forget removes a proxy that an operator declares dead. It returns [ErrUnknown] if there is none. If the database is another process than the
+	// one of the last exchange, a new epoch begins first.
 	Forget(ctx context.Context, id ID) error
 	// Changed returns a channel of size one that receives a value when another proxy has changed something, so that an exchange is worth
 	// making before the next beat. It may never receive anything. It is closed when ctx ends.

@@ -46,7 +46,7 @@ func TestBeatsNeverComeBack(t *testing.T) {
 	say("a", 1)
 	say("b", 1)
 	beats := l.Members["b"].Beats
-	l.Forget("b")
+	l.Forget("b", "", "another")
 	say("b", 2)
 	say("a", 2, fleet.Death{ID: "b", Beats: beats})
 	if l.Members["b"] == nil {

@@ -12,11 +12,9 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,7 +187,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		return nil, err
 	}
 	defer conn.Release()
-	e := &exchange{store: s, report: r, fresh: fleet.Epoch(strings.ToLower(rand.Text()[:16])), beaten: notBeaten}
+	e := &exchange{store: s, report: r, fresh: change.NewEpoch(), beaten: notBeaten}
 	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
 	if answer != nil || err != nil {
 		return answer, err
@@ -273,7 +271,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 		if err != nil {
 			return err
 		}
-		_, changes, ok := change.Forget(l.ledger, id)
+		_, changes, ok := change.Forget(l.ledger, id, l.identity, change.NewEpoch())
 		if !ok {
 			return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 		}

@@ -94,6 +94,47 @@ func restart(t *testing.T, place Place) {
 	}
 }
 
+// forgetAfterRestart: a proxy is forgotten before any has made an exchange with another process of the database. That begins a new epoch, too, and
+// does not hide that the database has lost commits: who has seen more of the ledger is asked for the others that it knew.
+func forgetAfterRestart(t *testing.T, place Place) {
+	if place.Restart == nil {
+		t.Skip("the store's identity is the machine's boot")
+	}
+	p, q := join(t, place, 1), join(t, place, 2)
+	p.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
+	q.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
+	q.beat()
+	place.Restart(t)
+	var err error
+	for range 200 { // the connections to the former process fail first
+		if err = q.store.Forget(t.Context(), p.id); !errors.Is(err, fleet.ErrUnreachable) {
+			break
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := member(t, q.store, p.id); ok {
+		t.Error("who was forgotten is still a member")
+	}
+	former := q.epoch
+	seen := q.report(nil)
+	seen.Version++ // of a commit that is lost
+	if a := q.exchange(seen); a.Epoch == former || a.Settled || !a.Frozen || !a.Again || !a.Lost {
+		t.Errorf("the answer to one that has seen more of the former epoch than there is: %+v", a)
+	}
+	r := q.report(map[string]fleet.Claim{server: {Cap: 4, Needs: 4, Wants: 4}})
+	r.Whole, r.Settle = true, true
+	r.Others = []fleet.Member{{ID: p.id, Name: "proxy-01"}, {ID: id(3), Name: "proxy-03"}}
+	if a := q.exchange(r); !a.Frozen || !slices.Equal(a.Missing, []fleet.ID{id(3)}) || places(a.Accounts, server, q.id) != 0 {
+		t.Errorf("the ledger does not wait for the one that the other knew and nobody has forgotten: %+v", a)
+	}
+}
+
 // until makes exchanges, of which some may fail, until an answer is what is wanted.
 func until(t testing.TB, p *proxy, ok func(*fleet.Answer) bool) {
 	t.Helper()
