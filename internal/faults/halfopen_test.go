@@ -10,10 +10,11 @@ import (
 func TestHalfOpen(t *testing.T) {
 	for _, profile := range []string{"echo", "one-shot"} {
 		t.Run(profile, func(t *testing.T) {
-			r := newRig(t, profile, func(r *rig) { r.settings.DialTimeout = 2 * time.Second })
+			// Both times are short enough to wait for, and long enough for the other servers, with which nothing is wrong.
+			r := newRig(t, profile, func(r *rig) { r.settings.PingTimeout, r.settings.DialTimeout = 6*time.Second, 6*time.Second })
 			r.crowd.join(sessions)
-			onset := time.Now()
 			silence := r.victim().poison("timeout", `"timeout": 0`, upstream, downstream)
+			onset := time.Now()           // until now, Toxiproxy has changed one connection after the other
 			r.crowd.arrive(20, usualSize) // nobody can know yet: some of them get a dead connection
 			broken := r.backend(0).Leased
 			r.awaitBroken(sessions+20, broken)
@@ -25,7 +26,7 @@ func TestHalfOpen(t *testing.T) {
 				t.Error("no client was sent to the server that is back")
 			}
 			r.settle()
-			r.checkEndings(onset, broken)
+			r.checkEndings(onset, broken, r.pingDeadlines())
 			r.checkUnharmed(1, 2)
 		})
 	}
