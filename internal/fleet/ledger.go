@@ -350,10 +350,10 @@ func (x *exchange) finish() {
 	}
 }
 
-// concerns reports whether others must know of a change of an account at once: somebody is or was short of places that it needs, more are
-// granted than there are, or the cap is another.
+// concerns reports whether others must know of a change of an account at once: somebody is or was short of places that it needs, more are or
+// were granted than there are, or the cap is another.
 func (x *exchange) concerns(before, after *Account) bool {
-	return after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil)
+	return after.Granted() > after.Cap() || before.Granted() > before.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil)
 }
 
 // interests reports whether others should know of it: somebody lacks or lacked what it wants, the reserve runs low, or places became free that

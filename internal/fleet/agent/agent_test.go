@@ -122,6 +122,30 @@ func TestPlacesMove(t *testing.T) {
 	})
 }
 
+// TestLeave says whether the ledger has forgotten a proxy that ends: otherwise others must be able to prove its end.
+func TestLeave(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*proxy)
+		want   bool
+	}{
+		"in order":            {func(*proxy) { wait(3 * time.Second) }, true},
+		"without the ledger":  {func(p *proxy) { wait(3 * time.Second); p.cut.Store(true) }, false},
+		"never with it":       {func(p *proxy) { p.cut.Store(true); wait(3 * time.Second) }, false},
+		"with connections":    {func(p *proxy) { wait(3 * time.Second); p.pools.need("gpu", 3); wait(time.Second) }, false},
+		"the ledger was back": {func(p *proxy) { wait(3 * time.Second); p.cut.Store(true); wait(9 * time.Second); p.cut.Store(false) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, memory.New(), "a", nil)
+				c.before(p)
+				if left := p.leaves(); left != c.want {
+					t.Errorf("left: %v, want %v\n%s", left, c.want, p.log)
+				}
+			})
+		})
+	}
+}
+
 // TestKilled frees the places of a proxy that is proven dead within five seconds, and not before.
 func TestKilled(t *testing.T) {
 	for _, proven := range []bool{true, false} {

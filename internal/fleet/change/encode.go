@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // about is what a member says of itself, as stores keep it.
@@ -25,6 +26,9 @@ type about struct {
 	State    string    `json:"state"`
 	Config   string    `json:"config,omitempty"`
 }
+
+// mostText is how many bytes a text of a member has at most. An address may be as long as URLs are.
+const mostText = 2048
 
 // EncodeMember returns a member as JSON, without its ID, Epoch, and what each exchange may change.
 func EncodeMember(m *fleet.Member) string {
@@ -43,6 +47,10 @@ func DecodeMember(id fleet.ID, epoch fleet.Epoch, text string) (*fleet.Member, e
 	var a about
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return nil, fmt.Errorf("the ledger's row of proxy %s: %w", id, err)
+	}
+	// People see these. No proxy writes what is changed here, but others may have rights to the tables.
+	for _, text := range []*string{&a.Name, &a.Version, &a.Address, &a.Host, &a.State, &a.Config} {
+		*text = printable.Text(*text, mostText)
 	}
 	return &fleet.Member{
 		ID: id, Epoch: epoch, Name: a.Name, Version: a.Version, Schema: a.Schema, Address: a.Address, Host: a.Host, Instance: a.Instance,

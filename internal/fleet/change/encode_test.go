@@ -83,6 +83,12 @@ func TestMember(t *testing.T) {
 	if _, err := DecodeMember("a", "e", "{"); err == nil {
 		t.Error("a damaged member was taken")
 	}
+	// Somebody has written it who is no proxy.
+	m.Name, m.Address, m.Version = "\x1b[31m\nx", "http://a/\n"+strings.Repeat("x", 10_000), "\u202e"
+	got, err = DecodeMember("a", "e", EncodeMember(&m))
+	if err != nil || got.Name != "\ufffd[31m\ufffdx" || len(got.Address) != mostText || strings.Contains(got.Address, "\n") || got.Version != "\ufffd" {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 // TestConcerned: who can give up what another needs is woken, and nobody else.
