@@ -19,7 +19,7 @@ func changed(t *testing.T, place Place) {
 	forP, forQ := p.store.Changed(ctx), q.store.Changed(ctx)
 	told := func(c <-chan struct{}, what string, again func()) {
 		t.Helper()
-		for range 100 { // a store may have to connect before it can tell
+		for range 300 { // a store may have to connect before it can tell
 			again()
 			select {
 			case <-c:
