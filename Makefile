@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -206,6 +206,7 @@ FLEET_MODEL = $(GO) run ./internal/fleet/explore/cmd -time 5m
 fleet-model: ## Explore all states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 10 minutes
 	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 2 -cap $$cap -faults 1 -live 20 || exit 1; done
 	$(FLEET_MODEL) -proxies 2 -cap 1 -faults 2 -live 1000
+	$(FLEET_MODEL) -proxies 2 -cap 1 -faults 4 -losses 0 -only cuts,databases,delays,forgets -lost 2 -live 100
 	$(FLEET_MODEL) -proxies 2 -cap 8 -faults 0 -losses 0 -live 20
 	$(FLEET_MODEL) -proxies 3 -cap 1 -faults 0 -live 20
 	for cap in 1 2; do $(FLEET_MODEL) -proxies 3 -cap $$cap -faults 1 -losses 0 -live 1000 || exit 1; done
@@ -226,6 +227,10 @@ upgrade-test: build ## Replace a running proxy five times under 1,000 sessions a
 	mkdir -p .cache
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)-next' -o .cache/wsbouncer-next ./cmd/wsbouncer
 	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -other .cache/wsbouncer-next $(UPGRADE_FLAGS)
+
+proof-race: export GORACE ?= atexit_sleep_ms=10
+proof-race: ## Prove fleets and upgrades in short, with proxies that have the race detector
+	$(GO) test -count 1 $(RACE) -timeout 9m ./internal/upgradeproof ./internal/fleetproof -program-race
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

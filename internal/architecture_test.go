@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/origin":        {},
 	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/fleet":         {},
-	"internal/fleet/change":  {"internal/fleet"},
+	"internal/fleet/change":  {"internal/fleet", "internal/printable"},
 	"internal/fleet/explore": {"internal/fleet"},
 	"internal/fleet/memory":  {"internal/fleet", "internal/fleet/change"},
 	"internal/acme":          {},

@@ -192,8 +192,7 @@ func (p *Proxy) leaveFleet() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grantsWait)
 	defer cancel()
-	p.fleet.agent.Leave(ctx)
-	p.fleet.presence.Close()
+	p.fleet.presence.Close(p.fleet.agent.Leave(ctx))
 }
 
 // about says what the proxy is and does at this moment.

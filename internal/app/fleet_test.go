@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
@@ -51,6 +52,53 @@ func TestFleet(t *testing.T) {
 	wstest.Eventually(t, "b has all places", func() bool { return idle(b) == 6 })
 	wstest.Eventually(t, "b is alone", func() bool { return b.fleetShown().Mode == api.FleetAlone })
 	b.Shutdown()
+}
+
+// TestSuccessorWithoutPlaces: a process that gets no places, since the ledger grants none, must not take over from one that serves.
+func TestSuccessorWithoutPlaces(t *testing.T) {
+	server := wstest.StartLibraryServer(t, wstest.LibraryEcho)
+	directory := t.TempDir()
+	start := func(url string) *Proxy {
+		s := DefaultSettings()
+		s.Listen, s.Backends, s.Connections = []string{"127.0.0.1:0"}, []string{url}, 6
+		s.StateDirectory, s.AdminSocket, s.DrainTimeout = directory, "", 0
+		p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Shutdown() })
+		return p
+	}
+	old := start(server.URL)
+	wstest.Eventually(t, "the old one serves", func() bool { return old.Ready() == nil && old.Stats().Backends[0].Idle == 6 })
+	files, err := filepath.Glob(filepath.Join(directory, "fleet.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wstest.Eventually(t, "the ledger has to begin anew", func() bool { return old.fleetShown().Frozen })
+	if lacks := old.LacksPlaces(); lacks != "" {
+		t.Errorf("the old one keeps its places, and says %q", lacks)
+	}
+	next := start(server.URL)
+	lacks := next.LacksPlaces()
+	if !strings.Contains(lacks, "no places are granted until") {
+		t.Errorf("the new one lacks %q", lacks)
+	}
+	if err := old.prepare(lacks); err == nil || !strings.HasSuffix(err.Error(), lacks) {
+		t.Errorf("it may take over: %v", err)
+	}
+	if err := start("ws://127.0.0.1:1").prepare(lacks); err != nil {
+		t.Errorf("it may not take over from one that cannot serve, either: %v", err)
+	}
+	wstest.Eventually(t, "the new one has places", func() bool { return next.LacksPlaces() == "" })
+	if err := old.prepare(next.LacksPlaces()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLedger chooses where grants are kept.

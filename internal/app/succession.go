@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/admin"
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/takeover"
@@ -97,7 +98,7 @@ func (s *Settings) Itself(version string) takeover.Process {
 // hand hands the sockets to the process at the other end of a connection. When it returns nil, that process has taken over.
 func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*takeover.Successor, error) {
 	successor, err := takeover.Hand(ctx, nc, &takeover.Offer{
-		Self: p.settings.Itself(p.version), Sockets: p.inheritance.open, Step: say, Prepare: p.openApart,
+		Self: p.settings.Itself(p.version), Sockets: p.inheritance.open, Step: say, Prepare: p.prepare,
 	})
 	if err != nil {
 		p.closeApart()
@@ -106,6 +107,26 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 	}
 	p.handOver(successor)
 	return successor, nil
+}
+
+// prepare prepares this process for a successor that is ready, but may lack places.
+func (p *Proxy) prepare(lacks string) error {
+	if lacks != "" && p.services.Ready() == nil {
+		return fmt.Errorf("the new process could not serve, and this one can: %s", lacks)
+	}
+	return p.openApart()
+}
+
+// LacksPlaces says why this process gets no places at servers from the ledger of its fleet, so that it cannot serve; empty if it can, or if it is for
+// another reason that it cannot.
+func (p *Proxy) LacksPlaces() string {
+	if p.fleet == nil || p.Ready() == nil {
+		return ""
+	}
+	if s := p.fleet.agent.Status(); s.Mode == agent.Waiting || s.Mode != agent.Whole && (s.Frozen || s.Problem != "") {
+		return s.Line()
+	}
+	return ""
 }
 
 const (
@@ -239,7 +260,7 @@ func (p *Proxy) upgrade(ctx context.Context, path string, say func(string)) (*ta
 	say(fmt.Sprintf("%s is started as process %d", path, child.PID))
 	successor, err := p.hand(ctx, child.Conn, say)
 	if err != nil {
-		child.Kill()
+		child.End()
 		return nil, err
 	}
 	return successor, nil

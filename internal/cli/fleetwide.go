@@ -60,11 +60,12 @@ type allProxies struct {
 func (e *allProxies) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
+	var left []string // where it is not in force, as of the last answer
 	for {
 		var now api.Stats
 		err := e.proxy.Get(ctx, api.StatsPath, nil, &now)
-		var left []string
 		switch {
+		case err != nil && ctx.Err() != nil && len(left) > 0: // the last question was cut off
 		case err != nil && ctx.Err() == nil && !errors.As(err, new(*client.UnreachableError)):
 			return err
 		case err != nil:

@@ -178,6 +178,21 @@ func TestDrainSaysMissingOnce(t *testing.T) {
 	}
 }
 
+// hangsThen is a proxy that answers once, and then not before its caller has gone.
+type hangsThen struct {
+	plays
+	asked bool
+}
+
+func (h *hangsThen) Get(ctx context.Context, path string, query url.Values, to any) error {
+	if h.asked {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	h.asked = true
+	return h.plays.Get(ctx, path, query, to)
+}
+
 // A change is in force everywhere once each proxy has that version or a later one.
 func TestInForceEverywhere(t *testing.T) {
 	f := playedFleet()
@@ -186,6 +201,11 @@ func TestInForceEverywhere(t *testing.T) {
 	if err == nil || err.Error() != "version 7 is not in force everywhere: proxy-c has version 6; proxy-b: not seen for 12 s: its sessions are not known" {
 		t.Errorf("got %v", err)
 	}
+	e.proxy, e.timeout, e.every = &hangsThen{plays: plays{api.Stats{Fleet: &f}}}, 50*time.Millisecond, time.Millisecond
+	if cut := e.wait(t.Context()); cut == nil || cut.Error() != err.Error() {
+		t.Errorf("the last question was cut off: %v; want %v", cut, err)
+	}
+	e.proxy = plays{api.Stats{Fleet: &f}}
 	f.Missing, f.Proxies = nil, f.Proxies[:1]
 	if err := e.wait(t.Context()); err != nil {
 		t.Errorf("got %v", err)

@@ -175,7 +175,7 @@ func ofBackend(b *api.Backend, add func(Level, string, time.Time, string, ...any
 		}
 		add(Failure, what, condition.Since, "%s", text)
 	case b.Places != nil && b.Places.Granted > b.Places.Cap:
-		add(Warning, what, time.Time{}, "its cap was lowered: proxies still have %d of %d places, until sessions end", b.Places.Granted, b.Places.Cap)
+		add(Warning, what, time.Time{}, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
 	case b.Ceiling < b.Cap:
 		add(Warning, what, time.Time{}, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap)
 	}

@@ -107,7 +107,7 @@ func TestFind(t *testing.T) {
 		},
 		"a cap below what is granted": {
 			func(s *api.Stats) { s.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} }, nil,
-			"1 backend gpu-2: its cap was lowered: proxies still have 40 of 32 places, until sessions end",
+			"1 backend gpu-2: proxies have 40 of 32 places, until sessions end: its cap was lowered, or one is back that was taken for dead",
 		},
 		"no place": {
 			func(s *api.Stats) {

@@ -53,6 +53,8 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		"missing":  {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 1}},
 		"others":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 3}},
 		"frozen":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}},
+		"returned": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Databases: 1, Forgets: 1, Cuts: 1, Lost: 3}},
+		"forget":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 4, Databases: 1, Forgets: 2, Cuts: 1, Lost: 3}},
 		"free":     {Proxies: 2, Cap: 1},
 		"used":     {Proxies: 2, Cap: 1},
 		"granted":  {Proxies: 2, Cap: 2, Faults: explore.Faults{Losses: 2}},

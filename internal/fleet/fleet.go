@@ -39,14 +39,8 @@ type Epoch string
 // Instant is a time of the machine's clock that never jumps and counts while the machine sleeps, since any point.
 type Instant time.Duration
 
-const (
-	// Beat is how often each proxy makes an exchange.
-	Beat = time.Second
-	// Lease is how long all proxies get, after a new epoch has begun, to say what they hold.
-	Lease = 5 * time.Second
-	// Unseen is after how long without an exchange a proxy is suspected of being dead: proof is looked for.
-	Unseen = 3 * time.Second
-)
+// Lease is how long all proxies get, after a new epoch has begun, to say what they hold.
+const Lease = 5 * time.Second
 
 // State is what a proxy does.
 type State string
@@ -177,11 +171,15 @@ type Store interface {
 	Members(ctx context.Context) ([]Member, error)
 	// Accounts returns the accounts of all servers, by server.
 	Accounts(ctx context.Context) ([]Account, error)
-	// Forget removes a proxy that an operator declares dead. It returns [ErrUnknown] if there is none.
+	// Forget removes a proxy that an operator declares dead. It returns [ErrUnknown] if there is none. If the database is another process than the
+	// one of the last exchange, a new epoch begins first.
 	Forget(ctx context.Context, id ID) error
 	// Changed returns a channel of size one that receives a value when another proxy has changed something, so that an exchange is worth
 	// making before the next beat. It may never receive anything. It is closed when ctx ends.
 	Changed(ctx context.Context) <-chan struct{}
+	// Tells reports whether a channel of Changed receives a value, as things are, soon after each change that concerns the proxy. It does not
+	// wait.
+	Tells() bool
 	// Close releases the store's resources. It removes no proxy from the ledger.
 	Close() error
 }

@@ -24,6 +24,8 @@ const (
 	guardFrozen                // grant nothing while frozen
 	guardFree                  // grant only what is free
 	guardBeats                 // do not take a proxy for dead that has been seen since
+	guardReturned              // wait also for those that departed before the epoch if another has seen them since
+	guardForget                // begin a new epoch before a proxy is forgotten when the database is another
 )
 
 // The holder's guards.

@@ -74,7 +74,7 @@ func TestForgottenComesBack(t *testing.T) {
 	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(3, 3, 3)
 	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 4, 4)
 	a.beat()
-	if !r.ledger.Forget("a") || r.ledger.Forget("a") {
+	if !r.forget("a") || r.forget("a") {
 		t.Fatal("a cannot be forgotten once")
 	}
 	b.beat()

@@ -28,6 +28,7 @@ type PastEpoch struct {
 type Departed struct {
 	ID       ID
 	Sequence uint64 // of its last report
+	Past     bool   // before the ledger's epoch began
 }
 
 // Ledger is what a store keeps, or the part of it that one exchange needs: all members, and the accounts that the report names, that
@@ -138,12 +139,18 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	return a
 }
 
-// Forget removes a member and its grants, and reports whether there was one.
-func (l *Ledger) Forget(id ID) bool {
+// Forget removes a member and its grants, and reports whether there was one. identity and fresh are as for [Ledger.Exchange]: if the database is
+// another, the new epoch begins here, with the version from before the forgetting. Otherwise the version that the forgetting adds could hide from
+// those who have seen more of the ledger that commits were lost.
+func (l *Ledger) Forget(id ID, identity string, fresh Epoch) bool {
 	if l.Members[id] == nil {
 		return false
 	}
 	x := &exchange{Ledger: l, before: make(map[string]Account)}
+	if l.Epoch != "" && l.moved(identity) && !guards.off(guardForget) {
+		x.begin(fresh, false, PastEpoch{l.Epoch, l.Version})
+		l.Identity = identity
+	}
 	x.remove(id)
 	x.finish()
 	return true
@@ -154,22 +161,18 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	past := slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	stranger := r.Epoch != "" && r.Epoch != x.Epoch && past < 0
 	virgin, restored := x.Epoch == "", x.restored(r)
-	if virgin || restored || (identity != x.Identity && !guards.off(guardIdentity)) || (stranger && !guards.off(guardStranger)) {
+	if virgin || restored || x.moved(identity) || (stranger && !guards.off(guardStranger)) {
+		var before []PastEpoch
 		switch {
 		case restored: // nobody knows which versions it had
-			x.Past = append(x.Past, PastEpoch{x.Epoch, -1})
+			before = append(before, PastEpoch{x.Epoch, -1})
 		case !virgin:
-			x.Past = append(x.Past, PastEpoch{x.Epoch, x.Version})
+			before = append(before, PastEpoch{x.Epoch, x.Version})
 		}
 		if stranger {
-			x.Past = append(x.Past, PastEpoch{r.Epoch, -1})
+			before = append(before, PastEpoch{r.Epoch, -1})
 		}
-		x.Past = slices.Clone(x.Past[max(0, len(x.Past)-pastEpochs):])
-		x.Settled = virgin && r.Epoch == "" && (x.Identity == "" || x.Identity == identity)
-		x.Epoch, x.changed = fresh, true
-		if guards.off(guardLease) {
-			x.Settled = true
-		}
+		x.begin(fresh, virgin && r.Epoch == "" && (x.Identity == "" || x.Identity == identity), before...)
 	}
 	x.Identity = identity
 	if r.Epoch == "" || r.Epoch == x.Epoch || guards.off(guardOthers) {
@@ -177,6 +180,22 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	}
 	past = slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	return past < 0 || r.Version > x.Past[past].Version
+}
+
+// moved reports whether the database is another process than the one that last kept the ledger.
+func (l *Ledger) moved(identity string) bool {
+	return l.Identity != identity && !guards.off(guardIdentity)
+}
+
+// begin begins a new epoch. before are those that are past now, and that the ledger does not have among them yet.
+func (x *exchange) begin(fresh Epoch, settled bool, before ...PastEpoch) {
+	past := slices.Concat(x.Past, before)
+	x.Past = slices.Clone(past[max(0, len(past)-pastEpochs):])
+	x.Departed = slices.Clone(x.Departed)
+	for i := range x.Departed {
+		x.Departed[i].Past = true
+	}
+	x.Epoch, x.Settled, x.changed = fresh, settled || guards.off(guardLease), true
 }
 
 // restored reports whether the ledger has less than it had in this epoch: a report has seen a later version of it, or comes from a proxy that
@@ -215,7 +234,7 @@ func (x *exchange) book(m *Member, r *Report) {
 		m.Epoch, x.changed = x.Epoch, true
 		for i := range r.Others {
 			o := r.Others[i]
-			if x.Members[o.ID] != nil || x.departed(o.ID) >= 0 {
+			if x.Members[o.ID] != nil || x.hasLeft(o.ID) {
 				continue
 			}
 			o.Epoch, o.Sequence, o.Beats = "", 0, 0
@@ -284,10 +303,11 @@ func (x *exchange) remove(id ID) {
 			x.touch(a).set(id, 0, Claim{})
 		}
 	}
+	left := Departed{ID: id, Sequence: x.sequence(id)}
 	if i := x.departed(id); i >= 0 {
 		x.Departed = slices.Delete(slices.Clone(x.Departed), i, i+1)
 	}
-	x.Departed = append(slices.Clone(x.Departed[max(0, len(x.Departed)+1-keptDeparted):]), Departed{id, x.Members[id].Sequence})
+	x.Departed = append(slices.Clone(x.Departed[max(0, len(x.Departed)+1-keptDeparted):]), left)
 	delete(x.Members, id)
 	x.changed = true
 }
@@ -330,10 +350,10 @@ func (x *exchange) finish() {
 	}
 }
 
-// concerns reports whether others must know of a change of an account at once: somebody is or was short of places that it needs, more are
-// granted than there are, or the cap is another.
+// concerns reports whether others must know of a change of an account at once: somebody is or was short of places that it needs, more are or
+// were granted than there are, or the cap is another.
 func (x *exchange) concerns(before, after *Account) bool {
-	return after.Granted() > after.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil)
+	return after.Granted() > after.Cap() || before.Granted() > before.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil)
 }
 
 // interests reports whether others should know of it: somebody lacks or lacked what it wants, the reserve runs low, or places became free that
@@ -399,6 +419,13 @@ func (l *Ledger) missing() []ID {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// hasLeft reports whether a proxy that another one knew before the epoch began is known to have departed since. One that departed earlier has come
+// back: the other knew it in a later version than the ledger began the epoch with.
+func (l *Ledger) hasLeft(id ID) bool {
+	i := l.departed(id)
+	return i >= 0 && (!l.Departed[i].Past || guards.off(guardReturned))
 }
 
 // members returns copies of all members, by ID.

@@ -46,7 +46,7 @@ func TestBeatsNeverComeBack(t *testing.T) {
 	say("a", 1)
 	say("b", 1)
 	beats := l.Members["b"].Beats
-	l.Forget("b")
+	l.Forget("b", "", "another")
 	say("b", 2)
 	say("a", 2, fleet.Death{ID: "b", Beats: beats})
 	if l.Members["b"] == nil {
@@ -105,5 +105,44 @@ func TestLostWhileAskedAgain(t *testing.T) {
 	}
 	if others := a.Report(0).Others; !slices.ContainsFunc(others, func(m fleet.Member) bool { return m.ID == "lost" }) {
 		t.Errorf("a names %v", others)
+	}
+}
+
+// TestWithinCapAgain: more places are granted than a cap that was lowered. All proxies must hear when that is over: otherwise one that heard only that it
+// was so keeps fewer places than are fair, and says that too many are granted, until something else changes.
+func TestWithinCapAgain(t *testing.T) {
+	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
+	sequence := uint64(0)
+	version := map[fleet.ID]int64{}
+	say := func(id fleet.ID, c fleet.Claim) (granted int, heard bool) {
+		t.Helper()
+		sequence++
+		c.Wants, c.Share = c.Cap, 1
+		r := &fleet.Report{ID: id, Sequence: sequence, Epoch: l.Epoch, Version: version[id], Whole: version[id] == 0, Claims: map[string]fleet.Claim{"s": c}}
+		if c.Cap == 0 { // there is nothing to say
+			r.Claims = nil
+		}
+		if version[id] == 0 {
+			r.Epoch = ""
+		}
+		a := l.Exchange(r, "", "only")
+		version[id] = a.Version
+		for i := range a.Accounts {
+			return a.Accounts[i].Granted(), true
+		}
+		return 0, false
+	}
+	for _, id := range []fleet.ID{"a", "b"} {
+		say(id, fleet.Claim{Cap: 8, Holds: 0})
+	}
+	say("a", fleet.Claim{Cap: 8, Holds: 3})
+	say("b", fleet.Claim{Cap: 8, Holds: 3})
+	say("a", fleet.Claim{Cap: 4, Holds: 3})
+	if granted, _ := say("a", fleet.Claim{Cap: 4, Holds: 2}); granted != 5 {
+		t.Fatalf("%d places are granted, want 5 of 4", granted)
+	}
+	say("b", fleet.Claim{Cap: 4, Holds: 2})
+	if granted, heard := say("a", fleet.Claim{}); !heard || granted != 4 {
+		t.Errorf("a proxy has heard of it: %v, of %d places", heard, granted)
 	}
 }

@@ -25,7 +25,8 @@ func (h *Holder) Suspects(Instant) []Suspect {
 }
 
 // suspect reports whether the proxy is suspected. The store's clock tells it sooner of one that was dead before it was observed, but may have
-// jumped: one that lives makes an exchange within a beat.
+// jumped: one that lives makes an exchange within a beat, in a crowd within two. There, one is suspected for a moment if the clock jumps, which
+// harms nobody.
 func (o *observed) suspect() bool { return o.unseen >= Unseen || o.hint >= Unseen && o.unseen >= Beat }
 
 // Died says that a proxy is proven dead. The next report says so to the ledger.

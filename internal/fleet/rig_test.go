@@ -33,8 +33,20 @@ func (r *rig) join(o HolderOptions) *played {
 }
 
 func (r *rig) exchange(report *Report) *Answer {
+	identity, fresh := r.keeper()
+	return r.ledger.Exchange(report, identity, fresh)
+}
+
+// forget lets an operator forget a proxy.
+func (r *rig) forget(id ID) bool {
+	identity, fresh := r.keeper()
+	return r.ledger.Forget(id, identity, fresh)
+}
+
+// keeper returns the identity of the process that keeps the ledger, and an epoch that has never been.
+func (r *rig) keeper() (identity string, fresh Epoch) {
 	r.epochs++
-	return r.ledger.Exchange(report, fmt.Sprint("process ", r.identity), Epoch(fmt.Sprint("epoch ", r.epochs)))
+	return fmt.Sprint("process ", r.identity), Epoch(fmt.Sprint("epoch ", r.epochs))
 }
 
 // report returns the proxy's next report.

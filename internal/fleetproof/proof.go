@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
@@ -152,6 +153,9 @@ func (r *proof) run(ctx context.Context) (*Report, error) {
 	}
 	if err == nil {
 		r.finish(ctx)
+	}
+	if err := proxyprocess.Races(r.options.Directory); err != nil {
+		r.journal.violation("a data race", nil, "%v", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

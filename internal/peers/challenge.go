@@ -14,6 +14,9 @@ const (
 	// nonceUse, which leaves time for requests that are under way.
 	nonceLife = 2 * time.Minute
 	nonceUse  = time.Minute
+	// actionLife is for how long a challenge may be answered with a request that changes something. Who asks waits no longer: a request that was
+	// held up, since this process was stopped say, must not undo what an operator has ordered meanwhile.
+	actionLife = 2 * timeout
 	// maxNonces is how many nonces with a proof are remembered. Each of the others needs one a minute.
 	maxNonces = 4096
 	// tagSize is how much of a MAC a nonce has, in bytes.
@@ -64,12 +67,12 @@ func (c *challenges) tag(raw []byte, from string) []byte {
 	return h.Sum(nil)[:tagSize]
 }
 
-// holds reports whether a nonce was made here for a proxy, and may still be used.
-func (c *challenges) holds(nonce, from string) bool {
+// holds reports whether a nonce was made here for a proxy, less than life ago, and may still be used.
+func (c *challenges) holds(nonce, from string, life time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.madeLocked(nonce, from)
-	return ok
+	made, ok := c.madeLocked(nonce, from)
+	return ok && c.now().Sub(c.began)-made < life
 }
 
 // madeLocked returns when a nonce was made, since c.began; ok is false if it may not be used.

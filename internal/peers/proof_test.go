@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -236,6 +237,43 @@ func TestNewChallenge(t *testing.T) {
 	}
 }
 
+// A request that changes something is held up until its sender has given up, since the proxy was stopped say. It is not carried out: an operator may
+// have ordered something else meanwhile. A sender that still waits answers the new challenge.
+func TestHeldUp(t *testing.T) {
+	for _, c := range []struct {
+		method, path string
+		late         time.Duration
+		want         int // requests that b gets, the one for a challenge included
+	}{
+		{"POST", pausing, actionLife - 1, 2},
+		{"POST", pausing, actionLife, 3},
+		{"DELETE", "/api/v1/sessions/x", actionLife, 3},
+		{"GET", "/api/v1/sessions", actionLife, 2},
+		{"GET", "/api/v1/sessions", nonceLife, 3},
+	} {
+		r := newSecured(t, "a", "b")
+		a, b := r.proxies[0], r.proxies[1]
+		a.fail(404, "not-found", "no such session")
+		if c.method != "DELETE" {
+			a.answer(200, api.Outcome{Text: "done"})
+		}
+		now := time.Now()
+		b.peers.challenges = newChallenges(func() time.Time { return now })
+		requests := 0
+		b.seen = func(r *http.Request) {
+			requests++
+			if requests == 2 {
+				now = now.Add(c.late)
+			}
+		}
+		var answer json.RawMessage
+		a.ask(c.method, c.path+"?fleet=true", &answer)
+		if requests != c.want || len(b.asked) != 1 {
+			t.Errorf("%s %s, %v late: b got %d requests, and carried out %v; want %d: %s", c.method, c.path, c.late, requests, b.asked, c.want, answer)
+		}
+	}
+}
+
 // Who answers without a challenge gets no request.
 func TestNoChallenge(t *testing.T) {
 	r := newSecured(t, "a")
@@ -267,10 +305,10 @@ func TestChallenges(t *testing.T) {
 			t.Errorf("count %d: %t", use.count, got)
 		}
 	}
-	if c.holds(nonce, "b") || c.use(nonce, "b", 1<<41) {
+	if c.holds(nonce, "b", nonceLife) || c.use(nonce, "b", 1<<41) {
 		t.Error("another proxy uses it")
 	}
-	if newChallenges(func() time.Time { return now }).holds(nonce, "a") || c.holds("x"+nonce[1:], "a") || c.holds("", "a") {
+	if newChallenges(func() time.Time { return now }).holds(nonce, "a", nonceLife) || c.holds("x"+nonce[1:], "a", nonceLife) || c.holds("", "a", nonceLife) {
 		t.Error("what was not made here is taken")
 	}
 	now = now.Add(nonceLife - 1)
@@ -278,7 +316,7 @@ func TestChallenges(t *testing.T) {
 		t.Error("it is not taken any more before two minutes have passed")
 	}
 	now = now.Add(1)
-	if c.holds(nonce, "a") || c.use(nonce, "a", 1<<43) {
+	if c.holds(nonce, "a", nonceLife) || c.use(nonce, "a", 1<<43) {
 		t.Error("it is taken after two minutes")
 	}
 	latest := ""

@@ -26,13 +26,17 @@ func (p *Peers) challenged(w http.ResponseWriter, r *http.Request, v *View) bool
 	if me := v.member(v.Self); me != nil {
 		own = me.Address
 	}
+	life := nonceLife
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		life = actionLife
+	}
 	text := "a proof is needed that this is a proxy of the fleet: here is the challenge"
 	switch {
 	case said == nil:
 	case said.address != own:
 		fail(w, http.StatusUnauthorized, api.KindRefused, fmt.Sprintf("the request is for a proxy at %.200q, and this one is at %.200q: does the address lead to another proxy?", said.address, own))
 		return true
-	case p.challenges.holds(said.nonce, from):
+	case p.challenges.holds(said.nonce, from, life):
 		return false
 	default:
 		text = "the challenge is not of this process, or has expired: here is another"

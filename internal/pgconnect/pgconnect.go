@@ -3,6 +3,7 @@
 package pgconnect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,14 @@ func Server(dsn string) (address string, err error) {
 		return "", nil
 	}
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), nil
+}
+
+// IsDirect reports whether nothing is between a connection and the server that may lose notifications. A connection pooler that gives each
+// transaction another connection lets a client listen, and passes nothing on. Each pooler shows by the process that it names to a new client: it
+// is none of the server's.
+func IsDirect(ctx context.Context, conn *pgx.Conn) bool {
+	var process uint32
+	return conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&process) == nil && process == conn.PgConn().PID()
 }
 
 // Plain returns an error whose text is one line and says each thing once: the driver has a line for each try, and tries the same address

@@ -82,8 +82,12 @@ func TestLoadIgnoresGrants(t *testing.T) {
 	r.lease()
 	r.pools[0].expect(0, 0, 3, 0, 0)
 	loads, _ := r.Loads()
-	if l := loads[0]; l.Weighted != 10 || l.Limit != 3 || l.Free != 0 {
+	if l := loads[0]; l.Weighted != 10 || l.Limit != 3 || l.Free != 0 || l.Grantable != 7 {
 		t.Errorf("the load is %+v", l)
+	}
+	r.pools[0].SetMode(Draining)
+	if loads, _ = r.Loads(); loads[0].Grantable != 0 || loads[1].Grantable != 2 {
+		t.Errorf("the loads are %+v", loads)
 	}
 }
 

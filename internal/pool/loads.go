@@ -7,6 +7,8 @@ type Load[C any] struct {
 	Limit  int // most connections that there may be at present
 	// Free is how many more sessions could begin there, as far as its connections are concerned.
 	Free int
+	// Grantable is how many connections the server accepts beyond those that this proxy was granted. It may get some if it asks for them.
+	Grantable int
 	// Weighted is the weight times how many connections the server accepts, however many of them are granted: what the pool's part of all
 	// sessions is in proportion to.
 	Weighted float64
@@ -34,6 +36,9 @@ func (g *Group[C]) Loads() (all []Load[C], waiting int) {
 		l := Load[C]{
 			Pool: p, Leased: p.counts[Leased], Limit: p.limit, Weighted: float64(p.size) * p.weight,
 			Enabled: p.mode == Enabled, Serves: p.mode == Enabled && p.usable && p.weight > 0, Takes: p.leasable() && p.ramp >= 1,
+		}
+		if l.Serves && !g.paused {
+			l.Grantable = p.size - p.limit
 		}
 		if p.leasable() {
 			l.Free = p.counts[Idle]

@@ -347,8 +347,11 @@ func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.B
 			m.State = MoveUnderway
 			return
 		case late:
-			session.withdrawWish(m.wish)
 			m.State, m.Why = MoveRefused, "it did not come to an answered point in time"
+			if s := session.search; s != nil && s.wish == m.wish && s.conn == nil {
+				m.Why = o.noPlace()
+			}
+			session.withdrawWish(m.wish)
 			return
 		default:
 			m.State = MovePending
@@ -413,13 +416,22 @@ func (o *moveOrder) room() map[*backend.Backend]int {
 	return room
 }
 
-// placesBeside returns how many sessions of a backend others of its service could serve; to, if not nil, is the only other that counts.
+// mostAsked is how many sessions of an order wait at a time for places that other proxies may have to give back.
+const mostAsked = 4
+
+// placesBeside returns how many sessions of a backend others of its service could serve; to, if not nil, is the only other that counts. If this
+// proxy has no place there, a few may wait for one: only for clients that wait are places granted. They do not push in before others.
 func placesBeside(from, to *backend.Backend) (places int) {
-	loads, _ := from.Group().Loads()
+	loads, waiting := from.Group().Loads()
+	grantable := 0
 	for i := range loads {
 		if isOther(&loads[i], from, to) {
 			places += loads[i].Free
+			grantable += loads[i].Grantable
 		}
+	}
+	if places == 0 && waiting == 0 {
+		return min(grantable, mostAsked)
 	}
 	return places
 }

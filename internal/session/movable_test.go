@@ -85,6 +85,34 @@ func TestMoveBackendByReplay(t *testing.T) {
 	}
 }
 
+// In a fleet, all places elsewhere may be other proxies'. Only for clients that wait are places granted, so a session that is to move waits for one,
+// and goes on where it is meanwhile.
+func TestMoveWaitsForGrant(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.begin()
+	client.Send(frame.Text, fullConfig)
+	server.Expect(frame.Text, fullConfig)
+	name, next := r.backends[n].Name(), r.backends[1-n]
+	granted := func(places int) {
+		next.Set(pool.Settings{Cap: 1, Warm: 1, Weight: 1, Shared: true, Grant: places})
+	}
+	granted(0)
+	_ = r.servers[1-n].Take().Close() // the connection is closed, since it may not be there any more
+	wstest.Eventually(t, "there is no place elsewhere", func() bool { book := next.Pool().Stats(); return book.Used() == 0 })
+	r.backends[n].SetMode(pool.Draining)
+	r.server.MoveBackend(name, time.Hour)
+	wstest.Eventually(t, "the session waits for a place", func() bool { return next.Group().Queue().Waiting == 1 })
+	speak(client, server, 0, partial("one"), partial("one"))
+	speak(client, server, 1, final("one", 0.05, 0.15), final("one", 0.05, 0.15))
+	granted(1)
+	other := r.servers[1-n].Take()
+	other.ExpectOwn(frame.Text, fullConfig)
+	m := r.moved(func() (Moving, bool) { return r.server.MovingBackend(name) })
+	if m.State != Moved || m.To != next.Name() {
+		t.Errorf("%+v", m)
+	}
+}
+
 // What cannot move stays where it is, and the order says why.
 func TestMoveRefused(t *testing.T) {
 	t.Run("no failover", func(t *testing.T) {

@@ -78,10 +78,11 @@ func (s *Succession) Step(text string) {
 	_ = s.conn.nc.SetWriteDeadline(time.Time{})
 }
 
-// Ready says that this process can serve, and waits until it may. Prepare everything before. If it returns an error, the running process goes on.
-func (s *Succession) Ready(ctx context.Context) error {
+// Ready says that this process can serve, and waits until it may. Prepare everything before. lacks is as in [Offer]: the running process may go on
+// because of it. If Ready returns an error, it does.
+func (s *Succession) Ready(ctx context.Context, lacks string) error {
 	defer s.conn.until(ctx, 0)()
-	err := s.conn.send(&message{Type: ready}, nil)
+	err := s.conn.send(&message{Type: ready, Text: lacks}, nil)
 	if err == nil {
 		_, err = s.conn.expect(yours, nil)
 	}

@@ -96,10 +96,10 @@ func prepare(c *conn, o *Offer) (*Successor, error) {
 			return nil, fmt.Errorf("handing over the socket of %s %s: %w", l.Kind, l.Name, err)
 		}
 	}
-	if _, err := c.expect(ready, o.Step); err != nil {
+	if m, err = c.expect(ready, o.Step); err != nil {
 		return nil, err
 	}
-	if err := o.Prepare(); err != nil {
+	if err := o.Prepare(m.Text); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -35,7 +35,7 @@ func Connection(string) (*net.UnixConn, bool, error) { return nil, true, ErrUnsu
 func (s *Succession) Step(string) {}
 
 // Ready returns [ErrUnsupported].
-func (s *Succession) Ready(context.Context) error { return ErrUnsupported }
+func (s *Succession) Ready(context.Context, string) error { return ErrUnsupported }
 
 // Serving returns [ErrUnsupported].
 func (s *Succession) Serving([]int) error { return ErrUnsupported }
@@ -52,8 +52,8 @@ func (p *Program) Check(context.Context, string, func(string)) error { return Er
 // Start returns [ErrUnsupported].
 func (p *Program) Start(string) (*Child, error) { return nil, ErrUnsupported }
 
-// Kill does nothing.
-func (c *Child) Kill() {}
+// End does nothing.
+func (c *Child) End() {}
 
 // Close does nothing.
 func (c *Child) Close() {}

@@ -45,7 +45,9 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 	defer cancel()
 	command := exec.CommandContext(ctx, path, append([]string{"check"}, p.arguments()...)...)
 	command.Env, command.Dir, command.WaitDelay = p.environment(), p.Directory, time.Second
-	output, err := command.CombinedOutput()
+	var said ending
+	command.Stdout, command.Stderr = &said, &said // the same for both: os/exec writes it from one goroutine then
+	err := command.Run()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -57,10 +59,24 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 		}
 		return fmt.Errorf("%s check: it has not ended in time", path)
 	case errors.As(err, &exit) && exit.ExitCode() == 1:
-		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
+		say(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(said)), ": "))
 		return nil
 	}
-	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(output)), ": "))
+	return errors.New(strings.TrimSuffix(fmt.Sprintf("%s check: %v: %s", path, err, lastLines(said)), ": "))
+}
+
+// ending is the end of a command's output. Any program may be started by mistake, and one may write without end.
+type ending []byte
+
+// mostOutput is how many bytes of a command's output are kept.
+const mostOutput = 16 << 10
+
+func (e *ending) Write(b []byte) (int, error) {
+	*e = append(*e, b[max(0, len(b)-mostOutput):]...)
+	if over := len(*e) - mostOutput; over > 0 {
+		*e = append((*e)[:0], (*e)[over:]...)
+	}
+	return len(b), nil
 }
 
 // lastLines returns the mistakes in a command's output, in one line.
@@ -114,10 +130,25 @@ func (p *Program) Start(path string) (*Child, error) {
 	return child, nil
 }
 
-// Kill ends a successor that has not taken over.
-func (c *Child) Kill() {
-	if c.fd >= 0 {
+// lastWords is how long a successor that has heard that it does not take over may take to end by itself: so it gives back the servers' places
+// that it has got.
+const lastWords = 2 * time.Second
+
+// End ends a successor that has not taken over, and returns when it has ended, or will.
+func (c *Child) End() {
+	if c.fd >= 0 && !c.endsWithin(lastWords) {
 		_ = unix.PidfdSendSignal(c.fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// endsWithin waits until the successor has ended, but no longer than limit, and reports whether it has.
+func (c *Child) endsWithin(limit time.Duration) bool {
+	for deadline := time.Now().Add(limit); ; {
+		left := max(time.Until(deadline), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
 	}
 }
 

@@ -79,8 +79,9 @@ type Offer struct {
 	Sockets []Socket
 	// Step hears in words how far the take-over has come. It must not block.
 	Step func(text string)
-	// Prepare is called when the successor is ready, before it may accept clients. An error ends the take-over.
-	Prepare func() error
+	// Prepare is called when the successor is ready, before it may accept clients. lacks says what it still lacks to serve, where that may be a
+	// reason to go on with this process; empty for nothing. An error ends the take-over.
+	Prepare func(lacks string) error
 }
 
 // Successor is a process that has taken over.
@@ -113,7 +114,7 @@ type message struct {
 	Kind    Kind   `json:"kind,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Foreign bool   `json:"foreign,omitempty"`
-	// step, and refused: why
+	// step; ready: what is lacking nevertheless; refused: why
 	Text string `json:"text,omitempty"`
 	// serving: the numbers of the sockets that the successor keeps, in the order in which they came
 	Kept []int `json:"kept,omitempty"`

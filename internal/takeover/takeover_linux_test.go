@@ -1,11 +1,13 @@
 package takeover
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +58,7 @@ func offer(t *testing.T) *Offer {
 		Self:    Process{PID: os.Getpid(), Version: "v1", Instance: "here"},
 		Sockets: []Socket{{Kind: Plain, Name: ":0", Listener: tcp}, {Kind: AdminSocket, Name: "a.sock", Listener: socket, Foreign: true}},
 		Step:    func(string) {},
-		Prepare: func() error { return nil },
+		Prepare: func(string) error { return nil },
 	}
 }
 
@@ -95,6 +97,8 @@ func TestTakeOver(t *testing.T) {
 	o := offer(t)
 	var steps []string
 	o.Step = func(text string) { steps = append(steps, text) }
+	var lacks string
+	o.Prepare = func(text string) error { lacks = text; return nil }
 	done := begin(t.Context(), ours, o)
 	s, err := Ask(t.Context(), theirs, successor)
 	if err != nil {
@@ -104,7 +108,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	s.Step("warming")
-	if err := s.Ready(t.Context()); err != nil || s.Orphaned {
+	if err := s.Ready(t.Context(), "no places"); err != nil || s.Orphaned {
 		t.Fatal(err, s.Orphaned)
 	}
 	if err := s.Serving([]int{0, 7, -1}); err != nil {
@@ -114,8 +118,8 @@ func TestTakeOver(t *testing.T) {
 	if h.err != nil || h.successor.Version != "v2" || !h.successor.Kept[0] || h.successor.Kept[1] {
 		t.Errorf("got %+v, %v", h.successor, h.err)
 	}
-	if len(steps) != 2 || steps[1] != "warming" {
-		t.Errorf("steps: %q", steps)
+	if len(steps) != 2 || steps[1] != "warming" || lacks != "no places" {
+		t.Errorf("steps: %q, what the successor lacks: %q", steps, lacks)
 	}
 	// The sockets are the same: a connection made now waits in a queue that both have.
 	_ = o.Sockets[0].Listener.Close()
@@ -154,16 +158,16 @@ func TestFailures(t *testing.T) {
 		},
 		"the successor dies when it may accept": {
 			successor: func(t *testing.T, s *Succession) {
-				if err := s.Ready(t.Context()); err != nil {
+				if err := s.Ready(t.Context(), ""); err != nil {
 					t.Error(err)
 				}
 				s.close()
 			}, says: "has ended",
 		},
 		"the running process cannot prepare": {
-			change: func(o *Offer, _ *Process) { o.Prepare = func() error { return errors.New("no port is free") } },
+			change: func(o *Offer, _ *Process) { o.Prepare = func(string) error { return errors.New("no port is free") } },
 			successor: func(t *testing.T, s *Succession) {
-				if err := s.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no port is free") {
+				if err := s.Ready(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "no port is free") {
 					t.Errorf("the successor heard %v", err)
 				}
 			}, says: "no port is free",
@@ -214,7 +218,7 @@ func TestSilent(t *testing.T) {
 	if h := wait(t, done); h.err == nil || h.err.Error() != "the new process was not ready in time" {
 		t.Errorf("the running process: %v", h.err)
 	}
-	if err := s.Ready(t.Context()); err == nil || err.Error() != "the new process was not ready in time" {
+	if err := s.Ready(t.Context(), ""); err == nil || err.Error() != "the new process was not ready in time" {
 		t.Errorf("the successor: %v", err)
 	}
 	s.Fail(errors.New("over"))
@@ -230,7 +234,7 @@ func TestServesTooLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Ready(t.Context()); err != nil {
+		if err := s.Ready(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -251,7 +255,7 @@ func TestEndsInPreparation(t *testing.T) {
 	ours, theirs := pair(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	o := offer(t)
-	o.Prepare = func() error {
+	o.Prepare = func(string) error {
 		cancel(errors.New("the proxy shuts down"))
 		return nil
 	}
@@ -260,7 +264,7 @@ func TestEndsInPreparation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Ready(t.Context()); err == nil || err.Error() != "the proxy shuts down" {
+	if err := s.Ready(t.Context(), ""); err == nil || err.Error() != "the proxy shuts down" {
 		t.Errorf("the successor: %v", err)
 	}
 	s.Fail(errors.New("over"))
@@ -363,6 +367,79 @@ func TestCheckHangs(t *testing.T) {
 	err := new(Program).Check(ctx, path, func(text string) { t.Errorf("said %s", text) })
 	if err == nil || err.Error() != path+" check: it has not ended in time" {
 		t.Errorf("a check that hangs: %v", err)
+	}
+}
+
+// Of a program that writes without end, as one that was named by mistake may, only the end is kept.
+func TestCheckIsLoud(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "loud")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nyes | head -c 32000000\necho wrong >&2\nexit 2\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := new(Program).Check(t.Context(), path, func(text string) { t.Errorf("said %s", text) })
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.HasSuffix(err.Error(), "; y; y; wrong") || len(err.Error()) > 3000 {
+		t.Errorf("%.3000v", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+		t.Errorf("the check took %d bytes of memory", took)
+	}
+}
+
+func TestEnding(t *testing.T) {
+	var e ending
+	var all []byte
+	for i, n := range []int{10, 0, mostOutput - 20, 30, 1, mostOutput + 5, 3, mostOutput, 100, 3*mostOutput + 1} {
+		b := bytes.Repeat([]byte{byte('a' + i)}, n)
+		all = append(all, b...)
+		if written, err := e.Write(b); written != n || err != nil {
+			t.Errorf("write %d of %d bytes: %d, %v", i, n, written, err)
+		}
+		if want := all[max(0, len(all)-mostOutput):]; !bytes.Equal(e, want) || cap(e) > 4*mostOutput {
+			t.Errorf("after write %d: %d bytes, room for %d; want %d bytes", i, len(e), cap(e), len(want))
+		}
+	}
+}
+
+// A successor that has not taken over may end by itself, and is killed only if it does not.
+func TestEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		left         bool // by itself
+		least, most  time.Duration
+	}{
+		{"ends", "read line <&3; sleep 0.1; echo left >left; exit 1", true, 0, lastWords},
+		{"hangs", "exec sleep 60", false, lastWords, 2 * lastWords},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			directory := t.TempDir()
+			path := filepath.Join(directory, "successor")
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p := Program{Directory: directory}
+			child, err := p.Start(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer child.Close()
+			_, _ = child.Conn.Write([]byte("no\n"))
+			begun := time.Now()
+			child.End()
+			took := time.Since(begun)
+			if !child.endsWithin(10 * time.Second) {
+				t.Error("it runs")
+			}
+			if took < c.least || took > c.most {
+				t.Errorf("it took %v, want %v to %v", took, c.least, c.most)
+			}
+			if _, err := os.Stat(filepath.Join(directory, "left")); (err == nil) != c.left {
+				t.Errorf("it ended by itself: %v, want %v", err == nil, c.left)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@
 package upgradeproof
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -13,6 +14,10 @@ import (
 // program is the path of the wsbouncer that is tested.
 var program string
 
+// raced: otherwise without the race detector, which makes it slow.
+var raced = flag.Bool("program-race", false, "build the program with the race detector")
+
 func TestMain(m *testing.M) {
-	os.Exit(wstest.BuildAndRun(m, false, func(path string) { program = path }))
+	flag.Parse()
+	os.Exit(wstest.BuildAndRun(m, *raced, func(path string) { program = path }))
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
 
@@ -173,6 +174,9 @@ func (r *run) findings() []error {
 		if _, around := r.clients.times(r.upgrades); r.o.Pause > 0 && quantile(around, .99) > r.o.Pause {
 			found = append(found, fmt.Errorf("around upgrades, clients got their sessions after %v at the 99th percentile; at most %v is allowed", quantile(around, .99), r.o.Pause))
 		}
+	}
+	if err := proxyprocess.Races(r.o.Directory); err != nil {
+		found = append(found, err)
 	}
 	for i, most := range r.counter.most() {
 		if most > r.o.Cap && !r.o.Uncounted {

@@ -59,7 +59,7 @@ func TestTurns(t *testing.T) {
 				} {
 					time.Sleep(time.Second)
 					r.store.say(nil, err)
-					r.expect("1", Stale, stable(err))
+					r.soon("1", Stale, stable(err))
 				}
 			}
 			if n := r.log.count(cannotFollow); n != 3*(outage+1) {
@@ -67,7 +67,7 @@ func TestTurns(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			r.store.say(snapshot(t, "1", 1), nil)
-			r.expect("1", Current, "")
+			r.soon("1", Current, "")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -126,6 +127,13 @@ func (r *rig) expect(version string, state State, reason string) Status {
 		r.t.Errorf("in force: %+v; want version %s, %s, %q", s, version, state, reason)
 	}
 	return s
+}
+
+// soon is expect for a time at which the follower may just have tried again.
+func (r *rig) soon(version string, state State, reason string) {
+	r.t.Helper()
+	time.Sleep(minInterval)
+	r.expect(version, state, reason)
 }
 
 // snapshot returns a configuration of that version with a service whose queue is of that length.

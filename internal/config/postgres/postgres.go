@@ -40,8 +40,9 @@ var dialect = tables.Dialect{
 }
 
 const (
-	// defaultPoll is how often the store reads the version while no announcement arrives.
-	defaultPoll = time.Second
+	// defaultPoll is about how often the store reads the version behind a connection pooler, through which no announcements may come, and
+	// calmPoll how often it does otherwise.
+	defaultPoll, calmPoll = time.Second, 5 * time.Second
 	// connectTimeout is how long connecting to one host may take.
 	connectTimeout = pgconnect.Timeout
 	// lockTimeout is how long a writer waits for another one.
@@ -67,11 +68,11 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}
-	every := options.Poll
+	every, calm := options.Poll, options.Poll
 	if every <= 0 {
-		every = defaultPoll
+		every, calm = defaultPoll, calmPoll
 	}
-	s.watcher = &watcher{config: c.ConnConfig, every: every}
+	s.watcher = &watcher{config: c.ConnConfig, every: every, calm: calm}
 	s.poller = config.NewPoller(every, s.watcher.poll)
 	return s, nil
 }

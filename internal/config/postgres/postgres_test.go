@@ -377,6 +377,25 @@ func TestMadeAnew(t *testing.T) {
 	}
 }
 
+// TestCalm: the version is read often only behind a connection pooler, which may lose announcements.
+func TestCalm(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		s := open(t, server.DSN("postgres"))
+		w := *s.watcher
+		defer w.close()
+		if behind {
+			w.config = w.config.Copy()
+			w.config.DialFunc = pgtest.DialPooled
+		}
+		if err := w.connect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.direct == behind || w.every >= w.calm {
+			t.Errorf("behind a pooler: %v; announcements arrive: %v; reads every %s, or %s", behind, w.direct, w.every, w.calm)
+		}
+	}
+}
+
 // TestPooler says what to do where a connection pooler, such as PgBouncer, gives each transaction another connection.
 func TestPooler(t *testing.T) {
 	err := explain(fmt.Errorf("reading the schema version: %w", &pgconn.PgError{Code: "26000"}))

@@ -3,17 +3,22 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
 )
 
 // watcher waits for announcements on a connection of its own. It also reads the version from time to time: some connection
 // poolers pass on no announcements, and only a request shows that a server has vanished.
 type watcher struct {
 	config *pgx.ConnConfig // static
-	every  time.Duration   // static
+	every  time.Duration   // static: the time between two reads
+	calm   time.Duration   // static: the same while announcements arrive
 	conn   *pgx.Conn       // owned by the poller's goroutine; nil while there is none
+	direct bool            // owned by the poller's goroutine: announcements arrive
 }
 
 // poll waits for an announcement or until the next poll is due, and returns the configuration's version.
@@ -46,13 +51,20 @@ func (w *watcher) connect(ctx context.Context) error {
 		return err
 	}
 	w.conn = conn
-	_, err = conn.Exec(ctx, "LISTEN wsbouncer")
-	return err
+	if _, err = conn.Exec(ctx, "LISTEN wsbouncer"); err != nil {
+		return err
+	}
+	w.direct = pgconnect.IsDirect(ctx, conn)
+	return nil
 }
 
 // wait waits for an announcement, or for the time between two polls.
 func (w *watcher) wait(ctx context.Context) error {
-	timed, cancel := context.WithTimeout(ctx, w.every)
+	every := w.every
+	if w.direct {
+		every = w.calm
+	}
+	timed, cancel := context.WithTimeout(ctx, every-rand.N(every/4)) // so that not all proxies read at once
 	defer cancel()
 	_, err := w.conn.WaitForNotification(timed)
 	switch {

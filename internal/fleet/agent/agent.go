@@ -84,6 +84,7 @@ type Agent struct {
 	poked   chan struct{}      // of size one
 	syncs   chan chan struct{} // who waits for an exchange that begins from now on
 	leaving chan context.Context
+	left    bool               // the ledger does not know the proxy any more; static once done is closed
 	done    chan struct{}      // closed when both goroutines have ended
 	end     context.CancelFunc // ends them
 
@@ -194,13 +195,15 @@ func (a *Agent) Forget(ctx context.Context, id fleet.ID) error {
 }
 
 // Leave ends the agent. If the pools have no connections any more, it gives all places back and removes the proxy from the ledger, for
-// which it waits until ctx ends; otherwise it leaves the places to whoever proves that the process has ended.
-func (a *Agent) Leave(ctx context.Context) {
+// which it waits until ctx ends; otherwise, or if the ledger is not reached, it leaves the places to whoever proves that the process has ended, and
+// returns false.
+func (a *Agent) Leave(ctx context.Context) (left bool) {
 	select {
 	case a.leaving <- ctx:
 	case <-a.done:
 	}
 	<-a.done
+	return a.left
 }
 
 // run makes the exchanges until ctx ends or somebody calls Leave.
@@ -213,7 +216,7 @@ func (a *Agent) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case leaving := <-a.leaving:
-			a.leave(leaving)
+			a.left = a.leave(leaving)
 			return
 		case ended := <-a.syncs:
 			a.waiters = append(a.waiters, ended)
@@ -397,7 +400,7 @@ func (a *Agent) try(ctx context.Context) error {
 	a.answered, a.assumes, a.whole, a.kept, a.expired = true, false, false, nil, false
 	a.apply()
 	a.failures = 0
-	a.next = asked + jitter(fleet.Beat)
+	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
 	if a.o.Memory != nil && !answer.Stale {
@@ -439,14 +442,14 @@ func (a *Agent) tell(limits map[string]int) {
 }
 
 // leave is [Agent.Leave].
-func (a *Agent) leave(ctx context.Context) {
-	if a.store == nil || !a.answered {
-		return
+func (a *Agent) leave(ctx context.Context) (left bool) {
+	if a.store == nil || !a.answered { // a report may have arrived whose answer was lost
+		return a.store == nil
 	}
 	for server, u := range a.o.Pools.Usage() {
 		if u.Used > 0 {
 			a.o.Log.Warn("leaving the fleet with connections: their places are free when the process has ended", "server", server, "connections", u.Used)
-			return
+			return false
 		}
 	}
 	a.holder.Leave()
@@ -466,7 +469,7 @@ func (a *Agent) leave(ctx context.Context) {
 			a.holder.Failed(r, a.o.Now())
 		case r.Leaves && !answer.Again && !answer.Stale:
 			a.o.Log.Info("left the fleet: all places are given back")
-			return
+			return true
 		default:
 			a.holder.Answered(r, answer, asked, a.o.Now())
 		}
@@ -475,6 +478,7 @@ func (a *Agent) leave(ctx context.Context) {
 		err = errors.New("the ledger asks again and again what this proxy holds")
 	}
 	a.o.Log.Warn("cannot leave the fleet: the places are free when another proxy has proven that this process has ended", "reason", err)
+	return false
 }
 
 // close closes the store.

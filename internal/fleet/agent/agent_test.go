@@ -122,6 +122,30 @@ func TestPlacesMove(t *testing.T) {
 	})
 }
 
+// TestLeave says whether the ledger has forgotten a proxy that ends: otherwise others must be able to prove its end.
+func TestLeave(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*proxy)
+		want   bool
+	}{
+		"in order":            {func(*proxy) { wait(3 * time.Second) }, true},
+		"without the ledger":  {func(p *proxy) { wait(3 * time.Second); p.cut.Store(true) }, false},
+		"never with it":       {func(p *proxy) { p.cut.Store(true); wait(3 * time.Second) }, false},
+		"with connections":    {func(p *proxy) { wait(3 * time.Second); p.pools.need("gpu", 3); wait(time.Second) }, false},
+		"the ledger was back": {func(p *proxy) { wait(3 * time.Second); p.cut.Store(true); wait(9 * time.Second); p.cut.Store(false) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, memory.New(), "a", nil)
+				c.before(p)
+				if left := p.leaves(); left != c.want {
+					t.Errorf("left: %v, want %v\n%s", left, c.want, p.log)
+				}
+			})
+		})
+	}
+}
+
 // TestKilled frees the places of a proxy that is proven dead within five seconds, and not before.
 func TestKilled(t *testing.T) {
 	for _, proven := range []bool{true, false} {
@@ -149,6 +173,46 @@ func TestKilled(t *testing.T) {
 			b.logged(t, `msg="a proxy is dead: its places are free" proxy=a`, "a test says so")
 		})
 	}
+}
+
+// TestCrowd: a large fleet makes fewer exchanges. Places still move within two seconds, and those of a proxy that is proven dead are free within
+// five.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 60
+		db := memory.New()
+		var all []*proxy
+		for i := range n {
+			all = append(all, start(t, db, fmt.Sprintf("p%02d", i), nil))
+		}
+		wait(20 * time.Second)
+		before := db.Counts().Exchanges
+		wait(20 * time.Second)
+		if each := float64(db.Counts().Exchanges-before) / n / 20; each < 0.5 || each > 0.65 {
+			t.Errorf("each proxy makes %.2f exchanges a second; want one in 1.6 to 1.9 s", each)
+		}
+		a, b := all[0], all[1]
+		a.pools.need("gpu", 10)
+		wait(2 * time.Second)
+		a.expect(t, 10, Shares)
+		a.pools.need("gpu", 1)
+		b.pools.need("gpu", 9)
+		wait(2 * time.Second)
+		b.expect(t, 9, Shares)
+		b.kill()
+		for _, p := range all {
+			p.presence.set(b.o.Holder.ID, true)
+		}
+		a.pools.need("gpu", 10)
+		wait(5 * time.Second)
+		a.expect(t, 10, Shares)
+		for _, p := range all {
+			p.pools.need("gpu", 0)
+			if p != b {
+				p.leaves()
+			}
+		}
+	})
 }
 
 // TestForget frees the places of a proxy when an operator says so.

@@ -206,10 +206,10 @@ func (p *proxy) kill() {
 	<-p.done
 }
 
-func (p *proxy) leaves() {
+func (p *proxy) leaves() (left bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	p.Leave(ctx)
+	return p.Leave(ctx)
 }
 
 // wait lets time pass.

@@ -3,6 +3,7 @@ package change
 
 import (
 	"cmp"
+	"crypto/rand"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ import (
 func NewLedger() *fleet.Ledger {
 	return &fleet.Ledger{Members: make(map[fleet.ID]*fleet.Member), Accounts: make(map[string]*fleet.Account)}
 }
+
+// NewEpoch returns an epoch that has never been.
+func NewEpoch() fleet.Epoch { return fleet.Epoch(strings.ToLower(rand.Text()[:16])) }
 
 // Clone returns a copy of a ledger that shares nothing with it.
 func Clone(l *fleet.Ledger) *fleet.Ledger {
@@ -62,9 +66,9 @@ func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epo
 }
 
 // Forget removes a member on a copy of the ledger. It returns false if there is none.
-func Forget(l *fleet.Ledger, id fleet.ID) (*fleet.Ledger, *Changes, bool) {
+func Forget(l *fleet.Ledger, id fleet.ID, identity string, fresh fleet.Epoch) (*fleet.Ledger, *Changes, bool) {
 	after := Clone(l)
-	if !after.Forget(id) {
+	if !after.Forget(id, identity, fresh) {
 		return nil, nil, false
 	}
 	return after, compare(l, after), true

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/printable"
 )
 
 // about is what a member says of itself, as stores keep it.
@@ -25,6 +26,9 @@ type about struct {
 	State    string    `json:"state"`
 	Config   string    `json:"config,omitempty"`
 }
+
+// mostText is how many bytes a text of a member has at most. An address may be as long as URLs are.
+const mostText = 2048
 
 // EncodeMember returns a member as JSON, without its ID, Epoch, and what each exchange may change.
 func EncodeMember(m *fleet.Member) string {
@@ -43,6 +47,10 @@ func DecodeMember(id fleet.ID, epoch fleet.Epoch, text string) (*fleet.Member, e
 	var a about
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return nil, fmt.Errorf("the ledger's row of proxy %s: %w", id, err)
+	}
+	// People see these. No proxy writes what is changed here, but others may have rights to the tables.
+	for _, text := range []*string{&a.Name, &a.Version, &a.Address, &a.Host, &a.State, &a.Config} {
+		*text = printable.Text(*text, mostText)
 	}
 	return &fleet.Member{
 		ID: id, Epoch: epoch, Name: a.Name, Version: a.Version, Schema: a.Schema, Address: a.Address, Host: a.Host, Instance: a.Instance,
@@ -157,15 +165,20 @@ func CheckReport(r *fleet.Report) error {
 	return nil
 }
 
-// EncodeHistory returns a ledger's past epochs and departed proxies as JSON arrays.
+// EncodeHistory returns a ledger's past epochs and departed proxies as JSON arrays. New fields come last in a row, and programs that do not
+// know them leave them out.
 func EncodeHistory(l *fleet.Ledger) (past, departed string) {
 	epochs := make([][2]any, 0, len(l.Past))
 	for _, p := range l.Past {
 		epochs = append(epochs, [2]any{p.Epoch, p.Version})
 	}
-	proxies := make([][2]any, 0, len(l.Departed))
+	proxies := make([][]any, 0, len(l.Departed))
 	for _, d := range l.Departed {
-		proxies = append(proxies, [2]any{d.ID, d.Sequence})
+		row := []any{d.ID, d.Sequence}
+		if d.Past {
+			row = append(row, true)
+		}
+		proxies = append(proxies, row)
 	}
 	a, _ := json.Marshal(epochs) // texts and whole numbers can always be encoded
 	b, _ := json.Marshal(proxies)
@@ -174,7 +187,8 @@ func EncodeHistory(l *fleet.Ledger) (past, departed string) {
 
 // DecodeHistory reads what EncodeHistory returned into a ledger.
 func DecodeHistory(l *fleet.Ledger, past, departed string) error {
-	var epochs, proxies [][2]json.RawMessage
+	var epochs [][2]json.RawMessage
+	var proxies [][3]json.RawMessage
 	if err := errors.Join(json.Unmarshal([]byte(past), &epochs), json.Unmarshal([]byte(departed), &proxies)); err != nil {
 		return fmt.Errorf("the head of the ledger: %w", err)
 	}
@@ -190,6 +204,11 @@ func DecodeHistory(l *fleet.Ledger, past, departed string) error {
 		var d fleet.Departed
 		if err := errors.Join(json.Unmarshal(row[0], &d.ID), json.Unmarshal(row[1], &d.Sequence)); err != nil {
 			return fmt.Errorf("the ledger's departed proxies: %w", err)
+		}
+		if row[2] != nil {
+			if err := json.Unmarshal(row[2], &d.Past); err != nil {
+				return fmt.Errorf("the ledger's departed proxies: %w", err)
+			}
 		}
 		l.Departed = append(l.Departed, d)
 	}

@@ -58,14 +58,16 @@ func TestDamagedGrants(t *testing.T) {
 func TestHistory(t *testing.T) {
 	l := NewLedger()
 	l.Past = []fleet.PastEpoch{{Epoch: "one", Version: 7}, {Epoch: `tw"o`, Version: -1}}
-	l.Departed = []fleet.Departed{{ID: "a", Sequence: 1 << 60}}
+	l.Departed = []fleet.Departed{{ID: "a", Sequence: 1 << 60}, {ID: "b", Sequence: 2, Past: true}}
 	past, departed := EncodeHistory(l)
 	got := NewLedger()
 	if err := DecodeHistory(got, past, departed); err != nil || !slices.Equal(got.Past, l.Past) || !slices.Equal(got.Departed, l.Departed) {
 		t.Errorf("%s, %s became %+v, %v", past, departed, got, err)
 	}
-	if err := DecodeHistory(got, "[[1]]", "[]"); err == nil {
-		t.Error("a damaged history was taken")
+	for _, damaged := range [][2]string{{"[[1]]", "[]"}, {"[]", `[["a"]]`}, {"[]", `[["a", 1, 1]]`}} {
+		if err := DecodeHistory(got, damaged[0], damaged[1]); err == nil {
+			t.Errorf("a damaged history was taken: %s", damaged)
+		}
 	}
 }
 
@@ -80,6 +82,12 @@ func TestMember(t *testing.T) {
 	}
 	if _, err := DecodeMember("a", "e", "{"); err == nil {
 		t.Error("a damaged member was taken")
+	}
+	// Somebody has written it who is no proxy.
+	m.Name, m.Address, m.Version = "\x1b[31m\nx", "http://a/\n"+strings.Repeat("x", 10_000), "\u202e"
+	got, err = DecodeMember("a", "e", EncodeMember(&m))
+	if err != nil || got.Name != "\ufffd[31m\ufffdx" || len(got.Address) != mostText || strings.Contains(got.Address, "\n") || got.Version != "\ufffd" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -28,8 +28,7 @@ func (m *machine) step(w *world) {
 		}
 	}
 	m.databases(w)
-	// Before the first exchange with a database that is another, nobody forgets a proxy: docs/internals/fleet.md, "What is assumed".
-	if w.left.total == 0 || w.left.forgets == 0 || !w.ledgers[current].own {
+	if w.left.total == 0 || w.left.forgets == 0 {
 		return
 	}
 	for id := range uint8(maxIDs) {
@@ -190,7 +189,8 @@ func (m *machine) maySettle(w *world, i int) (may bool, cuts ids) {
 		named := false
 		for k := range m.o.Proxies {
 			q := &w.proxies[k]
-			named = named || k != j && !q.dead && !q.cut && m.joined(w, k) && q.knows.has(id)
+			knows := q.knows | q.knew&^w.ledgers[current].departed // if it was removed, whoever has not seen it since knows nothing of its coming back
+			named = named || k != j && !q.dead && !q.cut && m.joined(w, k) && knows.has(id)
 		}
 		if !named {
 			return false, 0

@@ -43,7 +43,7 @@ func (q *question) mark(o *Options, slot int) (mark uint64) {
 	per := o.generations()
 	l, h := &q.ledger, &q.holder
 	for id := uint8(slot * per); id < uint8((slot+1)*per); id++ {
-		for _, s := range [...]ids{l.members, l.departed, h.members, h.lost, h.dead, q.report.others} {
+		for _, s := range [...]ids{l.members, l.departed, l.past, h.members, h.lost, h.dead, q.report.others} {
 			mark <<= 1
 			if s.has(id) {
 				mark |= 1
@@ -171,7 +171,7 @@ func (m *machine) complete(r *result, w *world, i int) {
 		switch {
 		case !r.ledger.departed.has(other):
 		case l.members.has(other) && !r.ledger.members.has(other):
-			r.ledger.parted[other] = l.sequence[other]
+			r.ledger.parted[other] = max(l.sequence[other], l.parted[other])
 		default:
 			r.ledger.parted[other] = l.parted[other]
 		}

@@ -16,7 +16,8 @@ func (m *machine) settleAccounts(w *world) {
 	l := &w.ledgers[current]
 	for i := range m.o.Proxies {
 		p := &w.proxies[i]
-		if id := m.o.id(i, p); p.declared && l.members.has(id) && l.said[id] == saidHere {
+		// An old report may bring it back before it has heard of the epoch. It says nothing about what the process has.
+		if id := m.o.id(i, p); p.declared && l.members.has(id) && l.said[id] == saidHere && here(p.at.relation[current]) {
 			p.declared = false
 			w.excess = max(w.excess, beyond())
 		}

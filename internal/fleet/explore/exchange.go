@@ -223,6 +223,7 @@ func (m *machine) answered(i int, r *result) {
 			p.knows |= one(id)
 		}
 	}
+	p.knew &^= p.knows | r.ledger.departed
 }
 
 // commit puts what an exchange made of the ledger in force, and returns what its proxy knows of the ledger if it gets the answer. relation and epoch are
@@ -281,15 +282,18 @@ func (m *machine) commit(r *result, relation, epoch, id uint8) reader {
 	if !known {
 		name = names + 1
 	}
+	removed := was.members &^ r.ledger.members
 	for i := range m.o.Proxies {
 		p := &w.proxies[i]
+		p.knew |= p.knows & removed
+		p.knows &^= removed
 		if here(p.at.relation[current]) {
 			p.holder.fresh &= r.ledger.members
 			if id < maxIDs {
 				p.holder.fresh &^= one(id)
 			}
 		}
-		if self := m.o.id(i, p); p.expired && was.members.has(self) && !r.ledger.members.has(self) {
+		if self := m.o.id(i, p); p.expired && removed.has(self) {
 			p.declared = true
 		}
 	}

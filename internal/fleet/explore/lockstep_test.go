@@ -109,6 +109,7 @@ func (s *lockstep) exchange(i int, c choice, waits bool, timedOut ids, what outc
 	members := p.holder.State().Members
 	p.holder.Use(server, usage(s.o.Cap, c.used, c.demand))
 	r := p.holder.Report(asked)
+	r.Settle = r.Settle && waits
 	for id := range uint8(maxIDs) {
 		if timedOut.has(id) {
 			name := s.process(id)
@@ -161,7 +162,8 @@ func (s *lockstep) forget(id uint8) {
 	s.begin()
 	was := s.to.ledgers[current]
 	l := was.Clone()
-	l.Forget(s.process(id))
+	s.to.epochs++
+	l.Forget(s.process(id), s.to.identities[current], fleet.Epoch(fmt.Sprint("e", s.to.epochs)))
 	s.to.ledgers[current] = l
 	s.keep(was)
 }
@@ -311,7 +313,7 @@ func (s *lockstep) flat(w *world) world {
 			var departed []fleet.Departed
 			for _, d := range l.Departed {
 				if name, there := id(d.ID); there {
-					departed = append(departed, fleet.Departed{ID: name, Sequence: d.Sequence})
+					departed = append(departed, fleet.Departed{ID: name, Sequence: d.Sequence, Past: d.Past})
 				}
 			}
 			l.Departed = departed

@@ -250,7 +250,7 @@ func (w *world) mark(o *Options, i int) uint64 {
 	mix(p.used<<4 | h.limit)
 	mix(h.granted<<4 | h.told.needs)
 	mix(h.told.wants)
-	for _, s := range [...]ids{p.knows, h.lost, h.dead, h.members, h.fresh, h.view.there} {
+	for _, s := range [...]ids{p.knows, p.knew, h.lost, h.dead, h.members, h.fresh, h.view.there} {
 		mix(uint8(bits.OnesCount8(uint8(s))))
 	}
 	for j := range w.ledgers {
@@ -260,7 +260,7 @@ func (w *world) mark(o *Options, i int) uint64 {
 		}
 		mix(p.at.relation[j])
 		for id := i * per; id < (i+1)*per; id++ {
-			flag(l.members.has(uint8(id)), l.departed.has(uint8(id)))
+			flag(l.members.has(uint8(id)), l.departed.has(uint8(id)), l.past.has(uint8(id)))
 			mix(l.said[id])
 			mix(l.sequence[id]<<4 | l.parted[id])
 			g := &l.grants.of[id]

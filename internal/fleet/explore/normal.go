@@ -79,6 +79,7 @@ func (w *world) dropKnowledge(o *Options) {
 	}
 	for i := range o.Proxies {
 		w.proxies[i].knows &= living
+		w.proxies[i].knew &= living
 	}
 }
 
@@ -107,6 +108,7 @@ func (w *world) dropNames(o *Options) {
 	for i := range w.ledgers {
 		l := &w.ledgers[i]
 		l.departed &= speaking | told&^l.members // a member that says nothing more departs again
+		l.past &= l.departed
 		spoken |= l.departed
 	}
 	for i := range w.ledgers {

@@ -127,6 +127,7 @@ func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now
 	}
 	h.Use(server, usage(cap, q.used, q.demand))
 	r = h.Report(asked)
+	r.Settle = r.Settle && q.waits // its time-out may pass, too, but only [machine.maySettle] says whether a lease time can have passed for all
 	for id := range uint8(maxIDs) {
 		if q.timedOut.has(id) {
 			r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Beats: realBeats(q.holder.fresh, id)})
@@ -210,8 +211,9 @@ func (n *names) expire(p *proxy, id uint8, used int, cap int) holder {
 // forget lets an operator forget a process.
 func (n *names) forget(from *ledger, id uint8, cap int) (to result) {
 	l := n.ledger(from, cap)
-	l.Forget(n.of[id])
+	l.Forget(n.of[id], identity, freshEpoch)
 	to.ledger = n.flatLedger(l)
+	to.began = l.Epoch == freshEpoch
 	to.version = l.Version != ledgerVersion
 	if account := l.Accounts[server]; account != nil {
 		to.told = to.version && account.Version == l.Version
@@ -254,7 +256,7 @@ func (n *names) ledger(l *ledger, cap int) *fleet.Ledger {
 			to.Members[m.ID] = m
 		}
 		if l.departed.has(id) {
-			to.Departed = append(to.Departed, fleet.Departed{ID: n.of[id], Sequence: uint64(l.parted[id])})
+			to.Departed = append(to.Departed, fleet.Departed{ID: n.of[id], Sequence: uint64(l.parted[id]), Past: l.past.has(id)})
 		}
 	}
 	if l.account {
@@ -280,6 +282,9 @@ func (n *names) flatLedger(l *fleet.Ledger) (to ledger) {
 	for _, d := range l.Departed {
 		id := n.id(d.ID)
 		to.departed |= one(id)
+		if d.Past {
+			to.past |= one(id)
+		}
 		to.parted[id] = uint8(d.Sequence)
 	}
 	if a := l.Accounts[server]; a != nil {

@@ -66,6 +66,7 @@ func (r *renaming) ledger(l *ledger) {
 	}
 	r.set(&l.members)
 	r.set(&l.departed)
+	r.set(&l.past)
 	r.numbers(&l.said)
 	r.numbers(&l.sequence)
 	r.numbers(&l.parted)
@@ -88,6 +89,7 @@ func (r *renaming) answer(a *answer) {
 func (r *renaming) world(w *world) {
 	for i := range w.proxies {
 		r.set(&w.proxies[i].knows)
+		r.set(&w.proxies[i].knew)
 		r.holder(&w.proxies[i].holder)
 	}
 	for i := range w.ledgers {

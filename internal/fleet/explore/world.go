@@ -71,7 +71,7 @@ type ledger struct {
 	settled, virgin  bool // virgin: it has no epoch yet
 	account          bool
 	members          ids
-	departed         ids
+	departed, past   ids           // past: of the departed, those that departed before the epoch
 	said             [maxIDs]uint8 // by member
 	sequence, parted [maxIDs]uint8 // of members and of those that departed: how many of the reports under way are no later
 	grants           grants
@@ -124,7 +124,8 @@ type proxy struct {
 	expired    bool  // its grant time-out has passed without an answer
 	declared   bool  // it was declared dead although it lives, so what it has is beyond the cap
 	used       uint8 // connections, if they are more than the limit; otherwise 0
-	knows      ids   // processes that it has seen in an answer
+	knows      ids   // processes that it has seen in an answer, and that were not removed since
+	knew       ids   // processes that it has seen in an answer, and that were removed without its having heard of that
 	at         reader
 	holder     holder
 }

@@ -122,14 +122,20 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 	defer unlock()
 	d := s.database
 	s.self = r.ID
-	d.epochs++
-	answer, after, changes := change.Exchange(d.ledger, r, fmt.Sprintf("process %d", d.identity), fleet.Epoch(fmt.Sprintf("epoch %d", d.epochs)), time.Now())
+	identity, fresh := d.keeper()
+	answer, after, changes := change.Exchange(d.ledger, r, identity, fresh, time.Now())
 	d.counts.Exchanges++
 	if changes.Anything() {
 		d.counts.Slow++
 	}
 	d.commit(after, changes, r.ID)
 	return answer, nil
+}
+
+// keeper returns the identity of the database's process, and an epoch that has never been. The caller holds the lock.
+func (d *Database) keeper() (identity string, fresh fleet.Epoch) {
+	d.epochs++
+	return fmt.Sprintf("process %d", d.identity), fleet.Epoch(fmt.Sprintf("epoch %d", d.epochs))
 }
 
 // commit puts a ledger in force and wakes those whom the changes concern. The caller holds the lock.
@@ -180,11 +186,13 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 		return err
 	}
 	defer unlock()
-	after, changes, ok := change.Forget(s.database.ledger, id)
+	d := s.database
+	identity, fresh := d.keeper()
+	after, changes, ok := change.Forget(d.ledger, id, identity, fresh)
 	if !ok {
 		return fmt.Errorf("%w: %s", fleet.ErrUnknown, strings.TrimSpace(string(id)))
 	}
-	s.database.commit(after, changes, "")
+	d.commit(after, changes, "")
 	return nil
 }
 
@@ -207,6 +215,9 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	}()
 	return watcher
 }
+
+// Tells implements [fleet.Store].
+func (s *Store) Tells() bool { return true }
 
 // Close implements [fleet.Store].
 func (s *Store) Close() error {

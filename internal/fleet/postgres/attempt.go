@@ -28,8 +28,9 @@ const (
 )
 
 // session has the settings of a connection. Its statements are the same all the time. They may wait for a lock longer than an administrator
-// may allow the statements of applications: they have time limits of their own.
-const session = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0"
+// may allow the statements of applications: they have time limits of their own. The server would compile a statement that it takes for a
+// costly one, which takes far longer than to carry it out.
+const session = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0; SET jit = off"
 
 // prepare makes a new connection ready.
 func prepare(ctx context.Context, conn *pgx.Conn) error {

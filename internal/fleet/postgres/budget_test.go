@@ -20,6 +20,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
@@ -59,7 +61,7 @@ func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDat
 
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestBudget measures what a fleet costs PostgreSQL: statements a second, and its processes' share of a processor.
+// TestBudget measures what a fleet costs PostgreSQL, with following the configuration: statements a second, and its processes' share of a processor.
 //
 //	go test ./internal/fleet/postgres -run TestBudget -budget 30s -v
 func TestBudget(t *testing.T) {
@@ -71,7 +73,7 @@ func TestBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Remove()
-	own.Arguments = []string{"-c", "max_connections=400", "-c", "fsync=on"}
+	own.Arguments = []string{"-c", "max_connections=600", "-c", "fsync=on"}
 	if err := own.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +93,13 @@ func TestBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Close() })
+		// A proxy also follows the configuration.
+		followed, err := configpostgres.Open(dsn, config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = followed.Close() })
+		followed.Watch(ctx)
 		all.Go(func() { f.proxy(ctx, s, n) })
 		time.Sleep(*budgetPause)
 	}
@@ -98,17 +107,29 @@ func TestBudget(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Logf("%d proxies have joined after %.1f s, with %d failures", f.joined.Load(), time.Since(joining).Seconds(), f.failures.Load())
+	t.Logf("until then: %d exchanges, %d statements, %d writes, PostgreSQL has used %.1f s of a processor",
+		f.exchanges.Load(), counted.statements.Load(), counted.changes.Load(), cpuOf(t, own).Seconds())
 	time.Sleep(30 * time.Second) // places move to where they are needed, and what is said by turns is said
+	transactions := func() float64 {
+		n, err := strconv.ParseFloat(text(t, dsn, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
 	measure := func() (statements, changes, exchanges, failures int64, cpu time.Duration) {
 		return counted.statements.Load(), counted.changes.Load(), f.exchanges.Load(), f.failures.Load(), cpuOf(t, own)
 	}
+	t0 := transactions()
 	s0, w0, e0, x0, c0 := measure()
 	start := time.Now()
 	time.Sleep(*budget)
 	s1, w1, e1, x1, c1 := measure()
 	took := time.Since(start).Seconds()
-	t.Logf("%d proxies, %d servers, %.0f changes/s: %.0f exchanges/s, %.0f statements/s, %.1f writes/s, %d failures, PostgreSQL uses %.1f %% of a processor",
-		*budgetProxies, *budgetServers, *budgetChanges, float64(e1-e0)/took, float64(s1-s0)/took, float64(w1-w0)/took, x1-x0, 100*(c1-c0).Seconds()/took)
+	t1 := transactions()
+	t.Logf("%d proxies, %d servers, %.0f changes/s: %.0f exchanges/s, %.0f statements/s, %.1f writes/s, %d failures; with reading the configuration, "+
+		"%.0f transactions/s and %.1f %% of a processor",
+		*budgetProxies, *budgetServers, *budgetChanges, float64(e1-e0)/took, float64(s1-s0)/took, float64(w1-w0)/took, x1-x0, (t1-t0)/took, 100*(c1-c0).Seconds()/took)
 	f.errors.Range(func(text, _ any) bool {
 		t.Logf("a failure: %s", text)
 		return true

@@ -82,6 +82,9 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
+// Tells implements [fleet.Store].
+func (s *Store) Tells() bool { return s.tells.Load() }
+
 // listen listens until the connection fails or ctx ends. It returns whether it has listened at all.
 func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened bool) {
 	connecting, cancel := context.WithTimeout(ctx, 2*pgconnect.Timeout) // there may be several hosts
@@ -98,6 +101,8 @@ func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened b
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return false
 	}
+	s.tells.Store(pgconnect.IsDirect(connecting, conn))
+	defer s.tells.Store(false)
 	for {
 		waiting, cancel := context.WithTimeout(ctx, silence)
 		n, err := conn.WaitForNotification(waiting)

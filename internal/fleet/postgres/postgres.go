@@ -12,11 +12,9 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +55,7 @@ type Store struct {
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
+	tells    atomic.Bool  // announcements arrive
 	conflict atomic.Int64 // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
@@ -90,6 +89,8 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 		c.AfterConnect = prepare
 	}
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
+	// Trying out a connection first would double what an exchange of a ledger at rest costs. One that fails is repeated soon.
+	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	s := &Store{config: c.ConnConfig.Copy(), log: o.Log}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -186,7 +187,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		return nil, err
 	}
 	defer conn.Release()
-	e := &exchange{store: s, report: r, fresh: fleet.Epoch(strings.ToLower(rand.Text()[:16])), beaten: notBeaten}
+	e := &exchange{store: s, report: r, fresh: change.NewEpoch(), beaten: notBeaten}
 	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
 	if answer != nil || err != nil {
 		return answer, err
@@ -270,7 +271,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 		if err != nil {
 			return err
 		}
-		_, changes, ok := change.Forget(l.ledger, id)
+		_, changes, ok := change.Forget(l.ledger, id, l.identity, change.NewEpoch())
 		if !ok {
 			return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,8 +12,10 @@ import (
 )
 
 // mostPulses returns how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have, which costs the
-// more, the more of them there are.
-func mostPulses(members int) int { return max(3, members/4) }
+// more, the more of them there are: about every members/4 seconds.
+func mostPulses(members int) int {
+	return max(3, int(time.Duration(members)*time.Second/4/fleet.Late(members)))
+}
 
 // rest is what the last answer said of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
 // it, of members or of what is frozen makes another version.
@@ -39,13 +42,14 @@ func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
 func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
 	s.mu.Lock()
 	s.rest.pulses++
-	last, most := s.rest, mostPulses(len(s.members.byID))
+	last, members := s.rest, len(s.members.byID)
 	s.mu.Unlock()
-	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.pulses > most || change.Lasting(&r.About) != last.about {
+	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.pulses > mostPulses(members) || change.Lasting(&r.About) != last.about {
 		return nil, false, nil
 	}
 	var all bool
-	err = a.pulse(ctx, []any{string(r.ID), int64(r.Sequence), r.About.Sessions, string(r.Epoch), r.Version}, []any{&all})
+	late := fleet.Late(members).Milliseconds()
+	err = a.pulse(ctx, []any{string(r.ID), int64(r.Sequence), r.About.Sessions, string(r.Epoch), r.Version, late}, []any{&all})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, false, nil

@@ -49,17 +49,17 @@ FROM head, (
 ) AS a`
 
 // pulseStatement counts a beat if nothing has changed since the proxy's last answer, and reports whether all other members have been seen
-// lately: a little longer than a beat ago at most, so that the reading of beats that follows otherwise begins before [fleet.Unseen] ends. It
+// lately: no longer ago than [fleet.Late], so that the reading of beats that follows otherwise begins before [fleet.Unseen] ends. It
 // returns no row if something has changed. It is far cheaper than beatStatement, and in a fleet at rest nearly all exchanges are it. One that
 // was seen in the future, since the server's clock was put back, has not been seen.
 //
-// $1 the proxy, $2 its sequence number, $3 its sessions, $4 its epoch, $5 its version
+// $1 the proxy, $2 its sequence number, $3 its sessions, $4 its epoch, $5 its version, $6 after how many milliseconds a proxy is late
 const pulseStatement = `UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $2, sessions = $3, seen = clock_timestamp()
 FROM wsbouncer.fleet AS head
 WHERE b.id = $1 AND b.sequence < $2 AND head.epoch = $4 AND head.version = $5 AND head.identity = ` + identity + `
     AND set_config('synchronous_commit', 'off', true) <> ''
 RETURNING NOT EXISTS (SELECT FROM wsbouncer.fleet_beats AS o
-    WHERE o.id <> b.id AND (o.seen < statement_timestamp() - interval '1300 ms' OR o.seen > statement_timestamp()))`
+    WHERE o.id <> b.id AND (o.seen < statement_timestamp() - $6 * interval '1 ms' OR o.seen > statement_timestamp()))`
 
 // writeStatement writes what has changed, if nobody has written since the statement above has read, or is writing. First it locks the
 // ledger's head, then the proxy's own row, in this order always. It returns whether it has written.

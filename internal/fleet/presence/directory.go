@@ -60,7 +60,7 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	}
 	d.own = own
 	if err := sign(own.Path()); err != nil {
-		d.close()
+		d.close(true)
 		return nil, err
 	}
 	return d, nil
@@ -211,12 +211,14 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 	}
 }
 
-// close gives up the lock of this process and removes its file.
-func (d *directory) close() {
+// close gives up the lock of this process, and removes its file if remove is set.
+func (d *directory) close(remove bool) {
 	if d.own != nil {
 		path := d.own.Path()
 		_ = d.own.Unlock() // before, since Windows removes no open files
-		_ = os.Remove(path)
+		if remove {
+			_ = os.Remove(path)
+		}
 		d.own = nil
 	}
 }

@@ -88,8 +88,9 @@ func Open(o Options) *Presence {
 	return p
 }
 
-// Close gives up the lock of this process, and removes its file. Call it when the process has no connections to servers any more.
-func (p *Presence) Close() { p.directory.close() }
+// Close gives up the lock of this process. If the process has left its ledger, it removes the lock's file, too; otherwise that stays, and proves to
+// the others with the same state directory that the process has ended. Call it when the process has no connections to servers any more.
+func (p *Presence) Close(left bool) { p.directory.close(left) }
 
 // Instance identifies the state directory; empty if there is none that can be used.
 func (p *Presence) Instance() string { return p.instance }

@@ -26,7 +26,7 @@ func open(t *testing.T, directory string, id fleet.ID) *Presence {
 	t.Helper()
 	p := Open(Options{ID: id, Directory: directory, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	p.pause = 0
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { p.Close(true) })
 	return p
 }
 
@@ -87,12 +87,28 @@ func TestLock(t *testing.T) {
 	if _, dead := b.Dead(t.Context(), m, false); dead {
 		t.Error("a file that is missing proves that a process is dead")
 	}
-	b.Close()
+	b.Close(true)
 	if files, _ := filepath.Glob(filepath.Join(state, "fleet", "?0*")); len(files) != 0 {
 		t.Errorf("left: %q", files)
 	}
 	if again := open(t, state, idA); again.Instance() != m.Instance {
 		t.Error("the state directory is another after a restart")
+	}
+}
+
+// TestEndedWithoutLedger: a process ends in order, but does not reach the ledger to leave it. The next one with the same state directory must be able to
+// prove that it has ended, since nobody else may be.
+func TestEndedWithoutLedger(t *testing.T) {
+	state := t.TempDir()
+	a := open(t, state, idA)
+	m := member(a)
+	a.Close(false)
+	b := open(t, state, idB)
+	if _, dead := b.Dead(t.Context(), m, false); !dead {
+		t.Error("nothing proves its end")
+	}
+	if !b.Alone() {
+		t.Error("it counts as a process that runs")
 	}
 }
 
@@ -224,7 +240,7 @@ func TestNoDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Open(Options{ID: idA, Directory: file, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	defer p.Close()
+	defer p.Close(true)
 	if p.Instance() != "" || !strings.Contains(log.String(), "cannot prove that this one has ended") {
 		t.Errorf("%q, %s", p.Instance(), &log)
 	}

@@ -350,7 +350,7 @@ func (s *simulation) exchange(p *proxy) {
 			s.limits(p)
 			p.nextBeat++
 			beat := p.nextBeat
-			s.after(time.Duration(float64(fleet.Beat)*(0.9+0.2*s.rng.Float64())), func() {
+			s.after(time.Duration(float64(p.holder.Beat(true))*(0.9+0.2*s.rng.Float64())), func() {
 				if p.nextBeat == beat {
 					s.exchange(p)
 				}

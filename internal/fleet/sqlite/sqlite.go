@@ -12,13 +12,11 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -196,7 +194,7 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.An
 	if err := change.CheckReport(r); err != nil {
 		return nil, err
 	}
-	fresh := fleet.Epoch(strings.ToLower(rand.Text()[:16]))
+	fresh := change.NewEpoch()
 	err = s.call(ctx, func(ctx context.Context) error {
 		answer, err = s.exchange(ctx, r, fresh)
 		return err
@@ -268,7 +266,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 			if err := s.read(ctx); err != nil {
 				return err
 			}
-			forgotten, changes, ok := change.Forget(s.ledger, id)
+			forgotten, changes, ok := change.Forget(s.ledger, id, s.identity(), change.NewEpoch())
 			if !ok {
 				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 			}
@@ -337,6 +335,9 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	}()
 	return changed
 }
+
+// Tells implements [fleet.Store].
+func (s *Store) Tells() bool { return true }
 
 // news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first
 // exchange, and while the file cannot be used, there is no news.

@@ -35,6 +35,9 @@ func changed(t *testing.T, place Place) {
 		need = need%2 + 1
 		q.claim(server, fleet.Claim{Cap: 4, Needs: need, Wants: need})
 	})
+	if !p.store.Tells() {
+		t.Error("the store has told of a change, and says that it does not")
+	}
 	q.claim(server, fleet.Claim{Cap: 4, Needs: 2, Wants: 2})
 	holds := 4
 	told(forQ, "who needs places that were given back", func() {
@@ -88,6 +91,47 @@ func restart(t *testing.T, place Place) {
 	}
 	if n := p.claim(server, fleet.Claim{Cap: 8, Holds: 2, Needs: 8, Wants: 8}); n != 3 {
 		t.Errorf("with 5 of 8 places taken, it got %d", n)
+	}
+}
+
+// forgetAfterRestart: a proxy is forgotten before any has made an exchange with another process of the database. That begins a new epoch, too, and
+// does not hide that the database has lost commits: who has seen more of the ledger is asked for the others that it knew.
+func forgetAfterRestart(t *testing.T, place Place) {
+	if place.Restart == nil {
+		t.Skip("the store's identity is the machine's boot")
+	}
+	p, q := join(t, place, 1), join(t, place, 2)
+	p.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
+	q.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
+	q.beat()
+	place.Restart(t)
+	var err error
+	for range 200 { // the connections to the former process fail first
+		if err = q.store.Forget(t.Context(), p.id); !errors.Is(err, fleet.ErrUnreachable) {
+			break
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := member(t, q.store, p.id); ok {
+		t.Error("who was forgotten is still a member")
+	}
+	former := q.epoch
+	seen := q.report(nil)
+	seen.Version++ // of a commit that is lost
+	if a := q.exchange(seen); a.Epoch == former || a.Settled || !a.Frozen || !a.Again || !a.Lost {
+		t.Errorf("the answer to one that has seen more of the former epoch than there is: %+v", a)
+	}
+	r := q.report(map[string]fleet.Claim{server: {Cap: 4, Needs: 4, Wants: 4}})
+	r.Whole, r.Settle = true, true
+	r.Others = []fleet.Member{{ID: p.id, Name: "proxy-01"}, {ID: id(3), Name: "proxy-03"}}
+	if a := q.exchange(r); !a.Frozen || !slices.Equal(a.Missing, []fleet.ID{id(3)}) || places(a.Accounts, server, q.id) != 0 {
+		t.Errorf("the ledger does not wait for the one that the other knew and nobody has forgotten: %+v", a)
 	}
 }
 
