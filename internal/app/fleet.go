@@ -20,6 +20,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
@@ -99,6 +100,7 @@ type part struct {
 	host     string
 	address  atomic.Pointer[string] // URL of the admin API as others reach it; nil as long as it is not known
 	serves   atomic.Bool            // the proxy has accepted clients
+	follower atomic.Pointer[follow.Follower]
 }
 
 // grantsWait is how long the start waits for the first grants, so that the proxy is ready soon even if the ledger does not answer.
@@ -202,7 +204,10 @@ func (p *Proxy) about() fleet.Member {
 		Instance: p.fleet.presence.Instance(), Started: p.started, State: fleet.Starting, Sessions: int(p.sessions.Active()),
 	}
 	m.Address = p.fleetAddress()
-	if snapshot := p.services.Snapshot(); snapshot != nil {
+	// A version with the same content as the one before is not applied, but is in force.
+	if follower := p.fleet.follower.Load(); follower != nil {
+		m.Config = follower.Status().Version
+	} else if snapshot := p.services.Snapshot(); snapshot != nil {
 		m.Config = snapshot.Version()
 	}
 	if p.fleet.serves.Load() {

@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
@@ -52,6 +54,35 @@ func TestFleet(t *testing.T) {
 	wstest.Eventually(t, "b has all places", func() bool { return idle(b) == 6 })
 	wstest.Eventually(t, "b is alone", func() bool { return b.fleetShown().Mode == api.FleetAlone })
 	b.Shutdown()
+}
+
+// TestVersionWithoutChange: two changes that undo each other make a new version with the same content. The fleet must hear that it is in force.
+func TestVersionWithoutChange(t *testing.T) {
+	database := filepath.Join(t.TempDir(), "wsbouncer.db")
+	s := DefaultSettings()
+	s.Listen, s.AdminSocket, s.Database, s.DrainTimeout = []string{"127.0.0.1:0"}, "", database, 0
+	p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Shutdown()
+	version := func() string { return p.follower.Status().Version }
+	for n := 2; ; n += 2 {
+		changes := p.follower.Status().Changes
+		for _, m := range []config.Mutation{
+			{Verb: config.Add, Kind: config.KindTenant, Name: "acme"},
+			{Verb: config.Remove, Kind: config.KindTenant, Name: "acme"},
+		} {
+			if _, err := p.store.Apply(t.Context(), config.Change{Who: "test", Mutations: []config.Mutation{m}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wstest.Eventually(t, "the version is in force", func() bool { return version() == strconv.Itoa(n) })
+		if p.follower.Status().Changes == changes { // both were seen as one
+			break
+		}
+	}
+	wstest.Eventually(t, "the fleet hears of it", func() bool { f := p.fleetShown(); return f.Self().Configuration == version() })
 }
 
 // TestSuccessorWithoutPlaces: a process that gets no places, since the ledger grants none, must not take over from one that serves.

@@ -217,6 +217,9 @@ func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
 		return err
 	}
 	p.store = store
+	if p.fleet != nil {
+		p.fleet.follower.Store(p.follower)
+	}
 	if fixed != nil {
 		p.order = fixed.names
 	} else {

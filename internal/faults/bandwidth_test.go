@@ -9,7 +9,7 @@ import (
 // takes longer than a ping may, and the pings wait behind it: a server that is slow is not taken for a dead one.
 func TestBandwidth(t *testing.T) {
 	const rate = 40 // bytes per millisecond
-	r := newRig(t, "echo")
+	r := newRig(t, "echo", func(r *rig) { r.settings.PingTimeout = (1 + slack()) * time.Second })
 	slow := r.victim().poison("bandwidth", `"rate": 40`, upstream, downstream)
 	begun := time.Now()
 	silence := r.settings.PingInterval + r.settings.PingTimeout

@@ -11,8 +11,8 @@ func TestReset(t *testing.T) {
 	r := newRig(t, "echo", func(r *rig) { r.victim().willReset() })
 	r.crowd.join(sessions)
 	broken := r.backend(0).Leased
-	onset := time.Now()
 	resets := r.victim().poison("reset_peer", `"timeout": 0`, upstream)
+	onset := time.Now() // until now, Toxiproxy has changed one connection after the other
 	r.awaitBroken(sessions, broken)
 	r.awaitOutOfService()
 	r.crowd.join(20) // the others have room for them
@@ -22,7 +22,7 @@ func TestReset(t *testing.T) {
 		t.Error("no client was sent to the server that is back")
 	}
 	r.settle()
-	r.checkEndings(onset, broken)
+	r.checkEndings(onset, broken, promptly)
 	for _, c := range r.crowd.clients {
 		if c.code == 1011 && !strings.Contains(c.reason, "reset") {
 			t.Errorf("client %d was told %q: this was no reset", c.id, c.reason)

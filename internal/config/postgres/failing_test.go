@@ -25,7 +25,7 @@ func TestServerFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Remove()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.StartTimeout)
 	defer cancel()
 	start := func() {
 		t.Helper()

@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
@@ -98,7 +97,7 @@ func place(dsn string) storetest.Place {
 		Open: func(t testing.TB) fleet.Store { return openStore(t, dsn) },
 		Restart: func(t testing.TB) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), pgtest.StartTimeout)
 			defer cancel()
 			if err := errors.Join(server.Kill(), server.Start(ctx)); err != nil {
 				t.Fatal(err)

@@ -366,7 +366,7 @@ func TestFailover(t *testing.T) {
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.StartTimeout)
 	defer cancel()
 	primary, err := pgtest.New()
 	if err != nil {
@@ -412,7 +412,7 @@ func TestFailover(t *testing.T) {
 	if _, err := p.report(false, false, nil); !errors.Is(err, fleet.ErrUnreachable) {
 		t.Errorf("with nothing but a standby: %v", err)
 	}
-	query(t, standby.DSN("postgres"), "SELECT pg_promote()")
+	query(t, standby.DSN("postgres"), "SELECT pg_promote(true, 300)")
 
 	// What the standby has is a with 5, b with 3. A third one, which asks first, gets nothing, and a, who needs 5 again, neither.
 	third := newProxy(t, dsn, "c")

@@ -31,6 +31,10 @@ const (
 	Password = "test-password"
 )
 
+// StartTimeout ends the start of a server that hangs. Together with making its files, which is most of it, a start takes two seconds, and a minute on
+// a machine where dozens of processes wait for a processor.
+const StartTimeout = 5 * time.Minute
+
 // Server is a PostgreSQL server. Its methods are for one goroutine.
 type Server struct {
 	// Directory of all that the server has; it also has the socket.

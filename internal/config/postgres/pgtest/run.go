@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
@@ -25,7 +24,7 @@ func Run(tests interface{ Run() int }, prepare func(context.Context, *Server) er
 		return 1
 	}
 	defer s.Remove()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), StartTimeout)
 	defer cancel()
 	if err := s.Start(ctx); err != nil {
 		fmt.Println(err)
