@@ -94,7 +94,7 @@ type session struct {
 	answers  uint64 // how many of them are for the client (in finishing)
 
 	opening Opening
-	tasks   tasks
+	tasks   *tasks // nil unless the client has begun one
 }
 
 // Opening is a client's first message. If this connection's server cannot serve the client, the proxy sends it to another.

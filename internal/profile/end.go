@@ -133,8 +133,8 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 		session.expected = b.missingAnswers(t) + uint64(p.replies)
 		s.Send = p.reset
 	case p.reuse == Tagged:
-		if session.tasks.tags != 0 {
-			b.settings = uint64(session.tasks.tags)
+		if tags := session.tasks.begun(); tags != 0 {
+			b.settings = uint64(tags)
 		}
 		session.expected = session.tasks.open()
 	default:

@@ -116,10 +116,8 @@ func (b *Boundary) leaveMessages(t Traffic) (list []Message) {
 			list = append(list, m)
 			continue
 		}
-		for _, task := range session.tasks.list {
-			if task.open {
-				list = append(list, m.with(tagMark, task.name))
-			}
+		for _, name := range session.tasks.names() {
+			list = append(list, m.with(tagMark, name))
 		}
 	}
 	return list

@@ -1,6 +1,6 @@
 package profile
 
-// tasks are the tasks that a session has begun on a tagged connection: the latest few, by the hash of their tag.
+// tasks are the tasks that a session has begun on a tagged connection: the latest few, by the hash of their tag. nil stands for none.
 type tasks struct {
 	list [4]task
 	tags tagSet // the tags of all tasks, not only of those in list
@@ -22,6 +22,14 @@ func (s *tagSet) add(h uint64) { *s |= tagBits(h) }
 func (s tagSet) has(h uint64) bool { return s != 0 && tagBits(h)&^s == 0 }
 
 func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) }
+
+// startTask records that the client began a task, as tasks.start does.
+func (s *session) startTask(tag []byte, former tagSet, keepName bool) bool {
+	if s.tasks == nil {
+		s.tasks = new(tasks) // most profiles need none
+	}
+	return s.tasks.start(tag, former, keepName)
+}
 
 // start records that the client began a task. It returns false if the tag is missing, or if the server's messages about the task could be
 // taken for those about another, which is not done or belongs to the connection's former session, or if too many tasks are open.
@@ -54,7 +62,7 @@ func (t *tasks) start(tag []byte, former tagSet, keepName bool) bool {
 
 // find returns the task with this tag, or nil.
 func (t *tasks) find(tag []byte) *task {
-	if tag == nil {
+	if t == nil || tag == nil {
 		return nil
 	}
 	h := hashOf(tag)
@@ -66,8 +74,32 @@ func (t *tasks) find(tag []byte) *task {
 	return nil
 }
 
+// begun returns the tags of all tasks.
+func (t *tasks) begun() tagSet {
+	if t == nil {
+		return 0
+	}
+	return t.tags
+}
+
+// names returns the tags of the tasks that are not done, as the client wrote them.
+func (t *tasks) names() (names []string) {
+	if t == nil {
+		return nil
+	}
+	for _, task := range t.list {
+		if task.open {
+			names = append(names, task.name)
+		}
+	}
+	return names
+}
+
 // open returns the number of tasks that are not done.
 func (t *tasks) open() (n uint64) {
+	if t == nil {
+		return 0
+	}
 	for _, task := range t.list {
 		if task.open {
 			n++

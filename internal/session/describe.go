@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 )
 
@@ -114,17 +115,17 @@ func (s *Server) Detail(id ID) (d Detail, ok bool) {
 	if id.Process != s.process {
 		return d, false
 	}
-	session, client := s.registry.find(id.Number)
-	if client != nil {
+	session, waits := s.registry.find(id.Number)
+	if waits != nil {
 		_, clients := s.registry.all()
-		clients = slices.DeleteFunc(clients, func(w *waiting) bool { return w.service.Name != client.service.Name })
-		d.Description = client.describe(placesOf(clients)[client])
-		d.ofService(client.service)
-		d.Variant, d.Waiting, d.Until = client.arrival.variant, len(clients), client.arrival.until
+		clients = slices.DeleteFunc(clients, func(w *waiting) bool { return w.service.Name != waits.service.Name })
+		d.Description = waits.describe(placesOf(clients)[waits])
+		d.ofService(waits.service)
+		d.Variant, d.Waiting, d.Until = waits.arrival.variant, len(clients), waits.arrival.until
 		return d, true
 	}
 	if session != nil {
-		s.each([]*Session{session}, func(session *Session) { d, ok = session.detail(), true })
+		s.each([]*loop.Conn{session}, func(session *Session) { d, ok = session.detail(), true })
 	}
 	if ok {
 		records, _ := s.history.since(0)
@@ -169,13 +170,10 @@ func (s *Server) EndedSession(id ID) (Record, bool) { return s.history.find(id) 
 
 // IDs returns the ids of all sessions and waiting clients, in no order.
 func (s *Server) IDs() []ID {
-	sessions, clients := s.registry.all()
-	ids := make([]ID, 0, len(sessions)+len(clients))
-	for _, session := range sessions {
-		ids = append(ids, session.record.ID)
-	}
-	for _, w := range clients {
-		ids = append(ids, w.arrival.id)
+	numbers := s.registry.numbers()
+	ids := make([]ID, len(numbers))
+	for i, number := range numbers {
+		ids[i] = s.ID(number)
 	}
 	return ids
 }

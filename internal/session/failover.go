@@ -30,7 +30,7 @@ import (
 // failover is what a session needs to outlive its server. It is owned by the session's loop, keeps no closure, and does not exist for a
 // session whose service and profile need none of it.
 type failover struct {
-	session *Session         // static
+	session *Session         // see Session.moveInto
 	tracker *profile.Tracker // static
 	kept    bool             // static: the service keeps what clients send, so that the session may be assured
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
@@ -18,8 +19,8 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 	if waits, told := s.registry.endWait(id.Number, reason); waits {
 		return told
 	}
-	if session, _ := s.registry.find(id.Number); session != nil {
-		s.each([]*Session{session}, func(session *Session) {
+	if client, _ := s.registry.find(id.Number); client != nil {
+		s.each([]*loop.Conn{client}, func(session *Session) {
 			if killed = session.record.Ended.IsZero(); killed {
 				session.end(meter.Killed, frame.ServiceRestart, reason)
 			}

@@ -16,7 +16,7 @@ import (
 
 // limited is what a session is limited by, beside the limits of its service on each session. It is owned by the session's loop.
 type limited struct {
-	*clientSide // of the session; static. With it, limited is the handler of the client's connection while a rate applies.
+	*clientSide // of the session; see Session.moveInto. With it, limited is the handler of the client's connection while a rate applies.
 
 	hold       *limits.Hold
 	idle       time.Duration // the strictest limit on idleness; static

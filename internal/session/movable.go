@@ -120,8 +120,8 @@ func (s *Server) MoveBackend(name string, timeout time.Duration) Moving {
 // session.
 func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
 	o := &moveOrder{server: s, about: id.String(), to: to, cause: meter.Ordered}
-	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
-		s.each([]*Session{session}, func(session *Session) {
+	if client, _ := s.registry.find(id.Number); client != nil && id.Process == s.process {
+		s.each([]*loop.Conn{client}, func(session *Session) {
 			o.sessions = append(o.sessions, movingSession{MovingSession: MovingSession{ID: id}, from: session.record.Backend})
 		})
 	}
@@ -299,25 +299,26 @@ func (o *moveOrder) advance(now time.Time) (open int) {
 // visit calls f with each session that is open, on its loop, and returns the numbers of those that there are.
 func (o *moveOrder) visit(f func(*Session, *movingSession)) (found map[uint64]bool) {
 	found = make(map[uint64]bool, len(o.sessions))
-	entries := make(map[*Session]*movingSession, len(o.sessions))
-	var list []*Session
+	entries := make(map[*loop.Conn]*movingSession, len(o.sessions))
+	var list []*loop.Conn
 	for i := range o.sessions { // which nobody else changes
 		m := &o.sessions[i]
 		if !m.isOpen() {
 			continue
 		}
-		if session, _ := o.server.registry.find(m.ID.Number); session != nil {
+		if client, _ := o.server.registry.find(m.ID.Number); client != nil {
 			found[m.ID.Number] = true
-			entries[session] = m
-			list = append(list, session)
+			entries[client] = m
+			list = append(list, client)
 		}
 	}
 	o.server.each(list, func(session *Session) {
-		m := *entries[session]
+		entry := entries[session.client]
+		m := *entry
 		f(session, &m) // without the lock, since it may write to sockets
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		*entries[session] = m
+		*entry = m
 	})
 	return found
 }

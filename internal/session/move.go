@@ -93,7 +93,7 @@ func (s *Session) startSearch() {
 	case search.conn != nil: // it was found before the session left
 		conn := search.conn
 		search.conn = nil
-		if !client.Post(func() { s.searched(search, conn, nil) }) {
+		if !client.Post(func() { sessionOf(client).searched(search, conn, nil) }) {
 			conn.ReturnUnused()
 		}
 		return
@@ -102,18 +102,18 @@ func (s *Session) startSearch() {
 	}
 	search.begun = true
 	started := server.pending.Go(func() {
-		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
+		defer server.options.Guard.Recover("search", func() { client.Post(func() { sessionOf(client).searched(search, nil, mistake.Err) }) })
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
 			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil, nil)
 		}
-		ok = client.Post(func() { s.searched(search, conn, err) })
+		ok = client.Post(func() { sessionOf(client).searched(search, conn, err) })
 		if !ok && conn != nil {
 			conn.ReturnUnused()
 		}
 	})
 	if !started { // the server has closed
-		client.Post(func() { s.searched(search, nil, errClosed) })
+		client.Post(func() { sessionOf(client).searched(search, nil, errClosed) })
 	}
 }
 
@@ -203,14 +203,18 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	case alive:
 		conn.EndUnused()
 	}
-	s.client.Post(func() { // it has been lost since it was found
-		if s.search == search {
-			s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
-			w := &s.search.waiter
-			w.Ahead, w.Avoid, w.Only = search.waiter.Ahead, search.waiter.Avoid, search.waiter.Only
-			s.startSearch()
-		}
-	})
+	client := s.client
+	client.Post(func() { sessionOf(client).searchAgain(search) }) // it has been lost since it was found
+}
+
+// searchAgain begins the search anew, unless the session has ended meanwhile.
+func (s *Session) searchAgain(search *search) {
+	if s.search == search {
+		s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
+		w := &s.search.waiter
+		w.Ahead, w.Avoid, w.Only = search.waiter.Ahead, search.waiter.Avoid, search.waiter.Only
+		s.startSearch()
+	}
 }
 
 // presentFirst presents the client's first message to the connection that is to serve the session now.

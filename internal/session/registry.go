@@ -1,6 +1,8 @@
 package session
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -15,8 +17,8 @@ const registryParts = 64
 
 type registryPart struct {
 	mu       sync.Mutex
-	sessions map[uint64]*Session // guarded by mu
-	waiting  map[uint64]*waiting // guarded by mu
+	sessions map[uint64]*loop.Conn // guarded by mu: their clients' connections; see sessionOf
+	waiting  map[uint64]*waiting   // guarded by mu
 }
 
 // waiting is a client that waits for its first connection, or has one and no session yet. It is static.
@@ -29,7 +31,7 @@ type waiting struct {
 
 func (r *registry) init() {
 	for i := range r.parts {
-		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*Session), make(map[uint64]*waiting)
+		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*loop.Conn), make(map[uint64]*waiting)
 	}
 }
 
@@ -42,7 +44,7 @@ func (r *registry) add(s *Session) (waited *waiting) {
 	defer p.mu.Unlock()
 	waited = p.waiting[s.record.ID.Number]
 	delete(p.waiting, s.record.ID.Number)
-	p.sessions[s.record.ID.Number] = s
+	p.sessions[s.record.ID.Number] = s.client
 	return waited
 }
 
@@ -86,24 +88,24 @@ func (r *registry) endWait(number uint64, reason string) (waits, told bool) {
 	}
 }
 
-// find returns the session or the waiting client of that number; nil for none.
-func (r *registry) find(number uint64) (*Session, *waiting) {
+// find returns the client of the session of that number, or the waiting client; nil for none.
+func (r *registry) find(number uint64) (*loop.Conn, *waiting) {
 	p := r.part(number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sessions[number], p.waiting[number]
 }
 
-// all returns all sessions and waiting clients, in no order.
-func (r *registry) all() (sessions []*Session, clients []*waiting) {
+// all returns the clients of all sessions, and those that wait, in no order.
+func (r *registry) all() (sessions []*loop.Conn, clients []*waiting) {
 	for i := range r.parts {
 		p := &r.parts[i]
 		p.mu.Lock()
 		if sessions == nil {
-			sessions = make([]*Session, 0, len(p.sessions)*registryParts*5/4)
+			sessions = make([]*loop.Conn, 0, len(p.sessions)*registryParts*5/4)
 		}
-		for _, s := range p.sessions {
-			sessions = append(sessions, s)
+		for _, client := range p.sessions {
+			sessions = append(sessions, client)
 		}
 		for _, w := range p.waiting {
 			clients = append(clients, w)
@@ -112,6 +114,59 @@ func (r *registry) all() (sessions []*Session, clients []*waiting) {
 	}
 	return sessions, clients
 }
+
+// numbers returns the numbers of all sessions and waiting clients, in no order.
+func (r *registry) numbers() (numbers []uint64) {
+	for i := range r.parts {
+		p := &r.parts[i]
+		p.mu.Lock()
+		for number := range p.sessions {
+			numbers = append(numbers, number)
+		}
+		for number := range p.waiting {
+			numbers = append(numbers, number)
+		}
+		p.mu.Unlock()
+	}
+	return numbers
+}
+
+// oldestFirst returns the clients of all sessions in the order in which they came. It gives back the memory that only more sessions
+// need.
+func (r *registry) oldestFirst() []*loop.Conn {
+	type numbered struct {
+		number uint64
+		client *loop.Conn
+	}
+	var all []numbered
+	for i := range r.parts {
+		p := &r.parts[i]
+		p.mu.Lock()
+		left := make(map[uint64]*loop.Conn, len(p.sessions)) // a map never shrinks
+		for number, client := range p.sessions {
+			left[number] = client
+			all = append(all, numbered{number, client})
+		}
+		p.sessions = left
+		p.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	clients := make([]*loop.Conn, len(all))
+	for i := range all {
+		clients[i] = all[i].client
+	}
+	return clients
+}
+
+// clientHandler is the handler of a client's connection.
+type clientHandler interface {
+	loop.Handler
+	session() *Session
+}
+
+// sessionOf returns the session of a client's connection. Only the loop that owns the connection may call it, and keep what it returns:
+// Compact gives sessions other addresses. Whoever is elsewhere keeps the connection.
+func sessionOf(client *loop.Conn) *Session { return client.Handler().(clientHandler).session() }
 
 const (
 	// perTurn is how many sessions a loop looks after before it goes back to its sockets. Reading a session's data takes up to
@@ -122,27 +177,26 @@ const (
 	maxPasses = 64
 )
 
-// each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
-// be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
-func (s *Server) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
+// each calls f for each of the clients' sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
+// be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions. f does not keep the session.
+func (s *Server) each(sessions []*loop.Conn, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
 
 // inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.
-func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
+func (s *Server) inTurns(sessions []*loop.Conn, f func(*Session), after func()) {
 	for range maxPasses {
-		var moved []*Session
-		byLoop := make([][]*Session, len(s.shards))
-		for _, session := range sessions {
-			home := session.client.Home().ID()
-			byLoop[home] = append(byLoop[home], session)
+		var moved []*loop.Conn
+		byLoop := make([][]*loop.Conn, len(s.shards))
+		for _, client := range sessions {
+			home := client.Home().ID()
+			byLoop[home] = append(byLoop[home], client)
 		}
 		for i, l := range s.options.Loops.Loops() {
-			onLoop(l, byLoop[i], func(turn []*Session) {
-				for _, session := range turn {
-					switch {
-					case !session.client.IsOn(l):
-						moved = append(moved, session)
-					case session.life.state != gone:
-						l.Handling(session.client)
+			onLoop(l, byLoop[i], func(turn []*loop.Conn) {
+				for _, client := range turn {
+					if !client.IsOn(l) {
+						moved = append(moved, client)
+					} else if session := sessionOf(client); session.life.state != gone {
+						l.Handling(client)
 						f(session)
 					}
 				}
@@ -158,7 +212,7 @@ func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
 // onLoop calls f on a loop with perTurn sessions at a time, and waits until it has done so with all. Between two turns, the loop looks
 // after its sockets. The loop itself begins the next turn: to wake another goroutine for that and to be woken by it would take longer
 // than the turn.
-func onLoop(l *loop.Loop, sessions []*Session, f func(turn []*Session)) {
+func onLoop(l *loop.Loop, sessions []*loop.Conn, f func(turn []*loop.Conn)) {
 	if len(sessions) == 0 {
 		return
 	}

@@ -125,6 +125,9 @@ func newRig(t testing.TB, o setup) *rig {
 	if tapAll {
 		r.tapAll()
 	}
+	if compactAll {
+		r.compactAll()
+	}
 	return r
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
 
-// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
+// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure. Nobody
+// but what it owns, its connections as their handler, and its loop within one event keeps a pointer to it: see Server.Compact.
 type Session struct {
 	// Static.
 	server  *Server

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 )
 
@@ -93,8 +94,8 @@ func (o *order) run(ctx context.Context, s *Server) {
 		if ctx.Err() != nil {
 			return
 		}
-		if session, _ := s.registry.find(id.Number); session != nil {
-			s.each([]*Session{session}, func(session *Session) {
+		if client, _ := s.registry.find(id.Number); client != nil {
+			s.each([]*loop.Conn{client}, func(session *Session) {
 				if o.concerns(session) {
 					session.end(o.class, o.code, o.reason)
 				}
