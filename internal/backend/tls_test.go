@@ -155,7 +155,8 @@ func TestHeaders(t *testing.T) {
 	if h := r.Health(); !strings.Contains(h.Reason, "header: Authorization: file:"+secret) {
 		t.Errorf("reason %q", h.Reason)
 	}
-	if err := os.WriteFile(secret, []byte("one"), 0o600); err != nil {
+	written := secret + ".new" // a dial must not find the file empty
+	if err := errors.Join(os.WriteFile(written, []byte("one"), 0o600), os.Rename(written, secret)); err != nil {
 		t.Fatal(err)
 	}
 	r.ready(1)
