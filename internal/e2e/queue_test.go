@@ -104,8 +104,10 @@ func TestQueue(t *testing.T) {
 			if q := p.queue().Totals; q.Queued != 4 || q.Served != 3 || q.Left != 1 || q.Full != 1 || q.WaitedSeconds <= 0 {
 				t.Errorf("queue: %+v", q)
 			}
+			var ended []record
+			wstest.Eventually(t, "all sessions are in the log", func() bool { ended = p.logged("session ended"); return len(ended) == 5 })
 			var positions []int
-			for _, r := range p.logged("session ended") {
+			for _, r := range ended {
 				positions = append(positions, r.number("queue_position"))
 				if waited, _ := r["waited_seconds"].(float64); waited <= 0 {
 					t.Errorf("session: %v", r)

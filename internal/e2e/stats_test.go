@@ -52,8 +52,13 @@ func TestStatistics(t *testing.T) {
 			if want := uint64(clients * sessionsEach); s.Sessions.Total != want || s.Sessions.Ended["1000"] != want {
 				t.Errorf("%d sessions, ended %v; want %d, all with 1000", s.Sessions.Total, s.Sessions.Ended, want)
 			}
+			var ended []record // through a pipe, so a little later
+			wstest.Eventually(t, "all sessions are in the log", func() bool {
+				ended = p.logged("session ended")
+				return len(ended) == clients*sessionsEach
+			})
 			var logged relayed
-			for _, r := range p.logged("session ended") {
+			for _, r := range ended {
 				logged.FramesFromClients += uint64(r.number("frames_from_client"))
 				logged.BytesFromClients += uint64(r.number("bytes_from_client"))
 				logged.FramesFromBackends += uint64(r.number("frames_from_backend"))
