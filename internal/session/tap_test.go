@@ -319,14 +319,18 @@ func TestTapThatIsTooSlow(t *testing.T) {
 func TestTapOfWaitingClient(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", queue: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.join()
+	var id ID
 	for name, leaves := range map[string]bool{"leaves": true, "is served": false} {
 		client := r.queued()
-		var id ID
-		for _, d := range r.server.Sessions() {
-			if d.State == Waiting {
-				id = d.ID
+		former := id
+		wstest.Eventually(t, "the client is shown", func() bool { // a little after it is in the queue; the one before may still be
+			for _, d := range r.server.Sessions() {
+				if d.State == Waiting && d.ID.Number > id.Number {
+					id = d.ID
+				}
 			}
-		}
+			return id != former
+		})
 		tap := r.startTap(TapOptions{ID: id, Text: 10})
 		if leaves {
 			_ = client.Close()
