@@ -144,7 +144,7 @@ func (c *Child) End() {
 // endsWithin waits until the successor has ended, but no longer than limit, and reports whether it has.
 func (c *Child) endsWithin(limit time.Duration) bool {
 	for deadline := time.Now().Add(limit); ; {
-		left := max(time.Until(deadline), 0)
+		left := max(time.Until(deadline), 0) + time.Millisecond - 1 // rounded up
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
 		if !errors.Is(err, unix.EINTR) {
 			return n > 0
