@@ -52,7 +52,7 @@ func concerns(payload string, id fleet.ID) bool {
 const (
 	// silence is after how long without an announcement the connection is tried out: only a request shows that a server has vanished.
 	silence = 15 * time.Second
-	// firstRetry and lastRetry are how long it waits before it connects again.
+	// firstRetry and lastRetry are how long it waits before it connects again, or until the database answers again.
 	firstRetry = time.Second
 	lastRetry  = 15 * time.Second
 )
@@ -67,13 +67,16 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.ended, cancel)()
-		retry := firstRetry
+		retry := s.firstRetry
 		for ctx.Err() == nil {
 			if s.listen(ctx, changed) {
-				retry = firstRetry
+				retry = s.firstRetry
 			}
 			select {
 			case <-time.After(retry):
+			case <-s.back: // until it listens, places move with beats only
+				retry = s.firstRetry
+				continue
 			case <-ctx.Done():
 			}
 			retry = min(2*retry, lastRetry)

@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
 // TestTells: a store says that it is told of changes while it listens, and never behind a connection pooler, which may lose what is told.
@@ -45,4 +48,29 @@ func TestTells(t *testing.T) {
 			t.Error("it is told of changes after it has stopped listening")
 		}
 	}
+}
+
+// TestListensAgainAtOnce: after an outage, a store listens again as soon as an exchange succeeds, however long it would wait otherwise.
+func TestListensAgainAtOnce(t *testing.T) {
+	p := newProxy(t, migrated(t), "a")
+	p.store.firstRetry = time.Hour
+	refused := make(chan struct{})
+	var once sync.Once
+	p.store.config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		var err error
+		once.Do(func() { err = net.ErrClosed; close(refused) })
+		if err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	p.store.Changed(t.Context())
+	<-refused
+	cut, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.store.Exchange(cut, &fleet.Report{ID: "a", Sequence: 1, Whole: true}); err == nil {
+		t.Fatal("an exchange whose context has ended was carried out")
+	}
+	p.claim(true, false, 0, 0)
+	wstest.Eventually(t, "the store listens", p.store.Tells)
 }

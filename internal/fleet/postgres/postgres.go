@@ -50,13 +50,17 @@ type Store struct {
 	config *pgx.ConnConfig // static: of the connection that listens
 	log    *slog.Logger    // static
 
+	firstRetry time.Duration // static
+
 	closed    atomic.Bool
 	listeners sync.WaitGroup
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
-	tells    atomic.Bool  // announcements arrive
-	conflict atomic.Int64 // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
+	tells    atomic.Bool   // announcements arrive
+	failing  atomic.Bool   // the last exchange failed
+	back     chan struct{} // of size one: exchanges do not fail any more
+	conflict atomic.Int64  // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
 
@@ -91,7 +95,7 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
 	// Trying out a connection first would double what an exchange of a ledger at rest costs. One that fails is repeated soon.
 	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	s := &Store{config: c.ConnConfig.Copy(), log: o.Log}
+	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, back: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -178,6 +182,12 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.An
 		answer, err = s.exchange(ctx, r)
 		return err
 	})
+	if s.failing.Swap(err != nil) && err == nil {
+		select {
+		case s.back <- struct{}{}:
+		default:
+		}
+	}
 	return answer, err
 }
 
