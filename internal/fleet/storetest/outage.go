@@ -38,14 +38,13 @@ func changed(t *testing.T, place Place) {
 	if !p.store.Tells() {
 		t.Error("the store has told of a change, and says that it does not")
 	}
-	q.claim(server, fleet.Claim{Cap: 4, Needs: 2, Wants: 2})
-	holds := 4
+	// Each turn takes all places for p and gives two of them back, since q may not have been listening at the turn before.
 	told(forQ, "who needs places that were given back", func() {
-		holds = 7 - holds
-		p.claim(server, fleet.Claim{Cap: 4, Holds: min(holds, 2), Wants: 1})
-		if holds == 4 {
-			q.claim(server, fleet.Claim{Cap: 4, Needs: 2, Wants: 2})
-		}
+		q.claim(server, fleet.Claim{Cap: 4})
+		p.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
+		p.claim(server, fleet.Claim{Cap: 4, Holds: 4, Needs: 4, Wants: 4})
+		q.claim(server, fleet.Claim{Cap: 4, Needs: 2, Wants: 2})
+		p.claim(server, fleet.Claim{Cap: 4, Holds: 2, Wants: 1})
 	})
 	cancel()
 	for _, c := range []<-chan struct{}{forP, forQ} {
