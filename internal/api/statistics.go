@@ -176,10 +176,10 @@ type Health struct {
 	ProbeSince  time.Time `json:"probe_since,omitzero"`
 	ProbeReason string    `json:"probe_reason,omitempty"`
 
-	// Canary is the verdict of the canary: off, unknown, up or down.
+	// Canary is the verdict of the canary: off, unknown, up, down, or doubtful if it fails and has not passed on any backend of the service.
 	Canary       string    `json:"canary"`
 	CanarySince  time.Time `json:"canary_since,omitzero"`
-	CanaryReason string    `json:"canary_reason,omitempty"` // why it is down, or why it could not be played
+	CanaryReason string    `json:"canary_reason,omitempty"` // why it is down or doubtful, or why it could not be played
 	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
 	CanarySeconds float64 `json:"canary_seconds"`
 

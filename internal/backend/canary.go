@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -19,7 +20,7 @@ import (
 type Canary struct {
 	// Recording is what is played.
 	Recording *speaker.Recording
-	// Name tells the recording from others; a changed file has another name.
+	// Name tells the recording and what is said with it from others; a changed file has another name.
 	Name string
 	// Interval is the time between two plays, plus or minus a fifth; default 30 s. While a change of the verdict is in the air, it is a fifth.
 	Interval time.Duration
@@ -28,11 +29,17 @@ type Canary struct {
 	Timeout time.Duration
 	// Text is what the results must contain, case and punctuation aside; empty for any result.
 	Text string
+	// Proven is set when the canary has passed on any of the service's backends. Until then, nothing shows that it can pass at all: it may be
+	// in another language, or for another model. So its failures take no backend out of service. Nil for a canary that is known to be right.
+	Proven *atomic.Bool
 	// Fall is how many plays in a row must fail to take the backend out of service; default 3.
 	Fall int
 	// Rise is how many in a row must succeed to bring it back; default 2.
 	Rise int
 }
+
+// proven reports whether the canary has passed anywhere.
+func (c *Canary) proven() bool { return c.Proven == nil || c.Proven.Load() }
 
 // MaxCanary is how much of a recording is played.
 const MaxCanary = 10 * time.Second
@@ -77,12 +84,18 @@ const (
 )
 
 // runCanary plays until ctx ends, and tells each verdict. The first success is a verdict by itself.
-func runCanary(ctx context.Context, c *Canary, play func(context.Context) error, notPlayed func(reason string), tell func(up bool, reason string)) {
+//
+// A failure of a canary that has not passed anywhere is no verdict: doubt is told instead. It becomes one as soon as the canary has passed on
+// another backend.
+func runCanary(ctx context.Context, c *Canary, play func(context.Context) error, notPlayed, doubt func(reason string), tell func(up bool, reason string)) {
 	v := verdict{fall: c.Fall, rise: c.Rise}
 	for {
 		err := play(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if err == nil && c.Proven != nil {
+			c.Proven.Store(true)
 		}
 		silent := notPlayedError("")
 		switch {
@@ -90,6 +103,8 @@ func runCanary(ctx context.Context, c *Canary, play func(context.Context) error,
 			notPlayed(silent.Error())
 		case machine.Local(err):
 			notPlayed("not played: " + err.Error())
+		case err != nil && !c.proven():
+			doubt(err.Error())
 		case v.changes(err == nil):
 			reason := ""
 			if err != nil {
@@ -144,11 +159,10 @@ func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
 
 // speakCanary dials the server, and plays it the canary.
 func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) error {
-	script := o.Profile.Script()
 	limit := time.Now().Add(c.Timeout)
 	dialing, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	established, err := o.Target.With(handshake.ClientPart{Query: script.Query}).Dial(dialing)
+	established, err := o.Target.With(handshake.ClientPart{Query: c.Recording.Query()}).Dial(dialing)
 	if err != nil {
 		why := o.classify("", err)
 		if anonymous := (anonymousRefusedError{}); errors.As(why, &anonymous) {
@@ -229,7 +243,7 @@ func (b *Backend) play(c *Canary, anew bool) {
 				b.worker.checked(true)
 			}
 			return err
-		}, b.report.canaryNotPlayed, b.worker.canaryAnswered)
+		}, b.report.canaryNotPlayed, b.report.doubtCanary, b.worker.canaryAnswered)
 	}()
 }
 

@@ -38,7 +38,11 @@ func canaryRig(t *testing.T, o sim.Options, connections int, c Canary) (*rig, *s
 		v := 12000 * math.Sin(2*math.Pi*440*float64(i)/16000)
 		audio.PCM = binary.LittleEndian.AppendUint16(audio.PCM, uint16(int16(v)))
 	}
-	if c.Recording, err = speaker.NewRecording(p, audio, MaxCanary); err != nil {
+	model := ""
+	if p.Script().NamesModel() {
+		model = sim.UnknownModel
+	}
+	if c.Recording, err = speaker.NewRecording(p, audio, MaxCanary, model); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, o.Protocol, func(options *Options, _ *wstest.Server) {
@@ -81,6 +85,7 @@ func TestCanaryFails(t *testing.T) {
 		// On a busy machine, the close of the idle connection that makes room for the canary may take as long.
 		"hangs":      {sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{SilentDeath: 1}}, Canary{Timeout: 30 * time.Millisecond}, "within 30ms"},
 		"other text": {sim.Options{Protocol: sim.Vosk}, Canary{Timeout: time.Minute, Text: "Hello, world"}, `the results do not contain "Hello, world": "`},
+		"fails":      {sim.Options{Protocol: sim.VLLMRealtime}, Canary{Timeout: time.Minute}, "the server says that the session has failed: "},
 		"vanishes":   {sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Close: 1, CloseCode: 1011}}, Canary{Timeout: time.Minute}, "the server closed with code 1011"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +100,25 @@ func TestCanaryFails(t *testing.T) {
 	}
 }
 
+// A canary that has passed nowhere may be wrong itself: it takes no server out of service, until it has passed on one.
+func TestUnprovenCanary(t *testing.T) {
+	proven := new(atomic.Bool)
+	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute, Text: "another language", Fall: 1, Proven: proven})
+	wstest.Eventually(t, "the canary is doubted", func() bool { return r.Health().Canary == canaryDoubtful })
+	if h := r.Health(); !r.Stats().Usable || !strings.Contains(h.CanaryReason, "do not contain") {
+		t.Errorf("%+v", h)
+	}
+	proven.Store(true)
+	wstest.Eventually(t, "the canary fails", func() bool { return r.Health().Canary == "down" && !r.Stats().Usable })
+
+	proven = new(atomic.Bool)
+	r, _ = canaryRig(t, sim.Options{Protocol: sim.Vosk}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute, Proven: proven})
+	wstest.Eventually(t, "the canary passes", func() bool { return r.Health().Canary == "up" })
+	if !proven.Load() {
+		t.Error("a canary that has passed is not proven")
+	}
+}
+
 // A server that has stopped is found out within the canary's time-out, although it closes no connection to make a place, and may take as
 // long as close-timeout for it.
 func TestCanaryOfStoppedServer(t *testing.T) {
@@ -102,7 +126,7 @@ func TestCanaryOfStoppedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recording, err := speaker.NewRecording(p, &wav.Audio{SampleRate: 16000, Channels: 1, BitsPerSample: 16, PCM: make([]byte, 32000)}, MaxCanary)
+	recording, err := speaker.NewRecording(p, &wav.Audio{SampleRate: 16000, Channels: 1, BitsPerSample: 16, PCM: make([]byte, 32000)}, MaxCanary, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +170,7 @@ func TestCanaryVerdicts(t *testing.T) {
 						return errNoSpare
 					}
 					return errors.New("fails")
-				}, func(reason string) { silent = append(silent, reason) }, func(up bool, reason string) {
+				}, func(reason string) { silent = append(silent, reason) }, func(reason string) { t.Errorf("%s: doubt: %s", plays, reason) }, func(up bool, reason string) {
 					told = append(told, map[bool]string{true: "up", false: "down"}[up])
 				})
 			}()

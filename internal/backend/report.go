@@ -27,7 +27,8 @@ type Health struct {
 	ProbeSince  time.Time
 	ProbeReason string
 
-	// Canary is the verdict of the canary: off, unknown, up or down.
+	// Canary is the verdict of the canary: off, unknown, up, down, or doubtful if it fails and has not passed on any backend of the service,
+	// which takes the backend out of service as little as unknown does.
 	Canary       string
 	CanarySince  time.Time
 	CanaryReason string // why it is down, or why it could not be played
@@ -199,6 +200,24 @@ func (r *report) setCanary(up bool, reason string) {
 	}
 }
 
+// doubtCanary reports that a canary fails that has not passed on any backend of the service.
+func (r *report) doubtCanary(reason string) {
+	var before string
+	r.update(func(h *Health) {
+		before = h.Canary
+		h.CanaryReason = reason
+		if before != canaryDoubtful {
+			h.Canary, h.CanarySince = canaryDoubtful, time.Now()
+		}
+	})
+	if before != canaryDoubtful {
+		r.log.Warn("canary fails and has not passed on any backend of the service; the backend stays in service", "backend", r.named(), "reason", reason)
+	}
+}
+
+// canaryDoubtful is the verdict of a canary that may be wrong itself.
+const canaryDoubtful = "doubtful"
+
 // heardCanary reports how long the first result of a canary has taken.
 func (r *report) heardCanary(d time.Duration) {
 	r.update(func(h *Health) { h.CanarySeconds = d.Seconds() })
@@ -207,7 +226,7 @@ func (r *report) heardCanary(d time.Duration) {
 // canaryNotPlayed reports why the last canary could not be played, which says nothing about the server.
 func (r *report) canaryNotPlayed(reason string) {
 	r.update(func(h *Health) {
-		if h.Canary != "down" {
+		if h.Canary != "down" && h.Canary != canaryDoubtful {
 			h.CanaryReason = reason
 		}
 	})

@@ -34,6 +34,7 @@ type verifyFlags struct {
 	form     output
 	backend  string
 	audio    []string
+	model    string
 	header   []string
 	protocol string
 	tls      secure.Settings
@@ -83,6 +84,7 @@ server could not be tried, and 2 for wrong usage.`,
 	f := cmd.Flags()
 	f.StringVar(&flags.backend, "backend", "", "`URL` of the server, ws://host:port/path or wss://")
 	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits (repeat for several)")
+	f.StringVar(&flags.model, "model", "", "`name` of the model to ask for, where clients of the profile name one")
 	f.StringArrayVar(&flags.header, "header", nil, "`header` of the handshake, NAME=VALUE, whose last word may be env:NAME or file:/path (repeat for several)")
 	f.StringVar(&flags.protocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request (default: the profile's)")
 	f.StringVar(&flags.tls.CA, "tls-ca", "", "PEM `file` with the authorities to trust for wss:// (default: the system's)")
@@ -157,11 +159,11 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 	for _, path := range v.audio {
 		recording, err := v.recording(p, path)
 		if err != nil {
-			return nil, fmt.Errorf("--audio: %w", err)
+			return nil, err
 		}
 		o.Recordings = append(o.Recordings, recording)
 	}
-	if query := p.Script().Query; query != "" {
+	if query := o.Recordings[0].Query(); query != "" {
 		target.AddQuery(query)
 	}
 	return o, nil
@@ -187,18 +189,24 @@ func (v *verifyFlags) addHeader(target *handshake.Target) error {
 	return nil
 }
 
+// recording reads one of --audio.
 func (v *verifyFlags) recording(p *profile.Profile, path string) (*speaker.Recording, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--audio: %w", err)
 	}
 	audio, err := wav.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("--audio: %s: %w", path, err)
 	}
-	recording, err := speaker.NewRecording(p, audio, v.length)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	recording, err := speaker.NewRecording(p, audio, v.length, v.model)
+	switch {
+	case errors.Is(err, speaker.ErrNoModel):
+		return nil, usageError(fmt.Errorf("--model: the value is missing: the servers of the profile %s want the name of a model", p.Name))
+	case errors.Is(err, speaker.ErrModel):
+		return nil, usageError(fmt.Errorf("--model: clients of the profile %s name no model: leave it out", p.Name))
+	case err != nil:
+		return nil, fmt.Errorf("--audio: %s: %w", filepath.Base(path), err)
 	}
 	return recording, nil
 }

@@ -38,6 +38,9 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	if s.CanaryText != "" && s.Canary == "" {
 		problems.add(KindService, name, "canary-text", "there are no results without a canary: set canary to the path of a WAV file, or remove canary-text")
 	}
+	if s.CanaryModel != "" && s.Canary == "" {
+		problems.add(KindService, name, "canary-model", "no model is asked for without a canary: set canary to the path of a WAV file, or remove canary-model")
+	}
 }
 
 // FailoverWarnings returns what is likely to be a mistake in what services say about failover and what clients are told. lookup returns a
@@ -79,6 +82,14 @@ func (s *Service) failoverWarnings(name string, p *profile.Profile) (warnings []
 			name, s.Profile)
 	}
 	return warnings
+}
+
+func checkCanaryModel(name string) error {
+	const most = 200
+	if len(name) > most || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return fmt.Errorf("invalid name %.100q: use at most %d bytes of text without spaces", name, most)
+	}
+	return nil
 }
 
 func checkCanaryText(text string) error {

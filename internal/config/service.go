@@ -55,6 +55,7 @@ type Service struct {
 	CanaryInterval time.Duration // between two plays of it to a backend
 	CanaryTimeout  time.Duration // for the first result of it
 	CanaryText     string        // that its results must contain, case ignored; empty for any
+	CanaryModel    string        // that it asks for, where the profile's clients name one
 	Rebalance      bool          // move sessions away from backends that have more than their share
 	TellClients    bool          // send clients the profile's messages about their place in the queue and about moves
 	Verified       string        // what 'wsbouncer profile verify' has found on the servers: see [Verified]; empty for not tried
@@ -200,6 +201,9 @@ var serviceFields = []field[Service]{
 	}},
 	{"canary-text", "", "text that the results of the canary must contain, ignoring case; empty for any result", func(s *Service) value.Value {
 		return value.NewText(&s.CanaryText, "a text on one line", checkCanaryText)
+	}},
+	{"canary-model", "", "model that the canary asks for, where clients of the profile name one", func(s *Service) value.Value {
+		return value.NewText(&s.CanaryModel, "the name of a model", checkCanaryModel)
 	}},
 	{"rebalance", "false", "move sessions, at answered points, away from backends with more than 15 % above the mean share of their caps; needs failover: replay", func(s *Service) value.Value {
 		return value.NewFlag(&s.Rebalance)

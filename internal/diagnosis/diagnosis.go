@@ -174,6 +174,8 @@ func ofBackend(b *api.Backend, add func(Level, string, time.Time, string, ...any
 			text += ": " + condition.Why
 		}
 		add(Failure, what, condition.Since, "%s", text)
+	case b.Canary == "doubtful":
+		add(Warning, what, b.CanarySince, "the canary fails, and has passed on no backend of the service, so it takes none out of service: %s", b.CanaryReason)
 	case b.Places != nil && b.Places.Granted > b.Places.Cap:
 		add(Warning, what, time.Time{}, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
 	case b.Ceiling < b.Cap:

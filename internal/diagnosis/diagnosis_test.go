@@ -82,6 +82,13 @@ func TestFind(t *testing.T) {
 			}, nil,
 			"0 backend gpu-2: canary fails: no result within 10s (12:00)",
 		},
+		"canary doubtful": {
+			func(s *api.Stats) {
+				b := &s.Backends[1]
+				b.Canary, b.CanaryReason, b.CanarySince = "doubtful", "no result within 10s", since
+			}, nil,
+			"1 backend gpu-2: the canary fails, and has passed on no backend of the service, so it takes none out of service: no result within 10s (12:00)",
+		},
 		"all places that were granted are in use": {
 			func(s *api.Stats) {
 				s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 2, 1.5

@@ -11,6 +11,7 @@ import (
 var (
 	circuitStates = []string{"closed", "half-open", "open"}
 	probeStates   = []string{"off", "unknown", "up", "down"}
+	canaryStates  = []string{"off", "unknown", "up", "down", "doubtful"}
 )
 
 func ofBackends() []family {
@@ -117,8 +118,8 @@ func healthOf(backend each[api.Backend]) []family {
 				"once with an error.",
 			func(b *api.Backend, put put) { put(float64(b.Broken)) }),
 		backend.gauge("backend_canary_state",
-			"1 for the verdict of the canary (up, down, unknown or off), 0 for the others.",
-			func(b *api.Backend, put put) { putState(put, b.Canary, probeStates...) }, "state"),
+			"1 for the verdict of the canary (up, down, doubtful, unknown or off), 0 for the others.",
+			func(b *api.Backend, put put) { putState(put, b.Canary, canaryStates...) }, "state"),
 		backend.gauge("backend_canary_last_seconds", "How long the first result of the last canary took; absent before the first.",
 			func(b *api.Backend, put put) {
 				if b.CanarySeconds > 0 {

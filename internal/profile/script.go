@@ -16,7 +16,7 @@ type Script struct {
 	// Query is added to the query of the server's URL; empty for nothing.
 	Query string
 	// Start holds the messages that begin a session, Settings those that begin one with settings that no other session may inherit (nil for
-	// none), Follow those that follow the first message of audio, and End those that end the audio. They may contain a token.
+	// none), Follow those that follow the first message of audio, and End those that end the audio. They may contain a token and ModelMark.
 	Start, Settings, Follow, End []Message
 	// Envelope is the text message around audio, which AudioMark stands for, in base64. If it is empty, the message is binary: the audio
 	// itself or, with MessagePack, a map with the samples as an array of this name.
@@ -30,13 +30,22 @@ type Script struct {
 	// Texts are the paths to the texts in results. [] stands for all items of a list.
 	Texts []string
 
-	declared    bool
-	ready, last []matcher
-	answers     *matchSet
+	declared            bool
+	ready, last, failed []matcher
+	answers             *matchSet
 }
 
 // AudioMark stands for the audio in [Script.Envelope].
 const AudioMark = "$audio"
+
+// ModelMark stands for the name of the model in what a client says, and in [Script.Query].
+const ModelMark = "$model"
+
+// NamesModel reports whether a client has to name a model.
+func (s *Script) NamesModel() bool {
+	named := func(m Message) bool { return !m.Binary && strings.Contains(m.payload, ModelMark) }
+	return strings.Contains(s.Query, ModelMark) || slices.ContainsFunc(slices.Concat(s.Start, s.Settings, s.Follow, s.End), named)
+}
 
 // Script returns what the profile says about its clients, or nil if it says nothing.
 func (p *Profile) Script() *Script {
@@ -52,6 +61,11 @@ func (s *Script) AwaitsReady() bool { return len(s.ready) > 0 }
 // IsReady reports whether audio waits for this message of the server.
 func (s *Script) IsReady(op frame.Opcode, payload []byte, token uint64) bool {
 	return s.answers.match(op, payload, token).class&isReady != 0
+}
+
+// HasFailed reports whether the server says by this message that the session has failed.
+func (s *Script) HasFailed(op frame.Opcode, payload []byte, token uint64) bool {
+	return s.answers.match(op, payload, token).class&isFailed != 0
 }
 
 // HasLast reports whether the profile says which message of the server is a session's last. If not, the session ends with the server's
@@ -132,11 +146,11 @@ func newScript() Script {
 
 // compile prepares the matchers.
 func (s *Script) compile() {
-	s.answers = newMatchSet(maxMessage, nil, use{s.ready, isReady}, use{s.last, isUntil})
+	s.answers = newMatchSet(maxMessage, nil, use{s.ready, isReady}, use{s.last, isUntil}, use{s.failed, isFailed})
 }
 
 var scriptKeys = []string{
-	"query", "start", "settings", "ready", "audio", "messagepack", "encoding", "rate", "chunk", "follow", "end", "silence", "last", "text",
+	"query", "start", "settings", "ready", "audio", "messagepack", "encoding", "rate", "chunk", "follow", "end", "silence", "last", "failed", "text",
 }
 
 // script reads what the profile says about its clients.
@@ -198,6 +212,8 @@ func (r *reader) script(s *spec, n *strictyaml.Node) {
 			}
 		case "last":
 			to.last = r.matchers(f.value, messageKeys)
+		case "failed":
+			to.failed = r.matchers(f.value, messageKeys)
 		case "text":
 			r.texts(to, f.value)
 		}
@@ -251,7 +267,7 @@ func (w *writer) script(s *Script) {
 	w.mapping("client", "query", quote(s.Query), "start", messagesYAML(s.Start), "settings", messagesYAML(s.Settings),
 		"ready", matchersYAML(s.ready), "audio", quote(s.Envelope), "messagepack", quote(s.MessagePack), "encoding", encoding,
 		"rate", numberYAML(s.Rate, d.Rate), "chunk", durationYAML(s.Chunk, d.Chunk), "follow", messagesYAML(s.Follow), "end", messagesYAML(s.End),
-		"silence", durationYAML(s.Silence, 0), "last", matchersYAML(s.last), "text", oneOrFlow(quoted(s.Texts)))
+		"silence", durationYAML(s.Silence, 0), "last", matchersYAML(s.last), "failed", matchersYAML(s.failed), "text", oneOrFlow(quoted(s.Texts)))
 	if w.Len() == before {
 		w.line(2, "client: {}")
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -53,10 +54,12 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 		return
 	}
 	c.size, c.at = info.Size(), info.ModTime()
-	if before != nil && before.canary.play != nil && before.Canary == path && before.profile == v.profile && before.canary.same(&canary{
-		play: before.canary.play, size: c.size, at: c.at,
-	}) {
+	if before != nil && before.canary.play != nil && before.Canary == path && before.CanaryModel == v.CanaryModel && before.profile == v.profile &&
+		before.canary.same(&canary{play: before.canary.play, size: c.size, at: c.at}) {
 		v.canaryOf(before.canary.play.Recording, before.canary.play.Name)
+		if before.CanaryText == v.CanaryText && before.CanaryTimeout <= v.CanaryTimeout { // what it has to pass is no harder
+			v.canary.play.Proven = before.canary.play.Proven
+		}
 		return
 	}
 	data, err := os.ReadFile(path)
@@ -69,18 +72,25 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 		fail(err)
 		return
 	}
-	recording, err := speaker.NewRecording(v.profile, audio, backend.MaxCanary)
+	recording, err := speaker.NewRecording(v.profile, audio, backend.MaxCanary, v.CanaryModel)
+	switch {
+	case errors.Is(err, speaker.ErrNoModel):
+		err = fmt.Errorf("the servers of the profile %s want the name of a model: set canary-model", v.profile.Name)
+	case errors.Is(err, speaker.ErrModel):
+		err = fmt.Errorf("clients of the profile %s name no model: remove canary-model", v.profile.Name)
+	}
 	if err != nil {
 		fail(err)
 		return
 	}
-	v.canaryOf(recording, fmt.Sprintf("%s %s %08x", v.profile.Name, path, crc32.ChecksumIEEE(data)))
+	v.canaryOf(recording, fmt.Sprintf("%s %s %08x %s", v.profile.Name, path, crc32.ChecksumIEEE(data), v.CanaryModel))
 }
 
 // canaryOf sets what is played.
 func (v *servicePlan) canaryOf(recording *speaker.Recording, name string) {
 	v.canary.play = &backend.Canary{
 		Recording: recording, Name: name, Interval: v.CanaryInterval, Timeout: v.CanaryTimeout, Text: v.CanaryText, Fall: v.ProbeFall, Rise: v.ProbeRise,
+		Proven: new(atomic.Bool),
 	}
 }
 

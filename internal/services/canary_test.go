@@ -40,6 +40,7 @@ func TestReadCanary(t *testing.T) {
 		{nil, "vosk", "no such file"},
 		{[]byte("not audio"), "vosk", "canary.wav: not a WAV file"},
 		{wav, "one-shot", "does not say what a client says"},
+		{wav, "vllm-realtime", "want the name of a model: set canary-model"},
 	} {
 		if c.content != nil {
 			if err := os.WriteFile(path, c.content, 0o600); err != nil {

@@ -9,6 +9,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
 
+// UnknownModel is the name of a model that no simulated server has.
+const UnknownModel = "unknown-model"
+
 // vllmDialogue is a connection to vLLM's /v1/realtime (vllm-project/vllm, vllm/entrypoints/openai/realtime/connection.py). Audio
 // waits in a queue until a commit starts the generation, which reads it as it comes; a commit with "final" puts an end mark
 // into the queue. When the generation reads the mark it says what it has, and empties the queue. Whatever is put into the queue
@@ -43,6 +46,14 @@ func (d *vllmDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	}
 	switch said.Type {
 	case "session.update":
+		switch said.Model {
+		case "": // since 0.33: before, a session.update without a model was fine
+			d.fail(v, "model is required in session.update", "invalid_event")
+			return
+		case UnknownModel:
+			d.fail(v, "The model `"+said.Model+"` does not exist.", "model_not_found")
+			return
+		}
 		d.validated = true
 	case "input_audio_buffer.append":
 		audio, err := base64.StdEncoding.DecodeString(said.Audio)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,16 +25,30 @@ import (
 type Recording struct {
 	profile *profile.Profile
 	script  *profile.Script
+	model   string // empty if the profile's clients name none
 	chunks  [][]byte
 	length  time.Duration
 }
 
-// NewRecording prepares at most so much of a recording for a profile's servers: it mixes the channels, resamples, and encodes. The error
-// says that the profile does not say what a client says, or that the recording is empty.
-func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration) (*Recording, error) {
+// ErrNoModel is returned for a profile whose clients name a model, if none was given, and ErrModel for one whose clients name none.
+var (
+	ErrNoModel = errors.New("the profile's servers want the name of a model")
+	ErrModel   = errors.New("the profile's clients name no model")
+)
+
+// NewRecording prepares at most so much of a recording for a profile's servers: it mixes the channels, resamples, and encodes. model is the
+// name of the model that the client asks for; empty for profiles whose clients name none. The error says that the profile does not say what
+// a client says, that the recording is empty, or that a model is missing or too much ([ErrNoModel], [ErrModel]).
+func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, model string) (*Recording, error) {
 	s := p.Script()
 	if s == nil {
 		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to a profile of your own (docs/reference/profiles.md)", p.Name)
+	}
+	switch named := s.NamesModel(); {
+	case named && model == "":
+		return nil, fmt.Errorf("%s: %w", p.Name, ErrNoModel)
+	case !named && model != "":
+		return nil, fmt.Errorf("%s: %w", p.Name, ErrModel)
 	}
 	samples := resample(mix(audio), audio.SampleRate, s.Rate)
 	if n := int(most.Seconds() * float64(s.Rate)); len(samples) > n {
@@ -41,7 +57,7 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration) (*Re
 	if len(samples) == 0 {
 		return nil, errors.New("the recording has no audio")
 	}
-	r := &Recording{profile: p, script: s, length: time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))}
+	r := &Recording{profile: p, script: s, model: model, length: time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))}
 	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
 	for len(samples) > 0 {
 		n := min(size, len(samples))
@@ -56,6 +72,11 @@ func (r *Recording) Length() time.Duration { return r.length }
 
 // Chunks returns how many messages the audio takes.
 func (r *Recording) Chunks() int { return len(r.chunks) }
+
+// Query is what the client adds to the query of the server's URL; empty for nothing.
+func (r *Recording) Query() string {
+	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
+}
 
 // After returns the rest of the recording after so many bytes of encoded audio; nil if there is none.
 func (r *Recording) After(n int64) *Recording {
@@ -138,8 +159,8 @@ func (r *Recording) silence() Message {
 // chunksMark stands for the number of messages of audio in what a client says.
 const chunksMark = "$chunks"
 
-// fill returns messages of the profile with a session's token and number of messages of audio.
-func fill(said []profile.Message, token uint64, chunks int) []Message {
+// fill returns messages of the profile with a session's token, the model, and the number of messages of audio.
+func (r *Recording) fill(said []profile.Message, token uint64, chunks int) []Message {
 	out := make([]Message, len(said))
 	for i := range said {
 		payload := said[i].Append(nil, token)
@@ -147,7 +168,14 @@ func fill(said []profile.Message, token uint64, chunks int) []Message {
 			out[i] = Message{frame.Binary, payload}
 			continue
 		}
+		payload = bytes.ReplaceAll(payload, []byte(profile.ModelMark), inJSON(r.model))
 		out[i] = Message{frame.Text, bytes.ReplaceAll(payload, []byte(chunksMark), strconv.AppendInt(nil, int64(chunks), 10))}
 	}
 	return out
+}
+
+// inJSON returns a text as it stands between the quotes of a JSON text.
+func inJSON(text string) []byte {
+	quoted, _ := json.Marshal(text) // a string never fails
+	return quoted[1 : len(quoted)-1]
 }

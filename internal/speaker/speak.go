@@ -81,6 +81,16 @@ type LateError struct {
 // Error implements error.
 func (e *LateError) Error() string { return fmt.Sprintf("no %s within %v", e.What, e.Limit) }
 
+// FailedError is a message by which a server says that the session has failed.
+type FailedError struct {
+	Said []byte
+}
+
+// Error implements error.
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("the server says that the session has failed: %.200q", e.Said)
+}
+
 // talk is a session under way.
 type talk struct {
 	*Recording
@@ -124,7 +134,7 @@ func (t *talk) hold() error {
 	if t.Settings && len(t.script.Settings) > 0 {
 		start = t.script.Settings
 	}
-	opening := fill(start, t.Token, 0)
+	opening := t.fill(start, t.Token, 0)
 	if t.Opening != nil {
 		opening = nil
 		for _, text := range t.Opening {
@@ -143,7 +153,7 @@ func (t *talk) hold() error {
 	if err := t.stream(spoke); err != nil || t.Cut > 0 && t.Cut < len(t.chunks) {
 		return err
 	}
-	if err := t.say(fill(t.script.End, t.Token, t.result.Audio)); err != nil {
+	if err := t.say(t.fill(t.script.End, t.Token, t.result.Audio)); err != nil {
 		return err
 	}
 	over := time.Now()
@@ -172,7 +182,7 @@ func (t *talk) stream(spoke time.Time) error {
 			return err
 		}
 		if i == 0 {
-			if err := t.say(fill(t.script.Follow, t.Token, 1)); err != nil {
+			if err := t.say(t.fill(t.script.Follow, t.Token, 1)); err != nil {
 				return err
 			}
 		}
@@ -264,7 +274,9 @@ func (t *talk) receive(until time.Time, done func() bool) error {
 		if err != nil {
 			return err
 		}
-		t.take(m)
+		if t.take(m); t.script.HasFailed(m.Opcode, m.Payload, t.Token) {
+			return &FailedError{m.Payload}
+		}
 	}
 	return nil
 }

@@ -55,7 +55,16 @@ func serve(t *testing.T, o sim.Options) *sim.Server {
 func speak(t *testing.T, server *sim.Server, name string, audio *wav.Audio, o speaker.Options) (*speaker.Result, error) {
 	t.Helper()
 	p := named(t, name)
-	r, err := speaker.NewRecording(p, audio, time.Minute)
+	model := ""
+	if p.Script().NamesModel() {
+		model = "org/model"
+	}
+	return speakWith(t, server, p, model, audio, o)
+}
+
+func speakWith(t *testing.T, server *sim.Server, p *profile.Profile, model string, audio *wav.Audio, o speaker.Options) (*speaker.Result, error) {
+	t.Helper()
+	r, err := speaker.NewRecording(p, audio, time.Minute, model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +73,7 @@ func speak(t *testing.T, server *sim.Server, name string, audio *wav.Audio, o sp
 		t.Fatal(err)
 	}
 	target.Protocol = p.Subprotocol
-	target.AddQuery(p.Script().Query)
+	target.AddQuery(r.Query())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	established, err := target.Dial(ctx)
@@ -109,8 +118,27 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%s does not say where results have their text", name)
 		}
 	}
-	if _, err := speaker.NewRecording(named(t, "one-shot"), tone(8000, 1, time.Second), time.Minute); err == nil || !strings.Contains(err.Error(), "does not say what a client says") {
+	if _, err := speaker.NewRecording(named(t, "one-shot"), tone(8000, 1, time.Second), time.Minute, ""); err == nil || !strings.Contains(err.Error(), "does not say what a client says") {
 		t.Error(err)
+	}
+}
+
+// A model is named where servers want one, as JSON has it, and nowhere else. A server that says that the session has failed is not waited for.
+func TestModel(t *testing.T) {
+	sound := tone(16000, 1, time.Second)
+	if _, err := speaker.NewRecording(named(t, "vllm-realtime"), sound, time.Minute, ""); !errors.Is(err, speaker.ErrNoModel) {
+		t.Errorf("without a model: %v", err)
+	}
+	if _, err := speaker.NewRecording(named(t, "vosk"), sound, time.Minute, "m"); !errors.Is(err, speaker.ErrModel) {
+		t.Errorf("with a model that no message names: %v", err)
+	}
+	server := serve(t, sim.Options{Protocol: sim.VLLMRealtime})
+	if result, err := speakWith(t, server, named(t, "vllm-realtime"), `the "large" model\1`, sound, speaker.Options{Pace: 100}); err != nil || !result.Complete {
+		t.Errorf("%v, %+v", err, result)
+	}
+	_, err := speakWith(t, server, named(t, "vllm-realtime"), sim.UnknownModel, sound, speaker.Options{Pace: 100})
+	if failed := (*speaker.FailedError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("an unknown model: %v", err)
 	}
 }
 
@@ -190,7 +218,7 @@ func TestClosedInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recording, err := speaker.NewRecording(p, tone(8000, 1, time.Second), time.Minute)
+	recording, err := speaker.NewRecording(p, tone(8000, 1, time.Second), time.Minute, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,11 @@ func try(t *testing.T, name string, server sim.Options, change func(*Options)) (
 		audios = []*wav.Audio{marked(1), marked(2)}
 	}
 	for _, audio := range audios {
-		r, err := speaker.NewRecording(p, audio, time.Minute)
+		model := ""
+		if p.Script().NamesModel() {
+			model = `a "model"`
+		}
+		r, err := speaker.NewRecording(p, audio, time.Minute, model)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +89,7 @@ func show(t *testing.T, r *Report) {
 
 // What built-in profiles of each way of reuse and of each kind of times claim holds on the simulated servers.
 func TestHolds(t *testing.T) {
-	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive} {
+	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := try(t, name, sim.Options{Protocol: name}, nil)

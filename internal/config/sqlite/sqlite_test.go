@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -324,6 +325,12 @@ func TestOpenedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
+// number returns the number in the name of a migration.
+func number(file string) string {
+	digits, _, _ := strings.Cut(filepath.Base(file), "_")
+	return digits
+}
+
 // TestOlderSchema brings databases up to date that older programs have made, which had their own triggers: what is in them stays, what
 // is new can be set and has a history, and the triggers are those of a new database.
 func TestOlderSchema(t *testing.T) {
@@ -331,6 +338,9 @@ func TestOlderSchema(t *testing.T) {
 	if err != nil || len(files) < 2 {
 		t.Fatal(files, err)
 	}
+	slices.SortFunc(files, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(number(a)), len(number(b))), strings.Compare(a, b))
+	})
 	for version := int64(1); version <= int64(len(files)); version++ {
 		path := filepath.Join(t.TempDir(), "old.db")
 		old, err := sql.Open("sqlite", path)

@@ -40,7 +40,7 @@ var unusual = map[config.Kind]config.Values{
 		"ping-interval": "0s", "ping-timeout": "11s", "tcp-user-timeout": "0s",
 		"probe": "http://:8000/health?a=b&c=%23", "probe-interval": "10ms", "probe-timeout": "1m", "probe-fall": "1000", "probe-rise": "1",
 		"circuit-failures": "1000000", "slow-start": "0s",
-		"canary": "/etc/wsbouncer/own canary.wav", "canary-text": "Hello: \"wörld\" # 1",
+		"canary": "/etc/wsbouncer/own canary.wav", "canary-text": "Hello: \"wörld\" # 1", "canary-model": "org/Model-1",
 		"verified": "2026-11-22 own-1 reset=holds move=fails busy=untried version=Own: \"s\" # 1.0",
 		"auth":     `["jwt","keys","external"]`, "auth-from": `["header","query:key","cookie:session","subprotocol:bearer"]`,
 		"jwt-keys": "https://id.example.org/jwks.json?a=b", "jwt-issuer": "https://id.example.org/", "jwt-audience": `["stt","tts, too"]`,
