@@ -94,6 +94,8 @@ type SessionDetail struct {
 	Profile string `json:"profile"`
 	Variant string `json:"variant,omitempty"` // of connections that can serve it
 	Moves   int    `json:"moves,omitempty"`   // connections that could not serve it
+	// MoveTimeoutSeconds is how long it may wait for another connection from now on, while it is moving.
+	MoveTimeoutSeconds float64 `json:"move_timeout_seconds,omitempty"`
 	// Paused: the client is not read, because the backend or the profile takes nothing. BackendPaused: the other way.
 	Paused        bool `json:"paused"`
 	BackendPaused bool `json:"backend_paused"`

@@ -160,6 +160,9 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 			Place: d.Place, Waiting: d.Waiting, WaitedSeconds: detail.WaitedSeconds, TimeoutSeconds: max(0, d.Until.Sub(now).Seconds()),
 		}
 	}
+	if d.State == api.StateMoving && !d.Until.IsZero() {
+		detail.MoveTimeoutSeconds = max(0, d.Until.Sub(now).Seconds())
+	}
 	if c := d.Server; c != nil {
 		detail.Server = &api.Connection{
 			ID: connectionID(d.Backend.Name(), c.Number), State: c.State, Established: now.Add(-c.Established).UTC(), AgeSeconds: c.Established.Seconds(),

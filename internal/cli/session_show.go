@@ -138,6 +138,9 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("from backend", traffic(s.FramesFromBackend, s.BytesFromBackend))
 	add("first reply", measuredSeconds(s.FirstReplySeconds))
 	add("moved", moves(s.Moves))
+	if s.MoveTimeoutSeconds > 0 {
+		add("waits to be moved", "gives up in "+figures.Seconds(s.MoveTimeoutSeconds))
+	}
 	add("failovers", timesOf(s.Failovers))
 	add("variant", s.Variant)
 	var paused []string

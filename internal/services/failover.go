@@ -1,11 +1,18 @@
 package services
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
 )
+
+// moveTimeout is how long a session whose backend has failed waits for the next one. A new client that gets none goes elsewhere after
+// queue-timeout; this one would lose what it has said. It is long enough for a place of a proxy that died with the same machine, or for a database
+// that has to be taken over by another.
+const moveTimeout = 30 * time.Second
 
 // failoverOf returns what becomes of a service's sessions whose backends die, stall or are drained, without what was counted; nil if the
 // service says nothing about it.

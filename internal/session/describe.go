@@ -37,7 +37,7 @@ type Detail struct {
 	ToClient, ToBackend    int                  // bytes that the side's socket has not taken yet
 	Server                 *backend.Description // the connection that it holds; nil for none
 	Waiting                int                  // clients in its service's queue, if it waits
-	Until                  time.Time            // when its wait ends in vain, if it waits
+	Until                  time.Time            // when its wait ends in vain, if it waits for its first connection or is moving
 	Before                 []Record             // earlier sessions of its connection, newest first
 	Assurance              *Assurance           // nil if no other server can go on with it
 }
@@ -149,6 +149,9 @@ func (s *Session) detail() Detail {
 	d.Assurance = s.failover.assurance()
 	if l := s.limited; l != nil && l.throttle.since != 0 {
 		d.HeldBack, d.HeldBackSince = describeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
+	}
+	if s.life.state == moving && s.search != nil {
+		d.Until = s.search.until
 	}
 	if conn := s.leg.conn; conn != nil {
 		d.BackendPaused, d.ToBackend = conn.Stream().Paused(), conn.Stream().Pending()

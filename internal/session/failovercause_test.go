@@ -122,6 +122,30 @@ func TestLimitedAfterItsEndWasTakenBack(t *testing.T) {
 	_ = client.Close()
 }
 
+// A session that waits for its next server may wait for longer than a new client, and says for how long.
+func TestMoveTimeout(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.QueueTimeout, s.MoveTimeout = time.Millisecond, wstest.Timeout }})
+	client, server, n := r.began()
+	for _, s := range r.servers {
+		s.HangUp(true)
+	}
+	other := r.other(n)
+	other.Reset()
+	wstest.Eventually(t, "the other server's connection is lost", func() bool { return r.backends[1-n].Stats().Idle == 0 })
+	server.Reset()
+	wstest.Eventually(t, "the session says how long it waits", func() bool {
+		for _, d := range r.server.Sessions() {
+			if detail, ok := r.server.Detail(d.ID); ok && detail.State == "moving" {
+				return time.Until(detail.Until) > time.Second
+			}
+		}
+		return false
+	})
+	r.servers[1-n].HangUp(false)
+	goesOn(client, r.servers[1-n].Take())
+	client.CloseNormally()
+}
+
 // Without another server, the client gets what it gets without failover, with the reason why nobody went on.
 func TestNoOtherServer(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.QueueTimeout = 50 * time.Millisecond }})

@@ -124,7 +124,11 @@ func (f *failover) leave(e *event) {
 // search returns the search for the next server.
 func (f *failover) search(variant string, first profile.Opening) *search {
 	s := f.session
-	found := s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), first)
+	limit := s.record.Service.QueueTimeout
+	if f.assured { // nothing is lost meanwhile, and the client has nowhere else to go
+		limit = max(limit, s.record.Service.MoveTimeout)
+	}
+	found := s.newSearch(variant, time.Now().Add(limit), first)
 	if f.assured {
 		found.waiter.Ahead, found.waiter.Avoid = true, s.record.Backend.Pool()
 	}

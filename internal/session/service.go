@@ -54,6 +54,8 @@ type Service struct {
 	Failover bool
 	// ReplayWindow is how much audio, as a duration, is kept of a session for the next server.
 	ReplayWindow time.Duration
+	// MoveTimeout is how long a session with failover waits for the next server; at least QueueTimeout holds.
+	MoveTimeout time.Duration
 	// StallTimeout is how long a server may take to show that it works; 0 for as long as it likes.
 	StallTimeout time.Duration
 	// TellClients sends clients the profile's messages about their place in the queue and about moves.
