@@ -164,6 +164,6 @@ func (w *worker[C]) outcome(r result[C]) (o health.Outcome, failing bool) {
 // connectionsOf returns the numbers that matter to the server's health.
 func connectionsOf(s pool.Stats) health.Connections {
 	return health.Connections{
-		Cap: s.Cap, InUse: s.Leased + s.Resetting, Held: s.Idle + s.Leased + s.Resetting + s.Retiring, All: s.Used(),
+		Cap: s.Cap, InUse: s.Leased + s.Resetting, Held: s.Idle + s.Leased + s.Resetting + s.Retiring, All: s.Used(), Needed: s.Moving > 0,
 	}
 }

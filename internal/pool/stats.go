@@ -29,7 +29,10 @@ type Stats struct {
 	Leased    int
 	Resetting int
 	Retiring  int
-	Totals    Totals
+	// Moving is how many sessions, of all pools of the group, wait for a connection because their server cannot go on with them, and no other
+	// server can take them at present.
+	Moving int
+	Totals Totals
 }
 
 // Used returns how many connections count against the cap.
@@ -50,6 +53,6 @@ func (p *Pool[C]) Stats() Stats {
 	return Stats{
 		State: p.mode.String(), Usable: p.usable, Cap: p.capacity, Shared: p.shared, Grant: p.grant, Ceiling: p.size, Limit: p.limit, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
 		Dialing: p.counts[Dialing], Idle: p.counts[Idle], Leased: p.counts[Leased],
-		Resetting: p.counts[Resetting], Retiring: p.counts[Retiring], Totals: p.totals,
+		Resetting: p.counts[Resetting], Retiring: p.counts[Retiring], Moving: len(p.group.queue.ahead), Totals: p.totals,
 	}
 }

@@ -51,10 +51,14 @@ func (s *Services) Usage() map[string]fleet.Usage {
 // usage is Usage.
 func (s *Services) usage() map[string]fleet.Usage {
 	usage := make(map[string]fleet.Usage, len(s.servers))
+	standby := make(map[*member]int)
+	for _, v := range s.services {
+		maps.Copy(standby, s.standby(v))
+	}
 	for key, all := range s.servers {
 		for _, m := range all {
 			if m.server == key {
-				usage[key] = s.addUsage(usage[key], m)
+				usage[key] = s.addUsage(usage[key], m, standby[m])
 			}
 		}
 	}
@@ -77,8 +81,9 @@ func (s *Services) allowed(m *member) int {
 	return min(m.plan.Connections, m.grant)
 }
 
-// addUsage adds what a backend uses and wants, apart from places for clients that wait.
-func (s *Services) addUsage(u fleet.Usage, m *member) fleet.Usage {
+// addUsage adds what a backend uses and wants, apart from places for clients that wait. standby is how many places it is to have for the
+// sessions of other backends.
+func (s *Services) addUsage(u fleet.Usage, m *member, standby int) fleet.Usage {
 	book := m.Stats()
 	sessions := book.Leased + book.Resetting
 	u.Used += book.Used()
@@ -93,8 +98,11 @@ func (s *Services) addUsage(u fleet.Usage, m *member) fleet.Usage {
 	u.Cap = m.plan.Connections
 	// Connections that were dialed by the name of several servers, before discover was set, may lead to this one.
 	u.Used += s.takenByName(m)
-	if m.mode == pool.Enabled && !s.released {
-		u.Wants += s.ahead(m, &book)
+	switch {
+	case m.mode == pool.Enabled && !s.released:
+		u.Wants += max(s.ahead(m, &book), standby)
+	case m.mode == pool.Enabled:
+		u.Wants += standby
 	}
 	return u
 }

@@ -98,6 +98,31 @@ func TestUsageOfWhatEnds(t *testing.T) {
 	wstest.Eventually(t, "nothing is used any more", func() bool { return len(r.services.Usage()) == 0 })
 }
 
+// A proxy whose sessions may move keeps places for them at the other servers, also while it drains.
+func TestUsageForFailover(t *testing.T) {
+	r, _ := newFleetRig(t)
+	a, b := startServer(t, 4), startServer(t, 4)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.Failover = "replay" })
+		putBackend(c, "a", "stt", a.URL(), 4, nil)
+		putBackend(c, "b", "stt", b.URL(), 4, func(b *config.Backend) { b.Warm = 0 })
+	})
+	r.services.SetGrants(map[string]int{config.ServerOf(a.URL()): 2, config.ServerOf(b.URL()): 0})
+	r.idle("a", 2)
+	r.join("/stt")
+	r.join("/stt")
+	if u := r.usage(b.URL()); u.Needs != 0 || u.Wants != 2 {
+		t.Errorf("the other server's usage is %+v", u)
+	}
+	r.services.Release()
+	if u := r.usage(b.URL()); u.Needs != 0 || u.Wants != 2 {
+		t.Errorf("while the proxy drains, the other server's usage is %+v", u)
+	}
+	if u := r.usage(a.URL()); u.Needs != 2 || u.Wants != 2 {
+		t.Errorf("while the proxy drains, the server's usage is %+v", u)
+	}
+}
+
 // TestGrantsHoldWhateverChanges changes grants and the configuration at random while sessions come and go. What is used of a server never
 // exceeds the highest of its grants since it last rose above use, no session is cut, and in the end each pool has what it is granted.
 func TestGrantsHoldWhateverChanges(t *testing.T) {

@@ -10,6 +10,8 @@ const (
 	FirstBackoff = 250 * time.Millisecond
 	// LastBackoff is the largest upper bound.
 	LastBackoff = 15 * time.Second
+	// NeededBackoff is the longest wait while sessions have nowhere else to go: they wait for a time, and one dial a second costs nobody anything.
+	NeededBackoff = time.Second
 )
 
 // CircuitState reports whether a server gets sessions.
@@ -42,7 +44,8 @@ type circuit struct {
 	state      CircuitState
 	failures   int     // failed dials in a row
 	trips      int     // times that broken sessions have opened it since a session last went well
-	retryAt    Instant // nothing is dialed before
+	failedAt   Instant // when the last failure was counted
+	retryAt    Instant // nothing is dialed before, unless sessions need the server
 	countAfter Instant // a failure before this time belongs to the last one that was counted
 }
 
@@ -67,6 +70,7 @@ func (c *circuit) trip(now Instant) {
 
 // backOff sets the time of the next attempt: a random part (full jitter) of a time that doubles with each failure in a row.
 func (c *circuit) backOff(now Instant) {
+	c.failedAt = now
 	doublings := min(max(c.failures+c.trips-1, 0), 10)
 	c.retryAt = now + Instant(c.random.below(min(LastBackoff, FirstBackoff<<doublings)))
 	c.countAfter = c.retryAt
@@ -76,8 +80,13 @@ func (c *circuit) backOff(now Instant) {
 // meanwhile: that the connection is lost is one.
 func (c *circuit) holdOff(now Instant) { c.retryAt = max(c.retryAt, now+Instant(Probation)) }
 
-// wait returns for how long nothing may be dialed. When that time is over, an open circuit becomes half-open.
-func (c *circuit) wait(now Instant) time.Duration {
+// wait returns for how long nothing may be dialed. When that time is over, an open circuit becomes half-open. With needed, sessions wait that
+// have nowhere else to go.
+func (c *circuit) wait(now Instant, needed bool) time.Duration {
+	if early := c.failedAt + Instant(NeededBackoff); needed && c.state == Open && early < c.retryAt {
+		c.retryAt = max(now, early)
+		c.countAfter = c.retryAt // what fails from then on is a new failure
+	}
 	if now < c.retryAt {
 		return time.Duration(c.retryAt - now)
 	}

@@ -37,17 +37,17 @@ func (c *circuit) tell(t *testing.T, e event) {
 		c.established()
 	case "is on probation":
 		c.holdOff(now)
-		if wait := c.wait(now); wait < Probation {
+		if wait := c.wait(now, false); wait < Probation {
 			t.Errorf("%+v: waits %v", e, wait)
 		}
 	case "must wait":
 		c.retryAt = now + Instant(time.Second)
-		if wait := c.wait(now); wait != time.Second {
+		if wait := c.wait(now, false); wait != time.Second {
 			t.Errorf("%+v: waits %v", e, wait)
 		}
 	case "may be tried":
 		c.retryAt = now
-		if wait := c.wait(now); wait != 0 {
+		if wait := c.wait(now, false); wait != 0 {
 			t.Errorf("%+v: waits %v", e, wait)
 		}
 	default:
@@ -142,7 +142,7 @@ func TestCircuit(t *testing.T) {
 func TestProbationIsNoShortcut(t *testing.T) {
 	c := &circuit{retryAt: noon + Instant(time.Minute)}
 	c.holdOff(noon)
-	if wait := c.wait(noon); wait != time.Minute {
+	if wait := c.wait(noon, false); wait != time.Minute {
 		t.Errorf("waits %v", wait)
 	}
 }
@@ -190,7 +190,7 @@ func TestBackoff(t *testing.T) {
 					t.Errorf("%v after %d %s; want at most %v", wait, n+1, name, bound)
 				}
 				longest, total = max(longest, wait), total+wait
-				if c.established(); c.state == Closed && c.wait(noon) != 0 {
+				if c.established(); c.state == Closed && c.wait(noon, false) != 0 {
 					t.Error("a success does not end the wait")
 				}
 			}
@@ -199,5 +199,42 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("%v on the average, %v at most after %d %s; want half of %v", mean, longest, n+1, name, bound)
 			}
 		}
+	}
+}
+
+// While sessions have nowhere else to go, an open circuit is tried a second after the last failure, again and again, and each trial that fails
+// counts.
+func TestNeededCircuit(t *testing.T) {
+	h := New(Limits{Parallel: 8, Failures: 1})
+	h.random = func(d time.Duration) time.Duration { return d - 1 }
+	h.circuit.random = h.random
+	now := noon
+	for range 10 { // the wait is 15 s by then
+		h.DialEnded(h.Dial(now), DialResult{Outcome: Failed, Reason: "refused"}, now)
+		h.circuit.state = Open
+		now = max(now, h.circuit.retryAt)
+	}
+	h.DialEnded(h.Dial(now), DialResult{Outcome: Failed, Reason: "refused"}, now)
+	failed := now
+	now += Instant(time.Second / 2)
+	if p := h.Review(now, Connections{Cap: 8}); !p.BackingOff || p.Within > NeededBackoff {
+		t.Fatalf("%+v", p)
+	}
+	if p := h.Review(now, Connections{Cap: 8, Needed: true}); !p.BackingOff || p.Within != time.Duration(failed+Instant(time.Second)-now) {
+		t.Fatalf("half a second after the failure: %+v", p)
+	}
+	for range 5 {
+		now = failed + Instant(time.Second)
+		if p := h.Review(now, Connections{Cap: 8, Needed: true}); !p.Trial || p.Dials != 1 {
+			t.Fatalf("a second after the failure: %+v", p)
+		}
+		failed = now + Instant(time.Millisecond)
+		h.DialEnded(h.Dial(now), DialResult{Outcome: Failed, Reason: "refused"}, failed)
+		if h.circuit.state != Open {
+			t.Fatalf("after a trial that failed, the circuit is %v", h.circuit.state)
+		}
+	}
+	if p := h.Review(failed+Instant(time.Second), Connections{Cap: 8}); !p.BackingOff {
+		t.Fatalf("without sessions that need it: %+v", p)
 	}
 }

@@ -128,6 +128,8 @@ type Connections struct {
 	InUse int // by sessions, resets included
 	Held  int // by the server: all but those being dialed
 	All   int
+	// Needed tells that sessions wait for a server, and no other server can take them.
+	Needed bool
 }
 
 // Dial notes that a connection is being dialed. It must be one of those that the last [Permit] allows. DialEnded ends it.
@@ -370,7 +372,7 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 		t.changes = append(t.changes, CeilingChange{0, c.Cap})
 	}
 	stall := t.reviewStall(now)
-	t.permit(&p, now)
+	t.permit(&p, now, c.Needed)
 	if stall > 0 {
 		p.Within = min(p.Within, stall)
 	}
@@ -397,7 +399,7 @@ func (t *Tracker) trip(now Instant) {
 	t.reconsider(now)
 }
 
-func (t *Tracker) permit(p *Permit, now Instant) {
+func (t *Tracker) permit(p *Permit, now Instant, needed bool) {
 	again := func(within time.Duration) { p.Within = min(p.Within, within) }
 	if t.probation.suspect() {
 		again(Probation)
@@ -415,9 +417,9 @@ func (t *Tracker) permit(p *Permit, now Instant) {
 		p.Replace = t.parallel
 	}
 	was := t.circuit.state
-	if wait := t.circuit.wait(now); wait > 0 {
+	if wait := t.circuit.wait(now, needed); wait > 0 {
 		p.BackingOff = true
-		again(wait)
+		again(min(wait, NeededBackoff)) // sessions may need it before
 		return
 	}
 	if was != t.circuit.state {
