@@ -398,7 +398,9 @@ func (a *Agent) try(ctx context.Context) error {
 	}
 	first := !a.answered
 	a.answered, a.assumes, a.whole, a.kept, a.expired = true, false, false, nil, false
-	a.apply()
+	if a.apply() { // places that no connection uses can be given back now, and no connection that closes will say so
+		a.observe()
+	}
 	a.failures = 0
 	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
 	a.view.took = time.Duration(at - asked)
@@ -423,22 +425,23 @@ func (a *Agent) keep() {
 	a.tell(a.kept)
 }
 
-// apply tells the pools what they may use.
-func (a *Agent) apply() {
+// apply tells the pools what they may use, and reports whether that is new to them.
+func (a *Agent) apply() (changed bool) {
 	limits := a.holder.Limits()
 	for server, n := range a.kept {
 		limits[server] = max(limits[server], n)
 	}
-	a.tell(limits)
+	return a.tell(limits)
 }
 
 // tell tells the pools what they may use, unless they know.
-func (a *Agent) tell(limits map[string]int) {
+func (a *Agent) tell(limits map[string]int) (changed bool) {
 	if a.told && maps.Equal(limits, a.said) && (limits == nil) == (a.said == nil) {
-		return
+		return false
 	}
 	a.told, a.said = true, maps.Clone(limits)
 	a.o.Pools.SetGrants(limits)
+	return true
 }
 
 // leave is [Agent.Leave].
