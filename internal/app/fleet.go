@@ -204,6 +204,7 @@ func (p *Proxy) about() fleet.Member {
 		Instance: p.fleet.presence.Instance(), Started: p.started, State: fleet.Starting, Sessions: int(p.sessions.Active()),
 	}
 	m.Address = p.fleetAddress()
+	p.announced.Store(m.Address, struct{}{})
 	// A version with the same content as the one before is not applied, but is in force.
 	if follower := p.fleet.follower.Load(); follower != nil {
 		m.Config = follower.Status().Version
@@ -254,6 +255,13 @@ func (p *Proxy) fleetAddress() string {
 		}
 	}
 	return ""
+}
+
+// hasAnnounced reports whether this process has told the fleet that other proxies reach it at an address. During an upgrade there is more than
+// one, and others may still ask at the one before.
+func (p *Proxy) hasAnnounced(address string) bool {
+	_, ok := p.announced.Load(address)
+	return ok && address != ""
 }
 
 // ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text. What

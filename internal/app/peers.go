@@ -54,6 +54,7 @@ func (p *Proxy) fleetwide(next http.Handler) http.Handler {
 	p.peers = peers.New(peers.Options{
 		Ledger:      peerLedger{p},
 		Token:       func() string { return p.live.Load().ForFleet() },
+		Announced:   p.hasAnnounced,
 		Authorities: p.fleetAuthorities,
 	})
 	return p.peers.Handler(next)

@@ -98,6 +98,7 @@ func TestPeersProveTheToken(t *testing.T) {
 	for i := range shown {
 		own := view
 		own.Self = view.Members[i].ID
+		proxies[i].announced.Store(view.Members[i].Address, struct{}{})
 		shown[i].view.Store(&own)
 	}
 	operator, err := client.Open(view.Members[0].Address, client.Options{Token: "s3cret", Fleet: true})

@@ -81,7 +81,9 @@ type Proxy struct {
 	accessLines accesslog.Counters
 	// descriptors accounts for the process's file descriptors.
 	descriptors *machine.Descriptors
-	ledger      peers.Ledger      // nil for none; static
+	ledger      peers.Ledger // nil for none; static
+	// announced are the addresses at which the ledger was told that this process is, as keys: one, and another one during an upgrade.
+	announced   sync.Map
 	fleet       *part             // nil for none; static
 	peers       *peers.Peers      // nil without an admin API; static
 	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static

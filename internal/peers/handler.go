@@ -28,7 +28,7 @@ func (p *Peers) Handler(next http.Handler) http.Handler {
 			fail(w, http.StatusMisdirectedRequest, api.KindOther, "the request is for another proxy than the one that has got it: does its address lead to several?")
 			return
 		}
-		if p.challenged(w, r, &view) {
+		if p.challenged(w, r) {
 			return
 		}
 		query := r.URL.Query()

@@ -36,6 +36,8 @@ type Options struct {
 	Ledger Ledger
 	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see proof.go.
 	Token func() string
+	// Announced reports whether this process has told the ledger that it is at an address. What the ledger says of it now may be from somebody else.
+	Announced func(address string) bool
 	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
 	Authorities func() *x509.CertPool
 	// Timeout is how long another proxy may take to answer; 0 for 1.5 s.

@@ -189,7 +189,6 @@ func TestRelay(t *testing.T) {
 		}))
 		own := r.members[1]
 		r.members[1].ID, r.members[1].Address = c.id, between.URL
-		b.peers.options.Ledger = &knows{b, own}
 		asked := len(c.to.asked)
 		if c.to == a {
 			asked++ // by the test
@@ -200,16 +199,6 @@ func TestRelay(t *testing.T) {
 		r.members[1] = own
 		between.Close()
 	}
-}
-
-// knows is the ledger of a proxy that knows its own address, whatever somebody else has written there.
-type knows struct {
-	*proxy
-	self fleet.Member
-}
-
-func (k *knows) View() View {
-	return View{Mode: api.FleetShare, Self: k.self.ID, Members: []fleet.Member{k.rig.members[0], k.self}}
 }
 
 // A proxy with another token is named, and what the others have done is shown.

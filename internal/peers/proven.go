@@ -16,16 +16,12 @@ import (
 // token is, and the guard of the admin API asks [Peers.Proven].
 
 // challenged answers a request that asks for a challenge, or whose proof cannot be right. It returns false for all others.
-func (p *Peers) challenged(w http.ResponseWriter, r *http.Request, v *View) bool {
+func (p *Peers) challenged(w http.ResponseWriter, r *http.Request) bool {
 	said, ok := proofOf(r)
 	if !ok {
 		return false
 	}
 	from := r.Header.Get(api.PeerHeader)
-	own := ""
-	if me := v.member(v.Self); me != nil {
-		own = me.Address
-	}
 	life := nonceLife
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		life = actionLife
@@ -33,8 +29,8 @@ func (p *Peers) challenged(w http.ResponseWriter, r *http.Request, v *View) bool
 	text := "a proof is needed that this is a proxy of the fleet: here is the challenge"
 	switch {
 	case said == nil:
-	case said.address != own:
-		fail(w, http.StatusUnauthorized, api.KindRefused, fmt.Sprintf("the request is for a proxy at %.200q, and this one is at %.200q: does the address lead to another proxy?", said.address, own))
+	case !p.options.Announced(said.address):
+		fail(w, http.StatusUnauthorized, api.KindRefused, fmt.Sprintf("the request is for a proxy at %.200q, which is not an address of this one: does it lead to another proxy?", said.address))
 		return true
 	case p.challenges.holds(said.nonce, from, life):
 		return false

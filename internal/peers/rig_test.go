@@ -49,7 +49,7 @@ func newRig(t *testing.T, names ...string) *rig {
 	r := &rig{t: t, unseen: make(map[fleet.ID]time.Duration)}
 	for i, name := range names {
 		p := &proxy{rig: r, id: fleet.ID(strings.Repeat(string(rune('a'+i)), 16)), name: name}
-		p.peers = New(Options{Ledger: p, Token: func() string { return p.token }})
+		p.peers = New(Options{Ledger: p, Token: func() string { return p.token }, Announced: func(at string) bool { return at == p.server.URL }})
 		p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 		t.Cleanup(p.server.Close)
 		t.Cleanup(p.peers.Close)
