@@ -110,18 +110,18 @@ cross: ## Check that the code builds for macOS and Windows
 SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
 
 lint: ## Check formatting, Go code (vet, staticcheck), the licences of dependencies, workflows (actionlint) and scripts (shellcheck, where it is installed)
-	@out=$$($(GO) tool gofumpt -l .) || exit 1; if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
+	@out=$$($(call TOOL,gofumpt) -l .) || exit 1; if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(BENCH) vet ./...
-	$(GO) tool staticcheck ./...
-	cd bench && $$($(GO) -C .. tool -n staticcheck) ./...
+	$(call TOOL,staticcheck) ./...
+	cd bench && $$($(GO) -C ../tools tool -n staticcheck) ./...
 	$(GO) -C tools test ./... && $(GO) -C tools run ./licences -check
 	$(call TOOL,actionlint)
 	@if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS); \
 	else echo "lint: the shell scripts were not checked, since shellcheck is not installed"; fi
 
 fmt: ## Format the code
-	$(GO) tool gofumpt -w .
+	$(call TOOL,gofumpt) -w .
 
 # What packages and images contain beside the program: deploy/generate writes it.
 GENERATED = generated

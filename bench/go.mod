@@ -1,4 +1,4 @@
-// The benchmarks and the rivals they compare with. They are a module of their own, so that the product's go.mod lists what the
+// The benchmarks, the rivals they compare with, and the tests in a faulty network. They are a module of their own, so that the product's go.mod lists what the
 // product needs. From the root: go -C bench run ./compare; and go -C bench mod tidy, after the root's go.mod has changed.
 module github.com/wsbouncer/wsbouncer/bench
 

@@ -163,8 +163,7 @@ var mayImport = map[string][]string{
 	"cmd/wsbouncer": {"internal/cli"},
 
 	// End-to-end tests: they use the binary.
-	"internal/e2e":    {},
-	"internal/faults": {},
+	"internal/e2e": {},
 }
 
 // TestImports holds every package against mayImport.
