@@ -212,6 +212,15 @@ func TestRebalancing(t *testing.T) {
 	if resting != 2 {
 		t.Errorf("%d sessions rest; want the 2 that have moved", resting)
 	}
+	for range 10 { // as rolled pods do
+		gone := v.Group.Add("gone", pool.Settings{Cap: 1, Weight: 1}, func() {})
+		b.step(now, &v)
+		v.Group.Remove(gone)
+		b.step(now, &v)
+	}
+	if len(b.ids) != len(r.backends) {
+		t.Errorf("it knows %d pools; want those of the %d backends that are left", len(b.ids), len(r.backends))
+	}
 	for range 100 {
 		now += time.Second
 		b.step(now, &v)

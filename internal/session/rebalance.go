@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -68,12 +69,9 @@ func (r *rebalancer) plan(now time.Duration, shares []share) (transfers []transf
 		excess[i] = float64(s.sessions) - target
 		r.watch(now, s.id, excess[i], target)
 	}
-	for id := range r.over {
-		if !present[id] {
-			delete(r.over, id)
-			delete(r.active, id)
-		}
-	}
+	left := func(id int) bool { return !present[id] }
+	maps.DeleteFunc(r.over, func(id int, _ time.Duration) bool { return left(id) })
+	maps.DeleteFunc(r.active, func(id int, _ bool) bool { return left(id) }) // it may give sessions away without having too much any more
 	for len(transfers) < movesPerSecond {
 		from, to := r.pick(shares, excess)
 		if from < 0 || to < 0 {

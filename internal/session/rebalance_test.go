@@ -108,6 +108,24 @@ func TestRebalancesOnlyWhatLasts(t *testing.T) {
 	}
 }
 
+// A backend that leaves while it gives sessions away, without having too much any more, is forgotten.
+func TestRebalancerForgets(t *testing.T) {
+	r := newRebalancer(1)
+	shares := []share{
+		{id: 1, sessions: 30, weighted: 40, free: 10, counts: true, takes: true}, {id: 2, sessions: 10, weighted: 40, free: 30, counts: true, takes: true},
+	}
+	for second := range 31 {
+		r.plan(time.Duration(second)*time.Second, append([]share(nil), shares...))
+	}
+	shares[0].sessions, shares[1].sessions = 22, 20 // between half a session and 15 %
+	if r.plan(31*time.Second, append([]share(nil), shares...)); !r.gives() {
+		t.Fatal("it does not give until it has no more than its share")
+	}
+	if r.plan(32*time.Second, shares[1:]); r.gives() || len(r.over) > 0 {
+		t.Errorf("after it has left: %v gives, %v has too much", r.active, r.over)
+	}
+}
+
 // Whatever the loads, caps and weights are: transfers come to an end, none goes back to where another came from, no backend gets more than it
 // has room for, and in the end nobody who could give has more than 15 % or a session too many while another could take.
 func TestRebalanceNeverOscillates(t *testing.T) {

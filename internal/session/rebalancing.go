@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -76,7 +78,8 @@ type rebalancing struct {
 	*rebalancer
 	server *Server
 	group  *pool.Group[*backend.Conn] // static
-	ids    map[*pool.Pool[*backend.Conn]]int
+	ids    map[*pool.Pool[*backend.Conn]]int // of the backends that the service has or had at the last step
+	lastID int
 	wishes []balanceWish // that are open
 }
 
@@ -104,6 +107,7 @@ func (r *rebalancing) step(now time.Duration, v *Service) {
 		backends[r.id(b.Pool())] = b
 	}
 	shares := r.shares()
+	r.forget(backends, shares)
 	transfers := r.plan(now, shares)
 	if !r.gives() {
 		r.withdraw(func(*balanceWish) bool { return true })
@@ -130,10 +134,18 @@ func (r *rebalancing) step(now time.Duration, v *Service) {
 func (r *rebalancing) id(p *pool.Pool[*backend.Conn]) int {
 	id, known := r.ids[p]
 	if !known {
-		id = len(r.ids) + 1
+		r.lastID++
+		id = r.lastID
 		r.ids[p] = id
 	}
 	return id
+}
+
+// forget forgets the ids of pools that have gone: a pool that is kept keeps its backend's worker.
+func (r *rebalancing) forget(backends map[int]*backend.Backend, shares []share) {
+	maps.DeleteFunc(r.ids, func(_ *pool.Pool[*backend.Conn], id int) bool {
+		return backends[id] == nil && !slices.ContainsFunc(shares, func(s share) bool { return s.id == id })
+	})
 }
 
 // shares returns how busy the backends are, as if the open wishes were fulfilled.
