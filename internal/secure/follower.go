@@ -30,10 +30,12 @@ type follower struct {
 	clientRandom, serverRandom []byte // nil if they have not passed, or are not what they should be
 	suite                      uint16
 	// Secrets: of TLS 1.3, until the record layer is made of them, and of TLS 1.2.
-	clientSecret, serverSecret []byte
-	master                     []byte
+	clientSecret, serverSecret       []byte
+	clientHandshake, serverHandshake []byte
+	master                           []byte
 
 	records *tlsrecord.Conn // made once everything for it is known, in whichever order
+	lost    bool            // not all records have passed as whole ones
 }
 
 // The labels of a key log whose secrets protect data
@@ -42,6 +44,9 @@ const (
 	labelClient = "CLIENT_TRAFFIC_SECRET_0"
 	labelServer = "SERVER_TRAFFIC_SECRET_0"
 	labelMaster = "CLIENT_RANDOM"
+	// These protect the handshake: with them, each of its records is accounted for.
+	labelClientHandshake = "CLIENT_HANDSHAKE_TRAFFIC_SECRET"
+	labelServerHandshake = "SERVER_HANDSHAKE_TRAFFIC_SECRET"
 )
 
 // learn takes a secret out of a line of the key log: a label, the client's random value and the secret, both in hexadecimal.
@@ -59,6 +64,10 @@ func (f *follower) learn(line []byte) {
 		f.clientSecret = secret
 	case labelServer:
 		f.serverSecret = secret
+	case labelClientHandshake:
+		f.clientHandshake = secret
+	case labelServerHandshake:
+		f.serverHandshake = secret
 	case labelMaster:
 		f.master = secret
 	default:
@@ -72,11 +81,17 @@ func (f *follower) learn(line []byte) {
 func (f *follower) begin() {
 	switch {
 	case f.serverRandom == nil:
-	case f.clientSecret != nil && f.serverSecret != nil:
-		f.records, _ = tlsrecord.New13(f.suite, f.client, f.clientSecret, f.serverSecret)
-		f.clientSecret, f.serverSecret, f.master = nil, nil, nil // the session that was offered was not resumed
+	case f.clientHandshake != nil && f.serverHandshake != nil:
+		f.records, _ = tlsrecord.Follow13(f.suite, f.client, f.clientHandshake, f.serverHandshake)
+		f.clientHandshake, f.serverHandshake, f.master = nil, nil, nil // the session that was offered was not resumed
 	case f.master != nil && f.clientRandom != nil:
-		f.records, _ = tlsrecord.New12(f.suite, f.client, f.master, f.clientRandom, f.serverRandom)
+		f.records, _ = tlsrecord.Follow12(f.suite, f.client, f.master, f.clientRandom, f.serverRandom)
+	}
+	if f.records != nil && f.clientSecret != nil && f.serverSecret != nil {
+		if f.records.SetSecrets(f.clientSecret, f.serverSecret) != nil {
+			f.records = nil
+		}
+		f.clientSecret, f.serverSecret = nil, nil
 	}
 }
 

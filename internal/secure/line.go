@@ -106,8 +106,15 @@ func (l *Line) readOn(b []byte) {
 func (l *Line) Write(b []byte) (int, error) {
 	if !l.released && l.follows() {
 		records := bytes.Clone(b)
-		for len(records) >= recordHeader {
-			size := min(recordHeader+int(binary.BigEndian.Uint16(records[3:])), len(records))
+		for len(records) > 0 {
+			size := recordHeader
+			if len(records) >= recordHeader {
+				size += int(binary.BigEndian.Uint16(records[3:]))
+			}
+			if size > len(records) { // today's crypto/tls writes whole records; one that does not cannot be followed
+				l.lose()
+				break
+			}
 			l.pass(records[:size:size], false)
 			records = records[size:]
 		}
@@ -119,6 +126,15 @@ func (l *Line) follows() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.follower != nil
+}
+
+// lose ends the following of records, since one has not passed as a whole.
+func (l *Line) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.follower != nil {
+		l.follower.lost = true
+	}
 }
 
 // pass shows the follower a whole record.
@@ -156,7 +172,7 @@ func (l *Line) Release(conn *tls.Conn) (records *tlsrecord.Conn, partial []byte)
 		return nil, nil
 	}
 	clear(f.master)
-	if f.records == nil || !f.records.Followed() {
+	if f.records == nil || !f.records.Followed() || f.lost {
 		return nil, nil
 	}
 	state := conn.ConnectionState()

@@ -1,77 +1,204 @@
 package tlsrecord
 
-import "crypto/tls"
+import (
+	"crypto/tls"
+	"encoding/binary"
+)
 
-// While crypto/tls still has the connection, a Conn can follow it: it is shown each record that crypto/tls has read or written since
-// the keys are known. A direction's first records may belong to the handshake and be sealed with other keys: they do not open. From the
-// first record that does, which no other key can seal, both ends count alike.
+// While crypto/tls still has the connection, a Conn can follow it: it is shown each record that crypto/tls has read or written since the keys
+// are known, and accounts for each. Up to Finished, records belong to the handshake: with TLS 1.3 they open with the handshake's keys, with
+// TLS 1.2 they are not protected. After Finished, each record must open with the Conn's keys and its count. A record that does neither means
+// that this end would count otherwise than crypto/tls, and use a nonce twice, which gives AES-GCM's key away (RFC 8446, section 5.3): then the
+// connection is lost to the Conn, in both directions and for good, and crypto/tls goes on.
+
+// following is what a Conn needs to follow a connection.
+type following struct {
+	in, out followed
+	lost    bool // a record could not be accounted for
+}
+
+// followed is one direction of a connection that is followed.
+type followed struct {
+	begun     bool    // Finished has passed, so that the Conn's keys count
+	handshake half    // of TLS 1.3: the handshake's keys; without an AEAD they are not known
+	message   message // of TLS 1.3: the handshake message that is passing
+	cipher    bool    // of TLS 1.2: ChangeCipherSpec has passed
+}
+
+// Follow13 returns one end of a connection with TLS 1.3 that crypto/tls still has, of which no protected record has passed. The secrets are the
+// handshake traffic secrets (RFC 8446, section 7.1); the Conn owns them from now on. [Conn.SetSecrets] follows before Finished has passed in
+// either direction. It fails if the suite is not one of TLS 1.3 that package tlsrecord knows.
+func Follow13(suite uint16, client bool, clientSecret, serverSecret []byte) (*Conn, error) {
+	c, err := New13(suite, client, clientSecret, serverSecret)
+	if err != nil {
+		return nil, err
+	}
+	c.following = new(following)
+	c.following.in.handshake, c.following.out.handshake = c.in, c.out
+	c.in, c.out = half{}, half{}
+	return c, nil
+}
+
+// SetSecrets sets the first application traffic secrets of a Conn of [Follow13], which owns them from now on.
+func (c *Conn) SetSecrets(clientSecret, serverSecret []byte) error {
+	keys, err := New13(c.suite, c.client, clientSecret, serverSecret)
+	if err == nil {
+		c.in, c.out = keys.in, keys.out
+	}
+	return err
+}
+
+// Follow12 is [New12] for a connection that crypto/tls still has, whose ChangeCipherSpec has not passed in either direction.
+func Follow12(suite uint16, client bool, master, clientRandom, serverRandom []byte) (*Conn, error) {
+	c, err := New12(suite, client, master, clientRandom, serverRandom)
+	if err == nil {
+		c.following = new(following)
+	}
+	return c, err
+}
 
 // FollowIn notes a record that crypto/tls has read. It changes record, which must be a copy.
 func (c *Conn) FollowIn(record []byte) {
-	if c.lost || !c.begunIn && !c.mayOpen(record) {
-		return
+	if f := c.following; f != nil && !f.lost && !c.followIn(&f.in, record) {
+		f.lost = true
 	}
-	if _, err := c.size(record); err != nil {
-		c.lost = true
-		return
-	}
-	kind, from, to, err := c.open(record)
-	switch {
-	case err != nil && !c.begunIn && err == error(localError{badRecordMAC}):
-		return
-	case err != nil:
-		c.lost = true
-		return
-	}
-	first := !c.begunIn
-	c.begunIn = true
-	if kind == handshakeRecord && first && c.version == tls.VersionTLS12 { // Finished
-		return
-	}
-	if kind == dataRecord && from < to {
-		c.useless = 0
-		c.lost = c.message.begun()
-		return
-	}
-	c.lost = c.receive(kind, record[from:to]) != nil
 }
 
 // FollowOut notes a record that crypto/tls has written. It changes record, which must be a copy.
 func (c *Conn) FollowOut(record []byte) {
-	if c.lost || !c.begunOut && !c.mayOpen(record) {
-		return
-	}
-	// The same keys open what they have sealed.
-	ours := Conn{in: c.out, version: c.version}
-	kind, from, to, err := ours.open(record)
-	if err != nil {
-		c.lost = c.begunOut
-		return
-	}
-	c.begunOut = true
-	c.out.seq++
-	switch content := record[from:to]; {
-	case kind == alertRecord:
-		c.lost = true // crypto/tls has ended the stream, and says so itself
-	case kind == handshakeRecord && c.version == tls.VersionTLS13 && len(content) > 0 && content[0] == keyUpdate && len(content) == 5:
-		c.owed = false
-		c.updateKeys(&c.out)
+	if f := c.following; f != nil && !f.lost && !c.followOut(&f.out, record) {
+		f.lost = true
 	}
 }
 
-// mayOpen reports whether a record may be the first one of a direction.
-func (c *Conn) mayOpen(record []byte) bool {
-	kind := dataRecord
-	if c.version == tls.VersionTLS12 {
-		kind = handshakeRecord // Finished
-	}
-	return len(record) > headerSize && record[0] == kind
+// isWhole reports whether b is a whole record.
+func isWhole(b []byte) bool {
+	return len(b) >= headerSize && len(b) == headerSize+int(binary.BigEndian.Uint16(b[3:]))
 }
 
-// Followed reports whether the Conn is in the state of the connection that it has followed, whose handshake is complete.
-func (c *Conn) Followed() bool {
-	if c.version == tls.VersionTLS12 && !(c.begunIn && c.begunOut) { // Finished has passed in both directions
+// followIn and followOut return false for a record that they cannot account for.
+func (c *Conn) followIn(f *followed, record []byte) bool {
+	if !isWhole(record) {
 		return false
 	}
-	return !c.lost
+	if !f.begun {
+		return c.followHandshake(f, &c.in, record)
+	}
+	if _, err := c.size(record); err != nil {
+		return false
+	}
+	kind, content, err := c.openWith(&c.in, record)
+	switch {
+	case err != nil:
+		return false
+	case kind == dataRecord && len(content) > 0:
+		c.useless = 0
+		return !c.message.begun()
+	}
+	return c.receive(kind, content) == nil
+}
+
+func (c *Conn) followOut(f *followed, record []byte) bool {
+	if !isWhole(record) {
+		return false
+	}
+	if !f.begun {
+		return c.followHandshake(f, &c.out, record)
+	}
+	kind, content, err := c.openWith(&c.out, record) // the same keys open what they have sealed
+	switch {
+	case err != nil:
+		return false
+	case kind == dataRecord:
+		return !f.message.begun()
+	case kind != handshakeRecord || c.version != tls.VersionTLS13: // with an alert, crypto/tls has ended the stream, and says so itself
+		return false
+	}
+	return f.message.follow(content, func(message byte, last bool) bool {
+		switch {
+		case message == newSessionTicket:
+			return true
+		case message != keyUpdate || !last:
+			return false
+		}
+		c.owed = false
+		c.updateKeys(&c.out)
+		return true
+	})
+}
+
+// followHandshake accounts for a record up to Finished, in one direction.
+func (c *Conn) followHandshake(f *followed, h *half, record []byte) bool {
+	if c.version == tls.VersionTLS12 {
+		if !f.cipher {
+			f.cipher = record[0] == changeCipherSpec
+			return record[0] == changeCipherSpec || record[0] == handshakeRecord
+		}
+		kind, _, err := c.openWith(h, record)
+		f.begun = err == nil && kind == handshakeRecord
+		return f.begun
+	}
+	if record[0] != dataRecord { // a Hello, or the ChangeCipherSpec that means nothing (RFC 8446, appendix D.4)
+		return record[0] == handshakeRecord || record[0] == changeCipherSpec
+	}
+	kind, content, err := c.openWith(&f.handshake, record)
+	if err != nil || kind != handshakeRecord {
+		return false
+	}
+	return f.message.follow(content, func(message byte, last bool) bool {
+		if message == finished {
+			f.begun = last
+			clear(f.handshake.secret)
+			f.handshake = half{}
+			return last
+		}
+		return true
+	})
+}
+
+// openWith opens a record in place with the keys of one direction, whichever that is.
+func (c *Conn) openWith(h *half, record []byte) (kind byte, content []byte, err error) {
+	if h.aead == nil { // the keys are not known yet
+		return 0, nil, errUnsupported
+	}
+	reader := Conn{in: *h, version: c.version}
+	kind, from, to, err := reader.open(record)
+	h.seq = reader.in.seq
+	return kind, record[from:to], err
+}
+
+// follow notes handshake messages that pass, in one or more records. It calls ended with the type of each that ends, and whether it is the last
+// of the record, and returns false when that does.
+func (m *message) follow(content []byte, ended func(message byte, last bool) bool) bool {
+	if len(content) == 0 {
+		return false
+	}
+	for len(content) > 0 {
+		if int(m.have) < len(m.header) {
+			n := copy(m.header[m.have:], content)
+			m.have += uint8(n)
+			content = content[n:]
+			if int(m.have) < len(m.header) {
+				return true
+			}
+			m.left = uint32(m.header[1])<<16 | uint32(m.header[2])<<8 | uint32(m.header[3])
+		}
+		n := min(int(m.left), len(content))
+		content = content[n:]
+		if m.left -= uint32(n); m.left > 0 {
+			return true
+		}
+		m.have = 0
+		if !ended(m.header[0], len(content) == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Followed reports whether the Conn is in the state of the connection that it has followed, whose handshake is complete. It ends the following.
+func (c *Conn) Followed() bool {
+	f := c.following
+	c.following = nil
+	return f != nil && !f.lost && f.in.begun && f.out.begun
 }

@@ -10,6 +10,9 @@ const (
 	keyUpdate        byte = 24
 )
 
+// finished is the type of the message that ends each end's part of the handshake.
+const finished byte = 20
+
 // What a KeyUpdate says (RFC 8446, section 4.6.3).
 const (
 	updateNotRequested byte = 0

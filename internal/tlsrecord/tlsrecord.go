@@ -56,9 +56,7 @@ type Conn struct {
 	owed    bool    // the peer has asked for new keys of this end, which the next data follows (RFC 8446, section 4.6.3)
 	message message // the handshake message that is arriving
 
-	// For following a connection.
-	begunIn, begunOut bool // a record of this direction was opened
-	lost              bool // the records could not be followed
+	following *following // nil unless a connection is followed
 }
 
 // New13 returns one end of a connection with TLS 1.3 after the handshake. The secrets are the first application traffic secrets (RFC
