@@ -77,7 +77,7 @@ func (s *Server) rebalanceOnce(running map[string]*rebalancing) {
 type rebalancing struct {
 	*rebalancer
 	server *Server
-	group  *pool.Group[*backend.Conn] // static
+	group  *pool.Group[*backend.Conn]        // static
 	ids    map[*pool.Pool[*backend.Conn]]int // of the backends that the service has or had at the last step
 	lastID int
 	wishes []balanceWish // that are open
