@@ -119,7 +119,7 @@ func TestUnit(t *testing.T) {
 	// A reload changes settings in the same process.
 	before := s.property("MainPID")
 	s.run("sed -i 's/^drain-timeout: .*/drain-timeout: 2s/' /etc/wsbouncer/wsbouncer.yaml && systemctl reload wsbouncer")
-	s.run("wsbouncer service add stt && wsbouncer backend add one ws://127.0.0.1:1 --service stt")
+	s.run("wsbouncer service add stt && wsbouncer backend add one ws://127.0.0.1:1 --service stt --connections 100")
 	if after := s.property("MainPID"); after != before {
 		t.Errorf("a reload made process %s of %s", after, before)
 	}
@@ -145,7 +145,7 @@ sed -i 's/^drain-timeout: .*/drain-timeout: none/' /etc/wsbouncer/wsbouncer.yaml
 systemctl daemon-reload && systemctl start wsbouncer`)
 	s.expectPart("closed       2 with 1000", `exec 2>&1
 wsbouncer sim --listen 127.0.0.1:2701 --quiet >/tmp/sim & sim=$!
-wsbouncer backend add two ws://127.0.0.1:2701 --service stt >/tmp/added
+wsbouncer backend add two ws://127.0.0.1:2701 --service stt --connections 100 >/tmp/added
 wsbouncer bench ws://127.0.0.1:80/ --connections 2 --rate 5 --text --duration 9s >/tmp/bench & bench=$!
 until [ "$(wsbouncer session ls | grep -c ' stt ')" = 2 ]; do sleep 0.1; done
 systemctl stop wsbouncer

@@ -29,8 +29,8 @@ func acting(t *testing.T) (address string, audit *admin.Audit) {
 	t.Cleanup(func() { _ = store.Close() })
 	_, err = store.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{
 		{Verb: config.Add, Kind: config.KindService, Name: "stt"},
-		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"service": "stt", "url": "ws://10.0.0.5:2700", "labels.zone": "a"}},
-		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-2", Values: config.Values{"service": "stt", "url": "ws://10.0.0.6:2700"}},
+		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"service": "stt", "url": "ws://10.0.0.5:2700", "connections": "100", "labels.zone": "a"}},
+		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-2", Values: config.Values{"service": "stt", "url": "ws://10.0.0.6:2700", "connections": "100"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -51,13 +51,14 @@ func newBackendAddCommand() *cobra.Command {
 	var write writeFlags
 	var fields *fieldFlags
 	cmd := &cobra.Command{
-		Use:   "add NAME URL",
+		Use:   "add NAME URL --connections N",
 		Short: "Add a backend",
-		Long: `Add a backend. It gets clients as soon as it has connections.
+		Long: `Add a backend. It gets clients as soon as it has connections. --connections is the most connections that the server may
+ever see at once, from all proxies that share the configuration.
 
 You may omit --service while only one service exists.`,
 		Example: `  wsbouncer backend add gpu-2 ws://10.0.0.6:2700 --service stt --connections 32
-  wsbouncer backend add gpu-3 wss://gpu-3.example.org/asr --header "Authorization=Bearer env:STT_TOKEN" --label zone=a`,
+  wsbouncer backend add gpu-3 wss://gpu-3.example.org/asr --connections 16 --header "Authorization=Bearer env:STT_TOKEN" --label zone=a`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return usageError(fmt.Errorf("%s takes a name and a URL such as ws://10.0.0.5:2700, but got %d arguments", cmd.CommandPath(), len(args)))
@@ -71,6 +72,9 @@ You may omit --service while only one service exists.`,
 					return usageError(errors.New("the URL is given twice: use either the argument or --url"))
 				}
 				fields.values["url"] = args[1]
+			}
+			if fields.values["connections"] == "" {
+				return usageError(errors.New("--connections: the value is missing: use the most connections that the server may ever see at once"))
 			}
 			if err := fields.check(); err != nil {
 				return err

@@ -17,9 +17,9 @@ func TestScaleIn(t *testing.T) {
 	for _, args := range [][]string{
 		{"service", "add", "stt", "--profile", "echo"},
 		{"service", "add", "mt", "--profile", "echo", "--path", "/mt"},
-		{"backend", "add", "a", "ws://10.0.0.1/", "--service", "stt"},
-		{"backend", "add", "b", "ws://10.0.0.2/", "--service", "mt"},
-		{"backend", "add", "gpu", "ws://gpu.test/", "--service", "stt", "--discover", "dns"},
+		{"backend", "add", "a", "ws://10.0.0.1/", "--service", "stt", "--connections", "100"},
+		{"backend", "add", "b", "ws://10.0.0.2/", "--service", "mt", "--connections", "100"},
+		{"backend", "add", "gpu", "ws://gpu.test/", "--service", "stt", "--discover", "dns", "--connections", "100"},
 	} {
 		if status, out, messages := command(append(args, "--database", database)...); status != 0 {
 			t.Fatalf("%v: %s%s", args, out, messages)

@@ -20,8 +20,8 @@ func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show, export, import, compare and roll back the configuration; write a settings file",
-		Long: `The configuration is all services, backends and profiles. It has a version, and a history of who
-changed what.
+		Long: `The configuration is all services, backends, profiles, tenants and API keys. It has a version, and a history
+of who changed what.
 
   export   prints it as YAML                  diff      shows what apply would change
   apply    updates it from a file             import    replaces all of it with a file
@@ -51,7 +51,7 @@ func newConfigShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the configuration",
-		Long: `Show the version, the latest change, and tables of services, backends and profiles.
+		Long: `Show the version, the latest change, and tables of services, backends, profiles, tenants and keys.
 
 --output json and yaml print all fields. All hide values that may be secret; 'wsbouncer config export' prints them.`,
 		Example: "  wsbouncer config show",
@@ -69,7 +69,8 @@ func newConfigShowCommand() *cobra.Command {
 					all := map[string]any{
 						"version": version, "services": servicesForPrograms(&content, now),
 						"backends": backendsForPrograms(&content, content.Names(config.KindBackend), now),
-						"profiles": profilesForPrograms(&content),
+						"profiles": forPrograms(&content, config.KindProfile), "tenants": forPrograms(&content, config.KindTenant),
+						"keys": forPrograms(&content, config.KindKey),
 					}
 					if v.Stale != nil {
 						all["stale"] = v.Stale
@@ -109,16 +110,23 @@ func showContent(out io.Writer, content *config.Content, now *api.Stats) error {
 	if len(content.Profiles) > 0 {
 		fmt.Fprintf(out, "\nProfiles: %s\n", strings.Join(content.Names(config.KindProfile), ", "))
 	}
-	if len(content.Services)+len(content.Backends)+len(content.Profiles) == 0 {
+	if len(content.Tenants) > 0 {
+		fmt.Fprintf(out, "\nTenants: %s\n", strings.Join(content.Names(config.KindTenant), ", "))
+	}
+	if len(content.Keys) > 0 {
+		fmt.Fprintf(out, "\nKeys: %s\n", strings.Join(content.Names(config.KindKey), ", "))
+	}
+	if len(content.Services)+len(content.Backends)+len(content.Profiles)+len(content.Tenants)+len(content.Keys) == 0 {
 		fmt.Fprintln(out, "The configuration is empty: add a service with 'wsbouncer service add NAME'.")
 	}
 	return nil
 }
 
-func profilesForPrograms(content *config.Content) []json.RawMessage {
+// forPrograms returns the entities of a kind of which a running proxy has nothing to say.
+func forPrograms(content *config.Content, kind config.Kind) []json.RawMessage {
 	all := []json.RawMessage{}
-	for _, name := range content.Names(config.KindProfile) {
-		all = append(all, named(config.KindProfile, name, content.Values(config.KindProfile, name), nil))
+	for _, name := range content.Names(kind) {
+		all = append(all, named(kind, name, content.Shown(kind, name), nil))
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,10 +10,15 @@ import (
 )
 
 // merged returns what the configuration becomes when it is made to say what a file says: every entity in the file is as it
-// stands there, fields that do not included, which have their default. Others stay, or are removed with prune.
-func merged(now, file *config.Content, prune bool) config.Content {
+// stands there, fields that do not included, which have their default. Others stay, or are removed with prune; tenants and keys that the file
+// does not name are removed only with tenants as well.
+func merged(now, file *config.Content, prune, tenants bool) config.Content {
 	if prune {
-		return file.Clone()
+		to := file.Clone()
+		if !tenants {
+			keepTenants(&to, now)
+		}
+		return to
 	}
 	to := now.Clone()
 	for _, kind := range config.Kinds() {
@@ -24,8 +30,19 @@ func merged(now, file *config.Content, prune bool) config.Content {
 	return to
 }
 
+// keepTenants gives a content the tenants and keys of another one that it does not have.
+func keepTenants(to, from *config.Content) {
+	for _, kind := range []config.Kind{config.KindTenant, config.KindKey} {
+		for _, name := range from.Names(kind) {
+			if !to.Has(kind, name) {
+				to.Set(kind, name, from.Values(kind, name))
+			}
+		}
+	}
+}
+
 // replacing is the plan that replaces the configuration with that of a file.
-func replacing(wanted *config.Content, prune bool) plan {
+func replacing(wanted *config.Content, prune, tenants bool) plan {
 	return func(now *config.Content) (config.Change, error) {
 		before := config.NewContent()
 		switch {
@@ -34,17 +51,18 @@ func replacing(wanted *config.Content, prune bool) plan {
 		case !prune:
 			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: replace it (--prune, or import), or use 'wsbouncer config rollback'")
 		}
-		to := merged(&before, wanted, prune)
+		to := merged(&before, wanted, prune, tenants)
 		return config.Change{Content: &to}, nil
 	}
 }
 
-const applyRules = `Services, backends and profiles in the file become what the file says: fields that the file omits get
-their default. Others stay as they are, unless --prune removes them.`
+const applyRules = `Services, backends, profiles, tenants and keys in the file become what the file says: fields that the file
+omits get their default. Others stay as they are, unless --prune removes them. Tenants and keys stay even then, unless
+--with-tenants is given, too.`
 
 func newConfigApplyCommand() *cobra.Command {
 	var write writeFlags
-	var prune, allowEmpty bool
+	var prune, tenants, allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Update the configuration from a YAML file",
@@ -55,10 +73,14 @@ func newConfigApplyCommand() *cobra.Command {
   wsbouncer config apply config.yaml --prune --why "release 7"`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return applyFile(cmd, &write, args[0], prune, allowEmpty)
+			if tenants && !prune {
+				return errTenantsAlone
+			}
+			return applyFile(cmd, &write, args[0], prune, tenants, allowEmpty)
 		},
 	}
-	cmd.Flags().BoolVar(&prune, "prune", false, "remove entities that are not in the file")
+	cmd.Flags().BoolVar(&prune, "prune", false, "remove services, backends and profiles that are not in the file")
+	addWithTenants(cmd, &tenants)
 	addAllowEmpty(cmd, &allowEmpty)
 	write.add(cmd)
 	return cmd
@@ -66,12 +88,13 @@ func newConfigApplyCommand() *cobra.Command {
 
 func newConfigImportCommand() *cobra.Command {
 	var write writeFlags
-	var allowEmpty bool
+	var tenants, allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Replace the whole configuration with a YAML file",
-		Long: `Replace the whole configuration with a YAML file (- for standard input), in one change. Entities that are
-not in the file are removed, as by 'apply --prune'.
+		Short: "Replace the configuration with a YAML file",
+		Long: `Replace the configuration with a YAML file (- for standard input), in one change. Services, backends and profiles
+that are not in the file are removed, as by 'apply --prune'. Tenants and keys that are not in the file stay, unless
+--with-tenants is given.
 
 With --database, the command creates a missing database file: this moves a configuration from one store
 to another.`,
@@ -79,19 +102,27 @@ to another.`,
   wsbouncer config export --database config.db | wsbouncer config import - --database postgres://admin@db/wsbouncer`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return applyFile(cmd, &write, args[0], true, allowEmpty)
+			return applyFile(cmd, &write, args[0], true, tenants, allowEmpty)
 		},
 	}
+	addWithTenants(cmd, &tenants)
 	addAllowEmpty(cmd, &allowEmpty)
 	write.add(cmd)
 	return cmd
 }
 
+func addWithTenants(cmd *cobra.Command, with *bool) {
+	cmd.Flags().BoolVar(with, "with-tenants", false, "also remove tenants and API keys that are not in the file")
+}
+
+// errTenantsAlone: nothing that is missing in the file is removed without --prune.
+var errTenantsAlone = usageError(errors.New("--with-tenants: it removes nothing without --prune: add --prune"))
+
 func addAllowEmpty(cmd *cobra.Command, allow *bool) {
 	cmd.Flags().BoolVar(allow, "allow-empty", false, "accept a file without services, backends and profiles")
 }
 
-func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, allowEmpty bool) error {
+func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, tenants, allowEmpty bool) error {
 	wanted, err := readFor(cmd, name, prune)
 	if err != nil {
 		return err
@@ -99,13 +130,13 @@ func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, allowE
 	if prune && isEmpty(&wanted) && !allowEmpty {
 		return invalidError(fmt.Errorf("%s: %w", name, errEmpty))
 	}
-	return write.run(cmd, true, replacing(&wanted, prune))
+	return write.run(cmd, true, replacing(&wanted, prune, tenants))
 }
 
 func newConfigDiffCommand() *cobra.Command {
 	var from targetFlags
 	var form output
-	var prune bool
+	var prune, tenants bool
 	cmd := &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show what 'config apply' would change",
@@ -116,6 +147,9 @@ differences, and 2 after an error.`,
   wsbouncer config diff config.yaml --prune --output json`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if tenants && !prune {
+				return errTenantsAlone
+			}
 			var edits config.Edits
 			wanted, err := readFor(cmd, args[0], prune)
 			if err == nil {
@@ -124,7 +158,7 @@ differences, and 2 after an error.`,
 					if err != nil {
 						return err
 					}
-					to := merged(&now, &wanted, prune)
+					to := merged(&now, &wanted, prune, tenants)
 					if err := to.Validate(config.CheckProfiles); err != nil {
 						return listed("what the configuration would become is not valid", err)
 					}
@@ -146,7 +180,8 @@ differences, and 2 after an error.`,
 			return exit{status: 1}
 		},
 	}
-	cmd.Flags().BoolVar(&prune, "prune", false, "include the removal of entities that are not in the file")
+	cmd.Flags().BoolVar(&prune, "prune", false, "include the removal of services, backends and profiles that are not in the file")
+	addWithTenants(cmd, &tenants)
 	from.add(cmd)
 	form.add(cmd, "lines", asJSON)
 	return cmd

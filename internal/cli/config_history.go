@@ -70,11 +70,13 @@ func historyRows(revisions []config.Revision) *rows {
 
 func newConfigRollbackCommand() *cobra.Command {
 	var write writeFlags
+	var tenants bool
 	cmd := &cobra.Command{
 		Use:   "rollback VERSION",
 		Short: "Restore an older version of the configuration",
 		Long: `Restore an older version of the configuration ('wsbouncer config history' lists the versions). This is a
-change like any other: it has a version of its own, and you can roll it back.`,
+change like any other: it has its own version, and you can roll it back. Tenants and API keys stay as they are now, so that
+no key that was revoked works again, unless --with-tenants is given.`,
 		Example: `  wsbouncer config rollback 42 --dry-run
   wsbouncer config rollback 42 --why "the new server is too slow"`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -89,13 +91,17 @@ change like any other: it has a version of its own, and you can roll it back.`,
 				if err != nil {
 					return err
 				}
-				_, err = write.write(cmd, t, func(*config.Content) (config.Change, error) {
+				_, err = write.write(cmd, t, func(now *config.Content) (config.Change, error) {
+					if now != nil && !tenants {
+						older.Tenants, older.Keys = now.Tenants, now.Keys
+					}
 					return config.Change{Content: &older, Why: "roll back to version " + args[0]}, nil
 				})
 				return err
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&tenants, "with-tenants", false, "also restore the tenants and API keys of that version")
 	write.add(cmd)
 	return cmd
 }

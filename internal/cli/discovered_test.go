@@ -55,7 +55,7 @@ func TestServersCannotBeChanged(t *testing.T) {
 	c, _ := discovering()
 	for name, want := range map[string]string{
 		"gpu@10.0.0.1:2700": "gpu@10.0.0.1:2700 was discovered for the backend gpu, and has no fields of its own: change gpu for all its servers, or add a backend " +
-			"for this one, which takes it over with its sessions: wsbouncer backend add NAME ws://10.0.0.1:2700/asr --service stt --state draining",
+			"for this one, which takes it over with its sessions: wsbouncer backend add NAME ws://10.0.0.1:2700/asr --service stt --connections 4 --state draining",
 		"old@10.0.0.1:2700": `unknown backend "old@10.0.0.1:2700": use one of gpu, old`,
 		"gpo":               `unknown backend "gpo": did you mean "gpu"? Use one of gpu, old`,
 	} {

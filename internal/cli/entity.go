@@ -72,6 +72,7 @@ No change ends a running session.`, kind),
 // that belong to them.
 func newRemoveCommand(kind config.Kind, long, example string, members config.Kind) *cobra.Command {
 	var write writeFlags
+	write.takesKeys = kind == config.KindKey
 	var withMembers bool
 	cmd := &cobra.Command{
 		Use:               "rm NAME...",

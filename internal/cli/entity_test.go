@@ -20,7 +20,7 @@ func TestWriting(t *testing.T) {
 				"backend gpu-1: added (service stt, url ws://10.0.0.5:2700, connections 32, labels.rack 3, labels.zone a)\nVersion 1 -> 2",
 			},
 			{
-				"backend add gpu-2 --url wss://10.0.0.6 --service stt --tls-insecure-skip-verify --header X-Tenant=s3cret",
+				"backend add gpu-2 --url wss://10.0.0.6 --connections 100 --service stt --tls-insecure-skip-verify --header X-Tenant=s3cret",
 				"backend gpu-2: added (service stt, url wss://10.0.0.6, tls-insecure-skip-verify true, headers.X-Tenant (hidden))\nVersion 2 -> 3",
 			},
 			{
@@ -88,10 +88,11 @@ func TestMistakes(t *testing.T) {
 			refusal{[]string{"service", "set", "stt"}, 2, "nothing to change"},
 			refusal{[]string{"service", "show", "st"}, 1, `unknown service "st": did you mean "stt"?`},
 			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or use --with-backends to remove them as well"},
-			refusal{[]string{"backend", "add", "gpu-3"}, 2, "backend gpu-3: url: the value is missing"},
-			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b"}, 2, "a WebSocket URL cannot have a user name"},
+			refusal{[]string{"backend", "add", "gpu-3", "--connections", "8"}, 2, "backend gpu-3: url: the value is missing"},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b", "--connections", "8"}, 2, "a WebSocket URL cannot have a user name"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a", "--url", "ws://b"}, 2, "the URL is given twice"},
-			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, `the backend gpu-1 already uses "ws://10.0.0.5:2700"`},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, "--connections: the value is missing: use the most connections"},
+			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700", "--connections", "8"}, 2, `the backend gpu-1 already uses "ws://10.0.0.5:2700"`},
 			refusal{[]string{"backend", "set", "gpu-2", "--warm", "33", "--service", "st"}, 2, "  backend gpu-2: service: unknown service \"st\": did you mean \"stt\"?\n" +
 				"  backend gpu-2: warm: invalid number \"33\": use a whole number from 0 to the cap of 32 connections\n"},
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "Authorization=Bearer s3cret"}, 2, "--header: Authorization looks like a secret"},
@@ -113,9 +114,9 @@ func TestMistakes(t *testing.T) {
 // Without a service, and with several, a backend must name one.
 func TestOwnService(t *testing.T) {
 	s := onDatabase(t)
-	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 1, "no service exists for the backend: add one with 'wsbouncer service add NAME'"})
+	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a", "--connections", "8"}, 1, "no service exists for the backend: add one with 'wsbouncer service add NAME'"})
 	s.must("service add stt --path /v1/stt", "service add mt --path /v1/mt")
-	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a"}, 2, "--service: the value is missing: use one of mt, stt"})
+	s.refuse(refusal{[]string{"backend", "add", "gpu-1", "ws://a", "--connections", "8"}, 2, "--service: the value is missing: use one of mt, stt"})
 }
 
 // Who was quicker, and what to do.

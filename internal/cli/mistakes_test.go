@@ -183,7 +183,7 @@ func TestSameMistakeSameStatus(t *testing.T) {
 func badDatabase(name string) string {
 	right := map[string]string{
 		"serve": " ", "check": " ", "migrate": " ", "service ls": " ", "service show": "stt", "service add": "x", "service set": "stt --queue 1",
-		"service rm": "stt", "backend ls": " ", "backend show": "gpu-1", "backend add": "x ws://h", "backend set": "gpu-1 --weight 1", "backend rm": "gpu-1",
+		"service rm": "stt", "backend ls": " ", "backend show": "gpu-1", "backend add": "x ws://h --connections 8", "backend set": "gpu-1 --weight 1", "backend rm": "gpu-1",
 		"backend drain": "gpu-1", "profile ls": " ", "profile show": "vosk", "profile rm": "x", "config show": " ", "config export": " ",
 		"config history": " ", "config rollback": "1",
 	}

@@ -55,5 +55,5 @@ func TestTenants(t *testing.T) {
 	if out := s.must("tenant show acme"); !strings.Contains(out, "mt=2") || strings.Contains(out, "stt=") {
 		t.Errorf("show prints %q", out)
 	}
-	s.must("tenant rm acme globex")
+	s.must("tenant rm acme globex --yes")
 }

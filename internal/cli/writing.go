@@ -19,8 +19,10 @@ import (
 // writeFlags are the flags of all commands that change the configuration.
 type writeFlags struct {
 	targetFlags
-	dryRun           bool
+	dryRun, yes      bool
 	who, why, expect string
+	takesKeys        bool   // its purpose is to take keys away, which it names
+	confirmed        string // what the user was asked and has confirmed
 	output           output
 	secret           string    // that the change makes, to print when it is made; empty for none
 	to               io.Writer // gets the outcome; nil for standard output
@@ -29,6 +31,7 @@ type writeFlags struct {
 func (f *writeFlags) add(cmd *cobra.Command) {
 	f.targetFlags.add(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the change without making it")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask before authentication, tenants, keys or servers with sessions are taken away")
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for the change, for the history")
 	cmd.Flags().StringVar(&f.who, "who", "", "author of the change, for the history (default: user@host)")
 	cmd.Flags().StringVar(&f.expect, "expect", "", "version that you have seen; the command fails if the configuration has another one")
@@ -102,6 +105,9 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 			return "", false, invalidError(listed("the change is invalid and was not made", err))
 		}
 		edits = config.Diff(now, &to)
+		if err := f.confirmTaking(cmd, t, now, &to); err != nil {
+			return "", false, err
+		}
 		if f.dryRun {
 			err = f.report(f.out(cmd), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
 			t.remark(ctx, cmd.ErrOrStderr(), now, &to, false)

@@ -108,7 +108,7 @@ func (s *liveScript) change() {
 	switch s.random.IntN(10) {
 	case 0:
 		server.set(0)
-		s.write([]string{"backend", "rm", name}, "DELETE FROM {backends} WHERE name = '%s'", name)
+		s.write([]string{"backend", "rm", name, "--yes"}, "DELETE FROM {backends} WHERE name = '%s'", name)
 		delete(s.want, name)
 		return
 	case 1:

@@ -141,7 +141,7 @@ func TestAnswers(t *testing.T) {
 		return strings.TrimSpace(compact.String())
 	}
 	const change = `{"who":"alice","why":"first","mutations":[{"verb":"add","kind":"service","name":"stt","values":{"queue":7}},
-		{"verb":"add","kind":"backend","name":"gpu-1","values":{"service":"stt","url":"ws://10.0.0.5:2700","labels":{"zone":"a"},"headers.X-A":"b"}}]}`
+		{"verb":"add","kind":"backend","name":"gpu-1","values":{"service":"stt","url":"ws://10.0.0.5:2700","connections":100,"labels":{"zone":"a"},"headers.X-A":"b"}}]}`
 	for _, c := range []struct{ method, path, body, want string }{
 		{"GET", "/api/v1/config", "", `{"backends":{},"keys":{},"profiles":{},"services":{},"tenants":{},"version":"0"}`},
 		{"GET", "/api/v1/config/history", "", `[]`},

@@ -62,7 +62,7 @@ func testMutations(t *testing.T, p Place) {
 	apply(t, s, config.Change{Mutations: []config.Mutation{
 		{Verb: config.Add, Kind: config.KindProfile, Name: "mine", Values: config.Values{"yaml": "from: echo"}},
 		{Verb: config.Add, Kind: config.KindService, Name: "mt", Values: config.Values{"path": "/v1/mt", "profile": "mine"}},
-		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-9", Values: config.Values{"service": "mt", "url": "ws://10.9.9.9/"}},
+		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-9", Values: config.Values{"service": "mt", "url": "ws://10.9.9.9/", "connections": "100"}},
 		{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{"connections": "48", "labels.rack": "3", "labels.zone": ""}},
 		{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-2"},
 	}})
