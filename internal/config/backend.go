@@ -55,7 +55,7 @@ var backendFields = []field[Backend]{
 	{"url", "", "URL of the inference server; required", func(b *Backend) value.Value {
 		return value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)
 	}},
-	{"connections", "100", "connection cap: the most connections that the server ever sees at once; `backend add` requires it", func(b *Backend) value.Value {
+	{"connections", "100", "connection cap: the most connections that the server ever sees at once; backend add requires it", func(b *Backend) value.Value {
 		return value.NewCount(&b.Connections, 1, maxConnections)
 	}},
 	{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", func(b *Backend) value.Value {
