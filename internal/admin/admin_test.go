@@ -130,7 +130,7 @@ func start(t *testing.T) *rig {
 			Get: func() string { return rig.level }, Set: func(level string) error { rig.level = level; return rig.fixedLevel },
 			Allowed: []string{"debug", "info", "warn", "error"},
 		},
-	}, admin.Access{Trusted: func(*http.Request) bool { return true }}))
+	}, admin.Access{Trusted: func(*http.Request) string { return api.RoleOperator }}))
 	t.Cleanup(rig.server.Close)
 	return rig
 }

@@ -56,7 +56,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("after the last: %+v", none)
 	}
 	w := httptest.NewRecorder()
-	handle(a.routes(), Access{Trusted: func(*http.Request) bool { return true }}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+api.AuditPath, http.NoBody))
+	handle(a.routes(), Access{Trusted: func(*http.Request) string { return api.RoleOperator }}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+api.AuditPath, http.NoBody))
 	var shown []api.Action
 	if err := json.Unmarshal(w.Body.Bytes(), &shown); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ func TestDeprecatedPath(t *testing.T) {
 		{path: "/old", open: true, methods: serve, deprecated: old},
 		{path: "/guarded", methods: serve, deprecated: old},
 		{path: "/new", open: true, methods: serve},
-	}, Access{Token: func() string { return "secret" }, Trusted: func(*http.Request) bool { return false }})
+	}, Access{Token: func() string { return "secret" }, Trusted: func(*http.Request) string { return "" }})
 	for _, c := range []struct {
 		path                      string
 		status                    int

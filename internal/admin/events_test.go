@@ -38,7 +38,7 @@ func (s *stream) handler() http.HandlerFunc {
 			s.query = q
 			return s.events, func() { s.canceled.Add(1) }, s.refuse
 		},
-	}, admin.Access{Trusted: func(*http.Request) bool { return true }}).ServeHTTP
+	}, admin.Access{Trusted: func(*http.Request) string { return api.RoleOperator }}).ServeHTTP
 }
 
 // subscribe asks for a stream and returns its lines.

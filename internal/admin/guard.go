@@ -22,10 +22,11 @@ type Access struct {
 	Token func() string
 	// ReaderToken returns the token of readers, in the same way. Without Token, trusted callers need none.
 	ReaderToken func() string
-	// Trusted decides if there is no token. It reports whether a request came in a way that only users of this machine have, such
-	// as a unix socket or a loopback address; nil for never. They are operators. All other requests are refused, even those that only
-	// read, since what they read may have secret values.
-	Trusted func(*http.Request) bool
+	// Trusted decides if there is no token. It returns the role of who sent a request, by the way that it came: a unix socket's file says who may
+	// connect to it (api.RoleOperator), and only users of this machine can connect to a loopback address, but any of them (api.RoleReader).
+	// Requests for which it returns an empty text are refused, even those that only read, since what they read may have secret values. Nil
+	// trusts nobody.
+	Trusted func(*http.Request) (role string)
 	// Peer returns which proxy of the fleet sent a request, and which of the two tokens it has proven to know; neither for a wrong one. An
 	// empty name is for requests without such a proof, and an error for a proof that is not taken. Nil for no proofs.
 	Peer func(r *http.Request, operator, reader string) (name string, isOperator, isReader bool, err error)
@@ -96,30 +97,34 @@ func (a *Access) admit(r *http.Request) (*Caller, error) {
 	if operator != "" {
 		return nil, refused(http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN)")
 	}
-	if err := a.distrust(r); err != nil {
+	role, err := a.trust(r)
+	if err != nil {
 		if reader != "" {
 			return nil, refused(http.StatusUnauthorized, "the admin API needs a token (Authorization: Bearer TOKEN) for this request: %v", err)
 		}
 		return nil, err
 	}
-	return &Caller{Role: api.RoleOperator, Name: localName(r), From: fromOf(r)}, nil
+	return &Caller{Role: role, Name: localName(r), From: fromOf(r)}, nil
 }
 
-// distrust returns why a request without a token is not known to come from a user of this machine; nil if it is.
-func (a *Access) distrust(r *http.Request) error {
+// trust returns the role of who sent a request without a token, or why it is not known to come from a user of this machine.
+func (a *Access) trust(r *http.Request) (role string, err error) {
 	// The name of a page's site may lead to this machine (DNS rebinding). Then the page's requests have the same origin.
 	if !isOwnHost(r.Host) {
-		return refused(http.StatusForbidden, "the request is for the host %.100q: use an IP address or localhost, or set --admin-token", r.Host)
+		return "", refused(http.StatusForbidden, "the request is for the host %.100q: use an IP address or localhost, or set --admin-token", r.Host)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
 		if len(r.Header.Values(name)) > 0 { // the peer is on this machine, but who asked it?
-			return refused(http.StatusForbidden, "another proxy forwarded the request (header %s): set --admin-token to allow this", name)
+			return "", refused(http.StatusForbidden, "another proxy forwarded the request (header %s): set --admin-token to allow this", name)
 		}
 	}
-	if a.Trusted == nil || !a.Trusted(r) {
-		return refused(http.StatusForbidden, "use the admin socket or a loopback address, or set --admin-token")
+	if a.Trusted != nil {
+		role = a.Trusted(r)
 	}
-	return nil
+	if role == "" {
+		return "", refused(http.StatusForbidden, "use the admin socket or a loopback address, or set --admin-token")
+	}
+	return role, nil
 }
 
 // otherOrigin returns an error if a browser sends the request for a page of another origin. Browsers send Sec-Fetch-Site to secure and

@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 )
 
-func local(*http.Request) bool { return true }
+func local(*http.Request) string { return api.RoleOperator }
 
 func always(token string) func() string { return func() string { return token } }
 
@@ -30,7 +30,7 @@ func guarded(access admin.Access, method, host string, header map[string]string)
 
 func TestGuard(t *testing.T) {
 	type header = map[string]string
-	never := func(*http.Request) bool { return false }
+	never := func(*http.Request) string { return "" }
 	open, closed := admin.Access{Trusted: local}, admin.Access{Trusted: never}
 	token := admin.Access{Token: always("s3cret-token"), Trusted: local}
 	right := "Bearer s3cret-token"

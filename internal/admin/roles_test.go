@@ -29,7 +29,7 @@ type rolesRig struct {
 	log     bytes.Buffer
 }
 
-func startRoles(operator, reader string, trusted func(*http.Request) bool) *rolesRig {
+func startRoles(operator, reader string, trusted func(*http.Request) string) *rolesRig {
 	rig := new(rolesRig)
 	guesses := auth.NewGuard(limits.Rate{N: maxWrong, Per: time.Minute}, slog.New(slog.DiscardHandler), time.Now)
 	rig.audit = NewAudit(slog.New(slog.NewTextHandler(&rig.log, nil)))
@@ -66,10 +66,11 @@ func (g *rolesRig) ask(method, path, token, from string) *httptest.ResponseRecor
 
 // Readers see everything and change nothing; a tap shows what clients send, so it is not for them.
 func TestRoles(t *testing.T) {
-	everybody, nobody := func(*http.Request) bool { return true }, func(*http.Request) bool { return false }
+	everybody, nobody := func(*http.Request) string { return api.RoleOperator }, func(*http.Request) string { return "" }
+	loopback := func(*http.Request) string { return api.RoleReader }
 	for name, c := range map[string]struct {
 		operator, reader string
-		trusted          func(*http.Request) bool
+		trusted          func(*http.Request) string
 		token            string
 		read, change     int // the statuses
 		caller           string
@@ -83,6 +84,7 @@ func TestRoles(t *testing.T) {
 		"readers only: wrong, from here":  {"", readerSecret, everybody, "wrong", 401, 401, ""},
 		"readers only: elsewhere":         {"", readerSecret, nobody, "", 401, 401, ""},
 		"no tokens: this machine":         {"", "", everybody, "", 200, 200, "this machine"},
+		"no tokens: a loopback address":   {"", "", loopback, "", 200, 403, "this machine"},
 		"no tokens: a token":              {"", "", everybody, "anything", 200, 200, "this machine"},
 		"no tokens: elsewhere":            {"", "", nobody, "", 403, 403, ""},
 		"no reader: the empty token":      {operatorSecret, "", nobody, " ", 401, 401, ""},

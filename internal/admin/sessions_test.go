@@ -49,7 +49,7 @@ func TestSessions(t *testing.T) {
 	killed := make(map[string]string)
 	audit := NewAudit(slog.New(slog.DiscardHandler))
 	sessions := someSessions(killed)
-	server := httptest.NewServer(handle(sessions.routes(audit), Access{Audit: audit, Trusted: func(*http.Request) bool { return true }}))
+	server := httptest.NewServer(handle(sessions.routes(audit), Access{Audit: audit, Trusted: func(*http.Request) string { return api.RoleOperator }}))
 	defer server.Close()
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()

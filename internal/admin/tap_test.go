@@ -70,7 +70,7 @@ func tapHandler(start func(api.TapQuery) (admin.Tap, error), audit *admin.Audit)
 				return d, id == "q7m2kd4x-7"
 			},
 		},
-	}, admin.Access{Trusted: func(*http.Request) bool { return true }})
+	}, admin.Access{Trusted: func(*http.Request) string { return api.RoleOperator }})
 }
 
 // openTap asks for a tap over a connection, and returns the lines of the answer.

@@ -59,6 +59,9 @@ func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *A
 		return BadRequest("timeout_seconds: invalid number %g: use 0 (the default, a minute) to %g", order.TimeoutSeconds, api.MaxUpgradeTime.Seconds())
 	case strings.ContainsRune(order.Binary, 0):
 		return BadRequest("binary: invalid path %q", cut(order.Binary))
+	case order.Binary != "" && !mayNameProgram(r):
+		return refused(http.StatusForbidden, "binary: who may change the proxy over the network may not run programs as its user: name a program over the admin socket, "+
+			"as root or as the user of the proxy, or leave it out for the program that the proxy was started as")
 	}
 	if err := u.Supported(); err != nil {
 		return WrongState("%v", err)
@@ -95,6 +98,13 @@ func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *A
 		send(&api.UpgradeStep{Error: err.Error()})
 	}
 	return nil
+}
+
+// mayNameProgram reports whether a request comes from a process that could start the program itself: one of root or of this process's user, at
+// the admin socket.
+func mayNameProgram(r *http.Request) bool {
+	uid, ok := peerOf(r)
+	return isSocket(r) && ok && maySucceed(uid)
 }
 
 // serveTakeOver turns the request's connection into one between this process and its successor. An error before that is returned.

@@ -112,7 +112,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 	}, admin.Access{
 		Token:       func() string { return p.live.Load().Token },
 		ReaderToken: func() string { return p.live.Load().ReaderToken },
-		Trusted:     fromThisMachine,
+		Trusted:     trusted,
 		Peer: func(r *http.Request, operator, reader string) (string, bool, bool, error) {
 			return p.peers.Proven(r, operator, reader)
 		},
@@ -186,15 +186,18 @@ func (p *Proxy) watched(audit *admin.Audit) live.Source {
 	return live.Source{Stats: p.Stats, Totals: p.counted, Sessions: p.sampleSessions, Name: p.nameSession, Ended: p.endedSessions, Audit: audit.Since}
 }
 
-// fromThisMachine reports whether a request came over a unix socket or a loopback address.
-func fromThisMachine(r *http.Request) bool {
+// trusted returns the role of who sends a request without a token: an operator at the admin socket, whose file says who may connect to it, and a
+// reader at a loopback address, to which any user of this machine can connect, and any container or pod that shares its network.
+func trusted(r *http.Request) (role string) {
 	switch at := r.Context().Value(http.LocalAddrContextKey).(type) {
 	case *net.UnixAddr:
-		return true
+		return api.RoleOperator
 	case *net.TCPAddr:
-		return at.IP.IsLoopback()
+		if at.IP.IsLoopback() {
+			return api.RoleReader
+		}
 	}
-	return false
+	return ""
 }
 
 // metrics returns the handler for Prometheus: the statistics, and the metrics of the Go runtime and of the process. If one metric

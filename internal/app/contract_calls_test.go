@@ -262,7 +262,8 @@ func (c *contract) upgrades() {
 	c.ask(request{method: "POST", path: upgrade, status: 409, says: "another take-over is under way"})
 	finish(nil)
 	c.ask(request{method: "POST", path: takeOver, query: "x=1", status: 400, says: "takes none"})
-	c.ask(request{method: "POST", path: takeOver, status: 400, says: "a take-over needs the admin socket"})
+	c.ask(request{method: "POST", path: takeOver, status: 403, tcp: true, says: "the admin API is read-only at this address"})
+	c.ask(request{method: "POST", path: upgrade, status: 403, tcp: true, body: `{"binary":"/bin/true"}`, says: "the admin API is read-only at this address"})
 }
 
 // streams reads the beginning of the event stream and of a tap.
@@ -333,7 +334,8 @@ func (c *contract) others() {
 	c.ask(request{method: "GET", path: "/api/v1/history", query: "x=1", status: 400})
 	c.ask(request{method: "GET", path: "/api/v1/backends", query: "service=stt&sort=scale-in", status: 200, says: `"remaining_seconds"`})
 	c.ask(request{method: "GET", path: "/api/v1/backends", query: "sort=scalein", status: 400, says: `did you mean \"scale-in\"?`})
-	c.ask(request{method: "GET", path: "/api/v1/access", status: 200, says: `"this machine"`})
+	c.ask(request{method: "GET", path: "/api/v1/access", status: 200, tcp: true, says: `"this machine"`})
+	c.ask(request{method: "GET", path: "/api/v1/access", status: 200, tcp: true, says: `"reader"`})
 	c.ask(request{method: "GET", path: "/api/v1/access", query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "GET", path: "/api/v1/openapi.json", status: 200, says: `"openapi": "3.1.0"`})
 	c.ask(request{method: "GET", path: "/api/v1/openapi.json", query: "x=1", status: 400, says: "takes none"})
@@ -407,6 +409,10 @@ func (c *contract) strangers() {
 	now := c.proxy.live.Load()
 	c.proxy.Reconfigure(now.Settings, settings.Tokens{Token: "s3cret", ReaderToken: "r3ader"})
 	every(http.StatusUnauthorized, "needs a token")
+	c.ask(request{
+		method: "POST", path: "/api/v1/upgrade", status: http.StatusForbidden, tcp: true, body: `{"binary":"/bin/true"}`, says: "who may change the proxy over the network may not run programs",
+		header: []string{"Authorization", "Bearer s3cret", "Content-Type", "application/json"},
+	})
 	c.ask(request{method: "GET", path: "/api/v1/audit", status: 200, header: []string{"Authorization", "Bearer s3cret"}})
 	c.ask(request{method: "GET", path: "/api/v1/audit", status: 200, header: []string{"Authorization", "Bearer r3ader"}})
 	c.operations(func(method, path string, _ map[string]any) {
@@ -418,6 +424,6 @@ func (c *contract) strangers() {
 		}
 	})
 	for _, status := range slices.Concat(slices.Repeat([]int{http.StatusUnauthorized}, 10), []int{http.StatusTooManyRequests}) {
-		c.ask(request{method: "GET", path: "/api/v1/access", status: status, header: []string{"Authorization", "Bearer s3cre"}})
+		c.ask(request{method: "GET", path: "/api/v1/access", status: status, tcp: true, header: []string{"Authorization", "Bearer s3cre"}})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ type contract struct {
 	t        *testing.T
 	proxy    *Proxy
 	ledger   *ledger // of the proxy
+	admin    *http.Client
 	base     string  // URL of the admin API
 	paths    map[string]any
 	compiler *jsonschema.Compiler
@@ -43,6 +45,7 @@ func begin(t *testing.T) *contract {
 	settings := DefaultSettings()
 	settings.Fleet = "off" // what the API shows of a fleet, a ledger of the test says
 	settings.Listen, settings.Admin = []string{"127.0.0.1:0"}, "127.0.0.1:0"
+	settings.AdminSocket = filepath.Join(t.TempDir(), "admin.sock") // without a token, changes are for the socket only
 	settings.Database = filepath.Join(t.TempDir(), "config.db")
 	settings.Level = new(slog.LevelVar)
 	settings.DrainTimeout = 0
@@ -54,7 +57,12 @@ func begin(t *testing.T) *contract {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { proxy.Shutdown() })
-	c := &contract{t: t, proxy: proxy, ledger: shown, base: "http://" + proxy.AdminAddress().String(), seen: make(map[string]bool)}
+	c := &contract{t: t, proxy: proxy, ledger: shown, base: "http://localhost", seen: make(map[string]bool)}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", settings.AdminSocket)
+	}
+	c.admin = &http.Client{Transport: &http.Transport{DialContext: dial}}
+	t.Cleanup(c.admin.CloseIdleConnections)
 	text, err := os.ReadFile("../admin/openapi.json")
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +132,7 @@ type request struct {
 	body   string
 	status int
 	says   string // a part of the answer
+	tcp    bool   // it comes from a loopback address, not over the admin socket
 }
 
 // target returns the URL.
@@ -155,7 +164,11 @@ func (c *contract) send(ctx context.Context, r request) *http.Response {
 	for i := 0; i+1 < len(r.header); i += 2 {
 		sent.Header.Set(r.header[i], r.header[i+1])
 	}
-	answer, err := http.DefaultClient.Do(sent)
+	by := c.admin
+	if r.tcp {
+		by, sent.URL.Host, sent.Host = http.DefaultClient, c.proxy.AdminAddress().String(), ""
+	}
+	answer, err := by.Do(sent)
 	if err != nil {
 		c.t.Fatal(err)
 	}

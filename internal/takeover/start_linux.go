@@ -22,7 +22,8 @@ const successorFD = 3
 // checkTimeout is how long the program's check may take.
 const checkTimeout = 30 * time.Second
 
-// Find returns the path of the program on disk now: binary, or, if that is empty, the one that the process was started as.
+// Find returns the path of the program on disk now, without symbolic links: binary, or, if that is empty, the one that the process was started
+// as. The error says that there is none, or that others could say what it is.
 func (p *Program) Find(binary string) (string, error) {
 	path := binary
 	if path == "" {
@@ -34,6 +35,15 @@ func (p *Program) Find(binary string) (string, error) {
 	found, err := exec.LookPath(path)
 	if err != nil {
 		return "", fmt.Errorf("the program cannot be started: %w", err)
+	}
+	if found, err = filepath.Abs(found); err == nil {
+		found, err = filepath.EvalSymlinks(found)
+	}
+	if err == nil {
+		err = CheckOwners(found)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the program is not started: %w", err)
 	}
 	return found, nil
 }
