@@ -32,8 +32,9 @@ type Access struct {
 	Peer func(r *http.Request, operator, reader string) (name string, isOperator, isReader bool, err error)
 	// Audit notes wrong tokens and refused actions; nil for no notes.
 	Audit *Audit
-	// Guesses limits how often an address may send a wrong token; nil for no limit. While an address must wait, nothing that it sends is
-	// compared with a token, or guessing would go on.
+	// Guesses limits how often an address may send a wrong token and be noted in the log; nil for no limit. A right token is taken even
+	// while the address must wait: behind it may be many, and one of them must not lock out the others, proxies of the fleet among them. So a
+	// token must be too long to be guessed.
 	Guesses Guesses
 }
 
@@ -173,19 +174,16 @@ func credentials(r *http.Request) (scheme, token string) {
 
 // authorize returns who sent a request with credentials. caller compares them with the tokens, and returns nil if they are wrong.
 func (a *Access) authorize(r *http.Request, caller func() (*Caller, error)) (*Caller, error) {
-	from := addressOf(r)
-	if a.Guesses != nil && from.IsValid() {
+	if c, err := caller(); c != nil || err != nil {
+		return c, err
+	}
+	if from := addressOf(r); a.Guesses != nil && from.IsValid() {
 		if wait := a.Guesses.Wait(from); wait > 0 {
 			return nil, &Error{
 				Status: http.StatusTooManyRequests, Kind: api.KindRefused, RetryAfter: wait,
 				Text: "too many wrong tokens from this address: try again later",
 			}
 		}
-	}
-	if c, err := caller(); c != nil || err != nil {
-		return c, err
-	}
-	if a.Guesses != nil && from.IsValid() {
 		a.Guesses.Failed(from, "admin API")
 	}
 	return nil, refused(http.StatusUnauthorized, wrongToken)

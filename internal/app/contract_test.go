@@ -31,7 +31,7 @@ type contract struct {
 	proxy    *Proxy
 	ledger   *ledger // of the proxy
 	admin    *http.Client
-	base     string  // URL of the admin API
+	base     string // URL of the admin API
 	paths    map[string]any
 	compiler *jsonschema.Compiler
 	seen     map[string]bool // method, path as described, and status

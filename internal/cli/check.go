@@ -178,7 +178,11 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, shar
 	if l.HealthPath != "" {
 		row("health path", "%s", l.HealthPath)
 	}
-	admin := slices.DeleteFunc([]string{l.Admin, l.Socket(true)}, func(at string) bool { return at == "" })
+	tcp := l.Admin
+	if tcp != "" && l.Token == "" {
+		tcp += " (read-only without admin-token)"
+	}
+	admin := slices.DeleteFunc([]string{tcp, l.Socket(true)}, func(at string) bool { return at == "" })
 	if len(admin) == 0 {
 		admin = []string{"off"}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func startShort(t testing.TB, limit int, flags ...string) *proxy {
 	t.Helper()
 	p := &proxy{child: startLimited(t, limit, append([]string{
 		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--drain-timeout", "1s",
-		"--close-timeout", "2s",
+		"--close-timeout", "2s", "--admin-socket", filepath.Join(t.TempDir(), "admin.sock"),
 	}, flags...)...)}
 	p.address = p.awaitLog("listening").text("address")
 	p.admin = p.awaitLog("admin API").text("address")

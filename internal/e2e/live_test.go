@@ -219,13 +219,16 @@ func (s *liveScript) finish(before int) {
 // socket returns the address of the admin API on the proxy's unix socket.
 func (p *proxy) socket() string {
 	p.t.Helper()
-	for _, r := range p.logged("admin API") {
-		if at := r.text("address"); strings.HasPrefix(at, "unix:") {
-			return at
+	found := ""
+	wstest.Eventually(p.t, "the proxy has an admin socket", func() bool {
+		for _, r := range p.logged("admin API") {
+			if at := r.text("address"); strings.HasPrefix(at, "unix:") {
+				found = at
+			}
 		}
-	}
-	p.t.Fatal("the proxy has no admin socket")
-	return ""
+		return found != ""
+	})
+	return found
 }
 
 // descriptors returns how many the process has open.

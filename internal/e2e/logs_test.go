@@ -135,10 +135,10 @@ func TestNoAccessLogToReopen(t *testing.T) {
 func TestLogLevel(t *testing.T) {
 	t.Parallel()
 	sim := startSim(t)
-	p := startReady(t, "--backend", sim.url, "--connections", "2")
+	p := startReady(t, "--backend", sim.url, "--connections", "2", "--admin-socket", filepath.Join(t.TempDir(), "admin.sock"))
 	level := func(args ...string) string {
 		t.Helper()
-		r := runCommand(t, append([]string{"log", "level", "--admin", p.admin}, args...)...)
+		r := runCommand(t, append([]string{"log", "level", "--admin", p.socket()}, args...)...)
 		if r.status != 0 {
 			t.Fatalf("%q: %+v", args, r)
 		}

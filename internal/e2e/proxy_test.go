@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -53,7 +54,7 @@ func (p *proxy) get(path string) (status int, body string) {
 	return p.request(http.MethodGet, path)
 }
 
-// change has the admin API do something.
+// change has the admin API do something, over the proxy's socket.
 func (p *proxy) change(path string) {
 	p.t.Helper()
 	if status, body := p.request(http.MethodPost, path); status != http.StatusOK {
@@ -71,7 +72,14 @@ func (p *proxy) request(method, path string) (status int, body string) {
 	}
 	req.Header.Set("X-Wsbouncer-Change", "test")
 	req.Close = true
-	resp, err := http.DefaultClient.Do(req)
+	client := http.DefaultClient
+	if method != http.MethodGet {
+		path := strings.TrimPrefix(p.socket(), "unix:")
+		client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}}}
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -109,10 +110,10 @@ func (s *terminal) ended(status int) {
 func TestTopKills(t *testing.T) {
 	t.Parallel()
 	server := startSim(t, "--protocol", "echo")
-	p := startReady(t, "--backend", server.url, "--profile", "echo", "--connections", "4")
+	p := startReady(t, "--backend", server.url, "--profile", "echo", "--connections", "4", "--admin-socket", filepath.Join(t.TempDir(), "admin.sock"))
 	c := dialRaw(t, p.url("/"))
 	c.echo("hello")
-	top := inTerminal(t, append(environment(), "NO_COLOR=1"), "top", "--interval", "1s", "--admin", p.admin)
+	top := inTerminal(t, append(environment(), "NO_COLOR=1"), "top", "--interval", "1s", "--admin", p.socket())
 	top.await("relaying") // in the session's row; of the number in its heading, only the digit is drawn if it was 0 at first
 	top.press("k")
 	top.await("End session ")

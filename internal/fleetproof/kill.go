@@ -95,7 +95,7 @@ func forget(r *proof, ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	other := r.proxies[(p.index+1)%len(r.proxies)]
-	command := exec.CommandContext(ctx, r.options.Binary, "proxy", "forget", p.name, "--yes", "--admin", "http://"+other.admin)
+	command := exec.CommandContext(ctx, r.options.Binary, "proxy", "forget", p.name, "--yes", "--admin", "unix:"+other.socket())
 	if out, err := command.CombinedOutput(); err != nil { // it would if others had found a proof
 		return time.Time{}, fmt.Errorf("wsbouncer proxy forget %s: %w\n%s", p.name, err, out)
 	}

@@ -100,6 +100,9 @@ func (p *proxy) moveState() {
 	p.state = filepath.Join(p.directory, fmt.Sprintf("state-%d", p.states))
 }
 
+// socket returns the path of the proxy's admin socket, over which it is changed.
+func (p *proxy) socket() string { return filepath.Join(p.directory, "admin.sock") }
+
 // moveAdmin gives the next process another address of the admin API.
 func (p *proxy) moveAdmin() (err error) {
 	p.admin, err = freeAddress("127.0.0.1")
@@ -113,7 +116,7 @@ func (p *proxy) command(further ...string) (*exec.Cmd, error) {
 	p.lives++
 	p.source = netip.AddrFrom4([4]byte{127, 1, byte(p.index), byte(p.lives%250 + 1)})
 	args := []string{
-		"serve", "--listen", p.listen, "--admin", p.admin, "--admin-socket", filepath.Join(p.directory, "admin.sock"), "--database", p.database,
+		"serve", "--listen", p.listen, "--admin", p.admin, "--admin-socket", p.socket(), "--database", p.database,
 		"--state-directory", p.state, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(), "--proxy-name", p.name,
 		// All clients come at once, from one address.
 		"--max-handshakes", "65536", "--handshake-timeout", "1m",
@@ -144,7 +147,7 @@ func (p *proxy) start(ctx context.Context, further ...string) error {
 	if p.process, err = startProcess(p.name, command); err != nil {
 		return err
 	}
-	p.api = proxyprocess.NewAdmin("http://" + p.admin)
+	p.api = proxyprocess.NewAdmin(p.socket())
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := p.process.until(ctx, "the proxy answers", func() bool {
@@ -189,7 +192,7 @@ var takenOver = regexp.MustCompile(`Upgraded: process (\d+)`)
 
 // upgrade has another process take over. The old one drains as long as its sessions last.
 func (p *proxy) upgrade(ctx context.Context, binary string) error {
-	out, err := exec.CommandContext(ctx, p.binary, "upgrade", "--admin", "http://"+p.admin, "--binary", binary).CombinedOutput()
+	out, err := exec.CommandContext(ctx, p.binary, "upgrade", "--admin", "unix:"+p.socket(), "--binary", binary).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("upgrading %s: %w\n%s", p.name, err, out)
 	}
