@@ -60,7 +60,7 @@ func TestCheckDatabase(t *testing.T) {
 			t.Errorf("%s: status %d, %q", database, status, messages)
 		}
 		for _, want := range []string{
-			`listen +:1`, `listen +:2`, `admin +127\.0\.0\.1:9090, /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
+			`listen +:1`, `listen +:2`, `admin +127\.0\.0\.1:9090 \(read-only without admin-token\), /s/admin\.sock`, `database +` + regexp.QuoteMeta(database) + `, version \w+`,
 			`service +mt: every path of mt\.example\.org, profile one-shot, backends: 0, sessions: at most 0 at once`,
 			`service +stt: /v1/stt, profile vosk, backends: 2, sessions: at most 32 at once`,
 			` +handshake: passes header:X-Tenant; drops clients' query, Authorization, subprotocols \(--pass header:X-Tenant,query,header:Authorization,subprotocol passes them as well\); connections dialed before clients arrive carry none of it: .*`,
