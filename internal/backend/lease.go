@@ -74,6 +74,8 @@ type Ending struct {
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
 	Fault string
+	// Slow tells that the server took too long for the client's last result. It may be busy, which is no failure.
+	Slow bool
 	// Full tells that the server refused the session because it accepts no more at present.
 	Full bool
 	// ClosedWith is the server's close code if the server ended the session; 0 if it did not.
@@ -144,9 +146,7 @@ func (c *Conn) End(e Ending) Outcome {
 		c.to(resetting)
 		c.stateTime = loop.Now()
 		c.timer.Stop()
-		if limit := c.config.backend.options().ResetTimeout; limit > 0 {
-			c.timer.Set(c.stream, limit, timerReset)
-		}
+		c.limitReset()
 		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
@@ -160,6 +160,13 @@ func (c *Conn) End(e Ending) Outcome {
 	return c.discardFor(why, step.Reason.String())
 }
 
+// limitReset begins the service's limit on the reset's duration.
+func (c *Conn) limitReset() {
+	if limit := c.config.backend.options().ResetTimeout; limit > 0 {
+		c.timer.Set(c.stream, limit, timerReset)
+	}
+}
+
 // sessionEnd returns what the end of a session says about the server.
 func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
 	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.private(), Outdated: c.outdated()}
@@ -167,7 +174,7 @@ func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
 	if end.Fault == "" && atOnce && failureCode(e.ClosedWith) {
 		end.Fault = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
 	}
-	end.Neutral = e.Full || end.Fault == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
+	end.Neutral = e.Full || e.Slow || end.Fault == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
 	return end
 }
 

@@ -16,7 +16,8 @@ type program struct {
 	until               bool // the last reply to the reset must match
 	unprompted          bool // wait only for quiet, not for an acknowledgement
 	settle, timeout     time.Duration
-	restarts            int // how often the settle window may restart within the timeout
+	lastResultTime      time.Duration // for each answer up to the client's last, if the reset replaces its end message
+	restarts            int           // how often the settle window may restart within the timeout
 
 	aliveEvery                     time.Duration
 	greetingTime, readyTime        time.Duration
@@ -81,7 +82,7 @@ func newProgram(s *spec, reuse Reuse) *program {
 	client := []use{}
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
 	p.alive, p.aliveEvery, p.hasAlive = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
-	p.timeout = s.reset.timeout
+	p.timeout, p.lastResultTime = s.reset.timeout, s.end.timeout
 	p.leave = newLeaveProgram(&s.leave)
 	server = append(server, use{s.leave.until, isLast})
 	if reuse == OneShot { // no matcher that concerns reuse is needed

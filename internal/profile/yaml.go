@@ -67,7 +67,7 @@ func (w *writer) spec(s *spec) {
 	w.key(2, "greeting", matchersYAML(s.greeting))
 	w.key(2, "ready", matchersYAML(s.ready))
 	w.key(2, "busy", matchersYAML(s.busy))
-	end := []string{"client", matchersYAML(s.end.client), "server", "", "resets", yes(s.end.resets)}
+	end := []string{"client", matchersYAML(s.end.client), "server", "", "resets", yes(s.end.resets), "timeout", durationYAML(s.end.timeout, d.end.timeout)}
 	if s.end.closes {
 		end[3] = "close"
 	}

@@ -142,7 +142,8 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 		kind: kind, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: step.Reason.String(),
 		full: step.Reason == profile.Busy, why: step.Reason, settings: step.Settings,
 	}
-	e.fault = kind == unfit && !e.full
+	e.slow = step.Reason == profile.ResultTimeout
+	e.fault = kind == unfit && !e.full && !e.slow
 	if e.full {
 		e.class = meter.BackendFull
 	}
@@ -158,5 +159,5 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 
 // silentReason reports whether a connection is given up because the server did not say in time what it should.
 func silentReason(r profile.Reason) bool {
-	return r == profile.NotReady || r == profile.NotAlive || r == profile.ResetTimeout
+	return r == profile.NotReady || r == profile.NotAlive || r == profile.ResultTimeout
 }

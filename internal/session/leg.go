@@ -24,6 +24,7 @@ type leg struct {
 	// hold: the boundary lets no more of the client's messages through for now, so the client is not read.
 	hold bool
 	full bool // the backend would not serve the session, since it is full
+	slow bool // the backend took too long for the client's last result
 
 	sent  sent   // set when the client's part ends
 	fault string // how the backend broke the session; empty if it did not

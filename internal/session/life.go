@@ -66,7 +66,7 @@ type rules struct {
 	bounded   bool    // it lasts no longer than the service's CloseTimeout
 }
 
-// rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's reset timeout bounds
+// rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's end timeout bounds
 // completing.
 var rulesOf = [states]rules{
 	relaying:   {leased: true, toBackend: true, kept: true, limited: true},
@@ -130,6 +130,7 @@ type event struct {
 
 	fault  bool // the backend is to blame, for the event's reason
 	full   bool // the backend said that it is full
+	slow   bool // the backend took too long for the client's last result
 	closed bool // with interrupted: the backend has closed the session with the code
 	owed   bool // the client has ended its part, and the backend may still have something to say to it
 
@@ -270,7 +271,7 @@ func (l *life) whileCompleting(e *event, do []action) []action {
 		l.enter(moving)
 		return append(do, undoEnd, leaveBackend, startSearch)
 	case unfit, notServed:
-		e.fault = !e.full
+		e.fault = !e.full && !e.slow
 		return l.end(e, append(do, recordEnd))
 	case backendClosed:
 		e.class, e.code, e.reason, e.fault = meter.BackendFailed, frame.InternalError, profile.ServerClosed.String(), true

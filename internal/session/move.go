@@ -66,7 +66,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	f, l := s.failover, &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
-		Fault: l.fault, Client: s.record.Client.Addr(),
+		Fault: l.fault, Slow: l.slow, Client: s.record.Client.Addr(),
 	}
 	if e.kind == interrupted && e.closed { // the answer to its close frame
 		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code

@@ -145,7 +145,7 @@ func (s *Session) handle(e event) {
 		if e.fault {
 			s.leg.fault = e.reason
 		}
-		s.leg.full = s.leg.full || e.full
+		s.leg.full, s.leg.slow = s.leg.full || e.full, s.leg.slow || e.slow
 	}
 	if s.life.state != before {
 		s.leg.sent = sent
