@@ -114,7 +114,7 @@ func (c *Conn) End(e Ending) Outcome {
 		e.Fault = ""
 	}
 	w := &c.config.backend.worker
-	if e.Full && !c.private() { // otherwise it may be full for this client only
+	if e.Full && !c.Private() { // otherwise it may be full for this client only
 		w.sessionRefused()
 	}
 	now := w.now()
@@ -169,7 +169,7 @@ func (c *Conn) limitReset() {
 
 // sessionEnd returns what the end of a session says about the server.
 func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
-	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.private(), Outdated: c.outdated()}
+	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.Private(), Outdated: c.outdated()}
 	atOnce := c.closeReceived && e.ClosedWith != 0 && end.AtOnce(now)
 	if end.Fault == "" && atOnce && failureCode(e.ClosedWith) {
 		end.Fault = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
@@ -259,8 +259,8 @@ func (c *Conn) EarlyEnd() *EarlyEnd {
 	return c.deferred.earlyEnd
 }
 
-// private reports whether the connection was dialed with what one client said in its handshake.
-func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
+// Private reports whether the connection was dialed with what one client said in its handshake.
+func (c *Conn) Private() bool { return isPrivate(c.slot.Variant()) }
 
 // TakeGreeting returns the frames that the server sent before the session, for the client; the last one may be incomplete. They have
 // passed the Scanner.

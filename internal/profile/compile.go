@@ -16,6 +16,7 @@ type program struct {
 	until               bool // the last reply to the reset must match
 	unprompted          bool // wait only for quiet, not for an acknowledgement
 	settle, timeout     time.Duration
+	busyTime            time.Duration // until a server that has not said that it is full is taken to serve; 0 for no wait
 	lastResultTime      time.Duration // for each answer up to the client's last, if the reset replaces its end message
 	restarts            int           // how often the settle window may restart within the timeout
 
@@ -71,13 +72,16 @@ func (s *spec) effective() (Reuse, string) {
 func newProgram(s *spec, reuse Reuse) *program {
 	p := &program{
 		reuse: reuse, blind: s.unsafe&acceptBlind != 0, setup: s.setup,
-		greetingTime: s.timeouts.greeting, readyTime: s.timeouts.ready, longestGreeting: s.limits.Greeting, longest: s.limits.Message,
+		greetingTime: s.timeouts.greeting, readyTime: s.timeouts.ready, busyTime: s.timeouts.busy, longestGreeting: s.limits.Greeting, longest: s.limits.Message,
 		early: s.early, hasGreeting: len(s.greeting) > 0, hasReady: len(s.ready) > 0,
 	}
 	for _, m := range s.busy {
 		p.hasBusy = p.hasBusy || m.isMessage()
 		p.busyClose = append(p.busyClose, m.close...)
 		p.busyStatus = append(p.busyStatus, m.status...)
+	}
+	if p.hasReady || !p.mayRefuse() || reuse != OneShot {
+		p.busyTime = 0
 	}
 	client := []use{}
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}

@@ -250,6 +250,11 @@ func (b *Boundary) Timer(between bool) (s Step) {
 			return b.elsewhere(NotAlive)
 		}
 	case notReady:
+		if p.busyTime > 0 { // the server would have said that it is full
+			b.state = streaming
+			b.updateInspect()
+			return Step{Client: Resume, Timer: StopTimer}
+		}
 		return b.elsewhere(NotReady)
 	case replacing, finishing:
 		return b.markBroken(Step{Close: frame.InternalError}, ResultTimeout)

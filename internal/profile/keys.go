@@ -102,10 +102,13 @@ func (r *reader) key(s *spec, e entry) {
 	case "keepalive":
 		r.keepalive(s, e.value)
 	case "timeouts":
-		for _, f := range r.below(s, e.key, e.value, "greeting", "ready") {
+		for _, f := range r.below(s, e.key, e.value, "greeting", "ready", "busy") {
 			to := &s.timeouts.greeting
-			if f.key == "ready" {
+			switch f.key {
+			case "ready":
 				to = &s.timeouts.ready
+			case "busy":
+				to = &s.timeouts.busy
 			}
 			r.setDuration(to, f.value)
 		}

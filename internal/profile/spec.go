@@ -100,6 +100,7 @@ type keepaliveSpec struct {
 type timeoutsSpec struct {
 	greeting time.Duration
 	ready    time.Duration
+	busy     time.Duration // how long a full server may take to say so, while the client's second message waits; 0 for no wait
 }
 
 // Limits are a profile's limits. 0 means no limit, except for Message and Greeting, which are never 0.

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -145,6 +146,7 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 	e.slow = step.Reason == profile.ResultTimeout
 	e.fault = kind == unfit && !e.full && !e.slow
 	if e.full {
+		e.late = s.leg.found != nil && time.Now().After(s.leg.found.until)
 		e.class = meter.BackendFull
 	}
 	if step.Close != 0 {

@@ -21,6 +21,8 @@ type leg struct {
 
 	// first is the client's first message, which another connection could not serve. It is sent once the boundary lets it. nil for none.
 	first *profile.Opening
+	// found is the search that has found the connection, if the session could not be served by another; nil otherwise.
+	found *search
 	// hold: the boundary lets no more of the client's messages through for now, so the client is not read.
 	hold bool
 	full bool // the backend would not serve the session, since it is full

@@ -159,3 +159,34 @@ func TestLingeringClientTouchesNothing(t *testing.T) {
 	lingering.SendClose(frame.GoingAway, "")
 	lingering.ExpectEnd()
 }
+
+// A server that is full is asked again, with pauses, until it has a place or the client has waited for as long as clients may. However often it
+// refuses, the client does not notice.
+func TestFullForLong(t *testing.T) {
+	var refusals atomic.Int64
+	full := func(p *wstest.Peer) {
+		for {
+			h, _, err := p.Next()
+			if err != nil || h.Opcode == frame.Close {
+				return
+			}
+			answer := `{"status": "WAIT"}`
+			if refusals.Add(-1) < 0 {
+				answer = `{"message": "SERVER_READY"}`
+			}
+			if _, err := p.Write(p.Encode(true, frame.Text, []byte(answer))); err != nil {
+				return
+			}
+		}
+	}
+	refusals.Store(4)
+	r := newRig(t, setup{profile: "whisperlive", queue: 1, script: &wstest.Server{Serve: full}})
+	began := time.Now()
+	client := r.join()
+	client.Send(frame.Text, `{"uid": "a"}`)
+	client.Expect(frame.Text, `{"message": "SERVER_READY"}`)
+	if took := time.Since(began); took < 3*(100+200+400+800)*time.Millisecond/4 {
+		t.Errorf("the fifth try came after %v", took)
+	}
+	_ = client.Close()
+}
