@@ -93,6 +93,15 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
+// leavePlace frees the place of a session that has ended, when its worker is back.
+func (s *Server) leavePlace() {
+	if s.protocol.away == 0 {
+		s.places.release()
+		return
+	}
+	time.AfterFunc(s.protocol.away, s.places.release)
+}
+
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() *net.TCPAddr { return s.addr }
 
