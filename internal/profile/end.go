@@ -250,7 +250,7 @@ func (b *Boundary) Timer(between bool) (s Step) {
 			return b.elsewhere(NotAlive)
 		}
 	case notReady:
-		if p.busyTime > 0 { // the server would have said that it is full
+		if b.mayBeFull() { // the server would have said that it is full
 			b.state = streaming
 			b.updateInspect()
 			return Step{Client: Resume, Timer: StopTimer}

@@ -145,6 +145,9 @@ func TestBusyLate(t *testing.T) {
 			l.want("full", l.server(`{"status": 9}`), Elsewhere, Busy)
 			continue
 		}
+		if !l.b.Leaves(l.traffic) {
+			t.Error("a client that vanishes leaves its session behind")
+		}
 		if s := l.b.Timer(true); s.Client != Resume || s.Then != Continue {
 			t.Errorf("after the time: %+v", s)
 		}

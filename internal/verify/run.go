@@ -176,6 +176,9 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 			}
 		}
 	}
+	if len(finals) > 1 && r.Profile.Failover().WholeState() { // the others are states on the way there, which depend on the server's pace
+		finals = finals[len(finals)-1:]
+	}
 	got := new(outcome)
 	token := fmt.Sprintf("%016x", o.Token)
 	for _, m := range finals {
@@ -184,6 +187,32 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))
 	}
 	return got, result, line, err
+}
+
+// controls is how many direct sessions show at most whether a difference comes from the server itself, such as from dither.
+const controls = 5
+
+// explain holds further direct sessions with a recording when an outcome differs from the first of them, to see what differs between direct
+// sessions, too. It returns how the outcome differs apart from that; empty if it does not.
+func (r *run) explain(got *outcome, i int) string {
+	text := compare(got, r.direct[i], r.volatile)
+	for n := 0; n < controls && text != ""; n++ {
+		l, err := r.dial(true)
+		if err != nil {
+			break
+		}
+		control, _, _, err := r.hold(l, r.Recordings[i], speaker.Options{}, 0)
+		if err != nil {
+			break
+		}
+		if compare(got, control, r.volatile) == "" {
+			return ""
+		}
+		paths, _ := differences(r.direct[i], control)
+		maps.Copy(r.volatile, paths)
+		text = compare(got, r.direct[i], r.volatile)
+	}
+	return text
 }
 
 // sessions holds direct sessions, twice with each recording, which all others are compared with.
