@@ -77,7 +77,7 @@ func (r *run) move() {
 	if alike != "" {
 		well += "; others: " + alike
 	}
-	r.verdict("move", says, well, nil)
+	r.verdict("move", says, well+r.notCompared(), nil)
 }
 
 // moveOnce holds a session that moves. how says how its results differ, if they may; it is empty if they do not.

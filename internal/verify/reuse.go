@@ -54,7 +54,7 @@ func (r *run) reset() {
 	if r.Profile.Reuse != r.Profile.Declared {
 		well += "; reuse is off by a doubt, which this does not prove wrong"
 	}
-	r.verdict("reset", says, well, nil)
+	r.verdict("reset", says, well+r.notCompared(), nil)
 }
 
 // reuse leaves a session in a manner, and then holds others on the same connection. It returns how many; 0 if the profile closes the

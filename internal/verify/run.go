@@ -55,6 +55,7 @@ type run struct {
 
 	direct   []*outcome      // of each recording
 	volatile map[string]bool // what differs between direct sessions
+	widened  map[string]bool // of that, what only further direct sessions have shown
 	first    *speaker.Result // of the first direct session
 	relayed  *relay          // of it
 	late     []string        // what came after the last message of direct sessions
@@ -68,7 +69,7 @@ type run struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &run{
 		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool),
+		volatile: make(map[string]bool), widened: make(map[string]bool),
 	}
 	if r.Watch <= 0 {
 		r.Watch = 500 * time.Millisecond
@@ -209,10 +210,22 @@ func (r *run) explain(got *outcome, i int) string {
 			return ""
 		}
 		paths, _ := differences(r.direct[i], control)
-		maps.Copy(r.volatile, paths)
+		for path := range paths {
+			if !r.volatile[path] {
+				r.volatile[path], r.widened[path] = true, true
+			}
+		}
 		text = compare(got, r.direct[i], r.volatile)
 	}
 	return text
+}
+
+// notCompared names what is not compared since further direct sessions differ in it; empty for nothing.
+func (r *run) notCompared() string {
+	if len(r.widened) == 0 {
+		return ""
+	}
+	return "; not compared, since further direct sessions differ in it: " + strings.Join(slices.Sorted(maps.Keys(r.widened)), ", ")
 }
 
 // sessions holds direct sessions, twice with each recording, which all others are compared with.

@@ -180,6 +180,12 @@ func TestDither(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, err)
 			show(t, r)
 		}
+		if !slices.ContainsFunc(r.Claims, func(c Claim) bool {
+			return strings.Contains(c.Why, "further direct sessions differ in it: result[].conf")
+		}) {
+			t.Errorf("seed %d: the report does not say what was not compared", seed)
+			show(t, r)
+		}
 	}
 }
 
