@@ -91,6 +91,9 @@ func (c *Conn) Apply(s profile.Step) {
 		return
 	}
 	c.ApplyToServer(s)
+	if s.Progress && c.state == resetting {
+		c.limitReset()
+	}
 	switch s.Then {
 	case profile.Ready:
 		switch c.state {
@@ -125,7 +128,7 @@ func poolReason(r profile.Reason) pool.Reason {
 		return pool.Silent
 	case profile.Unsolicited, profile.LateMessage:
 		return pool.Unsolicited
-	case profile.ResetTimeout, profile.ResetMismatch:
+	case profile.ResetTimeout, profile.ResultTimeout, profile.ResetMismatch:
 		return pool.ResetFailed
 	case profile.ServerClosed:
 		return pool.Closed

@@ -57,7 +57,7 @@ func (c *Conn) Received(_ *loop.Conn, b []byte) int {
 // inspected returns the kinds of messages that the boundary inspects. On a connection that was dialed for one client, all that the server
 // says behind its greeting is for that client.
 func (c *Conn) inspected() frame.Kinds {
-	if c.hasGreeted() && c.config.Profile.Reuse != profile.OneShot && c.private() {
+	if c.hasGreeted() && c.config.Profile.Reuse != profile.OneShot && c.Private() {
 		return 0
 	}
 	return c.boundary.Inspect(profile.FromServer)
@@ -80,7 +80,7 @@ func (c *Conn) forSession(b []byte) bool {
 
 // dataWhileIdle handles pieces of data frames that come while no session uses the connection, and that the boundary does not inspect.
 func (c *Conn) dataWhileIdle(b []byte) {
-	if c.config.Profile.Reuse != profile.OneShot && !c.private() {
+	if c.config.Profile.Reuse != profile.OneShot && !c.Private() {
 		c.fail(unsolicited, nil)
 		return
 	}

@@ -119,11 +119,21 @@ func TestSessionIsRefused(t *testing.T) {
 	inBubble(t, pool.Settings{Cap: 5, Warm: 5}, nil, func(f *fake) {
 		f.lease()
 		f.lease()
-		refused := f.lease()
-		f.worker.sessionRefused()
-		f.after(0)
-		f.discard(refused, pool.Full)
-		f.after(0)
+		for n := range 6 { // its place may take a moment to come free, or it limits the rate
+			if s := f.pool.Stats(); s.Ceiling != 5 {
+				t.Fatalf("after %d refusals: %+v; want no ceiling yet", n, s)
+			}
+			refused := f.lease()
+			f.worker.sessionRefused()
+			f.after(0)
+			f.discard(refused, pool.Full)
+			w := new(pool.Waiter[int])
+			if _, ok, _ := f.group.Acquire(w); ok {
+				t.Fatal("another session begins at once")
+			}
+			f.group.Leave(w, pool.LeftEarly)
+			f.after(health.FirstHold << n)
+		}
 		if s := f.pool.Stats(); s.Ceiling != 2 || s.Idle != 0 || s.Used() != 2 {
 			t.Errorf("%+v; want a ceiling of 2", s)
 		}

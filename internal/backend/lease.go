@@ -74,6 +74,8 @@ type Ending struct {
 	Text string
 	// Fault is how the server broke the session; empty if it did not.
 	Fault string
+	// Slow tells that the server took too long for the client's last result. It may be busy, which is no failure.
+	Slow bool
 	// Full tells that the server refused the session because it accepts no more at present.
 	Full bool
 	// ClosedWith is the server's close code if the server ended the session; 0 if it did not.
@@ -112,7 +114,7 @@ func (c *Conn) End(e Ending) Outcome {
 		e.Fault = ""
 	}
 	w := &c.config.backend.worker
-	if e.Full && !c.private() { // otherwise it may be full for this client only
+	if e.Full && !c.Private() { // otherwise it may be full for this client only
 		w.sessionRefused()
 	}
 	now := w.now()
@@ -144,9 +146,7 @@ func (c *Conn) End(e Ending) Outcome {
 		c.to(resetting)
 		c.stateTime = loop.Now()
 		c.timer.Stop()
-		if limit := c.config.backend.options().ResetTimeout; limit > 0 {
-			c.timer.Set(c.stream, limit, timerReset)
-		}
+		c.limitReset()
 		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
@@ -160,14 +160,21 @@ func (c *Conn) End(e Ending) Outcome {
 	return c.discardFor(why, step.Reason.String())
 }
 
+// limitReset begins the service's limit on the reset's duration.
+func (c *Conn) limitReset() {
+	if limit := c.config.backend.options().ResetTimeout; limit > 0 {
+		c.timer.Set(c.stream, limit, timerReset)
+	}
+}
+
 // sessionEnd returns what the end of a session says about the server.
 func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
-	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.private(), Outdated: c.outdated()}
+	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.Private(), Outdated: c.outdated()}
 	atOnce := c.closeReceived && e.ClosedWith != 0 && end.AtOnce(now)
 	if end.Fault == "" && atOnce && failureCode(e.ClosedWith) {
 		end.Fault = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
 	}
-	end.Neutral = e.Full || end.Fault == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
+	end.Neutral = e.Full || e.Slow || end.Fault == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
 	return end
 }
 
@@ -252,8 +259,8 @@ func (c *Conn) EarlyEnd() *EarlyEnd {
 	return c.deferred.earlyEnd
 }
 
-// private reports whether the connection was dialed with what one client said in its handshake.
-func (c *Conn) private() bool { return isPrivate(c.slot.Variant()) }
+// Private reports whether the connection was dialed with what one client said in its handshake.
+func (c *Conn) Private() bool { return isPrivate(c.slot.Variant()) }
 
 // TakeGreeting returns the frames that the server sent before the session, for the client; the last one may be incomplete. They have
 // passed the Scanner.

@@ -164,7 +164,7 @@ func (c *Conn) giveBack() Outcome {
 		return c.discard(cause{pool.WornOut, frame.GoingAway, "served its sessions"})
 	case c.aged():
 		return c.discard(aged)
-	case c.private():
+	case c.Private():
 		return c.discard(cause{pool.Served, frame.GoingAway, "served its client"})
 	}
 	c.makeIdle()
@@ -218,7 +218,7 @@ func (c *Conn) fail(why cause, closeFrame []byte) {
 // lose takes an idle connection out of service. If it was lost soon after it was established and before it served a session, that counts
 // against the server.
 func (c *Conn) lose(why cause) {
-	if c.unused() && c.young() && !c.private() && !c.outdated() {
+	if c.unused() && c.young() && !c.Private() && !c.outdated() {
 		c.config.backend.worker.lostOnProbation(why.text)
 	}
 	c.withdraw(why)
@@ -246,7 +246,7 @@ func (c *Conn) young() bool { return -c.established.Until() < health.Probation }
 
 // endsForClient reports whether the end of the connection is for the client that it was dialed for.
 func (c *Conn) endsForClient(why *cause) bool {
-	return c.private() && why.reason != pool.Shutdown &&
+	return c.Private() && why.reason != pool.Shutdown &&
 		(notInPool.has(c.state) || c.state == idle && c.lease == 0 && c.slot.State() == pool.Leased)
 }
 

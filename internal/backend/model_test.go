@@ -190,7 +190,7 @@ func (w *world) check() {
 		if s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded+uint64(s.Leased+s.Resetting) {
 			w.t.Errorf("backend %d: leases do not add up: %+v", i, s)
 		}
-		if len(w.variants) == 1 && q.Waiting > 0 && s.Idle > 0 && s.Usable && s.State == "enabled" && s.Weight > 0 {
+		if len(w.variants) == 1 && q.Waiting > 0 && s.Idle > 0 && s.Usable && !s.Held && s.State == "enabled" && s.Weight > 0 {
 			w.t.Errorf("backend %d: %d clients wait while %d connections are idle", i, q.Waiting, s.Idle)
 		}
 		if s.Totals.Reasons.Sum() != s.Totals.Discarded+s.Totals.RetiredIdle {

@@ -65,6 +65,7 @@ type limits struct {
 // advice is what a worker tells its pool about the server's health.
 type advice struct {
 	usable, dialable, predial bool
+	held                      bool
 	share                     float64
 	ceiling                   int
 	trial                     int
@@ -205,7 +206,7 @@ func (w *worker[C]) publish(now pool.Instant) {
 	var next advice
 	w.locked(func(t *health.Tracker) {
 		changes = t.Changes()
-		next = advice{t.Usable(), w.told.dialable, t.Predial(now), t.Share(), t.Ceiling(), t.Trial()}
+		next = advice{t.Usable(), w.told.dialable, t.Predial(now), t.Held(now), t.Share(), t.Ceiling(), t.Trial()}
 	})
 	for _, change := range changes {
 		w.report.changed(change)
@@ -217,6 +218,9 @@ func (w *worker[C]) publish(now pool.Instant) {
 	}
 	if next.ceiling != told.ceiling {
 		w.pool.SetCeiling(next.ceiling)
+	}
+	if next.held != told.held {
+		w.pool.SetHeld(next.held)
 	}
 	if next.share != told.share {
 		w.pool.SetRamp(next.share)
@@ -333,7 +337,12 @@ func (w *worker[C]) checked(canary bool) {
 }
 
 // sessionRefused notes that the server refused a session because it is full. Its connection is still leased.
-func (w *worker[C]) sessionRefused() { w.tell((*health.Tracker).SessionRefused) }
+// No other session begins there until the worker has decided for how long none may.
+func (w *worker[C]) sessionRefused() {
+	w.locked((*health.Tracker).SessionRefused)
+	w.pool.SetHeld(true)
+	poke(w.wanted)
+}
 
 // renew notes that the backend is dialed with other settings from now on. What happened before is forgotten.
 func (w *worker[C]) renew() { w.tell((*health.Tracker).Renew) }

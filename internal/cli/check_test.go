@@ -80,7 +80,7 @@ func TestCheckDatabase(t *testing.T) {
 
 func TestCheckAdmin(t *testing.T) {
 	for want, args := range map[string][]string{
-		"off": {"--admin-socket", "off"}, "127.0.0.1:9090": {"--admin-socket", "off", "--admin", "127.0.0.1:9090"}, "/run/a": {"--admin-socket", "/run/a"},
+		"off": {"--admin-socket", "off"}, `127.0.0.1:9090 \(read-only without admin-token\)`: {"--admin-socket", "off", "--admin", "127.0.0.1:9090"}, "/run/a": {"--admin-socket", "/run/a"},
 		"/s/admin.sock": nil,
 	} {
 		_, out, messages := run(append([]string{"check", "--database", ":memory:", "--state-directory", "/s"}, args...)...)

@@ -148,7 +148,7 @@ func (g *Group[C]) holdsBack(p *Pool[C], next *Waiter[C]) bool {
 
 // leasable reports whether sessions may begin: not while the group is paused. After the limit was lowered, none begins until fewer are left than that.
 func (p *Pool[C]) leasable() bool {
-	return !p.group.paused && p.mode == Enabled && p.usable && p.trial != trialTaken && p.weight > 0 && p.using() < p.limit
+	return !p.group.paused && p.mode == Enabled && p.usable && !p.held && p.trial != trialTaken && p.weight > 0 && p.using() < p.limit
 }
 
 // coming returns how many connections of the pool are being dialed.

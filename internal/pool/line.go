@@ -54,18 +54,35 @@ func (t *tenant[C]) lane(variant string) *lane[C] {
 	return t.lanes[variant]
 }
 
-// join puts a client at the end of its lane.
+// join puts a client at the end of its lane or, if it is back, where it was.
 func (q *queue[C]) join(w *Waiter[C]) {
 	l := w.tenant.lane(w.Variant)
 	if l == nil {
 		l = q.newLane(w.tenant, w.Variant)
 		l.first = w
 		l.line.add(l)
-	} else {
-		w.before = l.last
-		l.last.after = w
+		w.lane, l.last = l, w
+		return
 	}
-	w.lane, l.last = l, w
+	w.lane = l
+	var next *Waiter[C]
+	if w.Back {
+		for next = l.first; next != nil && next.precedes(w); next = next.after {
+		}
+	}
+	w.after, w.before = next, l.last
+	if next != nil {
+		w.before = next.before
+		next.before = w
+	} else {
+		l.last = w
+	}
+	if w.before != nil {
+		w.before.after = w
+		return
+	}
+	l.first = w
+	l.line.lanes.fix(l)
 }
 
 // newLane returns an empty lane.

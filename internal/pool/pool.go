@@ -62,6 +62,7 @@ type Pool[C any] struct {
 	credit       float64 // for [RoundRobin]: how much it is owed
 	mode         Mode
 	usable       bool
+	held         bool  // see SetHeld
 	trial        trial // see SetTrial
 	dialable     bool
 	predial      bool // warm connections are dialed, see SetPredial
@@ -135,6 +136,9 @@ func (p *Pool[C]) SetMode(m Mode) { p.update(func() { p.mode = m }) }
 
 // SetUsable sets whether sessions may begin. While they may not, nothing is leased.
 func (p *Pool[C]) SetUsable(usable bool) { p.update(func() { p.usable = usable }) }
+
+// SetHeld sets whether no session may begin for a moment, since the server has just refused one.
+func (p *Pool[C]) SetHeld(held bool) { p.update(func() { p.held = held }) }
 
 // SetDialable sets whether the caller dials for clients that wait. While it does not, the other backends of the group do.
 func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = dialable }) }

@@ -10,6 +10,10 @@ type Waiter[C any] struct {
 	Tenant  string // whose client it is; empty for nobody's
 	// Begun tells that a session needs another connection: its place in the queue is not given to a client of another tenant.
 	Begun bool
+	// Back tells that a full server has refused the client after it had been served: it comes before all of its tenant that came later, and
+	// the queue's limit does not apply. Place is its number in the queue from the last time ([Waiter.Ticket]); 0 for the first time.
+	Back  bool
+	Place uint64
 	// Ahead tells that the client is in the middle of a session whose server must not or cannot go on: it is served before all others, and
 	// the queue's limit does not apply. Only then do Avoid and Only count.
 	Ahead bool
@@ -140,7 +144,7 @@ type queue[C any] struct {
 
 func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 	t := w.tenant
-	if q.length >= q.limit && !q.makeRoom(t) {
+	if q.length >= q.limit && !(w.Back && q.limit > 0) && !q.makeRoom(t) {
 		q.totals.Full++
 		t.totals.Full++
 		if q.limit == 0 {
@@ -149,26 +153,54 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 		return ErrQueueFull
 	}
 	w.ready = make(chan C, 1)
-	w.ahead, w.since = t.last, now
-	if t.last != nil {
-		t.last.behind = w
+	w.since = now
+	w.ticket = q.totals.Queued + 1
+	if w.Back {
+		w.ticket = w.Place
+		if w.ticket == 0 {
+			w.ticket = q.totals.Queued + 1
+			if t.first != nil {
+				w.ticket = t.first.ticket
+			}
+		}
+	}
+	var next *Waiter[C] // the one that comes behind it
+	if w.Back {
+		for next = t.first; next != nil && next.precedes(w); next = next.behind {
+		}
+	}
+	w.behind, w.ahead = next, t.last
+	if next != nil {
+		w.ahead = next.ahead
+		next.ahead = w
+	} else {
+		t.last = w
+	}
+	if w.ahead != nil {
+		w.ahead.behind = w
 	} else {
 		t.first = w
 	}
-	t.last = w
 	t.waiting++
 	t.totals.Queued++
 	q.length++
 	w.position = q.length
 	q.totals.Queued++
-	w.ticket = q.totals.Queued
 	if t.waiting == 1 {
 		q.enter(t)
 	} else {
 		q.fullest.fix(t)
 	}
 	q.join(w)
+	if w.Back && w.ahead == nil && t.waiting > 1 {
+		q.order.fix(t)
+	}
 	return nil
+}
+
+// precedes reports whether a client that waits stays before one that is back.
+func (w *Waiter[C]) precedes(back *Waiter[C]) bool {
+	return w.ticket < back.ticket || w.ticket == back.ticket && w.Back
 }
 
 // served takes out a client that gets a connection.

@@ -232,3 +232,45 @@ func TestWaiterIsUsedOnce(t *testing.T) {
 		t.Errorf("queue: %+v", q)
 	}
 }
+
+// Clients whom a full server has refused come before all that came later, in their own order, and however full the queue is.
+func TestBackInTheQueue(t *testing.T) {
+	r := newRig(t, Options{Queue: 2}, capped(1))
+	session := r.pools[0].lease(1)[0]
+	back := func(place uint64) *Waiter[int] {
+		w := &Waiter[int]{Begun: true, Back: true, Place: place}
+		if _, ok, err := r.Acquire(w); ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		return w
+	}
+	clients := []*Waiter[int]{r.wait(), r.wait()}
+	first := back(0)
+	second := back(0)
+	if _, _, err := r.Acquire(new(Waiter[int])); !errors.Is(err, ErrQueueFull) {
+		t.Errorf("a new client: %v", err)
+	}
+	giveBack(session)
+	r.handed(first)
+	again := back(first.Ticket()) // it is refused once more, before the second one's turn
+	for i, w := range []*Waiter[int]{second, again, clients[0], clients[1]} {
+		giveBack(session)
+		if got := r.handed(w); got != session {
+			t.Errorf("client %d got %v", i, got)
+		}
+	}
+}
+
+// A server that is held gets no session for a while.
+func TestHeld(t *testing.T) {
+	r := newRig(t, Options{Queue: 1}, capped(1))
+	session := r.pools[0].lease(1)[0]
+	giveBack(session)
+	r.pools[0].SetHeld(true)
+	w := r.wait()
+	r.waiting(w)
+	r.pools[0].SetHeld(false)
+	if got := r.handed(w); got != session {
+		t.Errorf("the client got %v", got)
+	}
+}

@@ -16,6 +16,7 @@ type Totals struct {
 type Stats struct {
 	State     string // the desired state
 	Usable    bool   // sessions may begin
+	Held      bool   // none may for a moment, since the server has just refused one
 	Cap       int
 	Shared    bool // other proxies use the server, too
 	Grant     int  // how many connections this one may have, if Shared
@@ -51,7 +52,7 @@ func (p *Pool[C]) Stats() Stats {
 	p.group.mu.Lock()
 	defer p.group.mu.Unlock()
 	return Stats{
-		State: p.mode.String(), Usable: p.usable, Cap: p.capacity, Shared: p.shared, Grant: p.grant, Ceiling: p.size, Limit: p.limit, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
+		State: p.mode.String(), Usable: p.usable, Held: p.held, Cap: p.capacity, Shared: p.shared, Grant: p.grant, Ceiling: p.size, Limit: p.limit, Warm: p.warm, Weight: p.weight, Ramp: p.ramp,
 		Dialing: p.counts[Dialing], Idle: p.counts[Idle], Leased: p.counts[Leased],
 		Resetting: p.counts[Resetting], Retiring: p.counts[Retiring], Moving: len(p.group.queue.ahead), Totals: p.totals,
 	}

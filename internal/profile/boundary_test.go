@@ -233,7 +233,7 @@ func TestFinishCounts(t *testing.T) {
 			l.traffic.Sent--
 			l.traffic.SendingMessage = true
 		}
-		if s := l.b.ReplaceEnd(l.traffic); len(s.Send) != 3 || s.Timer != 5*time.Second {
+		if s := l.b.ReplaceEnd(l.traffic); len(s.Send) != 3 || s.Timer != time.Minute {
 			t.Errorf("finish: %+v", s)
 		}
 		l.want("the audio's answer", l.server(`{"partial":""}`), Continue, NoReason)

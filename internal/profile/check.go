@@ -170,6 +170,9 @@ func (r *reader) checkReplace(s *spec) {
 	if !s.replace || s.reuse == OneShot {
 		return
 	}
+	if s.end.timeout == 0 {
+		r.problem(s.place("end.timeout", "end"), "end.timeout is 0: use a duration such as 1m")
+	}
 	if len(s.end.client) == 0 {
 		r.problem(s.place("replace"), "replace: reset needs the client's end message: set end: {client: matchers}")
 	}

@@ -100,6 +100,9 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 		if p.hasReady {
 			b.state = notReady
 			s.Client, s.Timer = Pause, p.readyTime
+		} else if p.busyTime > 0 && b.flags&(silent|openingKnown) == silent|openingKnown {
+			b.state = notReady
+			s.Client, s.Timer = Pause, p.busyTime
 		}
 	}
 	if f.doubt&p.mustKnow != 0 && !(first && f.doubt&p.mustKnow == isSticky) || f.class&isSticky != 0 && !first {

@@ -16,7 +16,9 @@ type program struct {
 	until               bool // the last reply to the reset must match
 	unprompted          bool // wait only for quiet, not for an acknowledgement
 	settle, timeout     time.Duration
-	restarts            int // how often the settle window may restart within the timeout
+	busyTime            time.Duration // until a server that has not said that it is full is taken to serve; 0 for no wait
+	lastResultTime      time.Duration // for each answer up to the client's last, if the reset replaces its end message
+	restarts            int           // how often the settle window may restart within the timeout
 
 	aliveEvery                     time.Duration
 	greetingTime, readyTime        time.Duration
@@ -70,7 +72,7 @@ func (s *spec) effective() (Reuse, string) {
 func newProgram(s *spec, reuse Reuse) *program {
 	p := &program{
 		reuse: reuse, blind: s.unsafe&acceptBlind != 0, setup: s.setup,
-		greetingTime: s.timeouts.greeting, readyTime: s.timeouts.ready, longestGreeting: s.limits.Greeting, longest: s.limits.Message,
+		greetingTime: s.timeouts.greeting, readyTime: s.timeouts.ready, busyTime: s.timeouts.busy, longestGreeting: s.limits.Greeting, longest: s.limits.Message,
 		early: s.early, hasGreeting: len(s.greeting) > 0, hasReady: len(s.ready) > 0,
 	}
 	for _, m := range s.busy {
@@ -78,10 +80,13 @@ func newProgram(s *spec, reuse Reuse) *program {
 		p.busyClose = append(p.busyClose, m.close...)
 		p.busyStatus = append(p.busyStatus, m.status...)
 	}
+	if p.hasReady || !p.mayRefuse() || reuse != OneShot {
+		p.busyTime = 0
+	}
 	client := []use{}
 	server := []use{{s.greeting, isGreeting}, {s.ready, isReady}, {s.busy, isBusy}, {s.keepalive.answer, isAlive}}
 	p.alive, p.aliveEvery, p.hasAlive = s.keepalive.send, s.keepalive.every, len(s.keepalive.answer) > 0
-	p.timeout = s.reset.timeout
+	p.timeout, p.lastResultTime = s.reset.timeout, s.end.timeout
 	p.leave = newLeaveProgram(&s.leave)
 	server = append(server, use{s.leave.until, isLast})
 	if reuse == OneShot { // no matcher that concerns reuse is needed

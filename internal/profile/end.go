@@ -21,7 +21,7 @@ func (b *Boundary) ReplaceEnd(t Traffic) (s Step) {
 	b.state = finishing
 	b.updatePartial(finishing)
 	b.updateInspect()
-	return Step{Send: b.program.reset, Timer: b.program.timeout}
+	return Step{Send: b.program.reset, Timer: b.program.lastResultTime}
 }
 
 // withEnd returns the traffic with the client's end message counted as whole, even if the caller has not counted it yet.
@@ -63,7 +63,7 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		b.state = resetting
 		b.updatePartial(resetting)
 		b.updateInspect()
-		return Step{Then: Resetting}
+		return Step{Then: Resetting, Timer: b.program.timeout} // nobody waits for the last result any more
 	case resetting, settling:
 		return Step{Then: Resetting}
 	case idle: // the reset has succeeded after the client's last answer
@@ -130,7 +130,8 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 			return b.becomeIdle(s)
 		}
 	case p.reuse == Lockstep:
-		session.expected = b.missingAnswers(t) + uint64(p.replies)
+		session.answers = b.missingAnswers(t) + 1
+		session.expected = session.answers - 1 + uint64(p.replies)
 		s.Send = p.reset
 	case p.reuse == Tagged:
 		if tags := session.tasks.begun(); tags != 0 {
@@ -166,6 +167,12 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 // countAnswer handles a message that came after the reset began.
 func (b *Boundary) countAnswer(f found) (s Step) {
 	p, session := b.program, b.session
+	switch { // a busy server works through its backlog before it comes to the reset
+	case b.state == finishing:
+		s.Timer = p.lastResultTime
+	case p.reuse == Lockstep && session.answers > 0:
+		s.Timer, s.Progress = p.timeout, true
+	}
 	switch {
 	case p.blind && session.expected == 0: // the Boundary waited only for the end of this message
 		return b.becomeIdle(Step{Pass: Drop})
@@ -194,7 +201,7 @@ func (b *Boundary) countAnswer(f found) (s Step) {
 		}
 	}
 	if b.state == finishing && session.answers == 0 {
-		s.Then, s.Close = Finished, frame.NormalClosure
+		s.Then, s.Close, s.Timer = Finished, frame.NormalClosure, p.timeout
 		b.state = resetting
 	}
 	if session.expected == 0 {
@@ -243,9 +250,14 @@ func (b *Boundary) Timer(between bool) (s Step) {
 			return b.elsewhere(NotAlive)
 		}
 	case notReady:
+		if b.mayBeFull() { // the server would have said that it is full
+			b.state = streaming
+			b.updateInspect()
+			return Step{Client: Resume, Timer: StopTimer}
+		}
 		return b.elsewhere(NotReady)
 	case replacing, finishing:
-		return b.markBroken(Step{Close: frame.InternalError}, ResetTimeout)
+		return b.markBroken(Step{Close: frame.InternalError}, ResultTimeout)
 	case resetting:
 		return b.markBroken(s, ResetTimeout)
 	case leaving:

@@ -102,10 +102,13 @@ func (r *reader) key(s *spec, e entry) {
 	case "keepalive":
 		r.keepalive(s, e.value)
 	case "timeouts":
-		for _, f := range r.below(s, e.key, e.value, "greeting", "ready") {
+		for _, f := range r.below(s, e.key, e.value, "greeting", "ready", "busy") {
 			to := &s.timeouts.greeting
-			if f.key == "ready" {
+			switch f.key {
+			case "ready":
 				to = &s.timeouts.ready
+			case "busy":
+				to = &s.timeouts.busy
 			}
 			r.setDuration(to, f.value)
 		}
@@ -147,10 +150,10 @@ func (r *reader) setDuration(to *time.Duration, n *strictyaml.Node) {
 
 func (r *reader) end(s *spec, n *strictyaml.Node) {
 	if isNone(n) {
-		s.end = endSpec{}
+		s.end = endSpec{timeout: defaultEndTimeout}
 		return
 	}
-	for _, f := range r.below(s, "end", n, "client", "server", "resets") {
+	for _, f := range r.below(s, "end", n, "client", "server", "resets", "timeout") {
 		switch f.key {
 		case "client":
 			s.end.client = r.matchers(f.value, messageKeys)
@@ -162,6 +165,8 @@ func (r *reader) end(s *spec, n *strictyaml.Node) {
 			if value, ok := r.boolean(f.value); ok {
 				s.end.resets = value
 			}
+		case "timeout":
+			r.setDuration(&s.end.timeout, f.value)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func (b *Boundary) Ended() bool { return b.flags&ended != 0 }
 func (b *Boundary) leaves(t Traffic) (why Reason, ok bool) {
 	p := b.program
 	switch {
-	case len(p.leave.send) == 0, b.state != streaming, t.SendingMessage, b.flags&(keepalivePending|complete) != 0,
+	case len(p.leave.send) == 0, b.state != streaming && !b.mayBeFull(), t.SendingMessage, b.flags&(keepalivePending|complete) != 0,
 		t.Sent <= b.session.withheld, !b.Plausible(t), p.leave.namesTask && b.session.tasks.open() == 0:
 		return NoReason, false
 	case b.flags&noReuse != 0 && b.reason != Unclean: // the server has failed
@@ -89,6 +89,9 @@ func (b *Boundary) leaves(t Traffic) (why Reason, ok bool) {
 	}
 	return LeftEarly, b.leftEarly()
 }
+
+// mayBeFull reports whether the server has the session, but may still say that it is full: see timeouts.busy.
+func (b *Boundary) mayBeFull() bool { return b.state == notReady && b.program.busyTime > 0 }
 
 // beginLeave tells the server that the session is over, unless the client has just done so, and waits for its last word.
 func (b *Boundary) beginLeave(why Reason, t Traffic) Step {

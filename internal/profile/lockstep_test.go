@@ -2,6 +2,7 @@ package profile
 
 import (
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 )
@@ -155,9 +156,10 @@ func TestResetFails(t *testing.T) {
 		what   string
 		event  func(*Boundary) Step
 		reason Reason
+		ending Reason // while the client waits for its last result
 	}{
-		{"timer", func(b *Boundary) Step { return b.Timer(true) }, ResetTimeout},
-		{"close", func(b *Boundary) Step { return b.Closed(1000) }, ServerClosed},
+		{"timer", func(b *Boundary) Step { return b.Timer(true) }, ResetTimeout, ResultTimeout},
+		{"close", func(b *Boundary) Step { return b.Closed(1000) }, ServerClosed, ServerClosed},
 	} {
 		l := builtin(t, "vosk")
 		voskSession(l, "")
@@ -172,7 +174,7 @@ func TestResetFails(t *testing.T) {
 		l.client(frame.Text, `{"eof" : 1}`)
 		l.b.ReplaceEnd(l.traffic)
 		s := c.event(&l.b)
-		if l.want(c.what+" while finishing", s, Broken, c.reason); s.Close != 1011 {
+		if l.want(c.what+" while finishing", s, Broken, c.ending); s.Close != 1011 {
 			t.Errorf("%s: close code %d", c.what, s.Close)
 		}
 	}
@@ -195,4 +197,53 @@ func TestFinishing(t *testing.T) {
 		}
 	}
 	l.want("last", l.server(voskFinal), Ready, NoReason)
+}
+
+// A busy server works through what it has before it comes to the reset: each answer up to the client's last result has a time of its own,
+// and the reset's begins after that.
+func TestLockstepBacklog(t *testing.T) {
+	l := idling(t, mustParse(t, "profiles: {p: {from: vosk, end: {timeout: 2m}, reset: {timeout: 3s}}}"))
+	l.begin()
+	for range 2 {
+		l.client(frame.Binary, "audio")
+	}
+	l.want("the end message", l.client(frame.Text, `{"eof" : 1}`), Replaced, NoReason)
+	timers := func(what string, s Step, want time.Duration, progress bool) {
+		t.Helper()
+		if s.Timer != want || s.Progress != progress {
+			t.Errorf("%s: timer %v, progress %t; want %v, %t", what, s.Timer, s.Progress, want, progress)
+		}
+	}
+	timers("the reset is sent", l.b.ReplaceEnd(l.traffic), 2*time.Minute, false)
+	timers("first", l.server(voskPartial), 2*time.Minute, false)
+	timers("second", l.server(voskPartial), 2*time.Minute, false)
+	s := l.server(voskFinal)
+	l.want("last result", s, Finished, NoReason)
+	timers("last result", s, 3*time.Second, false)
+	l.want("end", l.end(), Resetting, NoReason)
+	timers("the reset's second answer", l.server(voskPartial), 0, false)
+	l.want("the reset's last answer", l.server(voskFinal), Ready, NoReason)
+
+	// A client that vanishes waits for nothing, and its backlog is worked off.
+	l.begin()
+	for range 2 {
+		l.client(frame.Binary, "audio")
+	}
+	timers("the client vanishes", l.end(), 3*time.Second, false)
+	timers("first", l.server(voskPartial), 3*time.Second, true)
+	timers("second", l.server(voskPartial), 3*time.Second, true)
+	timers("the reset's first answer", l.server(voskFinal), 3*time.Second, true)
+	timers("the reset's second answer", l.server(voskPartial), 0, false)
+	l.want("the reset's last answer", l.server(voskFinal), Ready, NoReason)
+
+	// So is that of one which vanishes after its end message.
+	l.begin()
+	l.client(frame.Binary, "audio")
+	l.client(frame.Text, `{"eof" : 1}`)
+	l.b.ReplaceEnd(l.traffic)
+	timers("the client vanishes after its end", l.end(), 3*time.Second, false)
+	timers("first", l.server(voskPartial), 3*time.Second, true)
+	if s := l.b.Timer(true); s.Then != Broken || s.Reason != ResetTimeout {
+		t.Errorf("nothing more: %+v", s)
+	}
 }

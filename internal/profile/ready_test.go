@@ -123,3 +123,36 @@ func TestSetup(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A full server may take a moment to say so. Until then the client's second message waits, so that another connection can take over the session.
+func TestBusyLate(t *testing.T) {
+	p, err := Named("kaldi-gstreamer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, full := range map[string]bool{"full": true, "not full": false} {
+		l := idling(t, p)
+		l.begin()
+		s := l.client(frame.Binary, "audio")
+		if s.Client != Pause || s.Timer != 100*time.Millisecond || l.pass != Relay {
+			t.Errorf("%s: after the first message: %+v, %v", name, s, l.pass)
+		}
+		l.client(frame.Binary, "more")
+		if l.pass != Keep {
+			t.Errorf("%s: the second message: %v", name, l.pass)
+		}
+		if full {
+			l.want("full", l.server(`{"status": 9}`), Elsewhere, Busy)
+			continue
+		}
+		if !l.b.Leaves(l.traffic) {
+			t.Error("a client that vanishes leaves its session behind")
+		}
+		if s := l.b.Timer(true); s.Client != Resume || s.Then != Continue {
+			t.Errorf("after the time: %+v", s)
+		}
+		if l.client(frame.Binary, "more"); l.pass != Relay {
+			t.Errorf("the second message again: %v", l.pass)
+		}
+	}
+}

@@ -25,6 +25,8 @@ type Script struct {
 	Encoding Encoding
 	Rate     int
 	Chunk    time.Duration
+	// Pause is how long the client waits between its audio and its end messages, for servers that drop what they have not answered then.
+	Pause time.Duration
 	// Silence is how much silence follows the end messages at most, until the last result has come.
 	Silence time.Duration
 	// Texts are the paths to the texts in results. [] stands for all items of a list.
@@ -115,6 +117,9 @@ func (f *Failover) ByUtterance() bool {
 	return slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.by == MeansUtterance })
 }
 
+// WholeState reports whether each result has all results so far, so that only the last one counts.
+func (f *Failover) WholeState() bool { return len(f.prepend.path) > 0 }
+
 // Trusting returns the profile with the doubts accepted that keep its way of reuse from being in force, so that it can be tried.
 func (p *Profile) Trusting() *Profile {
 	if p.Reuse == p.Declared {
@@ -150,7 +155,7 @@ func (s *Script) compile() {
 }
 
 var scriptKeys = []string{
-	"query", "start", "settings", "ready", "audio", "messagepack", "encoding", "rate", "chunk", "follow", "end", "silence", "last", "failed", "text",
+	"query", "start", "settings", "ready", "audio", "messagepack", "encoding", "rate", "chunk", "follow", "pause", "end", "silence", "last", "failed", "text",
 }
 
 // script reads what the profile says about its clients.
@@ -206,6 +211,10 @@ func (r *reader) script(s *spec, n *strictyaml.Node) {
 			to.Follow = r.messages(f.value)
 		case "end":
 			to.End = r.messages(f.value)
+		case "pause":
+			if r.setDuration(&to.Pause, f.value); to.Pause > time.Minute {
+				r.problem(placeOf(f.value), "%s is out of range: use a duration from 0 to 1m", f.value.Value)
+			}
 		case "silence":
 			if r.setDuration(&to.Silence, f.value); to.Silence > time.Minute {
 				r.problem(placeOf(f.value), "%s is out of range: use a duration from 0 to 1m", f.value.Value)
@@ -266,7 +275,7 @@ func (w *writer) script(s *Script) {
 	before := w.Len()
 	w.mapping("client", "query", quote(s.Query), "start", messagesYAML(s.Start), "settings", messagesYAML(s.Settings),
 		"ready", matchersYAML(s.ready), "audio", quote(s.Envelope), "messagepack", quote(s.MessagePack), "encoding", encoding,
-		"rate", numberYAML(s.Rate, d.Rate), "chunk", durationYAML(s.Chunk, d.Chunk), "follow", messagesYAML(s.Follow), "end", messagesYAML(s.End),
+		"rate", numberYAML(s.Rate, d.Rate), "chunk", durationYAML(s.Chunk, d.Chunk), "follow", messagesYAML(s.Follow), "pause", durationYAML(s.Pause, 0), "end", messagesYAML(s.End),
 		"silence", durationYAML(s.Silence, 0), "last", matchersYAML(s.last), "failed", matchersYAML(s.failed), "text", oneOrFlow(quoted(s.Texts)))
 	if w.Len() == before {
 		w.line(2, "client: {}")

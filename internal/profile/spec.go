@@ -62,6 +62,8 @@ type endSpec struct {
 	client []matcher // the client's end message
 	closes bool      // the server closes the connection after it
 	resets bool      // it has the effect of the reset
+	// timeout is for each answer up to the client's last result, if the reset replaces the end message.
+	timeout time.Duration
 }
 
 // leaveSpec says how the proxy ends a session on the server whose client has left without its end message.
@@ -98,6 +100,7 @@ type keepaliveSpec struct {
 type timeoutsSpec struct {
 	greeting time.Duration
 	ready    time.Duration
+	busy     time.Duration // how long a full server may take to say so, while the client's second message waits; 0 for no wait
 }
 
 // Limits are a profile's limits. 0 means no limit, except for Message and Greeting, which are never 0.
@@ -113,6 +116,7 @@ type Limits struct {
 const (
 	defaultSettle         = 0
 	defaultTimeout        = 5 * time.Second
+	defaultEndTimeout     = time.Minute // a busy server works through its backlog first
 	defaultGreeting       = 10 * time.Second
 	defaultReady          = 30 * time.Second
 	defaultMessage        = 64 << 10
@@ -126,6 +130,7 @@ func newSpec() spec {
 		own:      make(map[string]place),
 		leave:    leaveSpec{timeout: defaultTimeout},
 		reset:    resetSpec{timeout: defaultTimeout},
+		end:      endSpec{timeout: defaultEndTimeout},
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},

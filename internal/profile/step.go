@@ -27,6 +27,8 @@ type Step struct {
 	// Timer sets the time from now after which to call [Boundary.Timer]; it replaces an earlier one. 0 changes nothing, and
 	// [StopTimer] stops the timer.
 	Timer time.Duration
+	// Progress tells that the server is still answering what came before the reset: limits on the reset's duration begin again.
+	Progress bool
 	// Send holds messages to send to the server at the next frame boundary, in this order: see [Message.Append] and
 	// [Boundary.Token]. The caller must not change the slice.
 	Send []Message
@@ -124,12 +126,13 @@ const (
 	TaskFailed            // the server reported a failed task, after which the connection cannot be reused
 	Left                  // the session was ended on the server in order
 	LeaveTimeout          // the server did not say its last word in time, although it was told that the session is over
+	ResultTimeout         // the client's last result, or an answer before it, did not come in time
 )
 
 var reasonTexts = []string{
 	"", "served", "cut off", "left early", "unclean", "not ready", "busy", "other settings", "unsolicited message", "greeting failed",
 	"keepalive not answered", "reset timed out", "reset not acknowledged", "late message", "closed by the server", "task failed",
-	"ended in order", "end not answered",
+	"ended in order", "end not answered", "last result timed out",
 }
 
 // String returns a few words for logs.

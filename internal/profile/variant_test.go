@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,4 +121,21 @@ func TestVariantKeys(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
+}
+
+// WhisperLive takes keys as subprotocols: they reach the server, on a connection of the client's own. Others share connections.
+func TestWhisperLiveKeys(t *testing.T) {
+	p, err := Named("whisperlive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := HandshakePolicy{Profile: p}
+	none := func(string) []string { return nil }
+	v, dropped, err := policy.Variant(Request{Field: none, Subprotocols: []string{"bearer", "KEY"}})
+	if err != nil || dropped != 0 || !v.Private || !slices.Equal(v.Subprotocols, []string{"bearer", "KEY"}) {
+		t.Errorf("%+v, dropped %v, %v", v, dropped, err)
+	}
+	if v, _, err := policy.Variant(Request{Field: none}); err != nil || v.Private {
+		t.Errorf("without a key: %+v, %v", v, err)
+	}
 }

@@ -67,7 +67,7 @@ func (w *writer) spec(s *spec) {
 	w.key(2, "greeting", matchersYAML(s.greeting))
 	w.key(2, "ready", matchersYAML(s.ready))
 	w.key(2, "busy", matchersYAML(s.busy))
-	end := []string{"client", matchersYAML(s.end.client), "server", "", "resets", yes(s.end.resets)}
+	end := []string{"client", matchersYAML(s.end.client), "server", "", "resets", yes(s.end.resets), "timeout", durationYAML(s.end.timeout, d.end.timeout)}
 	if s.end.closes {
 		end[3] = "close"
 	}
@@ -93,7 +93,8 @@ func (w *writer) spec(s *spec) {
 		"timeout", durationYAML(s.reset.timeout, d.reset.timeout))
 	w.mapping("keepalive", "ping", durationYAML(s.keepalive.ping, 0), "send", messagesYAML(s.keepalive.send),
 		"every", durationYAML(s.keepalive.every, 0), "answer", matchersYAML(s.keepalive.answer))
-	w.mapping("timeouts", "greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting), "ready", durationYAML(s.timeouts.ready, d.timeouts.ready))
+	w.mapping("timeouts", "greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting), "ready", durationYAML(s.timeouts.ready, d.timeouts.ready),
+		"busy", durationYAML(s.timeouts.busy, 0))
 	w.mapping("limits", "sessions", numberYAML(s.limits.Sessions, d.limits.Sessions), "age", durationYAML(s.limits.Age, d.limits.Age),
 		"idle", durationYAML(s.limits.Idle, d.limits.Idle), "message", numberYAML(s.limits.Message, d.limits.Message),
 		"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting))

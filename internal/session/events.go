@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -142,8 +143,10 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 		kind: kind, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: step.Reason.String(),
 		full: step.Reason == profile.Busy, why: step.Reason, settings: step.Settings,
 	}
-	e.fault = kind == unfit && !e.full
+	e.slow = step.Reason == profile.ResultTimeout
+	e.fault = kind == unfit && !e.full && !e.slow
 	if e.full {
+		e.late = s.leg.found != nil && time.Now().After(s.leg.found.until)
 		e.class = meter.BackendFull
 	}
 	if step.Close != 0 {
@@ -158,5 +161,5 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 
 // silentReason reports whether a connection is given up because the server did not say in time what it should.
 func silentReason(r profile.Reason) bool {
-	return r == profile.NotReady || r == profile.NotAlive || r == profile.ResetTimeout
+	return r == profile.NotReady || r == profile.NotAlive || r == profile.ResultTimeout
 }

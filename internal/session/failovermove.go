@@ -256,7 +256,7 @@ func (f *failover) sentAll() {
 // noteMove logs a move, when the next server has got what the former one had.
 func (f *failover) noteMove() {
 	s := f.session
-	s.life.moves = 0
+	s.life.moves, s.life.tries = 0, 0
 	if !f.lost.moved || f.lost.noted {
 		return
 	}

@@ -21,9 +21,12 @@ type leg struct {
 
 	// first is the client's first message, which another connection could not serve. It is sent once the boundary lets it. nil for none.
 	first *profile.Opening
+	// found is the search that has found the connection, if the session could not be served by another; nil otherwise.
+	found *search
 	// hold: the boundary lets no more of the client's messages through for now, so the client is not read.
 	hold bool
 	full bool // the backend would not serve the session, since it is full
+	slow bool // the backend took too long for the client's last result
 
 	sent  sent   // set when the client's part ends
 	fault string // how the backend broke the session; empty if it did not

@@ -66,7 +66,7 @@ type rules struct {
 	bounded   bool    // it lasts no longer than the service's CloseTimeout
 }
 
-// rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's reset timeout bounds
+// rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's end timeout bounds
 // completing.
 var rulesOf = [states]rules{
 	relaying:   {leased: true, toBackend: true, kept: true, limited: true},
@@ -130,6 +130,8 @@ type event struct {
 
 	fault  bool // the backend is to blame, for the event's reason
 	full   bool // the backend said that it is full
+	late   bool // the client has waited for as long as clients may
+	slow   bool // the backend took too long for the client's last result
 	closed bool // with interrupted: the backend has closed the session with the code
 	owed   bool // the client has ended its part, and the backend may still have something to say to it
 
@@ -162,7 +164,7 @@ const (
 	forget                     // close the client's connection and forget the session
 )
 
-// maxMoves is how many connections are tried for a session.
+// maxMoves is how many connections are tried for a session, without those of full servers.
 const maxMoves = 16
 
 // life is a session's life cycle: its state, and what decides about the next one. It is data: it does no I/O, has no clock and
@@ -170,6 +172,7 @@ const maxMoves = 16
 type life struct {
 	state state
 	moves uint8 // connections that could not serve the session
+	tries uint8 // of those, the ones whose servers were not full
 	// discardInput: the client has sent its last frame, a close frame or one that broke RFC 6455. What follows is not looked at.
 	discardInput bool
 	told         bool // the client has its close frame
@@ -228,7 +231,11 @@ func (l *life) whileRelaying(e *event, do []action) []action {
 	case notServed:
 		l.enter(moving)
 		do = append(do, leaveBackend)
-		if l.moves++; l.moves > maxMoves {
+		l.moves = min(l.moves, 254) + 1
+		if !e.full { // a full server is asked again until the client has waited for long enough
+			l.tries++
+		}
+		if l.tries > maxMoves || e.late {
 			e.by, e.class, e.code = byProxy, meter.BackendFull, frame.TryAgainLater
 			return l.endUnserved(e, append(do, stopSearch, recordEnd))
 		}
@@ -270,7 +277,7 @@ func (l *life) whileCompleting(e *event, do []action) []action {
 		l.enter(moving)
 		return append(do, undoEnd, leaveBackend, startSearch)
 	case unfit, notServed:
-		e.fault = !e.full
+		e.fault = !e.full && !e.slow
 		return l.end(e, append(do, recordEnd))
 	case backendClosed:
 		e.class, e.code, e.reason, e.fault = meter.BackendFailed, frame.InternalError, profile.ServerClosed.String(), true

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
@@ -30,6 +31,8 @@ type search struct {
 	conn   *backend.Conn              // what was found
 	wish   uint64                     // the number of the wish that it is for, while the session goes on where it is; 0 for none
 	begun  bool                       // it runs, or has ended
+	pause  time.Duration              // before it looks for a connection; static
+	full   int                        // full servers that have refused the session in a row; static
 }
 
 // newSearch returns a search for a connection of the variant. It ends in vain at until. first is what the connection's backend is sent
@@ -54,6 +57,9 @@ func (s *Session) leaveBackend(e *event) {
 		return
 	}
 	s.search = s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
+	if e.full {
+		s.backInQueue()
+	}
 	l.conn.End(backend.Ending{
 		Traffic: l.traffic(l.sent), Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
 		Client: s.record.Client.Addr(),
@@ -66,7 +72,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	f, l := s.failover, &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
-		Fault: l.fault, Client: s.record.Client.Addr(),
+		Fault: l.fault, Slow: l.slow, Client: s.record.Client.Addr(),
 	}
 	if e.kind == interrupted && e.closed { // the answer to its close frame
 		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code
@@ -81,9 +87,46 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	if s.search == nil {
 		s.search = f.search(variant, first)
 	}
+	if e.full {
+		s.backInQueue()
+	}
 	f.leave(e)
 	l.conn.End(ending)
 	s.leg = leg{}
+}
+
+// For how long, or up to a quarter less, a full server that was dialed for one client alone is not asked again: it doubles with each time.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// backInQueue has a session whose server is full wait at its client's place in the queue, for as long as clients may.
+func (s *Session) backInQueue() {
+	search, last := s.search, s.leg.found
+	w := &search.waiter
+	w.Back = true
+	if last != nil && last.full > 0 {
+		search.until, search.full, w.Place = last.until, last.full, last.waiter.Ticket()
+	}
+	if s.leg.conn.Private() { // the server may be full for this client only, so others may be served there meanwhile
+		search.pause = min(lastPause, firstPause<<min(search.full, 10))
+		search.pause -= rand.N(search.pause/4 + 1)
+	}
+	search.full++
+}
+
+// wait pauses before a server that was full is asked again.
+func (s *search) wait() {
+	if s.pause == 0 {
+		return
+	}
+	timer := time.NewTimer(s.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ended:
+	}
 }
 
 // startSearch looks for a connection in a goroutine of its own, which brings the session there.
@@ -103,6 +146,7 @@ func (s *Session) startSearch() {
 	search.begun = true
 	started := server.pending.Go(func() {
 		defer server.options.Guard.Recover("search", func() { client.Post(func() { sessionOf(client).searched(search, nil, mistake.Err) }) })
+		search.wait()
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
 			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil, nil)
@@ -213,6 +257,8 @@ func (s *Session) searchAgain(search *search) {
 		s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
 		w := &s.search.waiter
 		w.Ahead, w.Avoid, w.Only = search.waiter.Ahead, search.waiter.Avoid, search.waiter.Only
+		w.Back, w.Place = search.waiter.Back, search.waiter.Ticket()
+		s.search.full = search.full
 		s.startSearch()
 	}
 }

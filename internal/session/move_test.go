@@ -3,12 +3,15 @@ package session
 import (
 	"crypto/sha256"
 	"hash"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -158,4 +161,74 @@ func TestLingeringClientTouchesNothing(t *testing.T) {
 	}
 	lingering.SendClose(frame.GoingAway, "")
 	lingering.ExpectEnd()
+}
+
+// A server that is full is asked again, with pauses, until it has a place or the client has waited for as long as clients may. However often it
+// refuses, the client does not notice.
+func TestFullForLong(t *testing.T) {
+	var refusals atomic.Int64
+	full := func(p *wstest.Peer) {
+		for {
+			h, _, err := p.Next()
+			if err != nil || h.Opcode == frame.Close {
+				return
+			}
+			answer := `{"status": "WAIT"}`
+			if refusals.Add(-1) < 0 {
+				answer = `{"message": "SERVER_READY"}`
+			}
+			if _, err := p.Write(p.Encode(true, frame.Text, []byte(answer))); err != nil {
+				return
+			}
+		}
+	}
+	refusals.Store(4)
+	r := newRig(t, setup{profile: "whisperlive", queue: 1, script: &wstest.Server{Serve: full}})
+	began := time.Now()
+	client := r.join()
+	client.Send(frame.Text, `{"uid": "a"}`)
+	client.Expect(frame.Text, `{"message": "SERVER_READY"}`)
+	if took := time.Since(began); took < 3*(100+200+400+800)*time.Millisecond/4 {
+		t.Errorf("the fifth try came after %v", took)
+	}
+	_ = client.Close()
+}
+
+// One worker, whose server is full for a second after each session, serves several clients who wait at the same time, though each sends two
+// messages before the server says that it is full.
+func TestWorkersThatAreAway(t *testing.T) {
+	server, err := sim.Start(sim.Options{Protocol: sim.KaldiGStreamer, Nasty: sim.NastyOptions{Full: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	r := newRig(t, setup{profile: "kaldi-gstreamer", cap: 4, queue: 10, backend: func(o *backend.Options) {
+		o.Target, o.Settings.Warm = targetOf(t, server.URL()), 0
+	}})
+	var clients []*wstest.Peer
+	for range 3 {
+		p := r.connect(wstest.UpgradeRequest("/v1/test?content-type=x"))
+		p.ExpectUpgrade()
+		p.Send(frame.Binary, strings.Repeat("x", 320))
+		p.Send(frame.Binary, strings.Repeat("x", 320))
+		p.Send(frame.Text, "EOS")
+		clients = append(clients, p)
+	}
+	for i, p := range clients {
+		results := 0
+		for {
+			h, payload, err := p.Next()
+			if err != nil {
+				t.Fatalf("client %d: %v", i, err)
+			}
+			if h.Opcode == frame.Close {
+				if code, reason, _ := frame.ParseClose(payload); code != frame.NormalClosure || results == 0 {
+					t.Errorf("client %d: %d results, then close %d %s", i, results, code, reason)
+				}
+				break
+			}
+			results++
+		}
+		_ = p.Close()
+	}
 }

@@ -7,9 +7,11 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/sim"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -161,16 +163,54 @@ func TestServerGoneInsteadOfLastAnswer(t *testing.T) {
 	}
 }
 
-// A server that never gives the last answer costs its connection after the profile's time, and the client is told.
+// A server that never gives the last answer costs its connection after the profile's time, and the client is told. The server may be busy,
+// so that does not open its circuit.
 func TestLastAnswerTimeout(t *testing.T) {
-	r := newRig(t, setup{backend: withYAML(t, "profiles: {quick: {from: vosk, reset: {timeout: 30ms}}}")})
-	client, server := r.session()
-	client.Send(frame.Text, voskEnd)
-	expectReset(t, server)
-	client.ExpectClose(frame.InternalError, "reset timed out")
-	_ = client.Close()
-	server.ExpectClose(frame.InternalError, "")
-	wstest.Eventually(t, "the connection is discarded", func() bool { return r.backend.Stats().Totals.Discarded == 1 })
+	quick := withYAML(t, "profiles: {quick: {from: vosk, end: {timeout: 30ms}}}")
+	r := newRig(t, setup{backend: func(o *backend.Options) { quick(o); o.CircuitFailures = 1 }})
+	for range 2 {
+		client, server := r.session()
+		client.Send(frame.Text, voskEnd)
+		expectReset(t, server)
+		client.ExpectClose(frame.InternalError, "last result timed out")
+		_ = client.Close()
+		server.ExpectClose(frame.InternalError, "")
+		_ = server.Close()
+	}
+	wstest.Eventually(t, "the connections are discarded", func() bool { return r.backend.Stats().Totals.Discarded == 2 })
+	if h := r.backend.Health(); h.CircuitOpened != 0 || h.Broken != 0 {
+		t.Errorf("health: %+v", h)
+	}
+}
+
+// A busy server works through what it has before it gives the last answer. The client gets that, and the connection serves the next one.
+func TestLastAnswerOfBusyServer(t *testing.T) {
+	busy := sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Slow: 0.2, Cores: 1}}
+	server, err := sim.Start(busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	patient := withYAML(t, "profiles: {busy: {from: vosk, reset: {timeout: 150ms}}}")
+	r := newRig(t, setup{backend: func(o *backend.Options) { patient(o); o.Target = targetOf(t, server.URL()) }})
+	for range 2 {
+		client := r.join()
+		for range 10 { // 2 s of audio
+			client.Send(frame.Binary, string(make([]byte, 6400)))
+		}
+		client.Send(frame.Text, voskEnd)
+		for i := range 11 {
+			if h, payload, err := client.Next(); err != nil || h.Opcode != frame.Text {
+				t.Fatalf("answer %d: %v %q, %v", i, h, payload, err)
+			}
+		}
+		client.ExpectClose(frame.NormalClosure, "the session is over")
+		_ = client.Close()
+		r.ready(1)
+	}
+	if s := r.backend.Stats().Totals; s.Dialed != 1 || s.Returned != 2 {
+		t.Errorf("stats: %+v", s)
+	}
 }
 
 // A greeting is awaited before the connection is there, and each session begins with it.
@@ -429,4 +469,14 @@ func TestUntaggedEndsSession(t *testing.T) {
 	_ = client.Close()
 	server.ExpectClose(frame.InternalError, "")
 	_ = server.Close()
+}
+
+// targetOf returns the server with a URL as the proxy dials it.
+func targetOf(t *testing.T, url string) *handshake.Target {
+	t.Helper()
+	target, err := handshake.ParseTarget(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
 }

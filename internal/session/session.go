@@ -80,7 +80,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
-	s.startLeg(conn, profile.Opening{}, greeting)
+	s.startLeg(conn, profile.Opening{}, greeting, nil)
 	if waited != nil {
 		s.killIfWaitEnded(waited)
 	}
@@ -91,9 +91,10 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 }
 
 // startLeg begins the lease of conn: frames pass both ways from now on. greeting is what the server has said to the client before its session,
-// if the client has not got that yet.
-func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting []byte) {
+// if the client has not got that yet. found is the search that has found conn; nil if the client came for it.
+func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting []byte, found *search) {
 	s.leg = s.newLeg(conn, first)
+	s.leg.found = found
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
 	if s.life.moves == 0 && (s.failover == nil || s.failover.legs == 0) {
@@ -145,7 +146,7 @@ func (s *Session) handle(e event) {
 		if e.fault {
 			s.leg.fault = e.reason
 		}
-		s.leg.full = s.leg.full || e.full
+		s.leg.full, s.leg.slow = s.leg.full || e.full, s.leg.slow || e.slow
 	}
 	if s.life.state != before {
 		s.leg.sent = sent
@@ -221,7 +222,7 @@ func (s *Session) perform(a action, e *event) {
 	case startLeg:
 		found := s.search
 		s.search = nil
-		s.startLeg(found.conn, found.first, nil)
+		s.startLeg(found.conn, found.first, nil, found)
 	case endLease:
 		if s.tap != nil {
 			s.tap.ended()

@@ -200,7 +200,7 @@ func (k *conn) release() {
 	delete(k.lane.conns, k)
 	k.server.slots.release()
 	if k.placed {
-		k.server.places.release()
+		k.server.leavePlace()
 	}
 	if k.replies != nil {
 		k.replies.stop()

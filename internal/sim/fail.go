@@ -33,6 +33,8 @@ type FailOptions struct {
 	OOMFor time.Duration
 	// Slow is how many seconds the server needs for a second of audio; above 1, it falls behind. 0 for no time.
 	Slow float64
+	// Cores is on how many cores a slow server decodes: a piece of audio waits until one is free. Default 0: each connection has its own.
+	Cores int
 	// Greeting makes the server send a message at connect.
 	Greeting bool
 	// Late is the probability that an unsolicited message follows LateAfter after an answer. At most one is scheduled at a time.
@@ -48,6 +50,7 @@ const (
 	defaultChatter   = time.Second
 	defaultOOM       = 2 * time.Second
 	slowest          = 1000
+	mostCores        = 1024
 )
 
 // FailHelp describes the words that ParseFail takes, one per line.
@@ -57,7 +60,7 @@ close:code:p         close with the code instead of answering a message
 stall:p              stop answering at a message, keep the socket open
 midframe:p           end the stream in the middle of an answer's frame
 oom[:p[:delay]]      at a message, the whole server dies in the middle of a frame; it is back after a delay (2s)
-slow:factor          decode a second of audio in factor seconds: above 1, the server falls behind
+slow:factor[:cores]  decode a second of audio in factor seconds, above 1: falls behind; all connections share the cores, if given
 greeting             send a message at connect
 late[:p[:delay]]     send an extra message a delay (30ms) after an answer
 chatter[:interval]   send a message every interval (1s)
@@ -75,7 +78,7 @@ var failWords = []struct {
 	{"stall", "stall:p", 1, 1, func(f *FailOptions) *float64 { return &f.Stall }},
 	{"midframe", "midframe:p", 1, 1, func(f *FailOptions) *float64 { return &f.MidFrame }},
 	{"oom", "oom, oom:p or oom:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.OOM }},
-	{"slow", "slow:factor", 1, 1, nil},
+	{"slow", "slow:factor or slow:factor:cores", 1, 2, nil},
 	{"greeting", "greeting", 0, 0, nil},
 	{"late", "late, late:p or late:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.Late }},
 	{"chatter", "chatter or chatter:interval", 0, 1, nil},
@@ -135,6 +138,11 @@ func (f *FailOptions) parse(name string, args []string) (err error) {
 		case name == "slow":
 			if f.Slow, err = strconv.ParseFloat(args[0], 64); err != nil || !isFactor(f.Slow) || f.Slow == 0 {
 				return fmt.Errorf("invalid factor %q: use more than 0 and at most %d, such as 1.5", args[0], slowest)
+			}
+			if len(args) == 2 {
+				if f.Cores, err = strconv.Atoi(args[1]); err != nil || f.Cores < 1 || f.Cores > mostCores {
+					return fmt.Errorf("invalid number of cores %q: use 1 to %d", args[1], mostCores)
+				}
 			}
 		case len(args) == 2:
 			after := &f.LateAfter
@@ -196,6 +204,9 @@ func (f FailOptions) validate() error {
 	if !isFactor(f.Slow) {
 		return fmt.Errorf("fail: slow: %v is out of range: use 0 (no time) to %d", f.Slow, slowest)
 	}
+	if f.Cores < 0 || f.Cores > mostCores {
+		return fmt.Errorf("fail: slow: %d cores are out of range: use 1 to %d, or 0 for one for each connection", f.Cores, mostCores)
+	}
 	if f.Chatter < 0 || f.Chatter > maxDelay {
 		return fmt.Errorf("fail: chatter: %v is out of range: use 0s (none) to %v", f.Chatter, maxDelay)
 	}
@@ -205,5 +216,5 @@ func (f FailOptions) validate() error {
 // inSession reports whether anything can go wrong after the upgrade.
 func (f FailOptions) inSession() bool {
 	f.Refuse = 0
-	return f != FailOptions{CloseCode: f.CloseCode, LateAfter: f.LateAfter, OOMFor: f.OOMFor}
+	return f != FailOptions{CloseCode: f.CloseCode, LateAfter: f.LateAfter, OOMFor: f.OOMFor, Cores: f.Cores}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"regexp"
 	"time"
@@ -10,7 +11,7 @@ import (
 )
 
 // kaldiDialogue is a connection to Kaldi GStreamer server (alumae/kaldi-gstreamer-server, kaldigstserver/master_server.py and
-// worker.py). A worker is taken at connect; without one, status 9 and a close. EOS, as text or binary, ends the audio: the last
+// worker.py). A worker is taken at connect, and is away for a second after its session; without one, status 9 some 20 ms later, and a close. EOS, as text or binary, ends the audio: the last
 // result, and the server closes. A worker gives up after 5 s without a result. Final results have the times of kaldinnet2onlinedecoder
 // (alumae/gst-kaldi-nnet2-online), in seconds: those of the segment in the stream, those of its words in the segment. The audio is as the
 // parameter content-type says, or 16 kHz in 16 bits.
@@ -39,10 +40,16 @@ const (
 	kaldiNotAvailable = 9
 )
 
+// kaldiRefuses is how long the master takes to say that no worker is free.
+const kaldiRefuses = 20 * time.Millisecond
+
 func (d *kaldiDialogue) greet(v *voice) {
 	d.id = uuid(v.dice)
 	if !v.place() {
-		v.text(remark, `{"status": %d, "message": "No decoder available, try again later"}`, kaldiNotAvailable)
+		v.say(reply{
+			role: remark, kind: frame.Text, delay: kaldiRefuses,
+			payload: fmt.Appendf(nil, `{"status": %d, "message": "No decoder available, try again later"}`, kaldiNotAvailable),
+		})
 		v.end(frame.NormalClosure, "")
 	}
 }

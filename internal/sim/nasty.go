@@ -49,6 +49,9 @@ type NastyOptions struct {
 	// Fragile is the probability, for each session in whose middle the client ends the connection, that the session's place is never free
 	// again (see Full). Servers whose threads or workers wait for the end of the audio do so.
 	Fragile float64
+	// Dither is the probability, for each message, that Vosk is less sure of the words in its answer, as models with dither are, whose results
+	// are not the same each time.
+	Dither float64
 	// Full is the number of sessions that the server accepts at a time. It refuses others as Protocol.Full says. 0: no limit.
 	Full int
 }
@@ -65,6 +68,7 @@ close-mid-message[:p]   the server closes after the first fragment of a result
 punctuation-memory[:p]  FunASR's punctuation model remembers the last sentence
 early-done[:p]          vLLM's generation ends by itself
 fragile[:p]             a client that leaves in the middle of a session blocks its place (see full) for good
+dither[:p]              Vosk's confidence is not the same each time
 full:n                  the server accepts n sessions at a time and refuses others as the protocol does
 p is a probability from 0 to 1; the default is 1`
 
@@ -83,6 +87,7 @@ var nastyNames = []struct {
 	{"close-mid-message", func(n *NastyOptions) *float64 { return &n.CloseMidMessage }},
 	{"punctuation-memory", func(n *NastyOptions) *float64 { return &n.PunctuationMemory }},
 	{"early-done", func(n *NastyOptions) *float64 { return &n.EarlyDone }},
+	{"dither", func(n *NastyOptions) *float64 { return &n.Dither }},
 	{"fragile", func(n *NastyOptions) *float64 { return &n.Fragile }},
 }
 

@@ -93,6 +93,7 @@ func TestParseFail(t *testing.T) {
 		"slow:0":       `invalid factor "0": use more than 0 and at most 1000, such as 1.5`,
 		"slow:-1":      `invalid factor "-1"`,
 		"slow:NaN":     `invalid factor "NaN"`,
+		"slow:2:0":     `invalid number of cores "0": use 1 to 1024`,
 		"late:1:x":     `invalid delay "x"`,
 		"late:1:1s:1":  "use late, late:p or late:p:delay",
 		"chatter:0s":   `invalid delay "0s"`,
@@ -110,7 +111,7 @@ func TestFailHelp(t *testing.T) {
 		if !ok {
 			continue
 		}
-		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", ":p", ":1").Replace(form)
+		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", "cores", "1", ":p", ":1").Replace(form)
 		if _, err := ParseFail(form); err != nil {
 			t.Errorf("%q: %v", form, err)
 		}

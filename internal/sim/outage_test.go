@@ -220,3 +220,21 @@ func TestLength(t *testing.T) {
 		}
 	}
 }
+
+// Connections of a slow server that share a core wait for one another.
+func TestSlowCores(t *testing.T) {
+	s := start(t, Options{Protocol: Vosk, Fail: FailOptions{Slow: 0.5, Cores: 1}})
+	begin := now()
+	first, second := dialRaw(t, s), dialRaw(t, s)
+	audio := wstest.ClientFrame(true, frame.Binary, make([]byte, 6400)) // 200 ms
+	first.SendBytes(audio, audio)
+	second.SendBytes(audio)
+	for _, c := range []*wstest.Peer{first, first, second} {
+		if _, _, err := c.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := now() - begin; took < 300*ms {
+		t.Errorf("600 ms of audio were answered after %v by one core that needs half a second for a second", took)
+	}
+}

@@ -40,8 +40,9 @@ type Protocol struct {
 	// Full says how the server turns away sessions that it has no place for.
 	Full string
 
-	fullStatus int      // HTTP status of that; 0 when it is said in the protocol
-	auth       *keyAuth // asks for a key; nil for a server that takes none
+	away       time.Duration // how long a place takes to come free after its session
+	fullStatus int           // HTTP status of that; 0 when it is said in the protocol
+	auth       *keyAuth      // asks for a key; nil for a server that takes none
 	new        func(request *http.Request) dialogue
 }
 
@@ -123,7 +124,7 @@ var protocols = []Protocol{
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
 	},
 	{
-		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second,
+		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,
 		Full: `{"status": 9} and a close, at connect`,
 		new:  func(r *http.Request) dialogue { return newKaldiDialogue(r.URL.Query()) },
 	},

@@ -161,7 +161,9 @@ func (r *replies) answer(kind frame.Opcode, message []byte) {
 		if r.busyUntil.Before(now) {
 			r.busyUntil = now
 		}
-		r.busyUntil = r.busyUntil.Add(time.Duration(factor * float64(max(0, r.length()-before))))
+		if need := time.Duration(factor * float64(max(0, r.length()-before))); need > 0 {
+			r.busyUntil = r.conn.server.cores.decode(r.busyUntil, need)
+		}
 	}
 	r.speak()
 }

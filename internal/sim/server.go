@@ -18,6 +18,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
@@ -48,6 +49,7 @@ type Server struct {
 
 	slots    slots
 	places   slots // of sessions, for NastyOptions.Full
+	cores    cores // of a slow server
 	counters counters
 }
 
@@ -79,6 +81,7 @@ func Start(o Options) (*Server, error) {
 	s := &Server{options: o, addr: listener.Addr().(*net.TCPAddr), group: group, slots: slots{limit: o.Sessions}}
 	s.protocol, _ = protocolNamed(o.Protocol) // checked by Validate
 	s.places.limit = o.Nasty.Full
+	s.cores.busy = make([]time.Time, o.Fail.Cores)
 	for range group.Loops() {
 		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
 	}
@@ -88,6 +91,15 @@ func Start(o Options) (*Server, error) {
 	defer s.mu.Unlock()
 	s.live(listener)
 	return s, nil
+}
+
+// leavePlace frees the place of a session that has ended, when its worker is back.
+func (s *Server) leavePlace() {
+	if s.protocol.away == 0 {
+		s.places.release()
+		return
+	}
+	time.AfterFunc(s.protocol.away, s.places.release)
 }
 
 // Addr returns the address that the server listens on.

@@ -45,7 +45,7 @@ func (s *slots) giveBack() {
 // release frees a slot.
 func (s *slots) release() {
 	s.mu.Lock()
-	s.open--
+	s.open = max(0, s.open-1) // all may have been freed meanwhile
 	s.mu.Unlock()
 }
 

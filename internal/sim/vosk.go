@@ -44,7 +44,8 @@ type voskDialogue struct {
 	undecoded []byte   // less than a frame
 	running   bool     // audio was taken since the last final result
 
-	out []byte // the last answer, kept for its memory
+	conf float64 // how sure it is of all words
+	out  []byte  // the last answer, kept for its memory
 }
 
 func newVoskDialogue() *voskDialogue { return &voskDialogue{rate: defaultSampleRate, words: true} }
@@ -61,6 +62,9 @@ func (d *voskDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if d.recogniser == nil {
 		d.recogniser = newRecogniser(d.rate)
 		d.times = newTimeline("int16", d.rate)
+	}
+	if d.conf = 1; v.hit(v.nasty.Dither) {
+		d.conf = 0.99
 	}
 	switch {
 	case kind == frame.Binary:
@@ -165,8 +169,8 @@ func (d *voskDialogue) final(r role, words []word) reply {
 			if i > 0 {
 				out = append(out, ", {\n"...)
 			}
-			out = fmt.Appendf(out, "      \"conf\" : 1.000000,\n      \"end\" : %.6f,\n      \"start\" : %.6f,\n      \"word\" : \"%s\"\n    }",
-				w.end.Seconds(), w.start.Seconds(), plain(w.text))
+			out = fmt.Appendf(out, "      \"conf\" : %f,\n      \"end\" : %.6f,\n      \"start\" : %.6f,\n      \"word\" : \"%s\"\n    }",
+				d.conf, w.end.Seconds(), w.start.Seconds(), plain(w.text))
 		}
 		out = append(out, "],\n"...)
 	}

@@ -153,6 +153,11 @@ func (t *talk) hold() error {
 	if err := t.stream(spoke); err != nil || t.Cut > 0 && t.Cut < len(t.chunks) {
 		return err
 	}
+	if pause := t.script.Pause; pause > 0 && !t.enough() && !t.Impatient {
+		if err := t.receive(time.Now().Add(pause), t.enough); err != nil && !errors.Is(err, ErrTimeout) {
+			return err
+		}
+	}
 	if err := t.say(t.fill(t.script.End, t.Token, t.result.Audio)); err != nil {
 		return err
 	}

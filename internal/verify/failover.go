@@ -77,7 +77,7 @@ func (r *run) move() {
 	if alike != "" {
 		well += "; others: " + alike
 	}
-	r.verdict("move", says, well, nil)
+	r.verdict("move", says, well+r.notCompared(), nil)
 }
 
 // moveOnce holds a session that moves. how says how its results differ, if they may; it is empty if they do not.
@@ -94,7 +94,7 @@ func (r *run) moveOnce(i, cut int) (how string, err error) {
 	if line.problem != "" {
 		return "", errors.New(line.problem)
 	}
-	text := compare(got, want, r.volatile)
+	text := r.explain(got, i)
 	if text == "" {
 		return "", nil
 	}
@@ -173,7 +173,10 @@ func (r *run) busy() {
 		full := errors.Is(err, errFull)
 		refused, known := r.fullCode(err)
 		switch {
-		case full || known:
+		case full:
+			l.conn.Hang()
+			r.verdict("busy", says, fmt.Sprintf("beside %d sessions, the server refused another: %v; it can move to another server", opened, err), r.refusedInTime())
+		case known:
 			r.claim("busy", says, Holds, fmt.Sprintf("beside %d sessions, the server refused another: %v", opened, err))
 		case refused && opened > 0:
 			r.verdict("busy", says, "", fmt.Errorf("beside %d sessions, the server refused another in a way that the profile does not describe: %w", opened, err))
@@ -183,6 +186,34 @@ func (r *run) busy() {
 		return
 	}
 	r.claim("busy", says, NotTried, fmt.Sprintf("the server served %d sessions at once, and was not full", opened))
+}
+
+// sentToFull is how many messages of audio a client sends to a full server, as one that streams does before it hears of it.
+const sentToFull = 3
+
+// refusedInTime begins a session on the full server as the proxy would. It returns an error if the session could not go to another server, so
+// that its client would be lost.
+func (r *run) refusedInTime() error {
+	l, err := r.pooled()
+	if err != nil {
+		if errors.Is(err, errBudget) {
+			return err
+		}
+		return nil // before the session: another connection is dialed
+	}
+	defer l.conn.Hang()
+	l.begin()
+	_, err = r.Recordings[0].Speak(r.ctx, l, speaker.Options{Token: r.dice.Uint64(), Ready: r.Wait, Cut: sentToFull, Pace: 1})
+	for until := time.Now().Add(r.Wait); err == nil; {
+		_, err = l.Receive(until)
+	}
+	switch {
+	case errors.Is(err, errElsewhere):
+		return nil
+	case errors.Is(err, speaker.ErrTimeout):
+		return nil // a place has come free meanwhile
+	}
+	return fmt.Errorf("its client is lost, since the server says so after more than the client's first message: set ready, or timeouts.busy: %w", err)
 }
 
 // mostAtOnce is how many sessions are held at once at most, to see a full server.

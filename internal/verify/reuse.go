@@ -54,7 +54,7 @@ func (r *run) reset() {
 	if r.Profile.Reuse != r.Profile.Declared {
 		well += "; reuse is off by a doubt, which this does not prove wrong"
 	}
-	r.verdict("reset", says, well, nil)
+	r.verdict("reset", says, well+r.notCompared(), nil)
 }
 
 // reuse leaves a session in a manner, and then holds others on the same connection. It returns how many; 0 if the profile closes the
@@ -88,7 +88,7 @@ func (r *run) reuse(m manner, order int) (int, error) {
 		r.journal.note("the next session begins")
 		got, _, _, err := r.hold(l, r.Recordings[next], speaker.Options{}, 0)
 		if err == nil {
-			err = differs(got, r.direct[next], r.volatile)
+			err = r.differs(got, next)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("session %d on the connection: %w", i+2, err)
@@ -97,8 +97,9 @@ func (r *run) reuse(m manner, order int) (int, error) {
 	return 2, nil
 }
 
-func differs(got, want *outcome, volatile map[string]bool) error {
-	if text := compare(got, want, volatile); text != "" {
+// differs says how an outcome differs from that of direct sessions with a recording.
+func (r *run) differs(got *outcome, i int) error {
+	if text := r.explain(got, i); text != "" {
 		return errors.New(text)
 	}
 	return nil
@@ -133,7 +134,7 @@ func (r *run) settings() {
 			case errors.Is(err, errElsewhere):
 				well, err = "sessions with other settings get another connection", nil
 			case err == nil:
-				err = differs(got, r.direct[0], r.volatile)
+				err = r.differs(got, 0)
 			}
 		}
 	}

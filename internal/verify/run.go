@@ -55,6 +55,7 @@ type run struct {
 
 	direct   []*outcome      // of each recording
 	volatile map[string]bool // what differs between direct sessions
+	widened  map[string]bool // of that, what only further direct sessions have shown
 	first    *speaker.Result // of the first direct session
 	relayed  *relay          // of it
 	late     []string        // what came after the last message of direct sessions
@@ -68,7 +69,7 @@ type run struct {
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &run{
 		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool),
+		volatile: make(map[string]bool), widened: make(map[string]bool),
 	}
 	if r.Watch <= 0 {
 		r.Watch = 500 * time.Millisecond
@@ -176,6 +177,9 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 			}
 		}
 	}
+	if len(finals) > 1 && r.Profile.Failover().WholeState() { // the others are states on the way there, which depend on the server's pace
+		finals = finals[len(finals)-1:]
+	}
 	got := new(outcome)
 	token := fmt.Sprintf("%016x", o.Token)
 	for _, m := range finals {
@@ -184,6 +188,44 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))
 	}
 	return got, result, line, err
+}
+
+// controls is how many direct sessions show at most whether a difference comes from the server itself, such as from dither.
+const controls = 5
+
+// explain holds further direct sessions with a recording when an outcome differs from the first of them, to see what differs between direct
+// sessions, too. It returns how the outcome differs apart from that; empty if it does not.
+func (r *run) explain(got *outcome, i int) string {
+	text := compare(got, r.direct[i], r.volatile)
+	for n := 0; n < controls && text != ""; n++ {
+		l, err := r.dial(true)
+		if err != nil {
+			break
+		}
+		control, _, _, err := r.hold(l, r.Recordings[i], speaker.Options{}, 0)
+		if err != nil {
+			break
+		}
+		if compare(got, control, r.volatile) == "" {
+			return ""
+		}
+		paths, _ := differences(r.direct[i], control)
+		for path := range paths {
+			if !r.volatile[path] {
+				r.volatile[path], r.widened[path] = true, true
+			}
+		}
+		text = compare(got, r.direct[i], r.volatile)
+	}
+	return text
+}
+
+// notCompared names what is not compared since further direct sessions differ in it; empty for nothing.
+func (r *run) notCompared() string {
+	if len(r.widened) == 0 {
+		return ""
+	}
+	return "; not compared, since further direct sessions differ in it: " + strings.Join(slices.Sorted(maps.Keys(r.widened)), ", ")
 }
 
 // sessions holds direct sessions, twice with each recording, which all others are compared with.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,9 @@ func try(t *testing.T, name string, server sim.Options, change func(*Options)) (
 	if err != nil {
 		t.Fatal(err)
 	}
+	if name == sim.WhisperLive { // the simulated one drops nothing
+		p = without(t, name, "client: {pause: 0s}")
+	}
 	s, err := sim.Start(server)
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +82,16 @@ func try(t *testing.T, name string, server sim.Options, change func(*Options)) (
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return Run(ctx, o)
+}
+
+// without returns a built-in profile with a change.
+func without(t *testing.T, name, change string) *profile.Profile {
+	t.Helper()
+	profiles, err := profile.Parse("test", []byte("profiles: {"+name+"-changed: {from: "+name+", "+change+"}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return profiles[0]
 }
 
 func show(t *testing.T, r *Report) {
@@ -159,5 +173,42 @@ func TestBounds(t *testing.T) {
 	}
 	if r, err = try(t, sim.Vosk, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}}, nil); err == nil || r.Holds() {
 		t.Errorf("a server that refuses everybody: %v, %+v", err, r)
+	}
+}
+
+// A model with dither is not the same each time, which says nothing about its connections. With these seeds the first direct sessions are alike.
+func TestDither(t *testing.T) {
+	for _, seed := range []uint64{0, 1, 3} {
+		r, err := try(t, sim.Vosk, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Dither: 0.3}, Seed: seed}, nil)
+		if err != nil || !r.Holds() {
+			t.Errorf("seed %d: %v", seed, err)
+			show(t, r)
+		}
+		if !slices.ContainsFunc(r.Claims, func(c Claim) bool {
+			return strings.Contains(c.Why, "further direct sessions differ in it: result[].conf")
+		}) {
+			t.Errorf("seed %d: the report does not say what was not compared", seed)
+			show(t, r)
+		}
+	}
+}
+
+// A full server that says so when the client cannot move any more loses that client: the claim does not hold.
+func TestFullTooLate(t *testing.T) {
+	for change, holds := range map[string]bool{"ready: none, client: {pause: 0s, ready: none}": false, "client: {pause: 0s}": true} {
+		r, err := try(t, sim.WhisperLive, sim.Options{Protocol: sim.WhisperLive, Nasty: sim.NastyOptions{Full: 3}}, func(o *Options) {
+			o.Profile = without(t, sim.WhisperLive, change)
+			for i, audio := range []*wav.Audio{sounds(300*time.Millisecond, 500*time.Millisecond), sounds(400 * time.Millisecond)} {
+				var err error
+				if o.Recordings[i], err = speaker.NewRecording(o.Profile, audio, time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		i := slices.IndexFunc(r.Claims, func(c Claim) bool { return c.Name == "busy" })
+		if err != nil || i < 0 || (r.Claims[i].Verdict == Holds) != holds {
+			t.Errorf("%s: %v", change, err)
+			show(t, r)
+		}
 	}
 }

@@ -40,6 +40,7 @@ type Tracker struct {
 	circuit   circuit
 	probation probation
 	ceiling   ceiling
+	hold      hold
 	outlier   outlier
 	stall     stall
 	slowStart slowStart
@@ -365,7 +366,10 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	}
 	t.slowStart.rise(now, t.limits.SlowStart)
 	if t.full > 0 {
-		t.lowerCeiling(c.InUse-t.full, c.Cap, now)
+		others := c.InUse - t.full
+		if t.hold.refuse(others, now); t.hold.lasts() {
+			t.lowerCeiling(others, c.Cap, now)
+		}
 		t.full = 0
 	}
 	if t.ceiling.raise(c.Cap, now) {
@@ -413,6 +417,9 @@ func (t *Tracker) permit(p *Permit, now Instant, needed bool) {
 	if t.ceiling.value > 0 {
 		again(max(time.Duration(t.ceiling.raiseAt-now), time.Millisecond))
 	}
+	if t.Held(now) {
+		again(max(time.Duration(t.hold.until-now), time.Millisecond))
+	}
 	if t.circuit.state == Closed && !t.probation.suspect() {
 		p.Replace = t.parallel
 	}
@@ -451,6 +458,9 @@ func (t *Tracker) Share() float64 { return float64(t.slowStart.steps) / shareSte
 
 // Ceiling returns how many connections the server accepts at present, at least 1; 0 for as many as its cap.
 func (t *Tracker) Ceiling() int { return t.ceiling.value }
+
+// Held reports whether no session may begin for a moment, since the server has just refused one.
+func (t *Tracker) Held(now Instant) bool { return t.full > 0 || now < t.hold.until }
 
 // Predial reports whether connections may be dialed ahead of clients. Those for waiting clients may be dialed all the same.
 func (t *Tracker) Predial(now Instant) bool { return !t.predialRefused || now >= t.predialAt }
