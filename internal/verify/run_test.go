@@ -200,7 +200,7 @@ func TestFullTooLate(t *testing.T) {
 			o.Profile = without(t, sim.WhisperLive, change)
 			for i, audio := range []*wav.Audio{sounds(300*time.Millisecond, 500*time.Millisecond), sounds(400 * time.Millisecond)} {
 				var err error
-				if o.Recordings[i], err = speaker.NewRecording(o.Profile, audio, time.Minute); err != nil {
+				if o.Recordings[i], err = speaker.NewRecording(o.Profile, audio, time.Minute, ""); err != nil {
 					t.Fatal(err)
 				}
 			}
