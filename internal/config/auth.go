@@ -45,6 +45,15 @@ func (s *Service) CredentialSources() []string {
 	return s.AuthFrom
 }
 
+// TakesCookies reports whether cookies may say who a client is: its credential is in one, or the HTTP server that decides about clients gets them.
+func (s *Service) TakesCookies() bool {
+	return slices.Contains(s.AuthMethods(), "external") ||
+		len(s.AuthMethods()) > 0 && slices.ContainsFunc(s.CredentialSources(), func(from string) bool { return strings.HasPrefix(from, "cookie:") })
+}
+
+// TakesCertificates reports whether clients may be known by their certificates.
+func (s *Service) TakesCertificates() bool { return slices.Contains(s.AuthMethods(), "certificate") }
+
 // SignatureAlgorithms returns the algorithms that tokens may be signed with.
 func (s *Service) SignatureAlgorithms() []string {
 	if len(s.JWTAlgorithms) == 0 {

@@ -49,10 +49,10 @@ func checkSubprotocol(text string) error {
 
 func checkOrigin(text string) error {
 	u, err := url.Parse(text)
-	if text == "null" || err == nil && u.Scheme != "" && u.Host != "" && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
+	if text == "null" || text == "*" || err == nil && u.Scheme != "" && u.Host != "" && u.Path == "" && u.RawQuery == "" && u.Fragment == "" {
 		return nil
 	}
-	return fmt.Errorf("invalid origin %q: use one such as https://example.org or https://example.org:8443, or null", text)
+	return fmt.Errorf("invalid origin %q: use one such as https://example.org or https://example.org:8443, null, or * for all", text)
 }
 
 func checkHashBy(text string) error {

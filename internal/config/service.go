@@ -106,7 +106,7 @@ var serviceFields = []field[Service]{
 	{"pass", "", "parts of a client's handshake to pass to the backend, in addition to those that the profile passes; a client that sends any of them gets a connection of its own", func(s *Service) value.Value {
 		return value.NewList(&s.Pass, profile.PassWords, profile.CheckPassWord)
 	}},
-	{"allow-origin", "", "accept browsers from these origins only; empty for any", func(s *Service) value.Value {
+	{"allow-origin", "", "accept browsers from these origins only; * for any; empty for any, but with cookies or client certificates only for pages of the service's own host", func(s *Service) value.Value {
 		return value.NewList(&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)
 	}},
 	{"balance", balances[0], "how to choose a backend for a client", func(s *Service) value.Value {

@@ -218,6 +218,11 @@ func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
 	}
 }
 
+// PassesCookies reports whether the backends get the cookies of clients.
+func (p *HandshakePolicy) PassesCookies() bool {
+	return p != nil && p.passesField("Cookie") && !slices.Contains(p.BackendHeaders, "Cookie") && !p.setsHeader("Cookie")
+}
+
 // passesParameter reports whether a parameter of the URL is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant

@@ -345,6 +345,7 @@ func (v *service) route() *session.Service {
 	return &session.Service{
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
+		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: c.StallTimeout, TellClients: c.TellClients,
 		MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -87,8 +86,8 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) er
 	if refusal := req.Check(); refusal != nil {
 		return refusal
 	}
-	if from := req.Header.Get("Origin"); from != "" && len(service.Origins) > 0 && !slices.Contains(service.Origins, from) {
-		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "this origin is not allowed"}
+	if refusal := service.refuseOrigin(req.Request, arrival.certificate != nil); refusal != nil {
+		return refusal
 	}
 	started := false
 	defer func() {

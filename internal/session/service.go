@@ -38,9 +38,12 @@ type Service struct {
 
 	// Auth says how clients are authenticated; nil for not at all.
 	Auth *auth.Policy
-	// Origins are the accepted values of the Origin header; none for any. Requests without the header do not come from browsers
+	// Origins are the accepted values of the Origin header, or "*" for all; none for any, see browser.go. Requests without the header do not come from browsers
 	// and are always accepted.
 	Origins []string
+	// Cookies and Certificates say that clients are known by them, or that backends get them. Then pages of other origins may not use those of
+	// their visitors, unless Origins lets them.
+	Cookies, Certificates bool
 	// MaxMessage is the largest message, in bytes, that a client may send; 0 for no limit.
 	MaxMessage int64
 	// IdleTimeout ends a session in which no data frame has passed either way for this long; 0 for never.

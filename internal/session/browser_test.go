@@ -1,0 +1,83 @@
+package session
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+func TestOwnOrigin(t *testing.T) {
+	for _, c := range []struct {
+		origin, host string
+		want         bool
+	}{
+		{"https://stt.example.org", "stt.example.org", true},
+		{"https://stt.example.org", "STT.example.org:443", true},
+		{"https://stt.example.org:443", "stt.example.org", true},
+		{"https://stt.example.org:8443", "stt.example.org:8443", true},
+		{"http://127.0.0.1:8080", "127.0.0.1:8080", true},
+		{"http://[::1]:8080", "[::1]:8080", true},
+		{"http://[::1]", "[::1]", true},
+		{"https://example.org", "stt.example.org", false},
+		{"https://stt.example.org:8443", "stt.example.org", false},
+		{"https://stt.example.org", "stt.example.org:80", false},
+		{"https://stt.example.org.evil.example", "stt.example.org", false},
+		{"https://evil.example/stt.example.org", "stt.example.org", false},
+		{"null", "null", false},
+		{"null", "", false},
+		{"://", "", false},
+		{"file://", "", false},
+		{"file://stt.example.org", "stt.example.org", false},
+	} {
+		if got := isOwnOrigin(c.origin, c.host); got != c.want {
+			t.Errorf("%q at %q: %v", c.origin, c.host, got)
+		}
+	}
+}
+
+// A page of another origin does not connect as its visitor, unless the service says so. Requests without what browsers add are let in.
+func TestBrowsersCredentials(t *testing.T) {
+	for name, c := range map[string]struct {
+		cookies bool
+		origins []string
+		header  string
+		status  int
+	}{
+		"no browser":                            {true, nil, "Cookie: sid=1\r\n", 101},
+		"the own page":                          {true, nil, "Origin: http://127.0.0.1\r\nCookie: sid=1\r\n", 101},
+		"another page":                          {true, nil, "Origin: https://evil.example\r\nCookie: sid=1\r\n", 403},
+		"another page without a cookie":         {true, nil, "Origin: https://evil.example\r\n", 101},
+		"a service that takes no cookies":       {false, nil, "Origin: https://evil.example\r\nCookie: sid=1\r\n", 101},
+		"an origin that is named":               {true, []string{"https://app.example"}, "Origin: https://app.example\r\nCookie: sid=1\r\n", 101},
+		"the own page where another is named":   {true, []string{"https://app.example"}, "Origin: http://127.0.0.1\r\nCookie: sid=1\r\n", 403},
+		"another page where all may":            {true, []string{"*"}, "Origin: https://evil.example\r\nCookie: sid=1\r\n", 101},
+		"a page that has no origin, a sandbox":  {true, nil, "Origin: null\r\nCookie: sid=1\r\n", 403},
+		"another page without cookies, refused": {true, []string{"https://app.example"}, "Origin: https://evil.example\r\n", 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.Cookies, s.Origins = c.cookies, c.origins }})
+			r.allReady(1, r.backends...)
+			request := strings.Replace(wstest.UpgradeRequest("/v1/test"), "Host: ", c.header+"Host: ", 1)
+			request = strings.Replace(request, "Host: "+hostOf(request), "Host: 127.0.0.1", 1)
+			_, response := r.request(request)
+			if response.StatusCode != c.status {
+				t.Errorf("status %d; want %d", response.StatusCode, c.status)
+			}
+		})
+	}
+	s := &Service{Certificates: true}
+	page := &http.Request{Host: "stt.example.org", Header: http.Header{"Origin": {"https://evil.example"}}, TLS: new(tls.ConnectionState)}
+	if s.refuseOrigin(page, true) == nil || s.refuseOrigin(page, false) != nil {
+		t.Error("a page of another origin uses its visitor's certificate, or one without is refused")
+	}
+}
+
+// hostOf returns the value of a request's header Host.
+func hostOf(request string) string {
+	_, rest, _ := strings.Cut(request, "Host: ")
+	host, _, _ := strings.Cut(rest, "\r\n")
+	return host
+}
