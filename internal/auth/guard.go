@@ -61,7 +61,7 @@ func (g *Guard) Wait(client netip.Addr) time.Duration {
 	if g == nil {
 		return 0
 	}
-	key, now := network(client), g.now()
+	key, now := Network(client), g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	wait := g.excess(g.suspects[key], now)
@@ -87,7 +87,7 @@ func (g *Guard) Failed(client netip.Addr, service string) {
 	if g == nil {
 		return
 	}
-	key, now := network(client), g.now()
+	key, now := Network(client), g.now()
 	if !key.IsValid() {
 		return
 	}
@@ -170,8 +170,8 @@ func (g *Guard) Stats() (stats GuardStats) {
 	return stats
 }
 
-// network returns what an address is counted as.
-func network(a netip.Addr) netip.Addr {
+// Network returns what an address is counted as: itself, or its network of 64 bits, which a provider gives to one customer (RFC 6177).
+func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if !a.Is6() {
 		return a

@@ -72,6 +72,7 @@ type Service struct {
 	AuthURL           string            // of the HTTP server that is asked about clients
 	AuthTimeout       time.Duration     // for its answer
 	AuthCache         time.Duration     // for which its answer holds; 0 for this request only
+	AuthAskAnonymous  bool              // it is asked about clients without a credential, too
 	AuthFailure       string            // what clients get while it does not answer: deny or allow
 	CertificateTenant string            // part of a client's certificate that names its tenant
 	SetHeader         map[string]string // headers that backends are sent, with placeholders for the client's identity
@@ -245,8 +246,11 @@ var serviceFields = []field[Service]{
 	{"auth-timeout", "2s", "maximum time for its answer", func(s *Service) value.Value {
 		return value.NewDuration(&s.AuthTimeout, time.Millisecond)
 	}},
-	{"auth-cache", "0s", "time for which its answer holds for the same credential; 0 asks it for each client", func(s *Service) value.Value {
+	{"auth-cache", "0s", "time for which its answer holds for the same request: credential, query, cookies and all other fields; 0 asks it for each client", func(s *Service) value.Value {
 		return value.NewDuration(&s.AuthCache, 0)
+	}},
+	{"auth-ask-anonymous", "false", "ask it about clients without a credential, too, instead of turning them away with 401", func(s *Service) value.Value {
+		return value.NewFlag(&s.AuthAskAnonymous)
 	}},
 	{"auth-failure", authFailures[0], "what clients get while it does not answer", func(s *Service) value.Value {
 		return value.NewChoice(&s.AuthFailure, "answer", authFailures)

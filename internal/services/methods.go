@@ -37,7 +37,7 @@ func (s *Services) newMethod(name string, v *service, c *config.Service) auth.Me
 // answered, while its settings do.
 func (s *Services) checker(v *service, c *config.Service) *external.Checker {
 	o := external.Options{
-		URL: c.AuthURL, Timeout: c.AuthTimeout, Cache: c.AuthCache, Allow: c.AuthFailure == authAllow, Log: s.o.Log.With("service", v.name),
+		URL: c.AuthURL, Timeout: c.AuthTimeout, Cache: c.AuthCache, AskAnonymous: c.AuthAskAnonymous, Allow: c.AuthFailure == authAllow, Log: s.o.Log.With("service", v.name),
 	}
 	if v.checker != nil {
 		before := v.checker.Options()

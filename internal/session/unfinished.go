@@ -53,10 +53,17 @@ type unfinished struct {
 	crowds  map[netip.Addr]*crowd // guarded by mu
 	large   map[*crowd]struct{}   // guarded by mu: crowds that had more than their share when they last grew
 	aside   map[string]int        // guarded by mu: handshakes that have stepped aside, by service
+	crowded map[asideKey]int      // guarded by mu: the same, by service and network
 	asides  int                   // guarded by mu: the same of all services
 	usual   time.Duration         // guarded by mu: moving average of how long handshakes wait for their clients
 	ending  float64               // guarded by mu: moving average of the part that comes to its end, 0 to 1; the others are dropped
 	dropped [dropReasons]uint64   // guarded by mu
+}
+
+// asideKey is the clients of a service from one network.
+type asideKey struct {
+	service string
+	network netip.Addr
 }
 
 // crowd is the unfinished handshakes from one address.
@@ -74,7 +81,7 @@ type opening struct {
 
 	// Guarded by set.mu.
 	aside   bool          // it has stepped aside
-	asideOf string        // service whose authentication it then waits for
+	asideOf asideKey      // whose authentication it then waits for
 	inAll   *list.Element // nil once it is not in the set any more
 	inCrowd *list.Element // nil without a crowd
 	crowd   *crowd
@@ -99,7 +106,7 @@ var dropReasonNames = [dropReasons]string{"oldest", "address", "descriptors"}
 func (u *unfinished) init(s *storms) {
 	u.storms, u.freed, u.usual = s, make(chan struct{}, 1), usualAtStart
 	u.ending = 1
-	u.aside = make(map[string]int)
+	u.aside, u.crowded = make(map[string]int), make(map[asideKey]int)
 	u.crowds, u.large = make(map[netip.Addr]*crowd), make(map[*crowd]struct{})
 }
 
@@ -311,17 +318,28 @@ func (o *opening) stepAside(service string, limit int) bool {
 	u := o.set
 	u.mu.Lock()
 	may := o.aside // another method of the service waits, too
-	if o.inAll != nil && u.asides < limit && u.aside[service] < max(limit/asideShare, 1) {
+	key := asideKey{service, o.crowdAddress()}
+	if o.inAll != nil && u.asides < limit && u.aside[service] < u.mostAside(key, max(limit/asideShare, 1)) {
 		u.remove(o)
 		u.asides++
 		u.aside[service]++
-		o.asideOf, o.aside, may = service, true, true
+		u.crowded[key]++
+		o.asideOf, o.aside, may = key, true, true
 	}
 	u.mu.Unlock()
 	if may {
 		u.signal()
 	}
 	return may
+}
+
+// mostAside returns how many of most places a network finds used before it gets none: one that has half of them leaves the last quarter to
+// others.
+func (u *unfinished) mostAside(key asideKey, most int) int {
+	if 2*u.crowded[key] >= most {
+		return most - most/4
+	}
+	return most
 }
 
 // comeBack gives the handshake a place again, if it has stepped aside. It waits for none: there are then more handshakes than limit, but
@@ -345,8 +363,11 @@ func (u *unfinished) endAside(o *opening) {
 	}
 	o.aside = false
 	u.asides--
-	if u.aside[o.asideOf]--; u.aside[o.asideOf] == 0 {
-		delete(u.aside, o.asideOf)
+	if u.aside[o.asideOf.service]--; u.aside[o.asideOf.service] == 0 {
+		delete(u.aside, o.asideOf.service)
+	}
+	if u.crowded[o.asideOf]--; u.crowded[o.asideOf] == 0 {
+		delete(u.crowded, o.asideOf)
 	}
 }
 

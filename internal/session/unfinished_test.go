@@ -146,6 +146,39 @@ func TestCrowdBehindLoadBalancer(t *testing.T) {
 	})
 }
 
+// Of the clients that wait for authentication, one network's leave places to others.
+func TestAsideByNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLobby(t, 32)
+		var all []*opening
+		aside := func(from string, n int) (may int) {
+			for range n {
+				o := l.enter(from)
+				o.work(true)
+				all = append(all, o)
+				if o.stepAside("stt", l.limit) {
+					may++
+				} else {
+					o.leave(false)
+				}
+			}
+			return may
+		}
+		if n := aside("192.0.2.1", 20); n != 12 {
+			t.Errorf("%d of one network wait; want three quarters of the 16 of a service", n)
+		}
+		if n := aside("192.0.2.2", 20); n != 4 {
+			t.Errorf("%d of another one wait; want the last quarter", n)
+		}
+		for _, o := range all {
+			o.leave(false)
+		}
+		if len(l.set.crowded)+len(l.set.aside) != 0 {
+			t.Errorf("afterwards: %v, %v", l.set.crowded, l.set.aside)
+		}
+	})
+}
+
 // A client that waits for authentication takes no place, and clients of one service take only some of those that may wait so.
 func TestStepAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

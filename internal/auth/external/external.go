@@ -7,6 +7,7 @@ package external
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 )
 
 const (
-	// maxParallel is how many questions a server is asked at once. Others wait, within their time-out.
+	// maxParallel is how many questions a server is asked at once. Others wait for their turn.
 	maxParallel = 64
 	// maxAnswer is how much is read of an answer's body, in bytes, so that its connection can be used again.
 	maxAnswer = 16 << 10
@@ -33,10 +34,12 @@ const (
 type Options struct {
 	// URL is where the server is asked.
 	URL string
-	// Timeout bounds a question, the wait for its turn included.
+	// Timeout bounds a question. The wait for its turn, which says nothing about the server, is bounded by the context.
 	Timeout time.Duration
-	// Cache is how long an answer holds for the same credential, host and path; 0 for this client only.
+	// Cache is how long an answer holds for the same question; 0 for this client only.
 	Cache time.Duration
+	// AskAnonymous asks about clients that give no credential, too. Otherwise they are turned away with 401: anybody can send any number of them.
+	AskAnonymous bool
 	// Allow lets clients in when the server fails. Otherwise they get a 503.
 	Allow bool
 	// Log gets a line when the server begins to fail, and when it answers again.
@@ -47,7 +50,7 @@ type Options struct {
 type Checker struct {
 	o       Options       // static
 	client  *http.Client  // static
-	turns   chan struct{} // one element for each question that is asked now
+	turns   *turns        // static
 	answers answers
 	circuit circuit
 }
@@ -55,7 +58,7 @@ type Checker struct {
 // New returns a checker.
 func New(o Options) *Checker {
 	return &Checker{
-		o: o, turns: make(chan struct{}, maxParallel), circuit: circuit{log: o.Log, allow: o.Allow},
+		o: o, turns: newTurns(), circuit: circuit{log: o.Log, allow: o.Allow},
 		client: &http.Client{
 			Transport: &http.Transport{
 				MaxIdleConnsPerHost: maxParallel / 4, MaxConnsPerHost: maxParallel, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 32 << 10,
@@ -77,13 +80,22 @@ func (c *Checker) Name() string { return identity.MethodExternal }
 
 // Authenticate implements [auth.Method]. It has an answer for each client, also for one without a credential.
 func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.Identity, error) {
-	key, cacheable := keyOf(a)
-	if cacheable = cacheable && c.o.Cache > 0; cacheable {
+	if givesNothing(a) && !c.o.AskAnonymous {
+		return nil, &auth.Denied{Status: http.StatusUnauthorized, Err: errors.New("no credential"), Missing: true}
+	}
+	header, err := question(a)
+	if err != nil {
+		return nil, err
+	}
+	var key [sha256.Size]byte
+	cacheable := c.o.Cache > 0 && a.Credential != "" // without a credential, anything else may decide
+	if cacheable {
+		key = keyOf(header)
 		if known := c.answers.find(key, time.Now()); known != nil {
 			return known.result(a)
 		}
 	}
-	answer, err := c.ask(ctx, a)
+	answer, err := c.ask(ctx, a, header)
 	if err != nil {
 		if bad := (*badAnswer)(nil); c.o.Allow && ctx.Err() == nil && !errors.As(err, &bad) && !isDenied(err) {
 			return &identity.Identity{Method: identity.MethodExternal}, nil
@@ -99,27 +111,22 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 }
 
 // ask asks the server, unless it has just failed several times. An error means that the server fails.
-func (c *Checker) ask(ctx context.Context, a *auth.Attempt) (*answer, error) {
-	header, err := question(a)
-	if err != nil {
+func (c *Checker) ask(ctx context.Context, a *auth.Attempt, header http.Header) (*answer, error) {
+	if err := a.Wait(); err != nil {
 		return nil, err
 	}
+	network := auth.Network(a.Client)
+	if !c.turns.take(ctx, network) {
+		return nil, &auth.Denied{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("%d questions are being asked, and no turn came in time", maxParallel)}
+	}
+	defer c.turns.give(network)
 	if err := c.circuit.enter(time.Now()); err != nil {
 		return nil, err
 	}
 	result, counts := errUnfinished, false
 	defer func() { c.circuit.leave(result, counts, time.Now()) }() // also after a panic, or the server would never be asked again
-	if err := a.Wait(); err != nil {
-		return nil, err
-	}
 	within, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	select {
-	case c.turns <- struct{}{}:
-		defer func() { <-c.turns }()
-	case <-within.Done():
-		return nil, fmt.Errorf("%d questions are being asked, and none was answered in time", maxParallel)
-	}
 	answer, err := c.request(within, header)
 	bad := (*badAnswer)(nil)
 	result, counts = err, ctx.Err() == nil && !errors.As(err, &bad)

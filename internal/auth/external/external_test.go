@@ -3,6 +3,7 @@ package external
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,7 +40,7 @@ func newRig(t *testing.T, change func(*Options), handler http.HandlerFunc) *rig 
 		r.asked.Add(1)
 		handler(w, req)
 	}))
-	o := Options{URL: server.URL + "/check?secret=s3cret", Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	o := Options{URL: server.URL + "/check?secret=s3cret", AskAnonymous: true, Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	if change != nil {
 		change(&o)
 	}
@@ -301,7 +302,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// An answer holds for the same credential, host and path, and not longer than it says.
+// An answer holds for the same question, and not longer than it says.
 func TestCache(t *testing.T) {
 	control, status := "", 200
 	r := newRig(t, func(o *Options) { o.Cache = time.Hour }, func(w http.ResponseWriter, _ *http.Request) {
@@ -320,6 +321,10 @@ func TestCache(t *testing.T) {
 	}
 	other := attempt(t, "k1")
 	other.Request.URL.Path = "/v1/tts"
+	query := attempt(t, "k1")
+	query.Request.URL.RawQuery = "model=premium"
+	client := attempt(t, "k1")
+	client.Client = netip.MustParseAddr("192.0.2.8")
 	host := attempt(t, "k1")
 	host.Request.Host = "other.example.org"
 	authorized := attempt(t, "k1", "Authorization", "Basic YTpi")
@@ -336,6 +341,10 @@ func TestCache(t *testing.T) {
 		{"another path", other, "", 200, 1},
 		{"another host", host, "", 200, 1},
 		{"Authorization beside the credential", authorized, "", 200, 1},
+		{"another query", query, "", 200, 1},
+		{"another cookie", attempt(t, "k1", "Cookie", "model=premium"), "", 200, 1},
+		{"another field", attempt(t, "k1", "X-Model", "premium"), "", 200, 1},
+		{"another client", client, "", 200, 1},
 		{"no credential", attempt(t, ""), "", 200, 3},
 		{"not to be stored", attempt(t, "k3"), "private, No-Store", 200, 3},
 		{"for no time", attempt(t, "k4"), "max-age=0", 200, 3},
@@ -348,9 +357,14 @@ func TestCache(t *testing.T) {
 			t.Errorf("%s: %d questions, want %d", c.name, got, c.want)
 		}
 	}
-	key, _ := keyOf(attempt(t, "k1"))
-	k6, _ := keyOf(attempt(t, "k6"))
-	k5, _ := keyOf(attempt(t, "k5"))
+	keyFor := func(credential string) [sha256.Size]byte {
+		header, err := question(attempt(t, credential))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keyOf(header)
+	}
+	key, k6, k5 := keyFor("k1"), keyFor("k6"), keyFor("k5")
 	now := time.Now()
 	if r.answers.find(key, now.Add(59*time.Minute)) == nil || r.answers.find(key, now.Add(time.Hour+time.Minute)) != nil {
 		t.Error("an answer does not hold for auth-cache")
@@ -383,7 +397,7 @@ func TestCacheIsBounded(t *testing.T) {
 	var s answers
 	now := time.Now()
 	for i := range 10 * maxAnswers {
-		key, _ := keyOf(attempt(t, fmt.Sprint(i)))
+		key := keyOf(http.Header{"Authorization": {fmt.Sprint(i)}})
 		s.add(key, &answer{status: 403}, now.Add(time.Hour))
 		if n := s.recent.Len(); n > 2*maxAnswers {
 			t.Fatalf("%d are remembered", n)
@@ -404,9 +418,11 @@ func TestParallel(t *testing.T) {
 		<-release
 	})
 	var clients sync.WaitGroup
-	for range maxParallel + 40 {
+	for i := range maxParallel + 40 {
 		clients.Go(func() {
-			if _, err := r.Authenticate(context.Background(), attempt(t, "k1")); err != nil {
+			a := attempt(t, "k1")
+			a.Client = netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 4)})
+			if _, err := r.Authenticate(context.Background(), a); err != nil {
 				t.Error(err)
 			}
 		})

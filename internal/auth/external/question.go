@@ -3,6 +3,8 @@ package external
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -103,11 +105,15 @@ func names(list, name string) bool {
 	return false
 }
 
-// keyOf returns what an answer holds for: a credential, host and path, and Authorization, which the server gets as the client sent it even
-// if the credential comes from elsewhere. ok is false for a client without a credential, about which anything else may decide.
-func keyOf(a *auth.Attempt) (key [sha256.Size]byte, ok bool) {
-	parts := []string{a.Request.Host, a.Request.URL.EscapedPath(), strings.Join(a.Request.Header["Authorization"], ","), a.Credential}
-	return sha256.Sum256([]byte(strings.Join(parts, "\x00"))), a.Credential != "" // only the last one can have zero bytes
+// keyOf returns what an answer holds for: the same question, with all of its fields, since the server may decide by any of them.
+func keyOf(header http.Header) (key [sha256.Size]byte) {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		for _, value := range header[name] {
+			fmt.Fprintf(sum, "%d:%s%d:%s", len(name), name, len(value), value) // so that no value can take over a part of the next
+		}
+	}
+	return [sha256.Size]byte(sum.Sum(nil))
 }
 
 // givesNothing reports whether the client has given nothing that could be a guess: neither a credential where the service looks for one, nor

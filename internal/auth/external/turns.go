@@ -1,0 +1,98 @@
+package external
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+)
+
+// fewer is how many of the turns one network may have at once: those that are left are for others, however many of its clients wait.
+const fewer = maxParallel * 3 / 4
+
+// turns are the questions that are asked at once. Networks whose clients wait get them in turn, so that one that sends many clients holds up its
+// own. Any goroutine may use it.
+type turns struct {
+	mu      sync.Mutex
+	free    int                              // guarded by mu
+	inUse   map[netip.Addr]int               // guarded by mu; by network
+	waiting map[netip.Addr][]chan<- struct{} // guarded by mu; by network, the first first
+	order   []netip.Addr                     // guarded by mu; networks with clients that wait, the next one first
+}
+
+func newTurns() *turns {
+	return &turns{free: maxParallel, inUse: make(map[netip.Addr]int), waiting: make(map[netip.Addr][]chan<- struct{})}
+}
+
+// take waits for a turn of a network until ctx ends. If it returns true, give must be called.
+func (t *turns) take(ctx context.Context, network netip.Addr) bool {
+	t.mu.Lock()
+	if t.free > 0 && t.inUse[network] < fewer {
+		t.free--
+		t.inUse[network]++
+		t.mu.Unlock()
+		return true
+	}
+	ready := make(chan struct{})
+	if len(t.waiting[network]) == 0 {
+		t.order = append(t.order, network)
+	}
+	t.waiting[network] = append(t.waiting[network], ready)
+	t.mu.Unlock()
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-ready: // at the last moment
+		return true
+	default:
+	}
+	queue := t.waiting[network]
+	for i, other := range queue {
+		if other == (chan<- struct{})(ready) {
+			t.setQueue(network, append(queue[:i:i], queue[i+1:]...))
+			break
+		}
+	}
+	return false
+}
+
+// give gives a turn back, and to the next network that waits.
+func (t *turns) give(network netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.free++
+	if t.inUse[network]--; t.inUse[network] == 0 {
+		delete(t.inUse, network)
+	}
+	for i, next := range t.order {
+		if t.inUse[next] >= fewer {
+			continue
+		}
+		queue := t.waiting[next]
+		close(queue[0])
+		t.free--
+		t.inUse[next]++
+		t.order = append(append(t.order[:i:i], t.order[i+1:]...), next) // behind the others
+		t.setQueue(next, queue[1:])
+		return
+	}
+}
+
+// setQueue sets the clients of a network that wait. The caller holds mu.
+func (t *turns) setQueue(network netip.Addr, queue []chan<- struct{}) {
+	if len(queue) > 0 {
+		t.waiting[network] = queue
+		return
+	}
+	delete(t.waiting, network)
+	for i, other := range t.order {
+		if other == network {
+			t.order = append(t.order[:i:i], t.order[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/auth"
+)
+
+// A network that sends any number of clients leaves turns to the others, and networks that wait are served in turn.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		flood, honest := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("198.51.100.1")
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		var mu sync.Mutex
+		served := make(map[netip.Addr]int)
+		enter := func(ctx context.Context, from netip.Addr) {
+			waiting.Go(func() {
+				if all.take(ctx, from) {
+					mu.Lock()
+					served[from]++
+					mu.Unlock()
+				}
+			})
+		}
+		for range 10 * maxParallel {
+			enter(ctx, flood)
+		}
+		synctest.Wait()
+		if served[flood] != fewer {
+			t.Fatalf("one network has %d turns; want %d", served[flood], fewer)
+		}
+		for range maxParallel - fewer {
+			enter(t.Context(), honest)
+		}
+		synctest.Wait()
+		if served[honest] != maxParallel-fewer {
+			t.Fatalf("another one has %d turns; want %d", served[honest], maxParallel-fewer)
+		}
+		enter(t.Context(), honest)
+		synctest.Wait()
+		all.give(flood)
+		all.give(flood)
+		synctest.Wait()
+		if served[honest] != maxParallel-fewer+1 || served[flood] != fewer+1 {
+			t.Errorf("after two turns were given back: %v", served)
+		}
+		cancel()
+		waiting.Wait()
+		for range served[flood] - 2 {
+			all.give(flood)
+		}
+		for range served[honest] {
+			all.give(honest)
+		}
+		if all.free != maxParallel || len(all.inUse)+len(all.waiting)+len(all.order) != 0 {
+			t.Errorf("afterwards: %+v", all)
+		}
+	})
+}
+
+// Whoever waits for a turn in vain is turned away, also where failures of the server let clients in, and it is not taken to fail.
+func TestWaitForTurnIsNoFailure(t *testing.T) {
+	hold := make(chan struct{})
+	r := newRig(t, func(o *Options) { o.Allow = true }, func(w http.ResponseWriter, req *http.Request) {
+		<-hold
+		answers200(w, req)
+	})
+	var clients sync.WaitGroup
+	for i := range fewer {
+		clients.Go(func() {
+			if _, err := r.Authenticate(context.Background(), attempt(t, fmt.Sprint("k", i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for int(r.asked.Load()) < fewer {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 2 * tolerated {
+		var denied *auth.Denied
+		if _, err := r.Authenticate(ctx, attempt(t, "late")); !errors.As(err, &denied) || denied.Status != http.StatusServiceUnavailable {
+			t.Fatalf("got %v", err)
+		}
+	}
+	close(hold)
+	clients.Wait()
+	if who, err := r.Authenticate(context.Background(), attempt(t, "k1")); err != nil || who.Tenant != "acme" || r.circuit.failed > 0 {
+		t.Errorf("afterwards: %+v, %v, %d failures", who, err, r.circuit.failed)
+	}
+}
+
+// A client that gives nothing is turned away without a question, unless the server is to hear of it.
+func TestAnonymous(t *testing.T) {
+	for _, ask := range []bool{false, true} {
+		r := newRig(t, func(o *Options) { o.AskAnonymous, o.Allow = ask, true }, answers200)
+		who, err := r.Authenticate(context.Background(), attempt(t, ""))
+		var denied *auth.Denied
+		switch {
+		case ask && (err != nil || who.Tenant != "acme"):
+			t.Errorf("with the setting: %+v, %v", who, err)
+		case !ask && (!errors.As(err, &denied) || denied.Status != http.StatusUnauthorized || !denied.Missing || r.asked.Load() != 0):
+			t.Errorf("without the setting: %+v, %v, asked %d times", who, err, r.asked.Load())
+		}
+	}
+}
