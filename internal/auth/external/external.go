@@ -48,9 +48,9 @@ type Options struct {
 
 // Checker asks one server for one service. It is an [auth.Method], and may be used by any goroutine. Close frees its connections.
 type Checker struct {
-	o       Options       // static
-	client  *http.Client  // static
-	turns   *turns        // static
+	o       Options      // static
+	client  *http.Client // static
+	turns   *turns       // static
 	answers answers
 	circuit circuit
 }
