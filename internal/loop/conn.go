@@ -186,6 +186,9 @@ func (c *Conn) Keep(rest []byte) {
 	c.early = append(make([]byte, 0, len(rest)), rest...)
 }
 
+// Unread returns what [Conn.Keep] keeps. The caller must not change it, nor keep it.
+func (c *Conn) Unread() []byte { return c.early }
+
 // CloseWrite ends the stream towards the peer (with a FIN) once everything written before has been sent.
 func (c *Conn) CloseWrite() {
 	if c.halfClose || c.closed {

@@ -135,7 +135,7 @@ func (s *Session) checkIdle() {
 	s.timer.Set(s.client, limit/idleChecks, idleCheck)
 }
 
-// awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it ended its stream. The
+// awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it closed or ended its stream. The
 // backend may take all of it, but a session whose backend takes nothing does not keep its lease for ever.
 func (s *Session) awaitLeaving() {
 	s.progress = progress{count: s.takenByBackend(), pending: int32(s.leg.up.to.Pending())}
@@ -162,6 +162,10 @@ func (s *Session) checkLeaving() {
 	case s.client.Throttled():
 		s.clientLeft("client left while a limit held back what it had sent")
 	default:
+		if payload, closes := s.keptClose(); closes {
+			s.clientClosed(payload)
+			return
+		}
 		s.clientLeft("client left while its backend accepted nothing")
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"syscall"
 
@@ -35,6 +36,7 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	switch {
 	case s.holdsBack():
 		s.client.PauseBefore(b[pos:])
+		s.lookForClose()
 		return len(b)
 	case s.life.state == moving:
 	case s.life.state != relaying:
@@ -78,6 +80,43 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 			return pos
 		}
 	}
+}
+
+// lookForClose looks for a close frame in what was read of a client whose messages wait. While they do, nothing else is read, so a client that has
+// closed behind a message would keep its lease for as long as it keeps its socket.
+func (s *Session) lookForClose() {
+	payload, closes := s.keptClose()
+	switch {
+	case !closes:
+	case s.life.state == moving: // nobody gets what it said before
+		s.clientClosed(payload)
+	case s.life.state == relaying: // the backend may still take that
+		s.awaitLeaving()
+	}
+}
+
+// keptClose returns the payload of the close frame in what was read of a client whose messages wait.
+func (s *Session) keptClose() (payload []byte, ok bool) {
+	rest := bytes.Clone(s.client.Unread()) // the scanner unmasks in place
+	scanner := s.scanner
+	scanner.Inspect = 0
+	for len(rest) > 0 {
+		run, err := scanner.Next(rest)
+		passed := run.Consumed
+		if err == nil && run.Inspect {
+			var piece frame.Piece
+			piece, err = scanner.NextPiece(rest[passed:])
+			passed += piece.Size
+		}
+		switch {
+		case err != nil || passed == 0:
+			return nil, false
+		case run.HasControl() && run.Control == frame.Close:
+			return run.Payload, true
+		}
+		rest = rest[passed:]
+	}
+	return nil, false
 }
 
 // holdsBack reports whether the client's messages wait for the boundary or for another connection.
