@@ -32,6 +32,7 @@ type Backend struct {
 	config      atomic.Pointer[dialConfig] // replaced by Update
 	established atomic.Uint32              // connections; the number of the last
 	leaving     atomic.Int32               // connections in the state leaving
+	signed      atomic.Int64               // a pool.Instant: when a session that is watched was last seen to get results
 	report      report
 	worker      worker[*Conn]
 
@@ -49,8 +50,8 @@ func New(o Options) *Backend {
 	b.report.init(o.Name, o.Log, o.Probe != nil)
 	b.worker = worker[*Conn]{
 		report: &b.report, limits: o.limits(), now: o.Group.Now, descriptors: o.Descriptors, guard: o.Guard, permission: o.Permission,
-		establish: b.establish,
-		retire:    func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
+		establish: b.establish, heard: b.heard,
+		retire: func(c *Conn) { c.stream.Post(c.closeWithdrawn) },
 	}
 	b.worker.init()
 	b.pool = o.Group.Add(o.Target.Server(), o.Settings, b.worker.signal)
@@ -148,6 +149,15 @@ func (b *Backend) Close(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// heard returns how many frames the server has sent in all sessions. It waits for the event loops, which count them.
+func (b *Backend) heard() (frames uint64) {
+	o := b.options()
+	for _, l := range o.Loops.Loops() {
+		l.Call(func() { frames += o.Meter.Relayed(l.ID()).FramesFromBackends })
+	}
+	return frames
 }
 
 // establish dials a connection and hands it to an event loop. It returns when the connection is in the pool, which is after the greeting

@@ -24,12 +24,12 @@ type LeaseHolder interface {
 // Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
 func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 
-// Begin begins the session at the boundary. The session does what the step asks for, [Conn.ApplyToServer] included.
-func (c *Conn) Begin() profile.Step {
+// Begin begins a client's session at the boundary. The session does what the step asks for, [Conn.ApplyToServer] included.
+func (c *Conn) Begin(client Client) profile.Step {
 	c.begun = c.Scanner.Messages
 	w := &c.config.backend.worker
 	c.sessionBegan = w.now()
-	w.sessionBegan(c.sessionBegan)
+	w.sessionBegan(client, c.sessionBegan)
 	return c.boundary.Begin(rand.Uint64())
 }
 

@@ -2,7 +2,6 @@ package backend
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -62,6 +61,9 @@ func (c *Conn) MessagesReceived() (whole uint64, another bool) {
 	return c.Scanner.Messages - c.begun, !c.Scanner.AtMessageBoundary()
 }
 
+// Client is whose session a connection serves, for the server's health.
+type Client = health.Client
+
 // Ending is how a session ends its lease.
 type Ending struct {
 	// Traffic counts what the session has passed on.
@@ -82,8 +84,12 @@ type Ending struct {
 	ClosedWith frame.CloseCode
 	// Hurried tells that the process is about to end, so that the server gets no more than CloseTimeout for its last word.
 	Hurried bool
-	// Client is the address of the session's client; the zero value if it is not known.
-	Client netip.Addr
+	// Client is whose session it was.
+	Client Client
+	// Spared tells that the end does not count yet, since it may be the client's doing. [Backend.SessionFailed] counts it later.
+	Spared bool
+	// Alike tells that another server has ended the session in the same way.
+	Alike bool
 }
 
 // Outcome is what happens to a connection when its lease ends.
@@ -169,13 +175,33 @@ func (c *Conn) limitReset() {
 
 // sessionEnd returns what the end of a session says about the server.
 func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
-	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Private: c.Private(), Outdated: c.outdated()}
+	end := health.SessionEnd{Client: e.Client, Began: c.sessionBegan, Fault: e.Fault, Alike: e.Alike, Private: c.Private(), Outdated: c.outdated()}
 	atOnce := c.closeReceived && e.ClosedWith != 0 && end.AtOnce(now)
 	if end.Fault == "" && atOnce && failureCode(e.ClosedWith) {
-		end.Fault = fmt.Sprintf("the server ended it at once with code %d", e.ClosedWith)
+		end.Fault = endedAtOnce(e.ClosedWith)
 	}
-	end.Neutral = e.Full || e.Slow || end.Fault == "" && (atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
+	if e.Spared {
+		end.Fault = ""
+	}
+	end.Neutral = e.Full || e.Slow || e.Spared || end.Fault == "" && (e.Alike || atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
 	return end
+}
+
+// endedAtOnce is how a server has failed that ended a session at once.
+func endedAtOnce(code frame.CloseCode) string {
+	return fmt.Sprintf("the server ended it at once with code %d", code)
+}
+
+// SessionFailed counts that the server ended a client's session at once with this code, after it was spared; alike tells that another server
+// has done the same.
+func (b *Backend) SessionFailed(client Client, code frame.CloseCode, alike bool) {
+	b.worker.sessionEnded(health.SessionEnd{Client: client, Fault: endedAtOnce(code), Alike: alike}, b.worker.now())
+}
+
+// FailsAtOnce reports whether the lease's session counts as failed if the server ends it now with this code.
+func (c *Conn) FailsAtOnce(code frame.CloseCode) bool {
+	e := health.SessionEnd{Began: c.sessionBegan}
+	return failureCode(code) && !c.Private() && !c.outdated() && e.AtOnce(c.config.backend.worker.now())
 }
 
 // failureCode reports whether a server that ends a session at once with this code has failed.

@@ -31,7 +31,7 @@ func (s *session) begin() (alive bool) {
 	s.conn.Use(func(ok bool) {
 		defer close(done)
 		if alive = ok; ok {
-			s.conn.Begin()
+			s.conn.Begin(Client{})
 			s.conn.Scanner.Inspect = 0
 			s.greeting = s.conn.TakeGreeting()
 			s.conn.Stream().SetHandler(s)

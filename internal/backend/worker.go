@@ -29,6 +29,8 @@ type worker[C any] struct {
 	retire func(C)
 	// descriptors are what connections are dialed with; nil for without limits.
 	descriptors *machine.Descriptors
+	// heard returns how many frames the server has sent in all sessions; nil if nobody counts them.
+	heard func() uint64
 	// permission is [Options.Permission].
 	permission Permission
 	// guard recovers from panics; nil for not at all.
@@ -165,6 +167,7 @@ func (w *worker[C]) work() (ended bool) {
 func (w *worker[C]) review() time.Duration {
 	now := w.now()
 	w.comparePeers(now)
+	w.hear(now)
 	connections := connectionsOf(w.pool.Stats())
 	var limits limits
 	var permit health.Permit
@@ -290,9 +293,20 @@ func (w *worker[C]) serves() {
 	}
 }
 
-// sessionBegan notes that a session began.
-func (w *worker[C]) sessionBegan(now pool.Instant) {
-	w.locked(func(t *health.Tracker) { t.SessionBegan(now) })
+// hear tells the server's health whether sessions get results, if that matters now.
+func (w *worker[C]) hear(now pool.Instant) {
+	inDoubt := false
+	w.locked(func(t *health.Tracker) { inDoubt = t.InDoubt(now) })
+	if !inDoubt || w.heard == nil {
+		return
+	}
+	frames := w.heard()
+	w.locked(func(t *health.Tracker) { t.Heard(frames, now) })
+}
+
+// sessionBegan notes that a client's session began.
+func (w *worker[C]) sessionBegan(client Client, now pool.Instant) {
+	w.locked(func(t *health.Tracker) { t.SessionBegan(client, now) })
 	w.peer.sessionBegan(now)
 }
 
@@ -300,7 +314,7 @@ func (w *worker[C]) sessionBegan(now pool.Instant) {
 func (w *worker[C]) sessionEnded(e health.SessionEnd, now pool.Instant) {
 	changed := false
 	w.locked(func(t *health.Tracker) { changed = t.SessionEnded(e, now) })
-	if e.Fault != "" {
+	if e.Fault != "" && !e.Alike {
 		w.report.update(func(h *Health) { h.Broken++ })
 		if !e.Outdated {
 			w.peer.sessionFailed(now)

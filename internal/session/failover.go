@@ -88,6 +88,7 @@ type lost struct {
 	cause    meter.Cause
 	at       loop.Instant
 	answered profile.Position
+	unjudged bool // its end counts against it as soon as another server goes on with the session
 	waits    bool // the client has got nothing from another server yet
 	moved    bool // another server has begun to go on
 	noted    bool // and has got what this one had
@@ -189,6 +190,7 @@ func (f *failover) assureAgain() {
 
 // end gives everything back.
 func (f *failover) end() {
+	f.judgeLost(false)
 	f.timer.Stop()
 	f.due.Stop()
 	if f.watch != nil {

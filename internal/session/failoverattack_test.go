@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wstest"
 )
 
@@ -57,6 +58,100 @@ func TestServerIsReadyAfterClientCloses(t *testing.T) {
 	client.ExpectClose(frame.NormalClosure, "enough")
 	client.ExpectEnd()
 	_ = client.Close()
+}
+
+// serving returns the number of the server that serves the only session.
+func (r *failoverRig) serving() (number int) {
+	r.t.Helper()
+	r.is(relaying)
+	r.on(func(s *Session) {
+		for i, b := range r.backends {
+			if b == s.record.Backend {
+				number = i
+			}
+		}
+	})
+	return number
+}
+
+// poisoned has a client say what makes its server close with 1011, and returns the server that got it next, and the first.
+func (r *failoverRig) poisoned() (client, next *wstest.Peer, second, first int) {
+	r.t.Helper()
+	client, server, first := r.begin()
+	client.Send(frame.Binary, chunk(1))
+	server.Expect(frame.Binary, chunk(1))
+	server.SendClose(frame.InternalError, "poison")
+	wstest.Eventually(r.t, "it moves", func() (moved bool) {
+		r.on(func(s *Session) { moved = s.failover.legs == 2 })
+		return moved
+	})
+	second = r.serving()
+	next = r.servers[second].Take()
+	next.Expect(frame.Binary, chunk(1))
+	return client, next, second, first
+}
+
+// broken returns how many sessions each server has broken.
+func (r *failoverRig) broken() (broken [3]uint64) {
+	for i, b := range r.backends {
+		broken[i] = b.Health().Broken
+	}
+	return broken
+}
+
+// A message that makes two servers close in the same way is not given to a third, and says nothing about the two.
+func TestTwoServersEndAlike(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 3, setup{})
+	client, next, _, _ := r.poisoned()
+	next.SendClose(frame.InternalError, "poison")
+	client.ExpectClose(frame.InternalError, "poison; another server has ended it in the same way")
+	client.SendClose(frame.InternalError, "")
+	client.ExpectEnd()
+	_ = client.Close()
+	if a := r.record(); a["moves"].Int64() != 1 {
+		t.Errorf("the record says %v", a)
+	}
+	if broken := r.broken(); broken != [3]uint64{} {
+		t.Errorf("broken sessions: %v", broken)
+	}
+	if f := r.moves(); f[meter.Closed].Moved != 1 || f[meter.Closed].NotMoved != 1 {
+		t.Errorf("counted: %+v", f)
+	}
+}
+
+// Where the second server goes on, or fails in another way, it was the first server's fault that it closed.
+func TestServersEndDifferently(t *testing.T) {
+	for name, then := range map[string]func(next *wstest.Peer){
+		"it goes on":           func(p *wstest.Peer) { p.Send(frame.Text, partial("one")) },
+		"it vanishes":          func(p *wstest.Peer) { p.Reset() },
+		"it is restarted":      func(p *wstest.Peer) { p.SendClose(frame.ServiceRestart, "") },
+		"it closes otherwise":  func(p *wstest.Peer) { p.SendClose(frame.NormalClosure, "") },
+		"the client has gone ": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFailoverRig(t, "vosk", 3, setup{})
+			client, next, second, first := r.poisoned()
+			if r.backends[first].Health().Broken != 0 {
+				t.Error("the first server is judged too early")
+			}
+			if then == nil {
+				_ = client.Close()
+			} else {
+				then(next)
+			}
+			wstest.Eventually(t, "the first server is judged", func() bool { return r.backends[first].Health().Broken == 1 })
+			if want := name == "it vanishes"; (r.broken()[second] == 1) != want {
+				t.Errorf("broken sessions: %v, the second server is %d", r.broken(), second)
+			}
+			if name != "it goes on" && then != nil {
+				wstest.Eventually(t, "it moves again", func() (moved bool) {
+					r.each(func(s *Session) { moved = s.failover.legs == 3 })
+					return moved
+				})
+			}
+			_ = client.Close()
+		})
+	}
 }
 
 // A session whose audio crashes servers at once, as soon as they hear it, is not given to all of them either.

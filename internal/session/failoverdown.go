@@ -106,6 +106,7 @@ func (f *failover) deliver(m *message, payload, wanted []byte) {
 		freeBuffer(buffer)
 	}
 	if f.lost.waits {
+		f.judgeLost(false)
 		if f.lost.waits = false; f.lost.cause.Wish() {
 			return
 		}

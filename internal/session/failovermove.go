@@ -64,16 +64,18 @@ func (f *failover) interrupt(cause meter.Cause, e *event) {
 		return
 	}
 	now := loop.Now()
-	if why := f.refuses(cause, now); why != "" {
+	if why := f.refuses(cause, e.code, now); why != "" {
 		if !cause.Wish() {
 			s.meter.FailedOver(cause, false)
 			e.reason += "; " + why
 		}
 		return
 	}
+	f.judgeLost(false)
+	s.leg.spared = cause == meter.Closed && s.leg.conn.FailsAtOnce(e.code)
 	s.meter.Hold() // succeeds, since the session holds it
 	f.lost = lost{
-		backend: s.record.Backend, meter: s.meter, cause: cause, at: now, waits: true,
+		backend: s.record.Backend, meter: s.meter, cause: cause, at: now, waits: true, unjudged: s.leg.spared,
 		answered: f.tracker.Answered(), by: e.by, class: e.class, code: e.code, reason: e.reason,
 	}
 	e.closed = e.kind == backendClosed
@@ -81,7 +83,7 @@ func (f *failover) interrupt(cause meter.Cause, e *event) {
 }
 
 // refuses returns why the session must not be moved; empty if it may. It counts the move.
-func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
+func (f *failover) refuses(cause meter.Cause, code frame.CloseCode, now loop.Instant) string {
 	if f.period == 0 || now > f.period.After(movesPeriod) {
 		f.period, f.inPeriod = now, 0
 	}
@@ -90,6 +92,11 @@ func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
 	}
 	if cause.Wish() {
 		return ""
+	}
+	if f.endsAlike(cause, code, now) {
+		f.judgeLost(true)
+		f.session.leg.alike = true
+		return "another server has ended it in the same way"
 	}
 	switch {
 	case f.legs > 1 && now < f.began.After(crashTime) && f.tracker.Answered() == f.lost.answered:
@@ -105,6 +112,26 @@ func (f *failover) refuses(cause meter.Cause, now loop.Instant) string {
 		return fmt.Sprintf("moved from %d servers that failed", failed)
 	}
 	return ""
+}
+
+// endsAlike reports whether the server closes the session as the one before it did, soon after it got the same from the client: it is the
+// client's messages that servers take badly. A server that closes because it stops, or is full, does not.
+func (f *failover) endsAlike(cause meter.Cause, code frame.CloseCode, now loop.Instant) bool {
+	switch code {
+	case frame.GoingAway, frame.ServiceRestart, frame.TryAgainLater:
+		return false
+	}
+	return cause == meter.Closed && f.lost.cause == meter.Closed && f.lost.moved && f.lost.code == code && f.lost.backend != f.session.record.Backend && f.sent > 0 &&
+		now < f.began.After(crashTime) && f.tracker.Answered() == f.lost.answered
+}
+
+// judgeLost counts that the server that was left ended the session, which was spared until it was known what the next one would do: it does
+// alike, or goes on with the session, or there is none.
+func (f *failover) judgeLost(alike bool) {
+	if f.lost.unjudged {
+		f.lost.unjudged = false
+		f.lost.backend.SessionFailed(f.session.voter(), f.lost.code, alike)
+	}
 }
 
 // leave prepares for another server: it ends the session's part on the present leg. The lease is about to end.

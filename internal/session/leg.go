@@ -27,6 +27,9 @@ type leg struct {
 	hold bool
 	full bool // the backend would not serve the session, since it is full
 	slow bool // the backend took too long for the client's last result
+	// spared: it does not count against the backend yet that it has ended the session; see [failover.judgeLost].
+	spared bool
+	alike  bool // the backend has ended the session as another one did
 
 	sent  sent   // set when the client's part ends
 	fault string // how the backend broke the session; empty if it did not

@@ -62,7 +62,7 @@ func (s *Session) leaveBackend(e *event) {
 	}
 	l.conn.End(backend.Ending{
 		Traffic: l.traffic(l.sent), Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
-		Client: s.record.Client.Addr(),
+		Client: s.voter(),
 	})
 	s.leg = leg{}
 }
@@ -72,7 +72,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	f, l := s.failover, &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
-		Fault: l.fault, Slow: l.slow, Client: s.record.Client.Addr(),
+		Fault: l.fault, Slow: l.slow, Spared: l.spared, Client: s.voter(),
 	}
 	if e.kind == interrupted && e.closed { // the answer to its close frame
 		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code

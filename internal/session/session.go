@@ -1,6 +1,8 @@
 package session
 
 import (
+	"hash/maphash"
+
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
@@ -115,13 +117,29 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 		s.refusedAtOnce(end)
 		return
 	}
-	s.act(conn.Begin())
+	s.act(conn.Begin(s.voter()))
 	if s.holds(conn) && s.life.state == relaying {
 		s.checkIdle()
 	}
 	if s.holds(conn) && !s.leg.hold {
 		s.letThrough()
 	}
+}
+
+// credentialSeed makes what stands for credentials impossible to guess.
+var credentialSeed = maphash.MakeSeed()
+
+// voter returns whose session it is, for the health of servers.
+func (s *Session) voter() backend.Client {
+	client := backend.Client{Address: s.record.Client.Addr()}
+	if who := s.record.Identity; who != nil {
+		name := who.Key
+		if name == "" {
+			name = who.Subject
+		}
+		client.Credential = maphash.Comparable(credentialSeed, [...]string{who.Method, who.Tenant, name})
+	}
+	return client
 }
 
 // holds reports whether the session holds the lease of conn.

@@ -196,10 +196,13 @@ func (f *failover) lookForStall() {
 		return // the state is bounded otherwise, or a new leg looks again
 	}
 	v := f.view()
-	before := w.answering
+	before, signed := w.answering, v.signs != w.signs
 	quiet, stalled := w.look(&v, loop.Now())
 	w.quiet = quiet
 	if !stalled {
+		if signed {
+			s.leg.conn.Signed()
+		}
 		if w.answering != before {
 			s.leg.conn.Answered()
 		}
@@ -207,7 +210,7 @@ func (f *failover) lookForStall() {
 		return
 	}
 	why := w.missing(quiet)
-	s.leg.conn.Stalled(s.record.Client.Addr(), w.stalls > 0, why)
+	s.leg.conn.Stalled(s.voter(), w.stalls > 0, quiet, why)
 	if w.stalls < 255 {
 		w.stalls++
 	}

@@ -61,11 +61,16 @@ func (c *circuit) fail(now Instant) {
 	}
 }
 
-// trip opens the circuit because of broken sessions, although dialing may work.
-func (c *circuit) trip(now Instant) {
+// trip opens the circuit because of broken sessions, although dialing may work. Unless they were those of many clients, it is tried again
+// within NeededBackoff: perhaps these clients bring it about, and others come.
+func (c *circuit) trip(now Instant, many bool) {
 	c.trips++
 	c.state = Open
 	c.backOff(now)
+	if !many {
+		c.retryAt = min(c.retryAt, now+Instant(NeededBackoff))
+		c.countAfter = c.retryAt
+	}
 }
 
 // backOff sets the time of the next attempt: a random part (full jitter) of a time that doubles with each failure in a row.

@@ -30,7 +30,7 @@ func (c *circuit) tell(t *testing.T, e event) {
 		c.countAfter = now + 1
 		c.fail(now)
 	case "sessions break":
-		c.trip(now)
+		c.trip(now, true)
 	case "a session ends well":
 		c.sessionWentWell()
 	case "is established":
@@ -138,6 +138,17 @@ func TestCircuit(t *testing.T) {
 	}
 }
 
+// A circuit that few clients' sessions have opened is tried again after a second at most, however often they open it.
+func TestFewClientsOpenItBriefly(t *testing.T) {
+	c := &circuit{after: 3, trips: 20, random: func(d time.Duration) time.Duration { return d - 1 }}
+	if c.trip(noon, false); c.retryAt != noon+Instant(NeededBackoff) || c.countAfter != c.retryAt {
+		t.Errorf("%+v", c)
+	}
+	if c.trip(noon, true); c.retryAt != noon+Instant(LastBackoff)-1 {
+		t.Errorf("of many clients: %+v", c)
+	}
+}
+
 // Probation does not shorten a wait.
 func TestProbationIsNoShortcut(t *testing.T) {
 	c := &circuit{retryAt: noon + Instant(time.Minute)}
@@ -173,7 +184,7 @@ func TestBackoff(t *testing.T) {
 			},
 			"trips": func() *circuit {
 				c := &circuit{after: 1000, trips: n}
-				c.trip(noon)
+				c.trip(noon, true)
 				return c
 			},
 			"both": func() *circuit {

@@ -58,9 +58,7 @@ type Tracker struct {
 
 	probeDown  bool
 	canaryDown bool
-	broken     int    // sessions that counted as broken, in a row
-	brokenHow  string // the last of them
-	full       int    // sessions refused because the server is full, since the last Review
+	full       int // sessions refused because the server is full, since the last Review
 
 	usable  bool // what Usable returns
 	reached reachability
@@ -232,25 +230,29 @@ func (t *Tracker) reach(r reachability) {
 	}
 }
 
-// SessionBegan notes that a session began. SessionEnded ends it.
-func (t *Tracker) SessionBegan(now Instant) { t.sessions.begin(now) }
+// SessionBegan notes that a client's session began. SessionEnded ends it.
+func (t *Tracker) SessionBegan(client Client, now Instant) { t.sessions.begin(client, now) }
 
 // SessionEnded notes how a session ended. It returns whether that may have changed anything that Review looks at.
 func (t *Tracker) SessionEnded(e SessionEnd, now Instant) (changed bool) {
-	before := t.broken
+	before := t.sessions.broken
 	t.sessions.end(&e)
 	switch {
 	case e.Fault != "" && e.Outdated: // it says nothing about those to come
 	case e.Fault != "":
-		if t.sessions.counts(&e, now) {
-			t.broken, t.brokenHow = t.broken+1, e.Fault
-		}
+		t.sessions.fail(&e, now)
 	case !e.Neutral:
-		t.broken = 0
+		t.sessions.succeed()
 		t.circuit.sessionWentWell()
 	}
 	return before > 0 || e.Fault != ""
 }
+
+// InDoubt reports whether Review is about to judge a failure while other sessions go on, so that Heard is to be called before.
+func (t *Tracker) InDoubt(now Instant) bool { return t.sessions.fresh && t.sessions.lasting(now) > 0 }
+
+// Heard notes how many frames the server has sent in all sessions so far.
+func (t *Tracker) Heard(frames uint64, now Instant) { t.sessions.hear(frames, now) }
 
 // SessionRefused notes that the server refused a session because it is full. The session's connection is still leased. Some
 // servers count sessions, and not connections.
@@ -259,7 +261,8 @@ func (t *Tracker) SessionRefused() { t.full++ }
 // Renew notes that the server is dialed with other settings from now on: what has failed before says nothing about those.
 func (t *Tracker) Renew() {
 	t.renewed = true
-	t.broken, t.probation.lost = 0, 0
+	t.sessions.succeed()
+	t.probation.lost = 0
 }
 
 // Probed notes the verdict of the active probe. Without one the server is up.
@@ -285,7 +288,8 @@ func (t *Tracker) CanaryFailed(now Instant) {
 // and calls peers only if there is something to compare. It returns whether the server is left out.
 func (t *Tracker) ComparePeers(own *Sessions, peers func() Peers, now Instant) (leftOut bool) {
 	was := t.outlier.leftOut
-	why := t.outlier.compare(own, peers, t.limits.Failures, now)
+	enough := !t.sessions.clientele.several() || t.sessions.failed.since(now-Instant(outlierVotes)) >= t.limits.Failures
+	why := t.outlier.compare(own, peers, t.limits.Failures, enough, now)
 	if t.outlier.leftOut != was {
 		t.changes = append(t.changes, OutlierChange{t.outlier.leftOut, why})
 		t.reconsider(now)
@@ -361,7 +365,7 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	if t.probation.passed(now) {
 		t.Serves(now)
 	}
-	if t.broken >= t.circuit.after {
+	if t.sessions.fails(t.circuit.after, now) {
 		t.trip(now)
 	}
 	t.slowStart.rise(now, t.limits.SlowStart)
@@ -393,13 +397,13 @@ func (t *Tracker) renew() {
 
 // trip opens the circuit because of broken sessions.
 func (t *Tracker) trip(now Instant) {
-	n := t.broken
-	t.broken = 0
+	n, clients := t.sessions.broken, t.sessions.clients(now)
+	t.sessions.succeed()
 	if t.circuit.state != Closed {
 		return
 	}
-	t.circuit.trip(now)
-	t.changes = append(t.changes, CircuitChange{Open, fmt.Sprintf("%d sessions in a row were broken: %s", n, t.brokenHow)})
+	t.circuit.trip(now, clients >= t.circuit.after || !t.sessions.clientele.several())
+	t.changes = append(t.changes, CircuitChange{Open, fmt.Sprintf("%d sessions in a row were broken: %s", n, t.sessions.how)})
 	t.reconsider(now)
 }
 

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -50,6 +51,7 @@ func TestModel(t *testing.T) {
 			"session":             m.session,
 			"session is refused":  func(*rapid.T) { m.health.SessionRefused() },
 			"probe":               m.probe,
+			"results":             func(t *rapid.T) { m.health.Heard(rapid.Uint64Range(0, 3).Draw(t, "frames"), m.now) },
 			"stall":               m.stall,
 			"check":               m.check,
 			"peers":               m.comparePeers,
@@ -128,8 +130,12 @@ func (m *model) session(t *rapid.T) {
 	if began == 0 {
 		began = 1
 	}
-	m.health.SessionBegan(began)
-	e := SessionEnd{Began: began, Outdated: rapid.Bool().Draw(t, "outdated"), Neutral: rapid.Bool().Draw(t, "neutral")}
+	client := m.client()
+	m.health.SessionBegan(client, began)
+	if rapid.Bool().Draw(t, "goes on") {
+		return
+	}
+	e := SessionEnd{Client: client, Began: began, Outdated: rapid.Bool().Draw(t, "outdated"), Neutral: rapid.Bool().Draw(t, "neutral"), Alike: rapid.Bool().Draw(t, "alike")}
 	if rapid.Bool().Draw(t, "broken") {
 		e.Fault = "vanished"
 		if !e.Outdated {
@@ -139,6 +145,15 @@ func (m *model) session(t *rapid.T) {
 		m.broken = 0
 	}
 	m.health.SessionEnded(e, m.now)
+}
+
+// client is one of a few, who share networks and credentials, or of whom nothing is known.
+func (m *model) client() (c Client) {
+	c.Credential = uint64(rapid.IntRange(0, 2).Draw(m.t, "credential"))
+	if network := rapid.IntRange(0, 3).Draw(m.t, "network"); network > 0 {
+		c.Address = netip.AddrFrom4([4]byte{10, 0, byte(network), byte(rapid.IntRange(1, 2).Draw(m.t, "host"))})
+	}
+	return c
 }
 
 func (m *model) probe(t *rapid.T) {
@@ -157,9 +172,9 @@ func (m *model) comparePeers(t *rapid.T) {
 
 // stall has a session stall that began before, or as the present trial.
 func (m *model) stall(t *rapid.T) {
-	e := Stall{Began: m.now, Again: rapid.Bool().Draw(t, "again"), How: "no result"}
+	e := Stall{Client: m.client(), OthersHeard: rapid.Bool().Draw(t, "others heard"), Began: m.now, Again: rapid.Bool().Draw(t, "again"), How: "no result"}
 	out := m.health.Stalled() && m.health.Trial() == 0
-	m.health.SessionBegan(m.now)
+	m.health.SessionBegan(e.Client, m.now)
 	m.health.SessionStalled(e, m.now)
 	if !e.Again && m.health.Usable() && m.health.sessions.open == 1 {
 		t.Error("the only session stalls, and others may begin")

@@ -11,10 +11,11 @@ import (
 // left out, and its clients go to its peers, it comes back at once if sessions fail there as well.
 
 const (
-	outlierHalfLife = 10 * time.Second // after which a session counts half
-	outlierShare    = 0.5              // of the sessions that began must have failed
-	outlierFactor   = 2                // times the share of the peers' sessions that failed
-	outlierPause    = 5 * time.Second  // for how long the server is left out; as much more each time
+	outlierHalfLife = 10 * time.Second    // after which a session counts half
+	outlierVotes    = 2 * outlierHalfLife // within which as many clients' sessions must have failed as sessions, at least
+	outlierShare    = 0.5                 // of the sessions that began must have failed
+	outlierFactor   = 2                   // times the share of the peers' sessions that failed
+	outlierPause    = 5 * time.Second     // for how long the server is left out; as much more each time
 	outlierMaxPause = time.Minute
 	outlierCompare  = 250 * time.Millisecond // between two comparisons of a server that is left out
 	outlierForget   = 5 * time.Minute        // without being left out, after which the first time is the first again
@@ -66,10 +67,10 @@ type outlier struct {
 	share   float64 // of its sessions that had failed when it was left out
 }
 
-// compare decides anew. At least so many sessions must have failed. It returns why, when the server is left out from now on.
-func (o *outlier) compare(own *Sessions, peers func() Peers, least int, now Instant) (why string) {
+// compare decides anew. At least so many sessions must have failed, of enough clients. It returns why, when the server is left out from now on.
+func (o *outlier) compare(own *Sessions, peers func() Peers, least int, enough bool, now Instant) (why string) {
 	own.Fade(now)
-	if !o.leftOut && own.Failed < float64(least)-0.5 { // as nearly always: there is nothing to compare
+	if !o.leftOut && (!enough || own.Failed < float64(least)-0.5) { // as nearly always: there is nothing to compare
 		return ""
 	}
 	others := peers()

@@ -1,26 +1,35 @@
 package health
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 // What the ends of sessions say about a server. A session that the server breaks counts towards its circuit, and so does one that
 // it ends at once with a code that says that something is wrong with it. But a client may bring that about: with its own key or
-// parameters, or with what it sends. So what fails at once over a connection that was dialed for one client alone does not
-// count; and several failures of one client in a row count as one while the server serves others well.
+// parameters, or with what it sends. So what fails at once over a connection that was dialed for one client alone does not count, and
+// while the server serves other sessions well, failures count by clients, of which it takes many.
 
-// shortSession is how long a session must last before its end says nothing about its beginning any more.
-const shortSession = time.Second
+const (
+	// shortSession is how long a session must last before its end says nothing about its beginning any more.
+	shortSession = time.Second
+	// voteWindow is how long the failure of a client's session counts beside others'.
+	voteWindow = 5 * time.Minute
+	// wellWeight is how many clients whose sessions fail count as one while the server serves others well.
+	wellWeight = 4
+	// doubtfulVotes is how many clients' sessions must fail at least while others last, of which nobody knows whether they are served.
+	doubtfulVotes = 2
+	// resultsWithin is for how long results show that a server serves its sessions well.
+	resultsWithin = 5 * time.Second
+)
 
 // SessionEnd is how a session ended.
 type SessionEnd struct {
-	Client   netip.Addr // zero if it is not known
-	Began    Instant    // 0 if it was over before it began
-	Fault    string     // how the server failed; empty if it did not
-	Private  bool       // its connection was dialed with what its client said
-	Outdated bool       // its connection was dialed with settings that have changed since
-	Neutral  bool       // it is neither a failure nor a session that went well
+	Client   Client
+	Began    Instant // 0 if it was over before it began
+	Fault    string  // how the server failed; empty if it did not
+	Private  bool    // its connection was dialed with what its client said
+	Outdated bool    // its connection was dialed with settings that have changed since
+	// Alike tells that another server has ended the session in the same way: it may well be the client's doing.
+	Alike   bool
+	Neutral bool // it is neither a failure nor a session that went well
 }
 
 // AtOnce reports whether the session ended shortly after it had begun.
@@ -34,9 +43,18 @@ type sessionLog struct {
 	young   [2]int   // of them, by the parity of the second in which they began
 	seconds [2]int64 // these seconds
 
-	first   netip.Addr // of the clients whose sessions have ended
-	several bool       // there was more than one address
-	failed  netip.Addr // whose session was the last that counted as a failure
+	clientele clientele // whose sessions have begun or ended
+
+	heard   uint64  // frames of all sessions, when that was last asked
+	results Instant // when it was last found that there were more; 0 for never
+
+	failed votes   // clients whose sessions have failed, also before the last one that went well
+	broken int     // failures in a row
+	alike  int     // of these, in the same way as another server
+	since  Instant // when the first of them was
+	how    string  // the last of them
+	atOnce bool    // the last of them, soon after its session had begun
+	fresh  bool    // the last of them has not been judged yet
 }
 
 // second returns the second of an instant, and its place in young.
@@ -45,7 +63,8 @@ func second(at Instant) (n int64, parity int) {
 	return n, int(n & 1)
 }
 
-func (l *sessionLog) begin(now Instant) {
+func (l *sessionLog) begin(client Client, now Instant) {
+	l.clientele.see(client)
 	l.open++
 	n, i := second(now)
 	if l.seconds[i] != n {
@@ -61,12 +80,7 @@ func (l *sessionLog) end(e *SessionEnd) {
 			l.young[i]--
 		}
 	}
-	switch {
-	case !l.first.IsValid():
-		l.first = e.Client
-	case e.Client != l.first:
-		l.several = true
-	}
+	l.clientele.see(e.Client)
 }
 
 // lasting returns how many sessions go on that began at least a second ago.
@@ -81,15 +95,54 @@ func (l *sessionLog) lasting(now Instant) int {
 	return lasting
 }
 
-// counts reports whether a failure counts towards the circuit, and if so notes whose it was.
-func (l *sessionLog) counts(e *SessionEnd, now Instant) bool {
+// fail counts a failure.
+func (l *sessionLog) fail(e *SessionEnd, now Instant) {
 	atOnce := e.AtOnce(now)
-	switch {
-	case e.Private && atOnce:
-		return false
-	case e.Client == l.failed && l.lasting(now) > 0 && (atOnce || l.several):
-		return false // others are served well: it may be this client's doing
+	if e.Private && atOnce {
+		return
 	}
-	l.failed = e.Client
+	if l.broken == 0 {
+		l.since = now
+	}
+	l.broken++
+	if e.Alike {
+		l.alike++
+	}
+	l.how, l.atOnce, l.fresh = e.Fault, atOnce, true
+	l.failed.add(&l.clientele, e.Client, now)
+}
+
+// succeed begins to count failures anew.
+func (l *sessionLog) succeed() { l.broken, l.alike, l.fresh = 0, 0, false }
+
+// hear notes how many frames all sessions have got.
+func (l *sessionLog) hear(frames uint64, now Instant) {
+	if frames != l.heard {
+		l.heard, l.results = frames, now
+	}
+}
+
+// clients returns how many clients' sessions have failed in a row.
+func (l *sessionLog) clients(now Instant) int {
+	return l.failed.since(max(l.since, now-Instant(voteWindow)))
+}
+
+// fails decides, after a failure, whether the server fails: so many sessions in a row have failed, and it serves no others. While others
+// last, that takes several clients, and many if these others get results.
+func (l *sessionLog) fails(after int, now Instant) bool {
+	fresh, clients, several := l.fresh, l.clients(now), l.clientele.several()
+	l.fresh = false
+	switch {
+	case !fresh || l.broken < after:
+		return false
+	case l.broken-l.alike < after && clients < after && several:
+		return false
+	case l.lasting(now) <= 0:
+		return true
+	case l.results != 0 && time.Duration(now-l.results) < resultsWithin:
+		return clients >= min(after*wellWeight, maxVotes)
+	case l.atOnce || several:
+		return clients >= min(after, doubtfulVotes)
+	}
 	return true
 }

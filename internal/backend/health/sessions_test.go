@@ -6,58 +6,192 @@ import (
 	"time"
 )
 
-// Failures count towards the circuit unless they may be one client's doing.
+// A server that has sessions which go on has so many of them fail, and its circuit opens if that is its doing.
 func TestFailuresThatCount(t *testing.T) {
-	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-	const second = Instant(time.Second)
+	const after, second = 3, Instant(time.Second)
 	now := 100 * second
-	quick := func(client netip.Addr) SessionEnd {
-		return SessionEnd{Client: client, Began: now - second/2, Fault: "x"}
+	quick := func(clients ...Client) (ends []SessionEnd) {
+		for _, client := range clients {
+			ends = append(ends, SessionEnd{Client: client, Began: now - second/2, Fault: "x"})
+		}
+		return ends
 	}
-	slow := func(client netip.Addr) SessionEnd {
-		return SessionEnd{Client: client, Began: now - 9*second, Fault: "x"}
+	slow := func(clients ...Client) (ends []SessionEnd) {
+		for _, client := range clients {
+			ends = append(ends, SessionEnd{Client: client, Began: now - 9*second, Fault: "x"})
+		}
+		return ends
 	}
-	private := quick(a)
-	private.Private = true
+	private := quick(alice, bob, alice)
+	for i := range private {
+		private[i].Private = true
+	}
+	alike := func(clients ...Client) []SessionEnd {
+		ends := quick(clients...)
+		for i := range ends {
+			ends[i].Alike = true
+		}
+		return ends
+	}
+	key := func(c Client, credential uint64) Client { c.Credential = credential; return c }
+	at := func(address string) Client { return Client{Address: netip.MustParseAddr(address)} }
 	for name, test := range map[string]struct {
-		others int // sessions that go on for long
-		known  []netip.Addr
-		ends   []SessionEnd
-		counts int
+		others  int  // sessions that go on for long
+		results bool // which they get
+		known   []Client
+		ends    []SessionEnd
+		opens   bool
 	}{
-		"nobody is served well":                   {0, nil, []SessionEnd{quick(a), quick(a), quick(a)}, 3},
-		"one client fails at once, others do not": {3, nil, []SessionEnd{quick(a), quick(a), quick(a)}, 1},
-		"several clients fail":                    {3, nil, []SessionEnd{quick(a), quick(b), quick(a)}, 3},
-		"with keys of their own":                  {0, nil, []SessionEnd{private, private}, 0},
-		"later, all behind one address":           {3, nil, []SessionEnd{slow(a), slow(a)}, 2},
-		"later, one of several clients":           {3, []netip.Addr{b}, []SessionEnd{slow(a), slow(a)}, 1},
-		"later, and nobody else is served":        {0, []netip.Addr{b}, []SessionEnd{slow(a), slow(a)}, 2},
-		"before they began":                       {0, nil, []SessionEnd{{Client: a, Fault: "x"}}, 1},
+		"nobody is served well":                       {0, false, nil, quick(alice, alice, alice), true},
+		"one client fails at once, others last":       {3, false, nil, quick(alice, alice, alice), false},
+		"one network fails at once":                   {3, false, []Client{bob}, quick(alice, neighbour, alice), false},
+		"several clients fail, others get no results": {3, false, nil, quick(alice, bob, alice), true},
+		"several clients fail, others get results":    {3, true, nil, quick(alice, bob, alice), false},
+		"several clients fail later, the same":        {3, true, nil, slow(alice, bob, alice), false},
+		"many clients fail, others get results":       {3, true, nil, quick(strangers(after * wellWeight)...), true},
+		"not as many":                                 {3, true, nil, quick(strangers(after*wellWeight - 1)...), false},
+		"an IPv6 customer": {3, true, []Client{bob}, quick(
+			at("2001:db8:1::1"), at("2001:db8:1:1::1"), at("2001:db8:1:2::1"), at("2001:db8:1:3::1"), at("2001:db8:1:4::1"), at("2001:db8:1:5::1"),
+			at("2001:db8:1:6::1"), at("2001:db8:1:7::1"), at("2001:db8:1:8::1"), at("2001:db8:1:9::1"), at("2001:db8:1:a::1"), at("2001:db8:1:b::1")), false},
+		"one credential from everywhere":     {3, false, []Client{key(alice, 7)}, quick(key(strangers(1)[0], 1), key(bob, 1), key(alice, 1)), false},
+		"many credentials of one network":    {3, false, []Client{bob}, quick(key(alice, 1), key(alice, 2), key(neighbour, 3)), false},
+		"credentials behind a balancer":      {3, false, nil, quick(key(alice, 1), key(alice, 2), key(alice, 3)), true},
+		"one credential that all have":       {3, false, nil, quick(key(strangers(1)[0], 1), key(bob, 1), key(alice, 1)), true},
+		"as on another server, two clients":  {0, false, nil, alike(alice, bob, alice, bob, alice, bob), false},
+		"as on another server, the only one": {0, false, nil, alike(alice, alice, alice), true},
+		"as on another server, three":        {0, false, nil, alike(strangers(after)...), true},
+		"with keys of their own":             {0, false, nil, private, false},
+		"later, all behind one address":      {3, false, nil, slow(alice, alice, alice), true},
+		"later, and others get results":      {3, true, nil, slow(alice, alice, alice), false},
+		"later, one of several clients":      {3, false, []Client{bob}, slow(alice, alice, alice), false},
+		"later, and nobody is served":        {0, false, []Client{bob}, slow(alice, alice, alice), true},
+		"clients that nobody knows":          {3, false, nil, quick(Client{}, Client{}, Client{}), true},
+		"two before they began":              {0, false, nil, []SessionEnd{{Client: alice, Fault: "x"}, {Client: alice, Fault: "x"}}, false},
+		"in vain, since one went well": {
+			0, false, nil, append(append(quick(alice, alice), SessionEnd{Client: bob, Began: now - second}), quick(alice, alice)...), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log sessionLog
+			h := New(Limits{Parallel: 1, Failures: after})
 			for range test.others {
-				log.begin(now - 60*second)
+				h.SessionBegan(Client{}, now-60*second)
 			}
 			for _, client := range test.known {
-				log.end(&SessionEnd{Client: client})
+				h.SessionEnded(SessionEnd{Client: client}, now-60*second)
 			}
-			counts := 0
+			opened := false
+			frames := uint64(0)
 			for _, e := range test.ends {
 				if e.Began != 0 {
-					log.begin(e.Began)
+					h.SessionBegan(e.Client, e.Began)
 				}
-				log.end(&e)
-				if log.counts(&e, now) {
-					counts++
+				h.SessionEnded(e, now)
+				if h.InDoubt(now) != (test.others > 0 && e.Fault != "" && !e.Private) {
+					t.Errorf("in doubt: %v", h.InDoubt(now))
 				}
+				if test.results {
+					frames++
+					h.Heard(frames, now)
+				}
+				h.Review(now, Connections{Cap: 8})
+				opened = opened || h.circuit.state != Closed
 			}
-			if counts != test.counts {
-				t.Errorf("%d failures count; want %d", counts, test.counts)
+			if opened != test.opens {
+				t.Errorf("opened: %v, %+v", opened, h.sessions)
 			}
-			if n := log.lasting(now); n != test.others || log.open != test.others {
-				t.Errorf("%d sessions last, %d go on; want %d", n, log.open, test.others)
+			if n := h.sessions.lasting(now); n != test.others || h.sessions.open != test.others {
+				t.Errorf("%d sessions last, %d go on; want %d", n, h.sessions.open, test.others)
 			}
 		})
+	}
+}
+
+// When a server's process ends, all its sessions do, one shortly after the other: its circuit opens with the last of them, whoever the
+// clients are, and with the fifth client if there are as many.
+func TestAllSessionsBreak(t *testing.T) {
+	for name, clients := range map[string][]Client{"one": {alice}, "two": {alice, bob}, "many": strangers(50)} {
+		h := New(Limits{Parallel: 1, Failures: 5})
+		for i := range 50 {
+			h.SessionBegan(clients[i%len(clients)], noon-60e9)
+		}
+		h.Heard(1, noon)
+		for i := range 50 {
+			h.SessionEnded(SessionEnd{Client: clients[i%len(clients)], Began: noon - 60e9, Fault: "vanished"}, noon)
+			h.Review(noon, Connections{Cap: 50})
+		}
+		if h.circuit.state == Closed {
+			t.Errorf("%s: all sessions broke, and the circuit is closed", name)
+		}
+	}
+}
+
+// Results show that a server works for a while only.
+func TestResultsAreForgotten(t *testing.T) {
+	h := New(Limits{Parallel: 1, Failures: 3})
+	h.SessionBegan(Client{}, noon-60e9)
+	h.Heard(1, noon)
+	fail := func(client Client, now Instant) {
+		h.SessionBegan(client, now)
+		h.SessionEnded(SessionEnd{Client: client, Began: now, Fault: "x"}, now)
+		h.Heard(1, now)
+		h.Review(now, Connections{Cap: 8})
+	}
+	for range 3 {
+		fail(alice, noon)
+		fail(bob, noon)
+	}
+	if h.circuit.state != Closed {
+		t.Error("it opens while another session gets results")
+	}
+	if fail(alice, noon+Instant(resultsWithin)); h.circuit.state != Open {
+		t.Error("it stays closed, although no session gets results any more")
+	}
+}
+
+// A failure counts beside others' for as long as voteWindow, and each client's once.
+func TestVotesExpire(t *testing.T) {
+	var votes votes
+	known := new(clientele)
+	for i, client := range append(strangers(maxVotes+9), strangers(3)...) {
+		known.see(client)
+		votes.add(known, client, noon+Instant(i))
+	}
+	if n := votes.since(0); n != maxVotes {
+		t.Errorf("%d votes; want %d", n, maxVotes)
+	}
+	if n := votes.since(noon + maxVotes + 9); n != 3 {
+		t.Errorf("%d of these are late; want 3", n)
+	}
+	h := New(Limits{Parallel: 1, Failures: 3})
+	h.SessionBegan(Client{}, noon-60e9)
+	for i, client := range strangers(40) {
+		now := noon + Instant(i)*Instant(time.Minute)
+		h.SessionEnded(SessionEnd{Client: client, Fault: "x"}, now)
+		h.Heard(uint64(i)+1, now)
+		h.Review(now, Connections{Cap: 8})
+	}
+	if h.circuit.state != Closed {
+		t.Error("single failures within hours add up while the server works")
+	}
+}
+
+// A server of which few clients' sessions fail is no outlier, however many of these there are.
+func TestFewClientsMakeNoOutlier(t *testing.T) {
+	for name, test := range map[string]struct {
+		clients []Client
+		out     bool
+	}{"two": {[]Client{alice, bob}, false}, "five": {strangers(5), true}, "one, and there is no other": {[]Client{alice}, true}} {
+		h := New(Limits{Parallel: 1, Failures: 5})
+		var sessions Sessions
+		for i := range 50 {
+			sessions.Begin(noon)
+			sessions.Fail(noon)
+			client := test.clients[i%len(test.clients)]
+			h.SessionBegan(client, noon)
+			h.SessionEnded(SessionEnd{Client: client, Began: noon, Fault: "x"}, noon)
+		}
+		if out := h.ComparePeers(&sessions, func() Peers { return Peers{Serving: 3} }, noon); out != test.out {
+			t.Errorf("%s: left out is %v", name, out)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 )
 
@@ -18,8 +17,8 @@ import (
 //	     a session has a result, or at any time a canary is answered
 
 const (
-	// stallsNeeded is how many sessions, of different clients if there are several, must stall within stallWindow if the server has several.
-	// One is enough if it is the only one.
+	// stallsNeeded is how many sessions, of different clients if there are several, must stall within stallWindow if the server has several;
+	// wellWeight times as many if others had results meanwhile. One is enough if it is the only one.
 	stallsNeeded = 2
 	stallWindow  = time.Minute
 	// FirstStallBackoff is how long, or up to a quarter less, a server is left alone after its sessions have stalled. It doubles each time that
@@ -53,8 +52,10 @@ const (
 
 // Stall is a session that has stalled.
 type Stall struct {
-	Client netip.Addr // zero if it is not known
+	Client Client
 	Began  Instant
+	// OthersHeard tells that another session had a result while this one had none.
+	OthersHeard bool
 	// Again tells that it has stalled on another server before. That may be its own doing, so it does not count by itself.
 	Again bool
 	How   string
@@ -65,15 +66,16 @@ type stall struct {
 	random random
 
 	state   stallState
-	lately  int        // stalls that count, since at
-	at      Instant    // the first of these
-	client  netip.Addr // whose session was the last of these
-	times   int        // in a row that the server was left alone
-	since   Instant    // when it stalled
-	retryAt Instant    // no trial before
-	checked bool       // the check has succeeded since retryAt
-	trials  int        // sessions that were let in, one after the other
-	trialAt Instant    // when the last one was
+	lately  int     // stalls within stallWindow, since at
+	at      Instant // the first of these
+	clients votes   // whose sessions these were
+	last    Client  // whose session was the last that left the server alone
+	times   int     // in a row that the server was left alone
+	since   Instant // when it stalled
+	retryAt Instant // no trial before
+	checked bool    // the check has succeeded since retryAt
+	trials  int     // sessions that were let in, one after the other
+	trialAt Instant // when the last one was
 }
 
 // StallChange reports whether the server is out of service because sessions stall there. Trials are no change.
@@ -87,13 +89,13 @@ func (StallChange) change() {}
 // SessionStalled notes that a session has had no result for too long. SessionEnded follows.
 func (t *Tracker) SessionStalled(e Stall, now Instant) {
 	s := &t.stall
-	alone := t.sessions.open <= 1 && !e.Again
+	alone, several := t.sessions.open <= 1 && !e.Again, t.sessions.clientele.several()
 	switch s.state {
 	case stalled:
 		return
 	case onTrial:
 		if e.Began >= s.trialAt || alone {
-			s.begin(now)
+			s.begin(e.Client, several && t.sessions.clientele.same(e.Client, s.last), now)
 			t.reconsider(now)
 		}
 		return
@@ -101,31 +103,38 @@ func (t *Tracker) SessionStalled(e Stall, now Instant) {
 	if s.lately > 0 && time.Duration(now-s.at) > stallWindow {
 		s.lately = 0
 	}
-	if s.lately == 0 || s.client != e.Client || !t.sessions.several {
-		if s.lately == 0 {
-			s.at = now
-		}
-		s.lately, s.client = s.lately+1, e.Client
+	if s.lately == 0 {
+		s.at = now
 	}
-	if !alone && s.lately < stallsNeeded {
+	s.lately++
+	s.clients.add(&t.sessions.clientele, e.Client, now)
+	count, needed := s.lately, stallsNeeded
+	if several {
+		count = s.clients.since(s.at)
+	}
+	if e.OthersHeard {
+		needed *= wellWeight
+	}
+	if !alone && count < needed {
 		return
 	}
 	reason := e.How
-	if s.lately >= stallsNeeded {
-		reason = fmt.Sprintf("%d sessions stalled: %s", s.lately, e.How)
+	if count >= stallsNeeded {
+		reason = fmt.Sprintf("%d sessions stalled: %s", count, e.How)
 	}
 	s.times = 0
-	s.begin(now)
+	s.begin(e.Client, false, now)
 	t.changes = append(t.changes, StallChange{true, reason})
 	t.reconsider(now)
 }
 
-// begin leaves the server alone for a while.
-func (s *stall) begin(now Instant) {
-	s.state, s.since, s.lately, s.checked, s.trials = stalled, now, 0, false, 0
-	pause := min(FirstStallBackoff<<min(s.times, 10), LastStallBackoff)
-	s.times++
-	s.retryAt = now + Instant(s.random.jittered(pause))
+// begin leaves the server alone for a while because of a client's session. One client by itself does not make that longer.
+func (s *stall) begin(client Client, again bool, now Instant) {
+	s.state, s.since, s.lately, s.checked, s.trials, s.last = stalled, now, 0, false, 0, client
+	if !again {
+		s.times++
+	}
+	s.retryAt = now + Instant(s.random.jittered(min(FirstStallBackoff<<min(s.times-1, 10), LastStallBackoff)))
 }
 
 // SessionAnswered notes that a session that began then has a result. It returns whether that has changed anything.

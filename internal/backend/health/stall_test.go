@@ -7,25 +7,46 @@ import (
 )
 
 var (
-	alice = netip.MustParseAddr("192.0.2.1")
-	bob   = netip.MustParseAddr("192.0.2.2")
+	alice = Client{Address: netip.MustParseAddr("192.0.2.1")}
+	bob   = Client{Address: netip.MustParseAddr("198.51.100.2")}
 )
 
 // stalling is a server's health with so many sessions of several clients, at noon.
 func stalling(sessions int, check StallCheck) *Tracker {
 	h := New(Limits{Parallel: 4, Failures: 5, SlowStart: 10 * time.Second, StallCheck: check})
 	h.stall.random = func(time.Duration) time.Duration { return 0 }
-	h.SessionBegan(noon - 60e9)
+	h.SessionBegan(Client{}, noon-60e9)
 	h.SessionEnded(SessionEnd{Client: alice, Began: noon - 60e9}, noon-60e9)
-	h.SessionBegan(noon - 60e9)
+	h.SessionBegan(Client{}, noon-60e9)
 	h.SessionEnded(SessionEnd{Client: bob, Began: noon - 60e9}, noon-60e9)
 	for range sessions {
-		h.SessionBegan(noon - 60e9)
+		h.SessionBegan(Client{}, noon-60e9)
 	}
 	return h
 }
 
-func from(client netip.Addr) Stall {
+// neighbour is in alice's network.
+var neighbour = Client{Address: netip.MustParseAddr("192.0.2.200")}
+
+// strangers are clients of different networks.
+func strangers(n int) (all []Client) {
+	for i := range n {
+		all = append(all, Client{Address: netip.AddrFrom4([4]byte{10, 0, byte(i), 1})})
+	}
+	return all
+}
+
+// heard is a stall of each client while other sessions get results.
+func heard(clients ...Client) (all []Stall) {
+	for _, client := range clients {
+		e := from(client)
+		e.OthersHeard = true
+		all = append(all, e)
+	}
+	return all
+}
+
+func from(client Client) Stall {
 	return Stall{Client: client, Began: noon - 60e9, How: "no result for 5s"}
 }
 
@@ -53,6 +74,9 @@ func TestWhoseStallsCount(t *testing.T) {
 		"two clients":                               {30, []Stall{from(alice), from(bob)}, time.Second, true},
 		"one client twice":                          {30, []Stall{from(alice), from(alice)}, time.Second, false},
 		"two clients, one of which stalls anywhere": {30, []Stall{from(alice), {Client: bob, Again: true}}, time.Second, true},
+		"two addresses of one network":              {30, []Stall{from(alice), {Client: neighbour}}, time.Second, false},
+		"two, while others have results":            {30, heard(alice, bob), time.Second, false},
+		"eight, while others have results":          {30, heard(strangers(8)...), time.Second, true},
 		"two clients, far apart":                    {30, []Stall{from(alice), from(bob)}, 2 * time.Minute, false},
 	} {
 		h := stalling(c.sessions, NoCheck)
@@ -68,7 +92,7 @@ func TestWhoseStallsCount(t *testing.T) {
 	// Where all clients have one address, as behind a proxy, that address counts twice.
 	h := New(Limits{Parallel: 4, Failures: 5})
 	for range 3 {
-		h.SessionBegan(noon - 60e9)
+		h.SessionBegan(Client{}, noon-60e9)
 	}
 	h.SessionEnded(SessionEnd{Client: alice, Began: noon - 60e9}, noon)
 	h.SessionStalled(from(alice), noon)
@@ -91,7 +115,7 @@ func TestTrialsAfterStall(t *testing.T) {
 	if h.SessionAnswered(noon-60e9, now) {
 		t.Error("a session that began before the stall is no trial")
 	}
-	h.SessionBegan(now)
+	h.SessionBegan(bob, now)
 	h.SessionStalled(Stall{Client: bob, Began: now}, now)
 	expectStall(t, h, now, false, 0)
 	expectStall(t, h, now+Instant(2*FirstStallBackoff)-1, false, 0)
@@ -100,7 +124,7 @@ func TestTrialsAfterStall(t *testing.T) {
 	if share := h.Share(); share > 0.2 {
 		t.Errorf("a trial has a share of %v", share)
 	}
-	h.SessionBegan(now)
+	h.SessionBegan(bob, now)
 	if !h.SessionAnswered(now, now) {
 		t.Error("the trial's result changes nothing")
 	}
@@ -116,6 +140,19 @@ func TestTrialsAfterStall(t *testing.T) {
 	}
 	if len(told) != 2 || told[0] != (StallChange{true, "no result for 5s"}) || told[1] != (StallChange{}) {
 		t.Errorf("told %+v", told)
+	}
+}
+
+// One client whose sessions are the trials does not make the server wait for longer each time.
+func TestOneClientsTrials(t *testing.T) {
+	h := stalling(1, NoCheck)
+	h.SessionStalled(from(alice), noon)
+	now := noon
+	for range 5 {
+		expectStall(t, h, now+Instant(FirstStallBackoff)-1, false, 0)
+		now += Instant(FirstStallBackoff)
+		expectStall(t, h, now, true, 1)
+		h.SessionStalled(Stall{Client: neighbour, Began: now}, now)
 	}
 }
 
