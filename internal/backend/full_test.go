@@ -124,7 +124,7 @@ func TestSessionIsRefused(t *testing.T) {
 				t.Fatalf("after %d refusals: %+v; want no ceiling yet", n, s)
 			}
 			refused := f.lease()
-			f.worker.sessionRefused()
+			f.worker.sessionRefused(Client{})
 			f.after(0)
 			f.discard(refused, pool.Full)
 			w := new(pool.Waiter[int])

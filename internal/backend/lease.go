@@ -121,7 +121,7 @@ func (c *Conn) End(e Ending) Outcome {
 	}
 	w := &c.config.backend.worker
 	if e.Full && !c.Private() { // otherwise it may be full for this client only
-		w.sessionRefused()
+		w.sessionRefused(e.Client)
 	}
 	now := w.now()
 	w.sessionEnded(c.sessionEnd(&e, now), now)
@@ -185,6 +185,14 @@ func (c *Conn) sessionEnd(e *Ending, now pool.Instant) health.SessionEnd {
 	}
 	end.Neutral = e.Full || e.Slow || e.Spared || end.Fault == "" && (e.Alike || atOnce && !wellCode(e.ClosedWith) || c.EarlyEnd() != nil)
 	return end
+}
+
+// RefusesOnly reports whether the server, which has refused the lease's session because it is full, may be full for its client only: it was dialed
+// for it, or has refused no other lately.
+func (c *Conn) RefusesOnly(client Client) (only bool) {
+	w := &c.config.backend.worker
+	w.locked(func(t *health.Tracker) { only = c.Private() || t.RefusesOnly(client, w.now()) })
+	return only
 }
 
 // endedAtOnce is how a server has failed that ended a session at once.

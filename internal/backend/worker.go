@@ -350,10 +350,10 @@ func (w *worker[C]) checked(canary bool) {
 	})
 }
 
-// sessionRefused notes that the server refused a session because it is full. Its connection is still leased.
+// sessionRefused notes that the server refused a client's session because it is full. Its connection is still leased.
 // No other session begins there until the worker has decided for how long none may.
-func (w *worker[C]) sessionRefused() {
-	w.locked((*health.Tracker).SessionRefused)
+func (w *worker[C]) sessionRefused(client Client) {
+	w.locked(func(t *health.Tracker) { t.SessionRefused(client, w.now()) })
 	w.pool.SetHeld(true)
 	poke(w.wanted)
 }

@@ -86,7 +86,7 @@ func (w *world) operations() map[string]func() func() {
 			return func() { f.takes(n) }
 		},
 		"session is told full": func() func() {
-			return w.ends(&w.held, func(f *fake, n int) { f.worker.sessionRefused(); f.finish(n, "told full") })
+			return w.ends(&w.held, func(f *fake, n int) { f.worker.sessionRefused(Client{}); f.finish(n, "told full") })
 		},
 		"server hangs up": func() func() {
 			f, lasts := w.backend(), duration(0, 0, time.Millisecond, 100*time.Millisecond, 2*time.Second)

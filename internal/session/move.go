@@ -95,7 +95,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	s.leg = leg{}
 }
 
-// For how long, or up to a quarter less, a full server that was dialed for one client alone is not asked again: it doubles with each time.
+// For how long, or up to a quarter less, a server that is perhaps full for one client only is not asked again by it: it doubles with each time.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -109,7 +109,7 @@ func (s *Session) backInQueue() {
 	if last != nil && last.full > 0 {
 		search.until, search.full, w.Place = last.until, last.full, last.waiter.Ticket()
 	}
-	if s.leg.conn.Private() { // the server may be full for this client only, so others may be served there meanwhile
+	if s.leg.conn.RefusesOnly(s.voter()) { // so others may be served there meanwhile
 		search.pause = min(lastPause, firstPause<<min(search.full, 10))
 		search.pause -= rand.N(search.pause/4 + 1)
 	}

@@ -1,6 +1,9 @@
 package health
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // What a server's failures say is learned from many clients: whatever one of them does, it has one vote. A client is known by its network and
 // by its credential, and two sessions count twice only if both differ.
@@ -104,6 +107,11 @@ func (v *votes) add(c *clientele, client Client, now Instant) {
 		list = append(list[:0], list[1:]...)
 	}
 	*v = append(list, vote{client, now})
+}
+
+// others reports whether another client has voted from then on.
+func (v votes) others(c *clientele, client Client, then Instant) bool {
+	return slices.ContainsFunc(v, func(vote vote) bool { return vote.at >= then && !c.same(vote.client, client) })
 }
 
 // since returns how many clients have voted from then on.

@@ -58,7 +58,8 @@ type Tracker struct {
 
 	probeDown  bool
 	canaryDown bool
-	full       int // sessions refused because the server is full, since the last Review
+	full       int   // sessions refused because the server is full, since the last Review
+	refused    votes // clients whose sessions these were, and those before
 
 	usable  bool // what Usable returns
 	reached reachability
@@ -254,9 +255,18 @@ func (t *Tracker) InDoubt(now Instant) bool { return t.sessions.fresh && t.sessi
 // Heard notes how many frames the server has sent in all sessions so far.
 func (t *Tracker) Heard(frames uint64, now Instant) { t.sessions.hear(frames, now) }
 
-// SessionRefused notes that the server refused a session because it is full. The session's connection is still leased. Some
+// SessionRefused notes that the server refused a client's session because it is full. The session's connection is still leased. Some
 // servers count sessions, and not connections.
-func (t *Tracker) SessionRefused() { t.full++ }
+func (t *Tracker) SessionRefused(client Client, now Instant) {
+	t.full++
+	t.refused.add(&t.sessions.clientele, client, now)
+}
+
+// RefusesOnly reports whether the server has lately refused no sessions but this client's, while there are others: perhaps it is full for this
+// client only.
+func (t *Tracker) RefusesOnly(client Client, now Instant) bool {
+	return t.sessions.clientele.several() && !t.refused.others(&t.sessions.clientele, client, now-Instant(refusedWithin))
+}
 
 // Renew notes that the server is dialed with other settings from now on: what has failed before says nothing about those.
 func (t *Tracker) Renew() {
@@ -371,7 +381,8 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	t.slowStart.rise(now, t.limits.SlowStart)
 	if t.full > 0 {
 		others := c.InUse - t.full
-		if t.hold.refuse(others, now); t.hold.lasts() {
+		one := t.sessions.clientele.several() && t.refused.since(now-Instant(refusedWithin)) < 2
+		if t.hold.refuse(others, one, now); !one && t.hold.lasts() {
 			t.lowerCeiling(others, c.Cap, now)
 		}
 		t.full = 0

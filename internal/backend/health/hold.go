@@ -12,6 +12,8 @@ const (
 	LastHold = 5 * time.Second
 	// holdMemory is for how long after that a refusal is one more of the same kind.
 	holdMemory = 2 * time.Second
+	// refusedWithin is within which time two clients must be refused for the server to be full for all, if there are several.
+	refusedWithin = LastHold + holdMemory
 	// holdsBeforeCeiling is how many times in a row a server that serves sessions refuses others before it is taken to be full for longer.
 	holdsBeforeCeiling = 5
 )
@@ -25,10 +27,13 @@ type hold struct {
 }
 
 // refuse notes that the server has refused a session beside so many others. A server that serves more of them than at the last refusal has
-// accepted some since.
-func (h *hold) refuse(others int, now Instant) {
+// accepted some since. If it has refused sessions of one client only, it may accept others.
+func (h *hold) refuse(others int, one bool, now Instant) {
 	switch {
 	case now < h.until: // it was asked before the last refusal
+		return
+	case one:
+		h.until, h.steps = now+Instant(FirstHold), 0
 		return
 	case now > h.until+Instant(holdMemory) || others > h.others:
 		h.steps = 0
