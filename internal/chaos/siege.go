@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/load"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
@@ -27,6 +29,9 @@ type siege struct {
 	visit   func(a *attack) error  // one visit; it ends when a.ctx does
 	tls     bool                   // it goes to the listener with TLS
 	dropped bool                   // the proxy drops unfinished handshakes
+	poison  bool                   // it goes to the servers of the well-behaved clients, which stumble over what it says: see poisonable
+	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
+	sources int                    // addresses of different networks that hostile clients come from; 0 for one, that of the others
 	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
 	judge   func(o *outcome) error // what else must hold; nil for nothing
 }
@@ -65,7 +70,8 @@ type outcome struct {
 	handshakes   uint64  // dropped
 	ended        map[uint16]uint64
 	refused      map[int]uint64
-	sessionsLeft int64 // when all clients have gone
+	sessionsLeft int64    // when all clients have gone
+	takenOut     []string // servers that got no new sessions for a while, and why: all of them are healthy
 }
 
 // besiege runs the chosen sieges one after the other, each against a proxy of its own, and writes a table.
@@ -144,6 +150,9 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	if o.sessionsLeft != 0 {
 		wrong("sessions of hostile clients are left over", "%d", o.sessionsLeft)
 	}
+	for _, why := range o.takenOut {
+		wrong("a siege took a healthy server out of service", "%s", why)
+	}
 	if s.siege.judge != nil {
 		if err := s.siege.judge(o); err != nil {
 			wrong("a siege did not end as it must", "%v", err)
@@ -153,7 +162,11 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 
 // siege carries out one siege.
 func (r *run) siege(ctx context.Context, s *scenario, directory string, length time.Duration, sessions int) (*outcome, error) {
-	crowd, err := newService("crowd", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	start := newService
+	if s.siege.poison {
+		start = poisonable
+	}
+	crowd, err := start("crowd", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +194,8 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	}
 	if err := p.until(ctx, "servers have connections", func() (bool, error) {
 		stats, err := p.Stats(ctx)
-		return err == nil && len(stats.Backends) == 2 && stats.Backends[0].Idle > 0 && stats.Backends[1].Idle > 0, nil
+		busy := func(b api.Backend) bool { return b.Idle == 0 }
+		return err == nil && len(stats.Backends) == len(config.backends) && !slices.ContainsFunc(stats.Backends, busy), nil
 	}); err != nil {
 		return nil, err
 	}
@@ -219,6 +233,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	}
 	result, err := load.Run(ctx, load.Options{
 		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: 640, Duration: length, Loops: 1,
+		SessionLength: s.siege.session,
 	}, func(progress load.Progress) {
 		switch {
 		case progress.Phase == load.Steady && progress.Begins:
@@ -242,7 +257,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		if err != nil {
 			return false, nil
 		}
-		o.sessionsLeft = stats.Sessions.Active
+		o.sessionsLeft, o.takenOut = stats.Sessions.Active, takenOut(stats)
 		o.ended, o.refused, o.handshakes = stats.Sessions.Ended, stats.Sessions.Refused, 0
 		for _, n := range stats.Sessions.Handshakes.Dropped {
 			o.handshakes += n
@@ -258,14 +273,18 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	return o, nil
 }
 
-// attack is one hostile client, which visits the proxy again and again until ctx ends.
-func (s *siege) attack(ctx context.Context, address string, dice *rand.Rand, visits *atomic.Int64) {
+// attack is one hostile client, the one with this number, which visits the proxy again and again until ctx ends.
+func (s *siege) attack(ctx context.Context, address string, number int, dice *rand.Rand, visits *atomic.Int64) {
+	dialer, path := s.dialer(number), "/besieged"
+	if s.poison {
+		path = "/crowd"
+	}
 	for ctx.Err() == nil {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		conn, err := dialer.DialContext(ctx, "tcp", address)
 		if err == nil {
 			visits.Add(1)
 			stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-			_ = s.visit(&attack{ctx: ctx, dice: dice, path: "/besieged", conn: conn.(*net.TCPConn)})
+			_ = s.visit(&attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)})
 			stop()
 			_ = conn.Close()
 		}

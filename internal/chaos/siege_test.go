@@ -11,11 +11,11 @@ import (
 // The proxy holds out against many hostile clients at once: its memory and the number of unfinished handshakes stay bounded, and
 // well-behaved clients lose nothing. How long they wait is judged in longer runs only.
 func TestSieges(t *testing.T) {
-	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods")
+	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods", "poison")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "1008: "} {
+	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "1008: ", "\npoison ", "1011: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}
@@ -35,6 +35,7 @@ func TestJudgeSiege(t *testing.T) {
 		"more unfinished handshakes than max-handshakes":   func(o *outcome) { o.unfinished++ },
 		"no unfinished handshake was dropped":              func(o *outcome) { o.handshakes = 0 },
 		"sessions of hostile clients are left over":        func(o *outcome) { o.sessionsLeft = 1 },
+		"a siege took a healthy server out of service":     func(o *outcome) { o.takenOut = []string{"the circuit opened"} },
 		"a siege did not end as it must":                   func(o *outcome) { o.ended = nil },
 	} {
 		r := &run{ledger: newLedger()}

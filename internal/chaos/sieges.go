@@ -33,6 +33,14 @@ var sieges = []scenario{
 	{name: "huge-lengths", about: "clients that announce frames of an exbibyte", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: hugeLength, judge: endedWith(1009)}},
 	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 50, visit: neverReads, memory: 128}},
 	{
+		name: "poison", about: "two networks whose messages servers end sessions for, among sessions that last",
+		siege: &siege{clients: 4, pause: 20 * time.Millisecond, visit: poisons, poison: true, sources: 2, judge: endedWith(1011)},
+	},
+	{
+		name: "poison-newcomers", about: "the same from three networks, among sessions that come and go",
+		siege: &siege{clients: 6, pause: 20 * time.Millisecond, visit: poisons, poison: true, sources: 3, session: 2 * time.Second, judge: endedWith(1011)},
+	},
+	{
 		name: "slow-tls", about: "thousands of clients that send a byte of their TLS handshake each second",
 		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: slowTLS, tls: true, dropped: true},
 	},

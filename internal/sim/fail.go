@@ -20,6 +20,9 @@ type FailOptions struct {
 	Close float64
 	// CloseCode is the code for Close.
 	CloseCode frame.CloseCode
+	// Poison makes the server close the connection with 1011 when a message has the word poison in it, as servers do whose code stumbles over
+	// what a client says.
+	Poison bool
 	// Stall is the probability that the server hangs instead of answering a message: from then on it answers nothing on that
 	// connection, not even pings or a close, while the socket stays open.
 	Stall float64
@@ -57,6 +60,7 @@ const (
 const FailHelp = `refuse[:p]           answer upgrades with HTTP 503
 reset:p              reset the connection instead of answering a message
 close:code:p         close with the code instead of answering a message
+poison               close with 1011 at a message that has the word poison in it
 stall:p              stop answering at a message, keep the socket open
 midframe:p           end the stream in the middle of an answer's frame
 oom[:p[:delay]]      at a message, the whole server dies in the middle of a frame; it is back after a delay (2s)
@@ -75,6 +79,7 @@ var failWords = []struct {
 	{"refuse", "refuse or refuse:p", 0, 1, func(f *FailOptions) *float64 { return &f.Refuse }},
 	{"reset", "reset:p", 1, 1, func(f *FailOptions) *float64 { return &f.Reset }},
 	{"close", "close:code:p", 2, 2, func(f *FailOptions) *float64 { return &f.Close }},
+	{"poison", "poison", 0, 0, nil},
 	{"stall", "stall:p", 1, 1, func(f *FailOptions) *float64 { return &f.Stall }},
 	{"midframe", "midframe:p", 1, 1, func(f *FailOptions) *float64 { return &f.MidFrame }},
 	{"oom", "oom, oom:p or oom:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.OOM }},
@@ -124,6 +129,8 @@ func (f *FailOptions) parse(name string, args []string) (err error) {
 		switch {
 		case name == "greeting":
 			f.Greeting = true
+		case name == "poison":
+			f.Poison = true
 		case name == "chatter":
 			f.Chatter = defaultChatter
 			if len(args) == 1 {

@@ -36,6 +36,16 @@ func TestFailRefuse(t *testing.T) {
 	}
 }
 
+func TestFailPoison(t *testing.T) {
+	s := failing(t, "poison")
+	c := dialRaw(t, s)
+	c.SendBytes(append(wstest.ClientFrame(true, frame.Text, []byte("hello")), wstest.ClientFrame(true, frame.Binary, []byte("a poison "))...))
+	got, err := io.ReadAll(c)
+	if want := "\x81\x05hello\x88\x08\x03\xf3poison"; string(got) != want || err != nil {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
+
 func TestFailReset(t *testing.T) {
 	s := failing(t, "reset:1")
 	c := dialRaw(t, s)

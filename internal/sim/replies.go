@@ -54,6 +54,9 @@ type replies struct {
 	underWay bool // a session is: see fragile.go
 }
 
+// poison is the word that makes a server stumble: see FailOptions.Poison.
+var poison = []byte("poison")
+
 // keptMessage is a message that the server has not answered yet.
 type keptMessage struct {
 	kind    frame.Opcode
@@ -150,6 +153,10 @@ func (r *replies) resume() {
 
 // answer answers a message, at once or later.
 func (r *replies) answer(kind frame.Opcode, message []byte) {
+	if r.conn.server.options.Fail.Poison && bytes.Contains(message, poison) {
+		r.conn.closeWith(frame.InternalError, "poison")
+		return
+	}
 	if r.voice.hit(r.voice.nasty.SilentDeath) {
 		r.conn.dead = true
 		return
