@@ -10,6 +10,8 @@ import "time"
 const (
 	// shortSession is how long a session must last before its end says nothing about its beginning any more.
 	shortSession = time.Second
+	// surelyLasting is after which time a session that goes on is one of the lasting ones, whose ages are known to the second.
+	surelyLasting = 2 * time.Second
 	// voteWindow is how long the failure of a client's session counts beside others'.
 	voteWindow = 5 * time.Minute
 	// wellWeight is how many clients whose sessions fail count as one while the server serves others well.
@@ -83,7 +85,7 @@ func (l *sessionLog) end(e *SessionEnd) {
 	l.clientele.see(e.Client)
 }
 
-// lasting returns how many sessions go on that began at least a second ago.
+// lasting returns how many sessions go on that began before the present and the last second.
 func (l *sessionLog) lasting(now Instant) int {
 	n, _ := second(now)
 	lasting := l.open
@@ -127,17 +129,17 @@ func (l *sessionLog) clients(now Instant) int {
 	return l.failed.since(max(l.since, now-Instant(voteWindow)))
 }
 
-// fails decides, after a failure, whether the server fails: so many sessions in a row have failed, and it serves no others. While others
-// last, that takes several clients, and many if these others get results.
+// fails decides, after a failure, whether the server fails: so many sessions in a row have failed, and it serves no others, which if there are
+// some takes a moment to see. While others last, that takes several clients, and many if these others get results.
 func (l *sessionLog) fails(after int, now Instant) bool {
-	fresh, clients, several := l.fresh, l.clients(now), l.clientele.several()
+	fresh, clients, several, lasting := l.fresh, l.clients(now), l.clientele.several(), l.lasting(now)
 	l.fresh = false
 	switch {
 	case !fresh || l.broken < after:
 		return false
-	case l.broken-l.alike < after && clients < after && several:
-		return false
-	case l.lasting(now) <= 0:
+	case several && clients < after && (l.broken-l.alike < after || l.open > lasting && time.Duration(now-l.since) < surelyLasting):
+		return false // perhaps it is these clients' doing, and others have only just come
+	case lasting <= 0:
 		return true
 	case l.results != 0 && time.Duration(now-l.results) < resultsWithin:
 		return clients >= min(after*wellWeight, maxVotes)

@@ -125,6 +125,33 @@ func TestAllSessionsBreak(t *testing.T) {
 	}
 }
 
+// While few clients' sessions fail, those of others that have only just begun are given two seconds to show whether they are served.
+func TestYoungSessions(t *testing.T) {
+	for name, lasts := range map[string]bool{"they last": true, "they end, too": false} {
+		h := New(Limits{Parallel: 1, Failures: 3})
+		end := func(client Client, began, now Instant) {
+			h.SessionEnded(SessionEnd{Client: client, Began: began, Fault: "x"}, now)
+			h.Heard(uint64(now), now)
+			h.Review(now, Connections{Cap: 8})
+		}
+		h.SessionBegan(Client{}, noon-1)
+		for i := range 30 {
+			now := noon + Instant(i)*Instant(surelyLasting)/10
+			if i == 9 && !lasts {
+				end(bob, noon-1, now)
+			}
+			client := []Client{alice, bob}[i%2]
+			h.SessionBegan(client, now)
+			if end(client, now, now); h.circuit.state == Open && (lasts || i < 9) {
+				t.Fatalf("%s: it opens after %v", name, time.Duration(now-noon))
+			}
+		}
+		if h.circuit.state == Closed && !lasts {
+			t.Errorf("%s: it stays closed", name)
+		}
+	}
+}
+
 // Results show that a server works for a while only.
 func TestResultsAreForgotten(t *testing.T) {
 	h := New(Limits{Parallel: 1, Failures: 3})
