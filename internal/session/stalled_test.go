@@ -179,3 +179,50 @@ func TestHeartbeatsAreNoResults(t *testing.T) {
 		}
 	}
 }
+
+// Two sessions that stall do not take a server out of service that gives others results meanwhile.
+func TestSessionsStallWhileOthersHear(t *testing.T) {
+	answersSome := func(p *wstest.Peer) {
+		for {
+			switch _, payload, err := p.Next(); {
+			case err != nil:
+				return
+			case string(payload) == chunk(0):
+				p.Send(frame.Text, partial("one"))
+			}
+		}
+	}
+	r := newRig(t, setup{profile: "vosk", cap: 3, script: &wstest.Server{Serve: answersSome}, service: stallingAfter(500 * time.Millisecond)})
+	r.ready(3)
+	well, stop, stopped := r.join(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				well.Send(frame.Binary, chunk(0))
+				well.Expect(frame.Text, partial("one"))
+			}
+		}
+	}()
+	stalling := []*wstest.Peer{r.join(), r.join()}
+	for _, client := range stalling {
+		client.Send(frame.Binary, chunk(1))
+	}
+	for _, client := range stalling {
+		h, payload, err := client.Next()
+		if code, _, _ := frame.ParseClose(payload); err != nil || h.Opcode != frame.Close || code != frame.InternalError {
+			t.Errorf("received %v %v, %v", h.Opcode, code, err)
+		}
+	}
+	close(stop)
+	<-stopped
+	if n := r.counted().Stalls; n != 2 {
+		t.Errorf("%d stalls were counted", n)
+	}
+	if b := r.backends[0]; b.Health().Stalled || !b.Stats().Usable {
+		t.Errorf("it is out of service: %+v", b.Health())
+	}
+}
