@@ -16,13 +16,14 @@ type asideKey struct {
 }
 
 // stepAside gives up the handshake's place among limit ones, while another server is asked whether its client may use the service. It
-// returns false if too many clients wait for that already. Otherwise the handshake is not dropped until comeBack or leave is called.
+// returns false if too many clients wait for that already: a network may have as many as others leave free. Otherwise the handshake is not dropped until comeBack or leave is called.
 func (o *opening) stepAside(service string, limit int) (may bool) {
 	u := o.set
 	u.change(func(time.Time) {
 		may = o.aside // another method of the service waits, too
 		key := asideKey{service, o.network()}
-		if o.inAll != nil && u.asides < limit && u.aside[service] < u.mostAside(key, max(limit/asideShare, 1)) {
+		free := min(limit-u.asides, max(limit/asideShare, 1)-u.aside[service])
+		if o.inAll != nil && u.crowded[key] < free {
 			u.remove(o)
 			u.asides++
 			u.aside[service]++
@@ -31,15 +32,6 @@ func (o *opening) stepAside(service string, limit int) (may bool) {
 		}
 	})
 	return may
-}
-
-// mostAside returns how many of most places a network finds used before it gets none: one that has half of them leaves the last quarter to
-// others.
-func (u *unfinished) mostAside(key asideKey, most int) int {
-	if 2*u.crowded[key] >= most {
-		return most - most/4
-	}
-	return most
 }
 
 // comeBack gives the handshake a place again, if it has stepped aside. It waits for none: there are then more handshakes than may be, but

@@ -22,19 +22,6 @@ func (c *crowd) dropped() dropReason {
 	return droppedOldest
 }
 
-// networkOf returns the network of an address. One network of IPv6, which a provider gives to one customer, is one address (RFC 6177).
-func networkOf(from netip.Addr) netip.Addr {
-	from = from.Unmap().WithZone("")
-	if !from.Is6() {
-		return from
-	}
-	p, err := from.Prefix(64)
-	if err != nil {
-		return from
-	}
-	return p.Addr()
-}
-
 // The rankings of crowds.
 const (
 	byPlaces = iota // those with places: the most first

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/auth"
 )
 
 // errDropped means that a client's handshake was dropped to make room for another.
@@ -127,7 +129,7 @@ func (u *unfinished) enter(nc net.Conn, begun time.Time, from netip.Addr, r room
 
 // crowdOf returns the crowd of an address.
 func (u *unfinished) crowdOf(from netip.Addr) *crowd {
-	network := networkOf(from)
+	network := auth.Network(from)
 	c := u.crowds[network]
 	if c == nil {
 		c = &crowd{network: network}
@@ -398,7 +400,7 @@ func (o *opening) belongsTo(from netip.Addr) {
 	u := o.set
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if o.inAll != nil && networkOf(from) != o.network() {
+	if o.inAll != nil && auth.Network(from) != o.network() {
 		u.leaveCrowd(o)
 		u.joinCrowd(o, u.crowdOf(from))
 	}

@@ -397,11 +397,10 @@ func TestAsideByNetwork(t *testing.T) {
 			}
 			return may
 		}
-		if n := aside("192.0.2.1", 20); n != 12 {
-			t.Errorf("%d of one network wait; want three quarters of the 16 of a service", n)
-		}
-		if n := aside("192.0.2.2", 20); n != 4 {
-			t.Errorf("%d of another one wait; want the last quarter", n)
+		for i, want := range []int{8, 4, 2, 1, 1, 0} {
+			if n := aside(fmt.Sprintf("192.0.2.%d", i), 20); n != want {
+				t.Errorf("%d of network %d wait; want half of those of the 16 of a service that are free: %d", n, i, want)
+			}
 		}
 		for _, o := range all {
 			o.leave(false)
@@ -416,10 +415,11 @@ func TestAsideByNetwork(t *testing.T) {
 func TestStepAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLobby(t, 4)
-		from := "192.0.2.1"
+		last := 100
 		aside := func(service string, want bool) *opening {
 			t.Helper()
-			o := l.enter(from)
+			last++
+			o := l.enter(fmt.Sprintf("192.0.2.%d", last))
 			o.work(true)
 			if got := o.stepAside(service, l.room.places); got != want {
 				t.Errorf("a client of %s steps aside: %v", service, got)
@@ -446,7 +446,6 @@ func TestStepAside(t *testing.T) {
 		if usual := l.set.learned.of(all[0].network()).waited; usual > usualAtStart {
 			t.Errorf("the wait for authentication counts as a handshake's time: %v", usual)
 		}
-		from = "192.0.2.9"
 		aside("third", true) // there is room for one again: this one takes the place of the oldest that waits for its client
 		expectDropped(t, all, 6)
 		for _, o := range all {
