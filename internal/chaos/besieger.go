@@ -58,7 +58,7 @@ func obey(ctx context.Context, order string, in io.Reader, out io.Writer) error 
 	var hostile sync.WaitGroup
 	for i := range clients {
 		dice := rand.New(rand.NewPCG(seed, uint64(i)))
-		hostile.Go(func() { found.attack(attacking, address, dice, &visits) })
+		hostile.Go(func() { found.attack(attacking, i, address, dice, &visits) })
 	}
 	_, err := io.Copy(io.Discard, in)
 	stop()

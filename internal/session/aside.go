@@ -22,8 +22,9 @@ func (o *opening) stepAside(service string, limit int) (may bool) {
 	u.change(func(time.Time) {
 		may = o.aside // another method of the service waits, too
 		key := asideKey{service, o.network()}
-		free := min(limit-u.asides, max(limit/asideShare, 1)-u.aside[service])
-		if o.inAll != nil && u.crowded[key] < free {
+		most := max(limit/asideShare, 1)
+		free := min(limit-u.asides, most-u.aside[service])
+		if o.inAll != nil && mayHave(u.crowded[key], free, most) {
 			u.remove(o)
 			u.asides++
 			u.aside[service]++

@@ -22,6 +22,15 @@ func (c *crowd) dropped() dropReason {
 	return droppedOldest
 }
 
+// keptShare is the part of all places, 1/keptShare, that only networks get which have none.
+const keptShare = 16
+
+// mayHave reports whether a network that has so many of all places may have one more of those that are free: no more than are left for
+// others.
+func mayHave(places, free, all int) bool {
+	return places == 0 && free > 0 || places < free-all/keptShare
+}
+
 // The rankings of crowds.
 const (
 	byPlaces = iota // those with places: the most first

@@ -183,7 +183,7 @@ func firstOf(l *list.List) *opening {
 func (u *unfinished) fill(now time.Time) {
 	for u.inLine > 0 && u.turns < turns {
 		c := u.ranked[byTurn].first()
-		if free := u.room.places - u.all.Len(); c.openings.Len() >= free {
+		if free := u.room.places - u.all.Len(); !mayHave(c.openings.Len(), free, u.room.places) {
 			o, why, wait := u.victim(c, now)
 			if o == nil { // the proxy works on all: whichever waits for its client next calls fill
 				return
@@ -380,7 +380,7 @@ func (o *opening) comeFrom(from netip.Addr) bool {
 		switch {
 		case o.inAll == nil || c.network == o.network():
 			placed <- !o.dropped
-		case c.openings.Len() <= u.room.places-u.all.Len():
+		case mayHave(c.openings.Len(), u.room.places-u.all.Len()+1, u.room.places): // with the place that it has
 			u.leaveCrowd(o)
 			u.joinCrowd(o, c)
 			placed <- true
