@@ -22,16 +22,18 @@ import (
 )
 
 // A siege is many hostile clients of one kind at once, against a proxy of its own. Meanwhile well-behaved clients send messages through a
-// service of their own and measure how long the echoes take, and the proxy's memory and file descriptors are watched.
+// service of their own and measure how long the echoes take, others come from elsewhere and measure how long they take to get in, and the
+// proxy's memory and file descriptors are watched.
 type siege struct {
 	clients int                    // hostile ones at a time, each with one connection
+	from    int                    // networks that they come from, one address of each; 0 for the address of the well-behaved sessions
+	checked bool                   // the attacked service asks a server about its clients, and those who come go there, too
 	pause   time.Duration          // of a client between two visits
 	visit   func(a *attack) error  // one visit; it ends when a.ctx does
 	tls     bool                   // it goes to the listener with TLS
 	dropped bool                   // the proxy drops unfinished handshakes
 	poison  bool                   // it goes to the servers of the well-behaved clients, which stumble over what it says: see poisonable
 	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
-	sources int                    // addresses of different networks that hostile clients come from; 0 for one, that of the others
 	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
 	judge   func(o *outcome) error // what else must hold; nil for nothing
 }
@@ -61,6 +63,7 @@ const (
 // outcome is what a siege has led to.
 type outcome struct {
 	load         *load.Result
+	came         *arrivals
 	visits       int64   // of hostile clients
 	memory       int     // of the proxy at most, in MiB
 	before       int     // the same before the siege
@@ -93,16 +96,16 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 	fmt.Fprintf(r.options.Out, "\nSieges of %v each, beside %d well-behaved sessions:\n", length, sessions)
 	table := tabwriter.NewWriter(r.options.Out, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "SIEGE\tVISITS\tP50 MS\tP99 MS\tMAX MS\tMIB BEFORE\tMIB AT MOST\tFILES\tUNFINISHED\tDROPPED\tCPU %\tCLOSE CODES\tREFUSED")
+	fmt.Fprintln(table, "SIEGE\tVISITS\tP50 MS\tP99 MS\tMAX MS\tMIB BEFORE\tMIB AT MOST\tFILES\tUNFINISHED\tDROPPED\tCPU %\tCLOSE CODES\tREFUSED\tCAME\tIN P99 MS\tIN MAX MS")
 	for _, s := range chosen {
 		o, err := r.siege(ctx, s, directory, length, sessions)
 		if err != nil {
 			return fmt.Errorf("siege %s: %w", s.name, err)
 		}
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
 			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
-			counted(o.ended), counted(o.refused))
+			counted(o.ended), counted(o.refused), len(o.came.took), ms(o.came.quantile(0.99)), ms(o.came.quantile(1)))
 		if s.siege.clients == 0 {
 			r.atPeace = o.load.Latency.Quantile(0.99)
 		}
@@ -130,6 +133,12 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	wrong := func(kind, format string, args ...any) { r.ledger.wrong(s.name, kind, format, args...) }
 	if l := o.load; l.Failed > 0 || l.Lost > 0 || l.Mixed > 0 || l.ConnectFailures > 0 || l.Received == 0 {
 		wrong("a siege cost well-behaved clients their sessions", "%d failed, %d messages lost, %d wrong, %d could not connect, %d right: %v", l.Failed, l.Lost, l.Mixed, l.ConnectFailures, l.Received, l.Errors)
+	}
+	if o.came.failed > 0 || len(o.came.took) == 0 {
+		wrong("a siege kept well-behaved clients out", "%d of %d: %v", o.came.failed, o.came.failed+len(o.came.took), o.came.err)
+	}
+	if p99 := o.came.quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > siegeLatency {
+		wrong("a siege delayed well-behaved clients that came", "the 99th percentile is %v", p99)
 	}
 	if p99 := o.load.Latency.Quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > siegeLatency+r.atPeace {
 		wrong("a siege slowed well-behaved clients down", "the 99th percentile is %v; without a siege it was %v", p99, r.atPeace)
@@ -177,6 +186,11 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	}
 	defer besieged.stop()
 	crowd.cap, besieged.cap = sessions+20, siegePlaces
+	if s.siege.checked {
+		check := startCheck()
+		defer check.Close()
+		besieged.auth = check.URL
+	}
 	config := &configuration{backends: make(map[string]backend)}
 	arguments, err := siegeArguments(s.siege, directory)
 	if err != nil {
@@ -220,6 +234,10 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			return nil, err
 		}
 	}
+	coming := &comingClients{address: address, tls: s.siege.tls, path: "/crowd"}
+	if s.siege.checked {
+		coming.path, coming.token = "/besieged", goodToken
+	}
 	begin := func() {
 		o.before = memoryOf(p.PID())
 		clients := s.siege.clients
@@ -230,6 +248,9 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
 		}
 		watch.Go(func() { o.watch(attacking, p) })
+		for range comers {
+			watch.Go(func() { coming.keepComing(attacking) })
+		}
 	}
 	result, err := load.Run(ctx, load.Options{
 		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: 640, Duration: length, Loops: 1,
@@ -244,6 +265,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	})
 	stop()
 	watch.Wait()
+	o.came = coming.summary()
 	if hostile != nil && failed == nil {
 		o.visits, failed = hostile.end()
 	}
@@ -271,6 +293,14 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		return nil, err
 	}
 	return o, nil
+}
+
+// dialer returns what a hostile client dials the proxy with.
+func (s *siege) dialer(number int) *net.Dialer {
+	if s.from == 0 {
+		return new(net.Dialer)
+	}
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(1+number%s.from), 1)}}
 }
 
 // attack is one hostile client, the one with this number, which visits the proxy again and again until ctx ends.

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net"
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -35,14 +34,6 @@ func poisons(a *attack) error {
 		return err
 	}
 	return a.expect(frame.InternalError)
-}
-
-// dialer returns what a hostile client dials the proxy with.
-func (s *siege) dialer(number int) *net.Dialer {
-	if s.sources == 0 {
-		return new(net.Dialer)
-	}
-	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+number%s.sources), 1)}}
 }
 
 // takenOut returns the servers that got no new sessions for a while, and why.

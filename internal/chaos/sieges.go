@@ -21,6 +21,30 @@ var sieges = []scenario{
 		name: "silent-connections", about: "thousands of clients that connect and say nothing",
 		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: saysNothing, dropped: true},
 	},
+	{
+		name: "primed-handshakes", about: "clients that say nothing, beside a few whose handshakes are slow but come to their end",
+		siege: &siege{clients: 1500, from: 1, pause: 100 * time.Millisecond, visit: primes, dropped: true},
+	},
+	{
+		name: "primed-networks", about: "the same from seven addresses",
+		siege: &siege{clients: 1500, from: 7, pause: 100 * time.Millisecond, visit: primes, dropped: true},
+	},
+	{
+		name: "silent-networks", about: "clients that connect from a hundred addresses and say nothing",
+		siege: &siege{clients: 3000, from: 100, pause: 100 * time.Millisecond, visit: saysNothing, dropped: true},
+	},
+	{
+		name: "anonymous-checks", about: "clients without a credential where another server is asked about each",
+		siege: &siege{clients: 300, from: 1, pause: 50 * time.Millisecond, visit: asks(""), checked: true, judge: refusedWith(401)},
+	},
+	{
+		name: "check-floods", about: "clients of one address that keep the server busy which is asked about them",
+		siege: &siege{clients: 300, from: 1, pause: 50 * time.Millisecond, visit: asks(goodToken), checked: true},
+	},
+	{
+		name: "check-networks", about: "clients of a hundred addresses that keep it busy, some with credentials that it does not accept",
+		siege: &siege{clients: 300, from: 100, pause: 50 * time.Millisecond, visit: asks("", "bad", goodToken, goodToken, goodToken), checked: true, judge: refusedWith(401)},
+	},
 	{name: "header-floods", about: "clients that send headers without end", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: headerFlood, judge: refusedWith(431)}},
 	{name: "refusal-storms", about: "clients that are refused, and do not go away", siege: &siege{clients: 1500, pause: 10 * time.Millisecond, visit: refusedAndStays, judge: refusedWith(404)}},
 	{name: "connect-floods", about: "clients that connect and leave at once", siege: &siege{clients: 50, pause: 5 * time.Millisecond, visit: func(*attack) error { return nil }}},
@@ -34,11 +58,11 @@ var sieges = []scenario{
 	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 50, visit: neverReads, memory: 128}},
 	{
 		name: "poison", about: "two networks whose messages servers end sessions for, among sessions that last",
-		siege: &siege{clients: 4, pause: 20 * time.Millisecond, visit: poisons, poison: true, sources: 2, judge: endedWith(1011)},
+		siege: &siege{clients: 4, pause: 20 * time.Millisecond, visit: poisons, poison: true, from: 2, judge: endedWith(1011)},
 	},
 	{
 		name: "poison-newcomers", about: "the same from three networks, among sessions that come and go",
-		siege: &siege{clients: 6, pause: 20 * time.Millisecond, visit: poisons, poison: true, sources: 3, session: 2 * time.Second, judge: endedWith(1011)},
+		siege: &siege{clients: 6, pause: 20 * time.Millisecond, visit: poisons, poison: true, from: 3, session: 2 * time.Second, judge: endedWith(1011)},
 	},
 	{
 		name: "slow-tls", about: "thousands of clients that send a byte of their TLS handshake each second",

@@ -46,14 +46,14 @@ func FuzzTLS(f *testing.F) {
 			switch steps[0] {
 			case 0: // data
 				text := strings.Repeat(string(rune('a'+n%26)), n%200+1)
-				pending = append(pending, ours.record(dataRecord, text)...)
+				pending = append(pending, ours.Record(dataRecord, text)...)
 				if !closed {
 					want = append(want, text...)
 				}
 				idle = 0
 			case 1: // KeyUpdate; n says whether it asks for an answer
-				pending = append(pending, ours.record(handshakeRecord, []string{update, updateAndAnswer}[n%2])...)
-				ours = ours.updated()
+				pending = append(pending, ours.Record(handshakeRecord, []string{update, updateAndAnswer}[n%2])...)
+				ours = ours.Updated()
 				idle++
 			case 2: // send what was written, in two pieces
 				at := len(pending) * n / 255
@@ -65,16 +65,16 @@ func FuzzTLS(f *testing.F) {
 				pending = append(pending, bytes.Repeat([]byte{byte(n), 3}, n/2+3)...)
 				broken = true
 			case 4: // close_notify
-				pending = append(pending, ours.record(21, "\x01\x00")...)
+				pending = append(pending, ours.Record(21, "\x01\x00")...)
 				closed = true
 			case 5: // a message of the handshake
-				pending = append(pending, ours.record(handshakeRecord, string(rune(n%128))+"\x00\x00\x01x")...)
+				pending = append(pending, ours.Record(handshakeRecord, string(rune(n%128))+"\x00\x00\x01x")...)
 				broken = true
 			case 6: // nothing
-				pending = append(pending, ours.record(dataRecord, "")...)
+				pending = append(pending, ours.Record(dataRecord, "")...)
 				idle++
 			case 7: // an alert
-				pending = append(pending, ours.record(21, string([]byte{1, byte(n)}))...)
+				pending = append(pending, ours.Record(21, string([]byte{1, byte(n)}))...)
 				broken = true
 			case 8: // pause or resume
 				on(t, c, func() {
@@ -123,9 +123,9 @@ func TestKeyUpdateFlood(t *testing.T) {
 		most, ended, filled := 0, false, 0
 		on(t, c, func() { filled = c.Pending() })
 		for sent := 0; !ended && sent < 20_000; sent++ {
-			records := ours.record(handshakeRecord, updateAndAnswer)
-			ours = ours.updated()
-			if _, err := far.Write(append(records, ours.record(dataRecord, "x")...)); err != nil {
+			records := ours.Record(handshakeRecord, updateAndAnswer)
+			ours = ours.Updated()
+			if _, err := far.Write(append(records, ours.Record(dataRecord, "x")...)); err != nil {
 				break
 			}
 			if sent%50 == 0 {

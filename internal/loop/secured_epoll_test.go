@@ -30,35 +30,35 @@ func TestTLSCloseNotifyIsKept(t *testing.T) {
 // A KeyUpdate that has arrived before the loop takes the connection over is answered by the loop.
 func TestKeyUpdateAtHandOver(t *testing.T) {
 	near, far, ours, theirs := rawFarEnd(t, false)
-	_, _ = far.Write(append(ours.record(dataRecord, "ab"), ours.record(handshakeRecord, updateAndAnswer)...))
+	_, _ = far.Write(append(ours.Record(dataRecord, "ab"), ours.Record(handshakeRecord, updateAndAnswer)...))
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(near, first); err != nil {
 		t.Fatal(err)
 	}
 	add(t, group(t, 1).Pick(), near, echoing(), first)
-	theirs.expect(far, handshakeRecord, update)
-	theirs = theirs.updated()
-	theirs.expect(far, dataRecord, "ab")
-	_, _ = far.Write(ours.updated().record(dataRecord, "cd"))
-	theirs.expect(far, dataRecord, "cd")
+	theirs.Expect(far, handshakeRecord, update)
+	theirs = theirs.Updated()
+	theirs.Expect(far, dataRecord, "ab")
+	_, _ = far.Write(ours.Updated().Record(dataRecord, "cd"))
+	theirs.Expect(far, dataRecord, "cd")
 }
 
 // A KeyUpdate that crypto/tls has answered before the loop takes the connection over has changed the keys of both directions.
 func TestKeyUpdateBeforeHandOver(t *testing.T) {
 	near, far, ours, theirs := rawFarEnd(t, false)
-	_, _ = far.Write(ours.record(handshakeRecord, updateAndAnswer))
-	ours = ours.updated()
-	_, _ = far.Write(ours.record(dataRecord, "a"))
+	_, _ = far.Write(ours.Record(handshakeRecord, updateAndAnswer))
+	ours = ours.Updated()
+	_, _ = far.Write(ours.Record(dataRecord, "a"))
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(near, first); err != nil {
 		t.Fatal(err)
 	}
-	theirs.expect(far, handshakeRecord, update)
-	theirs = theirs.updated()
+	theirs.Expect(far, handshakeRecord, update)
+	theirs = theirs.Updated()
 	c := add(t, group(t, 1).Pick(), near, echoing(), first)
-	theirs.expect(far, dataRecord, "a")
-	_, _ = far.Write(ours.record(dataRecord, "bc"))
-	theirs.expect(far, dataRecord, "bc")
+	theirs.Expect(far, dataRecord, "a")
+	_, _ = far.Write(ours.Record(dataRecord, "bc"))
+	theirs.Expect(far, dataRecord, "bc")
 	on(t, c, func() {
 		if c.secured.records == nil {
 			t.Error("crypto/tls goes on with the connection")

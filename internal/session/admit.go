@@ -44,6 +44,9 @@ func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, 
 	}
 	if err == nil {
 		arrival.comeFrom(policy.Client(arrival.client, req.Header), peer)
+		if arrival.client != peer {
+			opening.belongsTo(arrival.client.Addr())
+		}
 	}
 	if err == nil && !opening.work(true) {
 		err = errDropped

@@ -55,7 +55,7 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 			return nil
 		},
 	})
-	arrival.opening.comeBack(s.maxHandshakes())
+	arrival.opening.comeBack()
 	var denied *auth.Denied
 	switch {
 	case errors.Is(err, errCrowded):

@@ -140,7 +140,7 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 // Clients of a service whose authentication hangs keep out no clients of other services. When many wait, further ones hear so at once.
 func TestSlowAuthentication(t *testing.T) {
 	t.Parallel()
-	const limit = 4
+	const limit = 8
 	slow := hangingMethod{answers: make(chan struct{})}
 	r := newRig(t, setup{
 		profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo},
@@ -149,7 +149,7 @@ func TestSlowAuthentication(t *testing.T) {
 	})
 	r.ready(1)
 	var waiting []*wstest.Peer
-	for range limit / asideShare {
+	for range limit / asideShare / 2 { // those of one network
 		waiting = append(waiting, r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc")))
 	}
 	wstest.Eventually(t, "clients wait", func() bool {

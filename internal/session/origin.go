@@ -28,7 +28,9 @@ func (s *Server) readProxyHeader(nc net.Conn, policy *origin.Policy, a *arrival)
 		return nil, &handshake.Refusal{Status: http.StatusBadRequest, Reason: "the PROXY header is missing, which connections from this address must begin with"}
 	}
 	a.comeFrom(source, peer)
-	a.opening.comeFrom(source.Addr(), s.maxHandshakes())
+	if found && !a.opening.comeFrom(source.Addr()) {
+		return nil, errDropped
+	}
 	return behind, nil
 }
 

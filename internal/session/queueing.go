@@ -171,24 +171,25 @@ func refusal(err error) error {
 
 // earlyReader reads what a client sends while it waits in the queue, to notice when it leaves.
 type earlyReader struct {
-	nc    net.Conn
-	left  chan struct{} // closed when the client has left
-	done  chan struct{} // closed when the goroutine has ended
-	early []byte        // what was received; owned by the goroutine until done is closed
-	told  *telling      // takes it instead; nil for a client that was not accepted
+	nc      net.Conn
+	answers *boundedAnswers // of TLS; nil without TLS
+	left    chan struct{}   // closed when the client has left
+	done    chan struct{}   // closed when the goroutine has ended
+	early   []byte          // what was received; owned by the goroutine until done is closed
+	told    *telling        // takes it instead; nil for a client that was not accepted
 }
 
 // readEarly starts a goroutine that reads from nc until stop is called. A client that was accepted has left when it has sent its close frame,
 // or broken the protocol.
 func readEarly(nc net.Conn, told *telling) *earlyReader {
-	r := &earlyReader{nc: nc, left: make(chan struct{}), done: make(chan struct{}), told: told}
+	r := &earlyReader{nc: nc, answers: boundAnswers(nc), left: make(chan struct{}), done: make(chan struct{}), told: told}
 	_ = nc.SetDeadline(time.Time{}) // the request has been read, so the handshake's deadline no longer applies
 	go func() {
 		defer close(r.done)
 		for !r.full() { // the rest stays in the socket, and so does the end of the stream
 			var buf [512]byte
 			n, err := nc.Read(buf[:])
-			if !r.take(buf[:n]) {
+			if !r.take(buf[:n]) || r.answers.failed() {
 				close(r.left)
 				return
 			}
@@ -229,7 +230,9 @@ func (r *earlyReader) hasLeft() bool {
 // stop ends the reading and returns what was received.
 func (r *earlyReader) stop() []byte {
 	_ = r.nc.SetReadDeadline(time.Unix(1, 0))
+	r.answers.end()
 	<-r.done
 	_ = r.nc.SetReadDeadline(time.Time{})
+	r.answers.restore()
 	return r.early
 }

@@ -88,7 +88,6 @@ type Server struct {
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
 	emptied chan struct{} // of size one, see Emptied
-	turn    chan struct{} // one element for each handshake that is handled, see turns
 
 	// For any goroutine.
 	limits    atomic.Pointer[Limits]
@@ -150,17 +149,9 @@ type Stats struct {
 	LimitsLately []LimitReached // limits that are being reached
 }
 
-// When thousands of clients come at once, they wait in the listener's queue, where they cost nothing, and not in goroutines:
-// turns is how many handshakes the server handles at a time. A handshake that takes longer than turnGrace waits for its client, and
-// gives its turn to another.
-const (
-	turns     = 64
-	turnGrace = 20 * time.Millisecond
-)
-
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
-	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), turn: make(chan struct{}, turns), tlsTurns: newTLSTurns(), emptied: make(chan struct{}, 1), process: NewProcess()}
+	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), tlsTurns: newTLSTurns(), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
 	s.limitLog.out = o.Log
@@ -238,43 +229,32 @@ func (s *Server) accept(listener net.Listener, config func() *tls.Config) {
 			continue
 		}
 		pause = 0
-		s.turn <- struct{}{}
-		release := sync.OnceFunc(func() { <-s.turn })
 		begun := time.Now()
-		opening := s.openings.enter(s.drained, nc, begun, s.crowdOf(nc), s.maxHandshakes())
-		if opening == nil {
-			_ = nc.Close()
-			release()
-			continue
-		}
 		limits := s.limits.Load()
 		keepAlive(nc, limits.ClientTimeout)
 		_ = nc.SetDeadline(begun.Add(limits.HandshakeTimeout)) // before track: Close sets a nearer one
 		if !s.track(nc) {
 			_ = nc.Close()
-			opening.leave(false)
-			release()
 			return
 		}
-		grace := time.AfterFunc(turnGrace, release)
-		started := s.pending.Go(func() {
-			defer func() {
+		s.openings.enter(nc, begun, s.crowdOf(nc), s.room(), func(o *opening, placed bool) {
+			if !placed || !s.pending.Go(func() { s.begin(nc, config, begun, o) }) {
+				_ = nc.Close()
+				o.leave(false)
 				s.untrack(nc)
-				opening.leave(false)
-				grace.Stop()
-				release()
-			}()
-			defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
-			s.admit(nc, config, begun, opening)
+			}
 		})
-		if !started {
-			_ = nc.Close()
-			s.untrack(nc)
-			opening.leave(false)
-			grace.Stop()
-			release()
-		}
 	}
+}
+
+// begin answers a client that has a place among the unfinished handshakes.
+func (s *Server) begin(nc net.Conn, config func() *tls.Config, begun time.Time, o *opening) {
+	defer func() {
+		s.untrack(nc)
+		o.leave(false)
+	}()
+	defer s.options.Guard.Recover("handshake", func() { _ = nc.Close() })
+	s.admit(nc, config, begun, o)
 }
 
 // maxHandshakes returns how many handshakes may be unfinished at present. They take no more than a part of the file descriptors.
@@ -284,6 +264,13 @@ func (s *Server) maxHandshakes() int {
 		return math.MaxInt
 	}
 	return max(min(limit, s.options.Descriptors.Limit()/descriptorShare), 1)
+}
+
+// room returns how many clients may have a place or wait for one at present.
+func (s *Server) room() room {
+	places := s.maxHandshakes()
+	line := lineFactor * min(places, math.MaxInt/lineFactor)
+	return room{places, min(line, max(s.options.Descriptors.Limit()/descriptorShare, 1))}
 }
 
 // crowdOf returns the address whose unfinished handshakes a connection counts among. Those of load balancers' clients are not known yet.
@@ -367,11 +354,11 @@ func (s *Server) Close() {
 		_ = nc.SetDeadline(time.Unix(1, 0))
 	}
 	s.mu.Unlock()
+	s.openings.close()
 	s.pending.End()
 	s.refusals.close()
 	s.limitLog.close()
 	s.tls.close()
-	s.openings.storms.close()
 }
 
 // Stats returns the exact counts, gathered loop by loop.

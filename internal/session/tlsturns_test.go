@@ -38,7 +38,8 @@ func TestTLSTurns(t *testing.T) {
 			}}
 			var tasks sync.WaitGroup
 			shake := func(client net.Conn, nc net.Conn) {
-				o := set.enter(t.Context(), nc, time.Now(), netip.Addr{}, 100)
+				var o *opening
+				set.enter(nc, time.Now(), netip.Addr{}, room{100, 100}, func(placed *opening, _ bool) { o = placed })
 				tasks.Go(func() {
 					defer o.leave(false)
 					var begins []byte

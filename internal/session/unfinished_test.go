@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,21 +21,28 @@ import (
 
 // lobby is a set of unfinished handshakes, with a client that the test plays for each.
 type lobby struct {
-	t     *testing.T
-	log   *capture
-	set   unfinished
-	limit int
+	t    *testing.T
+	log  *capture
+	set  unfinished
+	room room
 }
 
-func newLobby(t *testing.T, limit int) *lobby {
-	l := &lobby{t: t, log: &capture{lines: make(chan logged, 64)}, limit: limit}
+func newLobby(t *testing.T, places int) *lobby {
+	l := &lobby{t: t, log: &capture{lines: make(chan logged, 64)}, room: room{places, lineFactor * places}}
 	l.set.init(&storms{log: slog.New(l.log)})
-	t.Cleanup(l.set.storms.close)
+	t.Cleanup(l.set.close)
 	return l
 }
 
-// enter adds a handshake from that address, "" for one that is not known.
-func (l *lobby) enter(from string) *opening {
+// newcomer is a client that has come to a lobby.
+type newcomer struct {
+	*opening
+	came   time.Time
+	placed chan bool
+}
+
+// come adds a client from that address, "" for one that is not known.
+func (l *lobby) come(from string) *newcomer {
 	l.t.Helper()
 	client, server := net.Pipe()
 	l.t.Cleanup(func() { _ = client.Close() })
@@ -42,7 +50,22 @@ func (l *lobby) enter(from string) *opening {
 	if from != "" {
 		address = netip.MustParseAddr(from)
 	}
-	return l.set.enter(l.t.Context(), server, time.Now(), address, l.limit)
+	v := &newcomer{came: time.Now(), placed: make(chan bool, 1)}
+	l.set.enter(server, v.came, address, l.room, func(o *opening, placed bool) {
+		v.opening = o
+		v.placed <- placed
+	})
+	return v
+}
+
+// enter adds a client, and waits until it has a place.
+func (l *lobby) enter(from string) *opening {
+	l.t.Helper()
+	v := l.come(from)
+	if !<-v.placed {
+		l.t.Error("a client was dropped in line")
+	}
+	return v.opening
 }
 
 // expectDropped checks which of the handshakes were dropped: their connections are closed, and those of the others are not.
@@ -59,6 +82,26 @@ func expectDropped(t *testing.T, all []*opening, dropped ...int) {
 	}
 }
 
+// waiting returns how many clients wait in line, and how many turns are taken.
+func (l *lobby) waiting() (inLine, turns int) {
+	l.set.mu.Lock()
+	defer l.set.mu.Unlock()
+	return l.set.inLine, l.set.turns
+}
+
+// expectEmpty checks that nothing is left over when all have left.
+func (l *lobby) expectEmpty() {
+	l.t.Helper()
+	if n := len(l.set.crowds) + l.set.all.Len() + l.set.inLine + l.set.turns; n != 0 {
+		l.t.Errorf("left over: %d crowds, %d handshakes, %d in line, %d turns", len(l.set.crowds), l.set.all.Len(), l.set.inLine, l.set.turns)
+	}
+	for _, r := range l.set.ranked {
+		if r.Len() != 0 {
+			l.t.Errorf("left over in ranking %d: %d crowds", r.which, r.Len())
+		}
+	}
+}
+
 // The oldest handshake is dropped first, but none that is young, and none that the proxy works on.
 func TestOldestHandshakeIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +114,7 @@ func TestOldestHandshakeIsDropped(t *testing.T) {
 		all[0].work(true)
 		begun := time.Now()
 		all = append(all, l.enter("192.0.2.100"))
-		if waited := time.Since(begun); waited < minPatience-9*time.Millisecond || waited > maxPatience {
+		if waited := time.Since(begun); waited < minPatience-9*time.Millisecond || waited > calmPatience {
 			t.Errorf("a client waited %v until there was room", waited)
 		}
 		expectDropped(t, all, 1)
@@ -82,7 +125,7 @@ func TestOldestHandshakeIsDropped(t *testing.T) {
 		all = append(all, l.enter("192.0.2.101")) // at once
 		expectDropped(t, all, 1)
 		all[0].work(false)
-		time.Sleep(maxPatience)
+		time.Sleep(calmPatience)
 		all = append(all, l.enter("192.0.2.102"))
 		expectDropped(t, all, 0, 1)
 		if now, dropped := l.set.counts(); now != 8 || dropped["oldest"] != 2 || dropped["address"] != 0 {
@@ -91,7 +134,7 @@ func TestOldestHandshakeIsDropped(t *testing.T) {
 	})
 }
 
-// An address that has more than a quarter of all loses its own oldest, and others nothing.
+// A network has as many places as are free, and no more. Then it loses its own oldest, and others nothing.
 func TestCrowdIsDroppedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, crowd := range []func(i int) string{
@@ -104,9 +147,9 @@ func TestCrowdIsDroppedFirst(t *testing.T) {
 			for i := range 8 {
 				honest = append(honest, l.enter(fmt.Sprintf("192.0.2.%d", i)))
 			}
-			for i := range 108 {
+			for i := range 104 {
 				hostile = append(hostile, l.enter(crowd(i)))
-				time.Sleep(maxPatience)
+				time.Sleep(calmPatience)
 			}
 			expectDropped(t, honest)
 			gone := make([]int, 100)
@@ -120,28 +163,218 @@ func TestCrowdIsDroppedFirst(t *testing.T) {
 			for _, o := range append(honest, hostile...) {
 				o.leave(false)
 			}
-			if len(l.set.crowds)+len(l.set.large)+l.set.all.Len() != 0 {
-				t.Errorf("left over: %d crowds, %d large ones, %d handshakes", len(l.set.crowds), len(l.set.large), l.set.all.Len())
-			}
+			l.expectEmpty()
 		}
 	})
 }
 
-// Clients behind a load balancer are one crowd each, as soon as their PROXY header has come.
+// Clients behind a load balancer are one crowd each, as soon as their PROXY header has come. Those for which their network has no place
+// wait in line then.
 func TestCrowdBehindLoadBalancer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLobby(t, 8)
 		var all []*opening
-		for i := range 8 {
+		var came atomic.Int32
+		for range 6 {
 			o := l.enter("")
-			o.comeFrom(netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", max(i, 4))), l.limit) // five from one
 			all = append(all, o)
+			go func() {
+				if o.comeFrom(netip.MustParseAddr("192.0.2.4")) {
+					came.Add(1)
+				}
+			}()
+			synctest.Wait()
 		}
-		time.Sleep(maxPatience)
-		all = append(all, l.enter(""), l.enter(""))
+		if inLine, _ := l.waiting(); came.Load() != 4 || inLine != 2 {
+			t.Errorf("%d from one address have a place, %d wait in line", came.Load(), inLine)
+		}
+		for range 4 { // clients from elsewhere find places
+			v := l.come("")
+			if !<-v.placed || time.Since(v.came) != 0 || !v.comeFrom(netip.MustParseAddr("192.0.2.5")) {
+				t.Error("an address keeps out another")
+			}
+			v.leave(true)
+		}
+		time.Sleep(calmPatience)
+		synctest.Wait()
 		expectDropped(t, all, 0, 1)
-		if _, dropped := l.set.counts(); dropped["address"] != 2 {
+		if n := came.Load(); n != 6 {
+			t.Errorf("%d got a place in the end", n)
+		}
+		o := l.enter("")
+		o.comeFrom(netip.Addr{}) // the header does not say
+		all = append(all, o)
+		for _, o := range all {
+			o.work(true)
+		}
+		o = l.enter("")
+		go o.comeFrom(netip.MustParseAddr("192.0.2.4"))
+		synctest.Wait()
+		l.set.close()
+		synctest.Wait()
+		if !o.dropped || o.comeFrom(netip.MustParseAddr("192.0.2.4")) {
+			t.Error("a client waits in line of a set that is closed")
+		}
+		for _, o := range append(all, o) {
+			o.leave(false)
+		}
+		l.expectEmpty()
+	})
+}
+
+// flood lets clients of n networks come, so many a second in all, which never say anything. It returns a function that ends that.
+func (l *lobby) flood(n int, rate int) (stop func()) {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			began := time.Now()
+			l.come(fmt.Sprintf("198.51.%d.%d", i%n/250, i%n%250))
+			if waited := time.Since(began); waited != 0 {
+				l.t.Errorf("a client kept the proxy from accepting others for %v", waited)
+			}
+			time.Sleep(time.Second / time.Duration(rate))
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// honest lets clients come that take 20 ms for their handshake, and returns how long they waited in line for it at most.
+func (l *lobby) honest(clients int, from string) (most time.Duration) {
+	for range clients {
+		v := l.come(from)
+		switch placed := <-v.placed; {
+		case !placed:
+			l.t.Error("an honest client was dropped in line")
+		case placed:
+			most = max(most, time.Since(v.came))
+			time.Sleep(20 * time.Millisecond)
+			if !v.work(true) {
+				l.t.Error("the handshake of an honest client was dropped")
+			}
+			v.leave(true)
+		}
+		time.Sleep(81 * time.Millisecond)
+	}
+	return most
+}
+
+// A few slow handshakes that come to their end do not make the proxy patient with a crowd that never does, and the crowd keeps out nobody:
+// not from other networks, and after a moment not even from its own.
+func TestSlowHandshakesPrimeNothing(t *testing.T) {
+	for _, c := range []struct{ places, networks, rate int }{
+		{64, 1, 60}, {64, 1, 2000}, {64, 7, 400}, {1024, 1, 400}, {1024, 5, 4000}, {1024, 100, 4000},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLobby(t, c.places)
+			for range 2 {
+				for i := range c.networks {
+					slow := l.enter(fmt.Sprintf("198.51.0.%d", i))
+					time.AfterFunc(9300*time.Millisecond, func() { slow.leave(true) })
+				}
+				time.Sleep(10 * time.Second)
+			}
+			stop := l.flood(c.networks, c.rate)
+			if most := l.honest(100, "192.0.2.1"); most > turnGrace {
+				t.Errorf("%+v: honest clients waited up to %v", c, most)
+			}
+			if c.networks == 1 && c.rate < 1000 { // otherwise it has too few places for as many as come
+				if most := l.honest(100, "198.51.0.0"); most > 100*time.Millisecond {
+					t.Errorf("%+v: honest clients of a hostile network waited up to %v", c, most)
+				}
+			}
+			stop()
+		})
+	}
+}
+
+// Accepting goes on while the proxy works on all handshakes. So many clients wait in line, and of the network that has most of them there,
+// those go whose turn would be next.
+func TestLineIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLobby(t, 4)
+		var busy []*opening
+		for i := range 4 {
+			o := l.enter(fmt.Sprintf("192.0.2.%d", i))
+			o.work(true)
+			busy = append(busy, o)
+		}
+		var hostile []*newcomer
+		for range 100 {
+			hostile = append(hostile, l.come("198.51.100.7"))
+		}
+		honest := l.come("192.0.2.100")
+		for i, v := range hostile {
+			if gone := len(v.placed) == 1; gone != (i < 85) {
+				t.Errorf("client %d of a crowd was dropped: %v", i, gone)
+			}
+		}
+		busy[0].leave(true) // a network with a place has to wait for one without
+		busy[1].leave(true)
+		if !<-honest.placed || time.Since(honest.came) != 0 {
+			t.Error("an honest client did not get the place that came free")
+		}
+		expectDropped(t, append(busy, honest.opening))
+		if _, dropped := l.set.counts(); dropped["address"] != 85 {
 			t.Errorf("dropped %v", dropped)
+		}
+		l.set.close()
+		if late := l.come("192.0.2.101"); <-late.placed {
+			t.Error("a client got a place when the set was closed")
+		}
+		for _, o := range append(busy, honest.opening, hostile[85].opening) {
+			o.leave(false)
+		}
+		l.expectEmpty()
+	})
+}
+
+// If more come than may wait in line, the crowd with the longest line loses its oldest handshakes at once, however young they are.
+func TestOverflowIsDroppedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLobby(t, 8)
+		var all []*opening
+		for range 4 {
+			all = append(all, l.enter("198.51.100.7"))
+		}
+		for range l.room.line {
+			l.come("198.51.100.7")
+		}
+		expectDropped(t, all)
+		l.come("198.51.100.7")
+		l.come("198.51.100.7")
+		expectDropped(t, all, 0, 1)
+		if got := l.set.learned.of(netip.MustParseAddr("198.51.100.7")); got.ending != 1 {
+			t.Errorf("from handshakes that had no chance, the proxy has learned %+v", got)
+		}
+	})
+}
+
+// Thousands of clients that come at once begin in turns, those of small networks first.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLobby(t, 1024)
+		var crowd []*newcomer
+		for range 100 {
+			crowd = append(crowd, l.come("198.51.100.7"))
+		}
+		if inLine, taken := l.waiting(); taken != turns || inLine != 100-turns {
+			t.Errorf("%d have a turn, %d wait in line", taken, inLine)
+		}
+		other := l.come("192.0.2.1")
+		<-crowd[0].placed
+		crowd[0].leave(true)
+		if inLine, _ := l.waiting(); len(other.placed) != 1 || inLine != 100-turns {
+			t.Error("a crowd goes first")
+		}
+		time.Sleep(turnGrace) // by then all wait for their clients
+		synctest.Wait()
+		if inLine, _ := l.waiting(); inLine != 0 {
+			t.Errorf("%d wait in line", inLine)
 		}
 	})
 }
@@ -156,7 +389,7 @@ func TestAsideByNetwork(t *testing.T) {
 				o := l.enter(from)
 				o.work(true)
 				all = append(all, o)
-				if o.stepAside("stt", l.limit) {
+				if o.stepAside("stt", l.room.places) {
 					may++
 				} else {
 					o.leave(false)
@@ -164,11 +397,10 @@ func TestAsideByNetwork(t *testing.T) {
 			}
 			return may
 		}
-		if n := aside("192.0.2.1", 20); n != 12 {
-			t.Errorf("%d of one network wait; want three quarters of the 16 of a service", n)
-		}
-		if n := aside("192.0.2.2", 20); n != 4 {
-			t.Errorf("%d of another one wait; want the last quarter", n)
+		for i, want := range []int{8, 4, 2, 1, 1, 0} {
+			if n := aside(fmt.Sprintf("192.0.2.%d", i), 20); n != want {
+				t.Errorf("%d of network %d wait; want half of those of the 16 of a service that are free: %d", n, i, want)
+			}
 		}
 		for _, o := range all {
 			o.leave(false)
@@ -183,33 +415,35 @@ func TestAsideByNetwork(t *testing.T) {
 func TestStepAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLobby(t, 4)
+		last := 100
 		aside := func(service string, want bool) *opening {
 			t.Helper()
-			o := l.enter("192.0.2.1")
+			last++
+			o := l.enter(fmt.Sprintf("192.0.2.%d", last))
 			o.work(true)
-			if got := o.stepAside(service, l.limit); got != want {
+			if got := o.stepAside(service, l.room.places); got != want {
 				t.Errorf("a client of %s steps aside: %v", service, got)
 			}
 			return o
 		}
 		all := []*opening{aside("slow", true), aside("slow", true), aside("slow", false), aside("other", true), aside("other", true), aside("third", false)}
-		if !all[0].stepAside("slow", l.limit) { // for another method
+		if !all[0].stepAside("slow", l.room.places) { // for another method
 			t.Error("a client that has stepped aside waits for a place")
 		}
-		for range 2 {
-			all = append(all, l.enter("192.0.2.2")) // at once: otherwise the test hangs, as the proxy works on all that are there
+		for i := range 2 {
+			all = append(all, l.enter(fmt.Sprintf("192.0.2.%d", 2+i))) // at once: otherwise the test hangs, as the proxy works on all that are there
 		}
 		if now, _ := l.set.counts(); now != 4 {
 			t.Errorf("%d handshakes are unfinished", now)
 		}
-		time.Sleep(maxPatience)
-		all[0].comeBack(l.limit)
-		all[0].comeBack(l.limit) // has no effect
+		time.Sleep(calmPatience)
+		all[0].comeBack()
+		all[0].comeBack() // has no effect
 		if now, _ := l.set.counts(); now != 5 {
 			t.Errorf("%d handshakes are unfinished", now)
 		}
 		all[0].leave(true)
-		if usual := l.set.usual; usual > usualAtStart {
+		if usual := l.set.learned.of(all[0].network()).waited; usual > usualAtStart {
 			t.Errorf("the wait for authentication counts as a handshake's time: %v", usual)
 		}
 		aside("third", true) // there is room for one again: this one takes the place of the oldest that waits for its client
@@ -224,29 +458,6 @@ func TestStepAside(t *testing.T) {
 	})
 }
 
-// A crowd of honest clients on a slow machine loses nobody: handshakes may take longer if all do.
-func TestPatienceFollowsHandshakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLobby(t, 8)
-		var waiting []*opening
-		for range 100 { // each takes 400 ms, since eight clients share 50 ms each
-			if len(waiting) == 8 {
-				waiting[0].leave(true)
-				waiting = waiting[1:]
-			}
-			waiting = append(waiting, l.enter(""))
-			time.Sleep(50 * time.Millisecond)
-		}
-		time.Sleep(50 * time.Millisecond)
-		if got := l.set.patience(); got < 3*400*time.Millisecond || got > maxPatience {
-			t.Errorf("a handshake may take %v", got)
-		}
-		if _, dropped := l.set.counts(); dropped["oldest"] != 0 {
-			t.Errorf("dropped %v", dropped)
-		}
-	})
-}
-
 // A storm is logged twice: when it begins, and when it is over.
 func TestStormIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +465,7 @@ func TestStormIsLoggedOnce(t *testing.T) {
 		for range 2 {
 			for range 104 {
 				l.enter("198.51.100.7")
-				time.Sleep(maxPatience)
+				time.Sleep(calmPatience)
 			}
 			time.Sleep(2 * stormCalm)
 		}
@@ -272,25 +483,10 @@ func TestStormIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// Who waits for room gives up when the server ends.
-func TestEnterEndsWithServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLobby(t, 1)
-		l.enter("").work(true) // it is never dropped
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
-		client, server := net.Pipe()
-		defer client.Close()
-		defer server.Close()
-		if o := l.set.enter(ctx, server, time.Now(), netip.Addr{}, 1); o != nil {
-			t.Error("there was no room")
-		}
-	})
-}
-
 // Thousands of clients that never end their request take a bounded number of goroutines and descriptors, and sessions begin meanwhile.
 func TestSlowHandshakes(t *testing.T) {
 	const limit, slow = 50, 300
+	const kept = 24 // an address has about as many places as are free
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
 		o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour
 	}})
@@ -320,7 +516,7 @@ func TestSlowHandshakes(t *testing.T) {
 		if s.Handshakes > limit {
 			t.Fatalf("%d handshakes are unfinished", s.Handshakes)
 		}
-		return s.Dropped["address"] == slow-limit
+		return s.Dropped["address"] == slow-kept
 	})
 	if n := runtime.NumGoroutine(); n > before+limit+20 {
 		t.Errorf("%d goroutines; there were %d", n, before)
@@ -328,7 +524,7 @@ func TestSlowHandshakes(t *testing.T) {
 	for i, nc := range attackers { // the oldest have gone, and the latest have not
 		_ = nc.SetReadDeadline(time.Now().Add(time.Millisecond))
 		_, err := nc.Read(make([]byte, 1))
-		if timeout, ok := err.(net.Error); (ok && timeout.Timeout()) != (i >= slow-limit) {
+		if timeout, ok := err.(net.Error); (ok && timeout.Timeout()) != (i >= slow-kept) {
 			t.Fatalf("attacker %d: %v", i, err)
 		}
 	}
@@ -380,30 +576,4 @@ func TestCrowdOf(t *testing.T) {
 	if got := r.server.crowdOf(nc); got.String() != "127.0.0.1" {
 		t.Errorf("a client counts as %v", got)
 	}
-}
-
-// A flood of handshakes that never come to their end makes the proxy impatient, and handshakes that do make it patient again.
-func TestPatienceFollowsFloods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLobby(t, 8)
-		if got := l.set.patience(); got != calmPatience {
-			t.Errorf("at first a handshake may take %v", got)
-		}
-		var flood []*opening
-		for i := range 8 + 4*outcomes {
-			flood = append(flood, l.enter(fmt.Sprintf("192.0.2.%d", i%200)))
-		}
-		if got := l.set.patience(); got >= 2*minPatience {
-			t.Errorf("in a flood a handshake may take %v", got)
-		}
-		for _, o := range flood {
-			o.leave(false)
-		}
-		for range 4 * outcomes {
-			l.enter("").leave(true)
-		}
-		if got := l.set.patience(); got < calmPatience*9/10 {
-			t.Errorf("after the flood a handshake may take %v", got)
-		}
-	})
 }

@@ -9,8 +9,8 @@ import (
 // fewer is how many of the turns one network may have at once: those that are left are for others, however many of its clients wait.
 const fewer = maxParallel * 3 / 4
 
-// turns are the questions that are asked at once. Networks whose clients wait get them in turn, so that one that sends many clients holds up its
-// own. Any goroutine may use it.
+// turns are the questions that are asked at once. Of the networks whose clients wait, that with the fewest turns gets the next one, so that one
+// that sends many clients holds up its own. Any goroutine may use it.
 type turns struct {
 	mu      sync.Mutex
 	free    int                              // guarded by mu
@@ -68,18 +68,22 @@ func (t *turns) give(network netip.Addr) {
 	if t.inUse[network]--; t.inUse[network] == 0 {
 		delete(t.inUse, network)
 	}
+	least := -1 // the first of those networks with the fewest turns
 	for i, next := range t.order {
-		if t.inUse[next] >= fewer {
-			continue
+		if t.inUse[next] < fewer && (least < 0 || t.inUse[next] < t.inUse[t.order[least]]) {
+			least = i
 		}
-		queue := t.waiting[next]
-		close(queue[0])
-		t.free--
-		t.inUse[next]++
-		t.order = append(append(t.order[:i:i], t.order[i+1:]...), next) // behind the others
-		t.setQueue(next, queue[1:])
+	}
+	if least < 0 {
 		return
 	}
+	next := t.order[least]
+	queue := t.waiting[next]
+	close(queue[0])
+	t.free--
+	t.inUse[next]++
+	t.order = append(append(t.order[:least:least], t.order[least+1:]...), next) // behind the others
+	t.setQueue(next, queue[1:])
 }
 
 // setQueue sets the clients of a network that wait. The caller holds mu.

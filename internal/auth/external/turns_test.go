@@ -115,3 +115,31 @@ func TestAnonymous(t *testing.T) {
 		}
 	}
 }
+
+// Whoever has the fewest turns gets the next one, also if many networks wait for longer.
+func TestFewestTurnsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		network := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) }
+		for i := range maxParallel {
+			all.take(t.Context(), network(i%20))
+		}
+		var waiting sync.WaitGroup
+		for i := range 20 {
+			waiting.Go(func() { all.take(t.Context(), network(i)) })
+		}
+		synctest.Wait()
+		got := false
+		waiting.Go(func() { got = all.take(t.Context(), network(200)) })
+		synctest.Wait()
+		all.give(network(19))
+		synctest.Wait()
+		if !got {
+			t.Error("a network without a turn waits behind others that have some")
+		}
+		for i := range 20 {
+			all.give(network(i))
+		}
+		waiting.Wait()
+	})
+}
