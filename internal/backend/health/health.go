@@ -61,6 +61,7 @@ type Tracker struct {
 	broken     int    // sessions that counted as broken, in a row
 	brokenHow  string // the last of them
 	full       int    // sessions refused because the server is full, since the last Review
+	beside     int    // sessions that the server served beside the last of them
 
 	usable  bool // what Usable returns
 	reached reachability
@@ -252,9 +253,14 @@ func (t *Tracker) SessionEnded(e SessionEnd, now Instant) (changed bool) {
 	return before > 0 || e.Fault != ""
 }
 
-// SessionRefused notes that the server refused a session because it is full. The session's connection is still leased. Some
+// SessionRefused notes that the server refused a session because it is full, beside so many others that it serves or resets. Some
 // servers count sessions, and not connections.
-func (t *Tracker) SessionRefused() { t.full++ }
+func (t *Tracker) SessionRefused(others int) {
+	if t.full++; t.full > 1 {
+		others = min(others, t.beside) // the first of several was beside the last
+	}
+	t.beside = others
+}
 
 // Renew notes that the server is dialed with other settings from now on: what has failed before says nothing about those.
 func (t *Tracker) Renew() {
@@ -366,9 +372,8 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	}
 	t.slowStart.rise(now, t.limits.SlowStart)
 	if t.full > 0 {
-		others := c.InUse - t.full
-		if t.hold.refuse(others, now); t.hold.lasts() {
-			t.lowerCeiling(others, c.Cap, now)
+		if t.hold.refuse(t.beside, now); t.hold.lasts() {
+			t.lowerCeiling(t.beside, c.Cap, now)
 		}
 		t.full = 0
 	}

@@ -48,7 +48,7 @@ func TestModel(t *testing.T) {
 			"lost on probation":   m.lostOnProbation,
 			"serves":              func(*rapid.T) { m.health.Serves(m.now) },
 			"session":             m.session,
-			"session is refused":  func(*rapid.T) { m.health.SessionRefused() },
+			"session is refused":  func(*rapid.T) { m.health.SessionRefused(m.connections().InUse) },
 			"probe":               m.probe,
 			"stall":               m.stall,
 			"check":               m.check,
