@@ -125,8 +125,11 @@ func TestSessionIsRefused(t *testing.T) {
 			}
 			refused := f.lease()
 			f.worker.sessionRefused(Client{})
-			f.after(0)
+			if n%2 == 0 { // it depends on the scheduler whether the worker sees the lease that ends
+				f.after(0)
+			}
 			f.discard(refused, pool.Full)
+			f.after(0)
 			w := new(pool.Waiter[int])
 			if _, ok, _ := f.group.Acquire(w); ok {
 				t.Fatal("another session begins at once")

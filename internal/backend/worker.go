@@ -353,7 +353,8 @@ func (w *worker[C]) checked(canary bool) {
 // sessionRefused notes that the server refused a client's session because it is full. Its connection is still leased.
 // No other session begins there until the worker has decided for how long none may.
 func (w *worker[C]) sessionRefused(client Client) {
-	w.locked(func(t *health.Tracker) { t.SessionRefused(client, w.now()) })
+	others := connectionsOf(w.pool.Stats()).InUse - 1
+	w.locked(func(t *health.Tracker) { t.SessionRefused(client, others, w.now()) })
 	w.pool.SetHeld(true)
 	poke(w.wanted)
 }

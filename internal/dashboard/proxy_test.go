@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -44,6 +45,7 @@ func startRig(t *testing.T, ctx context.Context) *rig {
 	settings.Listen, settings.Admin, settings.AdminSocket = []string{"127.0.0.1:0"}, "127.0.0.1:0", "off"
 	settings.StateDirectory, settings.Database = directory, filepath.Join(directory, "proxy.db")
 	settings.DrainTimeout = 0
+	settings.AdminToken, settings.Tokens.Token = "env:TOKEN", operatorToken
 	proxy, err := app.Start(t.Context(), settings, "v0.0.1-test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +71,7 @@ func startRig(t *testing.T, ctx context.Context) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := http.Post(r.admin+api.ConfigPath+"/changes", "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := r.ask(http.MethodPost, api.ConfigPath+"/changes", bytes.NewReader(body))
 	var said bytes.Buffer
 	_, _ = said.ReadFrom(answer.Body)
 	_ = answer.Body.Close()
@@ -126,12 +125,28 @@ func (r *rig) client() {
 	})
 }
 
-func (r *rig) stats() (s api.Stats) {
+// operatorToken is the token of the proxy's operators: without one, the admin API is read-only over TCP.
+const operatorToken = "s3cret"
+
+// ask sends the admin API a request of an operator.
+func (r *rig) ask(method, path string, body io.Reader) *http.Response {
 	r.t.Helper()
-	answer, err := http.Get(r.admin + api.StatsPath)
+	request, err := http.NewRequestWithContext(r.ctx, method, r.admin+path, body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	request.Header.Set("Authorization", "Bearer "+operatorToken)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer
+}
+
+func (r *rig) stats() (s api.Stats) {
+	r.t.Helper()
+	answer := r.ask(http.MethodGet, api.StatsPath, http.NoBody)
 	defer answer.Body.Close()
 	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
 		r.t.Fatal(err)
@@ -181,6 +196,12 @@ func TestOnProxy(t *testing.T) {
 	}
 	browser := devtools.Start(t, ctx, chromium)
 	page := browser.Open(r.admin + "/")
+	page.Await(`document.querySelector("#token-dialog[open]")`)
+	page.Evaluate(fmt.Sprintf(`{
+		const form = document.querySelector("#token-dialog form");
+		form.elements.token.value = %q;
+		form.requestSubmit();
+	}`, operatorToken), nil)
 	page.Await(`document.querySelectorAll("#session-rows tr").length === 6 && document.querySelector("#process").textContent.includes("6 sessions")`)
 
 	// The numbers. Nothing but counters changes while these sessions last.

@@ -21,13 +21,14 @@ type Conn struct {
 	paused    bool // reading is paused: stopped or throttled
 	stopped   bool // Pause was called
 	throttled bool // Throttle was called
+	gathers   bool // Gather was called, and there is room: reading goes on while it is paused
 	ended     bool // nothing more is read: Ended was called, or is about to be
 	failed    bool // nothing more is written
 	halfClose bool // CloseWrite was called: the sending side is shut down once out is empty
 	closed    bool
 	out       []byte // written by the handler, not yet taken by the socket
 	held      []byte // received and left unconsumed by the handler, at most MaxHeld bytes
-	early     []byte // received, and presented before anything is read from the socket: see Add and PauseBefore
+	early     []byte // received, and presented before anything is read from the socket: see Add, Keep and Gather
 	cause     error  // what Ended reports if writing has failed while there may still be something to read
 }
 
@@ -107,7 +108,7 @@ func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 // Held returns how many of the bytes received the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }
 
-// Kept returns how many of the bytes received PauseBefore has kept.
+// Kept returns how many of the bytes received Keep and Gather have kept.
 func (c *Conn) Kept() int { return len(c.early) }
 
 // Ended reports whether nothing more can be received.
@@ -164,6 +165,7 @@ func (c *Conn) pausesChanged() {
 		return
 	}
 	c.paused = paused
+	c.gathers = c.gathers && paused
 	if !paused && len(c.early) > 0 {
 		c.deliverEarlyLater()
 	}
@@ -186,7 +188,36 @@ func (c *Conn) Keep(rest []byte) {
 	c.early = append(make([]byte, 0, len(rest)), rest...)
 }
 
-// Unread returns what [Conn.Keep] keeps. The caller must not change it, nor keep it.
+// Gather keeps what arrives while reading is paused, up to the size of one read, as if the handler had called Keep: the handler, which must be
+// a [GatheringHandler], can see in Unread whether the peer has said more. It ends when reading is resumed.
+func (c *Conn) Gather() {
+	if c.paused && !c.gathers && len(c.early) <= gatherSize {
+		c.gathers = true
+		c.interestChanged()
+	}
+}
+
+// gather keeps b, which has arrived while reading was paused.
+func (c *Conn) gather(b []byte) {
+	c.early = append(append(c.early, c.held...), b...) // one of early and held is empty
+	c.held = c.held[:0]
+	if len(c.early) > gatherSize {
+		c.gathers = false
+		c.interestChanged()
+	}
+	c.handler.(GatheringHandler).Gathered(c)
+}
+
+// ReportKept calls the handler's Gathered after the event that is being handled, if something is kept and reading is still paused then.
+func (c *Conn) ReportKept() {
+	c.later(func() {
+		if c.paused && len(c.early) > 0 {
+			c.handler.(GatheringHandler).Gathered(c)
+		}
+	})
+}
+
+// Unread returns what Keep and Gather have kept. The caller must not change it, nor keep it.
 func (c *Conn) Unread() []byte { return c.early }
 
 // CloseWrite ends the stream towards the peer (with a FIN) once everything written before has been sent.
@@ -265,6 +296,10 @@ func (c *Conn) later(f func()) {
 // deliver presents n bytes to the handler, preceded by the bytes that it has left unconsumed. The n bytes are in buf, after a
 // headroom of MaxHeld bytes.
 func (c *Conn) deliver(buf []byte, n int) {
+	if c.paused { // see Gather
+		c.gather(buf[MaxHeld : MaxHeld+n])
+		return
+	}
 	start := MaxHeld - len(c.held)
 	copy(buf[start:MaxHeld], c.held)
 	c.held = c.held[:0]

@@ -109,7 +109,7 @@ func (c *Conn) wanted() uint32 {
 	events := uint32(unix.EPOLLET)
 	if !c.ended {
 		events |= unix.EPOLLRDHUP
-		if !c.paused {
+		if !c.paused || c.gathers {
 			events |= unix.EPOLLIN
 		}
 	}
@@ -148,9 +148,17 @@ func (c *Conn) handle(events uint32) {
 	case c.closed:
 	case events&(unix.EPOLLIN|unix.EPOLLRDHUP|broken) != 0 && !c.paused && !c.ended:
 		c.read(events&(unix.EPOLLRDHUP|broken) != 0)
+		return
+	case events&unix.EPOLLIN != 0 && c.gathers && !c.ended && events&broken == 0:
+		c.readAhead(events&unix.EPOLLRDHUP != 0)
+	}
+	switch {
+	case c.closed:
 	case events&unix.EPOLLRDHUP != 0 && !c.ended && events&broken == 0:
 		c.missed = true
-		if h, ok := c.handler.(EndingHandler); ok {
+		if h, ok := c.handler.(EndingHandler); !c.paused { // since readAhead
+			c.interestChanged()
+		} else if ok {
 			h.Ending(c)
 		}
 	case events&broken != 0:
@@ -170,7 +178,7 @@ func (c *Conn) read(ending bool) {
 		return
 	}
 	if c.secured != nil {
-		c.readTLS(ending)
+		c.readTLS(ending, readSize)
 		return
 	}
 	buf := c.on.driver.buffer
@@ -187,6 +195,28 @@ func (c *Conn) read(ending bool) {
 		c.deliver(buf, n)
 		if c.missed && !c.closed {
 			c.interestChanged() // so that epoll reports it again, after the other connections
+		}
+	}
+}
+
+// readAhead reads what has arrived while reading is paused, at most gatherSize bytes. It leaves the end of the stream for later.
+func (c *Conn) readAhead(ending bool) {
+	if c.secured != nil {
+		c.readTLS(ending, gatherSize)
+		return
+	}
+	buf := c.on.driver.buffer[:MaxHeld+gatherSize]
+	n, errno := c.receiveTo(buf[MaxHeld:])
+	switch {
+	case errno == unix.EAGAIN:
+	case errno != 0:
+		c.failed = true
+		c.endLater(errno)
+	case n > 0:
+		c.missed = n == gatherSize
+		c.deliver(buf, n)
+		if c.missed && !c.closed {
+			c.interestChanged()
 		}
 	}
 }

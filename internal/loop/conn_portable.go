@@ -75,6 +75,13 @@ func (c *Conn) readAll() {
 
 // deliverArrived presents what the reader has read, unless reading is paused, and lets the reader go on.
 func (c *Conn) deliverArrived() {
+	if c.gathers && !c.ended && c.arrival > 0 {
+		n := c.arrival
+		c.arrival = 0
+		c.deliver(c.arrived, n)
+		c.next <- struct{}{}
+		return
+	}
 	if c.paused || c.ended || len(c.early) > 0 { // what came early is presented first; deliverArrived is called again after it
 		return
 	}
@@ -90,7 +97,7 @@ func (c *Conn) deliverArrived() {
 
 // interestChanged is called when reading may have been resumed, perhaps in the middle of an event.
 func (c *Conn) interestChanged() {
-	if (c.arrival > 0 || c.readError != nil) && !c.paused && !c.ended {
+	if (c.arrival > 0 || c.readError != nil) && (!c.paused || c.gathers) && !c.ended {
 		c.later(c.deliverArrived)
 	}
 }

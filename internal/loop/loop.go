@@ -20,6 +20,10 @@ const MaxHeld = 256
 // direction when the receiver is slow.
 const readSize = 64 << 10
 
+// gatherSize is the most that a connection may have kept when Gather reads once more, and the most that this reads, in bytes. So no more is
+// kept than one read.
+const gatherSize = readSize / 2
+
 // Handler receives the events of one connection, always on the goroutine of the connection's loop.
 type Handler interface {
 	// Received is called with the bytes that arrived. The slice belongs to the loop: the handler may change it, but not
@@ -39,6 +43,13 @@ type EndingHandler interface {
 	Handler
 	// Ending is called one or more times.
 	Ending(c *Conn)
+}
+
+// GatheringHandler is a [Handler] that calls [Conn.Gather].
+type GatheringHandler interface {
+	Handler
+	// Gathered is called when something has been kept while reading was paused.
+	Gathered(c *Conn)
 }
 
 // TimerHandler is the [Handler] of a connection that owns timers.

@@ -75,16 +75,17 @@ func (c *Conn) startTLS() {
 	c.reportEnd()
 }
 
-// readTLS is read for a TLS connection.
-func (c *Conn) readTLS(ending bool) {
+// readTLS is read and readAhead for a TLS connection. It reads at most size bytes beside the beginning of a record.
+func (c *Conn) readTLS(ending bool, size int) {
 	s, d := c.secured, &c.on.driver
 	if s.err != nil { // reportEnd reports it later
 		return
 	}
 	kept := copy(d.buffer[MaxHeld:], s.partial)
 	arrived := d.buffer[MaxHeld+kept:]
+	arrived = arrived[:min(len(arrived), size)]
 	if s.crypto != nil {
-		arrived = arrived[:readSize-tlsrecord.MaxRecord] // what that has kept of a record comes before it
+		arrived = arrived[:min(len(arrived), readSize-tlsrecord.MaxRecord)] // what that has kept of a record comes before it
 	}
 	n, errno := c.receiveTo(arrived)
 	switch {

@@ -119,7 +119,7 @@ func (s *Session) follow(step profile.Step) {
 		case profile.Pause:
 			s.leg.hold = true
 			if s.failover == nil {
-				s.client.Pause()
+				s.holdClient()
 			} else {
 				s.failover.regulate()
 			}

@@ -16,6 +16,11 @@ import (
 // clientClosed acts on the client's close frame. Over a connection that serves one session, the backend gets it too, and answers
 // it when it has sent everything. Otherwise what the backend still owes is dropped.
 func (s *Session) clientClosed(payload []byte) {
+	s.clientClosedWith(payload, s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot && !s.leavesInMiddle())
+}
+
+// clientClosedWith is clientClosed for a client that the backend owes something, or not.
+func (s *Session) clientClosedWith(payload []byte, owed bool) {
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
 		s.clientBroke(err)
@@ -23,7 +28,7 @@ func (s *Session) clientClosed(payload []byte) {
 	}
 	s.handle(event{
 		kind: clientClosed, by: byClient, class: meter.ClosedByClient(uint16(code)), code: code, reason: string(reason),
-		owed: s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot && !s.leavesInMiddle(), payload: payload,
+		owed: owed, payload: payload,
 	})
 }
 

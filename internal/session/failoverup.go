@@ -243,10 +243,13 @@ func (f *failover) regulate() {
 	if s.life.state != relaying && s.life.state != moving {
 		return
 	}
-	if f.holds() {
-		s.client.Pause()
-	} else {
+	switch {
+	case !f.holds():
 		s.client.Resume()
+	case s.life.state == relaying && s.leg.up.to.Stalled(): // it can take what the client sends soon
+		s.client.Pause()
+	default:
+		s.holdClient()
 	}
 }
 
@@ -274,7 +277,7 @@ func (f *failover) pump() {
 	f.pumping = false
 	f.regulate()
 	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
-		f.closeAnyway()
+		f.closeNow()
 	}
 }
 
@@ -411,8 +414,8 @@ func (f *failover) postpones(payload []byte) bool {
 	return true
 }
 
-// closeAnyway handles the client's close frame, even if the server has not got all that the client sent before it.
-func (f *failover) closeAnyway() {
+// closeNow handles the client's close frame, now that the server has got all that the client sent before it.
+func (f *failover) closeNow() {
 	payload := f.closing
 	f.closing = nil
 	f.session.clientClosed(payload)

@@ -157,16 +157,18 @@ func (s *Session) checkLeaving() {
 		s.checkIdle()
 	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.takenByBackend() > s.progress.count:
 		s.awaitLeaving()
-	case closing:
-		s.failover.closeAnyway()
-	case s.client.Throttled():
-		s.clientLeft("client left while a limit held back what it had sent")
+	case closing: // the backend, which takes nothing, will not answer either
+		payload := s.failover.closing
+		s.failover.closing = nil
+		s.clientClosedWith(payload, false)
 	default:
 		if payload, closes := s.keptClose(); closes {
-			s.clientClosed(payload)
-			return
+			s.clientClosedWith(payload, false)
+		} else if s.client.Throttled() {
+			s.clientLeft("client left while a limit held back what it had sent")
+		} else {
+			s.clientLeft("client left while its backend accepted nothing")
 		}
-		s.clientLeft("client left while its backend accepted nothing")
 	}
 }
 

@@ -35,8 +35,9 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	}
 	switch {
 	case s.holdsBack():
-		s.client.PauseBefore(b[pos:])
-		s.lookForClose()
+		s.client.Keep(b[pos:])
+		s.holdClient()
+		s.client.ReportKept()
 		return len(b)
 	case s.life.state == moving:
 	case s.life.state != relaying:
@@ -82,9 +83,21 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 	}
 }
 
-// lookForClose looks for a close frame in what was read of a client whose messages wait. While they do, nothing else is read, so a client that has
-// closed behind a message would keep its lease for as long as it keeps its socket.
+// holdClient stops reading the client, whose messages wait for the boundary or for another connection. What arrives is still looked at for a close
+// frame, as far as there is room: a client that has closed behind a message would otherwise keep its lease for as long as it keeps its socket.
+func (s *Session) holdClient() {
+	s.client.Pause()
+	s.client.Gather()
+}
+
+// Gathered implements [loop.GatheringHandler].
+func (h *clientSide) Gathered(*loop.Conn) { (*Session)(h).lookForClose() }
+
+// lookForClose looks for a close frame in what was read of a client whose messages wait for the boundary, another connection or a limit.
 func (s *Session) lookForClose() {
+	if !s.client.Paused() || !mayEndWithClose(s.client.Unread()) {
+		return
+	}
 	payload, closes := s.keptClose()
 	switch {
 	case !closes:
@@ -93,6 +106,17 @@ func (s *Session) lookForClose() {
 	case s.life.state == relaying: // the backend may still take that
 		s.awaitLeaving()
 	}
+}
+
+// mayEndWithClose reports whether the last bytes that a client has sent look like a close frame. It costs little when they do not, and a client that
+// sends something after its close frame may wait for its turn.
+func mayEndWithClose(b []byte) bool {
+	for n := range min(len(b)-smallestFrame, frame.MaxControlPayload) + 1 {
+		if at := len(b) - smallestFrame - n; b[at] == 0x80|byte(frame.Close) && b[at+1] == 0x80|byte(n) {
+			return true
+		}
+	}
+	return false
 }
 
 // keptClose returns the payload of the close frame in what was read of a client whose messages wait.

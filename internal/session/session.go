@@ -203,10 +203,11 @@ func (s *Session) enforce(r rules) {
 	case always:
 		s.client.Resume()
 	case whileKept:
+		s.client.ReportKept() // it may have closed while the boundary held its messages
 		if s.failover != nil {
 			s.failover.regulate()
 		} else {
-			s.client.Pause()
+			s.holdClient()
 		}
 	}
 }

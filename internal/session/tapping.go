@@ -342,6 +342,9 @@ func (h *clientTap) Stalled(c *loop.Conn) { h.inner().Stalled(c) }
 // Ending implements [loop.EndingHandler].
 func (h *clientTap) Ending(c *loop.Conn) { h.inner().Ending(c) }
 
+// Gathered implements [loop.GatheringHandler].
+func (h *clientTap) Gathered(c *loop.Conn) { h.inner().Gathered(c) }
+
 // Expired implements [loop.TimerHandler].
 func (h *clientTap) Expired(c *loop.Conn, t *loop.Timer) { h.inner().Expired(c, t) }
 

@@ -113,6 +113,10 @@ func (l *limited) pay() {
 		}
 		t.cause = cause
 		l.client.Throttle()
+		if wait >= l.record.Service.CloseTimeout { // otherwise its close frame has its turn soon
+			l.client.Gather()
+			l.client.ReportKept()
+		}
 		t.timer.Set(l.client, wait, nextTurn)
 	}
 }

@@ -60,6 +60,7 @@ type Tracker struct {
 	canaryDown bool
 	full       int   // sessions refused because the server is full, since the last Review
 	refused    votes // clients whose sessions these were, and those before
+	beside     int   // sessions that the server served beside the last of them
 
 	usable  bool // what Usable returns
 	reached reachability
@@ -255,10 +256,13 @@ func (t *Tracker) InDoubt(now Instant) bool { return t.sessions.fresh && t.sessi
 // Heard notes how many frames the server has sent in all sessions so far.
 func (t *Tracker) Heard(frames uint64, now Instant) { t.sessions.hear(frames, now) }
 
-// SessionRefused notes that the server refused a client's session because it is full. The session's connection is still leased. Some
+// SessionRefused notes that the server refused a client's session because it is full, beside so many others that it serves or resets. Some
 // servers count sessions, and not connections.
-func (t *Tracker) SessionRefused(client Client, now Instant) {
-	t.full++
+func (t *Tracker) SessionRefused(client Client, others int, now Instant) {
+	if t.full++; t.full > 1 {
+		others = min(others, t.beside) // the first of several was beside the last
+	}
+	t.beside = others
 	t.refused.add(&t.sessions.clientele, client, now)
 }
 
@@ -380,10 +384,9 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	}
 	t.slowStart.rise(now, t.limits.SlowStart)
 	if t.full > 0 {
-		others := c.InUse - t.full
 		one := t.sessions.clientele.several() && t.refused.since(now-Instant(refusedWithin)) < 2
-		if t.hold.refuse(others, one, now); !one && t.hold.lasts() {
-			t.lowerCeiling(others, c.Cap, now)
+		if t.hold.refuse(t.beside, one, now); !one && t.hold.lasts() {
+			t.lowerCeiling(t.beside, c.Cap, now)
 		}
 		t.full = 0
 	}

@@ -18,7 +18,7 @@ func TestOneClientIsRefused(t *testing.T) {
 		h.SessionBegan(bob, noon)
 		now, longest := noon, time.Duration(0)
 		for i := range 20 {
-			h.SessionRefused(test.refused[i%len(test.refused)], now)
+			h.SessionRefused(test.refused[i%len(test.refused)], 2, now)
 			h.Review(now, Connections{Cap: 8, InUse: 3})
 			begin := now
 			for h.Held(now) {
@@ -33,7 +33,7 @@ func TestOneClientIsRefused(t *testing.T) {
 	h := New(Limits{Parallel: 4, Failures: 5})
 	h.SessionBegan(alice, noon)
 	h.SessionBegan(bob, noon)
-	if h.SessionRefused(alice, noon); !h.RefusesOnly(neighbour, noon) || h.RefusesOnly(bob, noon) || !h.RefusesOnly(bob, noon+Instant(refusedWithin)+1) {
+	if h.SessionRefused(alice, 2, noon); !h.RefusesOnly(neighbour, noon) || h.RefusesOnly(bob, noon) || !h.RefusesOnly(bob, noon+Instant(refusedWithin)+1) {
 		t.Error("it is not known whom the server refuses")
 	}
 }

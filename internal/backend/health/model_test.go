@@ -49,7 +49,7 @@ func TestModel(t *testing.T) {
 			"lost on probation":   m.lostOnProbation,
 			"serves":              func(*rapid.T) { m.health.Serves(m.now) },
 			"session":             m.session,
-			"session is refused":  func(*rapid.T) { m.health.SessionRefused(m.client(), m.now) },
+			"session is refused":  func(*rapid.T) { m.health.SessionRefused(m.client(), m.connections().InUse, m.now) },
 			"probe":               m.probe,
 			"results":             func(t *rapid.T) { m.health.Heard(rapid.Uint64Range(0, 3).Draw(t, "frames"), m.now) },
 			"stall":               m.stall,
