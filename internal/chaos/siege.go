@@ -279,7 +279,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		if err != nil {
 			return false, nil
 		}
-		o.sessionsLeft, o.takenOut = stats.Sessions.Active, takenOut(stats)
+		o.sessionsLeft = stats.Sessions.Active
 		o.ended, o.refused, o.handshakes = stats.Sessions.Ended, stats.Sessions.Refused, 0
 		for _, n := range stats.Sessions.Handshakes.Dropped {
 			o.handshakes += n
@@ -332,7 +332,7 @@ func (o *outcome) watch(ctx context.Context, p *proxy) {
 		o.files = max(o.files, p.openFiles())
 		o.cpu = (processorTime(p.PID()) - used).Seconds() / time.Since(begun).Seconds()
 		if stats, err := p.Stats(ctx); err == nil {
-			o.unfinished = max(o.unfinished, stats.Sessions.Handshakes.Unfinished)
+			o.unfinished, o.takenOut = max(o.unfinished, stats.Sessions.Handshakes.Unfinished), takenOut(stats)
 		}
 		if wait(ctx, 100*time.Millisecond) != nil {
 			return
