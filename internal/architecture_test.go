@@ -101,12 +101,12 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 	"internal/pgconnect":              {},
 	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
-	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
+	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change", "internal/machine"},
 	"internal/fleet/storetest":        {"internal/fleet"},
 	"internal/fleet/explore/cmd":      {"internal/fleet/explore", "internal/fleet/simulate"},
 	"internal/fleet/simulate":         {"internal/fleet", "internal/fleet/change"},
 	"internal/fleet/agent":            {"internal/fleet"},
-	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
+	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet", "internal/machine"},
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},

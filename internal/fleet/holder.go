@@ -124,8 +124,13 @@ func (h *Holder) Use(server string, u Usage) {
 }
 
 // Assume says, before the first answer, how many places of each server the proxy may use until then, in the place of
-// [HolderOptions.Without]. They may be others', too. It counts from the next call of Use.
-func (h *Holder) Assume(places int) { h.o.Without = places }
+// [HolderOptions.Without]. They may be others', too. More of them count from the next call of Use.
+func (h *Holder) Assume(places int) {
+	h.o.Without = places
+	for _, s := range h.servers {
+		s.granted, s.limit = min(s.granted, places), min(s.limit, places)
+	}
+}
 
 func (h *Holder) use(s *holding, u Usage) {
 	s.usage, s.current = u, true

@@ -41,11 +41,12 @@ type Presence interface {
 	Tidy(members []fleet.Member)
 }
 
-// Memory remembers, over restarts of the process, whether it was alone in the ledger. Its methods are called by the agent's goroutine.
+// Memory remembers, over restarts of the process, whether its proxy was ever beside another one in the ledger. Its methods are called by the
+// agent's goroutine.
 type Memory interface {
-	// Alone reports whether the process was alone at its last exchange; false if that is not known.
+	// Alone reports whether the proxy was alone at all of its exchanges; false if that is not known.
 	Alone() bool
-	// Note notes whether it is alone. It is called after each exchange, and must be cheap if nothing has changed.
+	// Note notes whether it is alone: once it was not, that stays. It is called after each exchange, and must be cheap if nothing has changed.
 	Note(alone bool)
 }
 
@@ -56,14 +57,14 @@ type Options struct {
 	// Ledger is the ledger as people and logs may see it: without a password.
 	Ledger string
 	// Local: all proxies of the ledger run on this host, and the store tells of each change by another process. While such a proxy is
-	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve.
+	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve if no other process runs.
 	Local  bool
 	Holder fleet.HolderOptions
 	Pools  Pools
 	// About says what the proxy is and does at this moment. It is called by the agent's goroutine.
 	About    func() fleet.Member
 	Presence Presence // nil for none: nobody is ever proven dead
-	// Memory says whether the proxy was alone in the ledger when it ran last. If so, and it runs alone, it starts with the whole caps while
+	// Memory says whether the proxy has always been alone in the ledger. If so, and it runs alone, it starts with the whole caps while
 	// the ledger cannot be reached. Nil: it waits for the ledger, with Holder.Without places of each server.
 	Memory Memory
 	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. Nil for nobody.
@@ -99,7 +100,7 @@ type Agent struct {
 	kept     map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
 	answered bool                   // there was an answer
 	assumes  bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
-	whole    bool                   // the ledger cannot be used, so the pools have the whole caps
+	whole    bool                   // a local ledger cannot be used, and nobody else could use it, so the pools have the whole caps
 	expired  bool                   // others may have the places, since the ledger was not reached for so long
 	failures int                    // exchanges that failed one after the other
 	next     fleet.Instant          // when the next exchange is due
@@ -406,7 +407,7 @@ func (a *Agent) try(ctx context.Context) error {
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
 	if a.o.Memory != nil && !answer.Stale {
-		a.o.Memory.Note(a.isAlone())
+		a.o.Memory.Note(!a.hasOthers(about.Instance))
 	}
 	if a.holder.Due(at + fleet.Instant(gap)) {
 		a.next = a.last + fleet.Instant(gap)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.
@@ -120,7 +121,7 @@ func (d *directory) identify() error {
 		return err
 	}
 	defer func() { _ = guard.Unlock() }()
-	now := record{Folder: inode(d.path), Boot: bootID(), Machine: machineID()}
+	now := record{Folder: inode(d.path), Boot: machine.Boot(), Machine: machineID()}
 	var was record
 	data, err := os.ReadFile(path)
 	if err == nil {
