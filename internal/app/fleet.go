@@ -145,6 +145,16 @@ func (p *Proxy) joinFleet() {
 	p.ledger = fleetLedger{f.agent}
 }
 
+// Lend has the proxy lend places to, and borrow places from, the process at the other end of a connection, which it has succeeded or that has succeeded it,
+// while the database is away. A local ledger is always there. Lend owns the connection.
+func (p *Proxy) Lend(conn net.Conn) {
+	if ledger, _ := p.settings.Ledger(); p.fleet == nil || ledger.Local() || p.fleet.presence.Instance() == "" {
+		_ = conn.Close()
+		return
+	}
+	p.fleet.agent.Lend(conn)
+}
+
 // newPart returns the proxy's part in its fleet; nil for none.
 func (p *Proxy) newPart() *part {
 	ledger, why := p.settings.Ledger()

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,8 @@ type Presence interface {
 	Dead(ctx context.Context, m fleet.Member, suspected bool) (how string, dead bool)
 	// Meet reaches a proxy that lives at its address, so that it proves something if that refuses later.
 	Meet(ctx context.Context, m fleet.Member)
+	// Hold keeps a process with the same state directory, which lives, from being proven dead by others with it, until release is called.
+	Hold(id fleet.ID) (release func(), err error)
 	// Alone reports whether no other process with the same state directory runs; false if that cannot be known. Any goroutine may call it.
 	Alone() bool
 	// Tidy removes what is left of processes that are in no ledger any more.
@@ -84,6 +87,8 @@ type Agent struct {
 
 	poked   chan struct{}      // of size one
 	syncs   chan chan struct{} // who waits for an exchange that begins from now on
+	meets   chan *neighbour
+	heard   chan heard
 	leaving chan context.Context
 	left    bool               // the ledger does not know the proxy any more; static once done is closed
 	done    chan struct{}      // closed when both goroutines have ended
@@ -109,6 +114,10 @@ type Agent struct {
 	waiters  []chan struct{}        // for whom syncs asked
 	view     view                   // what the last answers said
 	proofs   *prover
+
+	neighbours []*neighbour
+	offers     map[string]*neighbour // to whom places are offered, by server
+	listeners  sync.WaitGroup        // goroutines that listen to neighbours
 }
 
 const (
@@ -130,6 +139,7 @@ func Start(o Options) *Agent {
 	ctx, end := context.WithCancel(context.Background())
 	a := &Agent{
 		o: o, holder: fleet.NewHolder(o.Holder), end: end,
+		meets: make(chan *neighbour), heard: make(chan heard), offers: make(map[string]*neighbour),
 		poked: make(chan struct{}, 1), syncs: make(chan chan struct{}), leaving: make(chan context.Context), done: make(chan struct{}),
 	}
 	a.view.init()
@@ -210,6 +220,8 @@ func (a *Agent) Leave(ctx context.Context) (left bool) {
 // run makes the exchanges until ctx ends or somebody calls Leave.
 func (a *Agent) run(ctx context.Context) {
 	defer a.close()
+	listening, deaf := context.WithCancel(ctx)
+	defer deaf()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -229,6 +241,10 @@ func (a *Agent) run(ctx context.Context) {
 				a.changed = nil
 			}
 			a.hurry()
+		case n := <-a.meets:
+			a.meet(listening, n)
+		case h := <-a.heard:
+			a.hear(&h)
 		case death := <-a.proofs.deaths:
 			a.died(death)
 			a.hurry()
@@ -247,6 +263,7 @@ func (a *Agent) act(ctx context.Context) {
 		if a.observe(); a.holder.Due(at) || a.unsaid() {
 			a.hurry()
 		}
+		a.lend()
 	}
 	switch expires, ok := a.holder.Expired(); {
 	case at >= a.next && a.quiet():
@@ -342,6 +359,7 @@ func (a *Agent) exchange(ctx context.Context) {
 	}
 	if err != nil {
 		a.failed(err)
+		a.lend()
 	}
 	for _, ended := range waiters {
 		close(ended)
@@ -406,6 +424,7 @@ func (a *Agent) try(ctx context.Context) error {
 	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
+	a.book(answer.Frozen || answer.Stale || answer.Again)
 	if a.o.Memory != nil && !answer.Stale {
 		a.o.Memory.Note(!a.hasOthers(about.Instance))
 	}
@@ -456,6 +475,11 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 			return false
 		}
 	}
+	a.part()
+	if n := a.holder.Lent(); n > 0 {
+		a.o.Log.Warn("leaving the fleet while another process of this host uses places of this one: they are free when the ledger knows of it", "places", n)
+		return false
+	}
 	a.holder.Leave()
 	a.apply()
 	var err error
@@ -487,6 +511,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 
 // close closes the store.
 func (a *Agent) close() {
+	a.forsake()
 	if a.unwatch != nil {
 		a.unwatch()
 	}

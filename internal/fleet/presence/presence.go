@@ -101,6 +101,10 @@ func (p *Presence) Close(left bool) { p.directory.close(left) }
 // Instance identifies the state directory; empty if there is none that can be used.
 func (p *Presence) Instance() string { return p.instance }
 
+// Hold keeps a process with the same state directory, which lives, from being proven dead, here and by others, until release is called or this process
+// ends.
+func (p *Presence) Hold(id fleet.ID) (release func(), err error) { return p.hold(p.o.ID, id) }
+
 // Alone reports whether no other process with the same state directory runs. It is false if that cannot be known.
 func (p *Presence) Alone() bool { return p.alone(p.o.ID) }
 

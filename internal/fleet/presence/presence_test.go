@@ -341,3 +341,41 @@ func TestRestoredLock(t *testing.T) {
 		}
 	}
 }
+
+// TestHeld proves no end of a process whose places another one uses, until that lets go or has ended itself.
+func TestHeld(t *testing.T) {
+	state := t.TempDir()
+	a, b, c := open(t, state, idA), open(t, state, idB), open(t, state, "c000000000000001")
+	release, err := b.Hold(idA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := member(a)
+	a.die()
+	for _, p := range []*Presence{b, c} {
+		if _, dead := p.Dead(t.Context(), m, true); dead {
+			t.Error("it is dead, and its places are in use")
+		}
+	}
+	b.Tidy([]fleet.Member{m})
+	if files := b.holds(idA); len(files) != 1 {
+		t.Errorf("held by %q", files)
+	}
+	release()
+	if _, dead := c.Dead(t.Context(), m, true); !dead {
+		t.Error("it is not dead although nobody holds it any more")
+	}
+	if err := os.WriteFile(filepath.Join(state, "fleet", string(idA)+".d000000000000001.held"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, dead := c.Dead(t.Context(), m, true); !dead {
+		t.Error("a process that was killed holds it")
+	}
+	c.Tidy([]fleet.Member{m})
+	if files := c.holds("*"); len(files) != 0 {
+		t.Errorf("left: %q", files)
+	}
+	if _, err := open(t, "", idB).Hold(idA); err == nil {
+		t.Error("held without a state directory")
+	}
+}
