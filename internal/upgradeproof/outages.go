@@ -250,12 +250,12 @@ func (r *outages) scene(ctx context.Context, n int) error {
 	// All times are drawn before anything happens, so that a seed draws the same ones again.
 	p := r.pair[r.dice.IntN(len(r.pair))]
 	victim := r.servers[r.dice.IntN(len(r.servers))]
-	stops := r.between(0, 6*time.Second)                                // after the upgrade
-	away := r.between(time.Second, 8*time.Second)                       // the database
-	dies := max(0, stops+r.between(-2*time.Second, 2*time.Second))      // the server
-	back := dies + r.between(500*time.Millisecond, 4*time.Second)       // the server
-	settle := r.o.Settle + r.between(0, 2*time.Second)                  // until the next scene
-	crashes := r.dice.IntN(2) == 0                                      // the database
+	stops := r.between(0, 6*time.Second)                           // after the upgrade
+	away := r.between(time.Second, 8*time.Second)                  // the database
+	dies := max(0, stops+r.between(-2*time.Second, 2*time.Second)) // the server
+	back := dies + r.between(500*time.Millisecond, 4*time.Second)  // the server
+	settle := r.o.Settle + r.between(0, 2*time.Second)             // until the next scene
+	crashes := r.dice.IntN(2) == 0                                 // the database
 	r.say("scene %d: %s is upgraded; the database stops after %.1f s for %.1f s (crash: %t); %s is killed after %.1f s and back after %.1f s",
 		n, p.name, stops.Seconds(), away.Seconds(), crashes, victim.URL(), dies.Seconds(), back.Seconds())
 	if err := r.replace(ctx, p); err != nil {
