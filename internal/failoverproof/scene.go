@@ -27,7 +27,7 @@ type scene struct {
 	servers []*sim.Server
 	stage   *stage.Stage   // nil without the proxy
 	admin   *client.Client // of the proxy
-	folder  string         // for a profile; empty for none
+	folder  string         // for a profile and the admin socket; empty for none
 
 	mu    sync.Mutex
 	moves map[string]int // guarded by mu: what came of moves that an operator ordered
@@ -50,8 +50,14 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 		}
 		return s, nil
 	}
+	var err error
+	if s.folder, err = os.MkdirTemp("", "failover-*"); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(s.folder, "admin.sock") // at which an operator may move sessions without a token
 	name, file, err := s.profile()
 	if err != nil {
+		s.close()
 		return nil, err
 	}
 	var log *slog.Logger
@@ -67,7 +73,7 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 			if file != "" {
 				settings.ProfileFiles = []string{file}
 			}
-			settings.Admin = "127.0.0.1:0"
+			settings.AdminSocket = socket
 			settings.Connections, settings.Warm = o.Sessions, max(1, o.Sessions/o.Servers/4) // two servers can carry all
 			settings.Queue = 10_000
 			settings.QueueTimeout = o.Patience
@@ -82,7 +88,7 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 		return nil, err
 	}
 	s.servers = s.stage.Servers()
-	if s.admin, err = client.New("http://"+s.stage.Proxy().AdminAddress().String(), ""); err != nil {
+	if s.admin, err = client.New("unix:"+socket, ""); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -115,9 +121,6 @@ func (s *scene) profile() (name, file string, err error) {
 	}
 	if settings == "" {
 		return name, "", nil
-	}
-	if s.folder, err = os.MkdirTemp("", "failover-*"); err != nil {
-		return "", "", err
 	}
 	file = filepath.Join(s.folder, "profiles.yaml")
 	text := fmt.Sprintf("profiles: {simulated: {from: %s%s}}\n", name, settings)
