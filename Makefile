@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test proof-race clean
+.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -227,6 +227,9 @@ upgrade-test: build ## Replace a running proxy five times under 1,000 sessions a
 	mkdir -p .cache
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)-next' -o .cache/wsbouncer-next ./cmd/wsbouncer
 	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -other .cache/wsbouncer-next $(UPGRADE_FLAGS)
+
+upgrade-outages: build ## In 20 scenes, upgrade one of two proxies of a fleet while PostgreSQL stops and a server is killed, at random times (OUTAGES_FLAGS, e.g. '-scenes 3 -seed 7')
+	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -scenes 20 $(OUTAGES_FLAGS)
 
 proof-race: export GORACE ?= atexit_sleep_ms=10
 proof-race: ## Prove fleets and upgrades in short, with proxies that have the race detector

@@ -101,12 +101,12 @@ var mayImport = map[string][]string{
 	"internal/state":                  {},
 	"internal/pgconnect":              {},
 	"internal/fleet/postgres":         {"internal/fleet", "internal/fleet/change", "internal/pgconnect"},
-	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change"},
+	"internal/fleet/sqlite":           {"internal/config/fileowner", "internal/fleet", "internal/fleet/change", "internal/machine"},
 	"internal/fleet/storetest":        {"internal/fleet"},
 	"internal/fleet/explore/cmd":      {"internal/fleet/explore", "internal/fleet/simulate"},
 	"internal/fleet/simulate":         {"internal/fleet", "internal/fleet/change"},
 	"internal/fleet/agent":            {"internal/fleet"},
-	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
+	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet", "internal/machine"},
 
 	// For tests, demo and benchmarks.
 	"internal/proxyprocess": {"internal/api"},
@@ -120,13 +120,13 @@ var mayImport = map[string][]string{
 	"internal/chaos":        {"internal/frame", "internal/handshake", "internal/hunt", "internal/load", "internal/proxyprocess", "internal/sim", "internal/spelling", "internal/api"},
 	"internal/chaos/cmd":    {"internal/chaos", "internal/command"},
 
-	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
+	"internal/failoverproof":     {"internal/admin/client", "internal/api", "internal/app", "internal/frame", "internal/handshake", "internal/hunt", "internal/profile", "internal/secure", "internal/sim", "internal/speaker", "internal/spelling", "internal/stage"},
 	"internal/failoverproof/cmd": {"internal/command", "internal/failoverproof", "internal/profile"},
 
 	"internal/fleetproof":     {"internal/config/postgres/pgtest", "internal/fleet", "internal/frame", "internal/hunt", "internal/proxyprocess", "internal/sim", "internal/spelling"},
 	"internal/fleetproof/cmd": {"internal/command", "internal/fleetproof"},
 
-	"internal/upgradeproof":     {"internal/proxyprocess", "internal/sim"},
+	"internal/upgradeproof":     {"internal/config/postgres/pgtest", "internal/failoverproof", "internal/handshake", "internal/proxyprocess", "internal/sim"},
 	"internal/upgradeproof/cmd": {"internal/upgradeproof"},
 
 	"internal/load":        {"internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/secure", "internal/spelling", "internal/wav"},

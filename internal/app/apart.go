@@ -16,7 +16,7 @@ import (
 )
 
 // This file has the admin API of a process whose successor has taken over: the addresses of the settings lead to the successor, and
-// this process answers at addresses of its own for as long as it drains. A process whose address refuses connections is taken for dead.
+// this process answers at addresses of its own for as long as it drains. A process whose address refuses connections is taken for dead by others of its host.
 
 // openApart opens the addresses, and answers there: a port that the system chooses at the host of --admin, and a socket with the
 // process's id in its name beside --admin-socket. closeApart undoes it.

@@ -121,7 +121,7 @@ func (p *Proxy) joinFleet() {
 		}
 	}
 	f.host = presence.Host()
-	f.presence = presence.Open(presence.Options{ID: f.id, Directory: folder, Own: p.ownAddress, Log: p.log})
+	f.presence = presence.Open(presence.Options{ID: f.id, Directory: folder, Own: p.ownAddress, AnyRefusal: s.GrantRefused == settings.Anywhere, Log: p.log})
 	holder := fleet.HolderOptions{ID: f.id, Floor: s.GrantFloor, Share: s.GrantShare}
 	if s.GrantTimeout != settings.Never {
 		holder.Timeout = s.GrantTimeout
@@ -143,6 +143,16 @@ func (p *Proxy) joinFleet() {
 		Learned: p.learned, Log: p.log,
 	})
 	p.ledger = fleetLedger{f.agent}
+}
+
+// Lend has the proxy lend places to, and borrow places from, the process at the other end of a connection, which it has succeeded or that has succeeded it,
+// while the database is away. A local ledger is always there. Lend owns the connection.
+func (p *Proxy) Lend(conn net.Conn) {
+	if ledger, _ := p.settings.Ledger(); p.fleet == nil || ledger.Local() || p.fleet.presence.Instance() == "" {
+		_ = conn.Close()
+		return
+	}
+	p.fleet.agent.Lend(conn)
 }
 
 // newPart returns the proxy's part in its fleet; nil for none.

@@ -132,8 +132,7 @@ func TestSuccessorWithoutPlaces(t *testing.T) {
 	}
 }
 
-// TestLedger chooses where grants are kept.
-// TestFleetMemory notes whether a proxy is alone, for the next start with the same ledger and in the same state directory.
+// TestFleetMemory notes whether a proxy has always been alone, for the next start with the same ledger and in the same state directory.
 func TestFleetMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.json")
 	open := func(ledger, instance string) *fleetMemory {
@@ -164,6 +163,12 @@ func TestFleetMemory(t *testing.T) {
 	if open("db", "here").Alone() {
 		t.Error("it was not alone")
 	}
+	m.Note(true)
+	next := open("db", "here")
+	next.Note(true) // the other one has ended, and may be back at any time
+	if next.Alone() || m.Alone() {
+		t.Error("another proxy was seen, and that is forgotten")
+	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +177,7 @@ func TestFleetMemory(t *testing.T) {
 	}
 }
 
+// TestLedger chooses where grants are kept.
 func TestLedger(t *testing.T) {
 	t.Setenv("STATE_DIRECTORY", "")
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
 )
 
-// fleetMemory is a file that says whether the proxy was alone in its fleet when it ran last. It is owned by the agent's goroutine.
+// fleetMemory is a file that says whether the proxy has always been alone in its fleet. It is owned by the agent's goroutine.
 type fleetMemory struct {
 	path string // static
 	own  note   // static, but for Alone
@@ -46,13 +46,14 @@ func (m *fleetMemory) read() (n note, ok bool) {
 	return n, m.own.Instance != "" && n.Instance == m.own.Instance && n.Ledger == m.own.Ledger
 }
 
-// Note implements [agent.Memory].
+// Note implements [agent.Memory]. A proxy that has seen others may have them again at any time, so that is never forgotten.
 func (m *fleetMemory) Note(alone bool) {
-	if m.written && m.own.Alone == alone || m.own.Instance == "" {
+	if m.written && (m.own.Alone == alone || !m.own.Alone) || m.own.Instance == "" {
 		return
 	}
-	m.own.Alone, m.written = alone, true
-	if n, ok := m.read(); ok && n == m.own {
+	n, ok := m.read()
+	m.own.Alone, m.written = alone && (!ok || n.Alone), true
+	if ok && n == m.own {
 		return
 	}
 	data, err := json.Marshal(m.own)
@@ -64,7 +65,7 @@ func (m *fleetMemory) Note(alone bool) {
 		return
 	}
 	m.written = false
-	if !alone { // a note that says otherwise would be wrong from now on
+	if !m.own.Alone { // a note that says otherwise would be wrong from now on
 		_ = os.Remove(m.path)
 	}
 	if !m.failed {

@@ -106,6 +106,7 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 		return nil, err
 	}
 	p.handOver(successor)
+	p.Lend(successor.Conn)
 	return successor, nil
 }
 

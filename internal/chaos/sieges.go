@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
 )
 
 // sieges are the attacks by many clients at once.
@@ -86,7 +87,7 @@ func siegeArguments(s *siege, directory string) ([]string, error) {
 	if !s.tls {
 		return arguments, nil
 	}
-	certificate, key, err := writeCertificate(directory)
+	certificate, key, err := proxyprocess.WriteCertificate(directory)
 	return append(arguments, "--tls-listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key), err
 }
 

@@ -28,16 +28,16 @@ func checkFleet(cmd *cobra.Command, l *settings.Loaded) string {
 	others, err := app.CheckLedger(ctx, ledger, l.Name())
 	switch {
 	case errors.Is(err, fleet.ErrNoTables):
-		warn("caps are not shared with other proxies: %v; run `wsbouncer migrate`, or set fleet: off", err)
+		warn("this proxy would get no places: %v; run `wsbouncer migrate`, or set fleet: off if no other proxy has these servers", err)
 	case errors.Is(err, fleet.ErrNoRights):
-		warn("caps are not shared with other proxies: %v; give the user these rights, or set fleet: off", err)
+		warn("this proxy would get no places: %v; give the user these rights, or set fleet: off if no other proxy has these servers", err)
 	case errors.Is(err, fleet.ErrNetworkFile):
-		warn("caps are not shared with other proxies: %v; use a database on a local disk, or PostgreSQL, or set fleet: off", err)
+		warn("this proxy would get no places: %v; use a state directory and a database on a local disk, or PostgreSQL, or set fleet: off if no other proxy has these servers", err)
 	case err != nil:
 		warn("%v", err)
 	}
 	if err != nil {
-		return "caps are not shared"
+		return "no places: the ledger cannot be used"
 	}
 	if ledger.Local() {
 		return "shares caps with other processes of this host by " + ledger.Shown

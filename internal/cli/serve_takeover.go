@@ -126,9 +126,11 @@ func (h *heir) succeed(ctx context.Context, proxy *app.Proxy) error {
 		return fmt.Errorf("not taken over from process %d, which goes on: %w", h.taken.From.PID, err)
 	}
 	proxy.Accept()
-	if err := h.taken.Serving(proxy.Kept()); err != nil {
+	before, err := h.taken.Serving(proxy.Kept())
+	if err != nil {
 		return fmt.Errorf("not taken over from process %d, which does not hear that this one serves: %w", h.taken.From.PID, err)
 	}
+	proxy.Lend(before)
 	attributes := []any{"from", h.taken.From.PID, "version", h.taken.From.Version}
 	if h.taken.Orphaned {
 		h.log.Warn("taken over from a process that has ended meanwhile", attributes...)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // Options are the settings of a proof.
@@ -52,9 +53,23 @@ type Options struct {
 	Profile, ProfileFile string
 	// Direct lets clients speak with a server, without the proxy.
 	Direct bool
-	// Log gets a line for each event, and what the proxy logs if Verbose; nil for nobody.
+	// Outside is what clients speak with if the proof starts neither proxy nor servers; nil if it does. Then no events happen.
+	Outside *Outside
+	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nobody.
 	Log     io.Writer
 	Verbose bool
+}
+
+// Outside are proxies that somebody else has started, and has things happen to.
+type Outside struct {
+	// URLs are the proxies' addresses, which sessions take in turn.
+	URLs []string
+	// Header has the fields that clients send.
+	Header []handshake.Field
+	// Authority is a file with who has signed the proxies' certificates; empty for the system's authorities.
+	Authority string
+	// Finish is closed when no session is to begin any more.
+	Finish <-chan struct{}
 }
 
 func (o Options) withDefaults() Options {
@@ -122,6 +137,9 @@ func (o Options) validate() (*protocol, error) {
 	if !(o.Speed >= 0.1 && o.Speed <= 100) {
 		return nil, fmt.Errorf("speed: %v is out of range: use 0.1 to 100", o.Speed)
 	}
+	if o.Outside != nil && o.Events > 0 {
+		return nil, fmt.Errorf("outside: %d events cannot happen to servers that the proof does not have: use 0", o.Events)
+	}
 	if o.Direct && o.Events > 0 {
 		return nil, fmt.Errorf("direct: without the proxy, nobody survives %d events: use 0", o.Events)
 	}
@@ -160,7 +178,15 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	for i := range o.Sessions {
 		workers.Go(func() { run.work(ctx, i) })
 	}
-	events, err := run.sabotage(ctx)
+	var events map[Kind]int
+	if o.Outside == nil {
+		events, err = run.sabotage(ctx)
+	} else {
+		select {
+		case <-o.Outside.Finish:
+		case <-ctx.Done():
+		}
+	}
 	close(run.finish)
 	workers.Wait()
 	run.report.Duration = time.Since(begin)
@@ -213,6 +239,7 @@ func (r *proof) session(ctx context.Context) {
 	}
 	if err != nil {
 		t.trace.add("FAILED %v", err)
+		fmt.Fprintf(r.o.Log, "%s session %d failed: %v\n", time.Now().Format("15:04:05.000"), t.session, err)
 	}
 	r.mu.Lock()
 	r.report.take(t, err)
@@ -237,5 +264,11 @@ func (r *proof) target(t *talk) (*handshake.Target, error) {
 		return nil, err
 	}
 	target.Protocol = r.p.Subprotocol
+	if outside := r.o.Outside; outside != nil {
+		target.Header = outside.Header
+		if target.Secure() {
+			target.SetTLS(secure.Settings{CA: outside.Authority, ServerName: u.Hostname()})
+		}
+	}
 	return target, nil
 }

@@ -36,6 +36,9 @@ type scene struct {
 func newScene(ctx context.Context, o Options) (*scene, error) {
 	s := &scene{o: o, moves: make(map[string]int)}
 	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed}
+	if o.Outside != nil {
+		return s, nil
+	}
 	if o.Direct {
 		for range o.Servers {
 			started, err := sim.Start(server)
@@ -126,8 +129,11 @@ func (s *scene) profile() (name, file string, err error) {
 
 // url returns the address for a session.
 func (s *scene) url(session uint64) string {
-	if s.stage != nil {
+	switch {
+	case s.stage != nil:
 		return s.stage.URL()
+	case s.o.Outside != nil:
+		return s.o.Outside.URLs[session%uint64(len(s.o.Outside.URLs))]
 	}
 	return s.servers[session%uint64(len(s.servers))].URL()
 }

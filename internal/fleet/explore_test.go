@@ -69,6 +69,9 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 		orders = []bool{false, true}
 	}
 	for _, name := range names {
+		if name == "lent" { // TestLendingIsExact leaves it out
+			continue
+		}
 		for _, ordered := range orders {
 			t.Run(fmt.Sprintf("%s ordered=%v", name, ordered), func(t *testing.T) {
 				var r *explore.Result

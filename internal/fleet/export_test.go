@@ -25,5 +25,5 @@ func Guards() []string {
 var guardNames = map[guard]string{
 	guardSequence: "sequence", guardDeparted: "departed", guardIdentity: "identity", guardStranger: "stranger", guardJoin: "join", guardBeats: "beats",
 	guardLease: "lease", guardMissing: "missing", guardOthers: "others", guardFrozen: "frozen", guardFree: "free",
-	guardForget: "forget", guardReturned: "returned", guardUsed: "used", guardGranted: "granted", guardForgot: "forgot", guardTimeout: "timeout", guardAnswered: "answered",
+	guardForget: "forget", guardLent: "lent", guardReturned: "returned", guardUsed: "used", guardGranted: "granted", guardForgot: "forgot", guardTimeout: "timeout", guardAnswered: "answered",
 }

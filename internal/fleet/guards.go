@@ -25,6 +25,7 @@ const (
 	guardFree                  // grant only what is free
 	guardBeats                 // do not take a proxy for dead that has been seen since
 	guardReturned              // wait also for those that departed before the epoch if another has seen them since
+	guardLent                  // believe no stranger that one of two processes that may lend each other places is dead
 	guardForget                // begin a new epoch before a proxy is forgotten when the database is another
 )
 

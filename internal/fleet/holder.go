@@ -54,6 +54,7 @@ type Holder struct {
 	drains   bool
 	leaves   bool
 	lost     []Member // those that are to be named to a ledger that has lost them
+	booked   map[string]int
 	// patient: nothing is to be said now that nobody needs to know at once; spoken: something was; speaks is when it may be next.
 	patient, spoken bool
 	speaks          Instant
@@ -69,16 +70,19 @@ type Holder struct {
 
 // holding is what a holder has at one server.
 type holding struct {
-	usage   Usage
-	current bool // Use has been called since the last report
-	holds   int  // the most that the pools may have, as of the last Use
-	granted int  // the ledger has at least this, whichever reports arrive
-	limit   int  // of the pools; at most granted
-	told    Claim
-	dirty   bool // the ledger may not have what was told
-	account *Account
-	short   bool    // a proxy needs places there
-	outlook outlook // as of the last look
+	usage    Usage
+	current  bool // Use has been called since the last report
+	holds    int  // the most that the pools may have, as of the last Use
+	granted  int  // the ledger has at least this, whichever reports arrive
+	limit    int  // of the pools, without what is borrowed; at most granted without what is offered and lent
+	offered  int  // to another process, once the connections are closed; part of granted
+	lent     int  // to another process; part of granted
+	borrowed int  // of another process, which is charged with it
+	told     Claim
+	dirty    bool // the ledger may not have what was told
+	account  *Account
+	short    bool    // a proxy needs places there
+	outlook  outlook // as of the last look
 }
 
 // outlook is what follows from an account and from what the proxy itself needs. It is worked out anew when one of them has changed.
@@ -124,12 +128,17 @@ func (h *Holder) Use(server string, u Usage) {
 }
 
 // Assume says, before the first answer, how many places of each server the proxy may use until then, in the place of
-// [HolderOptions.Without]. They may be others', too. It counts from the next call of Use.
-func (h *Holder) Assume(places int) { h.o.Without = places }
+// [HolderOptions.Without]. They may be others', too. More of them count from the next call of Use.
+func (h *Holder) Assume(places int) {
+	h.o.Without = places
+	for _, s := range h.servers {
+		s.granted, s.limit = min(s.granted, places), min(s.limit, places)
+	}
+}
 
 func (h *Holder) use(s *holding, u Usage) {
 	s.usage, s.current = u, true
-	s.holds = max(s.limit, u.Used)
+	s.holds = max(s.limit+s.borrowed+s.offered, u.Used) + s.lent
 	if guards.off(guardUsed) {
 		s.holds = s.limit
 	}
@@ -143,7 +152,7 @@ func (h *Holder) Drain() { h.drains = true }
 func (h *Holder) Leave() {
 	h.drains, h.leaves = true, true
 	for _, s := range h.servers {
-		s.limit = 0
+		s.limit, s.borrowed = 0, 0
 	}
 }
 
@@ -167,7 +176,7 @@ func (h *Holder) Report(now Instant) *Report {
 				r.Claims[server] = c
 			}
 			if !guards.off(guardGranted) {
-				s.granted = min(s.granted, c.Holds)
+				s.granted = min(s.granted, c.Holds-s.borrowed) // what is borrowed is no place of its own yet
 			}
 		}
 		h.aim(s, now)
@@ -228,7 +237,7 @@ func (h *Holder) speak(now Instant) (done func()) {
 func (h *Holder) tells(s *holding, c Claim) bool {
 	t := s.told
 	switch {
-	case s.dirty, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share, c.Needs > s.granted && t.Needs <= s.granted:
+	case s.dirty, s.borrowed > 0, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share, c.Needs > s.granted && t.Needs <= s.granted:
 		return true
 	case h.patient:
 		return false
@@ -278,10 +287,10 @@ func differs(a, b int) bool {
 // aim sets a limit to what is fair, within what is granted.
 func (h *Holder) aim(s *holding, now Instant) {
 	s.short = false
-	limit := min(s.limit, s.granted)
+	limit := min(s.limit, s.granted-s.offered-s.lent)
 	if s.account != nil && !h.frozen && !h.whole {
 		if l := h.look(s); l.own >= 0 {
-			limit = min(s.granted, h.gives(s, l))
+			limit = min(s.granted, h.gives(s, l)) - s.offered - s.lent
 		}
 	}
 	if h.drains || s.usage.Cap == 0 && h.epoch != "" {
@@ -293,7 +302,7 @@ func (h *Holder) aim(s *holding, now Instant) {
 	if h.leaves {
 		limit = 0
 	}
-	s.limit = limit
+	s.limit = max(0, limit)
 }
 
 // look works out what follows from a server's account with the proxy's latest needs.
@@ -399,11 +408,12 @@ func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 		}
 		if named {
 			s.told, s.dirty = c, false
+			h.book(server, s)
 		}
 		if account != nil || r.Whole || named {
 			s.account, s.granted = account, account.places(h.o.ID)
 		}
-		if s.told == (Claim{}) && s.granted == 0 && s.usage == (Usage{}) {
+		if s.told == (Claim{}) && s.granted == 0 && s.usage == (Usage{}) && s.offered == 0 && s.lent == 0 && s.borrowed == 0 {
 			delete(h.servers, server)
 			continue
 		}
@@ -442,7 +452,7 @@ func (h *Holder) remember() {
 // Limit returns how many connections the proxy may have to the server.
 func (h *Holder) Limit(server string) int {
 	if s := h.servers[server]; s != nil {
-		return s.limit
+		return s.limit + s.borrowed
 	}
 	return 0
 }
@@ -451,7 +461,7 @@ func (h *Holder) Limit(server string) int {
 func (h *Holder) Limits() map[string]int {
 	limits := make(map[string]int, len(h.servers))
 	for server, s := range h.servers {
-		limits[server] = s.limit
+		limits[server] = s.limit + s.borrowed
 	}
 	return limits
 }

@@ -85,7 +85,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	for _, d := range r.Dead {
 		// A failover may have lost beats, so those of another epoch say nothing.
 		unseen := r.Epoch == l.Epoch && d.Beats == l.beats(d.ID)
-		if d.ID != r.ID && l.Members[d.ID] != nil && (d.Proven || unseen || guards.off(guardBeats)) {
+		if d.ID != r.ID && l.Members[d.ID] != nil && (d.Proven && x.mayRemove(r, d.ID) || !d.Proven && unseen || guards.off(guardBeats)) {
 			x.remove(d.ID)
 		}
 	}
@@ -294,6 +294,22 @@ func (x *exchange) grow(a *Account, id ID, named bool) {
 		x.touch(a)
 		g.Places += more
 	}
+}
+
+// mayRemove reports whether a proof of death counts. Processes with one state directory may use places of each other's of which the ledger does not know
+// yet. So as long as one of them is left, only they prove each other's end.
+func (x *exchange) mayRemove(r *Report, id ID) bool {
+	instance := x.Members[id].Instance
+	if instance == "" || instance == r.About.Instance || guards.off(guardLent) {
+		return true
+	}
+	for other, m := range x.Members {
+		dies := slices.ContainsFunc(r.Dead, func(d Death) bool { return d.ID == other && d.Proven })
+		if m.Instance == instance && !dies {
+			return false
+		}
+	}
+	return true
 }
 
 // remove removes a member and its grants.

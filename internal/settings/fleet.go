@@ -18,8 +18,15 @@ const FleetAuto = "auto"
 // Never is the value of [Settings.GrantTimeout] for a proxy's places that stay its own until it is proven dead, or an operator says so.
 const Never = value.NoLimit
 
-// Automatic is the value of [Settings.GrantWithoutDatabase] for the whole caps if the proxy was alone when it ran last, otherwise none.
+// Automatic is the value of [Settings.GrantWithoutDatabase] for the whole caps if the database is away and the proxy has never seen another one in
+// it, otherwise none.
 const Automatic = -1
+
+// The values of [Settings.GrantRefused]: from where a refused connection to a proxy's address proves that it has ended.
+const (
+	SameHost = "same-host" // the kernel says that nobody listens there
+	Anywhere = "anywhere"  // an operator says that no firewall rejects
+)
 
 const (
 	// mostPlaces is the most places of one server that a setting may name.
@@ -69,7 +76,7 @@ func (l *loading) checkFleet() {
 	if l.settings.Fleet != Off {
 		return
 	}
-	for _, name := range []string{"grant-timeout", "grant-floor", "grant-share", "grant-without-database"} {
+	for _, name := range []string{"grant-timeout", "grant-refused", "grant-floor", "grant-share", "grant-without-database"} {
 		if l.sources[name] != "" {
 			l.warn("%sno effect: fleet is off", l.heads[name])
 		}

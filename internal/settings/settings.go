@@ -58,6 +58,7 @@ type Settings struct {
 	FleetToken           string
 	FleetCA              string        // file with the authorities of the other proxies' certificates; empty for the system's
 	GrantTimeout         time.Duration // after which the places of a proxy that is not seen are given to others; [Never]
+	GrantRefused         string        // whether an address that refuses connections proves its proxy dead: [SameHost] or [Anywhere]
 	GrantFloor           int           // places of each server that are kept for this proxy
 	GrantShare           float64       // this proxy's weight when places are short
 	GrantWithoutDatabase int           // places of each server that may be used when the ledger has not been reached since the start; [Automatic]
@@ -123,6 +124,7 @@ func Defaults() Settings {
 		Listen:       []string{"127.0.0.1:8080"},
 		Fleet:        FleetAuto,
 		GrantTimeout: Never,
+		GrantRefused: SameHost,
 		GrantShare:   1,
 
 		GrantWithoutDatabase: Automatic,

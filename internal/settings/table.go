@@ -120,8 +120,11 @@ var table = []setting{
 	{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
 		return value.NewText(&s.FleetCA, "a path", orEmpty(checkPath))
 	}},
-	{name: "grant-timeout", help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: caps are exact whatever happens", value: func(s *Settings) value.Value {
+	{name: "grant-timeout", help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: func(s *Settings) value.Value {
 		return orNever{value.NewDuration(&s.GrantTimeout, leastGrantTimeout), &s.GrantTimeout}
+	}},
+	{name: "grant-refused", help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that nobody listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.GrantRefused, "use of refused connections", []string{SameHost, Anywhere})
 	}},
 	{name: "grant-floor", help: "number of places of each server that are kept for this proxy even if it does not need them", value: func(s *Settings) value.Value {
 		return value.NewCount(&s.GrantFloor, 0, mostPlaces)
@@ -129,7 +132,7 @@ var table = []setting{
 	{name: "grant-share", help: "this proxy's weight when places are short; a proxy with 2 gets twice the places of one with 1", value: func(s *Settings) value.Value {
 		return value.NewNumberWithin(&s.GrantShare, 0.01, 100)
 	}},
-	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database cannot be reached; caps may be exceeded by as many. auto: all of them if it was alone when it ran last, otherwise none", value: func(s *Settings) value.Value {
+	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database is away, or lacks the rights or tables; caps may be exceeded by as many. auto: all of them if the database is away and it has never seen another proxy there, otherwise none", value: func(s *Settings) value.Value {
 		return orAuto{value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces), &s.GrantWithoutDatabase}
 	}},
 	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {

@@ -63,7 +63,7 @@ func LastGood(directory string) string { return filepath.Join(directory, "last-g
 // Fleet returns the path of the ledger of the proxies on this host, unless it is in the database or beside it.
 func Fleet(directory string) string { return filepath.Join(directory, "fleet.db") }
 
-// FleetMemory returns the path of the note whether the proxy was alone in its fleet when it ran last.
+// FleetMemory returns the path of the note whether the proxy has always been alone in its fleet.
 func FleetMemory(directory string) string { return filepath.Join(directory, "fleet.json") }
 
 // ACME returns the path of the folder with the certificates and keys that a proxy has got from an authority.

@@ -97,15 +97,19 @@ func (s *Succession) Ready(ctx context.Context, lacks string) error {
 }
 
 // Serving says that this process accepts clients, and which of the sockets, by number, it goes on with. An error says that nobody has
-// heard it. It ends the succession.
-func (s *Succession) Serving(kept []int) error {
-	defer s.close()
+// heard it. It ends the succession, and returns the connection to the process before, for what the two have to say to each other from now on.
+// The caller closes it.
+func (s *Succession) Serving(kept []int) (net.Conn, error) {
 	_ = s.conn.nc.SetWriteDeadline(time.Now().Add(tellTimeout))
 	err := s.conn.send(&message{Type: serving, Kept: kept}, nil)
 	if err = ended(err); errors.Is(err, errGone) && !alive(s.From.PID) {
-		return nil
+		return s.conn.nc, nil
 	}
-	return err
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s.conn.nc, s.conn.nc.SetDeadline(time.Time{})
 }
 
 // Fail tells the running process why there is no take-over, and ends the succession. The sockets that nobody has taken are closed.

@@ -20,6 +20,7 @@ func Hand(ctx context.Context, nc *net.UnixConn, o *Offer) (*Successor, error) {
 	c := &conn{nc}
 	s, err := hand(ctx, c, o)
 	if err == nil {
+		s.Conn = duplicate(nc)
 		return s, nil
 	}
 	var told *RefusedError
@@ -157,6 +158,20 @@ func ended(err error) error {
 		return errGone
 	}
 	return err
+}
+
+// duplicate returns the connection by another descriptor, so that closing the first one does not end it; a closed one if there is none to be had.
+func duplicate(nc *net.UnixConn) net.Conn {
+	file, err := nc.File()
+	if err == nil {
+		defer file.Close()
+		var conn net.Conn
+		if conn, err = net.FileConn(file); err == nil {
+			return conn
+		}
+	}
+	_ = nc.Close()
+	return nc
 }
 
 // Refuse tells the process at the other end of a connection that nothing is handed over, and why.

@@ -38,7 +38,7 @@ func (s *Succession) Step(string) {}
 func (s *Succession) Ready(context.Context, string) error { return ErrUnsupported }
 
 // Serving returns [ErrUnsupported].
-func (s *Succession) Serving([]int) error { return ErrUnsupported }
+func (s *Succession) Serving([]int) (net.Conn, error) { return nil, ErrUnsupported }
 
 // Fail does nothing.
 func (s *Succession) Fail(error) {}

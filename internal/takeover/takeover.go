@@ -88,6 +88,9 @@ type Offer struct {
 type Successor struct {
 	Process
 	Kept []bool // whether it goes on with the socket of the same number
+	// Conn is the connection to it, for what the two have to say to each other from now on. It breaks when the process ends. The caller of [Hand]
+	// closes it.
+	Conn net.Conn
 }
 
 // Succession is a take-over as the successor sees it. One goroutine uses it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -111,10 +112,26 @@ func TestTakeOver(t *testing.T) {
 	if err := s.Ready(t.Context(), "no places"); err != nil || s.Orphaned {
 		t.Fatal(err, s.Orphaned)
 	}
-	if err := s.Serving([]int{0, 7, -1}); err != nil {
+	before, err := s.Serving([]int{0, 7, -1})
+	if err != nil {
 		t.Fatal(err)
 	}
 	h := wait(t, done)
+	// They go on talking over the same connection, also when the one of the take-over is closed.
+	_ = ours.Close()
+	for _, way := range []struct{ from, to net.Conn }{{before, h.successor.Conn}, {h.successor.Conn, before}} {
+		got := make([]byte, 2)
+		if _, err := way.from.Write([]byte("hi")); err != nil {
+			t.Error(err)
+		} else if _, err := io.ReadFull(way.to, got); err != nil || string(got) != "hi" {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	_ = h.successor.Conn.Close()
+	if _, err := before.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the end of the process before is not noticed: %v", err)
+	}
+	_ = before.Close()
 	if h.err != nil || h.successor.Version != "v2" || !h.successor.Kept[0] || h.successor.Kept[1] {
 		t.Errorf("got %+v, %v", h.successor, h.err)
 	}
@@ -173,7 +190,7 @@ func TestFailures(t *testing.T) {
 			}, says: "no port is free",
 		},
 		"out of turn": {
-			successor: func(_ *testing.T, s *Succession) { _ = s.Serving(nil) }, says: `sent "serving" where "ready" was due`,
+			successor: func(_ *testing.T, s *Succession) { _, _ = s.Serving(nil) }, says: `sent "serving" where "ready" was due`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +255,7 @@ func TestServesTooLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if err := s.Serving([]int{0}); err != nil {
+		if _, err := s.Serving([]int{0}); err != nil {
 			t.Fatal(err)
 		}
 		if h := wait(t, done); h.err != nil || !h.successor.Kept[0] {

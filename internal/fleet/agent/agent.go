@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,17 +36,20 @@ type Presence interface {
 	Dead(ctx context.Context, m fleet.Member, suspected bool) (how string, dead bool)
 	// Meet reaches a proxy that lives at its address, so that it proves something if that refuses later.
 	Meet(ctx context.Context, m fleet.Member)
+	// Hold keeps a process with the same state directory, which lives, from being proven dead by others with it, until release is called.
+	Hold(id fleet.ID) (release func(), err error)
 	// Alone reports whether no other process with the same state directory runs; false if that cannot be known. Any goroutine may call it.
 	Alone() bool
 	// Tidy removes what is left of processes that are in no ledger any more.
 	Tidy(members []fleet.Member)
 }
 
-// Memory remembers, over restarts of the process, whether it was alone in the ledger. Its methods are called by the agent's goroutine.
+// Memory remembers, over restarts of the process, whether its proxy was ever beside another one in the ledger. Its methods are called by the
+// agent's goroutine.
 type Memory interface {
-	// Alone reports whether the process was alone at its last exchange; false if that is not known.
+	// Alone reports whether the proxy was alone at all of its exchanges; false if that is not known.
 	Alone() bool
-	// Note notes whether it is alone. It is called after each exchange, and must be cheap if nothing has changed.
+	// Note notes whether it is alone: once it was not, that stays. It is called after each exchange, and must be cheap if nothing has changed.
 	Note(alone bool)
 }
 
@@ -56,14 +60,14 @@ type Options struct {
 	// Ledger is the ledger as people and logs may see it: without a password.
 	Ledger string
 	// Local: all proxies of the ledger run on this host, and the store tells of each change by another process. While such a proxy is
-	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve.
+	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve if no other process runs.
 	Local  bool
 	Holder fleet.HolderOptions
 	Pools  Pools
 	// About says what the proxy is and does at this moment. It is called by the agent's goroutine.
 	About    func() fleet.Member
 	Presence Presence // nil for none: nobody is ever proven dead
-	// Memory says whether the proxy was alone in the ledger when it ran last. If so, and it runs alone, it starts with the whole caps while
+	// Memory says whether the proxy has always been alone in the ledger. If so, and it runs alone, it starts with the whole caps while
 	// the ledger cannot be reached. Nil: it waits for the ledger, with Holder.Without places of each server.
 	Memory Memory
 	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. Nil for nobody.
@@ -83,6 +87,8 @@ type Agent struct {
 
 	poked   chan struct{}      // of size one
 	syncs   chan chan struct{} // who waits for an exchange that begins from now on
+	meets   chan *neighbour
+	heard   chan heard
 	leaving chan context.Context
 	left    bool               // the ledger does not know the proxy any more; static once done is closed
 	done    chan struct{}      // closed when both goroutines have ended
@@ -99,7 +105,7 @@ type Agent struct {
 	kept     map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
 	answered bool                   // there was an answer
 	assumes  bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
-	whole    bool                   // the ledger cannot be used, so the pools have the whole caps
+	whole    bool                   // a local ledger cannot be used, and nobody else could use it, so the pools have the whole caps
 	expired  bool                   // others may have the places, since the ledger was not reached for so long
 	failures int                    // exchanges that failed one after the other
 	next     fleet.Instant          // when the next exchange is due
@@ -108,6 +114,10 @@ type Agent struct {
 	waiters  []chan struct{}        // for whom syncs asked
 	view     view                   // what the last answers said
 	proofs   *prover
+
+	neighbours []*neighbour
+	offers     map[string]*neighbour // to whom places are offered, by server
+	listeners  sync.WaitGroup        // goroutines that listen to neighbours
 }
 
 const (
@@ -129,6 +139,7 @@ func Start(o Options) *Agent {
 	ctx, end := context.WithCancel(context.Background())
 	a := &Agent{
 		o: o, holder: fleet.NewHolder(o.Holder), end: end,
+		meets: make(chan *neighbour), heard: make(chan heard), offers: make(map[string]*neighbour),
 		poked: make(chan struct{}, 1), syncs: make(chan chan struct{}), leaving: make(chan context.Context), done: make(chan struct{}),
 	}
 	a.view.init()
@@ -209,6 +220,8 @@ func (a *Agent) Leave(ctx context.Context) (left bool) {
 // run makes the exchanges until ctx ends or somebody calls Leave.
 func (a *Agent) run(ctx context.Context) {
 	defer a.close()
+	listening, deaf := context.WithCancel(ctx)
+	defer deaf()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -228,6 +241,10 @@ func (a *Agent) run(ctx context.Context) {
 				a.changed = nil
 			}
 			a.hurry()
+		case n := <-a.meets:
+			a.meet(listening, n)
+		case h := <-a.heard:
+			a.hear(&h)
 		case death := <-a.proofs.deaths:
 			a.died(death)
 			a.hurry()
@@ -246,6 +263,7 @@ func (a *Agent) act(ctx context.Context) {
 		if a.observe(); a.holder.Due(at) || a.unsaid() {
 			a.hurry()
 		}
+		a.lend()
 	}
 	switch expires, ok := a.holder.Expired(); {
 	case at >= a.next && a.quiet():
@@ -341,6 +359,7 @@ func (a *Agent) exchange(ctx context.Context) {
 	}
 	if err != nil {
 		a.failed(err)
+		a.lend()
 	}
 	for _, ended := range waiters {
 		close(ended)
@@ -405,8 +424,9 @@ func (a *Agent) try(ctx context.Context) error {
 	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
+	a.book(answer.Frozen || answer.Stale || answer.Again)
 	if a.o.Memory != nil && !answer.Stale {
-		a.o.Memory.Note(a.isAlone())
+		a.o.Memory.Note(!a.hasOthers(about.Instance))
 	}
 	if a.holder.Due(at + fleet.Instant(gap)) {
 		a.next = a.last + fleet.Instant(gap)
@@ -455,6 +475,11 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 			return false
 		}
 	}
+	a.part()
+	if n := a.holder.Lent(); n > 0 {
+		a.o.Log.Warn("leaving the fleet while another process of this host uses places of this one: they are free when the ledger knows of it", "places", n)
+		return false
+	}
 	a.holder.Leave()
 	a.apply()
 	var err error
@@ -486,6 +511,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 
 // close closes the store.
 func (a *Agent) close() {
+	a.forsake()
 	if a.unwatch != nil {
 		a.unwatch()
 	}

@@ -344,26 +344,6 @@ func TestLedgerLost(t *testing.T) {
 	})
 }
 
-// TestNoTables serves with the whole caps while the ledger cannot be used, and shares them from when it can.
-func TestNoTables(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := memory.New()
-		db.Fail(fleet.ErrNoTables)
-		a := start(t, db, "a", nil)
-		defer a.leaves()
-		wait(time.Second)
-		a.pools.need("gpu", 10)
-		a.expect(t, 10, Whole)
-		wait(time.Minute)
-		a.expect(t, 10, Whole)
-		a.logged(t, "caps are not shared with other proxies", "wsbouncer migrate")
-		db.Fail(nil)
-		wait(20 * time.Second)
-		a.expect(t, 10, Alone)
-		a.logged(t, "joined the fleet")
-	})
-}
-
 // TestUnreachableAtTheStart gives a proxy no place that others may have, or as many as its operator chose.
 func TestUnreachableAtTheStart(t *testing.T) {
 	for _, without := range []int{0, 4} {
@@ -383,7 +363,7 @@ func TestUnreachableAtTheStart(t *testing.T) {
 	}
 }
 
-// TestAloneBefore starts a proxy while the ledger is away. One that was alone when it ran last uses the whole caps, as they change, and
+// TestAloneBefore starts a proxy while the ledger is away. One that was always alone uses the whole caps, as they change, and
 // says what it risks; when the ledger is back, it has what it uses there. One that was in a fleet waits, and so does one beside another process.
 func TestAloneBefore(t *testing.T) {
 	for _, test := range []struct{ alone, beside bool }{{true, false}, {false, false}, {true, true}} {
@@ -450,32 +430,6 @@ func TestAloneBefore(t *testing.T) {
 			if !m.Alone() {
 				t.Error("it has not noted that it is alone again")
 			}
-			a.leaves()
-		})
-	}
-}
-
-// TestFullDisk serves with the whole caps if the disk of a local ledger is full, unless another process runs, which may have places.
-func TestFullDisk(t *testing.T) {
-	for _, beside := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			db := memory.New()
-			db.Fail(fleet.ErrDisk)
-			a := start(t, db, "a", func(o *Options) {
-				o.Local = true
-				o.Presence.(*presence).with.Store(beside)
-			})
-			a.pools.need("gpu", 10)
-			wait(5 * time.Second)
-			if beside {
-				a.expect(t, 0, Waiting)
-			} else {
-				a.expect(t, 10, Whole)
-				a.logged(t, "this proxy uses the whole caps", "free or replace the disk")
-			}
-			db.Fail(nil)
-			wait(20 * time.Second)
-			a.expect(t, 10, Alone)
 			a.leaves()
 		})
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // failed takes an exchange in that failed. What the proxy has it keeps, and it gets no more. A proxy that has had no answer yet has
-// nothing, so as not to exceed a cap; or, if the ledger cannot be used at all, or nobody else has used it as far as is known, the whole caps, so
-// as not to stop traffic.
+// nothing, so as not to exceed a cap. It has the whole caps, so as not to stop traffic, if no other could use a local ledger, or if the
+// database is away and no other one has ever used the ledger as far as is known.
 func (a *Agent) failed(err error) {
 	a.failures++
 	refused := a.refused(err)
@@ -46,12 +46,16 @@ const mostPlaces = 1 << 30
 
 // withoutAnswer says what the pools may use before the first answer.
 func (a *Agent) withoutAnswer(refused bool) {
-	if a.kept = nil; a.whole || refused {
+	if a.kept = nil; a.whole || refused && a.o.Local && a.runsAlone() {
 		a.whole = true
 		a.tell(nil)
 		return
 	}
-	if !a.assumes && a.o.Memory != nil && a.o.Memory.Alone() && a.runsAlone() {
+	if a.assumes && refused { // the database is back, and others may use it
+		a.assumes = false
+		a.holder.Assume(0)
+	}
+	if !a.assumes && !refused && a.o.Memory != nil && a.o.Memory.Alone() && a.runsAlone() {
 		a.assumes = true
 		a.holder.Assume(mostPlaces)
 	}
@@ -82,6 +86,8 @@ func (a *Agent) tellFailure(err error, refused bool) {
 		a.o.Log.Warn("the ledger is not reached: this proxy was alone in it, and uses the whole caps; "+joinedMeanwhile, "ledger", a.o.Ledger, "reason", v.problem)
 	case a.o.Holder.Without > 0:
 		a.o.Log.Warn("the ledger is not reached: servers' caps may be exceeded", "ledger", a.o.Ledger, "reason", v.problem, "places", a.o.Holder.Without)
+	case refused:
+		a.o.Log.Error("the ledger cannot be used: no server is dialed, since other proxies may have its places", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
 	default:
 		a.o.Log.Error("the ledger is not reached: no server is dialed, since other proxies may have its places", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
 	}
@@ -90,19 +96,24 @@ func (a *Agent) tellFailure(err error, refused bool) {
 // joinedMeanwhile says what is risked by whoever was alone and uses the whole caps.
 const joinedMeanwhile = "if other proxies have joined meanwhile, servers may get up to twice as many connections as their caps"
 
+// otherwise is what an operator can do who knows that no other proxy shares the caps.
+const otherwise = "; if no other proxy has these servers, set fleet: off"
+
 // advice says what to do about an error; empty if nothing is to be done but to bring the database back.
 func (a *Agent) advice(err error) string {
 	switch {
 	case errors.Is(err, fleet.ErrNoTables):
-		return "bring the database's schema up to date with `wsbouncer migrate`, or set fleet: off"
+		return "bring the database's schema up to date with `wsbouncer migrate`" + otherwise
 	case errors.Is(err, fleet.ErrNoRights):
-		return "give this proxy's user the rights to the ledger, or set fleet: off"
+		return "give this proxy's user the rights to the ledger" + otherwise
 	case errors.Is(err, fleet.ErrNetworkFile):
-		return "use a database on a local disk, or PostgreSQL, or set fleet: off"
+		return "use a state directory and a database on a local disk, or PostgreSQL" + otherwise
 	case errors.Is(err, fleet.ErrDisk):
 		return "free or replace the disk, or use another state-directory"
 	case a.assumes:
 		return ""
+	case !a.answered && a.o.Local && !a.whole:
+		return "end the other process with this state directory, or mend the ledger's file"
 	case !a.answered && !a.o.Local:
 		return "grant-without-database says how many places a proxy may use before it has reached the ledger"
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ func (u unreachable) Dead(ctx context.Context, m fleet.Member, suspected bool) (
 func (unreachable) Meet(ctx context.Context, _ fleet.Member) { <-ctx.Done() }
 func (unreachable) Alone() bool                              { return false }
 func (unreachable) Tidy([]fleet.Member)                      {}
+func (unreachable) Hold(fleet.ID) (func(), error)            { return nil, errors.New("no state directory") }
 
 // TestUnreachableProxies proves a proxy's end soon although many others do not answer, living and suspected ones.
 func TestUnreachableProxies(t *testing.T) {

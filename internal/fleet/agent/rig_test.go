@@ -89,7 +89,8 @@ func (p *pools) tellings() int {
 type presence struct {
 	mu   sync.Mutex
 	dead map[fleet.ID]bool
-	with atomic.Bool // another process has the same state directory
+	with atomic.Bool  // another process has the same state directory
+	held atomic.Value // the ID of the process whose end nobody may prove; empty for none
 }
 
 func (p *presence) Alone() bool { return !p.with.Load() }
@@ -119,6 +120,12 @@ func (p *presence) set(id fleet.ID, dead bool) {
 	p.dead[id] = dead
 }
 
+// Hold keeps a process that has died from being proven dead.
+func (p *presence) Hold(id fleet.ID) (release func(), err error) {
+	p.held.Store(string(id))
+	return func() { p.held.Store("") }, nil
+}
+
 func (p *presence) Meet(context.Context, fleet.Member) {}
 func (p *presence) Tidy([]fleet.Member)                {}
 
@@ -143,6 +150,7 @@ type proxy struct {
 	log      *lines
 	cut      atomic.Bool // the proxy does not reach the database
 	state    sync.Map    // "state"
+	ended    bool        // it was killed, or has left
 }
 
 // lines is a log.

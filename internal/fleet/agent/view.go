@@ -125,6 +125,14 @@ func (a *Agent) isAlone() bool {
 	return len(a.view.members) == 1 && a.view.members[0].ID == a.o.Holder.ID
 }
 
+// hasOthers reports whether another proxy is there. Processes with the same state directory, such as the one before this, are found by their
+// locks in it.
+func (a *Agent) hasOthers(instance string) bool {
+	return slices.ContainsFunc(a.view.members, func(m fleet.Member) bool {
+		return m.ID != a.o.Holder.ID && (instance == "" || m.Instance != instance)
+	})
+}
+
 // hasAll reports whether the proxy has all places of all its servers.
 func (a *Agent) hasAll() bool {
 	for server, u := range a.usage {

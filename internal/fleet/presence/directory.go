@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/gofrs/flock"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.
@@ -39,6 +41,7 @@ const (
 	folder       = "fleet"
 	instanceFile = "instance.json"
 	lockSuffix   = ".lock"
+	holdSuffix   = ".held"
 )
 
 // openDirectory makes the folder if it is missing, and takes the lock of this process.
@@ -120,7 +123,7 @@ func (d *directory) identify() error {
 		return err
 	}
 	defer func() { _ = guard.Unlock() }()
-	now := record{Folder: inode(d.path), Boot: bootID(), Machine: machineID()}
+	now := record{Folder: inode(d.path), Boot: machine.Boot(), Machine: machineID()}
 	var was record
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -157,7 +160,11 @@ func (d *directory) unlocked(id fleet.ID) bool {
 	if d.path == "" || !isID.MatchString(string(id)) {
 		return false
 	}
-	path := d.lockFile(id)
+	return isFree(d.lockFile(id))
+}
+
+// isFree reports whether nobody holds the lock of a file that is there.
+func isFree(path string) bool {
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
 	locked, err := lock.TryLock()
 	if err != nil || !locked {
@@ -165,6 +172,39 @@ func (d *directory) unlocked(id fleet.ID) bool {
 	}
 	defer func() { _ = lock.Unlock() }()
 	return isFile(lock, path)
+}
+
+// hold takes a lock without which nobody proves that another process has ended.
+func (d *directory) hold(own, id fleet.ID) (release func(), err error) {
+	if d.path == "" || !isID.MatchString(string(id)) {
+		return nil, errors.New("there is no state directory in which both have locks")
+	}
+	lock, err := take(filepath.Join(d.path, string(id)+"."+string(own)+holdSuffix))
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		path := lock.Path()
+		_ = lock.Unlock()
+		_ = os.Remove(path)
+	}, nil
+}
+
+// holds returns the files of locks that keep a process from being proven dead; of all processes if the ID is "*".
+func (d *directory) holds(id fleet.ID) []string {
+	files, err := filepath.Glob(filepath.Join(d.path, string(id)+".*"+holdSuffix))
+	if err != nil {
+		return nil
+	}
+	return files
+}
+
+// isHeld reports whether a process must not be proven dead.
+func (d *directory) isHeld(id fleet.ID) bool {
+	return slices.ContainsFunc(d.holds(id), func(path string) bool {
+		_, err := os.Stat(path)
+		return !isFree(path) && !errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 var isID = regexp.MustCompile(`^[0-9a-f]{16}$`)
@@ -190,8 +230,11 @@ func (d *directory) alone(own fleet.ID) bool {
 	return true
 }
 
-// ended reports whether the process has ended: it does not hold its lock any more, and the file is no copy of the one that it locked.
-func (d *directory) ended(id fleet.ID) bool { return d.unlocked(id) && isSigned(d.lockFile(id)) }
+// ended reports whether the process has ended: it does not hold its lock any more, the file is no copy of the one that it locked, and no
+// other process uses its places.
+func (d *directory) ended(id fleet.ID) bool {
+	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
+}
 
 // tidy removes the files of locks that nobody holds, except those of the processes that are there.
 func (d *directory) tidy(there map[fleet.ID]bool) {
@@ -206,6 +249,11 @@ func (d *directory) tidy(there map[fleet.ID]bool) {
 		name := filepath.Base(path)
 		id := fleet.ID(name[:len(name)-len(lockSuffix)])
 		if isID.MatchString(string(id)) && !there[id] && d.unlocked(id) {
+			_ = os.Remove(path)
+		}
+	}
+	for _, path := range d.holds("*") { // of processes that were killed
+		if isFree(path) {
 			_ = os.Remove(path)
 		}
 	}

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Host identifies this host since its system has started, and the network namespace of this process on it; empty if that is not known.
 func Host() string {
-	boot := bootID()
+	boot := machine.Boot()
 	namespace, err := os.Readlink("/proc/self/ns/net")
 	if err != nil || boot == "" {
 		return ""
@@ -22,13 +24,22 @@ func Host() string {
 	return digest(boot + namespace)
 }
 
-// bootID identifies the system's last start; empty if it is not known.
-func bootID() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
+// listens reports whether a socket of this network namespace may listen at an address of this host: the kernel lets nobody bind what another
+// socket listens at. A firewall of this host cannot make that up, as it can a refusal. Nothing is accepted here.
+func listens(ip net.IP, port int) bool {
+	family, address := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: port, Addr: [16]byte(ip.To16())})
+	if four := ip.To4(); four != nil {
+		family, address = unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: [4]byte(four)}
 	}
-	return strings.TrimSpace(string(data))
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil { // connections that end there do not matter
+		return true
+	}
+	return unix.Bind(fd, address) != nil
 }
 
 // machineID identifies the machine over restarts of its system, so that a clone of it is another: by the addresses of its network cards,

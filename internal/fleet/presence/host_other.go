@@ -3,17 +3,20 @@
 package presence
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
-// Host identifies this host; empty if that is not known.
-func Host() string { return digest(runtime.GOOS + hostname()) }
+// Host identifies this host, since its system has started where that is known; empty if neither is known.
+func Host() string { return digest(runtime.GOOS + hostname() + machine.Boot()) }
 
-// bootID is not known here.
-func bootID() string { return "" }
+// listens is not known here: the refusal has to do.
+func listens(net.IP, int) bool { return false }
 
 // machineID identifies the machine by its name.
 func machineID() string { return digest(runtime.GOOS + hostname()) }

@@ -4,10 +4,11 @@
 //
 //   - Each process holds the lock of a file in the folder fleet of its state directory until it ends, whichever way. Another process with
 //     the same state directory that gets this lock knows. Which state directory it is says [Presence.Instance].
-//   - A proxy's admin API listens until its last connection is closed. So a proxy has ended whose address refuses connections. A time-out
-//     proves nothing. A refusal counts only if this process has reached that very proxy at the address before, and an address on loopback
-//     only on the same host and in the same network namespace ([Host]).
-//   - This process itself listens at the address that was the proxy's, on the same host.
+//   - A proxy's admin API listens until its last connection is closed. So a proxy has ended whose address refuses connections, if this
+//     process has reached that very proxy at the address before, and the kernel under both ([Host]) says that it is an address of this host at
+//     which nobody listens. From elsewhere, a refusal proves nothing unless an operator says so ([Options.AnyRefusal]): firewalls reject,
+//     Services of Kubernetes without endpoints do, and addresses move to other hosts. A time-out never proves anything.
+//   - A proxy of the same host is not seen any more, and this process itself listens at the address that was the other's.
 //
 // Each is looked at twice, some time apart, since the system closes the files of a process that ends one after the other.
 package presence
@@ -20,11 +21,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Header is the header in which a proxy's /healthz says the process's ID, so that others know whom they have reached.
@@ -36,7 +40,9 @@ type Options struct {
 	Directory string // state directory, which must exist; empty for none
 	// Own returns the URL of this process's admin API as others reach it; empty for none, or if another process opened its listener.
 	Own func() string
-	Log *slog.Logger
+	// AnyRefusal: also from another host, an address refuses connections only if its proxy has ended.
+	AnyRefusal bool
+	Log        *slog.Logger
 }
 
 // Presence is how this process shows that it lives, and finds out which others do. Dead and Meet may be called for several
@@ -95,6 +101,10 @@ func (p *Presence) Close(left bool) { p.directory.close(left) }
 // Instance identifies the state directory; empty if there is none that can be used.
 func (p *Presence) Instance() string { return p.instance }
 
+// Hold keeps a process with the same state directory, which lives, from being proven dead, here and by others, until release is called or this process
+// ends.
+func (p *Presence) Hold(id fleet.ID) (release func(), err error) { return p.hold(p.o.ID, id) }
+
 // Alone reports whether no other process with the same state directory runs. It is false if that cannot be known.
 func (p *Presence) Alone() bool { return p.alone(p.o.ID) }
 
@@ -119,13 +129,13 @@ func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (h
 	if p.instance != "" && m.Instance == p.instance { // then the lock says it, and nothing else may
 		return "it does not hold its lock in the state directory any more", p.ended(m.ID)
 	}
-	if m.Address == "" {
+	if m.Address == "" || !suspected {
 		return "", false
 	}
-	if m.Host == p.host && p.host != "" && p.o.Own != nil && sameAddress(m.Address, p.o.Own()) {
+	if p.isHere(m) && p.o.Own != nil && sameAddress(m.Address, p.o.Own()) {
 		return fmt.Sprintf("this process listens at its address %s", m.Address), true
 	}
-	if !suspected || !p.hasMet(m) {
+	if !p.isHere(m) && !p.o.AnyRefusal || !p.hasMet(m) {
 		return "", false
 	}
 	return fmt.Sprintf("its address %s refuses connections", m.Address), p.refuses(ctx, m)
@@ -133,7 +143,7 @@ func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (h
 
 // Meet reaches a proxy that lives at its address, so that it proves something if that refuses later. It tries again after some time.
 func (p *Presence) Meet(ctx context.Context, m fleet.Member) {
-	if m.Address == "" || p.instance != "" && m.Instance == p.instance || !p.reachable(&m) {
+	if m.Address == "" || p.instance != "" && m.Instance == p.instance || !p.reachable(&m) || !p.isHere(&m) && !p.o.AnyRefusal {
 		return
 	}
 	p.mu.Lock()
@@ -177,12 +187,17 @@ func (p *Presence) Tidy(members []fleet.Member) {
 	p.tidy(there)
 }
 
+// isHere reports whether a proxy runs under the same kernel as this process, and in the same network namespace.
+func (p *Presence) isHere(m *fleet.Member) bool {
+	return m.Host == p.host && p.host != "" && machine.Boot() != ""
+}
+
 // reachable reports whether an address means the same host here as for the proxy that names it.
 func (p *Presence) reachable(m *fleet.Member) bool {
 	host := hostOf(m.Address)
 	ip := net.ParseIP(host)
 	loopback := strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-	return host != "" && (!loopback || m.Host == p.host && p.host != "")
+	return host != "" && (!loopback || p.isHere(m))
 }
 
 // whoAnswers returns the ID of the process that answers at a proxy's address; empty if none does.
@@ -199,7 +214,8 @@ func (p *Presence) whoAnswers(ctx context.Context, m *fleet.Member) string {
 	return response.Header.Get(Header)
 }
 
-// refuses reports whether the proxy's address refuses connections: all of them, if it is a name.
+// refuses reports whether the proxy's address refuses connections, and, if the proxy is one of this host, whether the kernel says that nobody
+// listens there: at all of them, if it is a name.
 func (p *Presence) refuses(ctx context.Context, m *fleet.Member) bool {
 	u, err := url.Parse(m.Address)
 	if err != nil {
@@ -220,11 +236,33 @@ func (p *Presence) refuses(ctx context.Context, m *fleet.Member) bool {
 			_ = conn.Close()
 			return false
 		}
-		if !errors.Is(err, refused) {
+		if !errors.Is(err, refused) || p.isHere(m) && !silent(address, port) {
 			return false
 		}
 	}
 	return true
+}
+
+// silent reports whether an IP address is one of this host at whose port nobody listens, whatever a firewall says about that.
+func silent(address, port string) bool {
+	ip := net.ParseIP(address)
+	number, err := strconv.Atoi(port)
+	return ip != nil && err == nil && isOwn(ip) && !listens(ip, number)
+}
+
+// isOwn reports whether an address is one of this host.
+func isOwn(ip net.IP) bool {
+	if ip.IsLoopback() {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(ip)
+	})
 }
 
 func hostOf(address string) string {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 const (
@@ -151,6 +152,14 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// needsKernel skips a test where nothing says which processes have the same kernel.
+func needsKernel(t *testing.T) {
+	t.Helper()
+	if machine.Boot() == "" {
+		t.Skip("nothing says which processes have this kernel")
+	}
+}
+
 // admin plays the admin API of a process.
 func admin(t *testing.T, id *fleet.ID) *httptest.Server {
 	t.Helper()
@@ -159,8 +168,9 @@ func admin(t *testing.T, id *fleet.ID) *httptest.Server {
 	return s
 }
 
-// TestRefusal proves the end of a process by its address, if it was reached there before.
+// TestRefusal proves the end of a process of this host by its address, if it was reached there before.
 func TestRefusal(t *testing.T) {
+	needsKernel(t)
 	b := open(t, t.TempDir(), idB)
 	id := idA
 	server := admin(t, &id)
@@ -190,6 +200,46 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// TestRefusalElsewhere keeps the places of a proxy on another host whose address refuses connections: it may be cut off from the database behind a
+// firewall that rejects, with its sessions running. Only an operator can say that no firewall does so.
+func TestRefusalElsewhere(t *testing.T) {
+	for _, anywhere := range []bool{false, true} {
+		b := open(t, t.TempDir(), idB)
+		b.o.AnyRefusal = anywhere
+		id := idA
+		server := admin(t, &id)
+		// All of 0.0.0.0 leads to this host, but is not on loopback, which another host's proxy could not be reached at.
+		m := fleet.Member{ID: idA, Host: "another host", Instance: "other", Address: strings.Replace(server.URL, "127.0.0.1", "0.0.0.0", 1)}
+		b.Meet(t.Context(), m)
+		server.Close() // to others, the same as a firewall that rejects
+		if how, dead := b.Dead(t.Context(), m, true); dead != anywhere {
+			t.Errorf("an operator trusts refusals: %t; dead: %t (%s)", anywhere, dead, how)
+		}
+	}
+}
+
+// TestFirewallOfThisHost asks the kernel who listens, since its own firewall may reject connections, too.
+func TestFirewallOfThisHost(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel does not say so here")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	if silent("127.0.0.1", port) {
+		t.Error("silent although a process listens, and a firewall may be why it refuses")
+	}
+	_ = listener.Close()
+	if !silent("127.0.0.1", port) {
+		t.Error("not silent although nobody listens")
+	}
+	if silent("192.0.2.1", port) {
+		t.Error("an address of another host is silent")
+	}
+}
+
 // TestSilence takes nobody for dead whose address does not answer.
 func TestSilence(t *testing.T) {
 	b := open(t, t.TempDir(), idB)
@@ -211,11 +261,15 @@ func TestSilence(t *testing.T) {
 
 // TestSuccessor proves the end of the process that had this one's address.
 func TestSuccessor(t *testing.T) {
+	needsKernel(t)
 	b := open(t, t.TempDir(), idB)
 	b.o.Own = func() string { return "http://10.0.0.5:9090" }
 	m := fleet.Member{ID: idA, Host: b.host, Instance: "other", Address: "http://10.0.0.5:9090"}
-	if how, dead := b.Dead(t.Context(), m, false); !dead || !strings.Contains(how, "listens at its address") {
+	if how, dead := b.Dead(t.Context(), m, true); !dead || !strings.Contains(how, "listens at its address") {
 		t.Errorf("dead is %t (%s)", dead, how)
+	}
+	if how, dead := b.Dead(t.Context(), m, false); dead {
+		t.Errorf("a proxy that is seen, and names an address that is not its own, is dead: %s", how)
 	}
 	elsewhere, named, other := m, m, m
 	elsewhere.Host = "another host"
@@ -226,7 +280,7 @@ func TestSuccessor(t *testing.T) {
 		if name == "at another port" {
 			b.o.Own = func() string { return "http://10.0.0.5:9090" }
 		}
-		if how, dead := b.Dead(t.Context(), m, false); dead {
+		if how, dead := b.Dead(t.Context(), m, true); dead {
 			t.Errorf("%s: dead: %s", name, how)
 		}
 	}
@@ -249,6 +303,7 @@ func TestNoDirectory(t *testing.T) {
 
 // TestTakenOver meets a process soon after it has taken over the address of the one that answered there before, so that its end can be proven.
 func TestTakenOver(t *testing.T) {
+	needsKernel(t)
 	b := open(t, t.TempDir(), idB)
 	id := idA
 	server := admin(t, &id)
@@ -284,5 +339,43 @@ func TestRestoredLock(t *testing.T) {
 		if how, dead := b.Dead(t.Context(), member(a), true); dead {
 			t.Errorf("restored %s: a living process is dead: %s", name, how)
 		}
+	}
+}
+
+// TestHeld proves no end of a process whose places another one uses, until that lets go or has ended itself.
+func TestHeld(t *testing.T) {
+	state := t.TempDir()
+	a, b, c := open(t, state, idA), open(t, state, idB), open(t, state, "c000000000000001")
+	release, err := b.Hold(idA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := member(a)
+	a.die()
+	for _, p := range []*Presence{b, c} {
+		if _, dead := p.Dead(t.Context(), m, true); dead {
+			t.Error("it is dead, and its places are in use")
+		}
+	}
+	b.Tidy([]fleet.Member{m})
+	if files := b.holds(idA); len(files) != 1 {
+		t.Errorf("held by %q", files)
+	}
+	release()
+	if _, dead := c.Dead(t.Context(), m, true); !dead {
+		t.Error("it is not dead although nobody holds it any more")
+	}
+	if err := os.WriteFile(filepath.Join(state, "fleet", string(idA)+".d000000000000001.held"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, dead := c.Dead(t.Context(), m, true); !dead {
+		t.Error("a process that was killed holds it")
+	}
+	c.Tidy([]fleet.Member{m})
+	if files := c.holds("*"); len(files) != 0 {
+		t.Errorf("left: %q", files)
+	}
+	if _, err := open(t, "", idB).Hold(idA); err == nil {
+		t.Error("held without a state directory")
 	}
 }

@@ -1,17 +1,6 @@
 package sqlite
 
-import (
-	"golang.org/x/sys/unix"
-)
-
-// bootID identifies this boot of the machine; empty if it is not known.
-func bootID() string {
-	id, err := unix.Sysctl("kern.bootsessionuuid")
-	if err != nil {
-		return ""
-	}
-	return id
-}
+import "golang.org/x/sys/unix"
 
 // networkFilesystem returns the name of the network file system that a directory is on; empty if it is on none.
 func networkFilesystem(directory string) string {

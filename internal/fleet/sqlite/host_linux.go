@@ -1,20 +1,6 @@
 package sqlite
 
-import (
-	"os"
-	"strings"
-
-	"golang.org/x/sys/unix"
-)
-
-// bootID identifies this boot of the machine; empty if it is not known. Containers on one machine have the same.
-func bootID() string {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
+import "golang.org/x/sys/unix"
 
 // networkFilesystems are the magic numbers (statfs(2)) of file systems that several hosts may use.
 var networkFilesystems = map[uint32]string{

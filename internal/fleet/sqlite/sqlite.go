@@ -27,6 +27,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
 // Options are what a store is made with.
@@ -72,7 +73,7 @@ var (
 
 // Open returns the store in a file. It does not open the file: the first use does, and makes a missing file; the directory must exist.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{log: o.Log, poll: o.Poll, timeout: callTimeout, boot: bootID(), turn: make(chan struct{}, 1)}
+	s := &Store{log: o.Log, poll: o.Poll, timeout: callTimeout, boot: machine.Boot(), turn: make(chan struct{}, 1)}
 	var err error
 	if s.path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("the ledger's file: %w", err)

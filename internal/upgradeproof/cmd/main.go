@@ -30,6 +30,8 @@ func run() int {
 	flag.DurationVar(&o.Pause, "pause", 50*time.Millisecond, "the longest that a client may take to get its session around an upgrade, at the 99th percentile, as a `duration`")
 	flag.BoolVar(&o.Failures, "failures", true, "also have upgrades fail")
 	flag.BoolVar(&o.Uncounted, "uncounted", false, "connections above a server's cap are no failure")
+	scenes := flag.Int("scenes", 0, "instead: in so many scenes, upgrade one of two proxies of a fleet while its database stops and a server is killed; `number`")
+	seed := flag.Uint64("seed", 0, "`number` that draws the times of scenes again (default: a random one)")
 	keep := flag.Bool("keep", false, "keep the log and the files of the proxies even without findings")
 	flag.Parse()
 	if flag.NArg() > 0 || o.Rate < 1 || o.Servers < 1 || o.Cap < 10 || o.Sessions < 0 || o.Upgrades < 1 {
@@ -40,7 +42,11 @@ func run() int {
 	defer stop()
 	var err error
 	if o.Directory, err = os.MkdirTemp("", "wsbouncer-upgrade-"); err == nil {
-		err = upgradeproof.Run(ctx, o)
+		if *scenes > 0 {
+			err = outages(ctx, &o, *scenes, *seed)
+		} else {
+			err = upgradeproof.Run(ctx, o)
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "upgrade-test: %v\nThe log is in %s\n", err, o.Directory)
@@ -51,4 +57,15 @@ func run() int {
 	}
 	fmt.Println("Nothing was refused, reset, cut or lost.")
 	return 0
+}
+
+// outages plays scenes in which everything happens at once.
+func outages(ctx context.Context, o *upgradeproof.Options, scenes int, seed uint64) error {
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	fmt.Printf("seed %d\n", seed)
+	return upgradeproof.RunOutages(ctx, upgradeproof.OutageOptions{
+		Binary: o.Binary, Scenes: scenes, Seed: seed, Sessions: 48, Servers: 3, Cap: 32, Settle: 10 * time.Second, Directory: o.Directory, Out: os.Stdout,
+	})
 }
