@@ -239,8 +239,8 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
 		}
 		watch.Go(func() { o.watch(attacking, p) })
-		for range comers {
-			watch.Go(func() { coming.keepComing(attacking) })
+		for i := range comers {
+			watch.Go(func() { coming.keepComing(attacking, i) })
 		}
 	}
 	result, err := load.Run(ctx, load.Options{
