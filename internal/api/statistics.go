@@ -295,8 +295,8 @@ type Handshakes struct {
 	Unfinished int `json:"unfinished"`
 	// Limit is how many may be unfinished: max-handshakes, or less if the process may not open many files.
 	Limit int `json:"limit"`
-	// Dropped counts those that were dropped to make room for others, by reason: oldest (of all), address (the oldest from an address that
-	// had more than a quarter of all) and descriptors (the oldest of all, when no file descriptor was free).
+	// Dropped counts those that were dropped to make room for others, by reason: oldest (of all), address (the oldest from a network that
+	// had most, or as many as it may) and descriptors (the oldest of all, when no file descriptor was free).
 	Dropped map[string]uint64 `json:"dropped"`
 }
 

@@ -24,8 +24,8 @@ const (
 	comeTimeout = 10 * time.Second
 )
 
-// comesFrom is the address that well-behaved clients come from during a siege: not that of hostile ones.
-var comesFrom = net.IPv4(127, 0, 0, 2)
+// comesFrom returns the address from which the ith of them comes for the nth time: none that hostile clients have.
+func comesFrom(i, n int) net.IP { return net.IPv4(127, 0, byte(1+i), byte(1+n%250)) }
 
 // comingClients are well-behaved clients that come during a siege, ask for one echo, and leave in order.
 type comingClients struct {
@@ -62,10 +62,10 @@ func (a *arrivals) quantile(part float64) time.Duration {
 	return a.took[int(part*float64(len(a.took)-1))]
 }
 
-// keepComing visits the proxy again and again until ctx ends.
-func (c *comingClients) keepComing(ctx context.Context) {
-	for ctx.Err() == nil {
-		took, err := c.visit()
+// keepComing has the ith client visit the proxy again and again until ctx ends.
+func (c *comingClients) keepComing(ctx context.Context, i int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		took, err := c.visit(comesFrom(i, n))
 		c.mu.Lock()
 		if err != nil {
 			c.failed++
@@ -79,9 +79,9 @@ func (c *comingClients) keepComing(ctx context.Context) {
 }
 
 // visit begins a session, asks for an echo, and ends it. It returns how long that took until the echo had come.
-func (c *comingClients) visit() (took time.Duration, err error) {
+func (c *comingClients) visit(from net.IP) (took time.Duration, err error) {
 	begun := time.Now()
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: comesFrom}, Deadline: begun.Add(comeTimeout)}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Deadline: begun.Add(comeTimeout)}
 	conn, err := dialer.Dial("tcp", c.address)
 	if err != nil {
 		return 0, err

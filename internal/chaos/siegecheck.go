@@ -10,8 +10,8 @@ import (
 // goodToken is the credential that the server accepts which is asked about clients.
 const goodToken = "good"
 
-// checkTime is how long that server takes for an answer.
-const checkTime = 30 * time.Millisecond
+// checkTime is how long that server takes for an answer, so that a few hundred clients keep it busy.
+const checkTime = 100 * time.Millisecond
 
 // startCheck starts a server that is asked about clients.
 func startCheck() *httptest.Server {

@@ -36,15 +36,15 @@ var sieges = []scenario{
 	},
 	{
 		name: "anonymous-checks", about: "clients without a credential where another server is asked about each",
-		siege: &siege{clients: 300, from: 1, pause: 50 * time.Millisecond, visit: asks(""), checked: true, judge: refusedWith(401)},
+		siege: &siege{clients: 300, from: 1, pause: 100 * time.Millisecond, visit: asks(""), checked: true, judge: refusedWith(401)},
 	},
 	{
 		name: "check-floods", about: "clients of one address that keep the server busy which is asked about them",
-		siege: &siege{clients: 300, from: 1, pause: 50 * time.Millisecond, visit: asks(goodToken), checked: true},
+		siege: &siege{clients: 300, from: 1, pause: 100 * time.Millisecond, visit: asks(goodToken), checked: true},
 	},
 	{
 		name: "check-networks", about: "clients of a hundred addresses that keep it busy, some with credentials that it does not accept",
-		siege: &siege{clients: 300, from: 100, pause: 50 * time.Millisecond, visit: asks("", "bad", goodToken, goodToken, goodToken), checked: true, judge: refusedWith(401)},
+		siege: &siege{clients: 300, from: 100, pause: 100 * time.Millisecond, visit: asks("", "bad", goodToken, goodToken, goodToken), checked: true, judge: refusedWith(401)},
 	},
 	{name: "header-floods", about: "clients that send headers without end", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: headerFlood, judge: refusedWith(431)}},
 	{name: "refusal-storms", about: "clients that are refused, and do not go away", siege: &siege{clients: 1500, pause: 10 * time.Millisecond, visit: refusedAndStays, judge: refusedWith(404)}},

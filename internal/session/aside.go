@@ -5,9 +5,13 @@ import (
 	"time"
 )
 
-// asideShare is the part of the clients that wait for authentication, 1/asideShare, that may be those of one service. All services together
-// have as many as there may be unfinished handshakes.
-const asideShare = 2
+const (
+	// asideShare is the part of the clients that wait for authentication, 1/asideShare, that may be those of one service. All services
+	// together have as many as there may be unfinished handshakes.
+	asideShare = 2
+	// asideKept is the part of those of a service, 1/asideKept, that is kept for networks that have none: one that finds no place is refused.
+	asideKept = 4
+)
 
 // asideKey is the clients of a service from one network.
 type asideKey struct {
@@ -24,7 +28,7 @@ func (o *opening) stepAside(service string, limit int) (may bool) {
 		key := asideKey{service, o.network()}
 		most := max(limit/asideShare, 1)
 		free := min(limit-u.asides, most-u.aside[service])
-		if o.inAll != nil && mayHave(u.crowded[key], free, most) {
+		if o.inAll != nil && mayHave(u.crowded[key], free, most/asideKept) {
 			u.remove(o)
 			u.asides++
 			u.aside[service]++

@@ -22,13 +22,10 @@ func (c *crowd) dropped() dropReason {
 	return droppedOldest
 }
 
-// keptShare is the part of all places, 1/keptShare, that only networks get which have none.
-const keptShare = 16
-
-// mayHave reports whether a network that has so many of all places may have one more of those that are free: no more than are left for
-// others.
-func mayHave(places, free, all int) bool {
-	return places == 0 && free > 0 || places < free-all/keptShare
+// mayHave reports whether a network that has so many places may have one more of those that are free: no more than are left for others. So many
+// of the last ones are kept for networks that have none.
+func mayHave(places, free, kept int) bool {
+	return places == 0 && free > 0 || places < free-kept
 }
 
 // The rankings of crowds.

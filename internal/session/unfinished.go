@@ -29,6 +29,9 @@ const (
 // room is how many handshakes may be unfinished, and how many clients may wait in line.
 type room struct{ places, line int }
 
+// kept returns how many places are kept for networks that have none.
+func (r room) kept() int { return r.places / 16 }
+
 // unfinished are the handshakes of clients that have no session yet and do not wait in a queue: their TLS handshake, their PROXY header
 // or their request is on its way, or they have just been refused. There are places for a limited number. A network that has as many as are
 // still free gets no more, so that there is always one for a client from elsewhere: the others of that network wait in line. When there
@@ -183,7 +186,7 @@ func firstOf(l *list.List) *opening {
 func (u *unfinished) fill(now time.Time) {
 	for u.inLine > 0 && u.turns < turns {
 		c := u.ranked[byTurn].first()
-		if free := u.room.places - u.all.Len(); !mayHave(c.openings.Len(), free, u.room.places) {
+		if free := u.room.places - u.all.Len(); !mayHave(c.openings.Len(), free, u.room.kept()) {
 			o, why, wait := u.victim(c, now)
 			if o == nil { // the proxy works on all: whichever waits for its client next calls fill
 				return
@@ -380,7 +383,7 @@ func (o *opening) comeFrom(from netip.Addr) bool {
 		switch {
 		case o.inAll == nil || c.network == o.network():
 			placed <- !o.dropped
-		case mayHave(c.openings.Len(), u.room.places-u.all.Len()+1, u.room.places): // with the place that it has
+		case mayHave(c.openings.Len(), u.room.places-u.all.Len()+1, u.room.kept()): // with the place that it has
 			u.leaveCrowd(o)
 			u.joinCrowd(o, c)
 			placed <- true

@@ -1,7 +1,9 @@
 package external
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/netip"
 	"sync"
 )
@@ -9,26 +11,41 @@ import (
 // fewer is how many of the turns one network may have at once: those that are left are for others, however many of its clients wait.
 const fewer = maxParallel * 3 / 4
 
-// turns are the questions that are asked at once. Of the networks whose clients wait, that with the fewest turns gets the next one, so that one
-// that sends many clients holds up its own. Any goroutine may use it.
+// remembered is how many networks' last turns are remembered at least.
+const remembered = 4096
+
+// turns are the questions that are asked at once. Of the networks whose clients wait, that with the fewest turns gets the next one, and among those
+// the one whose last turn is the longest ago. So networks that send many clients hold up their own. Any goroutine may use it.
 type turns struct {
 	mu      sync.Mutex
 	free    int                              // guarded by mu
 	inUse   map[netip.Addr]int               // guarded by mu; by network
 	waiting map[netip.Addr][]chan<- struct{} // guarded by mu; by network, the first first
-	order   []netip.Addr                     // guarded by mu; networks with clients that wait, the next one first
+	order   []netip.Addr                     // guarded by mu; networks with clients that wait, the first to come first
+	given   uint64                           // guarded by mu; turns so far
+	last    map[netip.Addr]uint64            // guarded by mu; by network, which of them was its last one; without those of long ago
 }
 
 func newTurns() *turns {
-	return &turns{free: maxParallel, inUse: make(map[netip.Addr]int), waiting: make(map[netip.Addr][]chan<- struct{})}
+	return &turns{free: maxParallel, inUse: make(map[netip.Addr]int), waiting: make(map[netip.Addr][]chan<- struct{}), last: make(map[netip.Addr]uint64)}
+}
+
+// begin gives a network a turn. The caller holds mu.
+func (t *turns) begin(network netip.Addr) {
+	t.free--
+	t.inUse[network]++
+	t.given++
+	t.last[network] = t.given
+	if len(t.last) > 2*remembered {
+		maps.DeleteFunc(t.last, func(_ netip.Addr, turn uint64) bool { return turn+remembered < t.given })
+	}
 }
 
 // take waits for a turn of a network until ctx ends. If it returns true, give must be called.
 func (t *turns) take(ctx context.Context, network netip.Addr) bool {
 	t.mu.Lock()
 	if t.free > 0 && t.inUse[network] < fewer {
-		t.free--
-		t.inUse[network]++
+		t.begin(network)
 		t.mu.Unlock()
 		return true
 	}
@@ -68,9 +85,12 @@ func (t *turns) give(network netip.Addr) {
 	if t.inUse[network]--; t.inUse[network] == 0 {
 		delete(t.inUse, network)
 	}
-	least := -1 // the first of those networks with the fewest turns
+	least := -1
 	for i, next := range t.order {
-		if t.inUse[next] < fewer && (least < 0 || t.inUse[next] < t.inUse[t.order[least]]) {
+		if t.inUse[next] >= fewer {
+			continue
+		}
+		if least < 0 || cmp.Or(cmp.Compare(t.inUse[next], t.inUse[t.order[least]]), cmp.Compare(t.last[next], t.last[t.order[least]])) < 0 {
 			least = i
 		}
 	}
@@ -80,9 +100,7 @@ func (t *turns) give(network netip.Addr) {
 	next := t.order[least]
 	queue := t.waiting[next]
 	close(queue[0])
-	t.free--
-	t.inUse[next]++
-	t.order = append(append(t.order[:least:least], t.order[least+1:]...), next) // behind the others
+	t.begin(next)
 	t.setQueue(next, queue[1:])
 }
 

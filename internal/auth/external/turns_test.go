@@ -116,7 +116,7 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// Whoever has the fewest turns gets the next one, also if many networks wait for longer.
+// Whoever has the fewest turns gets the next one, or whose last turn is the longest ago, also if many networks wait for longer.
 func TestFewestTurnsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns()
@@ -141,5 +141,41 @@ func TestFewestTurnsFirst(t *testing.T) {
 			all.give(network(i))
 		}
 		waiting.Wait()
+	})
+}
+
+// A network that asks now and then waits for no other that asks all the time, though none has more turns than it at a time.
+func TestRareNetworksFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newTurns()
+		network := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}) }
+		var waiting sync.WaitGroup
+		for i := range 3 * maxParallel {
+			waiting.Go(func() {
+				for range 20 {
+					all.take(t.Context(), network(i))
+					time.Sleep(100 * time.Millisecond)
+					all.give(network(i))
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		for i := range 10 {
+			begun := time.Now()
+			all.take(t.Context(), network(1000+i))
+			if took := time.Since(begun); took > 100*time.Millisecond {
+				t.Errorf("a network that had no turn so far waited %v", took)
+			}
+			all.give(network(1000 + i))
+			time.Sleep(50 * time.Millisecond)
+		}
+		waiting.Wait()
+		for i := range 3 * remembered {
+			all.take(t.Context(), network(i))
+			all.give(network(i))
+		}
+		if n := len(all.last); n > 2*remembered {
+			t.Errorf("the last turns of %d networks are remembered", n)
+		}
 	})
 }
