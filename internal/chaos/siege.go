@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/load"
 	"github.com/wsbouncer/wsbouncer/internal/sim"
 )
@@ -29,6 +30,7 @@ type siege struct {
 	dropped bool                   // the proxy drops unfinished handshakes
 	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
 	judge   func(o *outcome) error // what else must hold; nil for nothing
+	replay  bool                   // see siegereplay.go
 }
 
 const (
@@ -65,7 +67,8 @@ type outcome struct {
 	handshakes   uint64  // dropped
 	ended        map[uint16]uint64
 	refused      map[int]uint64
-	sessionsLeft int64 // when all clients have gone
+	sessionsLeft int64               // when all clients have gone
+	crowd, hogs  api.ServiceFailover // of the services, in a siege with replay
 }
 
 // besiege runs the chosen sieges one after the other, each against a proxy of its own, and writes a table.
@@ -153,17 +156,26 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 
 // siege carries out one siege.
 func (r *run) siege(ctx context.Context, s *scenario, directory string, length time.Duration, sessions int) (*outcome, error) {
-	crowd, err := newService("crowd", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	crowdServers, besiegedServers, hostile := 1, 1, (*scenario)(nil)
+	if s.siege.replay {
+		crowdServers, besiegedServers, hostile = 2, 0, &swallower
+	}
+	crowd, err := newService("crowd", sim.Echo, crowdServers, sessions, nil, r.seed(s.name), r.ledger)
 	if err != nil {
 		return nil, err
 	}
 	defer crowd.stop()
-	besieged, err := newService("besieged", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, r.seed(s.name), r.ledger)
 	if err != nil {
 		return nil, err
 	}
 	defer besieged.stop()
 	crowd.cap, besieged.cap = sessions+20, siegePlaces
+	size, middle := 640, func() {}
+	if s.siege.replay {
+		crowd.more, besieged.more = replays, replays
+		size, middle = replayedMessage, crowd.healthy[0].sim.Kill
+	}
 	config := &configuration{backends: make(map[string]backend)}
 	arguments, err := siegeArguments(s.siege, directory)
 	if err != nil {
@@ -176,20 +188,29 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	defer p.Kill()
 	config.add(crowd)
 	config.add(besieged)
+	if h := besieged.hostile; h != nil {
+		b := config.backends[h.name]
+		b.connections = siegePlaces
+		config.backends[h.name] = b
+	}
 	if err := config.write(config.text()); err != nil {
 		return nil, err
 	}
 	if err := p.until(ctx, "servers have connections", func() (bool, error) {
 		stats, err := p.Stats(ctx)
-		return err == nil && len(stats.Backends) == 2 && stats.Backends[0].Idle > 0 && stats.Backends[1].Idle > 0, nil
+		ready := err == nil && len(stats.Backends) == len(config.backends)
+		for i := 0; ready && i < len(stats.Backends); i++ {
+			ready = stats.Backends[i].Idle > 0
+		}
+		return ready, nil
 	}); err != nil {
 		return nil, err
 	}
-	return r.loadAndAttack(ctx, s, p, length, sessions)
+	return r.loadAndAttack(ctx, s, p, length, sessions, size, middle)
 }
 
-// loadAndAttack attacks the proxy while well-behaved clients use it.
-func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions int) (*outcome, error) {
+// loadAndAttack attacks the proxy while well-behaved clients use it with messages of that size. It calls middle in the middle of that.
+func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions, size int, middle func()) (*outcome, error) {
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
 	o := new(outcome)
@@ -216,9 +237,14 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
 		}
 		watch.Go(func() { o.watch(attacking, p) })
+		watch.Go(func() {
+			if wait(attacking, length/2) == nil {
+				middle()
+			}
+		})
 	}
 	result, err := load.Run(ctx, load.Options{
-		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: 640, Duration: length, Loops: 1,
+		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
 	}, func(progress load.Progress) {
 		switch {
 		case progress.Phase == load.Steady && progress.Begins:
@@ -243,6 +269,9 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			return false, nil
 		}
 		o.sessionsLeft = stats.Sessions.Active
+		if s.siege.replay {
+			o.crowd, o.hogs = *stats.Service("crowd").Failover, *stats.Service("besieged").Failover
+		}
 		o.ended, o.refused, o.handshakes = stats.Sessions.Ended, stats.Sessions.Refused, 0
 		for _, n := range stats.Sessions.Handshakes.Dropped {
 			o.handshakes += n
@@ -261,7 +290,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 // attack is one hostile client, which visits the proxy again and again until ctx ends.
 func (s *siege) attack(ctx context.Context, address string, dice *rand.Rand, visits *atomic.Int64) {
 	for ctx.Err() == nil {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		conn, err := s.dialer().DialContext(ctx, "tcp", address)
 		if err == nil {
 			visits.Add(1)
 			stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
