@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wsbouncer/wsbouncer/internal/profile"
 	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
@@ -79,8 +80,19 @@ func (c *Change) Result(current *Content) (Content, error) {
 	return to, nil
 }
 
-// refuseSecrets refuses secrets in the URLs of backends. Those that were stored before stay in force.
+// refuseSecrets refuses secrets in the URLs of backends and in what services add to these. Those that were stored before stay in force.
 func (c *Content) refuseSecrets(before *Content, problems *Problems) {
+	for _, name := range sortedKeys(c.Services) {
+		for parameter, text := range c.Services[name].SetQuery {
+			template, err := profile.ParseTemplate(text)
+			if err != nil || before.Services[name].SetQuery[parameter] == text {
+				continue
+			}
+			if _, fixed := template.Fixed(); fixed && secret.IsName(parameter) {
+				problems.add(KindService, name, "set-query", "%s looks like a secret, which is not stored here: use %s=env:NAME or %s=file:/path in the URL of the backends", parameter, parameter, parameter)
+			}
+		}
+	}
 	stored := make(map[string]bool)
 	for _, b := range before.Backends {
 		stored[b.URL] = true
