@@ -38,7 +38,7 @@ func TestTrimReplay(t *testing.T) {
 	}
 	arena := replay.NewArena(1 << 20)
 	var w replay.Window
-	w.SetArena(arena)
+	w.SetArena(arena, replay.Owner{})
 	if !w.Append(make([]byte, 100)) {
 		t.Fatal("no memory")
 	}

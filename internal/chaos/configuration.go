@@ -29,12 +29,8 @@ const profiles = `  tagged: {from: funasr, unsafe: [doubt]}
 
 // add adds a service.
 func (c *configuration) add(s *service) {
-	auth := ""
-	if s.auth != "" {
-		auth = ", auth: external, auth-url: " + s.auth
-	}
 	c.services = append(c.services, fmt.Sprintf("  %s: {path: /%s, profile: %s, ping-interval: 5s, ping-timeout: 10s, close-timeout: 3s%s}\n",
-		s.name, s.name, s.profile, auth))
+		s.name, s.name, s.profile, s.more))
 	for _, w := range s.healthy {
 		c.backends[w.name] = backend{service: s.name, url: w.sim.URL(), connections: s.cap}
 	}

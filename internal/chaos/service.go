@@ -27,7 +27,7 @@ const attackers = 3
 type service struct {
 	name, protocol, profile string
 	query                   string    // the query of the clients' URL
-	auth                    string    // the URL of the server that is asked about clients; empty for none
+	more                    string    // further settings in the configuration, each after a comma
 	scenario                *scenario // nil if all servers are healthy
 	sessions                int       // at a time
 	cap                     int       // of each healthy server

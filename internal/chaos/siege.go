@@ -36,6 +36,7 @@ type siege struct {
 	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
 	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
 	judge   func(o *outcome) error // what else must hold; nil for nothing
+	replay  bool                   // see siegereplay.go
 }
 
 const (
@@ -75,6 +76,7 @@ type outcome struct {
 	refused      map[int]uint64
 	sessionsLeft int64    // when all clients have gone
 	takenOut     []string // servers that got no new sessions for a while, and why: all of them are healthy
+	crowd, hogs  api.ServiceFailover // of the services, in a siege with replay
 }
 
 // besiege runs the chosen sieges one after the other, each against a proxy of its own, and writes a table.
@@ -179,12 +181,16 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	if s.siege.poison {
 		start = poisonable
 	}
-	crowd, err := start("crowd", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	crowdServers, besiegedServers, hostile := 1, 1, (*scenario)(nil)
+	if s.siege.replay {
+		crowdServers, besiegedServers, hostile = 2, 0, &swallower
+	}
+	crowd, err := start("crowd", sim.Echo, crowdServers, sessions, nil, r.seed(s.name), r.ledger)
 	if err != nil {
 		return nil, err
 	}
 	defer crowd.stop()
-	besieged, err := newService("besieged", sim.Echo, 1, sessions, nil, r.seed(s.name), r.ledger)
+	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, r.seed(s.name), r.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +199,12 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	if s.siege.checked {
 		check := startCheck()
 		defer check.Close()
-		besieged.auth = check.URL
+		besieged.more = ", auth: external, auth-url: " + check.URL
+	}
+	size, middle := 640, func() {}
+	if s.siege.replay {
+		crowd.more, besieged.more = replays, replays
+		size, middle = replayedMessage, crowd.healthy[0].sim.Kill
 	}
 	config := &configuration{backends: make(map[string]backend)}
 	arguments, err := siegeArguments(s.siege, directory)
@@ -207,6 +218,11 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	defer p.Kill()
 	config.add(crowd)
 	config.add(besieged)
+	if h := besieged.hostile; h != nil {
+		b := config.backends[h.name]
+		b.connections = siegePlaces
+		config.backends[h.name] = b
+	}
 	if err := config.write(config.text()); err != nil {
 		return nil, err
 	}
@@ -217,11 +233,11 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	}); err != nil {
 		return nil, err
 	}
-	return r.loadAndAttack(ctx, s, p, length, sessions)
+	return r.loadAndAttack(ctx, s, p, length, sessions, size, middle)
 }
 
-// loadAndAttack attacks the proxy while well-behaved clients use it.
-func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions int) (*outcome, error) {
+// loadAndAttack attacks the proxy while well-behaved clients use it with messages of that size. It calls middle in the middle of that.
+func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions, size int, middle func()) (*outcome, error) {
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
 	o := new(outcome)
@@ -252,12 +268,17 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
 		}
 		watch.Go(func() { o.watch(attacking, p) })
+		watch.Go(func() {
+			if wait(attacking, length/2) == nil {
+				middle()
+			}
+		})
 		for i := range comers {
 			watch.Go(func() { coming.keepComing(attacking, i) })
 		}
 	}
 	result, err := load.Run(ctx, load.Options{
-		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: 640, Duration: length, Loops: 1,
+		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
 		SessionLength: s.siege.session,
 	}, func(progress load.Progress) {
 		switch {
@@ -284,6 +305,9 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 			return false, nil
 		}
 		o.sessionsLeft = stats.Sessions.Active
+		if s.siege.replay {
+			o.crowd, o.hogs = *stats.Service("crowd").Failover, *stats.Service("besieged").Failover
+		}
 		o.ended, o.refused, o.handshakes = stats.Sessions.Ended, stats.Sessions.Refused, 0
 		for _, n := range stats.Sessions.Handshakes.Dropped {
 			o.handshakes += n

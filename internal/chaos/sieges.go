@@ -79,11 +79,15 @@ var sieges = []scenario{
 	},
 	{name: "tls-floods", about: "clients that carry out TLS handshakes and leave", siege: &siege{clients: 50, pause: 100 * time.Millisecond, visit: handshakesOnly, tls: true}},
 	{name: "http-to-tls", about: "clients that speak HTTP where TLS is spoken", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: speaksHTTP, tls: true, judge: refusedWith(400)}},
+	{name: "replay-hogs", about: "clients whose unanswered messages fill the memory for failover, while a server dies", siege: &replayHogs},
 }
 
 // siegeArguments returns the arguments of the proxy of a siege.
 func siegeArguments(s *siege, directory string) ([]string, error) {
 	arguments := []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}
+	if s.replay {
+		arguments = append(arguments, "--replay-memory", "16MiB")
+	}
 	if !s.tls {
 		return arguments, nil
 	}

@@ -30,6 +30,10 @@ type Arena struct {
 	mu   sync.Mutex
 	room []uint64 // guarded by mu: a bit for each slab that has a free chunk
 	low  int      // guarded by mu: all words of room before this one are 0
+
+	all       share // guarded by mu: the tree of who has how much
+	returning int64 // guarded by mu: bytes of windows whose owners were asked to free them
+	lastAsked int   // guarded by mu: chunks that the last of these had then
 }
 
 // slab is the memory of several chunks. All but bytes is guarded by the arena's mutex.
@@ -88,23 +92,33 @@ func (a *Arena) Trim() {
 	}
 }
 
-// reserve counts n more chunks as used, so that take cannot fail for them. It returns false if that were above the limit.
-func (a *Arena) reserve(n int) bool {
+// reserve counts n more chunks as used, so that take cannot fail for them. It returns false if the window cannot have them. Where they are
+// above the limit, owners of others are asked for theirs.
+func (a *Arena) reserve(window *share, n int) bool {
 	size := int64(n) * chunkSize
-	if a.used.Add(size) > a.limit.Load() {
-		a.used.Add(-size)
-		return false
+	if a.used.Add(size) <= a.limit.Load() {
+		return true
 	}
-	return true
+	may, ask := a.makeRoom(window)
+	if !may {
+		a.used.Add(-size)
+	}
+	for _, other := range ask {
+		if other.owner.GiveUp != nil {
+			other.owner.GiveUp()
+		}
+	}
+	return may
 }
 
 // take fills ids with chunks that were reserved. There are at most batchSize.
-func (a *Arena) take(ids []uint32) {
+func (a *Arena) take(window *share, ids []uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range ids {
 		ids[i] = a.takeLocked()
 	}
+	a.countLocked(window, len(ids))
 }
 
 // takeLocked takes a free chunk from the first slab that has one, so that the last ones become empty after a rush. It gives up the lock
@@ -163,7 +177,7 @@ func (a *Arena) addLocked(bytes *[slabSize]byte) {
 }
 
 // give takes chunks back, at most batchSize.
-func (a *Arena) give(ids []uint32) {
+func (a *Arena) give(window *share, ids []uint32) {
 	a.mu.Lock()
 	slabs := *a.slabs.Load()
 	for _, id := range ids {
@@ -178,6 +192,7 @@ func (a *Arena) give(ids []uint32) {
 		a.room[number/64] |= 1 << (number % 64)
 		a.low = min(a.low, number/64)
 	}
+	a.countLocked(window, -len(ids))
 	a.mu.Unlock()
 	a.used.Add(-int64(len(ids)) * chunkSize)
 }

@@ -21,7 +21,7 @@ func keep(t testing.TB, w *Window, size int, b byte) {
 func TestArenaLimit(t *testing.T) {
 	a := NewArena(10 * chunkSize)
 	var w Window
-	w.SetArena(a)
+	w.SetArena(a, Owner{})
 	keep(t, &w, 6*(chunkSize-linkSize), 1) // with its headers, 7 chunks
 	if a.Used() != 7*chunkSize || w.Memory() != a.Used() {
 		t.Fatalf("used %d, memory %d", a.Used(), w.Memory())
@@ -53,7 +53,7 @@ func TestArenaLimit(t *testing.T) {
 func TestLongestMessage(t *testing.T) {
 	a := NewArena(1 << 40)
 	var w Window
-	w.SetArena(a)
+	w.SetArena(a, Owner{})
 	if !w.Append(make([]byte, maxMessage-1)) || !w.Append([]byte{1}) {
 		t.Fatalf("refused %d bytes", maxMessage)
 	}
@@ -72,8 +72,8 @@ func TestLongestMessage(t *testing.T) {
 func TestTrim(t *testing.T) {
 	a := NewArena(1 << 30)
 	var early, late Window
-	early.SetArena(a)
-	late.SetArena(a)
+	early.SetArena(a, Owner{})
+	late.SetArena(a, Owner{})
 	keep(t, &early, slabSize/2, 1)
 	for range 10 {
 		keep(t, &late, slabSize, 2)
@@ -114,7 +114,7 @@ func TestSharedArena(t *testing.T) {
 	for id := range 4 {
 		wg.Go(func() {
 			var w Window
-			w.SetArena(a)
+			w.SetArena(a, Owner{})
 			var payload []byte
 			for i := range 300 {
 				size := 1 + (i*7919+id*104729)%30000
@@ -158,7 +158,7 @@ func TestManySlabs(t *testing.T) {
 	a := NewArena(1 << 40)
 	windows := make([]Window, 70) // more than one word of slabs
 	for i := range windows {
-		windows[i].SetArena(a)
+		windows[i].SetArena(a, Owner{})
 		keep(t, &windows[i], slabSize*95/100, byte(i))
 	}
 	for i := range windows {

@@ -27,6 +27,7 @@ const (
 // own, and whatever a client sends counts against the arena's limit.
 type Window struct {
 	arena *Arena
+	share *share // guarded by the arena's mutex
 
 	first, last, found message // the first one that is kept, the last one that has ended, and the last one that was looked for
 	next               int64   // number of the next message to be ended
@@ -52,10 +53,17 @@ type place struct {
 	offset uint32
 }
 
-// SetArena says where the window's memory comes from.
-func (w *Window) SetArena(a *Arena) { w.arena = a }
+// SetArena says where the window's memory comes from, and whose the window is.
+func (w *Window) SetArena(a *Arena, o Owner) { w.arena, w.share = a, &share{owner: o} }
 
-// Append adds bytes of the message under way, frames as they are on the wire. It returns false if the arena has no memory left, or if
+// Asked reports whether the owner was asked to free the window, and has not done so yet.
+func (w *Window) Asked() bool {
+	w.arena.mu.Lock()
+	defer w.arena.mu.Unlock()
+	return w.share.asked
+}
+
+// Append adds bytes of the message under way, frames as they are on the wire. It returns false if the arena has no memory left for it, or if
 // the message has become longer than maxMessage; then the window is as it was.
 func (w *Window) Append(raw []byte) bool {
 	if len(raw) > maxMessage-int(w.openSize) {
@@ -71,7 +79,7 @@ func (w *Window) Append(raw []byte) bool {
 	missing := 0
 	if need > room {
 		missing = (need - room + chunkSize - linkSize - 1) / (chunkSize - linkSize)
-		if !w.arena.reserve(missing) {
+		if !w.arena.reserve(w.share, missing) {
 			return false
 		}
 	}
@@ -116,7 +124,7 @@ func (w *Window) grow(missing *int) {
 	}
 	var batch [batchSize]uint32
 	ids := batch[:min(batchSize, *missing)]
-	w.arena.take(ids)
+	w.arena.take(w.share, ids)
 	*missing -= len(ids)
 	for i, id := range ids {
 		next := uint32(noChunk)
@@ -298,7 +306,7 @@ func (w *Window) give(id, end uint32) {
 			ids = append(ids, id)
 			id = w.link(id)
 		}
-		w.arena.give(ids)
+		w.arena.give(w.share, ids)
 		w.chunks -= len(ids)
 	}
 }
@@ -312,5 +320,5 @@ func (w *Window) Free() {
 	if w.chunks > 0 {
 		w.give(w.first.place.chunk, noChunk)
 	}
-	*w = Window{arena: w.arena, first: message{number: w.next}, next: w.next}
+	*w = Window{arena: w.arena, share: w.share, first: message{number: w.next}, next: w.next}
 }

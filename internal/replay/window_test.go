@@ -81,9 +81,9 @@ func TestWindowIsASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arena := NewArena(rapid.SampledFrom([]int64{1 << 30, 1 << 30, 100 << 10}).Draw(t, "limit"))
 		var other Window // whose chunks lie between
-		other.SetArena(arena)
+		other.SetArena(arena, Owner{})
 		var w Window
-		w.SetArena(arena)
+		w.SetArena(arena, Owner{})
 		var m model
 		number := func() int { return rapid.IntRange(0, len(m.messages)-1).Draw(t, "message") }
 		position := profile.Position(0)
@@ -171,7 +171,7 @@ func TestWindowIsASlice(t *testing.T) {
 // TestDropUnderMessage drops what is before a message that is under way.
 func TestDropUnderMessage(t *testing.T) {
 	w := Window{}
-	w.SetArena(NewArena(1 << 20))
+	w.SetArena(NewArena(1<<20), Owner{})
 	for size := chunkSize - 60; size < chunkSize+60; size++ { // the open message's entry near the end of a chunk
 		first, _ := frames(frame.Binary, size, 1, true)
 		second, payload := frames(frame.Text, 5000, 3, true)
@@ -201,7 +201,7 @@ func TestDropUnderMessage(t *testing.T) {
 func TestManyEmptyFrames(t *testing.T) {
 	arena := NewArena(1 << 20)
 	w := Window{}
-	w.SetArena(arena)
+	w.SetArena(arena, Owner{})
 	empty := frame.AppendMessage(nil, frame.Binary, true, nil, true)
 	taken := 0
 	for w.Append(empty) {
@@ -245,7 +245,7 @@ func TestOverhead(t *testing.T) {
 		{"20 ms at 8 kHz in one byte, 15 s", 160, 120_000, 1.13}, // the entry is a tenth of such a message
 	} {
 		w := Window{}
-		w.SetArena(NewArena(1 << 30))
+		w.SetArena(NewArena(1<<30), Owner{})
 		raw := frame.AppendMessage(nil, frame.Binary, true, make([]byte, c.payload), true)
 		n := c.window / len(raw)
 		var sum, worst float64
@@ -269,7 +269,7 @@ func TestOverhead(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	w := Window{}
-	w.SetArena(NewArena(1 << 30))
+	w.SetArena(NewArena(1<<30), Owner{})
 	raw := frame.AppendMessage(nil, frame.Binary, true, make([]byte, 3200), true)
 	var payload []byte
 	total := 0
@@ -294,7 +294,7 @@ func FuzzWindow(f *testing.F) {
 	f.Add(frame.AppendMessage(nil, frame.Text, true, bytes.Repeat([]byte("x"), 5000), true), uint8(200), uint8(7))
 	f.Fuzz(func(t *testing.T, b []byte, piece, each uint8) {
 		w := Window{}
-		w.SetArena(NewArena(1 << 20))
+		w.SetArena(NewArena(1<<20), Owner{})
 		var m model
 		var now []byte
 		for i := 0; len(b) > 0; i++ {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend"
 	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/loop"
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
@@ -27,8 +28,8 @@ import (
 // A session that loses its assurance goes on: its client's messages stream to the server piece by piece, as without failover. It is
 // assured again when everything that the client has sent is answered, unless something is in the way for good.
 
-// failover is what a session needs to outlive its server. It is owned by the session's loop, keeps no closure, and does not exist for a
-// session whose service and profile need none of it.
+// failover is what a session needs to outlive its server. It is owned by the session's loop, and does not exist for a session whose
+// service and profile need none of it.
 type failover struct {
 	session *Session         // see Session.moveInto
 	tracker *profile.Tracker // static
@@ -54,7 +55,7 @@ type failover struct {
 	sent         uint64        // messages that the present server has got, without those that outgoing has counted
 	first        profile.Entry // of the client's first message
 	closing      []byte        // the payload of the client's close frame, which waits until all is sent; nil for none
-	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 as long as that is not known
+	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 before the first audio
 	pumping      bool
 	leftAlone    bool // nothing was answered since the session moved, so that what is kept may be older than the window for a while
 
@@ -125,7 +126,11 @@ func newFailover(s *Session, query string) *failover {
 		f.watchServer(says.Stall)
 	}
 	if kept {
-		f.window.SetArena(s.server.options.Replay)
+		client := s.client
+		f.window.SetArena(s.server.options.Replay, replay.Owner{
+			Tenant: tenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
+			GiveUp: func() { client.Post(f.giveUp) },
+		})
 	} else {
 		f.stream()
 	}
@@ -146,9 +151,23 @@ func (f *failover) lose(reason meter.Unassured, why string, forGood bool) {
 		f.logged = true
 		s.server.options.Log.Info("session is not assured any more", append(attrs(s.record.identity()), slog.String("reason", why))...)
 	}
-	if f.atEnd() {
+	switch {
+	case f.atEnd():
 		f.stream()
+	case s.life.state == relaying: // no other server gets what this one has got
+		f.window.Drop(f.cursor)
 	}
+}
+
+// giveUp frees what is kept, since others need the memory, who have less of it.
+func (f *failover) giveUp() {
+	if f.window.Asked() {
+		f.loseMemory()
+	}
+}
+
+func (f *failover) loseMemory() {
+	f.lose(meter.UnassuredMemory, "the proxy's replay-memory is used up", false)
 }
 
 func attrs(list []slog.Attr) (all []any) {

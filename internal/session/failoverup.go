@@ -14,8 +14,13 @@ type configured struct {
 	payload []byte
 }
 
-// maxUnknown is how many bytes are kept at most of a session whose audio format is not known, so that nobody knows how long that lasts.
-const maxUnknown = 16 << 20
+// How much memory a session takes at most for what it may keep by its service's ReplayWindow.
+const (
+	// perAudioByte is that for each byte of audio: base64, JSON around it, and the headers and entries of short messages.
+	perAudioByte = 4
+	// otherPerSecond is that for messages that are no audio, for each second of the window: twice the bytes of audio at 16 kHz.
+	otherPerSecond = 64_000
+)
 
 // fromClient takes data frames, or pieces of them, as they come from the client.
 func (f *failover) fromClient(b []byte) {
@@ -81,7 +86,7 @@ func (f *failover) take(b []byte) (taken int) {
 				}
 				return taken
 			}
-			f.lose(meter.UnassuredMemory, "the proxy's replay-memory is used up", false)
+			f.loseMemory()
 			if !m.single {
 				f.restore(m.raw, b[taken+n:])
 				return len(b)
@@ -148,25 +153,38 @@ func (f *failover) classify(m *message) profile.Entry {
 	return e
 }
 
-// checkAge takes the assurance away if what is kept has become too old, although the server has got all of it.
+// checkAge takes the assurance away if what is kept has become too much, although the server has got all of it.
 func (f *failover) checkAge() {
-	if f.assured && f.tooMuch() && f.atEnd() && f.session.life.state == relaying {
-		f.lose(meter.UnassuredWindow, fmt.Sprintf("the server has answered nothing for longer than replay-window %v", f.session.record.Service.ReplayWindow), false)
+	if !f.assured || !f.tooMuch() || !f.atEnd() || f.session.life.state != relaying {
+		return
 	}
+	why := "the server has answered nothing for longer than replay-window %v"
+	if !f.tooOld() {
+		why = "the client has sent more than is kept for replay-window %v"
+	}
+	f.lose(meter.UnassuredWindow, fmt.Sprintf(why, f.session.record.Service.ReplayWindow), false)
 }
 
 // tooMuch reports whether more is kept than the service's ReplayWindow allows.
 func (f *failover) tooMuch() bool {
+	window := f.session.record.Service.ReplayWindow
 	if f.limit == 0 {
-		if f.limit = f.tracker.Bytes(f.session.record.Service.ReplayWindow); f.limit == 0 {
-			return f.window.Size() > maxUnknown
-		}
+		f.limit = f.tracker.Bytes(window)
 	}
-	limit := f.limit
+	return f.tooOld() || f.window.Memory() > f.allowed(perAudioByte*f.limit+window.Milliseconds()*otherPerSecond/1000)
+}
+
+// tooOld reports whether more audio is not answered than the service's ReplayWindow allows.
+func (f *failover) tooOld() bool {
+	return f.limit > 0 && int64(f.tracker.Received()-f.tracker.Answered()) > f.allowed(f.limit)
+}
+
+// allowed returns how much may be kept where the service's ReplayWindow allows so much.
+func (f *failover) allowed(limit int64) int64 {
 	if f.leftAlone {
-		limit *= 2
+		return 2 * limit
 	}
-	return int64(f.tracker.Received()-f.tracker.Answered()) > limit || f.window.Size() > maxUnknown+4*limit
+	return limit
 }
 
 // follow tells the tracker of messages that have streamed to the server.

@@ -1,0 +1,75 @@
+package session
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+	"github.com/wsbouncer/wsbouncer/internal/wstest"
+)
+
+// Messages that are no audio are kept for as long as the replay-window allows, too: a client cannot fill the memory with them.
+func TestMessagesThatAreNoAudio(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, _ := r.began()
+	text := `{"hello" : "` + strings.Repeat("x", 50_000) + `"}`
+	for range 50 { // 2.5 MB; 960 kB are kept of them for a window of 15 s, and as many for the audio
+		client.Send(frame.Text, text)
+		server.Expect(frame.Text, text)
+	}
+	if why := r.assured(false); why != "the client has sent more than is kept for replay-window 15s" {
+		t.Errorf("it is not assured since %s", why)
+	}
+	client.CloseNormally()
+}
+
+// When the memory is used up, the session that keeps the most loses its assurance. One that keeps little stays assured, and outlives its
+// server.
+func TestLargestSessionPays(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 3, setup{})
+	r.arena.SetLimit(200 << 10)
+	hog, hogServer, hogs := r.began()
+	hogID := ID{}
+	r.on(func(s *Session) { hogID = s.record.ID })
+	for range 110 { // 11 seconds, 180 kB
+		hog.Send(frame.Binary, chunk(1))
+		hogServer.Expect(frame.Binary, chunk(1))
+	}
+	honest := r.connect(wstest.UpgradeRequest("/v1/test"))
+	honest.ExpectUpgrade()
+	honest.Send(frame.Text, fullConfig)
+	n := 0
+	r.each(func(s *Session) {
+		if s.record.ID != hogID {
+			n = slices.Index(r.backends, s.record.Backend)
+		}
+	})
+	server := r.servers[n].Take()
+	server.Expect(frame.Text, fullConfig)
+	for range 30 {
+		honest.Send(frame.Binary, chunk(2))
+		server.Expect(frame.Binary, chunk(2))
+	}
+	wstest.Eventually(t, "the largest session is not assured any more", func() (is bool) {
+		r.each(func(s *Session) {
+			if f := s.failover; s.record.ID == hogID {
+				is = !f.assured && f.unassured == meter.UnassuredMemory && f.window.Memory() == 0
+			} else if !f.assured {
+				t.Errorf("the other one is not assured: %s", f.why)
+			}
+		})
+		return is
+	})
+	server.Reset()
+	next := r.servers[3-n-hogs].Take()
+	next.ExpectOwn(frame.Text, fullConfig)
+	for range 30 {
+		next.Expect(frame.Binary, chunk(2))
+		next.Send(frame.Text, partial("x"))
+		honest.Expect(frame.Text, partial("x"))
+	}
+	honest.CloseNormally()
+	hog.CloseNormally()
+}
