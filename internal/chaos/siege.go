@@ -74,8 +74,8 @@ type outcome struct {
 	handshakes   uint64  // dropped
 	ended        map[uint16]uint64
 	refused      map[int]uint64
-	sessionsLeft int64    // when all clients have gone
-	takenOut     []string // servers that got no new sessions for a while, and why: all of them are healthy, unless one dies on purpose
+	sessionsLeft int64               // when all clients have gone
+	takenOut     []string            // servers that got no new sessions for a while, and why: all of them are healthy, unless one dies on purpose
 	crowd, hogs  api.ServiceFailover // of the services, in a siege with replay
 }
 
