@@ -11,11 +11,11 @@ import (
 // The proxy holds out against many hostile clients at once: its memory and the number of unfinished handshakes stay bounded, and
 // well-behaved clients lose nothing. How long they wait is judged in longer runs only.
 func TestSieges(t *testing.T) {
-	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods")
+	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods", "replay-hogs")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "1008: "} {
+	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "\nreplay-hogs ", "1008: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/frame"
@@ -54,9 +55,10 @@ func movedAll(o *outcome) error {
 	return nil
 }
 
-// dialer returns what hostile clients dial with. Those that fill the memory come from another address than the crowd.
+// dialer returns what hostile clients dial with. Those that fill the memory come from another address than the crowd, where the loopback
+// interface has others.
 func (s *siege) dialer() *net.Dialer {
-	if s.replay {
+	if s.replay && runtime.GOOS == "linux" {
 		return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	}
 	return new(net.Dialer)
