@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/takeover":      {},
 	"internal/meter":         {},
 	"internal/printable":     {},
+	"internal/secret":        {},
 	"internal/accesslog":     {"internal/mistake", "internal/origin"},
 	"internal/origin":        {},
 	"internal/limits":        {"internal/value", "internal/spelling"},
@@ -61,11 +62,11 @@ var mayImport = map[string][]string{
 	"internal/secure/securetest": {},
 	"internal/loop":              {"internal/cgroup", "internal/secure", "internal/tlsrecord"},
 	"internal/dialfrom":          {"internal/machine"},
-	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secure"},
+	"internal/handshake":         {"internal/dialfrom", "internal/origin", "internal/secret", "internal/secure"},
 
 	// The data plane: it never sees the admin API, a database or metrics.
 	"internal/backend/health": {"internal/pool"},
-	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/speaker"},
+	"internal/backend":        {"internal/backend/health", "internal/dialfrom", "internal/frame", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secret", "internal/speaker"},
 	"internal/session":        {"internal/auth", "internal/backend", "internal/frame", "internal/handshake", "internal/identity", "internal/limits", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/origin", "internal/pool", "internal/printable", "internal/profile", "internal/replay", "internal/secure"},
 
 	// The contract of the admin API, and who serves it.
@@ -80,11 +81,11 @@ var mayImport = map[string][]string{
 	// What commands show of a running proxy.
 	"internal/figures":   {},
 	"internal/diagnosis": {"internal/api", "internal/figures"},
-	"internal/peers":     {"internal/admin/client", "internal/api", "internal/fleet"},
+	"internal/peers":     {"internal/admin/client", "internal/api", "internal/fleet", "internal/secret"},
 	"internal/top":       {"internal/admin/client", "internal/api", "internal/diagnosis", "internal/figures", "internal/printable"},
 
 	// The desired state, and where it is kept. Stores know nothing of one another.
-	"internal/config":                 {"internal/value", "internal/identity", "internal/limits", "internal/profile", "internal/spelling"},
+	"internal/config":                 {"internal/secret", "internal/value", "internal/identity", "internal/limits", "internal/profile", "internal/spelling"},
 	"internal/value":                  {"internal/spelling"},
 	"internal/config/tables":          {"internal/config"},
 	"internal/config/fileowner":       {},
@@ -105,7 +106,7 @@ var mayImport = map[string][]string{
 	"internal/fleet/storetest":        {"internal/fleet"},
 	"internal/fleet/explore/cmd":      {"internal/fleet/explore", "internal/fleet/simulate"},
 	"internal/fleet/simulate":         {"internal/fleet", "internal/fleet/change"},
-	"internal/fleet/agent":            {"internal/fleet"},
+	"internal/fleet/agent":            {"internal/fleet", "internal/secret"},
 	"internal/fleet/presence":         {"internal/config/fileowner", "internal/fleet"},
 
 	// For tests, demo and benchmarks.
@@ -137,26 +138,26 @@ var mayImport = map[string][]string{
 	"internal/discovery/dnstest": {},
 	"internal/services": {
 		"internal/fleet",
-		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secure",
+		"internal/backend", "internal/backend/health", "internal/config", "internal/dialfrom", "internal/discovery", "internal/handshake", "internal/loop", "internal/machine", "internal/meter", "internal/mistake", "internal/pool", "internal/profile", "internal/secret", "internal/secure",
 		"internal/session", "internal/api", "internal/identity", "internal/limits", "internal/auth", "internal/auth/apikey", "internal/auth/certificate", "internal/auth/external", "internal/auth/token", "internal/speaker", "internal/wav",
 	},
 
 	// The settings of the process: they say where the configuration is, and nothing of what is in it.
 	"internal/settings": {
-		"internal/acme", "internal/config", "internal/config/stores", "internal/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
+		"internal/acme", "internal/config", "internal/config/stores", "internal/secret", "internal/value", "internal/dialfrom", "internal/limits", "internal/origin", "internal/secure", "internal/spelling", "internal/state", "internal/strictyaml",
 	},
 
 	// What joins the parts.
 	"internal/app": {
 		"internal/accesslog", "internal/acme", "internal/admin", "internal/auth", "internal/backend", "internal/config", "internal/config/file", "internal/config/follow", "internal/config/memory",
 		"internal/config/remote", "internal/config/stores", "internal/dashboard", "internal/dialfrom", "internal/discovery", "internal/frame", "internal/limits", "internal/live", "internal/loop", "internal/machine", "internal/meter", "internal/metrics", "internal/mistake", "internal/fleet", "internal/fleet/agent", "internal/fleet/postgres", "internal/fleet/presence", "internal/fleet/sqlite", "internal/pgconnect", "internal/origin", "internal/peers", "internal/replay",
-		"internal/pool", "internal/printable", "internal/profile", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/takeover", "internal/tracing",
+		"internal/pool", "internal/printable", "internal/profile", "internal/secret", "internal/secure", "internal/services", "internal/session", "internal/settings", "internal/spelling", "internal/state", "internal/api", "internal/takeover", "internal/tracing",
 	},
 	"internal/verify": {"internal/frame", "internal/handshake", "internal/profile", "internal/speaker"},
 	"internal/demo":   {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
 		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
-		"internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/fleet", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
+		"internal/secret", "internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/fleet", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/takeover", "internal/top", "internal/wav",
 		"internal/handshake", "internal/speaker", "internal/verify",
 	},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Describe says in words what a proxy with these settings would serve. The settings must have passed Check and have no database.
@@ -66,7 +67,7 @@ func (s *Settings) Describe() string {
 		if !dialedAhead[name] {
 			warm = 0
 		}
-		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s%s", b.URL, b.Connections, warm, b.Weight, b.State, PerServer(&b))
+		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s%s", secret.URL(b.URL), b.Connections, warm, b.Weight, b.State, PerServer(&b))
 		each = each || b.Discovers()
 		if b.State == config.DefaultBackend().State && b.Weight > 0 {
 			sessions += b.Connections

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 )
 
@@ -32,6 +33,11 @@ func (p *Proxy) healthy() error {
 
 // CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
 func CanaryWarnings(snapshot *config.Snapshot) []string { return services.CanaryWarnings(snapshot) }
+
+// SecretWarnings returns which backends have a secret in their URL, and which refer to one that the settings do not name.
+func SecretWarnings(snapshot *config.Snapshot, from *secret.Source) []string {
+	return services.SecretWarnings(snapshot, from)
+}
 
 // VerifiedWarnings returns which services rely on a profile without knowing that it is right about their servers.
 func VerifiedWarnings(snapshot *config.Snapshot, now time.Time) []string {

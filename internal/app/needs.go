@@ -30,10 +30,26 @@ var lacks = map[string]string{
 	machine.ResourcePorts: "too few local ports",
 }
 
+// warnOf warns of what is likely wrong with a configuration that was put in force. See [services.Options.InForce].
+func (p *Proxy) warnOf(snapshot *config.Snapshot, found map[string][]string) {
+	p.warnOfHosts(snapshot)
+	p.warnOfSecrets(snapshot)
+	p.warnOfNeeds(snapshot, found)
+}
+
+func (p *Proxy) warnOfSecrets(snapshot *config.Snapshot) {
+	warnings := SecretWarnings(snapshot, p.secrets)
+	for _, text := range warnings {
+		if !slices.Contains(p.warnedOf, text) {
+			p.log.Warn(text)
+		}
+	}
+	p.warnedOf = warnings
+}
+
 // warnOfNeeds warns of each resource of which there is too little for a snapshot and the servers that were found (see Need), unless the
 // warning is the last one. Calls must not overlap.
 func (p *Proxy) warnOfNeeds(snapshot *config.Snapshot, found map[string][]string) {
-	p.warnOfHosts(snapshot)
 	need := Need(snapshot, p.settings.Sources(), found)
 	need.SecureClients = len(p.settings.TLSListen) > 0
 	warnings := machine.Warnings(need.Demands(machine.Granted()))

@@ -34,6 +34,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/origin"
 	"github.com/wsbouncer/wsbouncer/internal/peers"
 	"github.com/wsbouncer/wsbouncer/internal/replay"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/services"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -88,6 +89,8 @@ type Proxy struct {
 	peers       *peers.Peers      // nil without an admin API; static
 	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
+	secrets     *secret.Source    // of what backends refer to; nil in flags-only operation; static
+	warnedOf    []string          // the last warnings about secrets; owned by warnOfSecrets
 	warned      map[string]string // the last warnings about this machine's limits, by resource; owned by warnOfNeeds
 	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
@@ -110,6 +113,9 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 		return nil, fmt.Errorf("--dial-from: %w", err)
 	}
 	p := &Proxy{settings: o, version: version, log: log, started: time.Now(), reconfigured: make(chan struct{}, 1), ledger: o.ledger}
+	if fixed == nil { // otherwise all references come from who starts the process
+		p.secrets = o.Settings.Secrets()
+	}
 	p.inheritance.given = o.Inherited
 	p.succession.taken = make(chan struct{})
 	p.live.Store(&o)
@@ -160,7 +166,8 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.fleet = p.newPart()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
-		InForce:  p.warnOfNeeds,
+		InForce:  p.warnOf,
+		Secrets:  p.secrets,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
 		Fleet: p.fleet != nil, Demand: p.poke, Permission: p.permission(),
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/frame"
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Probe is how a backend is probed: asked from time to time whether it works, besides what its connections show.
@@ -186,11 +187,11 @@ func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, target *hand
 	request.Header.Set("User-Agent", "wsbouncer")
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return secret.Error(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answered %s", u.Redacted(), response.Status)
+		return fmt.Errorf("%s answered %s", secret.URL(u.String()), response.Status)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/admin/client"
-	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
@@ -67,10 +67,10 @@ func (f *adminFlags) secret() (string, error) {
 	if !strings.HasPrefix(token, "env:") && !strings.HasPrefix(token, "file:") {
 		return token, nil
 	}
-	if strings.ContainsAny(token, " \t") { // config.Resolve would take the last word for the reference
+	if strings.ContainsAny(token, " \t") { // secret.Resolve would take the last word for the reference
 		return "", errors.New("--admin-token: invalid token: it has spaces")
 	}
-	secret, err := config.Resolve(token)
+	secret, err := secret.Resolve(token)
 	if err != nil {
 		return "", fmt.Errorf("--admin-token: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -110,7 +111,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings()) {
+		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings(), app.SecretWarnings(snapshot, loaded.Secrets())) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		needs.warn(cmd.ErrOrStderr())
@@ -213,7 +214,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, shar
 		row("", "failover: %s", failovers[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s%s",
-				backend, b.URL, b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
+				backend, secret.URL(b.URL), b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
 		}
 	}
 	return w.Flush()

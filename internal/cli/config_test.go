@@ -23,7 +23,7 @@ func TestHistory(t *testing.T) {
 		same(t, "the history", times.ReplaceAllString(s.must("config history"), then), `
 VERSION  WHEN                  WHO    WHAT
 4        YYYY-MM-DDThh:mm:ssZ  bob    backend gpu-1: connections 32 -> 48
-3        YYYY-MM-DDThh:mm:ssZ  alice  backend gpu-2: added (service stt, url ws://10.0.0.6:2700/?token=(hidden), connections 32, warm 8, labels.zone b, headers.X-Tenant (hidden))
+3        YYYY-MM-DDThh:mm:ssZ  alice  backend gpu-2: added (service stt, url ws://10.0.0.6:2700/?token=env:KEY1, connections 32, warm 8, labels.zone b, headers.X-Tenant (hidden))
 2        YYYY-MM-DDThh:mm:ssZ  alice  backend gpu-1: added (service stt, url ws://10.0.0.5:2700, connections 32, labels.zone a)
 1        YYYY-MM-DDThh:mm:ssZ  alice  "first"
                                       service stt: added (path /v1/stt, profile vosk)`)
@@ -59,7 +59,7 @@ func TestRollback(t *testing.T) {
 		s.begin()
 		same(t, "dry", s.must("config rollback 2 --dry-run"), `
 backend gpu-1: connections 48 -> 32
-backend gpu-2: removed (service stt, url ws://10.0.0.6:2700/?token=(hidden), connections 32, warm 8, labels.zone b, headers.X-Tenant (hidden))
+backend gpu-2: removed (service stt, url ws://10.0.0.6:2700/?token=env:KEY1, connections 32, warm 8, labels.zone b, headers.X-Tenant (hidden))
 Dry run: nothing was changed. The configuration has version 4.`)
 		s.must("config rollback 2")
 		if out := s.must("config history --limit 1"); !strings.Contains(out, `5 `) || !strings.Contains(out, `"roll back to version 2"`) {
@@ -109,7 +109,7 @@ func TestApply(t *testing.T) {
 		s.begin()
 		part := s.write("backends:\n  gpu-2: {service: stt, url: ws://10.0.0.7:2700}\n  gpu-3: {service: stt, url: ws://10.0.0.8:2700}\n")
 		const changes = `
-backend gpu-2: url ws://10.0.0.6:2700/?token=(hidden) -> ws://10.0.0.7:2700
+backend gpu-2: url ws://10.0.0.6:2700/?token=env:KEY1 -> ws://10.0.0.7:2700
 backend gpu-2: connections 32 -> 100
 backend gpu-2: warm 8 -> cap
 backend gpu-2: labels.zone b -> (none)
@@ -182,7 +182,7 @@ stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80
 Backends
 NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    LABELS
 gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  zone=b
+gpu-2  stt      ws://10.0.0.6:2700/?token=env:KEY1  32   8     1       enabled  zone=b
 
 Profiles: mine`)
 	var shown struct {

@@ -143,7 +143,7 @@ stt   /v1/stt  (any)           vosk      least-loaded  1000   2         80`)
 	same(t, "backends", s.must("backend ls"), `
 NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    LABELS
 gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  zone=b`)
+gpu-2  stt      ws://10.0.0.6:2700/?token=env:KEY1  32   8     1       enabled  zone=b`)
 	for _, arguments := range []string{"--selector zone=a", "-l zone -l zone=a", "--service stt -l zone=a"} {
 		if out := s.must("backend ls " + arguments); !strings.Contains(out, "gpu-1") || strings.Contains(out, "gpu-2") {
 			t.Errorf("%s:\n%s", arguments, out)
@@ -153,7 +153,7 @@ gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  
 	same(t, "a backend", s.must("backend show gpu-2"), `
 FIELD                     VALUE
 service                   stt
-url                       ws://10.0.0.6:2700/?token=(hidden)
+url                       ws://10.0.0.6:2700/?token=env:KEY1
 connections               32
 warm                      8
 weight                    (1)

@@ -21,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/printable"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 	"github.com/wsbouncer/wsbouncer/internal/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
@@ -177,7 +178,7 @@ func (v *verifyFlags) addHeader(target *handshake.Target) error {
 		if !ok || !profile.IsToken(name) {
 			return fmt.Errorf("invalid header %q: use NAME=VALUE", name)
 		}
-		value, err := config.Resolve(value)
+		value, err := secret.Resolve(value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

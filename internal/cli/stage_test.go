@@ -142,7 +142,7 @@ func (s *stage) begin() *stage {
 	s.must(
 		"service add stt --path /v1/stt --profile vosk --who alice --why first",
 		"backend add gpu-1 ws://10.0.0.5:2700 --connections 32 --label zone=a --who alice",
-		"backend add gpu-2 ws://10.0.0.6:2700/?token=s3cret --connections 32 --warm 8 --label zone=b --header X-Tenant=s3cret --who alice",
+		"backend add gpu-2 ws://10.0.0.6:2700/?token=env:KEY1 --connections 32 --warm 8 --label zone=b --header X-Tenant=s3cret --who alice",
 		"backend set gpu-1 --connections 48 --who bob",
 	)
 	return s

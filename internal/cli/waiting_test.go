@@ -182,7 +182,7 @@ func TestRunning(t *testing.T) {
 	same(t, "backends", s.must("backend ls"), `
 NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH       LABELS
 gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  29    3       healthy      zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=(hidden)  32   8     1       enabled  0     0       unreachable  zone=b`)
+gpu-2  stt      ws://10.0.0.6:2700/?token=env:KEY1  32   8     1       enabled  0     0       unreachable  zone=b`)
 	if out := s.must("backend show gpu-2"); !strings.Contains(out, "\n\nNOW  ") || !strings.Contains(out, "unreachable: connection refused") {
 		t.Errorf("one backend:\n%s", out)
 	}

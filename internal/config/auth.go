@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/identity"
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/value"
 )
@@ -113,9 +114,9 @@ func checkHTTP(what, text, use string, secure bool) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || !isPort(u.Port()):
-		return value.Invalid(what, hideUser(text), use)
+		return value.Invalid(what, secret.URL(text), use)
 	case secure && u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("invalid %s %q: use https, since whoever changes it on the way can make keys; http is for this machine only", what, hideUser(text))
+		return fmt.Errorf("invalid %s %q: use https, since whoever changes it on the way can make keys; http is for this machine only", what, secret.URL(text))
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func checkSetHeader(name, text string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if _, fixed := template.Fixed(); fixed && isSecretName(name) {
+	if _, fixed := template.Fixed(); fixed && secret.IsName(name) {
 		return fmt.Errorf("%s looks like a secret, which is not stored here: use the field header of the backends, with env:NAME or file:/path", name)
 	}
 	return nil

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // What is wrong with authentication, tenants and keys is named with what is allowed.
@@ -68,7 +70,7 @@ func TestValidateAuthRefuses(t *testing.T) {
 func TestHashIsHidden(t *testing.T) {
 	content := valid()
 	content.Set(KindKey, "a", Values{"hash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"})
-	if got := content.Shown(KindKey, "a")["hash"]; got != hidden {
+	if got := content.Shown(KindKey, "a")["hash"]; got != secret.Hidden {
 		t.Errorf("shown as %q", got)
 	}
 	before := valid()

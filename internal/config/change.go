@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
@@ -62,20 +64,45 @@ func (c *Change) Check() error {
 	return errors.Join(errs...)
 }
 
-// Result returns the content after the change, without validating it. The error is [Problems].
+// Result returns the content after the change, without validating it, but for secrets that the change would add. The error is [Problems].
 func (c *Change) Result(current *Content) (Content, error) {
+	to, problems := current.Clone(), Problems(nil)
 	if c.Content != nil {
-		return c.Content.Clone(), nil
+		to = c.Content.Clone()
 	}
-	to := current.Clone()
-	var problems Problems
 	for _, m := range c.Mutations {
 		problems = append(problems, to.mutate(m)...)
 	}
+	to.refuseSecrets(current, &problems)
 	if len(problems) > 0 {
 		return Content{}, problems
 	}
 	return to, nil
+}
+
+// refuseSecrets refuses secrets in the URLs of backends and in what services add to these. Those that were stored before stay in force.
+func (c *Content) refuseSecrets(before *Content, problems *Problems) {
+	for _, name := range sortedKeys(c.Services) {
+		for parameter, text := range c.Services[name].SetQuery {
+			template, err := profile.ParseTemplate(text)
+			if err != nil || before.Services[name].SetQuery[parameter] == text {
+				continue
+			}
+			if _, fixed := template.Fixed(); fixed && secret.IsName(parameter) {
+				problems.add(KindService, name, "set-query", "%s looks like a secret, which is not stored here: use %s=env:NAME or %s=file:/path in the URL of the backends", parameter, parameter, parameter)
+			}
+		}
+	}
+	stored := make(map[string]bool)
+	for _, b := range before.Backends {
+		stored[b.URL] = true
+	}
+	for _, name := range sortedKeys(c.Backends) {
+		address := c.Backends[name].URL
+		if parameter := secret.Literal(address); parameter != "" && !stored[address] {
+			problems.add(KindBackend, name, "url", "the parameter %s looks like a secret, which is not stored here: use %s=env:NAME or %s=file:/path, or a header", parameter, parameter, parameter)
+		}
+	}
 }
 
 func (c *Content) mutate(m Mutation) (problems Problems) {

@@ -87,3 +87,34 @@ func TestSetText(t *testing.T) {
 		}
 	}
 }
+
+// A change adds no secret to a URL, nor to what services add to it. What was stored before stays, and may be changed otherwise.
+func TestSecretsAreRefused(t *testing.T) {
+	before := NewContent()
+	before.Services["stt"] = DefaultService()
+	stored := DefaultBackend()
+	stored.Service, stored.URL = "stt", "ws://h/?key=stored"
+	before.Backends["gpu-1"] = stored
+	for want, m := range map[string]Mutation{
+		"": {Set, KindBackend, "gpu-1", Values{"weight": "2"}},
+		"backend gpu-1: url: the parameter key looks like a secret, which is not stored here: use key=env:NAME or key=file:/path, or a header": {
+			Set, KindBackend, "gpu-1", Values{"url": "ws://h/?key=hush"},
+		},
+		"service stt: set-query: token looks like a secret, which is not stored here: use token=env:NAME or token=file:/path in the URL of the backends": {
+			Set, KindService, "stt", Values{"set-query.token": "hush"},
+		},
+	} {
+		_, err := (&Change{Mutations: []Mutation{m}}).Result(&before)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%+v: %v; want %s", m, err, want)
+		}
+	}
+	to := before.Clone()
+	if _, err := (&Change{Content: &to}).Result(&before); err != nil {
+		t.Error(err)
+	}
+	empty := NewContent()
+	if _, err := (&Change{Content: &to}).Result(&empty); err == nil {
+		t.Error("an import adds a secret")
+	}
+}

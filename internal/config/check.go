@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // The functions here check single fields. Empty is allowed where a field may be unset; that some must be set is for
@@ -70,43 +71,31 @@ func checkURL(text string) error {
 	case text == "":
 		return nil
 	case err != nil || u.Opaque != "" || u.Scheme == "": // what package url says may repeat a password
-		return fmt.Errorf("invalid URL %q: %s", hideUser(text), use)
+		return fmt.Errorf("invalid URL %q: %s", secret.URL(text), use)
 	case u.Scheme != "ws" && u.Scheme != "wss":
-		return fmt.Errorf("invalid URL %q: the scheme must be ws or wss", hideUser(text))
+		return fmt.Errorf("invalid URL %q: the scheme must be ws or wss", secret.URL(text))
 	case u.Hostname() == "":
-		return fmt.Errorf("invalid URL %q: the host is missing: %s", text, use)
+		return fmt.Errorf("invalid URL %q: the host is missing: %s", secret.URL(text), use)
 	case u.User != nil:
-		return fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name: use a header Authorization", hideUser(text))
+		return fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name: use a header Authorization", secret.URL(text))
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", text)
+		return fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", secret.URL(text))
 	case !isPort(u.Port()):
-		return fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", text)
+		return fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", secret.URL(text))
 	case notPrintable(u.Host):
-		return fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", text)
+		return fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", secret.URL(text))
 	case notPrintable(u.RequestURI()):
-		return fmt.Errorf("invalid URL %q: characters that are not printable ASCII must be percent-encoded (%%xx)", text)
+		return fmt.Errorf("invalid URL %q: characters that are not printable ASCII must be percent-encoded (%%xx)", secret.URL(text))
+	}
+	if _, err := secret.References(text, nil); err != nil {
+		return fmt.Errorf("invalid URL %q: %w", secret.URL(text), err)
 	}
 	return nil
 }
 
-// hideUser returns a URL without what stands before an @ in its host.
-func hideUser(text string) string {
-	before, after, ok := strings.Cut(text, "://")
-	if !ok {
-		before, after = "", text
-	}
-	if at := strings.LastIndexByte(after, '@'); at >= 0 {
-		after = hidden + after[at:]
-	}
-	if ok {
-		before += "://"
-	}
-	return showURL(before + after)
-}
-
 func checkProbe(text string) error {
 	const use = `use upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health (http://:8000/health for that port of each backend)`
-	bad := func(why string) error { return fmt.Errorf("invalid probe %q%s: %s", hideUser(text), why, use) }
+	bad := func(why string) error { return fmt.Errorf("invalid probe %q%s: %s", secret.URL(text), why, use) }
 	if text == "" || text == "upgrade" {
 		return nil
 	}
@@ -162,11 +151,11 @@ func checkHeader(name, value string) error {
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
 		return fmt.Errorf("%s: invalid value: use text without control characters, on one line", name)
 	}
-	if _, reference, ok := cutReference(value); ok {
-		if err := checkReference(reference); err != nil {
+	if _, reference, ok := secret.CutReference(value); ok {
+		if err := secret.CheckReference(reference); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-	} else if isSecretName(name) {
+	} else if secret.IsName(name) {
 		return fmt.Errorf("%s looks like a secret, which is not stored here: end the value with env:NAME or file:/path", name)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Action is what happened to an entity.
@@ -17,7 +19,7 @@ const (
 	Removed Action = "removed"
 )
 
-// Edit is one difference between two contents, for people (String) and for machines (JSON). Secrets are hidden in both.
+// Edit is one difference between two contents, for people (String) and for machines (JSON). Secrets are secret.Hidden in both.
 type Edit struct {
 	Action Action `json:"action"`
 	Kind   Kind   `json:"kind"`
@@ -94,7 +96,7 @@ func diffField(kind Kind, name string, f Field, from, to string) (edits Edits) {
 func entriesOf(text string) map[string]string {
 	entries := make(map[string]string)
 	if text != "" && json.Unmarshal([]byte(text), &entries) != nil {
-		return map[string]string{"": hidden} // an old row of a history, which may contain anything
+		return map[string]string{"": secret.Hidden} // an old row of a history, which may contain anything
 	}
 	return entries
 }
@@ -103,13 +105,13 @@ func entriesOf(text string) map[string]string {
 func show(kind Kind, field, key, text string) string {
 	switch {
 	case kind == KindBackend && field == "headers":
-		return showHeader(text)
+		return secret.Header(text)
 	case kind == KindBackend && field == "url", kind == KindService && (field == "probe" || field == "auth-url" || field == "jwt-keys"):
-		return showURL(text)
+		return secret.URL(text)
 	case kind == KindKey && field == "hash" && text != "":
-		return hidden
-	case key != "" && isSecretName(key) && text != "":
-		return hidden
+		return secret.Hidden
+	case key != "" && secret.IsName(key) && text != "":
+		return secret.Hidden
 	}
 	return text
 }
@@ -179,7 +181,7 @@ func word(text string) string {
 			return fmt.Sprintf("(%d lines)", n)
 		}
 		return "(1 line)"
-	case strings.ContainsAny(text, " ,\"") && text != hidden:
+	case strings.ContainsAny(text, " ,\"") && text != secret.Hidden:
 		return fmt.Sprintf("%q", text)
 	}
 	return text

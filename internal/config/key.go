@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
@@ -51,7 +52,7 @@ func checkHash(text string) error {
 	}
 	digits, ok := strings.CutPrefix(text, "sha256:")
 	if !ok || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
-		return value.Invalid("hash", hidden, "sha256: and 64 hexadecimal digits, which 'wsbouncer key add' makes")
+		return value.Invalid("hash", secret.Hidden, "sha256: and 64 hexadecimal digits, which 'wsbouncer key add' makes")
 	}
 	return nil
 }

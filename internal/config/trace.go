@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Trace is a database's record of one change of one field, in the order of the changes. Its texts are raw, secret or not.
@@ -58,7 +60,7 @@ func (t Trace) edit() Edits {
 			return diffField(t.Kind, t.Name, f, textOr(t.From, f.Default), textOr(t.To, f.Default))
 		}
 	}
-	return Edits{{Action: Changed, Kind: t.Kind, Name: t.Name, Field: t.Field, From: hidden, To: hidden}} // of another version
+	return Edits{{Action: Changed, Kind: t.Kind, Name: t.Name, Field: t.Field, From: secret.Hidden, To: secret.Hidden}} // of another version
 }
 
 func textOr(text *string, or string) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/spelling"
 )
 
@@ -145,7 +146,7 @@ func (c *Content) checkBackends(problems *Problems) {
 		if b.URL == "" {
 			problems.add(KindBackend, name, "url", "the value is missing: use a URL such as ws://10.0.0.5:2700/path")
 		} else if other, ok := servers[ServerOf(b.URL)]; ok {
-			problems.add(KindBackend, name, "url", "the backend %s already uses %q, and two backends for one server would exceed its cap", other, showURL(b.URL))
+			problems.add(KindBackend, name, "url", "the backend %s already uses %q, and two backends for one server would exceed its cap", other, secret.URL(b.URL))
 		} else {
 			servers[ServerOf(b.URL)] = name
 		}

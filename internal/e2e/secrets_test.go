@@ -39,7 +39,7 @@ func TestSecretsStayInside(t *testing.T) {
 		"--state-directory", filepath.Join(root, "state"), "--admin-token", "env:MY_TOKEN", "--admin-reader-token", "file:"+tokens)
 	cmd.Dir = filepath.Join(root, "cwd")
 	variables := []string{
-		"MY_TOKEN=S3CRET-operator", "BACKEND_TOKEN=S3CRET-backend", "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "PATH=" + os.Getenv("PATH"),
+		"MY_TOKEN=S3CRET-operator", "WSBOUNCER_SECRET_BACKEND=S3CRET-backend", "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "PATH=" + os.Getenv("PATH"),
 		environment()[len(os.Environ())],
 	}
 	cmd.Env = variables
@@ -63,7 +63,7 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 	seen = append(seen,
 		run("service", "add", "stt", "--path", "/v1", "--auth", "keys", "--auth-from", "header,query:key,cookie:k", "--profile", "echo"),
-		run("backend", "add", "gpu-1", server.url, "--connections", "2", "--header", "X-Customer=env:BACKEND_TOKEN"))
+		run("backend", "add", "gpu-1", server.url+"/?api_key=env:WSBOUNCER_SECRET_BACKEND", "--connections", "2", "--header", "X-Customer=env:WSBOUNCER_SECRET_BACKEND"))
 	dial := func(target string, header http.Header) (int, *websocket.Conn) {
 		ctx, cancel := context.WithTimeout(t.Context(), wstest.Timeout)
 		defer cancel()
@@ -170,5 +170,62 @@ func TestSecretsStayInside(t *testing.T) {
 	})
 	if slices.Sort(outside); err != nil || len(outside) > 0 {
 		t.Errorf("the proxy wrote %v, %v", outside, err)
+	}
+}
+
+// A secret that was stored in a URL before that was refused is shown nowhere, to readers at least, and its backend goes on.
+func TestStoredSecretInURL(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	server := startSim(t, "--protocol", "echo")
+	configuration := filepath.Join(root, "config.yaml")
+	if err := os.WriteFile(configuration, []byte("services:\n  stt: {path: /v1, profile: echo}\nbackends:\n  gpu-1: {service: stt, connections: 2, url: '"+
+		server.url+"/?token=S3CRET-used'}\n  gpu-2: {service: stt, connections: 2, url: 'ws://127.0.0.1:1/?sig=S3CRET-dead'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{child: startChild(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--database", configuration, "--state-directory", filepath.Join(root, "state"),
+		"--log-format", "json", "--log-level", "debug", "--drain-timeout", "1s")}
+	p.address = p.awaitLog("listening").text("address")
+	p.admin = p.awaitLog("admin API").text("address")
+	p.awaitLog("backend not reachable, trying again")
+	var seen []string
+	for _, args := range [][]string{
+		{"status"}, {"status", "-o", "json"}, {"config", "show"}, {"config", "history"}, {"backend", "ls", "-o", "wide"}, {"backend", "ls", "-o", "json"}, {"backend", "show", "gpu-1"},
+	} {
+		cmd := exec.Command(binary, append(args, "--admin", p.admin)...)
+		cmd.Env = environment()
+		out, err := cmd.CombinedOutput()
+		if err != nil && args[0] != "status" { // which fails since a backend is unreachable
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+		seen = append(seen, string(out))
+	}
+	for _, path := range []string{"/metrics", "/readyz", "/api/v1/stats", "/api/v1/config", "/api/v1/config/history", "/api/v1/history", "/api/v1/proxies"} {
+		response, err := http.Get(p.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, path+": "+string(body))
+	}
+	check := exec.Command(binary, "check", "--database", configuration, "--state-directory", filepath.Join(root, "state"))
+	check.Env = environment()
+	out, err := check.CombinedOutput()
+	if want := "Warning: the URL of the backend gpu-1 has a secret, in the parameter token: use token=env:NAME or token=file:/path, or a header"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("check: %v: %s", err, out)
+	}
+	p.stop()
+	log := strings.Join(p.stderr.Lines(), "\n")
+	if !strings.Contains(log, "the URL of the backend gpu-1 has a secret") {
+		t.Errorf("the log does not warn: %s", log)
+	}
+	for _, text := range append(seen, string(out), log) {
+		if strings.Contains(text, "S3CRET") {
+			t.Errorf("a secret in: %.3000s", text)
+		}
 	}
 }

@@ -20,13 +20,14 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/secure"
 )
 
 // Target is a WebSocket server to connect to. ParseTarget returns one. It must not be changed while it is in use; then any goroutine
 // may dial it.
 type Target struct {
-	// URL is the server's address as it was given.
+	// URL is the server's address as it may be shown.
 	URL string
 	// Protocol is the subprotocol to ask for; empty for none.
 	Protocol string
@@ -42,14 +43,20 @@ type Target struct {
 	// that a secret can be read from, and replaced in, the place where it is kept. The dial fails if Resolve returns an error, or a
 	// field that the handshake sets itself.
 	Resolve func() (http.Header, error)
+	// ResolveQuery returns the query of the URL with the secrets that it refers to; nil for the query as it is. It is called for each dial,
+	// and never with what a client has said.
+	ResolveQuery func(query string) (string, error)
 
+	given   string         // the URL as it was given
 	tls     *secure.Source // nil for ws
 	address string         // host:port
 	ip      netip.Addr     // what to connect to instead of looking the host up; the zero value for looking it up
 	host    string         // for the Host header
 	request string         // path and query
-	query   string         // added to the query for all connections, encoded; empty for nothing
-	client  *ClientPart    // nil for a connection that is not dialed for a certain client
+	// clientQuery is what clients have said in their queries: it is never resolved.
+	clientQuery string
+	query       string      // added to the query for all connections, encoded; empty for nothing
+	client      *ClientPart // nil for a connection that is not dialed for a certain client
 }
 
 // ParseTarget parses the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for a server that is reached over TLS. The
@@ -64,37 +71,38 @@ func ParseTarget(text string) (*Target, error) {
 		if !strings.Contains(text, "://") { // package url would complain about something else
 			return nil, noScheme(text)
 		}
-		return nil, fmt.Errorf("invalid URL %q: %w", text, err)
+		return nil, fmt.Errorf("invalid URL %q: %w", secret.URL(text), err)
 	}
 	switch {
 	case u.Scheme == "" || u.Opaque != "":
 		return nil, noScheme(text)
 	case u.Scheme != "ws" && u.Scheme != "wss":
-		return nil, fmt.Errorf("invalid URL %q: the scheme must be ws or wss", text)
+		return nil, fmt.Errorf("invalid URL %q: the scheme must be ws or wss", secret.URL(text))
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("invalid URL %q: the host is missing", text)
+		return nil, fmt.Errorf("invalid URL %q: the host is missing", secret.URL(text))
 	case u.User != nil:
-		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name", u.Redacted())
+		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name", secret.URL(text))
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", text)
+		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", secret.URL(text))
 	}
 	port := u.Port()
 	if port == "" {
 		port = defaultPorts[u.Scheme]
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return nil, fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", text)
+		return nil, fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", secret.URL(text))
 	}
 	// Package url accepts these characters, but they would break the request.
 	other := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case strings.ContainsFunc(u.Host, other):
-		return nil, fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", text)
+		return nil, fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", secret.URL(text))
 	case strings.ContainsFunc(u.RequestURI(), other):
-		return nil, fmt.Errorf("invalid URL %q: characters of the query that are not printable ASCII must be percent-encoded (%%xx)", text)
+		return nil, fmt.Errorf("invalid URL %q: characters of the query that are not printable ASCII must be percent-encoded (%%xx)", secret.URL(text))
 	}
 	target := &Target{
-		URL:     text,
+		URL:     secret.URL(text),
+		given:   text,
 		address: net.JoinHostPort(u.Hostname(), port),
 		host:    u.Host,
 		request: u.RequestURI(),
@@ -109,7 +117,7 @@ func ParseTarget(text string) (*Target, error) {
 var defaultPorts = map[string]string{"ws": "80", "wss": "443"}
 
 func noScheme(text string) error {
-	return fmt.Errorf("invalid URL %q: the scheme is missing: use a URL such as ws://127.0.0.1:9001/path", text)
+	return fmt.Errorf("invalid URL %q: the scheme is missing: use a URL such as ws://127.0.0.1:9001/path", secret.URL(text))
 }
 
 // Field is a field of an HTTP header.
@@ -138,21 +146,15 @@ type ClientPart struct {
 func (t *Target) With(c ClientPart) *Target {
 	with := *t
 	with.Header = append(slices.Clip(t.Header), c.Header...)
-	path, query, _ := strings.Cut(t.request, "?")
 	if c.Path != "" {
+		path, query, has := strings.Cut(t.request, "?")
 		// A target that begins with two slashes could be taken for a host.
-		path = "/" + strings.TrimLeft(strings.TrimRight(path, "/")+c.Path, "/")
+		with.request = "/" + strings.TrimLeft(strings.TrimRight(path, "/")+c.Path, "/")
+		if has {
+			with.request += "?" + query
+		}
 	}
-	switch {
-	case c.Query == "":
-	case query == "":
-		query = c.Query
-	default:
-		query += "&" + c.Query
-	}
-	if with.request = path; query != "" {
-		with.request += "?" + query
-	}
+	with.clientQuery = joinQuery(t.clientQuery, c.Query)
 	with.client = &c
 	return &with
 }
@@ -161,14 +163,29 @@ func (t *Target) With(c ClientPart) *Target {
 func (t *Target) AddQuery(query string) { t.query = query }
 
 // requestTarget returns what follows the request's method.
-func (t *Target) requestTarget() string {
-	switch {
-	case t.query == "":
-		return t.request
-	case strings.Contains(t.request, "?"):
-		return t.request + "&" + t.query
+func (t *Target) requestTarget() (string, error) {
+	path, query, _ := strings.Cut(t.request, "?")
+	if t.ResolveQuery != nil {
+		var err error
+		if query, err = t.ResolveQuery(query); err != nil {
+			return "", fmt.Errorf("URL: %w", err)
+		}
 	}
-	return t.request + "?" + t.query
+	for _, more := range []string{t.clientQuery, t.query} {
+		query = joinQuery(query, more)
+	}
+	if query == "" {
+		return path, nil
+	}
+	return path + "?" + query, nil
+}
+
+// joinQuery returns a query with more parameters.
+func joinQuery(query, more string) string {
+	if query == "" || more == "" {
+		return query + more
+	}
+	return query + "&" + more
 }
 
 // At returns a copy of the target that connects to this address instead of looking the URL's host up. The Host header, and the name that
@@ -193,12 +210,13 @@ func (t *Target) Endpoint(address string) string {
 	return net.JoinHostPort(t.ip.String(), port)
 }
 
-// Server returns what tells the server from all others, also in other processes: its URL, with the address that At was given.
+// Server returns what tells the server from all others, also in other processes: its URL, with the address that At was given. It may
+// have secrets in it, and is not to be shown.
 func (t *Target) Server() string {
 	if !t.ip.IsValid() {
-		return t.URL
+		return t.given
 	}
-	scheme, _, _ := strings.Cut(t.URL, "://")
+	scheme, _, _ := strings.Cut(t.given, "://")
 	return scheme + "://" + t.Endpoint(t.address) + t.request
 }
 
@@ -222,6 +240,10 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 	if err != nil {
 		return Established{}, err
 	}
+	request, err := t.requestTarget()
+	if err != nil {
+		return Established{}, err
+	}
 	config, err := t.TLS()
 	if err != nil {
 		return Established{}, err
@@ -238,7 +260,7 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
-	established, err := t.upgrade(nc, header)
+	established, err := t.upgrade(nc, request, header)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -267,11 +289,11 @@ func (t *Target) offers() []string {
 func (t *Target) private() bool { return t.client != nil && t.client.Private }
 
 // upgrade sends the upgrade request and checks the answer.
-func (t *Target) upgrade(nc net.Conn, header string) (Established, error) {
+func (t *Target) upgrade(nc net.Conn, target, header string) (Established, error) {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	key := base64.StdEncoding.EncodeToString(nonce[:])
-	request := "GET " + t.requestTarget() + " HTTP/1.1\r\nHost: " + t.host +
+	request := "GET " + target + " HTTP/1.1\r\nHost: " + t.host +
 		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + "\r\n"
 	offers := t.offers()
 	if len(offers) > 0 {

@@ -83,8 +83,8 @@ func TestTargetWith(t *testing.T) {
 		one := target.With(ClientPart{Query: c.query, Header: []Field{{"A", "1"}}})
 		two := one.With(ClientPart{Header: []Field{{"B", "2"}}})
 		other := one.With(ClientPart{Header: []Field{{"C", "3"}}})
-		if one.request != c.want || two.request != c.want {
-			t.Errorf("%s with %q asks for %q; want %q", c.url, c.query, one.request, c.want)
+		if asks, err := one.requestTarget(); err != nil || asks != c.want {
+			t.Errorf("%s with %q asks for %q, %v; want %q", c.url, c.query, asks, err, c.want)
 		}
 		if len(target.Header) != 0 || len(one.Header) != 1 || two.Header[1].Name != "B" || other.Header[1].Name != "C" {
 			t.Errorf("headers: %v, %v, %v, %v", target.Header, one.Header, two.Header, other.Header)

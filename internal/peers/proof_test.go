@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	secret  = "secret-of-the-fleet"
-	pausing = "/api/v1/services/stt/pause"
+	fleetSecret = "secret-of-the-fleet"
+	pausing     = "/api/v1/services/stt/pause"
 )
 
 // newSecured returns a fleet whose proxies have one token, and answer everything.
 func newSecured(t *testing.T, names ...string) *rig {
 	r := newRig(t, names...)
 	for _, p := range r.proxies {
-		p.token = secret
+		p.token = fleetSecret
 		p.answer(200, api.Outcome{Text: "done"})
 	}
 	return r
@@ -96,14 +96,14 @@ func TestProof(t *testing.T) {
 		t.Errorf("b was asked %v by %s, with %d requests", b.asked, b.caller, len(*arrived))
 	}
 	for _, s := range *arrived {
-		if text := fmt.Sprint(s.method, s.target, s.header, string(s.body)); strings.Contains(text, secret) {
+		if text := fmt.Sprint(s.method, s.target, s.header, string(s.body)); strings.Contains(text, fleetSecret) {
 			t.Errorf("the request has the token: %s", text)
 		}
 	}
 	if first := (*arrived)[0]; first.method != "GET" || len(first.body) > 0 || strings.Contains(first.target, "stt") {
 		t.Errorf("before b has shown that it is a proxy, it gets %+v", first)
 	}
-	b.token, b.reader = "another-token", secret
+	b.token, b.reader = "another-token", fleetSecret
 	if a.pauseAll(); b.caller != "proxy a false true" {
 		t.Errorf("with the token of readers: %s", b.caller)
 	}

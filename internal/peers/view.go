@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // clashAfter is how long a proxy must have run before its name is another's, too: at the end of an upgrade, the ledger says for a moment that
@@ -118,7 +119,7 @@ func (v *View) Grants(id fleet.ID) []api.ProxyGrant {
 	for i := range v.Accounts {
 		for _, g := range v.Accounts[i].Grants {
 			if g.Proxy == id {
-				all = append(all, api.ProxyGrant{Server: v.Accounts[i].Server, Places: g.Places, Needs: g.Claim.Needs, Wants: g.Claim.Wants})
+				all = append(all, api.ProxyGrant{Server: secret.URL(v.Accounts[i].Server), Places: g.Places, Needs: g.Claim.Needs, Wants: g.Claim.Wants})
 			}
 		}
 	}

@@ -36,6 +36,7 @@ func TestDialBy(t *testing.T) {
 		t.Fatal(err)
 	}
 	configureTarget(target, &b)
+	readSecrets(target, &b, nil)
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 	c := &m.plan.service
 	target := *m.plan.target
 	target.From = dialfrom.New(s.o.DialFrom)
+	readSecrets(&target, &m.plan.Backend, s.o.Secrets)
 	idle := c.ConnectionMaxIdle
 	if s.released {
 		idle = 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Ready returns nil when every service that has enabled backends has one that can serve a new session. Otherwise the error names a
@@ -80,7 +81,7 @@ func (s *Services) withoutServers(v *service) (reasons []string, err error) {
 		if now.Failures == 0 && v.atStart && !v.hasServed() {
 			return nil, fmt.Errorf("not ready: service %s: the servers of %s (backend %s) are being looked up", v.name, b.question.Host, b.name)
 		}
-		reasons = append(reasons, fmt.Sprintf("no server for %s (backend %s): %s", b.URL, b.name, cmp.Or(now.Reason, "it is being looked up")))
+		reasons = append(reasons, fmt.Sprintf("no server for %s (backend %s): %s", secret.URL(b.URL), b.name, cmp.Or(now.Reason, "it is being looked up")))
 	}
 	return reasons, nil
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/meter"
 	"github.com/wsbouncer/wsbouncer/internal/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
@@ -53,6 +54,8 @@ type Options struct {
 	Descriptors *machine.Descriptors
 	// DialFrom are the local addresses from which servers are dialed; none for the system's choice.
 	DialFrom []netip.Addr
+	// Secrets reads the secrets that backends refer to; nil for whatever the process can read.
+	Secrets *secret.Source
 	// Meters has the backends' counters; default a new registry.
 	Meters *meter.Registry
 	// Guard recovers from panics in the backends' goroutines; nil to let them end the process.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Tokens are the tokens that AdminToken, AdminReaderToken and FleetToken refer to: secrets. An empty one is none.
@@ -53,7 +53,7 @@ func (l *loading) tokens() (all Tokens) {
 		if reference == "" {
 			continue
 		}
-		secret, err := config.Resolve(reference)
+		secret, err := secret.Resolve(reference)
 		if err == nil {
 			err = checkToken(reference, secret)
 		}

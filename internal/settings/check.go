@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
@@ -71,6 +72,31 @@ func checkPath(path string) error {
 func checkSource(text string) error {
 	_, err := dialfrom.Parse(text)
 	return err
+}
+
+// What the configuration may refer to by default.
+const (
+	defaultSecretEnv       = "WSBOUNCER_SECRET_*"
+	defaultSecretDirectory = "/etc/wsbouncer/secrets"
+)
+
+// checkVariable checks the name of an environment variable that the configuration may refer to.
+func checkVariable(text string) error {
+	name := strings.TrimSuffix(text, "*")
+	if name == "" || strings.Trim(strings.ToUpper(name), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+		return fmt.Errorf("invalid name %q: use letters, digits and _, and perhaps * at the end", text)
+	}
+	return nil
+}
+
+func checkDirectory(path string) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(path) || filepath.Clean(path) == filepath.VolumeName(path)+string(filepath.Separator) {
+		return fmt.Errorf("invalid directory %q: use an absolute path, but not the root", path)
+	}
+	return nil
 }
 
 // checkReference returns the check of how a token of the admin API is referred to. The error does not repeat the value, which may be

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
@@ -45,9 +46,9 @@ func checkFleetAddress(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.User != nil:
-		return fmt.Errorf("invalid address %q: put no user or password into it, and the token into fleet-token", u.Redacted())
+		return fmt.Errorf("invalid address %q: put no user or password into it, and the token into fleet-token", secret.URL(text))
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "":
-		return value.Invalid("address", text, fleetAddressAllowed)
+		return value.Invalid("address", secret.URL(text), fleetAddressAllowed)
 	}
 	return nil
 }

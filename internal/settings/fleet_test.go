@@ -15,7 +15,7 @@ func TestFleetMistakes(t *testing.T) {
 		{"proxy-name", "-a", `--proxy-name: invalid name "-a"`},
 		{"fleet-address", "10.0.0.5:9090", `--fleet-address: invalid address "10.0.0.5:9090": use a URL such as https://10.0.0.5:9090`},
 		{"fleet-address", "http://10.0.0.5/api", `--fleet-address: invalid address`},
-		{"fleet-address", "http://me:s3cret@10.0.0.5", `--fleet-address: invalid address "http://me:xxxxx@10.0.0.5": put no user or password into it`},
+		{"fleet-address", "http://me:s3cret@10.0.0.5", `--fleet-address: invalid address "http://(hidden)@10.0.0.5": put no user or password into it`},
 		{"fleet-token", "s3cret", "--fleet-token: invalid reference"},
 		{"grant-timeout", "5s", `--grant-timeout: invalid duration "5s": use a duration from 10s to 720h, or never`},
 		{"grant-timeout", "none", `--grant-timeout: invalid duration "none"`},

@@ -73,6 +73,7 @@ var example = map[string][2]string{
 	"grant-share": {"0.5", "2"}, "grant-without-database": {"4", "0"},
 	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
 	"dial-from":  {"127.0.0.2", "::1"},
+	"secret-env": {"A_TOKEN", "B_TOKEN"}, "secret-directory": {"/a", "/b"},
 	"tls-listen": {"127.0.0.1:5", ":6"}, "tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a-key.pem", "b-key.pem"}, "tls-client-ca": {"a-ca.pem", "b-ca.pem"},
 	"tls-client-auth": {"optional", "required"}, "tls-min-version": {"1.3", "1.2"},
 	"tls-auto": {"stt.example.com", "mt.example.com"}, "tls-auto-directory": {"https://a.example.org/dir", "https://b.example.org/dir"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/value"
 )
 
@@ -22,9 +23,9 @@ func checkEndpoint(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err == nil && u.User != nil:
-		return fmt.Errorf("invalid collector %q: put the password into the environment variable OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+		return fmt.Errorf("invalid collector %q: put the password into the environment variable OTEL_EXPORTER_OTLP_HEADERS", secret.URL(text))
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.RawQuery != "", u.Fragment != "":
-		return value.Invalid("collector", text, allowedEndpoint)
+		return value.Invalid("collector", secret.URL(text), allowedEndpoint)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestEndpointMistakes(t *testing.T) {
 		"otlp-http://c:4318":       `--otlp-endpoint: invalid collector "otlp-http://c:4318": use a URL`,
 		"http://":                  `--otlp-endpoint: invalid collector "http://": use a URL`,
 		"http://c?x=1":             `--otlp-endpoint: invalid collector "http://c?x=1": use a URL`,
-		"https://me:secret@c?x":    `--otlp-endpoint: invalid collector "https://me:xxxxx@c?x": put the password into the environment variable OTEL_EXPORTER_OTLP_HEADERS`,
+		"https://me:secret@c?x":    `--otlp-endpoint: invalid collector "https://(hidden)@c?x": put the password into the environment variable OTEL_EXPORTER_OTLP_HEADERS`,
 		"http://c:4318/\x00%zz???": `--otlp-endpoint: invalid collector `,
 	} {
 		if got := (given{flags: []string{"--otlp-endpoint", text}}).mistakes(t); len(got) != 1 || !strings.HasPrefix(got[0], want) {

@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/limits"
 	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 	"github.com/wsbouncer/wsbouncer/internal/state"
 	"github.com/wsbouncer/wsbouncer/internal/value"
 )
@@ -46,6 +47,9 @@ type Settings struct {
 
 	// DialFrom are the local IP addresses from which servers are dialed; none for the system's choice.
 	DialFrom []string
+
+	// What the configuration may refer to as a secret: environment variables and directories; none for the default, see Secrets.
+	SecretEnv, SecretDirectory []string
 
 	Database       string // where the configuration is; empty for the default, see DatabaseInUse
 	StateDirectory string // where the process keeps what it must find again; empty for the default, see Directory
@@ -205,6 +209,18 @@ func (s *Settings) Sources() []netip.Addr {
 		}
 	}
 	return addresses
+}
+
+// Secrets reads the secrets that the configuration in the database refers to.
+func (s *Settings) Secrets() *secret.Source {
+	from := &secret.Source{Variables: s.SecretEnv, Directories: s.SecretDirectory}
+	if len(from.Variables) == 0 {
+		from.Variables = []string{defaultSecretEnv}
+	}
+	if len(from.Directories) == 0 {
+		from.Directories = []string{defaultSecretDirectory}
+	}
+	return from
 }
 
 // TrustShown says in words which load balancers are trusted, and how they say where a client comes from.

@@ -93,6 +93,12 @@ var table = []setting{
 	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
 		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
 	}},
+	{name: "secret-env", help: "environment variables that backends may refer to as secrets (env:NAME); * at the end stands for anything", unset: defaultSecretEnv, value: func(s *Settings) value.Value {
+		return value.NewList(&s.SecretEnv, "names of variables such as STT_TOKEN or "+defaultSecretEnv, checkVariable)
+	}},
+	{name: "secret-directory", help: "directories whose files backends may refer to as secrets (file:/path)", unset: defaultSecretDirectory, value: func(s *Settings) value.Value {
+		return value.NewList(&s.SecretDirectory, "absolute paths such as "+defaultSecretDirectory, checkDirectory)
+	}},
 	{
 		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
 		value: func(s *Settings) value.Value {

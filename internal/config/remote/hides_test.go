@@ -16,7 +16,7 @@ func TestHides(t *testing.T) {
 	_, err := store.Apply(t.Context(), config.Change{Who: "a", Mutations: []config.Mutation{
 		{Verb: config.Add, Kind: config.KindService, Name: "stt"},
 		{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1", Values: config.Values{
-			"service": "stt", "connections": "8", "url": "ws://10.0.0.5:2700/?model=a&api_key=c4nary", "headers.X-Customer": "c4nary", "headers.X-Site": "env:SITE",
+			"service": "stt", "connections": "8", "url": "ws://10.0.0.5:2700/?model=a&api_key=env:KEY", "headers.X-Customer": "c4nary", "headers.X-Site": "env:SITE",
 		}},
 		{Verb: config.Add, Kind: config.KindKey, Name: "device", Values: config.Values{"tenant": "acme", "hash": hash}},
 	}})

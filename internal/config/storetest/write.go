@@ -295,8 +295,14 @@ func testSecrets(t *testing.T, p Place) {
 	if err == nil || strings.Contains(err.Error(), secret) {
 		t.Errorf("a secret in the configuration: %v", err)
 	}
+	for _, parameter := range []string{"token", "api_key", "api%5fkey", "xi-api-key", "sig", "PASSWORD"} {
+		_, err := s.Apply(t.Context(), config.Change{Who: "x", Mutations: set("gpu-1", config.Values{"url": "ws://10.0.0.0/?keywords=a&" + parameter + "=" + secret})})
+		if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "use "+parameter+"=env:NAME or "+parameter+"=file:/path") {
+			t.Errorf("a secret in the parameter %s: %v", parameter, err)
+		}
+	}
 	apply(t, s, config.Change{Mutations: set("gpu-1", config.Values{
-		"headers.X-Tenant": secret, "headers.Authorization": "Bearer env:TOKEN", "url": "ws://10.0.0.0/?token=" + secret,
+		"headers.X-Tenant": secret, "headers.Authorization": "Bearer env:TOKEN", "url": "ws://10.0.0.0/?keywords=a&token=env:TOKEN",
 	})})
 	seen := load(t, s)
 	apply(t, s, config.Change{Mutations: set("gpu-1", config.Values{"headers.X-Tenant": secret + "2"})})

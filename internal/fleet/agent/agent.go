@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // Pools are the proxy's pools. Both methods may be called from any goroutine, and do not wait for I/O.
@@ -451,7 +452,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 	}
 	for server, u := range a.o.Pools.Usage() {
 		if u.Used > 0 {
-			a.o.Log.Warn("leaving the fleet with connections: their places are free when the process has ended", "server", server, "connections", u.Used)
+			a.o.Log.Warn("leaving the fleet with connections: their places are free when the process has ended", "server", secret.URL(server), "connections", u.Used)
 			return false
 		}
 	}

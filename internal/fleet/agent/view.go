@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/secret"
 )
 
 // view is what an agent knows of its fleet, and what it has logged of it. It is owned by the agent's goroutine.
@@ -322,10 +323,10 @@ func (a *Agent) logOverdrawn() {
 		}
 		if over := granted > limit; over != v.overdrawn[server] {
 			if v.overdrawn[server] = over; over {
-				a.o.Log.Warn("more places are granted than the cap: none are granted until sessions have ended", "server", server, "granted", granted, "cap", limit,
+				a.o.Log.Warn("more places are granted than the cap: none are granted until sessions have ended", "server", secret.URL(server), "granted", granted, "cap", limit,
 					"reason", "the cap was lowered, or a proxy is back that was taken for dead or that served without the ledger")
 			} else {
-				a.o.Log.Info("no more places are granted than the cap any more", "server", server, "granted", granted, "cap", limit)
+				a.o.Log.Info("no more places are granted than the cap any more", "server", secret.URL(server), "granted", granted, "cap", limit)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package config
+package secret
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestResolve(t *testing.T) {
+func TestHeader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own token")
 	if err := os.WriteFile(path, []byte("from-file\r\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,166 @@
+// Package secret keeps secrets from being shown, and reads those that a configuration refers to.
+//
+// Whatever prints a URL, a header or a parameter prints what [URL], [Header] or [Parameter] makes of it. A configuration names a secret by a
+// reference, env:NAME or file:/path, which a [Source] reads when a server is dialed.
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Hidden is shown instead of what may be secret.
+const Hidden = "(hidden)"
+
+// IsName reports whether what bears this name, such as a header or a parameter, is likely a secret.
+func IsName(name string) bool {
+	name = strings.ToLower(name)
+	for _, part := range []string{"auth", "cookie", "secret", "password", "passwd", "passphrase", "credential", "signature", "bearer"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		if slices.Contains([]string{"sig", "sas", "pwd", "pass", "jwt"}, word) {
+			return true
+		}
+		if strings.HasSuffix(word, "key") || strings.HasSuffix(word, "token") {
+			return true
+		}
+	}
+	return false
+}
+
+// Parameter returns the value of a URL's parameter, or of anything else with a name, as it may be shown.
+func Parameter(name, value string) string {
+	plain, err := url.QueryUnescape(name)
+	if value == "" || err == nil && !IsName(plain) || isParameterReference(value) {
+		return value
+	}
+	return Hidden
+}
+
+// Header returns a header's value as it may be shown: its reference to a secret, but no value.
+func Header(value string) string {
+	if _, reference, ok := CutReference(value); ok {
+		return reference
+	}
+	if value == "" {
+		return ""
+	}
+	return Hidden
+}
+
+// URL returns a URL as it may be shown: without a user and a password, and without parameters that are likely secrets. It may be invalid, or
+// only a path.
+func URL(text string) string {
+	before, after, ok := strings.Cut(text, "://")
+	if !ok {
+		before, after = "", text
+	} else {
+		before += "://"
+	}
+	if u, err := url.Parse(text); (err != nil || u.User != nil) && strings.Contains(after, "@") { // in doubt, all before the last @ is the password
+		after = Hidden + after[strings.LastIndexByte(after, '@'):]
+	}
+	address, query, ok := strings.Cut(after, "?")
+	if !ok {
+		return before + address
+	}
+	parameters := strings.Split(query, "&")
+	for i, parameter := range parameters {
+		if name, value, ok := strings.Cut(parameter, "="); ok {
+			parameters[i] = name + "=" + Parameter(name, value)
+		}
+	}
+	return before + address + "?" + strings.Join(parameters, "&")
+}
+
+// Error returns an error of package net/http or net/url without the secrets of its URL.
+func Error(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		of.URL = URL(of.URL)
+	}
+	return err
+}
+
+// Literal returns the name of a URL's first parameter that is likely a secret and whose value is not a reference; empty for none.
+func Literal(text string) string {
+	_, query, _ := strings.Cut(text, "?")
+	for parameter := range strings.SplitSeq(query, "&") {
+		if name, value, _ := strings.Cut(parameter, "="); Parameter(name, value) != value {
+			return name
+		}
+	}
+	return ""
+}
+
+// CutReference separates a header's reference to a secret from what stands before it: "Bearer env:NAME" is "Bearer " and "env:NAME". ok is
+// false when the value has none.
+func CutReference(value string) (before, reference string, ok bool) {
+	i := strings.LastIndexByte(value, ' ') + 1
+	before, reference = value[:i], value[i:]
+	return before, reference, isReference(reference)
+}
+
+func isReference(text string) bool {
+	return strings.HasPrefix(text, "env:") || strings.HasPrefix(text, "file:")
+}
+
+// isParameterReference reports whether the value of a URL's parameter, percent-encoded or not, is a reference.
+func isParameterReference(value string) bool {
+	plain, err := url.QueryUnescape(value)
+	return err == nil && isReference(plain)
+}
+
+// HasReference reports whether a parameter of a URL refers to a secret.
+func HasReference(text string) bool {
+	_, query, _ := strings.Cut(text, "?")
+	for parameter := range strings.SplitSeq(query, "&") {
+		if _, value, _ := strings.Cut(parameter, "="); isParameterReference(value) {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckReference checks how a secret is referred to.
+func CheckReference(reference string) error {
+	name, isVariable := strings.CutPrefix(reference, "env:")
+	if !isVariable {
+		if strings.TrimPrefix(reference, "file:") == "" {
+			return fmt.Errorf("invalid reference %q: use file:/path", reference)
+		}
+		return nil
+	}
+	if name == "" || strings.Trim(strings.ToUpper(name), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+		return fmt.Errorf("invalid reference %q: use env:NAME with letters, digits and _", reference)
+	}
+	return nil
+}
+
+// References returns the references of a URL's parameters and of headers. The error is that of the first one that is not well formed.
+func References(address string, headers map[string]string) (all []string, err error) {
+	_, query, _ := strings.Cut(address, "?")
+	for parameter := range strings.SplitSeq(query, "&") {
+		_, value, _ := strings.Cut(parameter, "=")
+		if plain, failed := url.QueryUnescape(value); failed == nil && isReference(plain) {
+			all = append(all, plain)
+		}
+	}
+	for _, value := range headers {
+		if _, reference, ok := CutReference(value); ok {
+			all = append(all, reference)
+		}
+	}
+	for _, reference := range all {
+		if err == nil {
+			err = CheckReference(reference)
+		}
+	}
+	return all, err
+}
