@@ -11,11 +11,11 @@ import (
 // The proxy holds out against many hostile clients at once: its memory and the number of unfinished handshakes stay bounded, and
 // well-behaved clients lose nothing. How long they wait is judged in longer runs only.
 func TestSieges(t *testing.T) {
-	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods", "check-networks", "poison")
+	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods", "check-networks", "poison", "replay-hogs")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "1008: ", "\ncheck-networks ", "\npoison ", "1011: "} {
+	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "1008: ", "\ncheck-networks ", "\npoison ", "1011: ", "\nreplay-hogs "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}

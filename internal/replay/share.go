@@ -22,13 +22,15 @@ const (
 type share struct {
 	of     *share // the network of a window, the tenant of a network, the whole of a tenant; nil for the whole, and for a window outside the tree
 	name   string
-	chunks int
+	chunks int               // as they were last counted in the tree
 	place  int               // in of.parts
 	parts  parts             // those with chunks, but not windows that were asked
 	named  map[string]*share // parts by name; nil in a network and in a window
 
-	owner Owner // of a window
-	asked bool  // GiveUp was called, and the window has chunks still; it is outside the tree
+	// Of a window.
+	owner Owner
+	has   int  // chunks
+	asked bool // GiveUp was called, and the window has chunks still; it is outside the tree
 }
 
 // parts is a heap with the largest share on top.
@@ -87,27 +89,31 @@ func (s *share) grow(n int) {
 	s.chunks += n
 }
 
-// countLocked counts chunks that a window has taken; given back, if n is negative.
+// countLocked counts chunks that a window has taken; given back, if n is negative. The tree changes only when it is wrong by more than a quarter:
+// most messages change nothing in it.
 func (a *Arena) countLocked(window *share, n int) {
+	window.has += n
 	if window.asked {
 		a.returning += int64(n) * chunkSize
-		window.chunks += n
-		window.asked = window.chunks > 0
+		window.asked = window.has > 0
+		return
+	}
+	wrong := window.has - window.chunks
+	if 4*max(wrong, -wrong) <= window.chunks && window.has > 0 {
 		return
 	}
 	if window.of == nil {
 		window.of = a.all.part(window.owner.Tenant).part(window.owner.Network)
 		heap.Push(&window.of.parts, window)
 	}
-	window.grow(n)
+	window.grow(wrong)
 }
 
 // askLocked takes a window out of the tree, since its chunks will come back.
 func (a *Arena) askLocked(window *share) {
-	n := window.chunks
-	window.grow(-n)
-	window.chunks, window.asked, a.lastAsked = n, true, n
-	a.returning += int64(n) * chunkSize
+	window.grow(-window.chunks)
+	window.asked, a.lastAsked = true, window.has
+	a.returning += int64(window.has) * chunkSize
 }
 
 // payerLocked returns the window that gives up its chunks for the one that asks for some: the largest one of the network that has most of the
@@ -138,7 +144,7 @@ func (a *Arena) makeRoom(asker *share) (may bool, ask []*share) {
 	defer a.mu.Unlock()
 	limit, used := a.limit.Load(), a.used.Load()
 	// One that has as much as the last one that was asked takes nothing of what that gives back.
-	large := used-limit > a.returning || 2*asker.chunks >= a.lastAsked
+	large := used-limit > a.returning || 2*asker.has >= a.lastAsked
 	if asker.asked || large && a.payerLocked(asker) == asker {
 		return false, nil
 	}

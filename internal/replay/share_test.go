@@ -118,17 +118,22 @@ func TestShares(t *testing.T) {
 			"": func(t *rapid.T) {
 				a.mu.Lock()
 				defer a.mu.Unlock()
-				used, returning := int64(0), int64(0)
+				used, returning, counted := int64(0), int64(0), 0
 				for _, p := range all {
-					if p.share.chunks != p.chunks || p.share.asked && p.share.of != nil {
-						t.Fatalf("a window has %d chunks, its share %d, in the tree: %v", p.chunks, p.share.chunks, p.share.of != nil)
+					of := p.share
+					if of.has != p.chunks || of.asked && of.of != nil || (of.of != nil) != (of.has > 0 && !of.asked) {
+						t.Fatalf("a window has %d chunks: %+v", p.chunks, of)
+					}
+					if wrong := of.has - of.chunks; !of.asked && 4*max(wrong, -wrong) > of.chunks {
+						t.Fatalf("%d chunks are counted as %d", of.has, of.chunks)
 					}
 					used += p.Memory()
-					if p.share.asked {
+					counted += of.chunks
+					if of.asked {
 						returning += p.Memory()
 					}
 				}
-				if used != a.used.Load() || returning != a.returning || int64(checkShare(t, &a.all))*chunkSize != used-returning {
+				if used != a.used.Load() || returning != a.returning || checkShare(t, &a.all) != counted {
 					t.Fatalf("%d bytes in use, of which %d were asked for; the arena says %d and %d", used, returning, a.used.Load(), a.returning)
 				}
 			},
