@@ -74,7 +74,7 @@ func take(path string) (*flock.Flock, error) {
 		} else if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 		locked, err := lock.TryLock()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -141,7 +141,7 @@ func (d *directory) identify() error {
 	if file, err := fileowner.Create(path, 0o640); err == nil {
 		_ = file.Close()
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o640)
+	return fileowner.Write(path, append(data, '\n'))
 }
 
 // isSame reports whether the folder is the one that it was: while the system runs, or on the same machine after a restart of it.
@@ -158,7 +158,7 @@ func (d *directory) unlocked(id fleet.ID) bool {
 		return false
 	}
 	path := d.lockFile(id)
-	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 	locked, err := lock.TryLock()
 	if err != nil || !locked {
 		return false
