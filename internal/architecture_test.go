@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"internal/meter":         {},
 	"internal/printable":     {},
 	"internal/secret":        {},
-	"internal/accesslog":     {"internal/mistake", "internal/origin"},
+	"internal/accesslog":     {"internal/config/fileowner", "internal/mistake", "internal/origin"},
 	"internal/origin":        {},
 	"internal/limits":        {"internal/value", "internal/spelling"},
 	"internal/fleet":         {},
@@ -156,7 +156,7 @@ var mayImport = map[string][]string{
 	"internal/verify": {"internal/frame", "internal/handshake", "internal/profile", "internal/speaker"},
 	"internal/demo":   {"internal/app", "internal/sim", "internal/sim/speech", "internal/stage", "internal/api", "internal/wav"},
 	"internal/cli": {
-		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/remote", "internal/config/stores",
+		"internal/admin/client", "internal/api", "internal/app", "internal/auth/apikey", "internal/auth/token", "internal/config", "internal/config/file", "internal/config/fileowner", "internal/config/remote", "internal/config/stores",
 		"internal/secret", "internal/value", "internal/demo", "internal/diagnosis", "internal/dialfrom", "internal/fleet", "internal/figures", "internal/identity", "internal/limits", "internal/load", "internal/load/report", "internal/machine", "internal/pool", "internal/printable", "internal/profile",
 		"internal/secure", "internal/settings", "internal/sim", "internal/spelling", "internal/state", "internal/supervisor", "internal/takeover", "internal/top", "internal/wav",
 		"internal/handshake", "internal/speaker", "internal/verify",

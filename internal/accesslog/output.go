@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 )
 
 // output is the file that a log writes to. It belongs to the writer's goroutine.
@@ -27,6 +29,9 @@ type opened struct {
 
 // openPath opens the file that has the path. It does not wait for the reader of a named pipe: without one, it fails.
 func (o *output) openPath() (opened, error) {
+	if _, err := fileowner.Follow(o.path); err != nil {
+		return opened{}, err
+	}
 	file, err := os.OpenFile(o.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|doNotWait, 0o640)
 	if err != nil {
 		return opened{}, err

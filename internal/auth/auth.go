@@ -30,6 +30,8 @@ type Attempt struct {
 	// Waits is called by a method before it waits for others. An error, which is a [*Denied], means that too many clients wait already.
 	// nil for nobody who wants to know.
 	Waits func() error
+	// Question is where an [Asker] that lets the client in puts what it needs to ask again; nil if it will not be asked to.
+	Question *string
 }
 
 // Wait says that a method is about to wait for others. An error is the method's answer.
@@ -56,6 +58,17 @@ type Revoker interface {
 	// Revoked returns when the identity expires by what is known now, zero for never. If it is not accepted any more, it returns the reason,
 	// as the client gets it in its close frame.
 	Revoked(service string, who *identity.Identity) (expires time.Time, reason string)
+}
+
+// Asker is a method that can ask later once more about a client that it has let in. Any goroutine may call it.
+type Asker interface {
+	Method
+	// Turn returns how long to wait before the next question. Each call takes a turn, so that questions about many clients keep to a rate.
+	Turn() time.Duration
+	// Again asks about a client once more, with what the method has put into [Attempt.Question]. It may wait, but not longer than ctx. It
+	// returns the reason, as the client gets it in its close frame, if the client is turned away now, and an empty text otherwise, also if
+	// nobody has answered.
+	Again(ctx context.Context, question string) (reason string)
 }
 
 // ErrAbsent is a method's answer to a client that gives nothing which the method could judge.
@@ -113,6 +126,16 @@ func (c Chain) Authenticate(ctx context.Context, a *Attempt) (who *identity.Iden
 		return nil, "", &Denied{Err: errMissing, Missing: true}
 	}
 	return nil, "", &Denied{Err: errUnfit}
+}
+
+// Asker returns the method of that name if it can ask once more about clients that it has let in; nil otherwise.
+func (c Chain) Asker(method string) Asker {
+	for _, m := range c {
+		if a, ok := m.(Asker); ok && m.Name() == method {
+			return a
+		}
+	}
+	return nil
 }
 
 // Revoked asks the method that has authenticated a client whether the client may stay, see [Revoker]. Other methods stand by what they have

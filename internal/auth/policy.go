@@ -10,7 +10,7 @@ type Policy struct {
 	Sources Sources
 	// Withheld are the sources that backends are not told.
 	Withheld Sources
-	// EndUnauthorized ends sessions whose client may not stay: see [Chain.Revoked].
+	// EndUnauthorized ends sessions whose client may not stay: see [Chain.Revoked] and [Asker].
 	EndUnauthorized bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/load/report"
 )
 
@@ -26,7 +27,10 @@ func (f *benchFlags) createFiles() (files benchFiles, err error) {
 			return
 		}
 		var file *os.File
-		if file, err = os.Create(name); err != nil {
+		if _, err = fileowner.Follow(name); err == nil {
+			file, err = os.Create(name)
+		}
+		if err != nil {
 			err = fmt.Errorf("--%s: %w", flag, err)
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -159,7 +160,10 @@ value that differs from the default, in a stable order. The output includes the 
 					_, err = cmd.OutOrStdout().Write(text)
 					return err
 				}
-				if err := os.WriteFile(to, text, 0o640); err != nil {
+				if _, err = fileowner.Follow(to); err == nil {
+					err = os.WriteFile(to, text, 0o640)
+				}
+				if err != nil {
 					return fmt.Errorf("--file: %w", err)
 				}
 				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Written to %s\n", to)

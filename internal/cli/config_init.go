@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/settings"
 )
 
@@ -49,6 +50,9 @@ func writeTemplate(path string, force bool) (err error) {
 	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
 		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	if _, err := fileowner.Follow(path); err != nil {
+		return err
 	}
 	file, err := os.OpenFile(path, how, 0o640)
 	if errors.Is(err, fs.ErrExist) {

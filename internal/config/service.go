@@ -62,7 +62,7 @@ type Service struct {
 
 	Auth              []string          // how clients are authenticated: see AuthMethods
 	AuthFrom          []string          // where in a request credentials are: see CredentialSources
-	EndUnauthorized   bool              // end sessions whose key is revoked or expires, or whose token expires
+	EndUnauthorized   bool              // end sessions whose clients would be turned away now
 	JWTKeys           string            // URL, or file:/path, of the key set that tokens are verified with
 	JWTIssuer         string            // that tokens must have; empty for any
 	JWTAudience       []string          // of which tokens must have one; none for any
@@ -219,7 +219,7 @@ var serviceFields = []field[Service]{
 	{"auth-from", "", "where clients' credentials are, in this order; empty: header, which is Authorization with Bearer or Token", func(s *Service) value.Value {
 		return value.NewList(&s.AuthFrom, authSources, checkAuthSource)
 	}},
-	{"end-unauthorized", "false", "end a session when its key is revoked or expires, or its token expires", func(s *Service) value.Value {
+	{"end-unauthorized", "false", "end a session when its key is revoked, its key or token expires, its token's key leaves the key set, or auth-url turns its client away", func(s *Service) value.Value {
 		return value.NewFlag(&s.EndUnauthorized)
 	}},
 	{"jwt-keys", "", "key set (JWKS) that tokens are verified with", func(s *Service) value.Value {

@@ -2,6 +2,7 @@
 package identity
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/limits"
@@ -23,6 +24,8 @@ type Identity struct {
 	Key     string // the name of the API key, never the key; empty for none
 	// Serial tells keys apart that had the same name one after the other; 0 for none.
 	Serial uint64
+	// Signer is the thumbprint of the key that has signed the token; zero for none.
+	Signer [sha256.Size]byte
 	// Expires is when the key or token does; zero for never.
 	Expires time.Time
 	// Limits are those of the key or token, beside those of its tenant.

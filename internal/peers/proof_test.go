@@ -166,7 +166,7 @@ func TestRelay(t *testing.T) {
 		says   string
 	}{
 		{"under a name of his own", "e", b, nil, "for another proxy"},
-		{"under a name of his own, addressed", "e", b, func(r *http.Request, _ *proof) { r.Header.Set(api.ForHeader, string(b.id)) }, "is for a proxy at"},
+		{"under a name of his own, addressed", "e", b, func(r *http.Request, _ *proof) { r.Header.Set(api.ForHeader, string(b.id)) }, "wrong token"},
 		{"under a name of his own, all changed", "e", b, func(r *http.Request, said *proof) {
 			r.Header.Set(api.ForHeader, string(b.id))
 			said.address = b.server.URL
@@ -198,6 +198,38 @@ func TestRelay(t *testing.T) {
 		}
 		r.members[1] = own
 		between.Close()
+	}
+}
+
+// A stranger who guesses a proxy's address gets the same answer whether it is right or not.
+func TestGuessedAddress(t *testing.T) {
+	r := newSecured(t, "a", "b")
+	b := r.proxies[1]
+	var answers []string
+	for _, address := range []string{b.server.URL, "http://10.0.0.7:9090"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.URL+pausing, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set(api.PeerHeader, string(r.proxies[0].id))
+		for said := (&proof{address: address, mac: []byte("guessed")}); said != nil; {
+			request.Header.Set("Authorization", said.String())
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if nonce, again := strings.CutPrefix(response.Header.Get("WWW-Authenticate"), scheme+" "); again {
+				said.nonce = nonce
+				continue
+			}
+			answers = append(answers, response.Status+string(text))
+			said = nil
+		}
+	}
+	if answers[0] != answers[1] {
+		t.Errorf("the right address: %s\nanother one: %s", answers[0], answers[1])
 	}
 }
 

@@ -12,10 +12,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
-// This file has the proofs of other proxies' requests to this one: [Peers.Handler] gives challenges and refuses what cannot be right whatever the
-// token is, and the guard of the admin API asks [Peers.Proven].
+// This file has the proofs of other proxies' requests to this one: [Peers.Handler] gives challenges, and the guard of the admin API asks [Peers.Proven].
 
-// challenged answers a request that asks for a challenge, or whose proof cannot be right. It returns false for all others.
+// challenged answers a request that asks for a challenge, or whose proof has none that holds. It returns false for all others.
 func (p *Peers) challenged(w http.ResponseWriter, r *http.Request) bool {
 	said, ok := proofOf(r)
 	if !ok {
@@ -29,9 +28,6 @@ func (p *Peers) challenged(w http.ResponseWriter, r *http.Request) bool {
 	text := "a proof is needed that this is a proxy of the fleet: here is the challenge"
 	switch {
 	case said == nil:
-	case !p.options.Announced(said.address):
-		fail(w, http.StatusUnauthorized, api.KindRefused, fmt.Sprintf("the request is for a proxy at %.200q, which is not an address of this one: does it lead to another proxy?", said.address))
-		return true
 	case p.challenges.holds(said.nonce, from, life):
 		return false
 	default:
@@ -67,6 +63,9 @@ func (p *Peers) Proven(r *http.Request, operator, reader string) (name string, i
 	// Both are always compared, so that the time tells nothing.
 	isOperator = hmac.Equal(said.mac, s.mac(operator)) && operator != ""
 	isReader = hmac.Equal(said.mac, s.mac(reader)) && reader != ""
+	if (isOperator || isReader) && !p.options.Announced(said.address) { // strangers do not hear whether they have guessed the address
+		return name, false, false, fmt.Errorf("the request is for a proxy at %.200q, which is not an address of this one: does it lead to another proxy?", said.address)
+	}
 	if (isOperator || isReader) && !p.challenges.use(said.nonce, from, said.count) {
 		return name, false, false, errReplay
 	}

@@ -72,7 +72,7 @@ type Options struct {
 	// each backend with discover that has some. Calls do not overlap, and it must not call Services. Nil for nobody.
 	InForce func(snapshot *config.Snapshot, found map[string][]string)
 	// CheckCredentials is called after API keys, or how services authenticate their clients, have changed, such as
-	// [session.Server.CheckCredentials]. Calls do not overlap, and it must not call Services. Nil for nobody.
+	// [session.Server.CheckCredentials], and after a key has left a key set. Calls may overlap, and must not call Services. Nil for nobody.
 	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*session.Service)
@@ -174,7 +174,7 @@ func New(o Options) *Services {
 	s := &Services{
 		o: o, services: make(map[string]*service), servers: make(map[string][]*member), sharedLines: make(map[string]sharedLine),
 		woken: make(chan struct{}, 1), done: make(chan struct{}), keys: apikey.NewMethod(time.Now),
-		keySets: token.NewKeySets(o.Log, o.Guard),
+		keySets: token.NewKeySets(o.Log, o.Guard, o.CheckCredentials),
 	}
 	if o.Fleet {
 		s.grants = make(map[string]int)

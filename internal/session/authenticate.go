@@ -40,13 +40,14 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 			Status: http.StatusTooManyRequests, Reason: guessing, Header: handshake.RetryAfter(int(math.Ceil(wait.Seconds()))),
 		}
 	}
+	var question string
 	credential, grant, err := policy.Sources.Credential(req.Request)
 	if err != nil {
 		return &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(s.drained, s.limits.Load().HandshakeTimeout)
 	defer cancel()
-	who, method, err := policy.Methods.Authenticate(ctx, &auth.Attempt{
+	attempt := auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
 		Waits: func() error {
 			if !arrival.opening.stepAside(service.Name, s.maxHandshakes()) {
@@ -54,7 +55,11 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 			}
 			return nil
 		},
-	})
+	}
+	if policy.EndUnauthorized {
+		attempt.Question = &question
+	}
+	who, method, err := policy.Methods.Authenticate(ctx, &attempt)
 	arrival.opening.comeBack()
 	var denied *auth.Denied
 	switch {
@@ -64,6 +69,9 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	case err == nil:
 		s.auth.Add(method, auth.Accepted)
 		arrival.identity, arrival.grant = who, grant
+		if question != "" {
+			arrival.question = s.newQuestion(question)
+		}
 		return nil
 	case errors.As(err, &denied):
 		s.auth.Add(method, auth.Refused)
@@ -148,14 +156,22 @@ func (s *Session) access() *auth.Policy {
 
 // credentialLeft returns the time after which the session's credential must be checked; 0 for never.
 func (s *Session) credentialLeft() time.Duration {
-	who := s.record.Identity
-	if who == nil || who.Expires.IsZero() {
+	who, q := s.record.Identity, s.question
+	asks := q != nil && !q.asking
+	if who == nil || who.Expires.IsZero() && !asks {
 		return 0
 	}
 	if policy := s.access(); policy == nil || !policy.EndUnauthorized {
 		return 0
 	}
-	return min(max(time.Until(who.Expires), shortestCheck), longestCheck)
+	left := longestCheck
+	if !who.Expires.IsZero() {
+		left = min(left, time.Until(who.Expires))
+	}
+	if asks {
+		left = min(left, time.Until(q.at))
+	}
+	return max(left, shortestCheck)
 }
 
 // checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
@@ -175,6 +191,7 @@ func (s *Session) checkCredential() {
 			changed.Expires = expires
 			s.record.Identity = &changed
 		}
+		s.askAgain(policy)
 	}
 	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
 		s.limitDuration()

@@ -39,6 +39,7 @@ type arrival struct {
 	// identity is who the client is, if its service authenticates clients; nil for nobody. Set by authenticate, also if it refuses a client
 	// that is known.
 	identity *identity.Identity
+	question *question    // to ask once more about the client later; nil for none
 	grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
 	hold     *limits.Hold // its places in what is limited; nil before they are taken
 	limitsAt uint64       // the generation of limits at which they were taken

@@ -39,6 +39,8 @@ type Options struct {
 	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
 	Health Health
+	// AskAgainAfter is how long after an answer an [auth.Asker] is asked once more about a client; 0 for a minute.
+	AskAgainAfter time.Duration
 	// AuthGuard refuses clients of addresses from which authentication fails too often; nil for no limit.
 	AuthGuard *auth.Guard
 	// Descriptors hears when the server cannot accept a client because this machine is short of something; nil for nobody.

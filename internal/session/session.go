@@ -39,6 +39,8 @@ type Session struct {
 	tap      *tapping  // nil while nobody taps the session
 	failover *failover // nil unless the session may outlive its server, or results are rewritten
 
+	question *question // for a method that is asked once more about the client; nil for none
+
 	meter    *meter.Backend // of the backend that serves it, or served it last; held
 	controls controls       // of the client
 	spoke    loop.Instant   // when the client's first message had come; 0 before that
@@ -49,6 +51,7 @@ func (s *Server) newSession(service *Service, arrival arrival) *Session {
 	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
 	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.begin(service, arrival)
+	session.question = arrival.question
 	if !arrival.hold.Empty() {
 		session.limited = newLimited(session, arrival.hold)
 	}

@@ -51,6 +51,7 @@ type Checker struct {
 	o       Options      // static
 	client  *http.Client // static
 	turns   *turns       // static
+	again   again        // static
 	answers answers
 	circuit circuit
 }
@@ -58,7 +59,7 @@ type Checker struct {
 // New returns a checker.
 func New(o Options) *Checker {
 	return &Checker{
-		o: o, turns: newTurns(), circuit: circuit{log: o.Log, allow: o.Allow},
+		o: o, turns: newTurns(), again: newAgain(), circuit: circuit{log: o.Log, allow: o.Allow},
 		client: &http.Client{
 			Transport: &http.Transport{
 				MaxIdleConnsPerHost: maxParallel / 4, MaxConnsPerHost: maxParallel, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 32 << 10,
@@ -92,9 +93,11 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 	if cacheable {
 		key = keyOf(header)
 		if known := c.answers.find(key, time.Now()); known != nil {
+			keepQuestion(a, header)
 			return known.result(a)
 		}
 	}
+	keepQuestion(a, header)
 	answer, err := c.ask(ctx, a, header)
 	if err != nil {
 		if bad := (*badAnswer)(nil); c.o.Allow && ctx.Err() == nil && !errors.As(err, &bad) && !isDenied(err) {
@@ -102,12 +105,15 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 		}
 		return nil, err
 	}
-	if cacheable {
-		if holds := min(c.o.Cache, answer.holds); holds > 0 {
-			c.answers.add(key, answer, time.Now().Add(holds))
-		}
+	if cacheable && answer.holds > 0 {
+		c.remember(key, answer)
 	}
 	return answer.result(a)
+}
+
+// remember lets an answer hold for as long as it may, in place of the last one.
+func (c *Checker) remember(key [sha256.Size]byte, answer *answer) {
+	c.answers.add(key, answer, time.Now().Add(min(c.o.Cache, answer.holds)))
 }
 
 // ask asks the server, unless it has just failed several times. An error means that the server fails.
@@ -120,6 +126,11 @@ func (c *Checker) ask(ctx context.Context, a *auth.Attempt, header http.Header) 
 		return nil, &auth.Denied{Status: http.StatusServiceUnavailable, Err: fmt.Errorf("%d questions are being asked, and no turn came in time", maxParallel)}
 	}
 	defer c.turns.give(network)
+	return c.askNow(ctx, header)
+}
+
+// askNow asks the server without waiting for a turn.
+func (c *Checker) askNow(ctx context.Context, header http.Header) (*answer, error) {
 	if err := c.circuit.enter(time.Now()); err != nil {
 		return nil, err
 	}

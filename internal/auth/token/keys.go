@@ -20,6 +20,9 @@ const (
 	minFilePause = 200 * time.Millisecond
 	// maxWait is how long a client waits for such a reading.
 	maxWait = 3 * time.Second
+	// removalGrace is for how long a key must be missing from what is read of a URL until tokens that it has signed count as revoked: an issuer's
+	// servers need not have the same set at the same moment.
+	removalGrace = time.Minute
 	// The first and the longest time until a reading that failed is repeated.
 	firstRetry, lastRetry = time.Second, time.Minute
 )
@@ -28,6 +31,7 @@ const (
 type KeySets struct {
 	log     *slog.Logger   // static
 	guard   *mistake.Guard // static
+	removed func()         // static
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -35,9 +39,13 @@ type KeySets struct {
 	sets   map[string]*Keys // guarded by mu: by location
 }
 
-// NewKeySets returns key sets, of which none is read yet. Close ends it. A nil guard lets panics end the process.
-func NewKeySets(log *slog.Logger, guard *mistake.Guard) *KeySets {
-	return &KeySets{log: log, guard: guard, sets: make(map[string]*Keys)}
+// NewKeySets returns key sets, of which none is read yet. Close ends it. A nil guard lets panics end the process. removed is called when tokens
+// that were good may have become revoked, as their key has left its set; nil for nobody to tell.
+func NewKeySets(log *slog.Logger, guard *mistake.Guard, removed func()) *KeySets {
+	if removed == nil {
+		removed = func() {}
+	}
+	return &KeySets{log: log, guard: guard, removed: removed, sets: make(map[string]*Keys)}
 }
 
 // Keys returns the key set at a location, an http or https URL or file:/path, which it begins to read if it is new. It waits for nothing.
@@ -48,6 +56,7 @@ func (s *KeySets) Keys(location string) *Keys {
 		return k
 	}
 	k := newKeys(newSource(location), s.log, s.guard)
+	k.removed = s.removed
 	if s.closed {
 		k.cancel()
 		return k
@@ -82,15 +91,18 @@ func (s *KeySets) Close() {
 // when the issuer cannot be reached, tokens are verified as before. Any goroutine may use it.
 type Keys struct {
 	// Static.
-	source source
-	pause  time.Duration // minPause or minFilePause
-	log    *slog.Logger
-	guard  *mistake.Guard
-	ctx    context.Context // ends when the key set is not needed any more
-	cancel context.CancelFunc
-	asked  chan struct{} // of size one: the key set is to be read now
+	source  source
+	pause   time.Duration // minPause or minFilePause
+	grace   time.Duration // removalGrace, or shorter for a file
+	log     *slog.Logger
+	guard   *mistake.Guard
+	removed func()          // see NewKeySets
+	ctx     context.Context // ends when the key set is not needed any more
+	cancel  context.CancelFunc
+	asked   chan struct{} // of size one: the key set is to be read now
 
-	set atomic.Pointer[keySet] // nil until the first reading has succeeded
+	set  atomic.Pointer[keySet]              // nil until the first reading has succeeded
+	good atomic.Pointer[map[thumbprint]bool] // keys of the set, and those that have just left it; nil as set
 
 	mu      sync.Mutex
 	reading bool          // guarded by mu
@@ -99,9 +111,10 @@ type Keys struct {
 	status  Status        // guarded by mu
 
 	// Owned by run.
-	sum     [sha256.Size]byte // of the document that is in force
-	failed  int               // readings in a row that have failed
-	failing time.Time         // since when they have
+	sum     [sha256.Size]byte        // of the document that is in force
+	failed  int                      // readings in a row that have failed
+	failing time.Time                // since when they have
+	missing map[thumbprint]time.Time // keys that have left the set, since when
 }
 
 // Status says how a key set is.
@@ -128,9 +141,9 @@ func (e *Unavailable) Error() string {
 }
 
 func newKeys(from source, log *slog.Logger, guard *mistake.Guard) *Keys {
-	k := &Keys{source: from, pause: minPause, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	k := &Keys{source: from, pause: minPause, grace: removalGrace, missing: make(map[thumbprint]time.Time), removed: func() {}, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
 	if _, isFile := from.(fileSource); isFile {
-		k.pause = minFilePause
+		k.pause, k.grace = minFilePause, fileInterval
 	}
 	k.status.Location = from.String()
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -232,6 +245,7 @@ func (k *Keys) read() (next time.Duration) {
 	defer k.guard.Recover("key set", func() { next = lastRetry })
 	ctx, cancel := context.WithTimeout(k.ctx, readTimeout)
 	defer cancel()
+	before := k.set.Load()
 	document, fresh, err := k.source.read(ctx)
 	if err == nil {
 		err = k.use(document)
@@ -243,7 +257,50 @@ func (k *Keys) read() (next time.Duration) {
 		return k.fail(err)
 	}
 	k.succeed()
-	return jittered(fresh)
+	return min(jittered(fresh), k.retire(before, time.Now()))
+}
+
+// retire notes, after a reading that has succeeded, which keys have left the set. It returns when to read again to see whether they are still
+// missing. Readings that fail remove nothing.
+func (k *Keys) retire(before *keySet, now time.Time) (within time.Duration) {
+	removed, good := before == nil, make(map[thumbprint]bool) // a service whose sessions go on may have had another set before this one
+	for _, key := range k.set.Load().keys {
+		good[key.thumbprint] = true
+	}
+	if before != nil {
+		for _, key := range before.keys {
+			if _, known := k.missing[key.thumbprint]; !known && !good[key.thumbprint] {
+				k.missing[key.thumbprint] = now
+			}
+		}
+	}
+	within = mostFresh
+	for key, since := range k.missing {
+		left := k.grace - now.Sub(since)
+		switch {
+		case good[key]:
+			delete(k.missing, key)
+		case left <= 0:
+			delete(k.missing, key)
+			removed = true
+		default:
+			within = min(within, left)
+		}
+	}
+	for key := range k.missing {
+		good[key] = true
+	}
+	k.good.Store(&good)
+	if removed {
+		k.removed()
+	}
+	return within
+}
+
+// revoked reports whether a key has left the set for good.
+func (k *Keys) revoked(key thumbprint) bool {
+	good := k.good.Load()
+	return good != nil && !(*good)[key]
 }
 
 // use puts a document in force, unless it is the one that is.

@@ -236,7 +236,7 @@ func (s *panics) read(ctx context.Context) ([]byte, time.Duration, error) {
 // Services with the same key set share it, and one that no service uses ends.
 func TestKeySets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sets := NewKeySets(slog.New(slog.DiscardHandler), nil)
+		sets := NewKeySets(slog.New(slog.DiscardHandler), nil, nil)
 		a, b := sets.Keys("file:/nonexistent/a.json"), sets.Keys("file:/nonexistent/b.json")
 		if sets.Keys("file:/nonexistent/a.json") != a || a == b {
 			t.Error("the same key set is there twice, or two are one")
@@ -270,5 +270,46 @@ func TestKeysTooManyWait(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A token is revoked once its key has been missing for a while from what is read. Readings that fail remove nothing, and a key that comes back in
+// time was never gone.
+func TestKeyLeavesSet(t *testing.T) {
+	first, second := tokentest.NewSigner(t, "first", "ES256"), tokentest.NewSigner(t, "second", "ES256")
+	both, one := tokentest.KeySet(first.JWK(), second.JWK()), tokentest.KeySet(second.JWK())
+	synctest.Test(t, func(t *testing.T) {
+		from := &fakeSource{document: both}
+		k, _ := started(t, from)
+		told := 0
+		k.removed = func() { told++ }
+		v := NewVerifier(Options{Keys: k, Algorithms: []string{"ES256"}})
+		who, err := v.Authenticate(t.Context(), &auth.Attempt{Credential: first.Sign(tokentest.Fields{"exp": time.Now().Add(24 * time.Hour).Unix()})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(after time.Duration, want string, tellings int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if _, reason := v.Revoked("", who); reason != want || told != tellings {
+				t.Errorf("%q, told %d times; want %q, %d times", reason, told, want, tellings)
+			}
+		}
+		from.answer(nil, errors.New("away"))
+		expect(time.Hour, "", 1) // that there are keys
+		from.answer(one, nil)
+		expect(time.Minute-time.Second, "", 1)
+		from.answer(both, nil)
+		expect(time.Hour, "", 1)
+		from.answer(one, nil)
+		for before := from.count(); from.count() == before; synctest.Wait() { // until it is missing
+			time.Sleep(time.Second)
+		}
+		from.answer(nil, errors.New("away"))
+		expect(time.Hour, "", 1)
+		from.answer(one, nil)
+		expect(2*time.Minute, "the key that signed the token is not valid any more", 2)
+		expect(24*time.Hour, "the credential has expired", 2)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,7 +32,11 @@ type key struct {
 	id         string   // kid; empty for none
 	algorithms []string // that it verifies: those of its type, or the one that it is bound to
 	public     any      // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
+	thumbprint thumbprint
 }
+
+// thumbprint tells a key from all others, whatever a set calls it (RFC 7638).
+type thumbprint [sha256.Size]byte
 
 // keySet is the usable keys of one document. It is immutable.
 type keySet struct {
@@ -113,6 +118,11 @@ func parseKey(raw []byte) (key, error) {
 		return key{}, fmt.Errorf("it is not for signatures (use %.20q)", parsed.Use)
 	}
 	k := key{id: parsed.KeyID, public: parsed.Key}
+	sum, err := parsed.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return key{}, fmt.Errorf("its type %.20q is not known, or its values are wrong", about.Type)
+	}
+	k.thumbprint = thumbprint(sum)
 	switch public := parsed.Key.(type) {
 	case *rsa.PublicKey:
 		if bits := public.N.BitLen(); bits < minRSA {

@@ -76,6 +76,17 @@ func (v *Verifier) Authenticate(ctx context.Context, a *auth.Attempt) (*identity
 	return who, err
 }
 
+// Revoked implements [auth.Revoker]: a token is good until it expires, or until the key that has signed it has left the key set.
+func (v *Verifier) Revoked(_ string, who *identity.Identity) (expires time.Time, reason string) {
+	switch {
+	case !v.now().Before(who.Expires):
+		return time.Time{}, "the credential has expired"
+	case v.Keys.revoked(who.Signer):
+		return time.Time{}, "the key that signed the token is not valid any more"
+	}
+	return who.Expires, ""
+}
+
 // looksLikeToken reports whether a credential has the form of a JWS or JWE: at least three parts, and a JSON object at its
 // beginning.
 func looksLikeToken(credential string) bool {
@@ -110,6 +121,7 @@ func (v *Verifier) verify(ctx context.Context, wait func() error, text string) (
 		}
 		who, err := v.claims(payload)
 		if err == nil {
+			who.Signer = k.thumbprint
 			v.verified.add(sum, set, who)
 		}
 		return who, err

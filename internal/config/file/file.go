@@ -284,8 +284,10 @@ func (s *Store) Close() error {
 // Replace writes a file in one step: whoever reads it sees what it was or what it is to be. One that there is keeps its
 // permissions and, if root replaces it, its owner; a symbolic link stays one.
 func Replace(path string, data []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link stays one
+	if _, err := os.Stat(path); err == nil { // a link stays one
+		if path, err = fileowner.Follow(path); err != nil {
+			return err
+		}
 	}
 	mode := fs.FileMode(0o640)
 	before, err := os.Stat(path)

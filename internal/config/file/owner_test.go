@@ -31,3 +31,32 @@ func TestReplaceKeepsTheOwner(t *testing.T) {
 		t.Errorf("the file belongs to %d:%d now", stat.Uid, stat.Gid)
 	}
 }
+
+// Root replaces no file to which a link of the directory's owner leads, unless it is theirs.
+func TestReplaceFollowsNoLinkOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	path, target := filepath.Join(t.TempDir(), "services.yaml"), filepath.Join(t.TempDir(), "target")
+	if err := os.WriteFile(target, []byte("precious"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Lchown(path, 4241, 4242); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, []byte("new")); err == nil {
+		t.Error("the link is followed")
+	}
+	if text, err := os.ReadFile(target); err != nil || string(text) != "precious" {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+	if err := os.Chown(target, 4241, 4242); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, []byte("new")); err != nil {
+		t.Errorf("their own file: %v", err)
+	}
+}

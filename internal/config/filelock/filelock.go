@@ -20,10 +20,12 @@ const pollInterval = 10 * time.Millisecond
 // Lock waits until it has the lock of a file, which is one on the file path.lock, or ctx ends. It also keeps out others in
 // the same process. The lock's file stays, since removing it would let two have the lock.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
-	if file, err := fileowner.Create(path+".lock", 0o640); err == nil { // flock would make root's file, and reports what is wrong
-		_ = file.Close()
+	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
+	file, err := fileowner.Open(lock.Path(), 0o640) // flock would make root's file, wherever a link leads
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock, err)
 	}
-	lock := flock.New(path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o640))
+	_ = file.Close()
 	_, err = lock.TryLockContext(ctx, pollInterval)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("waiting for the lock %s: %w", lock, err)

@@ -3,6 +3,7 @@
 package fileowner
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,4 +21,28 @@ func Create(path string, mode fs.FileMode) (*os.File, error) {
 		Give(file, directory)
 	}
 	return file, err
+}
+
+// Open opens a file for reading and writing as it is, and makes a missing one as Create does. Of symbolic links, only those that [Follow] follows
+// lead on: whoever owns the directory must not have root write elsewhere.
+func Open(path string, mode fs.FileMode) (*os.File, error) {
+	path, err := Follow(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := Create(path, mode)
+	if errors.Is(err, fs.ErrExist) {
+		file, err = os.OpenFile(path, os.O_RDWR|NoFollow, 0)
+	}
+	return file, err
+}
+
+// Write writes a file that exists, and is no symbolic link, anew.
+func Write(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|NoFollow, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }

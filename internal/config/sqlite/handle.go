@@ -70,10 +70,7 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 	case known && errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: %s no longer exists", config.ErrMissing, h.path)
 	case errors.Is(err, fs.ErrNotExist) && !h.readOnly:
-		file, err := fileowner.Create(h.path, 0o640) // SQLite would create a file that everybody can read
-		if errors.Is(err, fs.ErrExist) {             // made by another process meanwhile, or a symbolic link to a missing file
-			file, err = os.OpenFile(h.path, os.O_RDWR|os.O_CREATE, 0o640)
-		}
+		file, err := fileowner.Open(h.path, 0o640) // SQLite would create a file that everybody can read
 		if err != nil {
 			return nil, fmt.Errorf("database file: %w", err)
 		}
@@ -85,6 +82,9 @@ func (h *handle) prepare(known bool) (os.FileInfo, error) {
 		return nil, fmt.Errorf("database file: %s is a directory: use a file", h.path)
 	case known && info.Size() == 0: // SQLite would remove what it finds beside it
 		return nil, fmt.Errorf("%w: %s is empty (0 bytes)", config.ErrMissing, h.path)
+	}
+	if _, err := fileowner.Follow(h.path); err != nil {
+		return nil, fmt.Errorf("database file: %w", err)
 	}
 	h.readOnly = h.readOnly || !writable(h.path, info)
 	return info, nil

@@ -77,7 +77,7 @@ func take(path string) (*flock.Flock, error) {
 		} else if !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 		locked, err := lock.TryLock()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -144,7 +144,7 @@ func (d *directory) identify() error {
 	if file, err := fileowner.Create(path, 0o640); err == nil {
 		_ = file.Close()
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o640)
+	return fileowner.Write(path, append(data, '\n'))
 }
 
 // isSame reports whether the folder is the one that it was: while the system runs, or on the same machine after a restart of it.
@@ -165,7 +165,7 @@ func (d *directory) unlocked(id fleet.ID) bool {
 
 // isFree reports whether nobody holds the lock of a file that is there.
 func isFree(path string) bool {
-	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 	locked, err := lock.TryLock()
 	if err != nil || !locked {
 		return false

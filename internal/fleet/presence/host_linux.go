@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/machine"
 )
 
@@ -77,7 +78,7 @@ func inode(path string) string {
 
 // sign writes into a lock's file which file it is. A copy, as from a backup, has another inode for as long as the process holds the original
 // open, even if that was removed, so nobody takes the copy for it.
-func sign(path string) error { return os.WriteFile(path, []byte(inode(path)), 0o640) }
+func sign(path string) error { return fileowner.Write(path, []byte(inode(path))) }
 
 // isSigned reports whether a lock's file is the one that a process has made, and no copy of it.
 func isSigned(path string) bool {

@@ -116,10 +116,7 @@ func (s *Store) connect(ctx context.Context) (h *handle, err error) {
 
 // prepare returns the file, and makes a missing one: SQLite would make a file that everybody can read.
 func prepare(path string) (os.FileInfo, error) {
-	file, err := fileowner.Create(path, 0o640)
-	if errors.Is(err, fs.ErrExist) {
-		file, err = os.OpenFile(path, os.O_RDWR, 0)
-	}
+	file, err := fileowner.Open(path, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("the file of the fleet's ledger: %w", err)
 	}
@@ -139,10 +136,12 @@ func (s *Store) begin(ctx context.Context, h *handle) error {
 	if err != nil {
 		return err
 	}
-	if lock, err := fileowner.Create(s.path+".lock", 0o640); err == nil { // flock would make root's file
-		_ = lock.Close()
+	lock, err := fileowner.Open(s.path+".lock", 0o640) // flock would make root's file, wherever a link leads
+	if err != nil {
+		return fmt.Errorf("locking: %w", err)
 	}
-	h.lock = flock.New(s.path+".lock", flock.SetFlag(os.O_RDWR|os.O_CREATE), flock.SetPermissions(0o640))
+	_ = lock.Close()
+	h.lock = flock.New(s.path+".lock", flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 	err = h.transact(ctx, func(tx queryer) error {
 		var version, tables int
 		if err := h.conn.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version").Scan(&version, &tables); err != nil {

@@ -1,0 +1,84 @@
+package session
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/auth"
+	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/meter"
+)
+
+// This file asks a session's method of authentication once more while the session lasts, if that decides by asking another server: what was right at
+// the beginning may have been taken back, and nobody tells the proxy.
+
+// askAgainAfter is how long after an answer the next question is asked, or up to a quarter sooner, so that sessions that began together do not ask
+// together. The method may have it wait for its turn.
+const askAgainAfter = time.Minute
+
+// longestQuestion bounds a question, with the wait for others.
+const longestQuestion = 30 * time.Second
+
+// question is what a session's method is asked with once more. It is owned by the session's loop.
+type question struct {
+	text   string    // static; it has secrets
+	at     time.Time // when to ask
+	turn   bool      // the method has said that this is its turn
+	asking bool
+}
+
+// newQuestion returns a question that an answer was just given to.
+func (s *Server) newQuestion(text string) *question {
+	return &question{text: text, at: time.Now().Add(s.askAgainAfter())}
+}
+
+func (s *Server) askAgainAfter() time.Duration {
+	after := s.options.AskAgainAfter
+	if after == 0 {
+		after = askAgainAfter
+	}
+	return after - rand.N(after/4+1)
+}
+
+// askAgain asks the session's method once more, in a goroutine of its own, if that is due.
+func (s *Session) askAgain(policy *auth.Policy) {
+	q, now := s.question, time.Now()
+	if q == nil || q.asking || now.Before(q.at) {
+		return
+	}
+	server, client, text := s.server, s.client, q.text
+	asker := policy.Methods.Asker(s.record.Identity.Method)
+	q.at = now.Add(server.askAgainAfter())
+	if asker == nil { // the service authenticates in another way now
+		return
+	}
+	if !q.turn {
+		if wait := asker.Turn(); wait > 0 {
+			q.turn, q.at = true, now.Add(wait)
+			return
+		}
+	}
+	q.turn = false
+	q.asking = server.pending.Go(func() {
+		reason := ""
+		defer func() { client.Post(func() { sessionOf(client).askedAgain(reason) }) }()
+		defer server.options.Guard.Recover("authentication", func() {})
+		ctx, cancel := context.WithTimeout(server.closing, longestQuestion)
+		defer cancel()
+		reason = asker.Again(ctx, text)
+	})
+}
+
+// askedAgain ends the session if its client is turned away now.
+func (s *Session) askedAgain(reason string) {
+	if s.question == nil || !s.record.Ended.IsZero() {
+		return
+	}
+	s.question.asking, s.question.at = false, time.Now().Add(s.server.askAgainAfter())
+	if policy := s.access(); reason != "" && policy != nil && policy.EndUnauthorized {
+		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+		return
+	}
+	s.checkCredential()
+}
