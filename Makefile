@@ -47,7 +47,7 @@ test-stt: ## Test the example recogniser, and the proxy in front of it (skipped 
 
 test-browser: ## Test the dashboard and the example page in headless Chromium, which it installs if it can (skipped otherwise; CHROMIUM)
 	@if chromium=$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh); then \
-		CHROMIUM="$$chromium" $(GO) test -count=1 ./internal/dashboard ./examples/browser; \
+		CHROMIUM="$$chromium" $(GO) test -count=1 ./internal/operate/dashboard ./examples/browser; \
 	else echo "test-browser: skipped"; fi
 
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
@@ -68,7 +68,7 @@ TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 test: cross test-portable ## Run all tests, with the race detector where there are goroutines, and build for the other systems
 	$(GO) vet ./...
 	$(BENCH) vet ./...
-	$(GO) $(TEST) -timeout 5m ./internal/loop -io-uring=off
+	$(GO) $(TEST) -timeout 5m ./internal/wire/loop -io-uring=off
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
 	$(GO) $(TEST) $(RACE) -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
@@ -93,7 +93,7 @@ PROMTOOL = $(GO) -C deploy/promtool tool promtool
 
 test-alerts: ## Check metrics and alert rules, and test the rules, with promtool, which it builds (skipped if it cannot be downloaded)
 	@if $(PROMTOOL) --version >/dev/null 2>&1; then \
-		$(PROMTOOL) check metrics <internal/metrics/testdata/busy.txt && $(PROMTOOL) check rules ../prometheus/alerts.yaml && \
+		$(PROMTOOL) check metrics <internal/operate/metrics/testdata/busy.txt && $(PROMTOOL) check rules ../prometheus/alerts.yaml && \
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml && $(PROMTOOL) check config ../compose/prometheus.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
@@ -179,30 +179,30 @@ bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (B
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run the proxy for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
-	$(GO) run ./internal/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+	$(GO) run ./internal/proof/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
 	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers, YAML and rewriting, tokens, records of TLS, and the texts of logs, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \
-		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/frame || exit 1; done
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/wire/frame || exit 1; done
 	for target in FuzzRequest FuzzSmuggling; do \
-		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/handshake || exit 1; done
-	$(GO) test -run '^$$' -fuzz FuzzCredential -fuzztime $(FUZZTIME) ./internal/auth
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/wire/handshake || exit 1; done
+	$(GO) test -run '^$$' -fuzz FuzzCredential -fuzztime $(FUZZTIME) ./internal/access/auth
 	$(GO) test -run '^$$' -fuzz FuzzTraceparent -fuzztime $(FUZZTIME) ./internal/session
-	$(GO) test -run '^$$' -fuzz FuzzText -fuzztime $(FUZZTIME) ./internal/printable
-	$(GO) test -run '^$$' -fuzz FuzzFormats -fuzztime $(FUZZTIME) ./internal/accesslog
-	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime $(FUZZTIME) ./internal/tlsrecord
-	$(GO) test -run '^$$' -fuzz FuzzTLS -fuzztime $(FUZZTIME) ./internal/loop
+	$(GO) test -run '^$$' -fuzz FuzzText -fuzztime $(FUZZTIME) ./internal/ground/printable
+	$(GO) test -run '^$$' -fuzz FuzzFormats -fuzztime $(FUZZTIME) ./internal/operate/accesslog
+	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime $(FUZZTIME) ./internal/wire/tlsrecord
+	$(GO) test -run '^$$' -fuzz FuzzTLS -fuzztime $(FUZZTIME) ./internal/wire/loop
 	for target in FuzzProxyHeader FuzzClient; do \
-		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/origin || exit 1; done
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/wire/origin || exit 1; done
 	for target in FuzzMatch FuzzJSON FuzzParse FuzzRewrite FuzzCut FuzzMerge; do \
-		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/profile || exit 1; done
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/protocol/profile || exit 1; done
 	for target in FuzzToken FuzzClaims FuzzKeySet; do \
-		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/auth/token || exit 1; done
+		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/access/auth/token || exit 1; done
 
-FLEET_MODEL = $(GO) run ./internal/fleet/explore/cmd -time 5m
+FLEET_MODEL = $(GO) run ./internal/proof/explore/cmd -time 5m
 fleet-model: ## Explore all states of the protocol by which proxies share places, leave out each of its guards, and simulate large fleets: about 10 minutes
 	for cap in 1 2 3; do $(FLEET_MODEL) -proxies 2 -cap $$cap -faults 1 -live 20 || exit 1; done
 	$(FLEET_MODEL) -proxies 2 -cap 1 -faults 2 -live 1000
@@ -211,29 +211,29 @@ fleet-model: ## Explore all states of the protocol by which proxies share places
 	$(FLEET_MODEL) -proxies 3 -cap 1 -faults 0 -live 20
 	for cap in 1 2; do $(FLEET_MODEL) -proxies 3 -cap $$cap -faults 1 -losses 0 -live 1000 || exit 1; done
 	$(GO) test -count 1 -v -run TestEveryGuardIsNeeded ./internal/fleet -args -long
-	$(GO) run ./internal/fleet/explore/cmd -simulate
+	$(GO) run ./internal/proof/explore/cmd -simulate
 
 soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection and moves in memory (SOAK_FLAGS, e.g. '-tls -sessions 20000')
-	$(GO) run ./internal/hunt/cmd $(SOAK_FLAGS)
-	$(GO) run ./internal/hunt/cmd -sessions 20000 -gc-every 5ms -compact-every 2ms
+	$(GO) run ./internal/proof/hunt/cmd $(SOAK_FLAGS)
+	$(GO) run ./internal/proof/hunt/cmd -sessions 20000 -gc-every 5ms -compact-every 2ms
 
 failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each protocol, and check every chunk of audio (FAILOVER_FLAGS, e.g. '-protocol vosk -events 50')
-	$(GO) run ./internal/failoverproof/cmd $(FAILOVER_FLAGS)
+	$(GO) run ./internal/proof/failoverproof/cmd $(FAILOVER_FLAGS)
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
-	$(GO) run ./internal/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
+	$(GO) run ./internal/proof/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
 
 upgrade-test: build ## Replace a running proxy five times under 1,000 sessions and 200 new ones a second, and count what is refused or cut (UPGRADE_FLAGS)
 	mkdir -p .cache
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)-next' -o .cache/wsbouncer-next ./cmd/wsbouncer
-	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -other .cache/wsbouncer-next $(UPGRADE_FLAGS)
+	$(GO) run ./internal/proof/upgradeproof/cmd -wsbouncer bin/wsbouncer -other .cache/wsbouncer-next $(UPGRADE_FLAGS)
 
 upgrade-outages: build ## In 20 scenes, upgrade one of two proxies of a fleet while PostgreSQL stops and a server is killed, at random times (OUTAGES_FLAGS, e.g. '-scenes 3 -seed 7')
-	$(GO) run ./internal/upgradeproof/cmd -wsbouncer bin/wsbouncer -scenes 20 $(OUTAGES_FLAGS)
+	$(GO) run ./internal/proof/upgradeproof/cmd -wsbouncer bin/wsbouncer -scenes 20 $(OUTAGES_FLAGS)
 
 proof-race: export GORACE ?= atexit_sleep_ms=10
 proof-race: ## Prove fleets and upgrades in short, with proxies that have the race detector
-	$(GO) test -count 1 $(RACE) -timeout 9m ./internal/upgradeproof ./internal/fleetproof -program-race
+	$(GO) test -count 1 $(RACE) -timeout 9m ./internal/proof/upgradeproof ./internal/proof/fleetproof -program-race
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 )
 
 // StartSecureEcho starts an echo server with TLS in this process, and returns its address. It writes the server's certificate, which

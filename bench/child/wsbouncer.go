@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // startTimeout is how long a simulated server or a proxy may take to start.

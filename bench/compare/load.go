@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	loads "github.com/wsbouncer/wsbouncer/internal/load"
-	"github.com/wsbouncer/wsbouncer/internal/secure"
+	loads "github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // load is what the load generator is asked for.

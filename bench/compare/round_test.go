@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
-	loads "github.com/wsbouncer/wsbouncer/internal/load"
+	loads "github.com/wsbouncer/wsbouncer/internal/lab/load"
 )
 
 // scripted is a scenario whose observations are made by a function.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
-	loads "github.com/wsbouncer/wsbouncer/internal/load"
+	loads "github.com/wsbouncer/wsbouncer/internal/lab/load"
 )
 
 func TestHighestRate(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gobwas/ws"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // client is one client of the proxy, with one session. It sends a numbered message now and then, and checks that this very

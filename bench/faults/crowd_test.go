@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // crowd is the clients of a test.

@@ -3,9 +3,9 @@ package faults
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // promptly is the time within which a session must have ended whose server's connection breaks with the next byte. Mostly it is a tenth of that;

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // The size of all tests. With these numbers the sessions and the warm connections beside them fill every pool to its cap, and
@@ -32,7 +32,7 @@ func size(n int) int {
 	return n
 }
 
-// lastBackoff is the longest that the proxy waits before it tries again whether a server is back (internal/backend/circuit.go).
+// lastBackoff is the longest that the proxy waits before it tries again whether a server is back (internal/servers/backend/circuit.go).
 const lastBackoff = 15 * time.Second
 
 // rig is a proxy with its servers for one test. The first of them is the victim of what goes wrong.

@@ -10,7 +10,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 )
 
 // server is a simulated inference server that can be reached through Toxiproxy only.

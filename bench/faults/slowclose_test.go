@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // TestSlowClose has a server's connections end ten seconds late. With the one-shot profile each session ends one, and its place

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // watch looks at the proxy's statistics and at the servers' own counts all the time: what must hold at every instant.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // latencies are how long the simulated servers take to answer.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/load"
-	"github.com/wsbouncer/wsbouncer/internal/wav"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 )
 
 // The load: clients that stream audio all the time. It is silence, so that all answers of the server are the same: an empty text.

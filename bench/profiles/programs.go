@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // answerTimeout limits everything whose duration is not measured.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // No client outlives a test.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // force measures how long it takes until the first session runs on a new backend. A client waits in the queue of a service that has

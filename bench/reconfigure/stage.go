@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // stage is a simulated server, the proxy, and the store of its configuration.

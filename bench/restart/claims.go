@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 const (
-	oneBackoff = 15 * time.Second // longest pause between two attempts to dial a server that does not answer (internal/backend)
+	oneBackoff = 15 * time.Second // longest pause between two attempts to dial a server that does not answer (internal/servers/backend)
 	fillTime   = 2 * time.Second  // for dialing the connections once the server was reached
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // victim is the server that is killed: the third.

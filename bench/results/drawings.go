@@ -3,7 +3,7 @@ package results
 import (
 	"fmt"
 
-	"github.com/wsbouncer/wsbouncer/internal/load/report"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load/report"
 )
 
 // Drawing is a plot of the report.

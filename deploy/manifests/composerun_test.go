@@ -18,9 +18,9 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/miekg/dns"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
-	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // up runs the commands of compose.yaml as processes of this machine: names of services become addresses of the loopback interface.

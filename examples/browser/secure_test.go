@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
-	"github.com/wsbouncer/wsbouncer/internal/devtools"
-	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/devtools"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
 // A browser reaches the proxy over TLS with a key in the ways that it has: a subprotocol, the query and a cookie.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"text/tabwriter"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // board shows transcripts as they come, a line for each change. Its methods may be called from any goroutine.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
-	"github.com/wsbouncer/wsbouncer/internal/wav"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 )
 
 // sampleRate is that of all audio on the wire. It is the same for all sessions, because a Vosk server keeps the rate that a

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/wsbouncer/wsbouncer/internal/wav"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 )
 
 // convert returns the audio as one channel at sampleRate: the channels' mean, resampled.

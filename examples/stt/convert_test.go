@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/wav"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 )
 
 // tone is a second of sound.

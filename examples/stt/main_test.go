@@ -6,7 +6,7 @@ import (
 	"time"
 
 	_ "github.com/wsbouncer/wsbouncer/internal/cli" // its changes are changes of the binary
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // proxyBinary is the path of the wsbouncer that the tests run.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 )
 
 // run shows the demonstration. It fails when a session did, or when its answers were not those that the recogniser gives

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
 )
 
 // stage is the processes of the demonstration: the recognisers and the proxy in front of them.

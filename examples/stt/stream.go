@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 )
 
 // chunk is the length of the audio in a message, as the clients of the Vosk server send it.

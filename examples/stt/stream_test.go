@@ -8,7 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 )
 
 // pieceSize is the size of the audio in a message, in bytes.

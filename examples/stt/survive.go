@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
 )
 
 // This file shows sessions that outlive their servers: while clients stream, the recogniser that serves most of them is killed again and

@@ -4,7 +4,7 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/wsbouncer/wsbouncer/internal/accesslog"
+	"github.com/wsbouncer/wsbouncer/internal/operate/accesslog"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 

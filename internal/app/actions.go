@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin"
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/services"
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // actions returns what operators do to services and backends over the admin API.

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // adminTLS reads the certificate of the admin API; nil for none. log is nil if nobody keeps the certificate up to date.

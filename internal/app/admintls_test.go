@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
 // The admin API speaks TLS with a certificate from files, and asks for the token as without TLS.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // This file has the admin API of a process whose successor has taken over: the addresses of the settings lead to the successor, and

@@ -1,7 +1,7 @@
 package app
 
 import (
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 

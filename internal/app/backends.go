@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // givenBackend is a backend that a flag describes.

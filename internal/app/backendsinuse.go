@@ -3,8 +3,8 @@ package app
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/services"
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // backendsInUse returns the backends that run in an order of [api.BackendOrders].

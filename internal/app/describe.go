@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
-	"github.com/wsbouncer/wsbouncer/internal/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // Describe says in words what a proxy with these settings would serve. The settings must have passed Check and have no database.

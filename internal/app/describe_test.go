@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // TestDescribe has settings said in words, a line for each.

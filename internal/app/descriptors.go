@@ -3,7 +3,7 @@ package app
 import (
 	"net/http"
 
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // countDescriptors starts to account for the process's file descriptors.

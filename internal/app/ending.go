@@ -3,8 +3,8 @@ package app
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // ending is how far the end of the process has come. It is immutable. It has no clock.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
 // TestTimetable has the stages of an end by the settings, and by settings that change meanwhile.

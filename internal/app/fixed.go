@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
-	"github.com/wsbouncer/wsbouncer/internal/services"
 )
 
 // FixedService is the name of the only service in flags-only operation.

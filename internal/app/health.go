@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/secret"
-	"github.com/wsbouncer/wsbouncer/internal/services"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // The answers to health checks on the clients' listeners. Strangers may ask there, so that they name no service, server or limit:

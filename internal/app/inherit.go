@@ -6,7 +6,7 @@ import (
 	"net"
 	"slices"
 
-	"github.com/wsbouncer/wsbouncer/internal/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 )
 
 // inheritance is the listening sockets that the process has and those that it got at its start. It is owned by Start until that returns, and static

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
 // LogLevel returns the lowest level that is logged, one of [settings.LogLevels].

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
 )
 
 // apply puts a snapshot in force. Services then calls warnOfNeeds.

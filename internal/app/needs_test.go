@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // snapshotOf returns a configuration with these backends of one service.

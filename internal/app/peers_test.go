@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/peers"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // ledger is a ledger that a test writes. Its owner is the test; a proxy reads its view at any time.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // Profiles returns the built-in profiles and, behind them, those of the files. The error says everything that is wrong in the

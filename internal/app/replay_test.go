@@ -3,7 +3,7 @@ package app
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 func TestReplayMemory(t *testing.T) {

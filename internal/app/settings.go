@@ -7,9 +7,9 @@ import (
 	"log/slog"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/peers"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
-	"github.com/wsbouncer/wsbouncer/internal/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 )
 
 // Settings are what a proxy is started with. Begin with DefaultSettings.

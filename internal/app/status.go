@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // Status says in one line what the proxy does. It waits for no event loop.

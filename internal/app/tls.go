@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/acme"
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session"
-	"github.com/wsbouncer/wsbouncer/internal/state"
-	"github.com/wsbouncer/wsbouncer/internal/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/wire/acme"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // listenTLS reads the certificates and opens the listeners for clients that speak TLS.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/operate/tracing"
 	"github.com/wsbouncer/wsbouncer/internal/session"
-	"github.com/wsbouncer/wsbouncer/internal/tracing"
 )
 
 // flushTimeout bounds how long the proxy waits at its end until the last traces are exported.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
 // Unless the settings name a collector, sessions are not told of traces, and nothing runs.

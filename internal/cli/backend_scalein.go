@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // scaleIn lists the servers of some backends, the one to empty first first.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // The list for scaling in keeps the proxy's order, and leaves out what was not chosen.

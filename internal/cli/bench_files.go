@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
-	"github.com/wsbouncer/wsbouncer/internal/load/report"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load/report"
 )
 
 // benchFiles are the files that a run of the bench command leaves behind. They are created before the run, so that a path

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 )
 
 // benchProgress shows on standard error how far a load has come: in one line that is written over again on a terminal,

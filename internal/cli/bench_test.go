@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim"
-	"github.com/wsbouncer/wsbouncer/internal/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 )
 
 // bench runs the bench command and returns its exit status and what it printed.

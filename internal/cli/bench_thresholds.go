@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 )
 
 // thresholds is a flag for thresholds of a load, which may be repeated.

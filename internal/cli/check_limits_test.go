@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
 // Limits that hit others than they are meant for, or nobody, have a warning.

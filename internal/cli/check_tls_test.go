@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
 // check reads the certificates as serve does: what is bad is an error, and what is likely to be a mistake a warning.

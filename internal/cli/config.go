@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
-	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 func newConfigCommand() *cobra.Command {

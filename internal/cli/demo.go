@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/demo"
+	"github.com/wsbouncer/wsbouncer/internal/lab/demo"
 )
 
 func newDemoCommand() *cobra.Command {

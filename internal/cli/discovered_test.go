@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // discovering returns a content whose backend gpu stands for a DNS name, and the statistics of a proxy that has found two servers.

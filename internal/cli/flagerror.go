@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // allowedValues says, for the types of flags that pflag itself defines, what a value is and what it may be.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/auth/apikey"
+	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 func newKeyCommand() *cobra.Command {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
-	"github.com/wsbouncer/wsbouncer/internal/state"
 )
 
 func newMigrateCommand() *cobra.Command {

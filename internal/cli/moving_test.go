@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // playedMoves are what the proxy that a test plays says of orders to move: first at once, then whenever it is asked.

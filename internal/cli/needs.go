@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/dialfrom"
-	"github.com/wsbouncer/wsbouncer/internal/figures"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
 )
 
 // needs are what check says about a configuration to programs.

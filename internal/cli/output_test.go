@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
 // Every list has the same forms, and YAML says what JSON says, in the same order.

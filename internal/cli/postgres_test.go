@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // The commands on a PostgreSQL server: from a database without a schema on, and from one store to another and back.

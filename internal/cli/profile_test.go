@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // profileCommand runs a subcommand of profile.

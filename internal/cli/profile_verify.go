@@ -18,15 +18,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
-	"github.com/wsbouncer/wsbouncer/internal/secret"
-	"github.com/wsbouncer/wsbouncer/internal/secure"
-	"github.com/wsbouncer/wsbouncer/internal/speaker"
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
-	"github.com/wsbouncer/wsbouncer/internal/verify"
-	"github.com/wsbouncer/wsbouncer/internal/wav"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // verifyFlags are the flags of profile verify.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 )
 
 // spokenFile writes a WAV file with a second of sound, and returns its path.

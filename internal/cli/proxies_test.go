@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // playedFleet is what the proxy that a test plays knows of its fleet.

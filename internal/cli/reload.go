@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/settings"
-	"github.com/wsbouncer/wsbouncer/internal/supervisor"
+	"github.com/wsbouncer/wsbouncer/internal/app/supervisor"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
 // reloader reloads the settings of a running proxy on request.

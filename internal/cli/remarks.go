@@ -6,10 +6,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // remarkTimeout is the maximum time to read the statistics for a remark; the change itself has been made by then.

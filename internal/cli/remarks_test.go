@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // Whoever takes the last enabled backend of a service out is told so, and it is done all the same.

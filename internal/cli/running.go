@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // running returns the statistics of the proxy; nil if none is known. If it cannot read them, it writes why to messages, since a list

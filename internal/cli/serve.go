@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
-	"github.com/wsbouncer/wsbouncer/internal/supervisor"
+	"github.com/wsbouncer/wsbouncer/internal/app/supervisor"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
 func newServeCommand() *cobra.Command {

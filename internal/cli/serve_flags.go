@@ -11,7 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
 // serveFlags are the flags of serve, which check shares: the settings of the process, and those that describe one service

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/app"
-	"github.com/wsbouncer/wsbouncer/internal/supervisor"
-	"github.com/wsbouncer/wsbouncer/internal/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/app/supervisor"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
 const (

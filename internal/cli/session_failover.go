@@ -5,8 +5,8 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // This file shows how sessions could go on with another backend, and when they did.

@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // measured returns sessions with their rates and lags. The proxy measures those only while somebody watches: the second list of the

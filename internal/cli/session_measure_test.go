@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // A backend is silent from the start. Whoever asks once sees the rate and the lag, although nobody watched before.

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin"
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // stage is a configuration that commands work on: straight in a database, or through the admin API of a proxy that a test plays.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
-	"github.com/wsbouncer/wsbouncer/internal/api"
-	"github.com/wsbouncer/wsbouncer/internal/diagnosis"
-	"github.com/wsbouncer/wsbouncer/internal/figures"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // statusSessions is how many sessions in progress 'status' reads, for the time of first replies.

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
-	"github.com/wsbouncer/wsbouncer/internal/state"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
 // The environment variables that name a configuration.

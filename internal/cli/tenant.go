@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 func newTenantCommand() *cobra.Command {

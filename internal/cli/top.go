@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
-	"github.com/wsbouncer/wsbouncer/internal/api"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
-	"github.com/wsbouncer/wsbouncer/internal/top"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/top"
 )
 
 // onceColumns is the width of a frame that goes to no terminal, unless COLUMNS says otherwise.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // The command says how an upgrade has ended, also if the running proxy ends in the middle of it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/wsbouncer/wsbouncer/internal/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
 // watcher draws the same screen again and again, in the same place. When it ends, the last one stays on the terminal.

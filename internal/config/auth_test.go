@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // What is wrong with authentication, tenants and keys is named with what is allowed.

@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // Backend is one inference server, or several alike behind one DNS name ([Backend.Discovers]). Begin with [DefaultBackend]. Its name is its key in [Content].

@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 // BenchmarkSnapshot validates a content of 5,000 backends and compares it with the one before.
 func BenchmarkSnapshot(b *testing.B) {
-	before, after := storetest.Sized(5000), storetest.Sized(5000)
+	before, after := configtest.Sized(5000), configtest.Sized(5000)
 	first := after.Backends["gpu-1"]
 	first.Connections = 48
 	after.Backends["gpu-1"] = first

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/limits"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
 // TestNames holds names that mean something to other packages against these.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // Action is what happened to an entity.

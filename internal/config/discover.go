@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // DiscoverDNS is the value of discover with which DNS says which servers stand behind the host of a backend's URL.

@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // Names returns the names of all entities of a kind, in order.

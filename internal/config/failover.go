@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // failovers are what may become of a session whose server dies, the default first.

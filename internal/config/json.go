@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // JSON returns an entity's fields for programs, in the order of [Fields]: those that are in values, or with the defaults all of

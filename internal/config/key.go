@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/limits"
-	"github.com/wsbouncer/wsbouncer/internal/secret"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // Key is an API key, by which clients are authenticated. The configuration has its hash only. Begin with [NewKey]. Its name is its key in

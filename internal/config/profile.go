@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // Profile is a message protocol as a user describes it. Its name is its key in [Content].

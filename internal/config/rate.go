@@ -3,8 +3,8 @@ package config
 import (
 	"math"
 
-	"github.com/wsbouncer/wsbouncer/internal/limits"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // RateValue returns the value for a rate of things, or of bytes, of an entity or of the process.

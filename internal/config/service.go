@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/limits"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // Service is what clients request by path: a profile, a queue, limits, and settings for its backends. Begin with [DefaultService]. Its

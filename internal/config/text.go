@@ -3,7 +3,7 @@ package config
 import (
 	"encoding/json"
 
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // MapText returns the text of a field that holds texts by name; empty for none.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // Trace is a database's record of one change of one field, in the order of the changes. Its texts are raw, secret or not.

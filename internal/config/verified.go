@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // Verified is the result of 'wsbouncer profile verify' on a service's servers. Its text is one line:

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // What is saved is read as it was; a version cannot end the line, nor look like a claim.

@@ -3,7 +3,7 @@ package config
 import (
 	"strconv"
 
-	"github.com/wsbouncer/wsbouncer/internal/value"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // warmValue is a number of connections, or the cap, which is negative.

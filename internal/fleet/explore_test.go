@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/explore"
+	"github.com/wsbouncer/wsbouncer/internal/proof/explore"
 )
 
 // long makes the tests explore what takes minutes.

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
-	"github.com/wsbouncer/wsbouncer/internal/mistake"
-	"github.com/wsbouncer/wsbouncer/internal/origin"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // idHeader is the field of the answer to an upgrade request that has the session's id. Package api names it for users.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // boundedAnswers is the transport of a client's TLS connection while the client waits in the queue. Package crypto/tls answers a request for

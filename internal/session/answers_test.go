@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure"
-	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // What records hold, and messages that tell of new keys (RFC 8446, sections 5.1 and 4.6.3).

@@ -3,7 +3,7 @@ package session
 import (
 	"sync"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // maxWhole is the longest message in bytes of payload that is put together before it is passed on.

@@ -3,7 +3,7 @@ package session
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // A message of frames without end, all of them empty, is not collected without end.

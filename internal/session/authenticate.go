@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/auth"
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/identity"
-	"github.com/wsbouncer/wsbouncer/internal/meter"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // The texts of answers to clients that are not authenticated. There are few, so that nobody can tell from them what is wrong with a

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // A browser lets any page open a WebSocket to any server, and adds the cookies and the client certificate that it has for that server: the page acts

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 func TestOwnOrigin(t *testing.T) {

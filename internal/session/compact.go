@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // A process whose sessions end in no order keeps the memory of nearly all of them until the last ones end: each page of the runtime holds

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // Trace says where a session stands in a distributed trace (W3C Trace Context, https://www.w3.org/TR/trace-context/). A session has

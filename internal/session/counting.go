@@ -3,8 +3,8 @@ package session
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // This file counts what happens to sessions, for the backends that serve them. What is counted for each frame is in relay.go.

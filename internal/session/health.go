@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // Health answers load balancers, which ask the port that they send clients to.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // healthRig is a rig with a health path, all of whose connections are in use, and what it is told about being ready.

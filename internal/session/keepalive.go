@@ -4,7 +4,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // keepAlive makes TCP find out within a time, or little more, that a client is gone without a word, or that it reads nothing of what waits

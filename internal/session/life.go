@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/meter"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // state is how far a session has come. docs/architecture.md draws the states and the transitions between them.

@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // TestLife lets client, server, pool, timers and operator do at random what they can do to a session, with sides that are

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 )
 
 // limitLog counts the limits that are reached, and logs them: the first time at once, and then once a minute, with how often it was. It may

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/limits"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 )
 
 // A limit is logged when it is first reached, then once a minute with how often it was, and no more when it is not reached any longer.

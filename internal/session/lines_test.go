@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // requestWith returns a request with that header.

@@ -5,8 +5,8 @@ package session
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // A connection that is lost between its lease and the beginning of the session costs the client nothing: it waits for

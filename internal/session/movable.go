@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/meter"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // Moving is an operator's order to move sessions to other backends, and what has come of it so far.

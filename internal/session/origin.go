@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // readProxyHeader reads the PROXY header that a connection from a.client may begin with, and sets a.client to the address in it. It

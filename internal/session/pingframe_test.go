@@ -4,8 +4,8 @@ import (
 	"io"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // A ping to a backend that takes nothing waits until it does. It is not judged meanwhile, since it has not been asked.

@@ -5,8 +5,8 @@ package session
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // A ping to the backend waits for the end of the client's frame that is on its way, and is put behind it, together with

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/identity"
-	"github.com/wsbouncer/wsbouncer/internal/origin"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // Refused is what the log says about a client that got no session. Its texts are printable and of bounded length.

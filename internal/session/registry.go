@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // registry knows all sessions and all clients that wait for their first connection, by the numbers of their ids. It is locked when one

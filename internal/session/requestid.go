@@ -3,7 +3,7 @@ package session
 import (
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // requestIDHeader is the header in which clients, and balancers before the proxy, say what they call a request.

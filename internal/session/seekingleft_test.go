@@ -5,8 +5,8 @@ package session
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // A client that leaves while another connection is looked for ends the search. (The portable driver notices it when the search

@@ -3,12 +3,12 @@ package session
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/auth"
-	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/limits"
-	"github.com/wsbouncer/wsbouncer/internal/pool"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // Service is what a client asks for by path: a set of backends that speak the same protocol, and the queue of clients that wait

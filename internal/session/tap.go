@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/origin"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // A tap shows an operator the frames of one session, or of the next few that begin, while they pass, what the profile makes of them,

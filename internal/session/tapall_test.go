@@ -5,7 +5,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // tapAll runs all tests of this package with a tap on every session, and nothing may change. Try it after changes of the relay:

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/backend"
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // This file observes a session for its taps. While nobody taps a session, its own handlers get its connections' events, and nothing here

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // A service may tell its clients how they fare (Service.TellClients), in messages of its profile. A client that must wait for a connection

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/limits"
-	"github.com/wsbouncer/wsbouncer/internal/loop"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // This file limits how many messages and bytes a second clients send, by not reading them: TCP's flow control slows them down, and nothing

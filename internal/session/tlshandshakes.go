@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 )
 
 // tlsVersions are the versions that are counted: those that a listener may allow, and none for handshakes that failed before the version was

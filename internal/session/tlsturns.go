@@ -4,8 +4,8 @@ import (
 	"crypto/tls"
 	"net"
 
-	"github.com/wsbouncer/wsbouncer/internal/loop"
-	"github.com/wsbouncer/wsbouncer/internal/secure"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // tlsTurns are the turns of TLS handshakes: one element for each that computes. A full handshake takes up to some milliseconds of a

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/secure/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
 // At most as many TLS handshakes compute at a time as there are turns; clients that are slow take none, and may be dropped meanwhile.

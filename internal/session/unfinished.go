@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 )
 
 // errDropped means that a client's handshake was dropped to make room for another.

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/frame"
-	"github.com/wsbouncer/wsbouncer/internal/origin"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // lobby is a set of unfinished handshakes, with a client that the test plays for each.

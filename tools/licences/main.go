@@ -161,7 +161,7 @@ No module has a licence that does not fit: GPL, LGPL and AGPL would not, nor wou
 | part | licence |
 | --- | --- |
 | Go's standard library | BSD-3-Clause |
-| [uPlot](../../internal/dashboard/static/vendor/uplot), the charts of the dashboard | MIT |
+| [uPlot](../../internal/operate/dashboard/static/vendor/uplot), the charts of the dashboard | MIT |
 | Mozilla's root certificates, from golang.org/x/crypto/x509roots/fallback | MPL-2.0 (the list), BSD-3-Clause (the module) |
 `)
 	return b.Bytes(), nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // TestDrain ends a pod by the manifest, with its times divided by 20. The program checks itself: see verdict.

@@ -19,8 +19,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
 )
 
 // options are the settings of a run. They are static.

@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
 )
 
 // pod is a proxy that runs with the arguments of the manifest, but at addresses of this machine.

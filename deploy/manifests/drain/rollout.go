@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/wsbouncer/wsbouncer/deploy/manifests/kustomized"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
-	"github.com/wsbouncer/wsbouncer/internal/proxyprocess"
-	"github.com/wsbouncer/wsbouncer/internal/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // fleetManifests are what a rolling update needs of deploy/kubernetes-fleet. They are static.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func BenchmarkLoad(b *testing.B) {
@@ -14,5 +14,5 @@ func BenchmarkLoad(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	storetest.Bench(b, s)
+	configtest.Bench(b, s)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
+	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 )
 
 // MaxFile is the size in bytes of the largest file: about 25,000 backends.

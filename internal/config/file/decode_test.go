@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func TestDecode(t *testing.T) {
@@ -168,7 +168,7 @@ func TestTextsSurvive(t *testing.T) {
 		rapid.StringOfN(rapid.Rune(), 1, 40, 200),
 	)
 	rapid.Check(t, func(t *rapid.T) {
-		content := storetest.Sized(1)
+		content := configtest.Sized(1)
 		b := content.Backends["gpu-1"]
 		b.Labels, b.TLSCA = map[string]string{"x": texts.Draw(t, "label"), "on": "y"}, ""
 		b.URL, b.TLSKey = "wss://a/", ""

@@ -27,7 +27,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/filelock"
-	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 )
 
 // Store is a [config.Store] in a file.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 const small = "services:\n  stt: {path: /v1}\nbackends:\n  gpu-1: {service: stt, url: ws://a/, connections: 32}\n"
@@ -168,7 +168,7 @@ func TestBrokenFile(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || !strings.HasSuffix(string(data), "state: off\n") {
 		t.Errorf("the file is %s, %v", data, err)
 	}
-	content := storetest.Small()
+	content := configtest.Small()
 	data, _ := os.ReadFile(path)
 	if _, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: version(data), Content: &content}); err != nil {
 		t.Errorf("replacing it: %v", err)

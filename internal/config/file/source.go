@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/strictyaml"
+	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 )
 
 // source returns a profile as it stands in the file, comments included. A profile may also be given as a text (name: |), whose

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/postgres"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // reasons keeps what a log says of failures, each with its reason.

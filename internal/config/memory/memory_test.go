@@ -9,14 +9,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Place {
-		return storetest.Place{Single: true, Open: func(t testing.TB, options config.Options) config.Store {
+	configtest.Run(t, func(*testing.T) configtest.Place {
+		return configtest.Place{Single: true, Open: func(t testing.TB, options config.Options) config.Store {
 			t.Helper()
 			s, err := New(config.NewContent(), options)
 			if err != nil {

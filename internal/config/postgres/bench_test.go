@@ -5,7 +5,7 @@ package postgres
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
-func BenchmarkLoad(b *testing.B) { storetest.Bench(b, open(b, migrated(b))) }
+func BenchmarkLoad(b *testing.B) { configtest.Bench(b, open(b, migrated(b))) }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // TestServerFails follows a watcher through a crash of the server, its return, its move to another port, and a time in which

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // server is the one of all tests that need no other; nil if there can be none.
@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
-	storetest.Run(t, func(t *testing.T) storetest.Place { return storetest.Place{Open: opener(migrated(t))} })
+	configtest.Run(t, func(t *testing.T) configtest.Place { return configtest.Place{Open: opener(migrated(t))} })
 }
 
 // TestContractWithoutStatements is for connection poolers, with which prepared statements cannot be kept.
@@ -89,7 +89,7 @@ func TestContractWithoutStatements(t *testing.T) {
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
-	storetest.Run(t, func(t *testing.T) storetest.Place {
-		return storetest.Place{Open: opener(migrated(t) + " default_query_exec_mode=exec")}
+	configtest.Run(t, func(t *testing.T) configtest.Place {
+		return configtest.Place{Open: opener(migrated(t) + " default_query_exec_mode=exec")}
 	})
 }

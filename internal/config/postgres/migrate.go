@@ -12,7 +12,7 @@ import (
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
-	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 )
 
 // embedded are the files that create and migrate the schema.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
-	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 )
 
 // Store is a [config.Store] in a PostgreSQL database.

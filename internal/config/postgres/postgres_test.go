@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 func fill(t testing.TB, s config.Store) *config.Snapshot {
@@ -26,7 +26,7 @@ func fill(t testing.TB, s config.Store) *config.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := storetest.Small()
+	content := configtest.Small()
 	now, err = s.Apply(t.Context(), config.Change{Who: "tester", Expect: now.Version(), Content: &content})
 	if err != nil {
 		t.Fatal(err)
@@ -368,7 +368,7 @@ func TestMadeAnew(t *testing.T) {
 	if _, err := s.Apply(t.Context(), added); !errors.Is(err, config.ErrMissing) {
 		t.Errorf("adding a service to new tables: %v", err)
 	}
-	content := storetest.Small()
+	content := configtest.Small()
 	if _, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: "0", Content: &content}); err != nil {
 		t.Errorf("putting all of it into new tables: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 )
 
 // watcher waits for announcements on a connection of its own. It also reads the version from time to time: some connection

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 // proxied is a client with the server and the store behind it, which end together.
@@ -52,14 +52,14 @@ func serve(t testing.TB, database, socket string, options config.Options) *proxi
 
 // A socket's path may have 107 bytes only, which those of t.TempDir may exceed.
 func TestContractOnSocket(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Place {
+	configtest.Run(t, func(t *testing.T) configtest.Place {
 		directory, err := os.MkdirTemp("", "remote")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(directory) })
 		n := 0
-		return storetest.Place{Open: func(t testing.TB, options config.Options) config.Store {
+		return configtest.Place{Open: func(t testing.TB, options config.Options) config.Store {
 			n++
 			return serve(t, filepath.Join(directory, "config.db"), filepath.Join(directory, string(rune('a'+n))), options)
 		}}
@@ -68,9 +68,9 @@ func TestContractOnSocket(t *testing.T) {
 
 // Over TCP. One proxy with several clients is one place as well, and they see each other's changes at once.
 func TestContractOfClients(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Place {
+	configtest.Run(t, func(t *testing.T) configtest.Place {
 		var first *proxied
-		return storetest.Place{Open: func(t testing.TB, options config.Options) config.Store {
+		return configtest.Place{Open: func(t testing.TB, options config.Options) config.Store {
 			if first == nil || first.closed.Load() || options.Profiles != nil {
 				first = serve(t, filepath.Join(t.TempDir(), "config.db"), "", options)
 				return first
@@ -92,5 +92,5 @@ func BenchmarkLoad(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	storetest.Bench(b, s)
+	configtest.Bench(b, s)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // HandlerOptions are the settings of a handler.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 // opened returns a new store.
@@ -178,7 +178,7 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 	<-h.waiting
-	content := storetest.Small()
+	content := configtest.Small()
 	before, err := s.Apply(t.Context(), config.Change{Who: "x", Expect: "0", Content: &content}) // makes the tables
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 // broken is a store that fails, or hangs.
@@ -33,7 +33,7 @@ func (f *broken) Load(ctx context.Context) (*config.Snapshot, error) {
 // Who looks at the configuration gets what is in force when the store fails, and is told so; who needs the store gets its error. A
 // store that hangs is not waited for, and one that is known to fail is not asked.
 func TestView(t *testing.T) {
-	content := storetest.Small()
+	content := configtest.Small()
 	snapshot, err := config.NewSnapshot("6", &content, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func BenchmarkLoad(b *testing.B) {
 	s := opener(filepath.Join(b.TempDir(), "config.db"))(b, config.Options{})
 	defer s.Close()
-	storetest.Bench(b, s)
+	configtest.Bench(b, s)
 }

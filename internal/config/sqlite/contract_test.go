@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Place {
+	configtest.Run(t, func(t *testing.T) configtest.Place {
 		path := filepath.Join(t.TempDir(), "own config ?#%.db")
-		return storetest.Place{Open: opener(path)}
+		return configtest.Place{Open: opener(path)}
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 )
 
 // handle is the database in one file. SQLite opens a file by its path for each new connection, and open connections go on with a file

@@ -20,8 +20,8 @@ import (
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/config/storetest"
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 // opened opens a store in a new file.
@@ -63,7 +63,7 @@ func fill(t *testing.T, s config.Store) *config.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := storetest.Small()
+	content := configtest.Small()
 	now, err = s.Apply(t.Context(), config.Change{Who: "tester", Expect: now.Version(), Content: &content})
 	if err != nil {
 		t.Fatal(err)

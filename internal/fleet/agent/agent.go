@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // Pools are the proxy's pools. Both methods may be called from any goroutine, and do not wait for I/O.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // view is what an agent knows of its fleet, and what it has logged of it. It is owned by the agent's goroutine.

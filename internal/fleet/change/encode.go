@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/printable"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 )
 
 // about is what a member says of itself, as stores keep it.

@@ -6,14 +6,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Place {
+	fleettest.Run(t, func(*testing.T) fleettest.Place {
 		d := New()
-		return storetest.Place{Open: func(testing.TB) fleet.Store { return d.Store() }, Restart: func(testing.TB) { d.Restart() }}
+		return fleettest.Place{Open: func(testing.TB) fleet.Store { return d.Store() }, Restart: func(testing.TB) { d.Restart() }}
 	})
 }

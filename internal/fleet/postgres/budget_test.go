@@ -22,9 +22,9 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // The flags of TestBudget.

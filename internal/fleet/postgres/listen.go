@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/pgconnect"
+	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 )
 
 // channel is that of the announcements. Their text is the ids of the proxies that they concern, with commas between, or

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // TestTells: a store says that it is told of changes while it listens, and never behind a connection pooler, which may lose what is told.

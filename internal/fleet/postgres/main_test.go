@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
-	"github.com/wsbouncer/wsbouncer/internal/config/postgres/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
 // server is the one of all tests that need no other; nil if there can be none.
@@ -80,7 +80,7 @@ func TestContract(t *testing.T) {
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
-	storetest.Run(t, func(t *testing.T) storetest.Place { return place(migrated(t)) })
+	fleettest.Run(t, func(t *testing.T) fleettest.Place { return place(migrated(t)) })
 }
 
 // TestContractWithoutStatements is for connection poolers, with which prepared statements cannot be kept.
@@ -88,12 +88,12 @@ func TestContractWithoutStatements(t *testing.T) {
 	if server == nil {
 		t.Skip(pgtest.ErrNone)
 	}
-	storetest.Run(t, func(t *testing.T) storetest.Place { return place(migrated(t) + " default_query_exec_mode=exec") },
+	fleettest.Run(t, func(t *testing.T) fleettest.Place { return place(migrated(t) + " default_query_exec_mode=exec") },
 		"Cap", "Concurrent", "Leave", "Members", "Quiet")
 }
 
-func place(dsn string) storetest.Place {
-	return storetest.Place{
+func place(dsn string) fleettest.Place {
+	return fleettest.Place{
 		Open: func(t testing.TB) fleet.Store { return openStore(t, dsn) },
 		Restart: func(t testing.TB) {
 			t.Helper()

@@ -16,9 +16,9 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wsbouncer/wsbouncer/internal/config/fileowner"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // Host identifies this host since its system has started, and the network namespace of this process on it; empty if that is not known.

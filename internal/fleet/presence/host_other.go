@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // Host identifies this host, since its system has started where that is known; empty if neither is known.

@@ -28,7 +28,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // Header is the header in which a proxy's /healthz says the process's ID, so that others know whom they have reached.

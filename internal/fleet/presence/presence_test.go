@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 const (

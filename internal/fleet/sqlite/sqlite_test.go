@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/storetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,9 +41,9 @@ func newPath(t testing.TB) string {
 }
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Place {
+	fleettest.Run(t, func(t *testing.T) fleettest.Place {
 		path := newPath(t)
-		return storetest.Place{Open: func(t testing.TB) fleet.Store { return open(t, path, nil) }}
+		return fleettest.Place{Open: func(t testing.TB) fleet.Store { return open(t, path, nil) }}
 	})
 }
 

@@ -1,0 +1,143 @@
+package services
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+)
+
+// This file has what operators do to the running services beside the configuration. Nothing of it outlives the process.
+
+// UnknownError says that no service or backend has a name.
+type UnknownError struct {
+	What  string // service or backend
+	Name  string
+	Known []string // the names that there are, sorted
+}
+
+// Error names what is unknown.
+func (e *UnknownError) Error() string { return fmt.Sprintf("unknown %s %q", e.What, e.Name) }
+
+// StateError says that the state of a service or backend does not allow what is asked.
+type StateError string
+
+// Error returns the state.
+func (e StateError) Error() string { return string(e) }
+
+// Pause makes new clients of a service wait in its queue, whatever is idle, until Resume. Running sessions go on; those that need another
+// connection wait, too. It returns the service's queue at that moment. A pause lasts across changes of the configuration, until the
+// service is removed or the process ends. The error is an [UnknownError] or, if the service is paused already, a [StateError].
+func (s *Services) Pause(name string) (pool.QueueStats, error) {
+	v, err := s.service(name)
+	if err != nil {
+		return pool.QueueStats{}, err
+	}
+	if !v.group.Pause() {
+		return pool.QueueStats{}, StateError(fmt.Sprintf("service %s is paused already", name))
+	}
+	return v.group.Queue(), nil
+}
+
+// Resume ends a pause. It returns the service's queue before that. The error is an [UnknownError] or, if the service is not paused, a
+// [StateError].
+func (s *Services) Resume(name string) (before pool.QueueStats, err error) {
+	v, err := s.service(name)
+	if err != nil {
+		return before, err
+	}
+	before = v.group.Queue()
+	if !v.group.Resume() {
+		return before, StateError(fmt.Sprintf("service %s is not paused", name))
+	}
+	return before, nil
+}
+
+// Recycle has all present connections of a backend replaced by new ones as they come free, see [backend.Backend.Recycle]. It returns
+// how many there are. The name of a backend with discover means all its servers. The error is an [UnknownError] or, if the backend is
+// being removed, or has no server yet, a [StateError].
+func (s *Services) Recycle(name string) (connections int, err error) {
+	all, err := s.backends(name)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range all {
+		connections += m.Recycle()
+	}
+	return connections, nil
+}
+
+// HasBackend returns an [UnknownError] unless there is a backend of that name. One that was removed counts while it has connections.
+func (s *Services) HasBackend(name string) error {
+	_, err := s.backends(name)
+	if unknown := (*UnknownError)(nil); errors.As(err, &unknown) {
+		return err
+	}
+	return nil
+}
+
+// Backend returns the backend of that name, which is one server: of a backend with discover, one that was found.
+func (s *Services) Backend(name string) (*backend.Backend, error) {
+	all, err := s.backends(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 1 {
+		return nil, StateError(fmt.Sprintf("backend %s stands for %d servers: name one of them, such as %s", name, len(all), all[0].Name()))
+	}
+	return all[0].Backend, nil
+}
+
+// service returns the service of that name. Its group and channels may be used without Services.mu.
+func (s *Services) service(name string) (*service, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.services[name]; v != nil {
+		return v, nil
+	}
+	return nil, &UnknownError{"service", name, slices.Sorted(maps.Keys(s.services))}
+}
+
+// backends returns the backend of that name, or the servers of a backend with discover. Their Backend may be used without Services.mu.
+func (s *Services) backends(name string) (all []*member, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var known []string
+	for _, v := range s.services {
+		if m := v.members[name]; m != nil {
+			return []*member{m}, nil
+		}
+		known = slices.AppendSeq(known, maps.Keys(v.members))
+		for _, b := range v.plan.declared {
+			if !b.Discovers() {
+				continue
+			}
+			if known = append(known, b.name); b.name == name {
+				return s.serversOf(v, b)
+			}
+		}
+	}
+	for _, m := range s.leaving {
+		if m.Name() == name {
+			return nil, StateError(fmt.Sprintf("backend %s was removed: its connections close when their sessions end", name))
+		}
+	}
+	slices.Sort(known)
+	return nil, &UnknownError{"backend", name, slices.Compact(known)}
+}
+
+// serversOf returns the servers of a backend with discover. It is called with mu held.
+func (s *Services) serversOf(v *service, b *backendPlan) (all []*member, err error) {
+	for _, m := range v.inOrder() {
+		if m.plan.declaredName() == b.name {
+			all = append(all, m)
+		}
+	}
+	if len(all) == 0 {
+		return nil, StateError(fmt.Sprintf("backend %s has no servers: see 'wsbouncer status' for what DNS answers for %s", b.name, b.question.Host))
+	}
+	return all, nil
+}

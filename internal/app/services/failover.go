@@ -1,0 +1,39 @@
+package services
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+)
+
+// moveTimeout is how long a session whose backend has failed waits for the next one. A new client that gets none goes elsewhere after
+// queue-timeout; this one would lose what it has said. It is long enough for a place of a proxy that died with the same machine, or for a database
+// that has to be taken over by another.
+const moveTimeout = 30 * time.Second
+
+// failoverOf returns what becomes of a service's sessions whose backends die, stall or are drained, without what was counted; nil if the
+// service says nothing about it.
+func failoverOf(c *config.Service, p *profile.Profile) *api.ServiceFailover {
+	if !c.Replays() && c.StallTimeout == 0 {
+		return nil
+	}
+	can := p.Failover()
+	return &api.ServiceFailover{
+		Mode: c.Failover, Verdict: can.Verdict.String(), Why: can.Why, WindowSeconds: c.ReplayWindow.Seconds(),
+		StallTimeoutSeconds: c.StallTimeout.Seconds(), Rebalance: c.Rebalance,
+	}
+}
+
+// rebalanced returns the backends that sessions of the service move between to even out the load; none if they do not.
+func (v *service) rebalanced() (all []*backend.Backend) {
+	if !v.plan.Service.Rebalance {
+		return nil
+	}
+	for _, m := range v.inOrder() {
+		all = append(all, m.Backend)
+	}
+	return all
+}

@@ -1,0 +1,84 @@
+package services
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"reflect"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// options returns the options that a backend is started with or changed to.
+func (s *Services) options(v *service, m *member) backend.Options {
+	c := &m.plan.service
+	target := *m.plan.target
+	target.From = dialfrom.New(s.o.DialFrom)
+	readSecrets(&target, &m.plan.Backend, s.o.Secrets)
+	idle := c.ConnectionMaxIdle
+	if s.released {
+		idle = 0
+	}
+	return backend.Options{
+		Name: m.plan.name, Target: &target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0 || m.plan.setsByClient, Peers: v.peers,
+		Settings: s.sizes(m), Mode: m.mode, Probe: m.plan.probe(), Canary: m.plan.canary,
+		DialTimeout: c.DialTimeout, DialParallel: c.DialParallel, ResetTimeout: c.ResetTimeout, CloseTimeout: c.CloseTimeout,
+		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
+		MaxSessions:  uint64(c.ConnectionMaxSessions),
+		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
+		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart,
+		Loops: s.o.Loops, Log: s.o.Log, Descriptors: s.o.Descriptors, Meter: m.meter, Guard: s.o.Guard, Permission: s.o.Permission,
+	}
+}
+
+// sizes returns the size of the pool.
+func (s *Services) sizes(m *member) pool.Settings {
+	warm := m.plan.WarmCount()
+	if !m.plan.ahead || s.released {
+		warm = 0
+	}
+	return pool.Settings{Cap: m.plan.Connections, Shared: s.grants != nil, Grant: m.grant, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
+}
+
+// probe returns how the backend is probed; nil for not at all. The text has been checked.
+func (b *backendPlan) probe() *backend.Probe {
+	c := &b.service
+	probe := &backend.Probe{Interval: c.ProbeInterval, Timeout: c.ProbeTimeout, Fall: c.ProbeFall, Rise: c.ProbeRise}
+	switch c.Probe {
+	case "":
+		return nil
+	case "upgrade":
+		return probe
+	}
+	probe.URL = probeURL(c.Probe, b.target)
+	return probe
+}
+
+// probeURL returns the URL at which a backend is probed. Parts that the text omits come from the backend's own URL.
+func probeURL(text string, target *handshake.Target) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil { // it has been checked
+		return nil
+	}
+	switch {
+	case u.Host == "" && u.Scheme == "":
+		u.Scheme, u.Host = target.HTTP(), target.Address()
+	case u.Hostname() == "":
+		host, _, _ := net.SplitHostPort(target.Address())
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u
+}
+
+// sameHandshake reports whether another plan has the same headers and TLS settings.
+func (b *backendPlan) sameHandshake(next *backendPlan) bool {
+	return maps.Equal(b.Headers, next.Headers) && b.TLSCA == next.TLSCA && b.TLSServerName == next.TLSServerName &&
+		b.TLSInsecureSkipVerify == next.TLSInsecureSkipVerify && b.TLSCertificate == next.TLSCertificate && b.TLSKey == next.TLSKey
+}
+
+// equal reports whether two entities are equal.
+func equal[E config.Service | config.Backend](a, b E) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,255 @@
+package services
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// plan is a snapshot turned into the objects that services run with. It is immutable. What has not changed since the plan before is
+// the same object, so that comparing plans is cheap.
+type plan struct {
+	snapshot *config.Snapshot
+	profiles map[string]*profile.Profile // written by users
+	services map[string]*servicePlan
+	tenants  map[string]*pool.TenantSettings // see tenantsOf
+	running  map[string]int                  // by backend with discover: how many servers it stands for
+	shared   map[string][]string             // by backend with discover: its servers that belong to other backends, with the reason
+}
+
+// servicePlan is the plan of one service.
+type servicePlan struct {
+	config.Service
+	profile *profile.Profile
+	balance pool.Balance
+	hashBy  session.HashBy
+	passing *profile.HandshakePolicy
+	// What the service tells its servers itself, and whether any of it differs by client.
+	setHeaders, setQuery []profile.SetPart
+	setsByClient         bool
+
+	canary canary
+
+	declared []*backendPlan          // the backends of the configuration
+	backends []*backendPlan          // those that run: instead of one with discover, its servers
+	byName   map[string]*backendPlan // those that run
+}
+
+// backendPlan is the plan of one backend, with the settings of its service.
+type backendPlan struct {
+	config.Backend
+	name    string
+	server  string
+	service config.Service
+	profile *profile.Profile
+	target  *handshake.Target
+	mode    pool.Mode
+	canary  *backend.Canary // nil for none
+	ahead   bool            // its warm connections are dialed before clients arrive
+
+	setsByClient bool // its service tells it something that differs by client
+
+	question discovery.Question // for one with discover: what DNS is asked
+	// For a discovered server: the backend of the configuration, and what was found. Nil for all others.
+	from  *backendPlan
+	found discovery.Server
+}
+
+// Check returns, as [config.Problems], why a valid snapshot cannot be put in force; nil if it can.
+func Check(snapshot *config.Snapshot) error {
+	p, err := newPlan(snapshot, nil, nothingFound)
+	if err != nil {
+		return err
+	}
+	return p.canaryProblems()
+}
+
+// newPlan returns the plan for a snapshot, or [config.Problems] if there is none. before is the plan in force, or nil. find knows the
+// servers of backends with discover.
+func newPlan(snapshot *config.Snapshot, before *plan, find finder) (*plan, error) {
+	if before == nil {
+		before = new(plan)
+	}
+	p := &plan{snapshot: snapshot, services: make(map[string]*servicePlan), tenants: tenantsOf(snapshot)}
+	var problems config.Problems
+	if err := p.readProfiles(before); err != nil {
+		return nil, err
+	}
+	for name, service := range snapshot.Services() {
+		planned, found := p.planService(name, service, before)
+		problems = append(problems, found...)
+		p.services[name] = planned
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	p.addServers(before, find)
+	return p, nil
+}
+
+// readProfiles reads the profiles that users wrote. It keeps the object of a profile that has not changed.
+func (p *plan) readProfiles(before *plan) error {
+	p.profiles = make(map[string]*profile.Profile)
+	text := p.snapshot.ProfilesYAML()
+	if text == nil {
+		return nil
+	}
+	list, err := profile.Parse("profiles", text)
+	if err != nil {
+		return err
+	}
+	for _, own := range list {
+		if old := before.profiles[own.Name]; old != nil && string(old.YAML()) == string(own.YAML()) {
+			own = old
+		}
+		p.profiles[own.Name] = own
+	}
+	return nil
+}
+
+// profile returns the profile of that name, or nil.
+func (p *plan) profile(name string) *profile.Profile {
+	if own := p.profiles[name]; own != nil {
+		return own
+	}
+	builtIn, _ := profile.Named(name)
+	return builtIn
+}
+
+func (p *plan) planService(name string, settings config.Service, before *plan) (*servicePlan, config.Problems) {
+	bad := func(field string, err error) config.Problems {
+		return config.Problems{{Kind: config.KindService, Name: name, Field: field, Text: err.Error()}}
+	}
+	v := &servicePlan{Service: settings, profile: p.profile(settings.Profile), byName: make(map[string]*backendPlan)}
+	if v.profile == nil {
+		return nil, bad("profile", fmt.Errorf("unknown profile %q", settings.Profile))
+	}
+	var err error
+	if v.balance, err = pool.ParseBalance(settings.Balance); err != nil {
+		return nil, bad("balance", err)
+	}
+	v.hashBy = hashBy(settings.HashBy)
+	pass, err := profile.ParsePass(settings.Pass)
+	if err != nil {
+		return nil, bad("pass", err)
+	}
+	if field, err := v.readSets(); err != nil {
+		return nil, bad(field, err)
+	}
+	old := before.services[name]
+	v.readCanary(old)
+	same := old != nil && equal(old.Service, settings) && old.profile == v.profile && old.canary.same(&v.canary)
+	var problems config.Problems
+	for member, b := range p.snapshot.Members(name) {
+		planned := old.declaredAs(member)
+		if !same || planned == nil || !equal(planned.Backend, b) {
+			if planned, err = newBackendPlan(member, b, v); err != nil {
+				problems = append(problems, config.Problem{Kind: config.KindBackend, Name: member, Field: "url", Text: err.Error()})
+				continue
+			}
+		}
+		v.declared = append(v.declared, planned)
+		if !b.Discovers() {
+			v.add(planned)
+		}
+	}
+	v.passing = v.passes(pass)
+	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return !b.ahead })
+	if waits && settings.Queue == 0 {
+		return nil, bad("queue", fmt.Errorf("invalid number \"0\": the profile %s dials connections for waiting clients, so use at least 1", v.profile.Name))
+	}
+	return v, problems
+}
+
+func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan, error) {
+	planned := &backendPlan{Backend: b, name: name, server: config.ServerOf(b.URL), service: v.Service, profile: v.profile, canary: v.canary.play}
+	var err error
+	if planned.target, err = handshake.ParseTarget(b.URL); err != nil {
+		return nil, err
+	}
+	configureTarget(planned.target, &planned.Backend)
+	planned.target.UserTimeout = v.TCPUserTimeout
+	planned.target.Protocol = v.Subprotocol
+	if planned.target.Protocol == "" {
+		planned.target.Protocol = v.profile.Subprotocol
+	}
+	_, query, _ := strings.Cut(b.URL, "?")
+	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query) && !v.setsByClient // or nobody could use them
+	planned.setsByClient = v.setsByClient
+	v.setFixed(planned.target)
+	if planned.mode, err = pool.ParseMode(b.State); err != nil {
+		return nil, err
+	}
+	if b.Discovers() {
+		planned.question = questionOf(planned.target)
+	}
+	return planned, nil
+}
+
+// add adds a backend that runs.
+func (v *servicePlan) add(b *backendPlan) {
+	v.backends = append(v.backends, b)
+	v.byName[b.name] = b
+}
+
+// declaredAs returns the plan for a backend of the configuration; nil if there is none.
+func (v *servicePlan) declaredAs(name string) *backendPlan {
+	if v == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(v.declared, name, func(b *backendPlan, name string) int { return strings.Compare(b.name, name) })
+	if !ok {
+		return nil
+	}
+	return v.declared[i]
+}
+
+// member returns the plan for a backend that runs; nil if there is none.
+func (v *servicePlan) member(name string) *backendPlan {
+	if v == nil {
+		return nil
+	}
+	return v.byName[name]
+}
+
+// enabled reports whether a backend of the service is enabled.
+func (v *servicePlan) enabled() bool {
+	return slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return b.mode == pool.Enabled })
+}
+
+// planFor returns the plan for a running backend; nil if it is to be removed.
+func (p *plan) planFor(m *member) *backendPlan {
+	planned := p.services[m.service].member(m.plan.name)
+	if planned == nil || planned.server != m.server {
+		return nil
+	}
+	return planned
+}
+
+// needsRedial reports whether another plan needs new connections, since servers are told something else in the handshake or the
+// connections are used with another profile.
+func (b *backendPlan) needsRedial(next *backendPlan) bool {
+	return b.profile != next.profile || b.target.Protocol != next.target.Protocol ||
+		b.target.UserTimeout != next.target.UserTimeout || b.URL != next.URL || !b.sameHandshake(next) ||
+		!maps.Equal(b.service.SetHeader, next.service.SetHeader) || !maps.Equal(b.service.SetQuery, next.service.SetQuery)
+}
+
+// hashBy returns what the balance hash identifies a client by. The text has been checked.
+func hashBy(text string) (by session.HashBy) {
+	switch kind, name, _ := strings.Cut(text, ":"); kind {
+	case "header":
+		by.Header = name
+	case "query":
+		by.Query = name
+	}
+	return by
+}

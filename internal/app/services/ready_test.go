@@ -1,0 +1,245 @@
+package services
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+)
+
+// startMoody starts an echo server that drops a connection when a message tells it to.
+func startMoody(t *testing.T) *wstest.LibraryServer {
+	t.Helper()
+	return wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, _, kind int, message []byte) error {
+		if string(message) == "drop" {
+			return errors.New("dropped")
+		}
+		return c.WriteMessage(kind, message)
+	}))
+}
+
+// drop has the server break a session and refuse new connections.
+func drop(server *wstest.LibraryServer, c *client) {
+	c.t.Helper()
+	server.RefuseWith.Store(http.StatusForbidden)
+	if err := c.WriteMessage(websocket.TextMessage, []byte("drop")); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, _, err := c.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseInternalServerErr) {
+		c.t.Errorf("the client got %v", err)
+	}
+}
+
+// awaitReady waits until the services are ready.
+func (r *rig) awaitReady() {
+	r.t.Helper()
+	var err error
+	defer func() {
+		if r.t.Failed() {
+			r.t.Log(err)
+		}
+	}()
+	wstest.Eventually(r.t, "ready", func() bool { err = r.services.Ready(); return err == nil })
+}
+
+// awaitUnready waits until they are not, for a reason with these words.
+func (r *rig) awaitUnready(words ...string) {
+	r.t.Helper()
+	var err error
+	defer func() {
+		if r.t.Failed() {
+			r.t.Log(err)
+		}
+	}()
+	wstest.Eventually(r.t, "not ready", func() bool {
+		err = r.services.Ready()
+		fits := err != nil
+		for _, word := range words {
+			fits = fits && strings.Contains(err.Error(), word)
+		}
+		return fits
+	})
+}
+
+// quickToTrip has a single failure open the circuit.
+func quickToTrip(s *config.Service) { s.CircuitFailures = 1 }
+
+// A service of which no backend gets sessions cannot serve, although one has idle connections still.
+func TestNotReadyWithOpenCircuits(t *testing.T) {
+	r := newRig(t)
+	a := startMoody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", quickToTrip)
+		putBackend(c, "a", "stt", a.URL, 4, func(b *config.Backend) { b.Warm = 2 })
+	})
+	r.idle("a", 2)
+	if err := r.services.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	drop(a, r.join("/stt"))
+	r.awaitUnready("service stt", "no new sessions for "+a.URL, "backend a, circuit ")
+	if b := r.backend("a"); b.Idle == 0 {
+		t.Errorf("there is no idle connection: %+v", b.Pool)
+	}
+	a.RefuseWith.Store(0)
+	r.awaitReady()
+}
+
+// One backend that serves is enough, whatever is the matter with the others; with none, each is named.
+func TestReadyWithOneOfTwo(t *testing.T) {
+	r := newRig(t)
+	a, b := startMoody(t), "ws://"+wstest.FreeAddress(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", quickToTrip)
+		putBackend(c, "a", "stt", a.URL, 1, nil)
+		putBackend(c, "b", "stt", b, 1, nil)
+	})
+	r.awaitReady()
+	drop(a, r.join("/stt"))
+	r.awaitUnready("service stt", a.URL+" (backend a, circuit ", "no connection to "+b+" (backend b, circuit ", "refused")
+	r.apply(func(c *config.Content) { setState(c, "a", "draining"); setState(c, "b", "disabled") })
+	r.awaitReady() // nobody is to be served
+}
+
+// At the start, it waits for the first connection to each backend, or for why there is none.
+func TestNotReadyBeforeAllWereTried(t *testing.T) {
+	r := newRig(t)
+	a := startMoody(t)
+	slow := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { <-slow; w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(server.Close)
+	url := "ws" + strings.TrimPrefix(server.URL, "http")
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.DialTimeout = wstest.Timeout })
+		putBackend(c, "a", "stt", a.URL, 1, nil)
+		putBackend(c, "b", "stt", url, 1, nil)
+	})
+	r.idle("a", 1)
+	if err := r.services.Ready(); err == nil || !strings.Contains(err.Error(), "no connection to "+url+" (backend b): not dialed yet") {
+		t.Errorf("got %v", err)
+	}
+	close(slow)
+	r.awaitReady()
+}
+
+// Where connections are dialed for clients, it is the circuit that counts.
+func TestReadyOnDemand(t *testing.T) {
+	for name, onDemand := range map[string]func(*config.Content){
+		"none warm": func(c *config.Content) {
+			b := c.Backends["a"]
+			b.Warm = 0
+			c.Backends["a"] = b
+		},
+		"the profile": func(c *config.Content) {
+			c.Profiles["own"] = config.Profile{YAML: "from: echo\npredial: never\n"}
+			putService(c, "stt", func(s *config.Service) { s.Profile = "own" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a := startMoody(t)
+			r.apply(func(c *config.Content) {
+				putService(c, "stt", quickToTrip)
+				putBackend(c, "a", "stt", a.URL, 1, nil)
+				onDemand(c)
+			})
+			if err := r.services.Ready(); err != nil {
+				t.Error(err)
+			}
+			a.RefuseWith.Store(http.StatusForbidden)
+			answers := make(chan struct{})
+			go func() { // who waits has it dialed
+				defer close(answers)
+				conn, _, err := (&websocket.Dialer{HandshakeTimeout: wstest.Timeout}).Dial("ws://"+r.address+"/stt", nil)
+				if err == nil {
+					_ = conn.Close()
+				}
+			}()
+			r.awaitUnready("service stt", "no connection to "+a.URL, "circuit ", "403")
+			a.RefuseWith.Store(0)
+			<-answers
+			r.awaitReady()
+		})
+	}
+}
+
+// A server that wants a client's own key is ready for clients, though none has come and nothing can be dialed ahead of them.
+func TestReadyIfTheServerWantsClientsKeys(t *testing.T) {
+	var upgrader websocket.Upgrader
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if c, err := upgrader.Upgrade(w, r, nil); err == nil {
+			_ = wstest.LibraryEcho(c)
+			_ = c.Close()
+		}
+	}))
+	t.Cleanup(server.Close)
+	r := newRig(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.Pass = []string{"header:Authorization"} })
+		putBackend(c, "a", "stt", "ws"+strings.TrimPrefix(server.URL, "http"), 1, nil)
+	})
+	r.awaitReady()
+	if b := r.backend("a"); !b.Reachable {
+		t.Errorf("not reachable: %s", b.Reason)
+	}
+}
+
+// A service that came by a change counts as soon as it has served; a mistake in it does not before.
+func TestReadyOfLaterServices(t *testing.T) {
+	r := newRig(t)
+	a, b := startMoody(t), startMoody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", nil)
+		putBackend(c, "a", "stt", a.URL, 1, nil)
+	})
+	r.idle("a", 1)
+	b.RefuseWith.Store(http.StatusForbidden)
+	r.apply(func(c *config.Content) {
+		putService(c, "other", quickToTrip)
+		putBackend(c, "b", "other", b.URL, 1, nil)
+		putService(c, "ondemand", quickToTrip)
+		putBackend(c, "c", "ondemand", "ws://"+wstest.FreeAddress(t), 1, func(b *config.Backend) { b.Warm = 0 })
+	})
+	wstest.Eventually(t, "b cannot be reached", func() bool { return r.backend("b").Circuit != "closed" })
+	if err := r.services.Ready(); err != nil {
+		t.Error(err)
+	}
+	b.RefuseWith.Store(0)
+	r.idle("b", 1)
+	drop(b, r.join("/other"))
+	r.awaitUnready("service other", b.URL)
+	r.apply(func(c *config.Content) { putBackend(c, "b", "other", "ws://"+wstest.FreeAddress(t), 1, nil) }) // which has never served, but the service has
+	wstest.Eventually(t, "the old one is gone", func() bool { return len(r.stats().Leaving) == 0 })
+	r.awaitUnready("service other", "refused")
+	r.apply(func(c *config.Content) { delete(c.Backends, "b") })
+	r.awaitReady()
+}
+
+// A backend whose probe fails serves nobody.
+func TestNotReadyWhileProbesFail(t *testing.T) {
+	r := newRig(t)
+	a := startMoody(t)
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) {
+			s.Probe, s.ProbeInterval, s.ProbeFall, s.ProbeRise = "/", 10*time.Millisecond, 1, 1
+		})
+		putBackend(c, "a", "stt", a.URL, 1, nil)
+	})
+	r.idle("a", 1)
+	a.PlainWith.Store(http.StatusServiceUnavailable)
+	r.awaitUnready("service stt", "no new sessions for "+a.URL+" (backend a, probe fails)", "503")
+	a.PlainWith.Store(http.StatusOK)
+	r.awaitReady()
+}

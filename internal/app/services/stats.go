@@ -1,0 +1,132 @@
+package services
+
+import (
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+)
+
+// Stats adds the services, their backends, and the backends that are leaving.
+func (s *Services) Stats(to *api.Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to.Services, to.Backends = []api.Service{}, []api.Backend{} // without any, the lists are empty and not null
+	var usage map[string]fleet.Usage
+	if s.grants != nil {
+		usage = s.usage()
+	}
+	for _, v := range s.inOrder() {
+		c := &v.plan.Service
+		service := api.Service{
+			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(),
+			Failover: failoverOf(c, v.plan.profile),
+		}
+		queue := v.group.Queue()
+		service.Queue, service.Paused = queueOf(queue), queue.Paused
+		demand := api.ServiceDemand{Needs: queue.Waiting, Waiting: queue.Waiting, OldestSeconds: queue.OldestSeconds}
+		all := 0
+		for _, m := range v.inOrder() {
+			book, used := m.Stats(), usage[m.server]
+			to.Backends = append(to.Backends, api.Backend{
+				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
+				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: s.placesOf(m, &book, &used),
+			})
+			others := s.othersClaim(m.server)
+			demand.Waiting += others.Waiting
+			demand.OldestSeconds = max(demand.OldestSeconds, float64(others.Waited))
+			if book.State == pool.Enabled.String() && book.Weight > 0 {
+				demand.Needs, all = demand.Needs+book.Leased+others.Needs, all+book.Cap
+				if book.Usable {
+					demand.Capacity += book.Cap
+				}
+			}
+		}
+		if demand.Capacity == 0 { // no backend works: what they could serve tells at least how many clients need them
+			demand.Capacity = all
+		}
+		if demand.Capacity > 0 {
+			service.Utilisation = float64(demand.Needs) / float64(demand.Capacity)
+		}
+		service.Fleet = demand
+		to.Services = append(to.Services, service)
+		to.Discovery = append(to.Discovery, s.lookupsOf(v)...)
+	}
+	s.tenantStats(to)
+	for _, m := range s.leaving {
+		book := m.Stats()
+		to.Leaving = append(to.Leaving, api.Leaving{
+			Name: m.Name(), Service: m.service, URL: m.URL(), Leased: book.Leased, Resetting: book.Resetting, Retiring: book.Retiring,
+		})
+	}
+}
+
+// lookupsOf returns how DNS is asked for the servers of a service. It is called with mu held.
+func (s *Services) lookupsOf(v *service) (all []api.Discovery) {
+	for _, b := range v.plan.declared {
+		now, ok := s.discovery.Status(b.name)
+		if !ok {
+			continue
+		}
+		records := "address"
+		if now.SRV {
+			records = "SRV"
+		}
+		all = append(all, api.Discovery{
+			Backend: b.name, Service: v.name, Host: now.Host, Records: records, Servers: s.desired.running[b.name],
+			Asked: now.Asked, Answered: now.Answered, Failing: now.Failing, Reason: now.Reason, Lookups: now.Lookups, Failures: now.Failures,
+			LeftOut: slices.Concat(now.LeftOut, s.desired.shared[b.name]),
+		})
+	}
+	return all
+}
+
+// Count returns the number of services.
+func (s *Services) Count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.services)
+}
+
+// Dialed returns how many connections the present backends have dialed since they started.
+func (s *Services) Dialed() (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.services {
+		for _, m := range v.members {
+			book := m.Stats()
+			n += book.Totals.Dialed
+		}
+	}
+	return n
+}
+
+func queueOf(s pool.QueueStats) api.Queue {
+	return api.Queue{Limit: s.Limit, Waiting: s.Waiting, OldestSeconds: s.OldestSeconds, Totals: api.QueueTotals(s.Totals)}
+}
+
+func poolOf(s *pool.Stats) api.Pool {
+	t := &s.Totals
+	return api.Pool{
+		State: s.State, Usable: s.Usable, Cap: s.Cap, Ceiling: s.Ceiling, Limit: s.Limit, Warm: s.Warm, Weight: s.Weight, Ramp: s.Ramp,
+		Dialing: s.Dialing, Idle: s.Idle, Leased: s.Leased, Resetting: s.Resetting, Retiring: s.Retiring,
+		Totals: api.Totals{
+			Dialed: t.Dialed, DialFailed: t.DialFailed, Refused: t.Refused, Leased: t.Leased, Returned: t.Returned,
+			Discarded: t.Discarded, RetiredIdle: t.RetiredIdle, Reasons: t.Reasons.Named(),
+		},
+	}
+}
+
+// variantsOf returns the statistics of each variant of connections; nil if all connections are alike.
+func variantsOf(b *backend.Backend) (all []api.Variant) {
+	variants := b.Variants()
+	if len(variants) == 1 && variants[0].Variant == "" && variants[0].Outdated == 0 {
+		return nil
+	}
+	for _, v := range variants {
+		all = append(all, api.Variant(v))
+	}
+	return all
+}

@@ -1,0 +1,48 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+)
+
+// A deprecated setting works as before. Each source that gives it causes a warning with its place; the help and the file that config
+// init writes say what to use instead.
+func TestDeprecatedSetting(t *testing.T) {
+	was := table
+	t.Cleanup(func() { table = was })
+	table = append(slices.Clone(was), setting{
+		name: "old-level", help: "an old name", deprecated: "use log-level; version 0.4 removes it",
+		value: func(s *Settings) value.Value { return value.NewChoice(&s.LogLevel, "log level", LogLevels) },
+	})
+
+	l := given{file: "old-level: warn\n", environment: []string{"WSBOUNCER_OLD_LEVEL=error"}, flags: []string{"--old-level", "debug"}}.load(t)
+	if l.LogLevel != "debug" {
+		t.Errorf("the level is %q", l.LogLevel)
+	}
+	if len(l.Warnings) != 3 {
+		t.Fatalf("warnings: %q", l.Warnings)
+	}
+	for i, place := range []string{"w.yaml:1:12: old-level: ", "WSBOUNCER_OLD_LEVEL: ", "--old-level: "} {
+		if want := place + "this setting is deprecated: use log-level; version 0.4 removes it"; !strings.HasSuffix(l.Warnings[i], want) {
+			t.Errorf("warning %q; want %q", l.Warnings[i], want)
+		}
+	}
+	if l := (given{flags: []string{"--log-level", "debug"}}).load(t); len(l.Warnings) != 0 {
+		t.Errorf("warnings without a deprecated setting: %q", l.Warnings)
+	}
+
+	var flags Flags
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Add(set)
+	if usage := set.Lookup("old-level").Usage; !strings.HasSuffix(usage, " (deprecated: use log-level; version 0.4 removes it)") {
+		t.Errorf("help: %q", usage)
+	}
+	if !strings.Contains(string(Template()), "# Deprecated: use log-level; version 0.4 removes it.\n#old-level: ") {
+		t.Error("the file that config init writes does not say that the setting is deprecated")
+	}
+}

@@ -1,0 +1,79 @@
+package settings
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+)
+
+const prefix = "WSBOUNCER_"
+
+// Variable returns the name of a setting's environment variable.
+func Variable(name string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// ConfigVariable names the file if the flag --config does not.
+const ConfigVariable = prefix + "CONFIG"
+
+// authorityVariable is for commands that talk to a proxy, and no setting.
+const authorityVariable = prefix + "ADMIN_CA"
+
+// injected are variables that Kubernetes sets in every container when a service is named wsbouncer, or wsbouncer-admin
+// and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
+var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
+// environment returns the variables that begin with our prefix.
+func environment(all []string) map[string]string {
+	own := make(map[string]string)
+	for _, entry := range all {
+		if name, text, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, prefix) {
+			own[name] = text
+		}
+	}
+	return own
+}
+
+// environment applies the settings of the environment.
+func (l *loading) environment(all []string) {
+	own := environment(all)
+	for i := range table {
+		s := &table[i]
+		name := Variable(s.name)
+		text, ok := own[name]
+		if !ok {
+			continue
+		}
+		delete(own, name)
+		texts := []string{text}
+		switch {
+		case s.isList() && text == "":
+			texts = nil
+		case s.isList():
+			texts = strings.Split(text, ",")
+			for i := range texts {
+				texts[i] = strings.TrimSpace(texts[i])
+			}
+		case tokenOf(s.name) != nil && text != "" && !isReference(text):
+			texts = []string{"env:" + name} // so that the settings hold a reference, never the token itself
+		}
+		l.set(s, name, name+": ", texts)
+	}
+	delete(own, ConfigVariable)
+	delete(own, authorityVariable)
+	for name := range own {
+		if injected.MatchString(name) {
+			continue
+		}
+		text := fmt.Sprintf("unknown environment variable %s", name)
+		given := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
+		if near := spelling.Nearest(given, append(names(), configFlag)); near != "" {
+			text += ": did you mean " + Variable(near) + "?"
+		}
+		l.warnings = append(l.warnings, text)
+	}
+	slices.Sort(l.warnings)
+}

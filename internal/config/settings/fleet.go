@@ -1,0 +1,145 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+)
+
+// FleetAuto is the value of [Settings.Fleet] for sharing servers' places wherever proxies share a database.
+const FleetAuto = "auto"
+
+// Never is the value of [Settings.GrantTimeout] for a proxy's places that stay its own until it is proven dead, or an operator says so.
+const Never = value.NoLimit
+
+// Automatic is the value of [Settings.GrantWithoutDatabase] for the whole caps if the database is away and the proxy has never seen another one in
+// it, otherwise none.
+const Automatic = -1
+
+// The values of [Settings.GrantRefused]: from where a refused connection to a proxy's address proves that it has ended.
+const (
+	SameHost = "same-host" // the kernel says that nobody listens there
+	Anywhere = "anywhere"  // an operator says that no firewall rejects
+)
+
+const (
+	// mostPlaces is the most places of one server that a setting may name.
+	mostPlaces = 1 << 20
+	// leastGrantTimeout is longer than a proxy needs to notice that the ledger is away, and than the ledger's lease time.
+	leastGrantTimeout = 10 * time.Second
+
+	proxyNameAllowed    = "letters, digits, '.', '_' and '-', at most 128"
+	fleetAddressAllowed = "a URL such as https://10.0.0.5:9090"
+)
+
+var proxyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+func checkProxyName(name string) error {
+	if !proxyName.MatchString(name) {
+		return value.Invalid("name", name, proxyNameAllowed)
+	}
+	return nil
+}
+
+// checkFleetAddress checks the URL of an admin API.
+func checkFleetAddress(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.User != nil:
+		return fmt.Errorf("invalid address %q: put no user or password into it, and the token into fleet-token", secret.URL(text))
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "":
+		return value.Invalid("address", secret.URL(text), fleetAddressAllowed)
+	}
+	return nil
+}
+
+// Name returns the proxy's name: ProxyName, or the host's.
+func (s *Settings) Name() string {
+	if s.ProxyName != "" {
+		return s.ProxyName
+	}
+	host, err := os.Hostname()
+	if err != nil || !proxyName.MatchString(host) {
+		return "proxy"
+	}
+	return host
+}
+
+// checkFleet checks what settings about the fleet need of each other.
+func (l *loading) checkFleet() {
+	if l.settings.Fleet != Off {
+		return
+	}
+	for _, name := range []string{"grant-timeout", "grant-refused", "grant-floor", "grant-share", "grant-without-database"} {
+		if l.sources[name] != "" {
+			l.warn("%sno effect: fleet is off", l.heads[name])
+		}
+	}
+}
+
+// orAuto is a number, or auto, which is [Automatic].
+type orAuto struct {
+	value.Value
+	p *int
+}
+
+// Allowed implements [value.Value].
+func (v orAuto) Allowed() string { return v.Value.Allowed() + ", or " + FleetAuto }
+
+// Text implements [value.Value].
+func (v orAuto) Text() string {
+	if *v.p == Automatic {
+		return FleetAuto
+	}
+	return v.Value.Text()
+}
+
+// Set implements [value.Value].
+func (v orAuto) Set(text string) error {
+	if text == FleetAuto {
+		*v.p = Automatic
+		return nil
+	}
+	if err := v.Value.Set(text); err != nil {
+		return errors.New(err.Error() + ", or " + FleetAuto)
+	}
+	return nil
+}
+
+// orNever is a time span, or never, which is [Never].
+type orNever struct {
+	value.Value
+	p *time.Duration
+}
+
+const never = "never"
+
+// Allowed implements [value.Value].
+func (v orNever) Allowed() string { return v.Value.Allowed() + ", or " + never }
+
+// Text implements [value.Value].
+func (v orNever) Text() string {
+	if *v.p == Never {
+		return never
+	}
+	return v.Value.Text()
+}
+
+// Set implements [value.Value].
+func (v orNever) Set(text string) error {
+	if text == never {
+		*v.p = Never
+		return nil
+	}
+	if err := v.Value.Set(text); err != nil {
+		return errors.New(err.Error() + ", or " + never)
+	}
+	return nil
+}

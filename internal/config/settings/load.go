@@ -1,0 +1,168 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
+)
+
+// Sources are the sources of settings. They may be loaded repeatedly.
+type Sources struct {
+	Flags       *Flags          // those of the command line, or nil
+	Environment func() []string // such as [os.Environ], or nil
+}
+
+// Loaded has the settings of all sources.
+type Loaded struct {
+	Settings
+	Tokens
+	File     string   // path of the file that was read; empty for none
+	Warnings []string // likely mistakes
+
+	sources map[string]string // the source of each setting, by name
+}
+
+// Source returns the source of a setting: file:line:column, a variable or a flag; empty for the default.
+func (l *Loaded) Source(name string) string { return l.sources[name] }
+
+// Load reads the settings. The error has a line for each mistake, which begins with its place. A wrong value is an error even if a
+// later source overrides it.
+func (s Sources) Load() (*Loaded, error) {
+	l := &loading{settings: Defaults(), sources: make(map[string]string)}
+	var variables []string
+	if s.Environment != nil {
+		variables = s.Environment()
+	}
+	path, how := environment(variables)[ConfigVariable], ConfigVariable+": "
+	if s.Flags != nil && s.Flags.given(configFlag) {
+		path, how = s.Flags.config, "--"+configFlag+": "
+	}
+	if path != "" {
+		l.file(path, how)
+	}
+	l.environment(variables)
+	if s.Flags != nil {
+		l.flags(s.Flags)
+	}
+	l.openTelemetry(variables)
+	if l.sources["listen"] == "" && len(l.settings.TLSListen) > 0 {
+		l.settings.Listen = nil // whoever asks for TLS does not want an open port beside it by default
+	}
+	l.checkTogether()
+	tokens := l.tokens()
+	if len(l.problems) > 0 {
+		return nil, errors.Join(l.problems...)
+	}
+	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
+}
+
+// loading has the settings and mistakes read so far.
+type loading struct {
+	settings Settings
+	sources  map[string]string
+	heads    map[string]string // how an error about a setting begins, by name
+	problems []error
+	warnings []string
+}
+
+func (l *loading) bad(format string, args ...any) {
+	l.problems = append(l.problems, fmt.Errorf(format, args...))
+}
+
+// set sets a setting from a source: one text, empty for the default, or all texts of a list, none for the default. Errors begin with
+// head.
+func (l *loading) set(s *setting, source, head string, texts []string) {
+	text := ""
+	if s.isList() {
+		if s.unset != "" && len(texts) == 1 && texts[0] == "" {
+			texts = nil // an empty value restores the default
+		}
+		text = config.ListText(texts)
+	} else if len(texts) > 0 {
+		text = texts[0]
+	}
+	if text == "" {
+		text = s.standard()
+	}
+	if err := s.value(&l.settings).Set(text); err != nil {
+		l.bad("%s%w", head, err)
+		return
+	}
+	if l.heads == nil {
+		l.heads = make(map[string]string)
+	}
+	l.sources[s.name], l.heads[s.name] = source, head
+	if s.deprecated != "" {
+		l.warn("%sthis setting is deprecated: %s", head, s.deprecated)
+	}
+}
+
+// Check returns everything that is wrong with settings that were not loaded, but made by the program; the error names the flags.
+func (s *Settings) Check() error {
+	l := &loading{settings: *s, heads: make(map[string]string)}
+	for i := range table {
+		name, v := table[i].name, table[i].value(&l.settings)
+		l.heads[name] = "--" + name + ": "
+		if err := v.Set(v.Text()); err != nil {
+			l.bad("%s%w", l.heads[name], err)
+		}
+	}
+	l.checkTogether()
+	return errors.Join(l.problems...)
+}
+
+// checkTogether checks settings that depend on each other.
+func (l *loading) checkTogether() {
+	s := &l.settings
+	if len(s.Listen)+len(s.TLSListen) == 0 {
+		l.bad("%sno address to listen on; give one such as 127.0.0.1:8080", l.heads["listen"])
+	}
+	for _, of := range []struct {
+		name      string
+		addresses []string
+	}{{"listen", s.Listen}, {"tls-listen", s.TLSListen}} {
+		if s.Admin != "" && slices.Contains(of.addresses, s.Admin) && !value.AnyPort(s.Admin) {
+			l.bad("%s%s already uses %q: give the admin API another address", l.heads["admin"], of.name, s.Admin)
+		}
+	}
+	l.checkTLS()
+	l.checkAdmin()
+	l.checkOrigin()
+	l.checkClients()
+	l.checkFleet()
+}
+
+// checkClients warns of settings that let slow clients, or those that are gone, take much.
+func (l *loading) checkClients() {
+	warn := func(name, format string, args ...any) {
+		l.warnings = append(l.warnings, l.heads[name]+fmt.Sprintf(format, args...))
+	}
+	if l.settings.ClientTimeout == NoLimit {
+		warn("client-timeout", "none: a client that is gone without a word keeps its server's place for up to a quarter of an hour")
+	}
+	if t := l.settings.HandshakeTimeout; t > slowHandshake {
+		warn("handshake-timeout", "%s: a client needs a few round trips; whoever sends its request slowly stays for that long", value.FormatDuration(t))
+	}
+}
+
+// slowHandshake is the longest handshake-timeout that is no cause for a warning.
+const slowHandshake = time.Minute
+
+// checkOrigin checks whom the settings trust about where clients come from.
+func (l *loading) checkOrigin() {
+	s := &l.settings
+	if (s.ProxyProtocol == origin.ProxyOptional || s.ProxyProtocol == origin.ProxyRequired) && len(s.TrustedProxies) == 0 {
+		l.bad("%s%q needs trusted-proxies: name the networks of the load balancers that send PROXY headers", l.heads["proxy-protocol"], s.ProxyProtocol)
+	}
+	for _, text := range s.TrustedProxies {
+		if network, err := origin.ParseNetwork(text); err == nil && network.Bits() == 0 {
+			l.warnings = append(l.warnings, fmt.Sprintf("%s%s is everybody: each client is believed about its own address, whatever it says",
+				l.heads["trusted-proxies"], text))
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package settings
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/ground/value"
+	"github.com/wsbouncer/wsbouncer/internal/wire/acme"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
+)
+
+// setting is one setting of the process.
+type setting struct {
+	name  string // of its flag and its key in the file
+	help  string // one line
+	unset string // the default of an empty value, in words; only if it may be empty
+	live  bool   // whether it can change at run time
+	value func(*Settings) value.Value
+	show  func(text string) string // hides secrets; nil if there are none
+	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
+	// works as before, with a warning. docs/reference/stability.md says for how long.
+	deprecated string
+}
+
+// table lists all settings, in the order in which they are shown.
+var table = []setting{
+	{name: "listen", help: "addresses to listen on for clients", value: func(s *Settings) value.Value {
+		return value.NewList(&s.Listen, "host:port such as 127.0.0.1:8080", value.CheckAddress).Repeatable(value.AnyPort)
+	}},
+	{name: "tls-listen", help: "addresses to listen on for clients that speak TLS (wss); listen then has no default", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSListen, "host:port such as :8443", value.CheckAddress).Repeatable(value.AnyPort)
+	}},
+	{name: "tls-cert", help: "files with certificates for clients, and the intermediate ones; the name that a client asks for chooses", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSCert, tlsFiles, checkTLSFile)
+	}},
+	{name: "tls-key", help: "files with the private keys of tls-cert, in the same order", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSKey, tlsFiles, checkTLSFile).Repeatable(func(string) bool { return true })
+	}},
+	{name: "tls-client-ca", help: "files with the authorities that sign clients' certificates", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSClientCA, tlsFiles, checkTLSFile)
+	}},
+	{name: "tls-client-auth", help: "whether clients must present a certificate: off, optional or required", unset: "required with tls-client-ca, otherwise off", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSClientAuth, "off, optional or required, or ADDRESS=... for one listener", checkClientAuth)
+	}},
+	{name: "tls-min-version", help: "lowest version of TLS that clients may use: 1.2 or 1.3", unset: "1.2", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSMinVersion, "1.2 or 1.3, or ADDRESS=... for one listener", checkTLSVersion)
+	}},
+	{name: "tls-auto", help: "names to get certificates for from an authority by ACME, whose terms you thereby accept; port 443 must lead to the first address of tls-listen", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewList(&s.TLSAuto, acme.NameAllowed, acme.CheckName)
+	}},
+	{name: "tls-auto-directory", help: "directory of the authority", unset: "that of Let's Encrypt", value: func(s *Settings) value.Value {
+		return value.NewText(&s.TLSAutoDirectory, acme.DirectoryAllowed, orEmpty(acme.CheckDirectory))
+	}},
+	{name: "tls-auto-email", help: "address to which the authority writes when something is wrong", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewText(&s.TLSAutoEmail, "an address such as ops@example.com", orEmpty(checkEmail))
+	}},
+	{name: "tls-auto-ca", help: "file with the authorities that vouch for the directory's server, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.TLSAutoCA, "a path", orEmpty(checkPath))
+	}},
+	{
+		name: "admin", help: "address of the admin API (/healthz, /readyz, /api/v1/stats, /metrics)", unset: "none",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.Admin, "host:port such as 127.0.0.1:9090", orEmpty(value.CheckAddress))
+		},
+	},
+	{
+		name: "admin-socket", help: "unix socket of the admin API, for commands on the same machine",
+		unset: "with a database admin.sock in the state directory, otherwise none",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.AdminSocket, "a path, or "+Off+" for none", orEmpty(checkPath))
+		},
+	},
+	{
+		name: "admin-token", help: "token that callers of the admin API must send, to read and to change", unset: "none", live: true, value: func(s *Settings) value.Value {
+			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference("admin-token")))
+		},
+	},
+	{
+		name: "admin-reader-token", help: "token for callers of the admin API who may only read", unset: "none", live: true, value: func(s *Settings) value.Value {
+			return value.NewText(&s.AdminReaderToken, "env:NAME or file:/path; "+Variable("admin-reader-token")+" may also be the token itself", orEmpty(checkReference("admin-reader-token")))
+		},
+	},
+	{name: "admin-tls-cert", help: "certificate with which the address of the admin API speaks TLS, in PEM form; read again when it changes", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewText(&s.AdminTLSCert, "a path", orEmpty(checkPath))
+	}},
+	{name: "admin-tls-key", help: "private key of admin-tls-cert, in PEM form", unset: "none", value: func(s *Settings) value.Value {
+		return value.NewText(&s.AdminTLSKey, "a path", orEmpty(checkPath))
+	}},
+	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
+		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
+	}},
+	{name: "secret-env", help: "environment variables that backends may refer to as secrets (env:NAME); * at the end stands for anything", unset: defaultSecretEnv, value: func(s *Settings) value.Value {
+		return value.NewList(&s.SecretEnv, "names of variables such as STT_TOKEN or "+defaultSecretEnv, checkVariable)
+	}},
+	{name: "secret-directory", help: "directories whose files backends may refer to as secrets (file:/path)", unset: defaultSecretDirectory, value: func(s *Settings) value.Value {
+		return value.NewList(&s.SecretDirectory, "absolute paths such as "+defaultSecretDirectory, checkDirectory)
+	}},
+	{
+		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.Database, stores.Allowed, orEmpty(stores.Check))
+		},
+		show: stores.Redact,
+	},
+	{
+		name: "state-directory", help: "directory for data that must survive a restart",
+		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
+		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
+	},
+	{name: "fleet", help: "whether proxies that share a database share servers' caps; off: this proxy uses the whole caps, whatever others do", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.Fleet, "use of the fleet", []string{FleetAuto, Off})
+	}},
+	{name: "proxy-name", help: "name of this proxy for operators", unset: "the name of the host", value: func(s *Settings) value.Value {
+		return value.NewText(&s.ProxyName, proxyNameAllowed, orEmpty(checkProxyName))
+	}},
+	{name: "fleet-address", help: "URL of this proxy's admin API as other proxies reach it", unset: "derived from admin and this machine's address towards the database", value: func(s *Settings) value.Value {
+		return value.NewText(&s.FleetAddress, fleetAddressAllowed, orEmpty(checkFleetAddress))
+	}},
+	{name: "fleet-token", help: "token by which this proxy proves to the admin APIs of other proxies who it is; it is not sent", unset: "admin-token", live: true, value: func(s *Settings) value.Value {
+		return value.NewText(&s.FleetToken, "env:NAME or file:/path; "+Variable("fleet-token")+" may also be the token itself", orEmpty(checkReference("fleet-token")))
+	}},
+	{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.FleetCA, "a path", orEmpty(checkPath))
+	}},
+	{name: "grant-timeout", help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: func(s *Settings) value.Value {
+		return orNever{value.NewDuration(&s.GrantTimeout, leastGrantTimeout), &s.GrantTimeout}
+	}},
+	{name: "grant-refused", help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that nobody listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.GrantRefused, "use of refused connections", []string{SameHost, Anywhere})
+	}},
+	{name: "grant-floor", help: "number of places of each server that are kept for this proxy even if it does not need them", value: func(s *Settings) value.Value {
+		return value.NewCount(&s.GrantFloor, 0, mostPlaces)
+	}},
+	{name: "grant-share", help: "this proxy's weight when places are short; a proxy with 2 gets twice the places of one with 1", value: func(s *Settings) value.Value {
+		return value.NewNumberWithin(&s.GrantShare, 0.01, 100)
+	}},
+	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database is away, or lacks the rights or tables; caps may be exceeded by as many. auto: all of them if the database is away and it has never seen another proxy there, otherwise none", value: func(s *Settings) value.Value {
+		return orAuto{value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces), &s.GrantWithoutDatabase}
+	}},
+	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
+		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
+	}},
+	{name: "loops", help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
+		return value.NewCount(&s.Loops, 0, 1024)
+	}},
+	{name: "io-uring", help: "whether event loops send with io_uring, which needs less CPU; auto: where the kernel allows it", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
+	}},
+	{name: "loop-wait", help: "how busy event loops wait; raw: outside the Go scheduler, which needs less CPU; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})
+	}},
+	{name: "max-header", help: "maximum size of an upgrade request", live: true, value: func(s *Settings) value.Value {
+		return value.NewSize(&s.MaxHeader, 512, 1<<20)
+	}},
+	{name: "failed-auth-rate", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.FailedAuthRate, false)
+	}},
+	{name: "total-session-limit", help: "maximum number of sessions at once, of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return value.NewCount(&s.TotalSessionLimit, 0, math.MaxInt32)
+	}},
+	{name: "total-session-rate", help: "maximum rate of new sessions of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.TotalSessionRate, false)
+	}},
+	{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.TotalByteRate, true)
+	}},
+	{name: "total-message-rate", help: "maximum rate of messages that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
+		return config.RateValue(&s.TotalMessageRate, false)
+	}},
+	{
+		name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true,
+		unset: "1GiB, or an eighth of this machine's memory if that is less",
+		value: func(s *Settings) value.Value {
+			return sizeOrDefault{value.NewSize(&s.ReplayMemory, 1<<20, 1<<40), &s.ReplayMemory}
+		},
+	},
+	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
+		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)
+	}},
+	{name: "max-handshakes", help: "maximum number of clients whose upgrade request is still incomplete; when more come, the oldest of these is dropped", live: true, value: func(s *Settings) value.Value {
+		return value.NewCount(&s.MaxHandshakes, 1, 1<<20)
+	}},
+	{name: "client-timeout", help: "maximum time for a client to accept or acknowledge something, before it is taken to be gone; none: as long as TCP tries", live: true, value: func(s *Settings) value.Value {
+		return value.NewLimit(&s.ClientTimeout, time.Second)
+	}},
+	{name: "close-timeout", help: "maximum time for connections to close when the process ends; with --backend, also for each side to close any connection", live: true, value: func(s *Settings) value.Value {
+		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
+	}},
+	{name: "shutdown-delay", help: "after SIGTERM, how long to go on accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
+		return value.NewDuration(&s.ShutdownDelay, 0)
+	}},
+	{name: "drain-timeout", help: "maximum time for sessions to finish once no clients are accepted; none: as long as they last", live: true, value: func(s *Settings) value.Value {
+		return value.NewLimit(&s.DrainTimeout, 0)
+	}},
+	{name: "drain-spread", help: "last part of drain-timeout, over which the sessions that are left are closed, at random times", live: true, value: func(s *Settings) value.Value {
+		return value.NewDuration(&s.DrainSpread, 0)
+	}},
+	{name: "upgrade-drain-timeout", help: "maximum time for sessions to finish in a process whose successor has taken over (wsbouncer upgrade); none: as long as they last", live: true, value: func(s *Settings) value.Value {
+		return value.NewLimit(&s.UpgradeDrainTimeout, 0)
+	}},
+	{
+		name: "health-path", help: "path for load balancers on the clients' listeners: 200 when ready, otherwise 503", unset: "none",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.HealthPath, "a path such as /healthz", orEmpty(checkHealthPath))
+		},
+	},
+	{
+		name: "trusted-proxies", help: "load balancers that are believed about where clients come from", unset: "none", live: true,
+		value: func(s *Settings) value.Value {
+			return value.NewList(&s.TrustedProxies, origin.NetworksAllowed, checkNetwork)
+		},
+	},
+	{name: "forwarded-header", help: "header in which trusted proxies say where a client comes from", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.ForwardedHeader, "header", origin.Headers)
+	}},
+	{name: "proxy-protocol", help: "whether connections from trusted proxies begin with a PROXY header, version 1 or 2", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.ProxyProtocol, "use of PROXY protocol", origin.ProxyModes)
+	}},
+	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.LogLevel, "log level", LogLevels)
+	}},
+	{name: "log-format", help: "format of the log, which goes to standard error", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.LogFormat, "log format", []string{"text", "json"})
+	}},
+	{name: "access-log", help: "file that gets one line for each session that ended and each client that was refused", unset: "none", live: true, value: func(s *Settings) value.Value {
+		return value.NewText(&s.AccessLog, "a path", orEmpty(checkPath))
+	}},
+	{name: "access-log-format", help: "format of the access log; combined: that of Apache and nginx, which says less", live: true, value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.AccessLogFormat, "format of the access log", []string{"json", "combined"})
+	}},
+	{
+		name: "otlp-endpoint", help: "collector that gets a trace of each session, by OpenTelemetry's protocol over HTTP", unset: "OTEL_EXPORTER_OTLP_ENDPOINT, otherwise none",
+		value: func(s *Settings) value.Value {
+			return value.NewText(&s.OTLPEndpoint, allowedEndpoint, orEmpty(checkEndpoint))
+		},
+	},
+	{name: "trace-ratio", help: "share of sessions to trace, of those whose clients send no traceparent", live: true, value: func(s *Settings) value.Value {
+		return value.NewNumber(&s.TraceRatio, 1)
+	}},
+}
+
+// names returns the names of all settings.
+func names() []string {
+	list := make([]string, len(table))
+	for i := range table {
+		list[i] = table[i].name
+	}
+	return list
+}
+
+// find returns the setting of that name.
+func find(name string) (setting, bool) {
+	i := slices.IndexFunc(table, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return setting{}, false
+	}
+	return table[i], true
+}
+
+// isList reports whether the setting has several values.
+func (s *setting) isList() bool {
+	_, ok := s.value(new(Settings)).(value.List)
+	return ok
+}
+
+// text returns the setting's value in its canonical form.
+func (s *setting) text(of *Settings) string { return s.value(of).Text() }
+
+// shown returns the setting's value without secrets.
+func (s *setting) shown(of *Settings) string {
+	text := s.text(of)
+	switch {
+	case text == "":
+		return s.unset
+	case s.isList():
+		return strings.Join(config.ListOf(text), ",")
+	case s.show != nil:
+		return s.show(text)
+	}
+	return text
+}
+
+// standard returns the setting's default.
+func (s *setting) standard() string {
+	defaults := Defaults()
+	return s.text(&defaults)
+}

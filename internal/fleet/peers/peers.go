@@ -1,0 +1,263 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+const (
+	// timeout is how long another proxy may take to answer. A proxy answers within milliseconds; who waits for all of them must not
+	// wait long for one that is gone.
+	timeout = 1500 * time.Millisecond
+	// maxAnswer limits the size of another proxy's answer in bytes: 10,000 sessions take about 5 MiB. maxError is for errors.
+	maxAnswer = 16 << 20
+	maxError  = 64 << 10
+	// maxAsked is how many proxies are asked at a time.
+	maxAsked = 32
+)
+
+// Options are what [New] needs.
+type Options struct {
+	Ledger Ledger
+	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see proof.go.
+	Token func() string
+	// Announced reports whether this process has told the ledger that it is at an address. What the ledger says of it now may be from somebody else.
+	Announced func(address string) bool
+	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
+	Authorities func() *x509.CertPool
+	// Timeout is how long another proxy may take to answer; 0 for 1.5 s.
+	Timeout time.Duration
+}
+
+// Peers asks the other proxies of the fleet. Its methods may be called from any goroutine.
+type Peers struct {
+	options    Options     // static
+	challenges *challenges // static
+	memory     *memory     // static; of the answers to all requests
+	request    int64       // static; how much of it is for one
+
+	mu     sync.Mutex
+	closed bool
+	known  map[fleet.ID]connection // proxies that were asked; guarded by mu
+}
+
+// connection is how one proxy is asked. It is replaced when one of its fields is not right any more.
+type connection struct {
+	address string
+	token   string
+	from    fleet.ID
+	client  *client.Client
+	prover  *prover
+}
+
+// New returns what asks the other proxies that the ledger names.
+func New(o Options) *Peers {
+	o.Timeout = cmp.Or(o.Timeout, timeout)
+	return &Peers{options: o, challenges: newChallenges(time.Now), memory: newMemory(maxProcess), request: maxRequest, known: make(map[fleet.ID]connection)}
+}
+
+// Close closes the connections. Nothing is asked afterwards.
+func (p *Peers) Close() {
+	p.mu.Lock()
+	known := p.known
+	p.known, p.closed = make(map[fleet.ID]connection), true
+	p.mu.Unlock()
+	for _, c := range known {
+		_ = c.client.Close()
+	}
+}
+
+// answer is what another proxy has answered.
+type answer struct {
+	id, name string
+	body     json.RawMessage // nil after it was merged
+	memory   charge          // of the answer
+	passed   bool            // the merged answer has no more for it: its memory is free
+	refused  *client.Error   // it answered with an error
+	why      string          // it did not answer as a proxy does; empty if it did
+}
+
+// missing returns the answer as a missing one.
+func (a *answer) missing() api.MissingProxy {
+	return api.MissingProxy{ID: a.id, Name: a.name, Why: a.why}
+}
+
+// asking is a request to other proxies that is under way. Its owner calls end.
+type asking struct {
+	answers []answer        // of the index that done has
+	done    []chan struct{} // closed when the answer is there; nobody else uses it then
+	cancel  context.CancelFunc
+	all     sync.WaitGroup
+}
+
+// ask sends a request to all other proxies at once. The answers are in the order of the proxies' names.
+func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
+	r.Timeout = p.options.Timeout
+	var others []*fleet.Member
+	for i := range v.Members {
+		if v.Members[i].ID != v.Self {
+			others = append(others, &v.Members[i])
+		}
+	}
+	slices.SortFunc(others, func(a, b *fleet.Member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	p.drop(others)
+	q := &asking{answers: make([]answer, len(others)), done: make([]chan struct{}, len(others))}
+	ctx, q.cancel = context.WithCancel(ctx)
+	request, large := newMemory(p.request), make(chan struct{}, 1)
+	turns := make(chan struct{}, maxAsked)
+	for i, other := range others {
+		q.done[i] = make(chan struct{})
+		q.answers[i].memory = charge{request: request, process: p.memory, large: large}
+		q.all.Go(func() {
+			defer close(q.done[i])
+			turns <- struct{}{}
+			p.askOne(ctx, v, other, r, &q.answers[i])
+			<-turns
+		})
+	}
+	return q
+}
+
+// each returns the answers, each as soon as it and those before it are there. The body of an answer is gone afterwards.
+func (q *asking) each() iter.Seq[*answer] {
+	return func(yield func(*answer) bool) {
+		for i := range q.answers {
+			<-q.done[i]
+			a := &q.answers[i]
+			goesOn := yield(a)
+			if a.body = nil; a.passed {
+				a.memory.release()
+			}
+			if !goesOn {
+				return
+			}
+		}
+	}
+}
+
+// end waits for what is under way, and gives back the memory.
+func (q *asking) end() {
+	q.cancel()
+	q.all.Wait()
+	for i := range q.answers {
+		q.answers[i].memory.release()
+	}
+}
+
+// askOne asks one proxy.
+func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r client.Request, a *answer) {
+	a.id, a.name = string(other.ID), v.label(other.ID)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("no answer within %v", r.Timeout))
+	defer cancel()
+	r.Take = func(n int) error { return a.memory.take(ctx, n) }
+	defer a.memory.done()
+	if a.why = unusable(v.member(v.Self), other); a.why == "" {
+		c, err := p.connect(v.Self, other)
+		if err == nil {
+			err = c.prover.do(ctx, c.client, r, &a.body)
+		}
+		var refused *client.Error
+		switch {
+		case err == nil:
+		case errors.As(err, &refused) && len(refused.Body) > maxError:
+			a.why = fmt.Sprintf("it answered with an error of more than %d bytes", maxError)
+		case errors.As(err, &refused) && refused.Kind != api.KindRefused && refused.Kind != api.KindOther:
+			a.refused = refused
+		case refused != nil && refused.Kind == api.KindRefused:
+			a.why = fmt.Sprintf("it refuses this proxy at %s: %s (the token is that of --fleet-token, or else of --admin-token)", other.Address, refused.Text)
+		default:
+			a.why = err.Error()
+		}
+	}
+	if a.why != "" || a.refused != nil { // nothing is kept of what was read
+		a.memory.release()
+	}
+	if unseen := v.Unseen[other.ID]; a.why != "" && unseen > fleet.Unseen {
+		a.why = notSeen(unseen) + ", " + a.why
+	}
+}
+
+// unusable returns why a proxy's address cannot be used from here; empty if it can.
+func unusable(self, other *fleet.Member) string {
+	if other.Address == "" {
+		return "its admin API cannot be reached by other proxies: set --admin there, or --fleet-address"
+	}
+	u, err := url.Parse(other.Address)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Sprintf("its address %.200q is not a URL: set --fleet-address there", other.Address)
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	if local && (self == nil || self.Host == "" || self.Host != other.Host) {
+		return fmt.Sprintf("its address %s means another process on this host: set --admin there to an address that other hosts reach, or --fleet-address", other.Address)
+	}
+	return ""
+}
+
+// connect returns how a proxy is asked.
+func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error) {
+	want := connection{address: other.Address, from: from}
+	if p.options.Token != nil {
+		want.token = p.options.Token()
+	}
+	o := client.Options{MaxAnswer: maxAnswer, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
+	if p.options.Authorities != nil {
+		o.Authorities = p.options.Authorities()
+	}
+	// The address comes from the ledger: whoever writes to that must get nothing where certificates say who is a proxy.
+	if o.Authorities != nil && !isTLS(other.Address) {
+		return nil, fmt.Errorf("its address %s is not https://, and --fleet-ca says whose certificates are to be trusted: nothing is sent there", other.Address)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.New("this proxy ends")
+	}
+	before, ok := p.known[other.ID]
+	if want.client, want.prover = before.client, before.prover; ok && before == want {
+		return &before, nil
+	}
+	var err error
+	if want.client, err = client.Open(other.Address, o); err != nil { // it does not connect yet
+		return nil, err
+	}
+	if ok {
+		_ = before.client.Close()
+	}
+	want.prover = &prover{token: want.token, from: string(from), to: string(other.ID), address: other.Address}
+	p.known[other.ID] = want
+	return &want, nil
+}
+
+// isTLS reports whether an address is https://.
+func isTLS(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https"
+}
+
+// drop closes connections to proxies that are not in the ledger any more.
+func (p *Peers) drop(others []*fleet.Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, c := range p.known {
+		if !slices.ContainsFunc(others, func(m *fleet.Member) bool { return m.ID == id }) {
+			_ = c.client.Close()
+			delete(p.known, id)
+		}
+	}
+}

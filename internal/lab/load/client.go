@@ -1,0 +1,262 @@
+package load
+
+import (
+	"errors"
+	"io"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// talk decides what a client sends, and checks the answers. Its methods run on the client's loop.
+type talk interface {
+	// begin is called when the steady part begins.
+	begin()
+	// opened is called when the client is connected.
+	opened()
+	// due is called at each turn of the client, when its next message is due.
+	due(at int64)
+	// ready is called when the socket takes messages again.
+	ready()
+	// take is called with each part of the server's messages.
+	take(p piece, now int64)
+	// halt is called when no more messages become due.
+	halt()
+	// finished reports whether everything that was due is sent and answered.
+	finished() bool
+	// account counts what stayed unsent or unanswered.
+	account()
+	// inSession reports whether messages become due for the client.
+	inSession() bool
+	// failed is called when the connection has failed. It counts the messages that get no answer any more.
+	failed()
+	// closed is called when the server has closed the connection with a close frame. It reports whether a server may do so
+	// now.
+	closed(code frame.CloseCode) bool
+	// ended is called when the connection has ended.
+	ended()
+	// refused is called when the client could not connect again.
+	refused(kind string)
+}
+
+// client is one client of the server under load: the connection, and the part of the protocol that all talks share. Its
+// lane's goroutine owns it once it is connected.
+type client struct {
+	lane   *lane
+	target *handshake.Target
+	at     int        // the target's number
+	conn   *loop.Conn // nil when not connected
+	talk   talk
+	began  int64 // when it began to connect, by the stage's clock
+	took   int64 // how long it took to connect again
+	base   int64 // when its first message of the steady part is due
+	inbox  inbox
+	id     uint32
+
+	outcome outcome // of the session
+	again   bool    // the session is not the client's first
+
+	greeted   bool // the client has its first echo, or cannot get it any more
+	waiting   bool // counted in lane.unfinished
+	broken    bool // the connection failed: the client sends and expects nothing more
+	closeSent bool
+	closeSeen bool // the server's close has been received
+	left      bool // counted in stage.gone
+}
+
+// outcome is how a session ended.
+type outcome uint8
+
+const (
+	pending  outcome = iota
+	complete         // ended in order
+	failed           // ended otherwise
+	refused          // could not connect
+	cut              // the run ended first
+)
+
+// counts returns the counts of the client's target.
+func (c *client) counts() *counts { return c.lane.counts[c.at] }
+
+// setOutcome sets and counts the outcome of the session. A failure replaces an outcome that was counted before.
+func (c *client) setOutcome(o outcome) {
+	if c.outcome != pending && o != failed {
+		return
+	}
+	count := func(o outcome, n int64) {
+		switch o {
+		case complete:
+			c.counts().Complete += n
+		case failed:
+			c.counts().Failed += n
+		case refused:
+			c.counts().Refused += n
+		case cut:
+			c.counts().Cut += n
+		}
+	}
+	count(c.outcome, -1)
+	count(o, 1)
+	c.outcome = o
+}
+
+// join gives the client an established connection.
+func (c *client) join(s loop.Socket, early []byte) {
+	c.inbox = inbox{}
+	c.broken, c.closeSent, c.closeSeen = false, false, false
+	c.counts().Joined++
+	c.conn = c.lane.loop.Add(s, c, early)
+	c.talk.opened()
+}
+
+// Received implements loop.Handler.
+func (c *client) Received(conn *loop.Conn, b []byte) (consumed int) {
+	now := c.lane.now()
+	for consumed < len(b) {
+		if c.closeSeen || conn.Closed() {
+			return len(b)
+		}
+		p, n, err := c.inbox.next(b[consumed:])
+		if err != nil {
+			c.failProtocol(err)
+			return len(b)
+		}
+		if n == 0 {
+			break
+		}
+		consumed += n
+		switch p.opcode {
+		case frame.Text, frame.Binary:
+			if !c.broken {
+				c.talk.take(p, now)
+			}
+		case frame.Ping:
+			c.control(frame.Pong, p.payload)
+		case frame.Close:
+			c.closed(p.payload)
+		}
+	}
+	return consumed
+}
+
+// Flushed implements loop.Handler.
+func (c *client) Flushed(*loop.Conn) {
+	if !c.broken && !c.closeSent {
+		c.talk.ready()
+	}
+}
+
+// Ended implements loop.Handler.
+func (c *client) Ended(_ *loop.Conn, err error) {
+	c.drop()
+	if !c.closeSeen {
+		c.counts().Closes[frame.AbnormalClosure]++
+	}
+	switch {
+	case c.closeSent || c.closeSeen:
+	case errors.Is(err, io.EOF):
+		c.fail("ended without a close frame")
+	default:
+		c.fail(kind(err))
+	}
+	c.gone()
+	c.talk.ended()
+}
+
+// drop closes the connection as it is.
+func (c *client) drop() {
+	if !c.conn.Closed() {
+		c.conn.Close()
+		c.counts().Parted++
+	}
+}
+
+// control sends a control frame.
+func (c *client) control(opcode frame.Opcode, payload []byte) {
+	if c.closeSent {
+		return
+	}
+	var buf [frame.MaxControlSize]byte
+	c.conn.Write(frame.Append(buf[:0], frame.Header{Fin: true, Opcode: opcode, Masked: true, Mask: c.lane.controlMask}, payload))
+	c.closeSent = opcode == frame.Close
+}
+
+// closed answers the server's close frame. The server ends the connection then.
+func (c *client) closed(payload []byte) {
+	code, _, err := frame.ParseClose(payload)
+	if err != nil {
+		c.failProtocol(err)
+		return
+	}
+	c.closeSeen = true
+	c.counts().Closes[code]++
+	if !c.closeSent && !c.talk.closed(code) {
+		c.fail("closed with " + code.String())
+	}
+	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))
+}
+
+// failProtocol sends a close frame and fails the connection, because the server broke the protocol.
+func (c *client) failProtocol(err error) {
+	code := frame.ProtocolError
+	var of *frame.Error
+	if errors.As(err, &of) {
+		code = of.Code
+	}
+	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))
+	c.closeSeen = true // what comes now cannot be parsed
+	c.fail("protocol broken: " + err.Error())
+}
+
+// fail marks the connection as broken. Only the first call for a connection has an effect.
+func (c *client) fail(kind string) {
+	if c.broken {
+		return
+	}
+	c.broken = true
+	c.setOutcome(failed)
+	c.counts().error(kind)
+	c.talk.failed()
+	c.markGreeted()
+	c.lane.settle(c)
+	if c.lane.sessionLength == 0 { // otherwise the client connects again
+		c.lane.alive.count()
+	}
+}
+
+// markGreeted marks the client as greeted. Only the first call has an effect.
+func (c *client) markGreeted() {
+	if !c.greeted {
+		c.greeted = true
+		c.lane.greeted.count()
+	}
+}
+
+// recordFirstAnswer records how long the session's first answer took, from when the client should have connected.
+func (c *client) recordFirstAnswer(took int64) {
+	counts := c.counts()
+	if c.again {
+		counts.ReplyAgain.record(took)
+		return
+	}
+	counts.FirstEcho.record(took)
+	counts.LastEcho = max(counts.LastEcho, c.began+took)
+}
+
+// leave ends the connection in order.
+func (c *client) leave() {
+	if c.conn == nil || c.conn.Closed() {
+		c.gone()
+		return
+	}
+	c.control(frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))
+}
+
+// gone counts the client in stage.gone, once, if the lane is closing.
+func (c *client) gone() {
+	if c.lane.closing && !c.left {
+		c.left = true
+		c.lane.gone.count()
+	}
+}

@@ -1,0 +1,39 @@
+package load
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+func TestRequestFields(t *testing.T) {
+	o := quick("ws://127.0.0.1:1/")
+	o.Header, o.Subprotocol = []string{"Origin: https://a", "x-a:b:c\td ", "X-Empty:"}, "a.b"
+	targets, err := o.check()
+	want := []handshake.Field{{Name: "Origin", Value: "https://a"}, {Name: "x-a", Value: "b:c\td"}, {Name: "X-Empty"}}
+	if err != nil || !slices.Equal(targets[0].Header, want) || targets[0].Protocol != "a.b" {
+		t.Errorf("%v, %+v", err, targets)
+	}
+	for text, want := range map[string]string{
+		"Authorization":             "has no colon",
+		": b":                       `has the invalid name ""`,
+		"X A: b":                    `has the invalid name "X A"`,
+		"X-Ä: b":                    `has the invalid name "X-Ä"`,
+		"X:\r\nHost: evil":          "control character",
+		"Host: evil":                "the handshake itself sets",
+		"sec-websocket-KEY: a":      "the handshake itself sets",
+		"Transfer-Encoding: a":      "the handshake itself sets",
+		"Sec-WebSocket-Protocol: a": "the handshake itself sets",
+	} {
+		o.Header = []string{text}
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+	o.Header, o.Subprotocol = nil, "a,b"
+	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), `subprotocol: invalid name "a,b"`) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// funASRDialogue is a connection to FunASR's server in Python (modelscope/FunASR,
+// runtime/python/websocket/funasr_wss_server.py). What a message does not set stays as it was. Results of the streaming model
+// ("2pass-online") come every chunk_interval messages, those of the other ("2pass-offline") at a pause or when the client stops
+// speaking; the times of their words count from where the speaker began. "is_end" clears everything but settings and the punctuation model's memory, and is acknowledged.
+type funASRDialogue struct {
+	// Settings, by the names of their keys.
+	mode          string
+	wavName       string
+	hotwords      string
+	chunkInterval int
+	chunkSize     json.RawMessage
+	speaking      bool
+
+	frames   [][]byte // the last messages of audio
+	segment  [][]byte // audio since the speaker began
+	chunk    [][]byte // audio that the streaming model has not taken
+	online   hearing  // the streaming model's cache
+	inSpeech bool     // voice detection has found a beginning
+	marks    MarkScanner
+	bytes    int    // of audio in all
+	sentence string // what the punctuation model remembers
+}
+
+const (
+	// funASRKept is how many messages of audio are kept behind a pause.
+	funASRKept = 20
+	// funASRPerSecond are the bytes of a second of audio: 16,000 samples of 16 bits.
+	funASRPerSecond = 32000
+)
+
+func newFunASRDialogue() *funASRDialogue {
+	return &funASRDialogue{mode: "2pass", wavName: "microphone", chunkInterval: 10, speaking: true}
+}
+
+func (d *funASRDialogue) greet(*voice) {}
+
+func (d *funASRDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
+	var said struct {
+		IsEnd bool `json:"is_end"`
+	}
+	if kind == frame.Text {
+		if err := d.set(message); err != nil || json.Unmarshal(message, &said) != nil {
+			v.end(frame.InternalError, "")
+			return
+		}
+	}
+	if d.chunkSize == nil { // a KeyError in the real server, whose handler returns
+		v.end(frame.NormalClosure, "")
+		return
+	}
+	pause := false
+	if kind == frame.Binary {
+		pause = d.listen(v, bytes.Clone(message))
+	}
+	if kind == frame.Binary || len(d.chunk) > 0 || len(d.segment) > 0 {
+		if pause || !d.speaking {
+			d.endSegment(v)
+		}
+	}
+	if said.IsEnd && !v.hit(v.nasty.ResetIgnored) {
+		d.clear()
+		v.text(last, `{"is_end": true, "mode": %s, "wav_name": %s, "text": "", "is_final": true}`, quote(d.mode), quote(d.wavName))
+	}
+}
+
+// set takes the settings that a message has.
+func (d *funASRDialogue) set(message []byte) error {
+	var said struct {
+		IsSpeaking    *bool           `json:"is_speaking"`
+		ChunkInterval *int            `json:"chunk_interval"`
+		WavName       *string         `json:"wav_name"`
+		ChunkSize     json.RawMessage `json:"chunk_size"`
+		Hotwords      *string         `json:"hotwords"`
+		Mode          *string         `json:"mode"`
+	}
+	if err := json.Unmarshal(message, &said); err != nil {
+		return err
+	}
+	if said.IsSpeaking != nil {
+		d.speaking = *said.IsSpeaking
+	}
+	if said.ChunkInterval != nil {
+		d.chunkInterval = max(1, *said.ChunkInterval)
+	}
+	if said.WavName != nil {
+		d.wavName = *said.WavName
+	}
+	if said.ChunkSize != nil {
+		d.chunkSize = bytes.Clone(said.ChunkSize)
+	}
+	if said.Hotwords != nil {
+		d.hotwords = *said.Hotwords
+	}
+	if said.Mode != nil {
+		d.mode = *said.Mode
+	}
+	return nil
+}
+
+// listen hears audio and reports whether the speaker pauses.
+func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
+	d.bytes += len(audio)
+	d.frames = append(d.frames, audio)
+	d.chunk = append(d.chunk, audio)
+	if len(d.chunk)%d.chunkInterval == 0 {
+		if d.mode == "2pass" || d.mode == "online" {
+			for _, a := range d.chunk {
+				d.online.listen(a)
+			}
+			d.result(v, partial, "online", d.online.words(), "")
+			d.online.next()
+		}
+		d.chunk = nil
+	}
+	if d.inSpeech {
+		d.segment = append(d.segment, audio)
+	}
+	d.marks.Scan(audio, func(m Mark) {
+		if !d.inSpeech { // a little of what came before belongs to it
+			d.inSpeech = true
+			d.segment = append([][]byte(nil), d.frames[max(0, len(d.frames)-2):]...)
+		}
+		pause = pause || m.Pause
+	})
+	return pause
+}
+
+// endSegment gives the final result of the audio since the speaker began.
+func (d *funASRDialogue) endSegment(v *voice) {
+	if d.mode == "2pass" || d.mode == "offline" {
+		var h hearing
+		for _, a := range d.segment {
+			h.listen(a)
+		}
+		words := h.words()
+		if words != "" && d.hotwords != "" {
+			words += " " + d.hotwords
+		}
+		times := timeline{perSecond: funASRPerSecond, heard: h.bytes}
+		stamps := [][2]int{}
+		for _, w := range times.words(words) {
+			stamps = append(stamps, [2]int{inMilliseconds(w.start), inMilliseconds(w.end)})
+		}
+		list, _ := json.Marshal(stamps) // never fails
+		d.result(v, final, "offline", words, fmt.Sprintf(`, "timestamp": %s`, list))
+	}
+	d.segment, d.chunk, d.inSpeech = nil, nil, false
+	d.online.clear()
+	if d.speaking {
+		d.frames = d.frames[max(0, len(d.frames)-funASRKept):]
+	} else {
+		d.frames = nil
+	}
+}
+
+// result gives a result, unless it is empty. times is what it says of its words' times, if anything.
+func (d *funASRDialogue) result(v *voice, r role, pass, words, times string) {
+	if words == "" {
+		return
+	}
+	mode := d.mode
+	if mode == "2pass" {
+		mode = "2pass-" + pass
+	}
+	punctuation := ""
+	if r == final && v.nasty.PunctuationMemory > 0 {
+		if d.sentence != "" && v.hit(v.nasty.PunctuationMemory) {
+			punctuation = `, "punc_array": ` + string(quote(d.sentence+" "+words))
+		}
+		d.sentence = words
+	}
+	v.text(r, `{"mode": %s, "text": %s, "wav_name": %s, "is_final": %t%s%s}`,
+		quote(mode), quote(words), quote(d.wavName), d.speaking, times, punctuation)
+}
+
+func (d *funASRDialogue) length() time.Duration {
+	return time.Duration(d.bytes) * time.Second / funASRPerSecond
+}
+
+// clear forgets all audio.
+func (d *funASRDialogue) clear() {
+	d.frames, d.segment, d.chunk, d.inSpeech = nil, nil, nil, false
+	d.online.clear()
+	d.marks = MarkScanner{}
+}

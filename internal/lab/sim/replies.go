@@ -1,0 +1,327 @@
+package sim
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// answer is a reply with its fate and its time.
+type answer struct {
+	reply
+	fate fate
+	due  time.Time
+}
+
+// When more than this is queued, reading is paused.
+const (
+	maxQueuedBytes = 256 << 10
+	maxQueued      = 4096
+)
+
+// maxKept is the size of the largest message buffer that is reused, in bytes.
+const maxKept = 16 << 10
+
+// replies assembles the messages of a connection, lets the dialogue answer them, and sends the answers in order when they are due.
+// The loop of the connection owns it.
+type replies struct {
+	conn        *conn
+	dialogue    dialogue
+	voice       voice
+	dice        *rand.Rand
+	unsolicited *unsolicited // sends unsolicited messages; nil without them
+
+	kind    frame.Opcode // of the current message
+	message []byte       // what has arrived of it
+
+	kept      []keptMessage // came while the server was stalled
+	keptBytes int
+	busyUntil time.Time // the recogniser decodes what it has heard until then, if the server is slow
+
+	queue  []answer
+	queued int // bytes of the payloads in queue
+	timer  loop.Timer
+
+	late      []answer // answers out of order, by their times
+	lateTimer loop.Timer
+
+	silence  silence
+	underWay bool // a session is: see fragile.go
+}
+
+// poison is the word that makes a server stumble: see FailOptions.Poison.
+var poison = []byte("poison")
+
+// keptMessage is a message that the server has not answered yet.
+type keptMessage struct {
+	kind    frame.Opcode
+	message []byte
+}
+
+func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
+	o := &k.server.options
+	r := &replies{conn: k, dice: dice, dialogue: k.server.dialogueFor(request)}
+	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place}
+	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
+		r.unsolicited = &unsolicited{conn: k}
+	}
+	r.silence = silence{conn: k, limit: k.server.protocol.Silence}
+	if o.Silence > 0 {
+		r.silence.limit = o.Silence
+	}
+	return r
+}
+
+// start sends the greeting when the connection has reached its loop.
+func (r *replies) start() {
+	r.silence.start()
+	if r.unsolicited != nil {
+		r.unsolicited.start()
+	}
+	r.dialogue.greet(&r.voice)
+	r.speak()
+}
+
+// stop drops all answers that were not sent yet.
+func (r *replies) stop() {
+	r.queue, r.queued, r.message, r.late = nil, 0, nil, nil
+	r.kept, r.keptBytes = nil, 0
+	r.timer.Stop()
+	r.lateTimer.Stop()
+	r.silence.stop()
+	if r.unsolicited != nil {
+		r.unsolicited.stop()
+	}
+}
+
+// take adds a piece of a frame to its message, and answers the message when that is complete.
+func (r *replies) take(p piece) {
+	if p.first && p.header.Opcode != frame.Continuation {
+		r.kind = p.header.Opcode
+	}
+	complete := p.last && p.header.Fin
+	if complete && len(r.message) == 0 {
+		r.takeWhole(p.payload) // a whole message needs no copy
+		return
+	}
+	r.message = append(r.message, p.payload...)
+	if complete {
+		message := r.message
+		r.message = nil
+		if cap(message) <= maxKept {
+			r.message = message[:0]
+		}
+		r.takeWhole(message)
+	}
+}
+
+// takeWhole takes a whole message.
+func (r *replies) takeWhole(message []byte) {
+	r.silence.broken()
+	r.heard()
+	switch {
+	case r.conn.stalled || r.conn.dead:
+	case r.conn.server.stalled.Load() || len(r.kept) > 0:
+		r.kept = append(r.kept, keptMessage{r.kind, bytes.Clone(message)})
+		r.keptBytes += len(message)
+	default:
+		r.answer(r.kind, message)
+	}
+}
+
+// resume answers what came while the server was stalled.
+func (r *replies) resume() {
+	for len(r.kept) > 0 && !r.conn.stalled && !r.conn.dead { // answering may stop everything and empty the list
+		m := r.kept[0]
+		r.kept = r.kept[1:]
+		r.keptBytes -= len(m.message)
+		r.answer(m.kind, m.message)
+	}
+	r.kept, r.keptBytes = nil, 0
+	if len(r.queue) > 0 {
+		r.sendDue()
+	}
+	if len(r.late) > 0 {
+		r.sendLateOnes()
+	}
+}
+
+// answer answers a message, at once or later.
+func (r *replies) answer(kind frame.Opcode, message []byte) {
+	if r.conn.server.options.Fail.Poison && bytes.Contains(message, poison) {
+		r.conn.closeWith(frame.InternalError, "poison")
+		return
+	}
+	if r.voice.hit(r.voice.nasty.SilentDeath) {
+		r.conn.dead = true
+		return
+	}
+	before := r.length()
+	r.dialogue.hear(&r.voice, kind, message)
+	if factor := r.conn.server.slowness(); factor > 0 {
+		now := time.Now()
+		if r.busyUntil.Before(now) {
+			r.busyUntil = now
+		}
+		if need := time.Duration(factor * float64(max(0, r.length()-before))); need > 0 {
+			r.busyUntil = r.conn.server.cores.decode(r.busyUntil, need)
+		}
+	}
+	r.speak()
+}
+
+// length returns how much audio the dialogue has heard, as far as it knows.
+func (r *replies) length() time.Duration {
+	if d, ok := r.dialogue.(interface{ length() time.Duration }); ok {
+		return d.length()
+	}
+	return 0
+}
+
+// speak sends what the dialogue said, at once or later.
+func (r *replies) speak() {
+	r.voice.misbehave()
+	for i := range r.voice.said {
+		if r.conn.ended || r.conn.stalled {
+			break
+		}
+		r.send(r.voice.said[i])
+		r.voice.said[i] = reply{}
+	}
+	r.voice.said = r.voice.said[:0]
+}
+
+// send sends a reply, at once or later.
+func (r *replies) send(said reply) {
+	o := &r.conn.server.options
+	a := answer{reply: said, fate: o.Fail.draw(r.dice)}
+	if (a.role == partial || a.role == final) && a.fate.verdict == answers && r.voice.hit(o.Nasty.CloseMidMessage) {
+		a.fate.verdict = endsInMessage
+	}
+	delay := o.Latency + a.delay
+	if o.Jitter > 0 {
+		delay += time.Duration(r.dice.Int64N(int64(o.Jitter) + 1))
+	}
+	if !r.busyUntil.IsZero() {
+		delay += max(0, time.Until(r.busyUntil))
+	}
+	if a.reply.late > 0 {
+		r.sendLate(a, delay+a.reply.late)
+		return
+	}
+	if delay == 0 && len(r.queue) == 0 {
+		r.perform(&a)
+		return
+	}
+	a.payload = bytes.Clone(a.payload)
+	a.due = time.Now().Add(delay)
+	if n := len(r.queue); n > 0 && r.queue[n-1].due.After(a.due) {
+		a.due = r.queue[n-1].due // not before the last one
+	}
+	r.queue = append(r.queue, a)
+	r.queued += len(a.payload)
+	if len(r.queue) == 1 {
+		r.timer.Set(r.conn.socket, delay, timerReply)
+	}
+}
+
+// sendLate sends a reply later, out of order.
+func (r *replies) sendLate(a answer, delay time.Duration) {
+	a.payload = bytes.Clone(a.payload)
+	a.due = time.Now().Add(delay)
+	r.late = append(r.late, a)
+	slices.SortStableFunc(r.late, func(a, b answer) int { return a.due.Compare(b.due) })
+	r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
+}
+
+// sendLateOnes sends the late replies whose time has come.
+func (r *replies) sendLateOnes() {
+	if r.conn.server.stalled.Load() {
+		return
+	}
+	now := time.Now()
+	for len(r.late) > 0 && !r.late[0].due.After(now) {
+		a := r.late[0]
+		r.late = r.late[1:]
+		r.perform(&a) // may stop everything
+	}
+	if len(r.late) > 0 {
+		r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
+	}
+	r.conn.flush()
+}
+
+// full reports whether no more messages should be read for now.
+func (r *replies) full() bool {
+	return r.queued+r.keptBytes > maxQueuedBytes || len(r.queue)+len(r.kept) > maxQueued
+}
+
+// sendDue sends the answers whose time has come. A stalled server sends them when it goes on.
+func (r *replies) sendDue() {
+	if r.conn.server.stalled.Load() {
+		return
+	}
+	now := time.Now()
+	for len(r.queue) > 0 && !r.queue[0].due.After(now) {
+		a := r.queue[0]
+		r.queue[0] = answer{}
+		r.queue = r.queue[1:]
+		r.queued -= len(a.payload)
+		r.perform(&a) // may stop everything and empty the queue
+	}
+	if len(r.queue) == 0 {
+		r.queue = nil
+	} else {
+		r.timer.Set(r.conn.socket, time.Until(r.queue[0].due), timerReply)
+	}
+	r.conn.flush()
+}
+
+// perform sends an answer, or does what its fate says instead.
+func (r *replies) perform(a *answer) {
+	k := r.conn
+	r.told(a)
+	switch a.fate.verdict {
+	case resets:
+		k.flush()
+		k.cut()
+		return
+	case dies:
+		k.die()
+		k.server.runOutOfMemory()
+		return
+	case closes:
+		k.closeWith(k.server.options.Fail.CloseCode, "closed on request")
+		return
+	case stalls:
+		k.stalled = true
+		r.stop()
+		return
+	}
+	if a.kind != frame.Continuation && a.fate.verdict == endsInMessage {
+		k.lane.out = frame.Append(k.lane.out, frame.Header{Opcode: a.kind}, a.payload[:len(a.payload)/2])
+		k.closeWith(frame.InternalError, "failed in the middle of a message")
+		return
+	}
+	if a.kind != frame.Continuation {
+		before := len(k.lane.out)
+		k.lane.out = frame.Append(k.lane.out, frame.Header{Fin: true, Opcode: a.kind}, a.payload)
+		if a.fate.verdict == endsInFrame {
+			k.lane.out = k.lane.out[:(before+len(k.lane.out)+1)/2]
+			k.hangUp()
+			return
+		}
+	}
+	if a.closing != 0 {
+		k.closeWith(a.closing, a.reason)
+		return
+	}
+	if a.fate.late {
+		r.unsolicited.sendLate()
+	}
+}

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+const (
+	// sherpaFrame is how much audio the model takes at a time, in bytes; what is less waits for more, or for the end.
+	sherpaFrame = 64
+	// sherpaChunk is how much audio is decoded at a time at most, in bytes: 320 ms, as the streaming zipformers do.
+	sherpaChunk = sherpaPerSecond * 32 / 100
+	// sherpaPerSecond are the bytes of a second of audio: 16,000 samples of 32 bits.
+	sherpaPerSecond = 64000
+)
+
+// sherpaDialogue is a connection to sherpa-onnx's online server in C++ (k2-fsa/sherpa-onnx,
+// sherpa-onnx/csrc/online-websocket-server-impl.cc). The text Done ends the stream: a last result, "Done!", and the next
+// message begins another stream. Other texts are ignored. Each chunk that was decoded is answered, silence as well. (Real models wait for
+// a whole chunk; here a chunk ends with its message.) start_time is where the segment begins in the stream, timestamps count from there.
+type sherpaDialogue struct {
+	heard     hearing
+	times     timeline
+	undecoded []byte
+	segment   int
+}
+
+func newSherpaDialogue() *sherpaDialogue {
+	return &sherpaDialogue{times: timeline{perSecond: sherpaPerSecond}}
+}
+
+func (d *sherpaDialogue) greet(*voice) {}
+
+func (d *sherpaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
+	switch {
+	case kind == frame.Binary:
+		d.undecoded = append(d.undecoded, message[:len(message)/4*4]...)
+		whole := len(d.undecoded) / sherpaFrame * sherpaFrame
+		if whole == 0 {
+			return
+		}
+		for chunk := range slices.Chunk(d.undecoded[:whole], sherpaChunk) {
+			if d.heard.utterances(&d.times, chunk, func() { d.result(v, true, false) }) {
+				d.result(v, false, false)
+			}
+		}
+		d.undecoded = append(d.undecoded[:0], d.undecoded[whole:]...)
+	case string(message) == "Done" && !v.hit(v.nasty.ResetIgnored):
+		d.heard.listen(d.undecoded)
+		d.times.listen(d.undecoded)
+		d.result(v, true, true)
+		v.text(last, "Done!")
+		*d = *newSherpaDialogue()
+	}
+}
+
+func (d *sherpaDialogue) length() time.Duration { return d.times.length(d.times.heard) }
+
+// result gives a result: a final one at the end of an utterance.
+func (d *sherpaDialogue) result(v *voice, ends, eof bool) {
+	r := partial
+	if ends {
+		r = final
+	}
+	words := d.heard.words()
+	tokens, timestamps := []string{}, []float64{}
+	for _, w := range d.times.words(words) {
+		tokens, timestamps = append(tokens, w.text), append(timestamps, toMillisecond(w.start-d.times.start()))
+	}
+	list, _ := json.Marshal(tokens) // neither fails
+	times, _ := json.Marshal(timestamps)
+	v.text(r, `{"text":%s,"tokens":%s,"timestamps":%s,"segment":%d,"start_time":%.3f,"is_final":%t,"is_eof":%t}`,
+		quote(words), list, times, d.segment, d.times.start(), ends, eof)
+	if ends && !eof {
+		d.heard.next()
+		d.times.next()
+		d.segment++
+	}
+}

@@ -1,0 +1,165 @@
+// Package stage runs simulated servers of one protocol, and the proxy in front of them, in this process and on ports of the
+// loopback interface. The demonstration and the leak hunt use it.
+package stage
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+)
+
+// Options are the settings of a stage.
+type Options struct {
+	// Server are the settings of the simulated servers.
+	Server sim.Options
+	// Servers is the number of servers. Default 2.
+	Servers int
+	// Proxy changes the settings of the proxy, which listens on any port. Default: nothing.
+	Proxy func(s *app.Settings)
+	// TLS is for TLS on both sides: from clients to the proxy, and from the proxy to the servers.
+	TLS bool
+	// Version is what the proxy says its version is.
+	Version string
+	// Log gets what the proxy logs. Default: nobody.
+	Log *slog.Logger
+}
+
+// ForHunt changes a proxy's settings for a leak hunt with so many connections to each server: clients that wait for one of a few
+// connections are not refused, and broken sessions, which are part of the hunt, do not take a server out of service.
+func ForHunt(s *app.Settings, connections int) {
+	s.Connections = connections
+	s.Queue = 10_000
+	s.QueueTimeout = 30 * time.Second
+	s.CircuitFailures = 1_000_000
+	s.CloseTimeout = time.Second
+	s.DrainTimeout = 0
+}
+
+// Stage is a proxy with its servers. Its fields are static, and its methods may be called from any goroutine.
+type Stage struct {
+	proxy   *app.Proxy
+	servers []*sim.Server
+	tls     *certificate // nil for none
+}
+
+// Start starts the servers and the proxy, and waits until the proxy has connections. It returns an error if ctx ends first. The caller
+// closes the stage.
+func Start(ctx context.Context, o Options) (*Stage, error) {
+	if o.Servers == 0 {
+		o.Servers = 2
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := new(Stage)
+	settings := app.DefaultSettings()
+	settings.Listen = []string{"127.0.0.1:0"}
+	if o.TLS {
+		var err error
+		if s.tls, err = newCertificate(); err != nil {
+			return nil, err
+		}
+		o.Server.TLS = s.tls.server()
+		settings.Listen, settings.TLSListen = nil, settings.Listen
+		settings.TLSCert, settings.TLSKey = []string{s.tls.file()}, []string{s.tls.keyFile()}
+	}
+	for i := range o.Servers {
+		server := o.Server
+		server.Seed += uint64(i)
+		started, err := sim.Start(server)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("starting a simulated server: %w", err)
+		}
+		s.servers = append(s.servers, started)
+		settings.Backends = append(settings.Backends, s.backend(started))
+	}
+	if o.Proxy != nil {
+		o.Proxy(&settings)
+	}
+	var err error
+	if s.proxy, err = app.Start(ctx, settings, o.Version, o.Log); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("starting the proxy: %w", err)
+	}
+	if err := s.ready(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ready waits until the proxy is ready.
+func (s *Stage) ready(ctx context.Context) error {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := s.proxy.Ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-ticker.C:
+		}
+	}
+}
+
+// backend returns a server's URL and, behind it, what the proxy needs to know of its TLS.
+func (s *Stage) backend(server *sim.Server) string {
+	if s.tls == nil {
+		return server.URL()
+	}
+	return server.URL() + ",tls-ca=" + s.tls.file()
+}
+
+// URL returns the proxy's address for clients.
+func (s *Stage) URL() string {
+	scheme := "ws://"
+	if s.tls != nil {
+		scheme = "wss://"
+	}
+	return scheme + s.proxy.Addresses()[0].String()
+}
+
+// ClientTLS returns how clients trust the proxy; nil without TLS.
+func (s *Stage) ClientTLS() *tls.Config {
+	if s.tls == nil {
+		return nil
+	}
+	return s.tls.client()
+}
+
+// Proxy returns the proxy.
+func (s *Stage) Proxy() *app.Proxy { return s.proxy }
+
+// Servers returns the simulated servers.
+func (s *Stage) Servers() []*sim.Server { return slices.Clone(s.servers) }
+
+// Accepted returns how many connections the proxy has made to the servers.
+func (s *Stage) Accepted() (n uint64) {
+	for _, server := range s.servers {
+		n += server.Stats().Accepted
+	}
+	return n
+}
+
+// Close stops the proxy, and then the servers.
+func (s *Stage) Close() {
+	if s.proxy != nil {
+		s.proxy.Shutdown()
+	}
+	for _, server := range s.servers {
+		server.Close()
+	}
+	if s.tls != nil {
+		s.tls.remove()
+	}
+}

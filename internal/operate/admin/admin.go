@@ -1,0 +1,108 @@
+// Package admin serves the admin API over HTTP: liveness, readiness, statistics, metrics, the configuration, and
+// what operators do to the running proxy.
+package admin
+
+import (
+	"net/http"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// Source provides the data of the API. All fields but Dashboard are required; the functions may be called from any goroutine at any time.
+type Source struct {
+	// Ready returns nil if clients can be served, otherwise an error that says why not.
+	Ready func() error
+	// Stats returns the statistics.
+	Stats func() api.Stats
+	// Configuration serves /api/v1/config and below, to read and change the configuration. It notes changes in the audit log by itself.
+	Configuration http.Handler
+	// Metrics serves /metrics. It is a handler so that this package does not depend on a format.
+	Metrics http.Handler
+	// Sessions are the sessions and waiting clients.
+	Sessions Sessions
+	// Dashboard serves / and /static/, for browsers; nil for none: then / lists paths of the API.
+	Dashboard http.Handler
+	// Audit notes what operators do.
+	Audit *Audit
+	// Movers move sessions to other backends.
+	Movers Movers
+	// Actions are what operators do to services and backends.
+	Actions Actions
+	// Upgrades replace the process.
+	Upgrades Upgrades
+	// Backends returns the backends that run in an order of [api.BackendOrders]; empty for the default.
+	Backends func(order string) []api.BackendInUse
+	// Proxies is the fleet.
+	Proxies Proxies
+	// LogLevel is the level of the log.
+	LogLevel LogLevel
+	// History returns the last hour.
+	History func() api.History
+	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
+	// from this side. An error says that there is no room for one more.
+	Subscribe func(api.EventQuery) (events <-chan []byte, cancel func(), err error)
+	// Tap starts a tap. The error is ErrNoSession, or an [Error] that says why it cannot.
+	Tap func(api.TapQuery) (Tap, error)
+}
+
+// Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
+// readiness and metrics. The source's audit log notes what the guard refuses.
+func Handler(source Source, access Access) http.Handler {
+	access.Audit = source.Audit
+	return handle(source.routes(), access)
+}
+
+// routes returns all paths of the API.
+func (s *Source) routes() []route {
+	routes := []route{
+		{path: "/healthz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusOK, "ok")
+		}}},
+		{path: "/readyz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			if err := s.Ready(); err != nil {
+				text(w, http.StatusServiceUnavailable, err.Error())
+				return
+			}
+			text(w, http.StatusOK, "ready")
+		}}},
+		{path: api.StatsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
+			return s.Stats(), nil
+		})}},
+		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
+		{path: api.ConfigPath, action: "configure", all: s.Configuration},
+		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},
+	}
+	// Everybody gets the page: the data that it shows come from the routes behind the guard.
+	if s.Dashboard != nil {
+		page := methods{http.MethodGet: s.Dashboard.ServeHTTP}
+		routes = append(routes, route{path: "/{$}", open: true, methods: page}, route{path: "/static/", open: true, methods: page})
+	} else {
+		routes = append(routes, route{path: "/{$}", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
+			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
+		}}})
+	}
+	routes = append(routes, accessRoutes()...)
+	routes = append(routes, s.Audit.routes()...)
+	routes = append(routes, s.Movers.routes(s.Audit, &s.Sessions)...)
+	routes = append(routes, s.Actions.routes(s.Audit)...)
+	routes = append(routes, s.backendRoutes()...)
+	routes = append(routes, s.Upgrades.routes(s.Audit)...)
+	routes = append(routes, s.Proxies.routes(s.Audit)...)
+	routes = append(routes, s.LogLevel.routes(s.Audit)...)
+	routes = append(routes, s.Sessions.routes(s.Audit)...)
+	routes = append(routes, s.eventRoutes()...)
+	routes = append(routes, s.tapRoutes()...)
+	return append(routes, openAPIRoutes()...)
+}
+
+func text(w http.ResponseWriter, status int, line string) {
+	answer(w, status, "text/plain; charset=utf-8", []byte(line))
+}
+
+// answer sends an answer and forbids caches to keep it.
+func answer(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+}

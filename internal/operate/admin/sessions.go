@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// Sessions is what the API shows of sessions, and does to them. All functions may be called from any goroutine at any time.
+type Sessions struct {
+	// All returns all sessions and waiting clients, in no order. The caller may change the slice.
+	All func() []api.Session
+	// Ended returns the sessions that have ended, as far as they are remembered.
+	Ended func() []api.Session
+	// Detail returns a session or waiting client, or one that has ended and is remembered; false for an unknown id.
+	Detail func(id string) (api.SessionDetail, bool)
+	// Kill ends a session or a client's wait. It returns false if that is not there, or over already.
+	Kill func(id, why string) bool
+	// KillAll ends the sessions of a backend, spread evenly over a time, and returns how many there are; or an [Error] for a backend
+	// that is not there.
+	KillAll func(backend, why string, within time.Duration) (int, error)
+}
+
+func (s *Sessions) routes(audit *Audit) []route {
+	return []route{
+		{path: api.SessionsPath, action: "kill-all", methods: methods{
+			http.MethodGet: served(s.list),
+			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
+				return s.killAll(w, r, audit)
+			}),
+		}},
+		{path: api.SessionsPath + "/{id}", action: "kill", methods: methods{
+			http.MethodGet: served(s.show),
+			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
+				return s.kill(w, r, audit)
+			}),
+		}},
+	}
+}
+
+// list returns the sessions that the query chooses.
+func (s *Sessions) list(_ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := api.ParseSessionQuery(r.URL.Query())
+	if err != nil {
+		return nil, BadRequest("%v", err)
+	}
+	all := s.All()
+	list := api.SessionList{Total: len(all)}
+	if query.State == api.StateEnded {
+		all = s.Ended()
+	}
+	list.Sessions, list.Matched = query.Choose(all)
+	return list, nil
+}
+
+// show returns one session.
+func (s *Sessions) show(_ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := onlyParameters(r); err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	detail, ok := s.Detail(id)
+	if !ok {
+		return nil, s.unknown(id)
+	}
+	return detail, nil
+}
+
+// kill ends a session.
+func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+	if err := onlyParameters(r); err != nil {
+		return nil, err
+	}
+	order, err := readOrder(w, r)
+	if err != nil {
+		return nil, err
+	}
+	id := r.PathValue("id")
+	if !s.Kill(id, order.Why) {
+		detail, ok := s.Detail(id)
+		switch {
+		case !ok:
+			return nil, s.unknown(id)
+		case detail.State == api.StateEnded:
+			return nil, WrongState("session %s has ended: %s, code %d (%s)", id, detail.By, detail.Code, detail.Reason)
+		}
+		return nil, WrongState("session %s is ending: its state is %s", id, detail.State)
+	}
+	audit.Note(r, "kill", id, order, "")
+	return api.Outcome{Text: fmt.Sprintf("session %s is ended", id), Sessions: 1}, nil
+}
+
+// killAll ends the sessions of a backend.
+func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
+	if err := onlyParameters(r, "backend", "within"); err != nil {
+		return nil, err
+	}
+	backend, text := r.URL.Query().Get("backend"), r.URL.Query().Get("within")
+	if backend == "" {
+		return nil, BadRequest("backend is missing: use ?backend=NAME to end all sessions of a backend")
+	}
+	within := time.Duration(0)
+	if text != "" {
+		var err error
+		if within, err = time.ParseDuration(text); err != nil || within < 0 || within > api.MaxKillTime {
+			return nil, BadRequest("within: invalid duration %.40q: use 0 (at once) to 1h, such as 30s", text)
+		}
+	}
+	order, err := readOrder(w, r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.KillAll(backend, order.Why, within)
+	if err != nil {
+		return nil, err
+	}
+	result := fmt.Sprintf("%d sessions of backend %s are ended", n, backend)
+	switch n {
+	case 0:
+		result = fmt.Sprintf("backend %s has no sessions", backend)
+	case 1:
+		result = fmt.Sprintf("1 session of backend %s is ended", backend)
+	}
+	if within > 0 && n > 0 {
+		result += fmt.Sprintf(" within %v", within)
+	}
+	audit.Note(r, "kill-all", backend, order, result)
+	return api.Outcome{Text: result, Sessions: n}, nil
+}
+
+// unknown is the error for an id that no session has. It does not list all ids: there may be thousands.
+func (s *Sessions) unknown(id string) error {
+	var known []string
+	for _, all := range [][]api.Session{s.All(), s.Ended()} {
+		for i := range all {
+			known = append(known, all[i].ID)
+		}
+	}
+	err := &Error{Status: http.StatusNotFound, Kind: api.KindUnknown, Nearest: spelling.Nearest(id, known)}
+	err.Text = fmt.Sprintf("unknown session %q", cut(id))
+	if err.Nearest != "" {
+		err.Text += fmt.Sprintf(": did you mean %q?", err.Nearest)
+	} else {
+		err.Text += ": it never was, or ended too long ago to be remembered"
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+)
+
+// States in the statistics, from packages that this one does not import. A test compares them with those packages.
+var (
+	circuitStates = []string{"closed", "half-open", "open"}
+	probeStates   = []string{"off", "unknown", "up", "down"}
+	canaryStates  = []string{"off", "unknown", "up", "down", "doubtful"}
+)
+
+func ofBackends() []family {
+	backend := each[api.Backend]{
+		labelled: []string{"service", "backend"},
+		all:      func(s *Snapshot) []api.Backend { return s.Backends },
+		names:    func(b *api.Backend) []string { return []string{b.Service, b.Name} },
+	}
+	return slices.Concat(poolOf(backend), healthOf(backend), totalsOf(backend))
+}
+
+// poolOf returns the metrics of a backend's connections and of its desired state.
+func poolOf(backend each[api.Backend]) []family {
+	return []family{
+		backend.gauge("backend_info", "Always 1. The labels are the backend's URL and profile, and, for a discovered server, the backend of the configuration.",
+			func(b *api.Backend, put put) { put(1, b.URL, b.Profile, b.DiscoveredFrom) }, "url", "profile", "discovered_from"),
+		backend.gauge("backend_connections",
+			"Connections to the backend, by state: dialing, idle (ready for a client), leased (to a session), resetting "+
+				"(after a session) or retiring (closing).",
+			func(b *api.Backend, put put) {
+				put(float64(b.Dialing), pool.Dialing.String())
+				put(float64(b.Idle), pool.Idle.String())
+				put(float64(b.Leased), pool.Leased.String())
+				put(float64(b.Resetting), pool.Resetting.String())
+				put(float64(b.Retiring), pool.Retiring.String())
+			}, "state"),
+		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
+			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
+		backend.gauge("backend_connections_ceiling",
+			"Current limit of connections: the cap, or less for some time after the backend said that it is full.",
+			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
+		backend.gauge("backend_connections_limit",
+			"Connections that this proxy may have: the ceiling, or less if it was granted fewer places.",
+			func(b *api.Backend, put put) { put(float64(b.Limit)) }),
+		backend.gauge("backend_grant_places",
+			"Connections that this proxy may have, if it shares the server with others: the places that it was granted.",
+			func(b *api.Backend, put put) {
+				if b.Places != nil {
+					put(float64(b.Places.Grant))
+				}
+			}),
+		backend.gauge("backend_granted_places",
+			"Connections that all proxies which share the server may have together. Each proxy tells the same: take the maximum.",
+			func(b *api.Backend, put put) {
+				if b.Places != nil {
+					put(float64(b.Places.Granted))
+				}
+			}),
+		backend.gauge("backend_needed_places",
+			"Connections that sessions use, and clients wait for, at all proxies that share the server. Each proxy tells the same: "+
+				"take the maximum.",
+			func(b *api.Backend, put put) {
+				if b.Places != nil {
+					put(float64(b.Places.Needs))
+				}
+			}),
+		backend.gauge("backend_connections_warm_target",
+			"Connections to keep ready in addition to those in use, within the cap.",
+			func(b *api.Backend, put put) { put(float64(b.Warm)) }),
+		backend.gauge("backend_weight", "The backend's share of clients relative to the other backends.",
+			func(b *api.Backend, put put) { put(b.Weight) }),
+		backend.gauge("backend_ramp_ratio",
+			"Part of the weight that counts: 1, or less during slow start.",
+			func(b *api.Backend, put put) { put(b.Ramp) }),
+		backend.gauge("backend_state",
+			"1 for the desired state of the backend, 0 for the others: enabled, draining (no new sessions) or disabled (no "+
+				"idle connections either).",
+			func(b *api.Backend, put put) {
+				putState(put, b.State, pool.Enabled.String(), pool.Draining.String(), pool.Disabled.String())
+			}, "state"),
+	}
+}
+
+// healthOf returns the metrics of a backend's health.
+func healthOf(backend each[api.Backend]) []family {
+	return []family{
+		backend.gauge("backend_usable",
+			"1 if new sessions may start: the circuit breaker is closed, the health check does not fail, and the backend is "+
+				"no outlier and not stalled. Otherwise 0.",
+			func(b *api.Backend, put put) { put(toFloat(b.Usable)) }),
+		backend.gauge("backend_reachable",
+			"1 if the last dial succeeded and the connection was not lost at once. Otherwise 0.",
+			func(b *api.Backend, put put) { put(toFloat(b.Reachable)) }),
+		backend.gauge("backend_circuit_state",
+			"1 for the state of the circuit breaker, 0 for the others: closed (in service), open (out of service after "+
+				"failures) or half-open (out of service, on trial).",
+			func(b *api.Backend, put put) { putState(put, b.Circuit, circuitStates...) }, "state"),
+		backend.counter("backend_circuit_opened_total", "How often the circuit breaker opened.",
+			func(b *api.Backend, put put) { put(float64(b.CircuitOpened)) }),
+		backend.gauge("backend_outlier",
+			"1 while the backend gets no new sessions because far more of them fail on it than on the other backends of its "+
+				"service. Otherwise 0.",
+			func(b *api.Backend, put put) { put(toFloat(b.Outlier)) }),
+		backend.counter("backend_outlier_total", "How often the backend became an outlier.",
+			func(b *api.Backend, put put) { put(float64(b.Outliers)) }),
+		backend.gauge("backend_stalled",
+			"1 while the backend gets no new sessions, or one at a time as a trial, because sessions on it have stalled. Otherwise 0.",
+			func(b *api.Backend, put put) { put(toFloat(b.Stalled)) }),
+		backend.gauge("backend_probe_state",
+			"1 for the result of the health check, 0 for the others: up, down, unknown (none yet) or off (not configured).",
+			func(b *api.Backend, put put) { putState(put, b.Probe, probeStates...) }, "state"),
+		backend.counter("backend_broken_sessions_total",
+			"Sessions that the backend broke: it vanished, broke the protocol, sent an unsolicited answer, or ended them at "+
+				"once with an error.",
+			func(b *api.Backend, put put) { put(float64(b.Broken)) }),
+		backend.gauge("backend_canary_state",
+			"1 for the verdict of the canary (up, down, doubtful, unknown or off), 0 for the others.",
+			func(b *api.Backend, put put) { putState(put, b.Canary, canaryStates...) }, "state"),
+		backend.gauge("backend_canary_last_seconds", "How long the first result of the last canary took; absent before the first.",
+			func(b *api.Backend, put put) {
+				if b.CanarySeconds > 0 {
+					put(b.CanarySeconds)
+				}
+			}),
+		backend.gauge("backend_round_trip_seconds",
+			"Time between a ping and its pong, as a moving average. Absent before the first pong.",
+			func(b *api.Backend, put put) {
+				if b.RoundTripSeconds > 0 { // a 0 would lower averages over backends
+					put(b.RoundTripSeconds)
+				}
+			}),
+	}
+}
+
+// totalsOf returns the counters of a backend's connections and leases.
+func totalsOf(backend each[api.Backend]) []family {
+	return []family{
+		backend.counter("backend_dialed_total", "Connections opened to the backend.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.Dialed)) }),
+		backend.counter("backend_dial_failures_total", "Dials of the backend that failed.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.DialFailed)) }),
+		backend.counter("backend_dial_refusals_total",
+			"Dials for one client that the server refused because of what the client said. They say nothing about the "+
+				"server's health.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.Refused)) }),
+		backend.counter("backend_leases_total", "Leases started. Each gives one connection to one session.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.Leased)) }),
+		backend.counter("backend_leases_returned_total", "Leases that returned the connection to the pool.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.Returned)) }),
+		backend.counter("backend_leases_discarded_total", "Leases after which the proxy closed the connection.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.Discarded)) }),
+		backend.counter("backend_retired_idle_total", "Connections closed while idle.",
+			func(b *api.Backend, put put) { put(float64(b.Totals.RetiredIdle)) }),
+		backend.counter("backend_retired_total", "Connections closed, after a lease or while idle, by reason.",
+			func(b *api.Backend, put put) {
+				pool.Reasons{}.All(func(reason pool.Reason, _ uint64) {
+					put(float64(b.Totals.Reasons[reason.String()]), reason.String())
+				})
+			}, "reason"),
+	}
+}

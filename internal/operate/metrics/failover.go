@@ -1,0 +1,73 @@
+package metrics
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// Values of the label result.
+const (
+	moved    = "moved"
+	notMoved = "not_moved"
+)
+
+// ofFailover returns the metrics of sessions that outlive their backends.
+func ofFailover() []family {
+	counted := each[meter.BackendTotals]{
+		labelled: []string{"service", "backend"},
+		all:      func(s *Snapshot) []meter.BackendTotals { return s.Meters.Backends },
+		names:    func(b *meter.BackendTotals) []string { return []string{b.Service, b.Backend} },
+	}
+	backend := each[api.Backend]{
+		labelled: []string{"service", "backend"},
+		all:      func(s *Snapshot) []api.Backend { return s.Backends },
+		names:    func(b *api.Backend) []string { return []string{b.Service, b.Name} },
+	}
+	return []family{
+		counted.counter("failovers_total",
+			"Sessions that left the backend, or were to leave it, in the middle, by cause and result: moved (another backend went on "+
+				"with them) or not_moved (they ended, or stayed if the backend works).",
+			func(b *meter.BackendTotals, put put) {
+				for c, n := range b.Failovers {
+					put(float64(n.Moved), meter.Cause(c).String(), moved)
+					put(float64(n.NotMoved), meter.Cause(c).String(), notMoved)
+				}
+			}, "cause", "result"),
+		counted.counter("unassured_sessions_total",
+			"Sessions of services with failover with which no other backend could go on any more, by reason.",
+			func(b *meter.BackendTotals, put put) {
+				for why, n := range b.Unassured {
+					put(float64(n), meter.Unassured(why).String())
+				}
+			}, "reason"),
+		counted.counter("backend_stalls_total", "Sessions on which the backend stalled: it gave no sign of work for the stall-timeout.",
+			func(b *meter.BackendTotals, put put) { put(float64(b.Stalls)) }),
+		histogram("failover_seconds",
+			"Time from the loss of the backend to the first result that the client got from the next one.",
+			func(s *Snapshot, put putDistribution) {
+				for i := range s.Meters.Backends {
+					b := &s.Meters.Backends[i]
+					put(&b.Failover, b.Service, b.Backend)
+				}
+			}, "service", "backend"),
+		backend.gauge("session_lag_seconds",
+			"The longest time for which the backend has owed one of its sessions a result. Absent where it owes none, or without a stall-timeout.",
+			func(b *api.Backend, put put) {
+				if b.LagSeconds > 0 {
+					put(b.LagSeconds)
+				}
+			}),
+		gauge("replay_memory_bytes", "Memory in use for audio that the next backend of a session may have to get again.",
+			func(s *Snapshot, put put) {
+				if s.Replay != nil {
+					put(float64(s.Replay.MemoryBytes))
+				}
+			}),
+		gauge("replay_memory_limit_bytes", "The most memory that may be used for that: the setting replay-memory.",
+			func(s *Snapshot, put put) {
+				if s.Replay != nil {
+					put(float64(s.Replay.LimitBytes))
+				}
+			}),
+	}
+}

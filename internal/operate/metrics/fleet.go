@@ -1,0 +1,77 @@
+package metrics
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// proxyStates are the states of proxies in the statistics, and one for those that are not seen.
+var proxyStates = []string{api.ProxyStarting, api.ProxyServing, api.ProxyDraining, proxyUnseen}
+
+const (
+	proxyUnseen = "unseen"
+	// unseenAfter is after how many seconds without an exchange a proxy is suspected of being dead.
+	unseenAfter = 3
+)
+
+// ofFleet returns the metrics of the proxies that share servers' places with this one. A proxy without a ledger has none of them.
+func ofFleet() []family {
+	of := func(read func(f *api.Fleet, put put)) func(*Snapshot, put) {
+		return func(s *Snapshot, put put) {
+			if s.Fleet != nil {
+				read(s.Fleet, put)
+			}
+		}
+	}
+	return []family{
+		gauge("proxy_info", "Always 1. The labels are the proxy's name, and the id of its process.", of(func(f *api.Fleet, put put) {
+			if p := f.Self(); p != nil {
+				put(1, p.Name, p.ID)
+			}
+		}), "name", "id"),
+		gauge("fleet_proxies", "Proxies in the ledger by state, this one included: starting, serving, draining, or unseen for more than 3 s.",
+			of(func(f *api.Fleet, put put) {
+				n := make(map[string]int)
+				for i := range f.Proxies {
+					if p := &f.Proxies[i]; p.SeenSeconds > unseenAfter {
+						n[proxyUnseen]++
+					} else {
+						n[p.State]++
+					}
+				}
+				for _, state := range proxyStates {
+					put(float64(n[state]), state)
+				}
+			}), "state"),
+		gauge("fleet_unseen_seconds", "Time since another proxy reached the ledger last, as this one has observed it.", of(func(f *api.Fleet, put put) {
+			for i := range f.Proxies {
+				if p := &f.Proxies[i]; !p.Self {
+					put(p.SeenSeconds, p.Name, p.ID)
+				}
+			}
+		}), "proxy", "id"),
+		gauge("fleet_same_name", "1 while another proxy that serves has this one's name, otherwise 0.", of(func(f *api.Fleet, put put) {
+			put(toFloat(sharesName(f)))
+		})),
+		gauge("fleet_ledger_reached", "1 while the ledger of grants can be used, otherwise 0: then no places move, or caps are not shared.",
+			of(func(f *api.Fleet, put put) {
+				put(toFloat(f.Problem == "" && f.Mode != api.FleetWhole && f.Mode != api.FleetWaiting))
+			})),
+		gauge("fleet_frozen", "1 while no places are granted because not all proxies have said what they hold after the database was restarted or replaced, otherwise 0.",
+			of(func(f *api.Fleet, put put) { put(toFloat(f.Frozen)) })),
+		gauge("fleet_exchange_seconds", "Duration of the last exchange with the ledger.", of(func(f *api.Fleet, put put) { put(f.ExchangeSeconds) })),
+	}
+}
+
+// sharesName reports whether another proxy that serves and is seen has the name of this one.
+func sharesName(f *api.Fleet) bool {
+	me := f.Self()
+	if me == nil || me.State == api.ProxyDraining {
+		return false
+	}
+	for i := range f.Proxies {
+		if p := &f.Proxies[i]; p.ID != me.ID && p.Name == me.Name && p.State != api.ProxyDraining && p.SeenSeconds <= unseenAfter {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package metrics
+
+import "github.com/wsbouncer/wsbouncer/internal/operate/api"
+
+// ofServices returns the metrics of services, most of them about their queues.
+func ofServices() []family {
+	service := each[api.Service]{
+		labelled: []string{"service"},
+		all:      func(s *Snapshot) []api.Service { return s.Services },
+		names:    func(s *api.Service) []string { return []string{s.Name} },
+	}
+	return []family{
+		service.gauge("service_info",
+			"Always 1. The labels are the host and path that clients request (empty for any), the profile, and how the proxy "+
+				"chooses a backend.",
+			func(s *api.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
+		service.gauge("service_utilization_ratio",
+			"Sessions and waiting clients of all proxies that share the servers, divided by the caps of the backends that take "+
+				"sessions: (leased + waiting) / cap. Above 1, clients wait. Each proxy tells the same: take the maximum.",
+			func(s *api.Service, put put) { put(s.Utilisation) }),
+		service.gauge("service_utilisation_ratio", "The same as wsbouncer_service_utilization_ratio, under its former name.",
+			func(s *api.Service, put put) { put(s.Utilisation) }),
+		service.gauge("service_fleet_waiting_clients",
+			"Clients that wait for a connection at all proxies that share the servers. Each proxy tells the same: take the maximum.",
+			func(s *api.Service, put put) { put(float64(s.Fleet.Waiting)) }),
+		service.gauge("service_fleet_oldest_wait_seconds",
+			"How long the first client has waited, at any proxy that shares the servers; 0 if nobody waits. Each proxy tells the "+
+				"same: take the maximum.",
+			func(s *api.Service, put put) { put(s.Fleet.OldestSeconds) }),
+		service.gauge("service_fleet_needed_places",
+			"Connections that sessions use, and clients that wait, at all proxies that share the servers. Each proxy tells the "+
+				"same: take the maximum.",
+			func(s *api.Service, put put) { put(float64(s.Fleet.Needs)) }),
+		service.gauge("service_fleet_capacity_places",
+			"Caps of the backends that take sessions, or, while none works, of those that are enabled. Each proxy tells what it "+
+				"sees: take the maximum.",
+			func(s *api.Service, put put) { put(float64(s.Fleet.Capacity)) }),
+		service.gauge("service_paused", "1 while the service is paused: clients wait in the queue. Otherwise 0.",
+			func(s *api.Service, put put) { put(toFloat(s.Paused)) }),
+		service.gauge("queue_limit", "Maximum number of waiting clients; 0 if clients do not wait.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Limit)) }),
+		service.gauge("queue_waiting", "Clients that wait for a connection now.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Waiting)) }),
+		service.gauge("queue_oldest_wait_seconds", "How long the first client in the queue has waited; 0 if nobody waits.",
+			func(s *api.Service, put put) { put(s.Queue.OldestSeconds) }),
+		service.counter("queue_queued_total", "Clients that joined the queue because no connection was free.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Queued)) }),
+		service.counter("queue_served_total", "Clients that waited and got a connection.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Served)) }),
+		service.counter("queue_timed_out_total", "Clients that waited and got no connection in time.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.TimedOut)) }),
+		service.counter("queue_left_total", "Clients that left while they waited.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Left)) }),
+		service.counter("queue_turned_away_total", "Clients that still waited when the proxy shut down.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.TurnedAway)) }),
+		service.counter("queue_refused_total", "Clients that waited and whose own connection the server refused.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Refused)) }),
+		service.counter("queue_full_total", "Clients that could not wait, because the queue was full or the service has none.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Full)) }),
+		service.counter("queue_evicted_total", "Clients whose place in the full queue a client of another tenant got.",
+			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Evicted)) }),
+		service.counter("queue_waited_seconds_total",
+			"Total waiting time of the clients that got a connection from the queue.",
+			func(s *api.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),
+	}
+}

@@ -1,0 +1,159 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+)
+
+// hostileCap is the cap of each hostile server.
+const hostileCap = 8
+
+// machineCap is the cap of each server behind a proxy with few resources. Two servers need more file descriptors than it has.
+const machineCap = 40
+
+// machineSessions is the number of sessions at a time with such a proxy.
+const machineSessions = 5
+
+// attackers is the number of hostile clients of a kind at a time.
+const attackers = 3
+
+// service is one service of a proxy, with its servers and sessions. It is static once it is staged, except for report, which is set
+// when the sessions have ended.
+type service struct {
+	name, protocol, profile string
+	query                   string    // the query of the clients' URL
+	more                    string    // further settings in the configuration, each after a comma
+	scenario                *scenario // nil if all servers are healthy
+	sessions                int       // at a time
+	cap                     int       // of each healthy server
+	healthy                 []*healthyServer
+	hostile                 *hostile // nil if there is none
+	ledger                  *ledger
+
+	first  uint64 // identity of the first session
+	report hunt.Report
+}
+
+// newService starts the servers of a service: the healthy ones, and the hostile one of its scenario.
+func newService(name, protocol string, healthy, sessions int, s *scenario, seed uint64, l *ledger) (*service, error) {
+	if protocol == "" {
+		protocol = sim.Vosk
+	}
+	v := &service{
+		name: name, protocol: protocol, profile: protocol, sessions: sessions, scenario: s, ledger: l,
+		cap: 2*sessions + 20*attackers,
+	}
+	if s != nil { // with a larger cap, the hostile server would rarely be chosen
+		v.cap = max(hostileCap, 2*sessions)
+	}
+	var admit func(*http.Request) int
+	switch protocol {
+	case sim.FunASR:
+		v.profile = "tagged"
+	case sim.Deepgram:
+		v.query, admit = "?key=good", badKeyStatus
+	}
+	if s != nil && s.profile != "" {
+		v.profile = s.profile
+	}
+	for i := range healthy {
+		w, err := startHealthy(fmt.Sprintf("%s-healthy-%d", name, i+1), protocol, seed, admit)
+		if err != nil {
+			v.stop()
+			return nil, err
+		}
+		v.healthy = append(v.healthy, w)
+	}
+	if s != nil && (s.behave != nil || s.simulated != nil) {
+		var err error
+		if v.hostile, err = startHostile(name+"-hostile", protocol, s, seed); err != nil {
+			v.stop()
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// stop stops the servers.
+func (s *service) stop() {
+	for _, w := range s.healthy {
+		w.sim.Close()
+	}
+	if s.hostile != nil {
+		s.hostile.stop()
+	}
+}
+
+// runSessions runs sessions through the proxy at the address until finish is closed, and waits for running sessions to end.
+func (s *service) runSessions(ctx context.Context, address string, seed uint64, finish <-chan struct{}) error {
+	report, err := hunt.Run(ctx, hunt.Options{
+		URL: "ws://" + address + "/" + s.name + s.query, Protocol: s.protocol, Sessions: 1 << 30, Concurrency: s.sessions,
+		Seed: seed, First: s.first, Manners: hunt.Manners{hunt.CleanEnd: 1}, Exact: true, Pace: pace, Timeout: sessionTimeout,
+		MaxLeaks: 1 << 20, Traces: max(256, 8*s.sessions), Finish: finish, Outcome: s.judge,
+	})
+	s.report = report
+	return err
+}
+
+const (
+	// pace is the longest time between two messages of a session.
+	pace = 600 * time.Millisecond
+	// sessionTimeout is how long a session may take in all.
+	sessionTimeout = 30 * time.Second
+)
+
+// judge checks the outcome of a session: a session that reached a healthy server must have got each of its results once. It may be
+// called from any goroutine.
+func (s *service) judge(o hunt.Outcome) {
+	heard := false
+	for _, w := range s.healthy {
+		heard = w.served(o.Session) || heard
+	}
+	switch {
+	case o.Succeeded():
+		return
+	case !heard && s.hostile != nil && s.scenario.allow.permits(&o):
+		return
+	case !heard && s.scenario != nil && s.scenario.machine != nil && s.scenario.machine.refuses(&o):
+		return
+	}
+	where := "a healthy server"
+	if !heard {
+		where = "no healthy server"
+	}
+	what := o.Kind
+	switch {
+	case o.Foreign > 0:
+		what = "foreign results"
+	case o.Twice > 0:
+		what = "results twice"
+	case o.Lost > 0 || o.Mute:
+		what = "results lost"
+	case what == "":
+		what = "not completed"
+	}
+	s.ledger.wrong(s.name, what+", on "+where, "session %d: %d results lost, %d twice, %d foreign; %s %s\n%s",
+		o.Session, o.Lost, o.Twice, o.Foreign, o.Kind, o.Reason, o.Trace())
+}
+
+// judgeAll checks the report of all sessions.
+func (s *service) judgeAll() {
+	r := &s.report
+	switch {
+	case s.sessions == 0:
+	case r.Completed == 0:
+		s.ledger.wrong(s.name, "no session got its last result", "%s", r.String())
+	case s.hostile != nil && !s.scenario.isForClient() && !s.scenario.allow.results && r.Sessions-r.Completed > max(10, r.Sessions/2):
+		s.ledger.wrong(s.name, "black hole", "%d of %d sessions ended without their last result", r.Sessions-r.Completed, r.Sessions)
+	}
+}
+
+// refuses reports whether a proxy with few resources may refuse a session with this outcome.
+func (m *machine) refuses(o *hunt.Outcome) bool {
+	return m.descriptors > 0 && (o.Status == http.StatusServiceUnavailable || o.Code == 0 && o.Status == 0)
+}

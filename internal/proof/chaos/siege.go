@@ -1,0 +1,401 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// A siege is many hostile clients of one kind at once, against a proxy of its own. Meanwhile well-behaved clients send messages through a
+// service of their own and measure how long the echoes take, others come from elsewhere and measure how long they take to get in, and the
+// proxy's memory and file descriptors are watched.
+type siege struct {
+	clients int                    // hostile ones at a time, each with one connection
+	from    int                    // networks that they come from, one address of each; 0 for the address of the well-behaved sessions
+	checked bool                   // the attacked service asks a server about its clients, and those who come go there, too
+	pause   time.Duration          // of a client between two visits
+	visit   func(a *attack) error  // one visit; it ends when a.ctx does
+	tls     bool                   // it goes to the listener with TLS
+	dropped bool                   // the proxy drops unfinished handshakes
+	poison  bool                   // it goes to the servers of the well-behaved clients, which stumble over what it says: see poisonable
+	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
+	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
+	judge   func(o *outcome) error // what else must hold; nil for nothing
+	replay  bool                   // see siegereplay.go
+}
+
+const (
+	// siegeHandshakes is max-handshakes of a proxy under siege.
+	siegeHandshakes = 500
+	// siegeSessions is how many well-behaved clients there are at most.
+	siegeSessions = 500
+	// siegePlaces is how many sessions hostile clients may have at a time.
+	siegePlaces = 600
+	// siegeMemory is how much the memory of a proxy under siege may grow by default, in MiB.
+	siegeMemory = 64
+	// siegeLatency is the time that 99 % of the echoes may take more than without a siege, if a run lasts long enough to judge it.
+	siegeLatency = 100 * time.Millisecond
+	// minSiege is the shortest time of a siege: more than the proxy's patience with handshakes while most come to their end.
+	minSiege = 3 * time.Second
+	// siegeShare is the part of a run's duration, 1/siegeShare, that each siege lasts in addition to it, but no more than 15 seconds.
+	siegeShare = 30
+	// judgedSiege is the length of a siege from which on latency is judged. In a test that shares its processors with others, it says
+	// nothing.
+	judgedSiege = 5 * time.Second
+	// judgedProcessors is the number of processors from which on latency is judged.
+	judgedProcessors = 2
+)
+
+// outcome is what a siege has led to.
+type outcome struct {
+	load         *load.Result
+	came         *arrivals
+	visits       int64   // of hostile clients
+	memory       int     // of the proxy at most, in MiB
+	before       int     // the same before the siege
+	files        int     // open at most
+	unfinished   int     // most handshakes at a time
+	cpu          float64 // share of a processor
+	handshakes   uint64  // dropped
+	ended        map[uint16]uint64
+	refused      map[int]uint64
+	sessionsLeft int64               // when all clients have gone
+	takenOut     []string            // servers that got no new sessions for a while, and why: all of them are healthy, unless one dies on purpose
+	crowd, hogs  api.ServiceFailover // of the services, in a siege with replay
+}
+
+// besiege runs the chosen sieges one after the other, each against a proxy of its own, and writes a table.
+func (r *run) besiege(ctx context.Context, directory string) error {
+	var chosen []*scenario
+	for _, s := range r.chosen {
+		if s.siege != nil {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	length := min(max(r.options.Duration/siegeShare, minSiege), 15*time.Second)
+	sessions := siegeSessions
+	if r.options.Sessions < r.options.withDefaults().Sessions || length < judgedSiege {
+		sessions = min(r.options.Sessions, siegeSessions)
+	}
+	fmt.Fprintf(r.options.Out, "\nSieges of %v each, beside %d well-behaved sessions:\n", length, sessions)
+	table := tabwriter.NewWriter(r.options.Out, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "SIEGE\tVISITS\tP50 MS\tP99 MS\tMAX MS\tMIB BEFORE\tMIB AT MOST\tFILES\tUNFINISHED\tDROPPED\tCPU %\tCLOSE CODES\tREFUSED\tCAME\tIN P50 MS\tIN P99 MS\tIN MAX MS")
+	for _, s := range chosen {
+		o, err := r.siege(ctx, s, directory, length, sessions)
+		if err != nil {
+			return fmt.Errorf("siege %s: %w", s.name, err)
+		}
+		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
+		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
+			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
+			counted(o.ended), counted(o.refused), len(o.came.took), ms(o.came.quantile(0.5)), ms(o.came.quantile(0.99)), ms(o.came.quantile(1)))
+		if s.siege.clients == 0 {
+			r.atPeace = o.load.Latency.Quantile(0.99)
+		}
+		r.judgeSiege(s, o, length)
+	}
+	return nil
+}
+
+// counted returns counts as text, without the zeros.
+func counted[K uint16 | int](counts map[K]uint64) string {
+	text := make(map[string]int)
+	for key, n := range counts {
+		if n > 0 {
+			text[strconv.Itoa(int(key))] = int(n)
+		}
+	}
+	if len(text) == 0 {
+		return "-"
+	}
+	return tallied(text)
+}
+
+// judgeSiege notes what must not happen.
+func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
+	wrong := func(kind, format string, args ...any) { r.ledger.wrong(s.name, kind, format, args...) }
+	if l := o.load; l.Failed > 0 || l.Lost > 0 || l.Mixed > 0 || l.ConnectFailures > 0 || l.Received == 0 {
+		wrong("a siege cost well-behaved clients their sessions", "%d failed, %d messages lost, %d wrong, %d could not connect, %d right: %v", l.Failed, l.Lost, l.Mixed, l.ConnectFailures, l.Received, l.Errors)
+	}
+	if o.came.failed > 0 || len(o.came.took) == 0 {
+		wrong("a siege kept well-behaved clients out", "%d of %d: %v", o.came.failed, o.came.failed+len(o.came.took), o.came.err)
+	}
+	within := siegeLatency
+	if s.siege.checked {
+		within += checkTime
+	}
+	if p99 := o.came.quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > within {
+		wrong("a siege delayed well-behaved clients that came", "the 99th percentile is %v", p99)
+	}
+	if p99 := o.load.Latency.Quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > siegeLatency+r.atPeace {
+		wrong("a siege slowed well-behaved clients down", "the 99th percentile is %v; without a siege it was %v", p99, r.atPeace)
+	}
+	allowed := siegeMemory
+	if s.siege.memory > 0 {
+		allowed = s.siege.memory
+	}
+	if o.memory-o.before > allowed {
+		wrong("a siege made the proxy's memory grow", "from %d MiB to %d", o.before, o.memory)
+	}
+	if o.unfinished > siegeHandshakes {
+		wrong("more unfinished handshakes than max-handshakes", "%d", o.unfinished)
+	}
+	if s.siege.dropped && o.handshakes == 0 {
+		wrong("no unfinished handshake was dropped", "%d visits", o.visits)
+	}
+	if o.sessionsLeft != 0 {
+		wrong("sessions of hostile clients are left over", "%d", o.sessionsLeft)
+	}
+	for _, why := range o.takenOut {
+		if s.siege.replay {
+			break // a server dies in it
+		}
+		wrong("a siege took a healthy server out of service", "%s", why)
+	}
+	if s.siege.judge != nil {
+		if err := s.siege.judge(o); err != nil {
+			wrong("a siege did not end as it must", "%v", err)
+		}
+	}
+}
+
+// siege carries out one siege.
+func (r *run) siege(ctx context.Context, s *scenario, directory string, length time.Duration, sessions int) (*outcome, error) {
+	start := newService
+	if s.siege.poison {
+		start = poisonable
+	}
+	crowdServers, besiegedServers, hostile := 1, 1, (*scenario)(nil)
+	if s.siege.replay {
+		crowdServers, besiegedServers, hostile = 2, 0, &swallower
+	}
+	crowd, err := start("crowd", sim.Echo, crowdServers, sessions, nil, r.seed(s.name), r.ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer crowd.stop()
+	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, r.seed(s.name), r.ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer besieged.stop()
+	crowd.cap, besieged.cap = sessions+20, siegePlaces
+	if s.siege.checked {
+		check := startCheck()
+		defer check.Close()
+		besieged.more = ", auth: external, auth-url: " + check.URL
+	}
+	size, middle := 640, func() {}
+	if s.siege.replay {
+		crowd.more, besieged.more = replays, replays
+		size, middle = replayedMessage, crowd.healthy[0].sim.Kill
+	}
+	config := &configuration{backends: make(map[string]backend)}
+	arguments, err := siegeArguments(s.siege, directory)
+	if err != nil {
+		return nil, err
+	}
+	p, err := startProxy(ctx, r.options.Binary, s.name, directory, config, machine{arguments: arguments})
+	if err != nil {
+		return nil, err
+	}
+	defer p.Kill()
+	config.add(crowd)
+	config.add(besieged)
+	if h := besieged.hostile; h != nil {
+		b := config.backends[h.name]
+		b.connections = siegePlaces
+		config.backends[h.name] = b
+	}
+	if err := config.write(config.text()); err != nil {
+		return nil, err
+	}
+	if err := p.until(ctx, "servers have connections", func() (bool, error) {
+		stats, err := p.Stats(ctx)
+		busy := func(b api.Backend) bool { return b.Idle == 0 }
+		return err == nil && len(stats.Backends) == len(config.backends) && !slices.ContainsFunc(stats.Backends, busy), nil
+	}); err != nil {
+		return nil, err
+	}
+	return r.loadAndAttack(ctx, s, p, length, sessions, size, middle)
+}
+
+// loadAndAttack attacks the proxy while well-behaved clients use it with messages of that size. It calls middle in the middle of that.
+func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions, size int, middle func()) (*outcome, error) {
+	attacking, stop := context.WithCancel(ctx)
+	defer stop()
+	o := new(outcome)
+	var watch sync.WaitGroup
+	var hostile *besieger
+	var failed error // to start the hostile clients
+	address := p.address
+	if s.siege.tls {
+		err := p.until(ctx, "it listens for TLS", func() (found bool, err error) {
+			address, found = p.tlsAddress()
+			return found, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	coming := &comingClients{address: address, tls: s.siege.tls, path: "/crowd"}
+	if s.siege.checked {
+		coming.path, coming.token = "/besieged", goodToken
+	}
+	begin := func() {
+		o.before = memoryOf(p.PID())
+		clients := s.siege.clients
+		if length < judgedSiege {
+			clients = min(clients, 3*siegeHandshakes/2) // still more than there may be
+		}
+		if clients > 0 {
+			hostile, failed = startBesieger(s.name, address, clients, r.seed(s.name))
+		}
+		watch.Go(func() { o.watch(attacking, p) })
+		watch.Go(func() {
+			if wait(attacking, length/2) == nil {
+				middle()
+			}
+		})
+		for i := range comers {
+			watch.Go(func() { coming.keepComing(attacking, i) })
+		}
+	}
+	result, err := load.Run(ctx, load.Options{
+		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
+		SessionLength: s.siege.session,
+	}, func(progress load.Progress) {
+		switch {
+		case progress.Phase == load.Steady && progress.Begins:
+			begin()
+		case progress.Phase == load.Draining && progress.Begins:
+			stop()
+		}
+	})
+	stop()
+	watch.Wait()
+	o.came = coming.summary()
+	if hostile != nil && failed == nil {
+		o.visits, failed = hostile.end()
+	}
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	o.load = result
+	// What hostile clients have left behind ends by itself.
+	err = p.until(ctx, "no session is left", func() (bool, error) {
+		stats, err := p.Stats(ctx)
+		if err != nil {
+			return false, nil
+		}
+		o.sessionsLeft = stats.Sessions.Active
+		if s.siege.replay {
+			o.crowd, o.hogs = *stats.Service("crowd").Failover, *stats.Service("besieged").Failover
+		}
+		o.ended, o.refused, o.handshakes = stats.Sessions.Ended, stats.Sessions.Refused, 0
+		for _, n := range stats.Sessions.Handshakes.Dropped {
+			o.handshakes += n
+		}
+		return o.sessionsLeft == 0, nil
+	})
+	if p.running() != nil {
+		return nil, p.running()
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// dialer returns what a hostile client dials the proxy with.
+func (s *siege) dialer(number int) *net.Dialer {
+	if s.from == 0 {
+		return new(net.Dialer)
+	}
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(1+number%s.from), 1)}}
+}
+
+// attack is one hostile client, the one with this number, which visits the proxy again and again until ctx ends.
+func (s *siege) attack(ctx context.Context, address string, number int, dice *rand.Rand, visits *atomic.Int64) {
+	dialer, path := s.dialer(number), "/besieged"
+	if s.poison {
+		path = "/crowd"
+	}
+	for ctx.Err() == nil {
+		conn, err := dialer.DialContext(ctx, "tcp", address)
+		if err == nil {
+			visits.Add(1)
+			stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+			_ = s.visit(&attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)})
+			stop()
+			_ = conn.Close()
+		}
+		if wait(ctx, s.pause+time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// watch measures the proxy until ctx ends.
+func (o *outcome) watch(ctx context.Context, p *proxy) {
+	begun, used := time.Now(), processorTime(p.PID())
+	for {
+		o.memory = max(o.memory, memoryOf(p.PID()))
+		o.files = max(o.files, p.openFiles())
+		o.cpu = (processorTime(p.PID()) - used).Seconds() / time.Since(begun).Seconds()
+		if stats, err := p.Stats(ctx); err == nil {
+			o.unfinished, o.takenOut = max(o.unfinished, stats.Sessions.Handshakes.Unfinished), takenOut(stats)
+		}
+		if wait(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// memoryOf returns the resident memory of a process in MiB; 0 where that cannot be known.
+func memoryOf(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
+		pages, _ := strconv.Atoi(fields[1])
+		return pages * os.Getpagesize() >> 20
+	}
+	return 0
+}
+
+// processorTime returns the processor time that a process has used; 0 where that cannot be known.
+func processorTime(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, behindName, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(behindName)
+	if len(fields) < 13 {
+		return 0
+	}
+	ticks := 0 // of user and system; see proc_pid_stat(5)
+	for _, field := range fields[11:13] {
+		n, _ := strconv.Atoi(field)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond // Linux reports a hundred a second on all machines
+}

@@ -1,0 +1,53 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+)
+
+// The proxy holds out against many hostile clients at once: its memory and the number of unfinished handshakes stay bounded, and
+// well-behaved clients lose nothing. How long they wait is judged in longer runs only.
+func TestSieges(t *testing.T) {
+	out, err := hold(t, nil, "slow-handshakes", "half-tls", "ping-floods", "check-networks", "poison", "replay-hogs")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"Sieges of 3s each, beside 15 well-behaved sessions", "\nslow-handshakes ", "\nhalf-tls ", "\nping-floods ", "1008: ", "\ncheck-networks ", "\npoison ", "1011: ", "\nreplay-hogs "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing:\n%s", want, out)
+		}
+	}
+}
+
+// What must not happen in a siege is found.
+func TestJudgeSiege(t *testing.T) {
+	good := func() *outcome {
+		return &outcome{load: &load.Result{Figures: load.Figures{Received: 1}}, came: &arrivals{took: []time.Duration{1}}, before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1}
+	}
+	hostile := &scenario{name: "hostile", siege: &siege{clients: 1, dropped: true, judge: endedWith(1008)}}
+	for want, change := range map[string]func(o *outcome){
+		"": func(*outcome) {},
+		"a siege cost well-behaved clients their sessions": func(o *outcome) { o.load.Failed = 1 },
+		"a siege kept well-behaved clients out":            func(o *outcome) { o.came.failed = 1 },
+		"a siege delayed well-behaved clients that came":   func(o *outcome) { o.came.took[0] = siegeLatency + 1 },
+		"a siege made the proxy's memory grow":             func(o *outcome) { o.memory++ },
+		"more unfinished handshakes than max-handshakes":   func(o *outcome) { o.unfinished++ },
+		"no unfinished handshake was dropped":              func(o *outcome) { o.handshakes = 0 },
+		"sessions of hostile clients are left over":        func(o *outcome) { o.sessionsLeft = 1 },
+		"a siege took a healthy server out of service":     func(o *outcome) { o.takenOut = []string{"the circuit opened"} },
+		"a siege did not end as it must":                   func(o *outcome) { o.ended = nil },
+	} {
+		r := &run{ledger: newLedger()}
+		o := good()
+		o.ended = map[uint16]uint64{1008: 1}
+		change(o)
+		r.judgeSiege(hostile, o, time.Minute)
+		found := r.ledger.findings()
+		if got := len(found); want == "" && got != 0 || want != "" && (got != 1 || found[0].kind != want) {
+			t.Errorf("want %q; got %+v", want, found)
+		}
+	}
+}

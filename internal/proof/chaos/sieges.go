@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// sieges are the attacks by many clients at once.
+var sieges = []scenario{
+	{name: "siege-of-nobody", about: "no hostile client: what the others are compared with", siege: &siege{}},
+	{
+		name: "slow-handshakes", about: "thousands of clients that send a byte of their request each second",
+		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: slowHandshake, dropped: true},
+	},
+	{
+		name: "silent-connections", about: "thousands of clients that connect and say nothing",
+		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: saysNothing, dropped: true},
+	},
+	{
+		name: "primed-handshakes", about: "clients that say nothing, beside a few whose handshakes are slow but come to their end",
+		siege: &siege{clients: 1500, from: 1, pause: 100 * time.Millisecond, visit: primes, dropped: true},
+	},
+	{
+		name: "primed-networks", about: "the same from seven addresses",
+		siege: &siege{clients: 1500, from: 7, pause: 100 * time.Millisecond, visit: primes, dropped: true},
+	},
+	{
+		name: "silent-networks", about: "clients that connect from a hundred addresses and say nothing",
+		siege: &siege{clients: 3000, from: 100, pause: 100 * time.Millisecond, visit: saysNothing, dropped: true},
+	},
+	{
+		name: "anonymous-checks", about: "clients without a credential where another server is asked about each",
+		siege: &siege{clients: 300, from: 1, pause: 100 * time.Millisecond, visit: asks(""), checked: true, judge: refusedWith(401)},
+	},
+	{
+		name: "check-floods", about: "clients of one address that keep the server busy which is asked about them",
+		siege: &siege{clients: 300, from: 1, pause: 100 * time.Millisecond, visit: asks(goodToken), checked: true},
+	},
+	{
+		name: "check-networks", about: "clients of a hundred addresses that keep it busy, some with credentials that it does not accept",
+		siege: &siege{clients: 300, from: 100, pause: 100 * time.Millisecond, visit: asks("", "bad", goodToken, goodToken, goodToken), checked: true, judge: refusedWith(401)},
+	},
+	{name: "header-floods", about: "clients that send headers without end", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: headerFlood, judge: refusedWith(431)}},
+	{name: "refusal-storms", about: "clients that are refused, and do not go away", siege: &siege{clients: 1500, pause: 10 * time.Millisecond, visit: refusedAndStays, judge: refusedWith(404)}},
+	{name: "connect-floods", about: "clients that connect and leave at once", siege: &siege{clients: 50, pause: 5 * time.Millisecond, visit: func(*attack) error { return nil }}},
+	{name: "reconnect-storms", about: "clients that begin a session and leave at once", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: reconnects}},
+	{name: "ping-floods", about: "clients that send pings without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: controlFlood(frame.Ping), judge: endedWith(1008)}},
+	{name: "pong-floods", about: "clients that send pongs without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: controlFlood(frame.Pong), judge: endedWith(1008)}},
+	{name: "empty-fragments", about: "messages of empty frames without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: fragments(0), judge: endedWith(1008)}},
+	{name: "endless-fragments", about: "messages of small frames without end", siege: &siege{clients: 4, pause: 50 * time.Millisecond, visit: fragments(1)}},
+	{name: "slow-frames", about: "clients that send one byte of a large frame at a time", siege: &siege{clients: 500, visit: slowFrames}},
+	{name: "huge-lengths", about: "clients that announce frames of an exbibyte", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: hugeLength, judge: endedWith(1009)}},
+	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 50, visit: neverReads, memory: 128}},
+	{
+		name: "poison", about: "two networks whose messages servers end sessions for, among sessions that last",
+		siege: &siege{clients: 4, pause: 20 * time.Millisecond, visit: poisons, poison: true, from: 2, judge: endedWith(1011)},
+	},
+	{
+		name: "poison-newcomers", about: "the same from three networks, among sessions that come and go",
+		siege: &siege{clients: 6, pause: 20 * time.Millisecond, visit: poisons, poison: true, from: 3, session: 2 * time.Second, judge: endedWith(1011)},
+	},
+	{
+		name: "slow-tls", about: "thousands of clients that send a byte of their TLS handshake each second",
+		siege: &siege{clients: 3000, pause: 100 * time.Millisecond, visit: slowTLS, tls: true, dropped: true},
+	},
+	{
+		name: "half-tls", about: "clients that begin TLS handshakes and do not end them",
+		siege: &siege{clients: 1000, pause: 500 * time.Millisecond, visit: halfTLS, tls: true, dropped: true},
+	},
+	{
+		name: "silent-tls", about: "clients that say nothing after their TLS handshake",
+		siege: &siege{clients: 1000, pause: 500 * time.Millisecond, visit: silentAfterTLS, tls: true, dropped: true},
+	},
+	{name: "tls-floods", about: "clients that carry out TLS handshakes and leave", siege: &siege{clients: 50, pause: 100 * time.Millisecond, visit: handshakesOnly, tls: true}},
+	{name: "http-to-tls", about: "clients that speak HTTP where TLS is spoken", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: speaksHTTP, tls: true, judge: refusedWith(400)}},
+	{name: "replay-hogs", about: "clients whose unanswered messages fill the memory for failover, while a server dies", siege: &replayHogs},
+}
+
+// siegeArguments returns the arguments of the proxy of a siege.
+func siegeArguments(s *siege, directory string) ([]string, error) {
+	arguments := []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}
+	if s.replay {
+		arguments = append(arguments, "--replay-memory", "16MiB")
+	}
+	if !s.tls {
+		return arguments, nil
+	}
+	certificate, key, err := proxyprocess.WriteCertificate(directory)
+	return append(arguments, "--tls-listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key), err
+}
+
+// endedWith returns a judge that wants sessions to have ended with a close code.
+func endedWith(code uint16) func(o *outcome) error {
+	return func(o *outcome) error {
+		if o.ended[code] == 0 {
+			return fmt.Errorf("no session ended with %d, but: %s", code, counted(o.ended))
+		}
+		return nil
+	}
+}
+
+// refusedWith returns a judge that wants clients to have been refused with an HTTP status.
+func refusedWith(status int) func(o *outcome) error {
+	return func(o *outcome) error {
+		if o.refused[status] == 0 {
+			return fmt.Errorf("no client was refused with %d, but: %s", status, counted(o.refused))
+		}
+		return nil
+	}
+}
+
+// slowHandshake sends a request as slowly as it may.
+func slowHandshake(a *attack) error {
+	request := []byte(a.request("?" + strings.Repeat("x", 1000)))
+	for i := range request {
+		if err := a.write(request[i : i+1]); err != nil {
+			return err
+		}
+		if err := wait(a.ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saysNothing waits until the proxy ends the connection.
+func saysNothing(a *attack) error {
+	_, err := io.Copy(io.Discard, a.conn)
+	return err
+}
+
+// headerFlood sends fields without end.
+func headerFlood(a *attack) error {
+	if err := a.write([]byte(strings.TrimSuffix(a.request(""), "\r\n"))); err != nil {
+		return err
+	}
+	return a.sendForEver([]byte(strings.Repeat("X: "+strings.Repeat("x", 95)+"\r\n", 20)))
+}
+
+// sendForEver sends the bytes again and again until the proxy ends the connection. It leaves the processors to others in between, which
+// share them with thousands of hostile clients.
+func (a *attack) sendForEver(b []byte) error {
+	for {
+		if err := a.write(b); err != nil {
+			return err
+		}
+		if err := wait(a.ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// refusedAndStays asks for a service that does not exist, and reads nothing until the proxy ends the connection.
+func refusedAndStays(a *attack) error {
+	if err := a.write([]byte("GET /nowhere HTTP/1.1\r\nHost: chaos\r\n\r\n")); err != nil {
+		return err
+	}
+	if err := wait(a.ctx, 500*time.Millisecond); err != nil {
+		return err
+	}
+	return saysNothing(a)
+}
+
+// reconnects begins a session and resets the connection.
+func reconnects(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	return a.conn.SetLinger(0)
+}
+
+// controlFlood returns an attack that sends control frames without end, and reads what comes back.
+func controlFlood(op frame.Opcode) func(a *attack) error {
+	return func(a *attack) error {
+		if err := a.upgrade(""); err != nil {
+			return err
+		}
+		return a.flood(bytes.Repeat(a.clientFrame(true, op, []byte("are you there?")), 100), time.Millisecond)
+	}
+}
+
+// flood writes the bytes again and again, with a pause, and reads what comes back, until the proxy ends the connection.
+func (a *attack) flood(b []byte, pause time.Duration) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(io.Discard, a.conn)
+		_ = a.conn.SetWriteDeadline(time.Unix(1, 0))
+	}()
+	defer func() { <-done }()
+	for {
+		err := a.write(b)
+		if err == nil {
+			err = wait(a.ctx, pause)
+		}
+		if err != nil {
+			_ = a.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			return err
+		}
+	}
+}
+
+// fragments returns an attack that sends a message which never ends, in frames of so many bytes.
+func fragments(size int) func(a *attack) error {
+	return func(a *attack) error {
+		if err := a.upgrade(""); err != nil {
+			return err
+		}
+		if err := a.write(a.clientFrame(false, frame.Binary, []byte("x"))); err != nil {
+			return err
+		}
+		return a.flood(bytes.Repeat(a.clientFrame(false, frame.Continuation, make([]byte, size)), 1000), time.Millisecond)
+	}
+}
+
+// slowFrames sends a frame byte by byte.
+func slowFrames(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	if err := a.write(a.clientFrame(true, frame.Binary, make([]byte, 1<<20))[:20]); err != nil {
+		return err
+	}
+	return a.flood([]byte{0}, 200*time.Millisecond)
+}
+
+// hugeLength announces a frame that is larger than any memory.
+func hugeLength(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	if err := a.write(frame.AppendHeader(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 1, Length: 1 << 60})); err != nil {
+		return err
+	}
+	return a.expect(frame.MessageTooBig)
+}
+
+// neverReads asks for echoes and reads none of them.
+func neverReads(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	_ = a.conn.SetReadBuffer(4 << 10)
+	return a.sendForEver(a.clientFrame(true, frame.Binary, make([]byte, 16<<10)))
+}

@@ -1,0 +1,108 @@
+// Command cmd proves that sessions outlive their servers (package failoverproof): it holds hundreds of sessions of one protocol after the
+// other, kills, stalls and drains their servers all the time, and checks that each chunk of audio is in exactly one final result. It prints
+// a report for each protocol, and fails with the traces of sessions that saw anything wrong. `make failover` runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/command"
+	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+)
+
+func main() { command.Main("failover", run) }
+
+// settings are the flags.
+type settings struct {
+	protocols string
+	kinds     string
+	seed      uint64
+	proof     failoverproof.Options
+}
+
+func parse(args []string, out io.Writer) (*settings, error) {
+	s := new(settings)
+	flags := flag.NewFlagSet("failover", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&s.protocols, "protocol", "", "comma-separated `names` of protocols, or all (default: those whose profile has the verdict full)")
+	flags.IntVar(&s.proof.Sessions, "sessions", 300, "number of sessions at a time")
+	flags.IntVar(&s.proof.Events, "events", 2000, "how many times something happens to a server, shared evenly by the protocols; 0 for never")
+	flags.StringVar(&s.kinds, "kinds", "", "comma-separated `list` of what may happen: kill, kill-all, close, stall, slow, move (default: all)")
+	flags.DurationVar(&s.proof.Duration, "duration", 10*time.Minute, "how long things happen in each protocol at most")
+	flags.DurationVar(&s.proof.Every, "every", time.Second, "mean `time` between two events")
+	flags.Uint64Var(&s.seed, "seed", 0, "`number` that makes what sessions say and what happens repeatable (default: a random one)")
+	flags.IntVar(&s.proof.Servers, "servers", 4, "number of simulated servers")
+	flags.Float64Var(&s.proof.Speed, "speed", 1, "how many times faster than real time clients speak, as a `factor`")
+	flags.DurationVar(&s.proof.MinLength, "shortest", 5*time.Second, "shortest `duration` of a session's audio")
+	flags.DurationVar(&s.proof.MaxLength, "longest", 30*time.Second, "longest `duration` of a session's audio")
+	flags.BoolVar(&s.proof.Direct, "direct", false, "let clients speak with the servers directly; nothing may happen to servers then")
+	flags.BoolVar(&s.proof.Verbose, "verbose", false, "print events, and the proxy's log")
+	if err := command.Parse(flags, args); err != nil {
+		return nil, err
+	}
+	switch s.protocols {
+	case "":
+		s.protocols = strings.Join(full(), ",")
+	case "all":
+		s.protocols = strings.Join(failoverproof.Protocols(), ",")
+	}
+	if s.seed == 0 {
+		s.seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	for _, name := range command.Words(s.kinds) {
+		kind, err := failoverproof.KindNamed(name)
+		if err != nil {
+			return nil, fmt.Errorf("-kinds: %w", err)
+		}
+		s.proof.Kinds = append(s.proof.Kinds, kind)
+	}
+	return s, nil
+}
+
+// full returns the protocols whose sessions can be taken over without a trace.
+func full() []string {
+	var names []string
+	for _, name := range failoverproof.Protocols() {
+		if p, err := profile.Named(name); err == nil && p.Failover().Verdict == profile.Full {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// run proves all protocols, one after the other.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	protocols := command.Words(s.protocols)
+	events, sessions, chunks := 0, 0, 0
+	var failed []error
+	for i, protocol := range protocols {
+		o := s.proof
+		o.Protocol, o.Seed = protocol, s.seed
+		o.Events = s.proof.Events*(i+1)/len(protocols) - s.proof.Events*i/len(protocols)
+		if o.Verbose {
+			o.Log = out
+		}
+		report, err := failoverproof.Run(ctx, o)
+		if err != nil {
+			return fmt.Errorf("%s: %w", protocol, err)
+		}
+		fmt.Fprint(out, report.String())
+		events += report.EventCount()
+		sessions += report.Sessions
+		chunks += report.Chunks
+		failed = append(failed, report.Err())
+	}
+	fmt.Fprintf(out, "%d events, %d sessions and %d chunks in all, seed %d\n", events, sessions, chunks, s.seed)
+	return errors.Join(failed...)
+}

@@ -1,0 +1,274 @@
+// Package failoverproof proves that sessions outlive their servers.
+//
+// [Run] holds many sessions at a time with the proxy in front of a few simulated servers (package sim), which die in the middle of a frame,
+// hang, fall behind, close, and are drained, at random, all the time. Clients stream audio whose chunks carry marks (sim.Mark), so that
+// each chunk can be followed to the final result that answers it. At the end, every chunk of every session must be in exactly one final
+// result, in order, with the right times and numbers, and nobody must have seen another's. The target failover of the Makefile runs it (cmd).
+package failoverproof
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
+)
+
+// Options are the settings of a proof.
+type Options struct {
+	// Protocol is the name of one of [Protocols].
+	Protocol string
+	// Sessions is the number of sessions at a time. Default 300.
+	Sessions int
+	// Events is how many times something happens to a server. Default 0: nothing does.
+	Events int
+	// Kinds are what may happen. Default: everything.
+	Kinds []Kind
+	// Duration ends the events, however many there were; with 0 Events, it is how long new sessions begin. Default 1 minute.
+	Duration time.Duration
+	// Every is the mean time between two events. Default 1 s, in which a session gets an answer.
+	Every time.Duration
+	// Seed makes what sessions say and what happens to servers repeatable, but not the timing.
+	Seed uint64
+	// First is the identity of the first session. Default 1.
+	First uint64
+	// Servers is the number of servers. Default 4.
+	Servers int
+	// Speed is how many times faster than real time clients speak. Default 1.
+	Speed float64
+	// MinLength and MaxLength are how much audio a session has. Default 5 s and 30 s.
+	MinLength, MaxLength time.Duration
+	// Utterance is how many chunks the speaker says between two pauses. Default: 2 to 6 at random.
+	Utterance int
+	// Latency is how long servers take for an answer; up to twice as long at random. Default 10 ms.
+	Latency time.Duration
+	// Patience is how long a session waits for what must come. Default 30 s.
+	Patience time.Duration
+	// Profile is the name of the profile, and ProfileFile the file that has it. Default: the protocol's own.
+	Profile, ProfileFile string
+	// Direct lets clients speak with a server, without the proxy.
+	Direct bool
+	// Outside is what clients speak with if the proof starts neither proxy nor servers; nil if it does. Then no events happen.
+	Outside *Outside
+	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nobody.
+	Log     io.Writer
+	Verbose bool
+}
+
+// Outside are proxies that somebody else has started, and has things happen to.
+type Outside struct {
+	// URLs are the proxies' addresses, which sessions take in turn.
+	URLs []string
+	// Header has the fields that clients send.
+	Header []handshake.Field
+	// Authority is a file with who has signed the proxies' certificates; empty for the system's authorities.
+	Authority string
+	// Finish is closed when no session is to begin any more.
+	Finish <-chan struct{}
+}
+
+func (o Options) withDefaults() Options {
+	set(&o.Sessions, 300)
+	set(&o.Duration, time.Minute)
+	set(&o.Every, time.Second)
+	set(&o.First, 1)
+	set(&o.Servers, 4)
+	set(&o.Speed, 1)
+	set(&o.MinLength, 5*time.Second)
+	set(&o.MaxLength, max(o.MinLength, 30*time.Second))
+	set(&o.Latency, 10*time.Millisecond)
+	set(&o.Patience, 30*time.Second)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if len(o.Kinds) == 0 {
+		o.Kinds = Kinds()
+	}
+	return o
+}
+
+func set[T comparable](field *T, value T) {
+	if zero := *new(T); *field == zero {
+		*field = value
+	}
+}
+
+// validate returns an error that names the wrong option, its value and what to use instead.
+func (o Options) validate() (*protocol, error) {
+	p, err := protocolNamed(o.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range []struct {
+		field              string
+		value, least, most int
+	}{
+		{"sessions", o.Sessions, 1, 10_000},
+		{"events", o.Events, 0, 1_000_000},
+		{"servers", o.Servers, 1, 64},
+	} {
+		if n.value < n.least || n.value > n.most {
+			return nil, fmt.Errorf("%s: %d is out of range: use %d to %d", n.field, n.value, n.least, n.most)
+		}
+	}
+	for _, d := range []struct {
+		field        string
+		value, least time.Duration
+	}{
+		{"duration", o.Duration, time.Second},
+		{"time between events", o.Every, 10 * time.Millisecond},
+		{"shortest length", o.MinLength, time.Millisecond},
+		{"greatest length", o.MaxLength, o.MinLength},
+		{"latency", o.Latency, 0},
+		{"patience", o.Patience, time.Second},
+	} {
+		if d.value < d.least || d.value > time.Hour {
+			return nil, fmt.Errorf("%s: %v is out of range: use %v to 1h", d.field, d.value, d.least)
+		}
+	}
+	if o.MaxLength/p.chunk > 65535 {
+		return nil, fmt.Errorf("greatest length: %v is out of range: marks count up to 65535 chunks of %v", o.MaxLength, p.chunk)
+	}
+	if !(o.Speed >= 0.1 && o.Speed <= 100) {
+		return nil, fmt.Errorf("speed: %v is out of range: use 0.1 to 100", o.Speed)
+	}
+	if o.Outside != nil && o.Events > 0 {
+		return nil, fmt.Errorf("outside: %d events cannot happen to servers that the proof does not have: use 0", o.Events)
+	}
+	if o.Direct && o.Events > 0 {
+		return nil, fmt.Errorf("direct: without the proxy, nobody survives %d events: use 0", o.Events)
+	}
+	return p, nil
+}
+
+// proof is one call of Run.
+type proof struct {
+	o      Options
+	p      *protocol
+	scene  *scene
+	finish chan struct{} // closed when no session is to begin any more
+	next   atomic.Uint64
+
+	mu     sync.Mutex
+	report Report // guarded by mu
+}
+
+// Run holds sessions while things happen to servers, until all events have happened or the duration is over, and the sessions have come to
+// their end. A fault is no error of Run: see [Report.Err].
+func Run(ctx context.Context, o Options) (Report, error) {
+	o = o.withDefaults()
+	p, err := o.validate()
+	if err != nil {
+		return Report{}, err
+	}
+	run := &proof{o: o, p: p, finish: make(chan struct{})}
+	run.next.Store(o.First)
+	run.report.Protocol, run.report.Seed = o.Protocol, o.Seed
+	if run.scene, err = newScene(ctx, o); err != nil {
+		return Report{}, err
+	}
+	defer run.scene.close()
+	begin := time.Now()
+	var workers sync.WaitGroup
+	for i := range o.Sessions {
+		workers.Go(func() { run.work(ctx, i) })
+	}
+	var events map[Kind]int
+	if o.Outside == nil {
+		events, err = run.sabotage(ctx)
+	} else {
+		select {
+		case <-o.Outside.Finish:
+		case <-ctx.Done():
+		}
+	}
+	close(run.finish)
+	workers.Wait()
+	run.report.Duration = time.Since(begin)
+	run.report.Events = events
+	run.scene.count(&run.report)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return run.report, err
+}
+
+// work holds one session after the other. The first ones do not begin all at once.
+func (r *proof) work(ctx context.Context, n int) {
+	spread := min(time.Second, r.o.MinLength)
+	if !r.pause(ctx, spread*time.Duration(n)/time.Duration(r.o.Sessions)) {
+		return
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-r.finish:
+			return
+		default:
+		}
+		r.session(ctx)
+	}
+}
+
+// pause waits, and returns false if no session is to begin any more.
+func (r *proof) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-r.finish:
+	}
+	return false
+}
+
+// session holds one session.
+func (r *proof) session(ctx context.Context) {
+	t := newTalk(&r.o, r.p, r.next.Add(1)-1)
+	target, err := r.target(t)
+	if err == nil {
+		err = t.hold(ctx, target)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		t.trace.add("FAILED %v", err)
+		fmt.Fprintf(r.o.Log, "%s session %d failed: %v\n", time.Now().Format("15:04:05.000"), t.session, err)
+	}
+	r.mu.Lock()
+	r.report.take(t, err)
+	r.mu.Unlock()
+	if err != nil {
+		r.pause(ctx, 100*time.Millisecond)
+	}
+}
+
+// target returns where a session goes, with the path that it asks for.
+func (r *proof) target(t *talk) (*handshake.Target, error) {
+	path := "/"
+	if r.p.Path != nil {
+		path = r.p.Path(&t.progress)
+	}
+	u, err := url.Parse(r.scene.url(t.session) + path)
+	if err != nil {
+		return nil, err
+	}
+	target, err := handshake.ParseTarget(u.String())
+	if err != nil {
+		return nil, err
+	}
+	target.Protocol = r.p.Subprotocol
+	if outside := r.o.Outside; outside != nil {
+		target.Header = outside.Header
+		if target.Secure() {
+			target.SetTLS(secure.Settings{CA: outside.Authority, ServerName: u.Hostname()})
+		}
+	}
+	return target, nil
+}

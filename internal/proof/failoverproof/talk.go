@@ -1,0 +1,230 @@
+package failoverproof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// talk is one session of the proof, from dialing to its end. It belongs to its goroutine.
+type talk struct {
+	o        *Options
+	p        *protocol
+	session  uint64
+	dice     *rand.Rand
+	judge    *judge
+	speech   *speech
+	progress hunt.Progress
+	conn     *speaker.Conn
+	ready    bool
+	over     bool // the last message came
+	trace    trace
+	started  time.Time
+	slowest  time.Duration // the longest time without a message while it spoke
+	heard    time.Time
+}
+
+// seedOf makes sessions differ.
+const seedOf = 0x9e3779b97f4a7c15
+
+func newTalk(o *Options, p *protocol, session uint64) *talk {
+	if o.Direct { // no server takes the place of another
+		strict := *p
+		strict.again, p = 0, &strict
+	}
+	t := &talk{o: o, p: p, session: session, dice: rand.New(rand.NewPCG(o.Seed, session*seedOf))}
+	t.progress = hunt.Progress{Number: session, ID: sim.IdentityWord(session)}
+	t.judge = newJudge(session, p, func(format string, args ...any) { t.trace.add("FAULT "+format, args...) })
+	chunks := o.MinLength + time.Duration(t.dice.Int64N(int64(o.MaxLength-o.MinLength)+1))
+	t.speech = newSpeech(session, p, t.dice, max(1, int(chunks/p.chunk)), o.Utterance)
+	return t
+}
+
+// hold holds the session.
+func (t *talk) hold(ctx context.Context, target *handshake.Target) (err error) {
+	dialing, cancel := context.WithTimeout(ctx, t.o.Patience)
+	established, err := target.Dial(dialing)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("dialing: %w", err)
+	}
+	t.conn = speaker.NewConn(established, t.o.Patience)
+	stop := context.AfterFunc(ctx, t.conn.Abort)
+	defer stop()
+	defer t.conn.Hang()
+	t.started = time.Now()
+	t.trace.add("begins as %v", established.Conn.LocalAddr())
+	if err := t.speak(); err != nil {
+		return err
+	}
+	return t.end()
+}
+
+// speak sends the start and the audio, each message when it has been spoken.
+func (t *talk) speak() error {
+	if t.p.Start != nil {
+		if err := t.say(t.p.Start(&t.progress)); err != nil {
+			return err
+		}
+	}
+	if t.p.Ready != nil {
+		if err := t.listen(time.Now().Add(t.o.Patience), func() bool { return t.ready }); err != nil {
+			return fmt.Errorf("waiting for the greeting: %w", err)
+		}
+	}
+	begin := time.Now()
+	for {
+		audio, pause := t.speech.next()
+		if len(audio) == 0 {
+			return nil
+		}
+		due := begin.Add(time.Duration(float64(t.speech.spoken()) / t.o.Speed))
+		if err := t.listen(due, nil); err != nil {
+			return err
+		}
+		m := hunt.Message{Opcode: frame.Binary, Payload: audio}
+		if t.p.Audio != nil {
+			m.Payload = t.p.Audio(&t.progress, nil, audio)
+		}
+		if t.p.AudioKind != frame.Continuation {
+			m.Opcode = t.p.AudioKind
+		}
+		t.trace.audio(audio)
+		if err := t.send(m); err != nil {
+			return err
+		}
+		t.progress.Audio++
+		if t.progress.Audio == 1 && t.p.Behind != nil {
+			if err := t.say(t.p.Behind(&t.progress)); err != nil {
+				return err
+			}
+		}
+		if pause {
+			if err := t.say(t.p.behindPause); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// end ends the session, and waits for its last message or the server's close.
+func (t *talk) end() error {
+	if t.p.End != nil {
+		if err := t.say(t.p.End(&t.progress)); err != nil {
+			return err
+		}
+	}
+	t.progress.Ended = true
+	t.over = t.p.Lockstep && t.progress.Received >= t.progress.Sent
+	until := time.Now().Add(t.o.Patience)
+	err := t.listen(until, func() bool { return t.over })
+	var closed *speaker.CloseError
+	switch {
+	case errors.As(err, &closed) && t.p.Last == nil && closed.Code == frame.NormalClosure:
+	case err != nil:
+		return fmt.Errorf("waiting for the end: %w", err)
+	case t.p.Closes:
+		if err := t.listen(until, func() bool { return false }); !errors.As(err, &closed) || closed.Code != frame.NormalClosure {
+			return fmt.Errorf("waiting for the close: %w", err)
+		}
+	}
+	t.conn.Close(frame.NormalClosure, until)
+	t.judge.over(t.speech.chunks, t.progress.Audio)
+	return nil
+}
+
+func (t *talk) say(messages []hunt.Message) error {
+	for _, m := range messages {
+		t.trace.add("says %s", describe(m))
+		if err := t.send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *talk) send(m hunt.Message) error {
+	t.progress.Sent++
+	err := t.conn.Send(speaker.Message(m))
+	if err == nil {
+		return nil
+	}
+	// How the other side closed says more than the failure to write.
+	if why := t.listen(time.Now().Add(time.Second), func() bool { return false }); errors.As(why, new(*speaker.CloseError)) {
+		return why
+	}
+	return err
+}
+
+// listen checks what comes until a time, or until done is true if it is not nil; then it is an error if the time comes first.
+func (t *talk) listen(until time.Time, done func() bool) error {
+	for done == nil || !done() {
+		m, err := t.conn.Receive(until)
+		switch {
+		case errors.Is(err, speaker.ErrTimeout) && done == nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		t.hear(hunt.Message(m))
+	}
+	return nil
+}
+
+// hear checks a message.
+func (t *talk) hear(m hunt.Message) {
+	now := time.Now()
+	if !t.heard.IsZero() {
+		t.slowest = max(t.slowest, now.Sub(t.heard))
+	}
+	t.heard = now
+	t.progress.Received++
+	t.trace.add("hears %s", describe(m))
+	t.ready = t.ready || t.p.Ready != nil && t.p.Ready(m)
+	t.judge.message(m, t.progress.Ended)
+	switch {
+	case t.p.finals != nil:
+		t.over = t.progress.Ended && t.judge.finals >= t.p.finals(t.speech.pauses)
+	case t.p.Last != nil:
+		t.over = t.over || t.p.Last(&t.progress, m)
+	}
+}
+
+// trace is what happened in a session last, for people to read.
+type trace struct{ lines []string }
+
+// maxTraced is how many lines a trace has.
+const maxTraced = 200
+
+func (t *trace) add(format string, args ...any) {
+	if len(t.lines) == maxTraced {
+		t.lines = append(t.lines[:0], t.lines[maxTraced/2:]...)
+	}
+	t.lines = append(t.lines, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// audio adds audio that was sent.
+func (t *trace) audio(audio []byte) {
+	var first, last uint16
+	pause := ""
+	sim.Marks(audio, func(m sim.Mark) {
+		if first == 0 {
+			first = m.Seq
+		}
+		if last = m.Seq; m.Pause {
+			pause += fmt.Sprintf(", pause behind %d", m.Seq)
+		}
+	})
+	t.add("sends %d bytes of %d-%d%s", len(audio), first, last, pause)
+}
+
+func (t *trace) String() string { return "  " + strings.Join(t.lines, "\n  ") + "\n" }

@@ -1,0 +1,70 @@
+//go:build linux
+
+// Command cmd proves that a fleet of proxies keeps each server's cap (package fleetproof): it runs three proxies, PostgreSQL and four servers,
+// and for ten minutes kills, stops, cuts off and replaces them under 2,000 clients. It prints a table of what that cost, and fails if a server
+// had more connections than its cap, a place was unused for too long, or a session on a living proxy noticed anything. `make fleet` runs it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/command"
+	"github.com/wsbouncer/wsbouncer/internal/proof/fleetproof"
+)
+
+func main() { command.Main("fleet", run) }
+
+// parse reads the flags.
+func parse(args []string, out io.Writer) (fleetproof.Options, error) {
+	o := fleetproof.Options{Log: out}
+	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the program")
+	flags.StringVar(&o.Upgraded, "upgraded", "", "`path` of the program that upgrades take (default: the same)")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long events begin")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes the events repeatable, but for their exact times (default: a random one)")
+	flags.DurationVar(&o.Stop, "stop", 0, "how long proxies are stopped in the event stop (default: 7s to 16s)")
+	flags.DurationVar(&o.GrantTimeout, "grant-timeout", 0, "the proxies' grant-timeout (default: never); stops that are longer may exceed caps, by what the proxy used")
+	flags.IntVar(&o.Sessions, "sessions", 2000, "number of clients at a time")
+	flags.IntVar(&o.Proxies, "proxies", 3, "number of proxies")
+	caps := flags.String("caps", "16,32,64,100", "comma-separated `list` of the servers' caps")
+	kinds := flags.String("events", "", "comma-separated `list` of the events that may happen (default: all)")
+	arguments := flags.String("arguments", "", "further `arguments` of the proxies, with spaces between them, e.g. '--fleet off', which must fail")
+	flags.DurationVar(&o.Slack, "slack", 3*time.Second, "how much longer than stated things may take, since the machine is busy")
+	flags.StringVar(&o.Directory, "directory", "", "`path` of a directory for the proxies' files, which stay (default: a temporary one, which stays after a failure)")
+	if err := command.Parse(flags, args); err != nil {
+		return o, err
+	}
+	for _, word := range command.Words(*caps) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return o, fmt.Errorf("-caps: invalid number %q: use a list such as 16,32", word)
+		}
+		o.Caps = append(o.Caps, n)
+	}
+	o.Kinds, o.Arguments = command.Words(*kinds), strings.Fields(*arguments)
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "seed %d\n", o.Seed)
+	report, err := fleetproof.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n", report)
+	return report.Err()
+}

@@ -1,0 +1,225 @@
+// Command cmd is the soak test: a leak hunt (package hunt) through the proxy, in front of simulated servers, all in this process.
+// It hunts in one protocol after the other and prints a report. It fails with the traces of both sessions if a result reached the
+// wrong session, and if no session got its last result. `make soak` runs it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
+	"github.com/wsbouncer/wsbouncer/internal/proof/command"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+)
+
+func main() { command.Main("hunt", run) }
+
+// settings are the flags.
+type settings struct {
+	sessions    int
+	protocols   string
+	unsafe      string
+	profile     string
+	nasty       string
+	fail        string
+	manners     string
+	latency     time.Duration
+	jitter      time.Duration
+	servers     int
+	connections int
+	resetWithin time.Duration
+	gcEvery     time.Duration
+	moveEvery   time.Duration
+	tls         bool
+	failover    bool
+	killEvery   time.Duration
+	hunt        hunt.Options
+}
+
+func parse(args []string, out io.Writer) (*settings, error) {
+	s := new(settings)
+	flags := flag.NewFlagSet("hunt", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.IntVar(&s.sessions, "sessions", 1_000_000, "number of all sessions, shared evenly by the protocols")
+	flags.StringVar(&s.protocols, "protocols", strings.Join(reusable(), ","), "comma-separated `names` of protocols")
+	flags.StringVar(&s.unsafe, "unsafe", risky,
+		"comma-separated `risks` that profiles accept: protocol=quiet, doubt or blind (no reset: the hunt must find leaks)")
+	flags.StringVar(&s.profile, "profile", "", "`name` of the profile for all protocols (default: each protocol's own)")
+	flags.StringVar(&s.nasty, "nasty", "", "`list` of bad habits of the servers, as for wsbouncer sim")
+	flags.StringVar(&s.fail, "fail", "", "`list` of failures of the servers, as for wsbouncer sim")
+	flags.StringVar(&s.manners, "manners", "", "shares of the ways in which sessions end: a `list` such as clean-end:9,vanish:1")
+	flags.DurationVar(&s.latency, "latency", 0, "`time` between a message and its answer")
+	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "maximum `time` added to the latency")
+	flags.IntVar(&s.servers, "servers", 2, "number of simulated servers")
+	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
+	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
+	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
+	flags.DurationVar(&s.moveEvery, "compact-every", 0, "`time` between two times at which the proxy moves all sessions to other memory; 0 for never")
+	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
+	flags.BoolVar(&s.failover, "failover", false, "let sessions go on with another server when theirs fails, where their profile can do that")
+	flags.DurationVar(&s.killEvery, "kill-every", 0, "mean `time` between two deaths of servers, in the middle of their frames; they are back soon; 0 for none")
+	flags.IntVar(&s.hunt.Concurrency, "concurrency", 64, "number of sessions at a time")
+	flags.Uint64Var(&s.hunt.Seed, "seed", 1, "`number` that makes the sessions repeatable")
+	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
+	flags.IntVar(&s.hunt.MaxChunks, "chunks", 6, "maximum number of audio messages in a session")
+	flags.DurationVar(&s.hunt.Timeout, "timeout", 10*time.Second, "how long a session waits for an answer, as a `duration`")
+	if err := command.Parse(flags, args); err != nil {
+		return nil, err
+	}
+	if s.manners != "" {
+		var err error
+		if s.hunt.Manners, err = hunt.ParseManners(s.manners); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// risky are the profiles that reuse connections only if a risk is accepted. The simulated servers do not show the risks of doubt
+// without -nasty.
+const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt,watson=doubt"
+
+// reusable returns the protocols whose connections are reused.
+func reusable() []string {
+	var names []string
+	for _, protocol := range hunt.Dialogues() {
+		p, err := profile.Named(protocol)
+		if err == nil && (p.Reuse != profile.OneShot || strings.Contains(risky, protocol+"=")) {
+			names = append(names, protocol)
+		}
+	}
+	return names
+}
+
+// run hunts in all protocols.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	s, err := parse(args, out)
+	if err != nil {
+		return err
+	}
+	profiles, err := writeProfiles(s.unsafe)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(profiles.file)
+	defer repeat(s.gcEvery, runtime.GC)() // each one stops the whole process for a moment, including event loops that wait without the scheduler
+	protocols := strings.Split(s.protocols, ",")
+	first := uint64(1)
+	var total hunt.Report
+	for i, protocol := range protocols {
+		share := (s.sessions*(i+1))/len(protocols) - (s.sessions*i)/len(protocols)
+		report, err := s.huntIn(ctx, protocol, profiles, share, first, out)
+		if err != nil {
+			return err
+		}
+		first += uint64(share)
+		total.Sessions += report.Sessions
+		total.Leaks += report.Leaks
+		if err := report.Err(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%d sessions in all, %d leaks\n", total.Sessions, total.Leaks)
+	return nil
+}
+
+// repeat calls f again and again until stop is called; not at all if the time is 0.
+func repeat(every time.Duration, f func()) (stop func()) {
+	if every <= 0 {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+				f()
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// killing kills servers at random until stop is called, each for a moment; none if the time is 0.
+func killing(servers []*sim.Server, every time.Duration, seed uint64) (stop func()) {
+	if every <= 0 {
+		return func() {}
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		dice := rand.New(rand.NewPCG(seed, 1))
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(1 + time.Duration(dice.Int64N(2*int64(every)))):
+			}
+			victim := servers[dice.IntN(len(servers))]
+			victim.Kill()
+			select { // it comes back in any case
+			case <-quit:
+			case <-time.After(time.Duration(dice.Int64N(int64(every)))):
+			}
+			_ = victim.Revive() // fails only if somebody else has taken its port: then it stays dead, and the hunt goes on with the others
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// huntIn hunts in one protocol.
+func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profiles, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
+	nasty, err := sim.ParseNasty(s.nasty)
+	if err != nil {
+		return hunt.Report{}, err
+	}
+	fail, err := sim.ParseFail(s.fail)
+	if err != nil {
+		return hunt.Report{}, err
+	}
+	name := s.profile
+	if name == "" {
+		name = profiles.nameOf(protocol)
+	}
+	starting, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	set, err := stage.Start(starting, stage.Options{
+		Server: sim.Options{
+			Protocol: protocol, Nasty: nasty, Fail: fail, Latency: s.latency, Jitter: s.jitter, Seed: s.hunt.Seed,
+		},
+		Servers: s.servers, Proxy: s.proxy(name, profiles.file), TLS: s.tls,
+	})
+	if err != nil {
+		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)
+	}
+	defer set.Close()
+	defer repeat(s.moveEvery, set.Proxy().Compact)()
+	o := s.hunt
+	o.URL, o.Protocol, o.Sessions, o.First = set.URL(), protocol, sessions, first
+	o.TLS = set.ClientTLS()
+	stop := killing(set.Servers(), s.killEvery, s.hunt.Seed)
+	report, err := hunt.Run(ctx, o)
+	stop()
+	fmt.Fprintf(out, "%s  profile %s; %d connections to the servers\n", report.String(), name, set.Accepted())
+	if err != nil {
+		return report, err
+	}
+	if report.Leaks == 0 && report.Completed == 0 {
+		return report, fmt.Errorf("%s: no session got its last result, so nothing was tested", protocol)
+	}
+	return report, nil
+}

@@ -1,0 +1,131 @@
+package profile
+
+import (
+	"bytes"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// beginClientMessage handles the beginning of a message from the client.
+func (b *Boundary) beginClientMessage(op frame.Opcode, length int64) Step {
+	p, m := b.program, &b.session.messages[FromClient]
+	m.begin(op, relayed, 0)
+	switch {
+	case b.state == notReady || b.flags&keepalivePending != 0: // the caller should have paused the client
+		m.fate = unseen
+		return Step{Pass: Keep, Client: Pause}
+	case b.state == opening:
+		b.countText(op)
+		return b.beginOpening(m, op, length)
+	case b.state != streaming: // the session has ended; what follows goes nowhere
+		m.fate = ignored
+		return Step{Pass: Drop}
+	}
+	b.countText(op)
+	if b.flags&(ended|openingKnown) != 0 {
+		b.flags &^= ended | complete | openingKnown
+		b.session.opening = Opening{}
+		b.updateInspect()
+	}
+	can := p.fromClient.can[op]
+	if can == 0 {
+		return Step{}
+	}
+	if length > int64(p.fromClient.limit[op]) {
+		f := p.fromClient.tooLong(op)
+		if f.class|f.doubt&p.mustKnow == 0 { // no matcher can match a message of this length: this is the usual case for audio
+			return Step{}
+		}
+	}
+	if p.replace && can&isEnd != 0 && b.flags&noReuse == 0 {
+		return b.beginInspection(FromClient, op, length, holding)
+	}
+	return b.beginInspection(FromClient, op, length, inspecting)
+}
+
+// beginOpening handles the beginning of a session's first message.
+func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step {
+	m.fate = unseen
+	p := b.program
+	f := inspecting
+	if p.hasSticky() {
+		if p.fromClient.can[op]&isSticky == 0 { // this kind of message sets nothing
+			if s, ok := b.checkSettings(noSettings); !ok {
+				return s
+			}
+		} else if f = holding; length > int64(p.fromClient.limit[op]) { // it may set something, but is too long to match
+			if s, ok := b.checkSettings(unknownSettings); !ok {
+				return s
+			}
+		}
+	}
+	if p.replace && p.fromClient.can[op]&isEnd != 0 || p.reuse == Tagged && b.flags&used != 0 && op == frame.Text {
+		f = holding
+	}
+	s := b.beginInspection(FromClient, op, length, f)
+	if (p.mayRefuse() || p.hasReady) && m.limit < p.longest { // another connection may need all of it
+		m.limit = p.longest
+		m.long = length > int64(m.limit)
+		if f == holding && !m.long {
+			m.fate = holding
+			s.Pass = Hold
+		}
+	}
+	return s
+}
+
+// endClientMessage handles a whole message from the client.
+func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Step) {
+	p, session := b.program, b.session
+	first := b.state == opening
+	if first {
+		ok := true
+		if p.hasSticky() {
+			s, ok = b.checkFirstMessage(m, f, payload)
+		} else if f.class&isStart != 0 && f.tag != nil && tagSet(b.settings).has(hashOf(f.tag)) {
+			// The server may still send messages about the former session's task, which would be taken for this one.
+			s, ok = Step{Pass: Drop, Client: Pause, Then: Elsewhere, Reason: OtherSettings}, false
+		}
+		if p.mayRefuse() || p.hasReady || !ok {
+			session.opening = Opening{m.opcode, bytes.Clone(payload)}
+		}
+		if !ok {
+			session.withheld++
+			return s
+		}
+		if m.long {
+			b.flags &^= openingKnown
+		}
+		b.state = streaming
+		if p.hasReady {
+			b.state = notReady
+			s.Client, s.Timer = Pause, p.readyTime
+		} else if p.busyTime > 0 && b.flags&(silent|openingKnown) == silent|openingKnown {
+			b.state = notReady
+			s.Client, s.Timer = Pause, p.busyTime
+		}
+	}
+	if f.doubt&p.mustKnow != 0 && !(first && f.doubt&p.mustKnow == isSticky) || f.class&isSticky != 0 && !first {
+		b.forbidReuse(Unclean)
+	}
+	if p.replace && f.class&isEnd != 0 && b.flags&noReuse == 0 {
+		session.withheld++
+		b.state = replacing
+		b.updateInspect()
+		return Step{Pass: Drop, Then: Replaced}
+	}
+	if f.class&isUnanswered != 0 {
+		session.unanswered++
+	}
+	if f.class&isCounted != 0 || p.endResets && f.class&isEnd != 0 {
+		session.counted++
+	}
+	if f.class&isStart != 0 && !session.startTask(f.tag, tagSet(b.settings), p.leave.namesTask) {
+		b.forbidReuse(Unclean)
+	}
+	if f.class&isEnd != 0 {
+		b.flags |= ended
+	}
+	b.updateInspect()
+	return s
+}

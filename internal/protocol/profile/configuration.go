@@ -1,0 +1,164 @@
+package profile
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// maxConfiguration is the most bytes of configuration messages that a tracker keeps, each counted with a few bytes more.
+const maxConfiguration = 64 << 10
+
+// kept is a configuration message that another server gets.
+type kept struct {
+	spec    int // index in the profile's configure
+	opcode  frame.Opcode
+	replied bool // see Entry
+	counted bool
+	payload []byte
+}
+
+// keepConfiguration keeps a configuration message as entry i of the profile's configure says. The slice and the payloads are never changed
+// in place, since a caller may be going over them.
+func (t *Tracker) keepConfiguration(i int, op frame.Opcode, payload []byte, e *Entry) {
+	m := kept{i, op, e.replied, e.counted, bytes.Clone(payload)}
+	list := make([]kept, 0, len(t.configuration)+1)
+	size, placed := 0, false
+	for _, k := range t.configuration {
+		if k.spec > i && !placed { // in the profile's order
+			list, placed = append(list, m), true
+		}
+		if k.spec == i {
+			switch resend := t.program.configure[i].resend; {
+			case resend == ResendLast:
+				continue
+			case resend == ResendMerged:
+				if merged, ok := mergeObjects(nil, k.payload, payload, 0); ok {
+					m.payload = merged
+				}
+				continue
+			}
+		}
+		list = append(list, k)
+	}
+	if !placed {
+		list = append(list, m)
+	}
+	for _, k := range list {
+		size += len(k.payload) + 64
+	}
+	if size > maxConfiguration {
+		t.giveUp("the client sent too many configuration messages")
+		return
+	}
+	t.configuration = list
+}
+
+// Configuration returns the messages by which the client had configured its server when the present leg began: those of each kind in the
+// order in which they came, and the kinds in the profile's order.
+func (t *Tracker) Configuration() iter.Seq2[frame.Opcode, []byte] {
+	list := t.resent
+	return func(yield func(frame.Opcode, []byte) bool) {
+		for _, k := range list {
+			if !yield(k.opcode, k.payload) {
+				return
+			}
+		}
+	}
+}
+
+// member is a member of a JSON object: its key with quotes, and its value.
+type member struct{ key, value []byte }
+
+// members returns the members of a JSON object in their order. ok is false if the text is no valid object.
+func members(text []byte) (list []member, ok bool) {
+	s := jsonScanner{b: text, program: &noProgram}
+	s.space()
+	if s.pos == len(text) || text[s.pos] != '{' {
+		return nil, false
+	}
+	s.pos++
+	s.space()
+	if s.pos < len(text) && text[s.pos] == '}' {
+		s.pos++
+		s.space()
+		return nil, s.pos == len(text)
+	}
+	for more := true; more; {
+		s.space()
+		if s.pos == len(text) || text[s.pos] != '"' {
+			return nil, false
+		}
+		from := s.pos
+		if _, _, _, ok := s.text(); !ok {
+			return nil, false
+		}
+		key := text[from:s.pos]
+		s.space()
+		if s.pos == len(text) || text[s.pos] != ':' {
+			return nil, false
+		}
+		s.pos++
+		s.space()
+		from = s.pos
+		if !s.value(0, 1) {
+			return nil, false
+		}
+		list = append(list, member{key, text[from:s.pos]})
+		if more, ok = s.separator('}'); !more && !ok {
+			return nil, false
+		}
+	}
+	s.space()
+	return list, s.pos == len(text)
+}
+
+// mergeObjects appends a JSON object that has the members of both, merged where both values are objects, and otherwise as they are in later.
+// What is taken over is the text as it was. ok is false if one of them is no valid object.
+func mergeObjects(dst, earlier, later []byte, depth int) (merged []byte, ok bool) {
+	a, okA := members(earlier)
+	b, okB := members(later)
+	if !okA || !okB || depth > maxDepth {
+		return dst, false
+	}
+	dst = append(dst, '{')
+	for _, m := range a {
+		dst = appendMember(dst, m.key)
+		i := slices.IndexFunc(b, func(other member) bool { return other.key != nil && sameKey(m.key, other.key) })
+		if i < 0 {
+			dst = append(dst, m.value...)
+			continue
+		}
+		b[i].key = nil
+		both, ok := mergeObjects(dst, m.value, b[i].value, depth+1)
+		if !ok {
+			both = append(dst, b[i].value...)
+		}
+		dst = both
+	}
+	for _, m := range b {
+		if m.key != nil {
+			dst = append(appendMember(dst, m.key), m.value...)
+		}
+	}
+	return append(dst, '}'), true
+}
+
+// appendMember appends the key of an object's next member.
+func appendMember(dst, key []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(append(dst, key...), ':')
+}
+
+// sameKey reports whether two keys with quotes stand for the same text.
+func sameKey(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	escaped := bytes.IndexByte(a, '\\') >= 0 || bytes.IndexByte(b, '\\') >= 0
+	return escaped && unescaped(a[1:len(a)-1], true) == unescaped(b[1:len(b)-1], true)
+}

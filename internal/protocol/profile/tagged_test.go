@@ -1,0 +1,232 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+func runTask(id string) string {
+	return fmt.Sprintf(`{"header":{"action":"run-task","task_id":%q}}`, id)
+}
+
+func finishTask(id string) string {
+	return fmt.Sprintf(`{"header":{"action":"finish-task","task_id":%q}}`, id)
+}
+
+func event(name, id string) string {
+	return fmt.Sprintf(`{"header":{"event":%q,"task_id":%q}}`, name, id)
+}
+
+// taskDone returns a connection that has served a session with one task.
+func taskDone(t testing.TB, id string) *line {
+	t.Helper()
+	l := builtin(t, "dashscope")
+	l.begin()
+	l.client(frame.Text, runTask(id))
+	l.client(frame.Binary, "audio")
+	l.client(frame.Text, finishTask(id))
+	l.server(event("task-finished", id))
+	l.want("end", l.end(), Ready, NoReason)
+	return l
+}
+
+// Only what bears the tag of one of the session's own tasks reaches it.
+func TestTags(t *testing.T) {
+	for _, c := range []struct {
+		message string
+		passes  bool
+		tells   bool // whose it is
+	}{
+		{event("result-generated", "2"), true, true},
+		{event("result-generated", "1"), false, true},
+		{event("result-generated", "3"), false, true},
+		{`{"header":{"event":"result-generated"}}`, false, false},
+		{`{"header":{"event":"result-generated","task_id":"2","task_id":"1"}}`, false, false},
+		{`{"header":{"event":"result-generated","task_id":"\u0032"}}`, false, false},
+		{"not JSON", false, false},
+	} {
+		l := taskDone(t, "1")
+		l.begin()
+		l.client(frame.Text, runTask("2"))
+		l.passed = nil
+		l.server(c.message)
+		if passed := len(l.passed) == 1; passed != c.passes {
+			t.Errorf("%s: passed: %v", c.message, passed)
+		}
+		l.client(frame.Text, finishTask("2"))
+		l.server(event("task-finished", "2"))
+		if c.tells {
+			l.want(c.message, l.end(), Ready, NoReason)
+		} else { // nothing tells whose it is
+			l.want(c.message, l.end(), Broken, Unsolicited)
+		}
+	}
+}
+
+// What bears no tag may be the session's own or another's: it is neither shown nor dropped without a word, but ends the session.
+func TestUntagged(t *testing.T) {
+	for _, c := range []struct {
+		op      frame.Opcode
+		message string
+	}{
+		{frame.Binary, "audio"},
+		{frame.Text, `{"header":{"event":"result-generated"}}`},
+		{frame.Text, `{"header":{"event":"task-failed"}}`},
+		{frame.Text, event("result-generated", "2") + strings.Repeat(" ", 1<<16)},
+	} {
+		l := taskDone(t, "1")
+		l.begin()
+		l.client(frame.Text, runTask("2"))
+		l.passed = nil
+		l.want(c.message[:5], l.message(FromServer, c.op, true, []string{c.message}), Foreign, Unsolicited)
+		if len(l.passed) > 0 {
+			t.Errorf("%.40s reaches the client", c.message)
+		}
+
+		// In the first session it can only be the session's own, and no other session must come after it.
+		l = builtin(t, "dashscope")
+		l.begin()
+		l.client(frame.Text, runTask("1"))
+		l.passed = nil
+		l.want(c.message[:5], l.message(FromServer, c.op, true, []string{c.message}), Continue, NoReason)
+		if len(l.passed) != 1 {
+			t.Errorf("%.40s does not reach the client", c.message)
+		}
+		l.client(frame.Text, finishTask("1"))
+		l.server(event("task-finished", "1"))
+		if s := l.end(); s.Then != Broken {
+			t.Errorf("%.40s: the connection is %v for the next session", c.message, s.Then)
+		}
+	}
+}
+
+// In a connection's first session, every message belongs to that session.
+func TestTagsOfFirstSession(t *testing.T) {
+	l := builtin(t, "dashscope")
+	l.begin()
+	l.client(frame.Text, runTask("1"))
+	l.passed = nil
+	for _, message := range []string{event("x", "2"), "not JSON"} {
+		l.server(message)
+	}
+	if len(l.passed) != 2 {
+		t.Errorf("passed: %q", l.passed)
+	}
+}
+
+// A session with a tag of the former session's gets another connection, or, when it is too late for that, is its last.
+func TestTagAgain(t *testing.T) {
+	l := taskDone(t, "1")
+	l.begin()
+	l.want("first", l.client(frame.Text, runTask("1")), Elsewhere, OtherSettings)
+	if o := l.b.Opening(); string(o.Payload) != runTask("1") || len(l.passed) > 0 {
+		t.Errorf("opening: %+v; passed: %q", o, l.passed)
+	}
+	l.want("end", l.end(), Ready, NoReason)
+
+	l.begin()
+	l.client(frame.Text, runTask("2"))
+	l.client(frame.Text, finishTask("2"))
+	l.server(event("task-finished", "2"))
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, finishTask("1"))
+	l.passed = nil
+	if l.server(event("result-generated", "1")); len(l.passed) > 0 {
+		t.Error("what may be the former session's reaches this one")
+	}
+	l.want("end", l.end(), Broken, Unclean)
+}
+
+// Tasks with the same tag, and more open tasks than the boundary tracks, prevent reuse.
+func TestTasksUnclean(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		says []string
+	}{
+		{"the same twice at a time", []string{runTask("1"), runTask("1")}},
+		{"five at a time", []string{runTask("1"), runTask("2"), runTask("3"), runTask("4"), runTask("5")}},
+		{"no tag", []string{`{"header":{"action":"run-task"}}`}},
+		{"a tag that is no text", []string{`{"header":{"action":"run-task","task_id":1}}`}},
+		{"a tag with an escape", []string{`{"header":{"action":"run-task","task_id":"\u0031"}}`}},
+		{"two tags", []string{`{"header":{"action":"run-task","task_id":"1","task_id":"2"}}`}},
+		{"two actions", []string{`{"header":{"action":"x","action":"run-task","task_id":"1"}}`}},
+	} {
+		l := builtin(t, "dashscope")
+		l.begin()
+		for _, message := range c.says {
+			l.client(frame.Text, message)
+		}
+		for _, id := range []string{"1", "2", "3", "4", "5"} {
+			l.client(frame.Text, finishTask(id))
+			l.server(event("task-finished", id))
+		}
+		l.want(c.what, l.end(), Broken, Unclean)
+	}
+
+	// One after the other, and the same again when it is done, is fine.
+	l := builtin(t, "dashscope")
+	l.begin()
+	for i := range 7 {
+		id := fmt.Sprint(i % 6)
+		l.client(frame.Text, runTask(id))
+		l.client(frame.Text, finishTask(id))
+		l.server(event("task-finished", id))
+	}
+	l.want("one after the other", l.end(), Ready, NoReason)
+}
+
+// If a client leaves before its tasks are done, or sends something after its last one, the connection is Broken. If the profile says so,
+// the boundary waits for the tasks instead.
+func TestTaskLeftEarly(t *testing.T) {
+	l := builtin(t, "dashscope")
+	l.begin()
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, finishTask("1"))
+	l.want("not done", l.end(), Leaving, LeftEarly)
+
+	l = builtin(t, "dashscope")
+	l.begin()
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, finishTask("1"))
+	l.server(event("task-finished", "1"))
+	l.client(frame.Binary, "audio")
+	l.want("audio behind the end", l.end(), Broken, LeftEarly)
+
+	p := mustParse(t, "profiles: {p: {from: dashscope, early: reset}}")
+	l = idling(t, p)
+	l.begin()
+	l.client(frame.Text, runTask("1"))
+	l.client(frame.Text, runTask("2"))
+	l.want("reset", l.end(), Resetting, NoReason)
+	for _, message := range []string{event("task-finished", "3"), event("task-finished", "1"), event("task-finished", "1")} {
+		if l.want(message, l.server(message), Continue, NoReason); l.pass != Drop {
+			t.Errorf("%s: %v", message, l.pass)
+		}
+	}
+	l.want("the last one", l.server(event("task-finished", "2")), Ready, NoReason)
+}
+
+// After a failed task, the server closes the connection: no other session may get it.
+func TestTaskFailed(t *testing.T) {
+	for _, failure := range []string{event("task-failed", "1"), `{"header":{"event":"task-failed"}}`} {
+		l := builtin(t, "dashscope")
+		l.begin()
+		l.client(frame.Text, runTask("1"))
+		l.client(frame.Text, finishTask("1"))
+		l.passed = nil
+		if l.server(failure); len(l.passed) != 1 {
+			t.Errorf("%s does not reach the client", failure)
+		}
+		l.server(event("task-finished", "1"))
+		l.want(failure, l.end(), Broken, TaskFailed)
+
+		l = idling(t, mustParse(t, "profiles: {p: {from: dashscope, early: reset}}"))
+		l.begin()
+		l.client(frame.Text, runTask("1"))
+		l.end()
+		l.want(failure+" while resetting", l.server(failure), Broken, TaskFailed)
+	}
+}

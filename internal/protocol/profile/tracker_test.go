@@ -1,0 +1,291 @@
+package profile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// timed is a profile of a server that tells the times of its results.
+const timed = `
+profiles:
+  p:
+    failover:
+      verdict: full
+      audio: {messages: {opcode: binary}, encoding: s16le, rate: 16000}
+      configure: [{messages: {json: {type: start}}, resend: last}]
+      answered: [{messages: {json: {final: true}}, by: time, times: [start, duration], unit: s}]
+      partial: {json: {final: false}}
+      shift: [{path: start, unit: s}, {path: "words[].end", unit: s}]
+      renumber: [{path: n, first: 0}]
+      hide: [{messages: {json: {type: ready}}, most: 1}]
+      stall: speech
+`
+
+// tracking is a session's tracker, with what a caller keeps.
+type tracking struct {
+	*Tracker
+	t       testing.TB
+	entries []Entry
+}
+
+func track(t testing.TB, yaml string) *tracking {
+	t.Helper()
+	return &tracking{Tracker: NewTracker(mustParse(t, yaml), ""), t: t}
+}
+
+// client reports a message of the client, and that it was sent.
+func (t *tracking) client(op frame.Opcode, payload string) Entry {
+	t.t.Helper()
+	e := t.come(op, payload)
+	t.Sent(e)
+	return e
+}
+
+// come reports a message of the client that is not sent yet.
+func (t *tracking) come(op frame.Opcode, payload string) Entry {
+	t.t.Helper()
+	var b []byte
+	if t.NeedsPayload(op, len(payload)) {
+		if t.InspectsClient()&(1<<op) == 0 {
+			t.t.Fatalf("NeedsPayload and InspectsClient contradict for %v", op)
+		}
+		b = []byte(payload)
+	}
+	e := t.ClientMessage(op, b, len(payload))
+	t.entries = append(t.entries, e)
+	return e
+}
+
+// server presents a message of the server, and expects what the client gets: empty for nothing.
+func (t *tracking) server(payload, want string) Judgement {
+	t.t.Helper()
+	j := t.ServerMessage(frame.Text, []byte(payload))
+	if got := string(j.Payload); got != want || j.Pass != (want != "") {
+		t.t.Errorf("%s\nreaches the client as %q (%v), want\n%s", payload, got, j.Pass, want)
+	}
+	return j
+}
+
+// same is server for a message that the client gets as it is.
+func (t *tracking) same(payload string) Judgement { t.t.Helper(); return t.server(payload, payload) }
+
+// die moves the session to another server, and sends it what it needs.
+func (t *tracking) die() (resent []Entry) {
+	t.Begin(Leg{From: t.Answered()})
+	for range t.Configuration() {
+		t.Sent(Entry{Kind: EntryConfiguration})
+	}
+	for _, e := range t.entries {
+		if t.Resend(e) {
+			t.Sent(e)
+			resent = append(resent, e)
+		}
+	}
+	t.CaughtUp()
+	return resent
+}
+
+func (t *tracking) answeredTo(want Position) {
+	t.t.Helper()
+	if got := t.Answered(); got != want {
+		t.t.Errorf("answered up to %d, want %d", got, want)
+	}
+}
+
+// Times, numbers and greetings of a second server continue those of the first.
+func TestTrackerMoves(t *testing.T) {
+	k := track(t, timed)
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"type":"start"}`)
+	k.same(`{"type":"ready"}`)
+	second := strings.Repeat("a", 32000)
+	k.client(frame.Binary, second)
+	k.client(frame.Binary, second)
+	k.same(`{"n":0,"start":0.00,"duration":0.5,"final":false}`)
+	k.same(`{"n":0,"start":0.00,"duration":1.25,"final":true,"words":[{"end":1.2}]}`)
+	k.answeredTo(40000)
+	k.same(`{"n":1,"start":1.25,"duration":0.5,"final":false}`)
+
+	if resent := k.die(); len(resent) != 1 || resent[0].From != 32000 {
+		t.Errorf("resent: %+v", resent)
+	}
+	k.server(`{"type":"ready"}`, "")
+	k.server(`{"n":0,"start":0.00,"duration":0.75,"final":true,"words":[{"end":0.5},{"end":1}]}`,
+		`{"n":1,"start":1.25,"duration":0.75,"final":true,"words":[{"end":1.75},{"end":2.25}]}`)
+	k.answeredTo(64000)
+	k.same(`{"type":"ready"}`) // the client asked for this one
+	if k.Whole() != "" {
+		t.Error(k.Whole())
+	}
+}
+
+// A client of Vosk gets one reply for each of its messages, whatever servers die.
+func TestTrackerLockstep(t *testing.T) {
+	k := track(t, "profiles: {p: {from: vosk}}")
+	const config = `{"config" : {"sample_rate" : 8000}}`
+	k.Begin(Leg{})
+	k.client(frame.Text, config)
+	partial, final := func(i int) string { return fmt.Sprintf(`{"partial" : "%d"}`, i) }, func(i int) string { return fmt.Sprintf(`{"text" : "%d"}`, i) }
+	audio := strings.Repeat("a", 1600)
+	for i := range 6 {
+		k.client(frame.Binary, audio)
+		switch i {
+		case 2:
+			k.same(final(i))
+		case 5: // not replied
+		default:
+			k.same(partial(i))
+		}
+	}
+	k.answeredTo(3 * 1600)
+	if k.Unanswered() != 1 {
+		t.Errorf("%d replies are owed", k.Unanswered())
+	}
+	if resent := k.die(); len(resent) != 3 {
+		t.Errorf("resent: %+v", resent)
+	}
+	k.server(partial(3), "")
+	k.same(final(4))         // the client has had a partial result in its place
+	k.server(partial(5), "") // so it does not get this one
+	k.client(frame.Binary, audio)
+	k.same(partial(6))
+	k.answeredTo(5 * 1600)
+	if f, rate, _ := k.Format(); f != S16LE || rate != 8000 {
+		t.Errorf("format: %v, %d", f, rate)
+	}
+}
+
+// A client may do several tasks over one connection. Each has a clock and numbers of its own, whichever servers did the former ones.
+func TestTrackerTasks(t *testing.T) {
+	k := track(t, "profiles: {p: {from: dashscope}}")
+	result := func(id, begin, end int) string {
+		return fmt.Sprintf(`{"payload":{"output":{"sentence":{"sentence_id":%d,"begin_time":%d,"end_time":%d,"sentence_end":true}}}}`, id, begin, end)
+	}
+	task := func(id string) {
+		k.client(frame.Text, `{"header":{"action":"run-task","task_id":"`+id+`"},"payload":{"parameters":{"format":"pcm","sample_rate":8000}}}`)
+		k.same(event("task-started", id))
+		k.client(frame.Binary, strings.Repeat("a", 16000))
+		k.same(result(1, 0, 250))
+		if k.die(); k.Whole() != "" {
+			t.Fatal(k.Whole())
+		}
+		k.server(event("task-started", id), "")
+		k.server(result(1, 0, 500), result(2, 250, 750))
+		k.client(frame.Text, finishTask(id))
+		k.server(result(2, 500, 750), result(3, 750, 1000))
+		k.same(event("task-finished", id))
+		k.answeredTo(k.Received())
+	}
+	k.Begin(Leg{})
+	task("1")
+	if resent := k.die(); len(resent) != 0 || len(k.resent) != 0 {
+		t.Errorf("resent of a task that is done: %+v, %+v", resent, k.resent)
+	}
+	task("2")
+	task("3")
+	if e := k.come(frame.Text, `{"header":{"action":"run-task"}}`); k.Whole() != "" || e.Kind != EntryConfiguration {
+		t.Errorf("%+v: %s", e, k.Whole())
+	}
+	k.client(frame.Text, finishTask("4"))
+	if k.client(frame.Binary, "aa"); k.Whole() == "" {
+		t.Error("two tasks at a time can be taken over")
+	}
+}
+
+// The answer to a request that was sent again is no answer to the client's end message.
+func TestTrackerAcknowledgements(t *testing.T) {
+	const listening = `{"state":"listening"}`
+	k := track(t, "profiles: {p: {from: watson}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"action":"start","content-type":"audio/l16;rate=8000"}`)
+	k.same(listening)
+	k.client(frame.Binary, strings.Repeat("a", 16000))
+	k.client(frame.Text, `{"action":"stop"}`)
+	k.die()
+	k.server(listening, "")
+	if k.answeredTo(0); len(k.configuration) != 1 {
+		t.Errorf("configuration: %+v", k.configuration)
+	}
+	k.same(listening)
+	k.answeredTo(16000)
+	if k.LastWord(frame.InternalError) || !k.LastWord(frame.PolicyViolation) {
+		t.Error("wrong last word")
+	}
+}
+
+// All audio but a margin is answered when an utterance ends.
+func TestTrackerUtterance(t *testing.T) {
+	k := track(t, "profiles: {p: {from: funasr}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"mode":"2pass","chunk_size":[5,10,5]}`)
+	k.client(frame.Text, `{"hotwords":"a","chunk_size":[6]}`)
+	audio := strings.Repeat("a", 32000)
+	k.client(frame.Binary, audio)
+	k.same(`{"mode":"2pass-online","text":"a"}`)
+	if j := k.same(`{"mode":"2pass-offline","text":"a"}`); !j.Final || !j.Sign {
+		t.Errorf("%+v", j)
+	}
+	k.answeredTo(32000 - 25600)
+	k.Begin(Leg{From: k.Answered()})
+	for op, payload := range k.Configuration() {
+		if op != frame.Text || string(payload) != `{"mode":"2pass","chunk_size":[6],"hotwords":"a"}` {
+			t.Errorf("%v %s", op, payload)
+		}
+	}
+	k.server(`{"mode":"2pass-online","text":"a"}`, "")
+	k.CaughtUp()
+	k.same(`{"mode":"2pass-online","text":"b"}`)
+}
+
+// What the former server said for good stays before what another one says, in a list of the length that clients know.
+func TestTrackerPrepends(t *testing.T) {
+	k := track(t, "profiles: {p: {from: whisperlive, failover: {prepend: {most: 3}}}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, `{"uid":"u"}`)
+	k.same(`{"uid":"u","message":"SERVER_READY"}`)
+	k.client(frame.Binary, strings.Repeat("a", 4*64000))
+	k.same(`{"uid":"u", "segments": [ {"start":"0.000","end":"1.500","completed":true} , {"start":"1.500","end":"2.000","completed":false}]}`)
+	k.answeredTo(96000)
+	k.same(`{"uid":"u","segments":[{"start":"1.500","end":"2.100","completed":false}]}`)
+	k.answeredTo(96000)
+	k.same(`{"segments":[{"start":"0.000","end":"1.500","completed":true},{"start":"1.500","end":"2.100","completed":true}]}`)
+	k.die()
+	k.server(`{"uid":"u","message":"SERVER_READY"}`, "")
+	k.server(`{"segments":[]}`, `{"segments":[{"start":"0.000","end":"1.500","completed":true},{"start":"1.500","end":"2.100","completed":true}]}`)
+	k.server(`{"segments":[{"start":"0.000","end":"0.900","completed":true},{"start":"0.900","end":"1.000","completed":false}] }`,
+		`{"segments":[{"start":"1.500","end":"2.100","completed":true},{"start":"2.100","end":"3.000","completed":true},{"start":"3.000","end":"3.100","completed":false}] }`)
+	k.answeredTo(192000)
+	k.die()
+	k.server(`{"segments":[{"start":"0.000","end":"0.500","completed":false}]}`,
+		`{"segments":[{"start":"1.500","end":"2.100","completed":true},{"start":"2.100","end":"3.000","completed":true},{"start":"3.000","end":"3.500","completed":false}]}`)
+}
+
+// Times of a connection that served sessions before are those of a new one.
+func TestTrackerContinues(t *testing.T) {
+	k := track(t, "profiles: {p: {from: vosk}}")
+	k.Begin(Leg{Heard: 16000}) // a second
+	k.client(frame.Binary, strings.Repeat("a", 1600))
+	k.server(`{"result" : [{"conf" : 1.000000,"end" : 1.050000,"start" : 1.010000,"word" : "a"}],"text" : "a"}`,
+		`{"result" : [{"conf" : 1.000000,"end" : 0.050000,"start" : 0.010000,"word" : "a"}],"text" : "a"}`)
+	if k.Heard() != 1600 {
+		t.Errorf("heard: %d", k.Heard())
+	}
+	k.die() // on a new connection
+	k.client(frame.Binary, strings.Repeat("a", 1600))
+	k.server(`{"result" : [{"end" : 0.050000}],"text" : "a"}`, `{"result" : [{"end" : 0.150000}],"text" : "a"}`)
+}
+
+// A server that dies before it greets leaves the greeting to the next one. What that one says later in the same words is no greeting.
+func TestTrackerGreetedLate(t *testing.T) {
+	s := track(t, "profiles: {p: {from: watson}}")
+	s.Begin(Leg{})
+	s.client(frame.Text, `{"action": "start", "content-type": "audio/l16;rate=16000", "timestamps": true}`)
+	s.die()
+	s.same(`{"state": "listening"}`)
+	s.client(frame.Binary, "audio")
+	s.client(frame.Text, `{"action": "stop"}`)
+	s.same(`{"state": "listening"}`)
+}

@@ -1,0 +1,117 @@
+package profile
+
+import (
+	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// trackerProgram is what a [Tracker] needs of a compiled profile: the roles of messages, and the paths to what it reads and changes in them. It
+// is immutable.
+type trackerProgram struct {
+	*Failover
+	*failoverProgram
+
+	long          [3]found // by opcode: what is known of a client's message that is too long to match
+	configuration class    // all roles of configuration messages
+	decisive      class    // roles of a client's messages that must be known
+
+	counts    bool  // each message gets a reply, and the tracker counts them
+	results   class // the roles of messages that answer
+	concludes bool  // the server's clock or count begins anew after each of the client's end messages
+
+	audioPath *pathSet // to the audio in a text message; nil for none
+	choices   *pathSet // to encoding, rate and channels in a text message; nil for none
+	choiceOf  []int    // by path in choices: which of the three it names
+	ends      []*pathSet
+	packed    []bool   // by index in answered: the messages are MessagePack
+	edits     *pathSet // the paths of shift, then those of renumber; nil for none
+	list      *pathSet // to what is prepended; nil for none
+	items     *jsonProgram
+}
+
+// newTrackerProgram compiles what the profile says about failover. sets finds the roles of its messages.
+func newTrackerProgram(s *spec, sets *failoverProgram) *trackerProgram {
+	f := &s.failover
+	p := &trackerProgram{Failover: f, failoverProgram: sets, concludes: s.concludes()}
+	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
+		p.long[op] = sets.fromClient.tooLong(op)
+	}
+	for i := range f.configure {
+		p.configuration |= isConfiguration(i)
+	}
+	p.decisive = p.configuration | isAudio | isForgotten | isEnd
+	for i := range f.answered {
+		a := &f.answered[i]
+		p.results |= isAnswer(i)
+		p.counts = p.counts || a.by == MeansCount
+		p.ends = append(p.ends, newEndsSet(a))
+		p.packed = append(p.packed, len(a.messages) > 0 && a.messages[0].packed)
+	}
+	var edits []jsonPath
+	for _, t := range f.shift {
+		edits = append(edits, t.path)
+	}
+	for _, n := range f.renumber {
+		edits = append(edits, n.path)
+	}
+	if len(edits) > 0 {
+		p.edits = newPathSet(edits...)
+	}
+	if f.audio.base64 != nil {
+		p.audioPath = newPathSet(f.audio.base64)
+	}
+	if f.prepend.path != nil {
+		p.list = newPathSet(f.prepend.path)
+		if f.prepend.final != nil {
+			p.items = newJSONProgram([]condition{*f.prepend.final}, false)
+		}
+	}
+	var choices []jsonPath
+	for i, c := range f.audio.choices() {
+		if c.message != nil {
+			choices = append(choices, c.message)
+			p.choiceOf = append(p.choiceOf, i)
+		}
+	}
+	if len(choices) > 0 {
+		p.choices = newPathSet(choices...)
+	}
+	return p
+}
+
+// concludes reports whether the server's clock or count begins anew after each of the client's end messages.
+func (s *spec) concludes() bool {
+	f := &s.failover
+	if s.end.closes || len(s.end.client) == 0 || f.Continues {
+		return false
+	}
+	timed := func(a answerSpec) bool { return a.by == MeansTime || a.by == MeansNext }
+	return slices.ContainsFunc(f.answered, timed) || len(f.shift)+len(f.renumber) > 0
+}
+
+// newEndsSet returns the paths to the times of an answer. If only some items of a list count, the last path leads to that list.
+func newEndsSet(a *answerSpec) *pathSet {
+	if a.where == nil || len(a.times) == 0 {
+		return newPathSet(a.times...)
+	}
+	list := a.times[0][:lastItems(a.times[0])]
+	set := newPathSet(append(a.times[:len(a.times):len(a.times)], list)...)
+	set.list, set.items = 1<<len(a.times), newJSONProgram([]condition{*a.where}, false)
+	return set
+}
+
+// lastItems returns the index of the path's last step to all items of an array, or 0.
+func lastItems(p jsonPath) int {
+	for i := len(p) - 1; i > 0; i-- {
+		if p[i].index == allItems {
+			return i
+		}
+	}
+	return 0
+}
+
+// choices returns the properties of the audio that clients can choose.
+func (a *audioSpec) choices() [3]*choiceSpec {
+	return [...]*choiceSpec{&a.encoding, &a.rate, &a.channels}
+}

@@ -1,0 +1,181 @@
+package speaker
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// Recording is audio as clients of a profile's servers send it. It is immutable.
+type Recording struct {
+	profile *profile.Profile
+	script  *profile.Script
+	model   string // empty if the profile's clients name none
+	chunks  [][]byte
+	length  time.Duration
+}
+
+// ErrNoModel is returned for a profile whose clients name a model, if none was given, and ErrModel for one whose clients name none.
+var (
+	ErrNoModel = errors.New("the profile's servers want the name of a model")
+	ErrModel   = errors.New("the profile's clients name no model")
+)
+
+// NewRecording prepares at most so much of a recording for a profile's servers: it mixes the channels, resamples, and encodes. model is the
+// name of the model that the client asks for; empty for profiles whose clients name none. The error says that the profile does not say what
+// a client says, that the recording is empty, or that a model is missing or too much ([ErrNoModel], [ErrModel]).
+func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, model string) (*Recording, error) {
+	s := p.Script()
+	if s == nil {
+		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to a profile of your own (docs/reference/profiles.md)", p.Name)
+	}
+	switch named := s.NamesModel(); {
+	case named && model == "":
+		return nil, fmt.Errorf("%s: %w", p.Name, ErrNoModel)
+	case !named && model != "":
+		return nil, fmt.Errorf("%s: %w", p.Name, ErrModel)
+	}
+	samples := resample(mix(audio), audio.SampleRate, s.Rate)
+	if n := int(most.Seconds() * float64(s.Rate)); len(samples) > n {
+		samples = samples[:n]
+	}
+	if len(samples) == 0 {
+		return nil, errors.New("the recording has no audio")
+	}
+	r := &Recording{profile: p, script: s, model: model, length: time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))}
+	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
+	for len(samples) > 0 {
+		n := min(size, len(samples))
+		r.chunks = append(r.chunks, encode(samples[:n], s.Encoding))
+		samples = samples[n:]
+	}
+	return r, nil
+}
+
+// Length is how long the audio lasts, and Chunks how many messages it takes.
+func (r *Recording) Length() time.Duration { return r.length }
+
+// Chunks returns how many messages the audio takes.
+func (r *Recording) Chunks() int { return len(r.chunks) }
+
+// Query is what the client adds to the query of the server's URL; empty for nothing.
+func (r *Recording) Query() string {
+	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
+}
+
+// After returns the rest of the recording after so many bytes of encoded audio; nil if there is none.
+func (r *Recording) After(n int64) *Recording {
+	all := bytes.Join(r.chunks, nil)
+	if n >= int64(len(all)) {
+		return nil
+	}
+	rest, size := *r, len(r.chunks[0])
+	rest.length = time.Duration(float64(r.length) * float64(int64(len(all))-n) / float64(len(all)))
+	rest.chunks = slices.Collect(slices.Chunk(all[n:], size))
+	return &rest
+}
+
+// mix returns the samples of a recording as numbers from -1 to 1, with all channels in one.
+func mix(a *wav.Audio) []float32 {
+	out := make([]float32, len(a.PCM)/2/a.Channels)
+	for i := range out {
+		sum := 0
+		for c := range a.Channels {
+			sum += int(int16(binary.LittleEndian.Uint16(a.PCM[2*(i*a.Channels+c):])))
+		}
+		out[i] = float32(sum) / float32(a.Channels) / 32768
+	}
+	return out
+}
+
+// resample changes the number of samples a second by linear interpolation.
+func resample(in []float32, from, to int) []float32 {
+	if from == to || len(in) == 0 {
+		return in
+	}
+	out := make([]float32, int(int64(len(in))*int64(to)/int64(from)))
+	for i := range out {
+		at := float64(i) * float64(from) / float64(to)
+		j := int(at)
+		next := in[min(j+1, len(in)-1)]
+		out[i] = in[j] + (next-in[j])*float32(at-float64(j))
+	}
+	return out
+}
+
+func encode(samples []float32, e profile.Encoding) []byte {
+	var out []byte
+	for _, v := range samples {
+		if e == profile.F32LE {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+			continue
+		}
+		scaled := math.Round(float64(v) * 32768)
+		out = binary.LittleEndian.AppendUint16(out, uint16(int16(min(max(scaled, -32768), 32767))))
+	}
+	return out
+}
+
+// envelop returns the message that carries a piece of audio.
+func (r *Recording) envelop(audio []byte) Message {
+	switch s := r.script; {
+	case s.Envelope != "":
+		text := strings.Replace(s.Envelope, profile.AudioMark, base64.StdEncoding.EncodeToString(audio), 1)
+		return Message{frame.Text, []byte(text)}
+	case s.MessagePack != "":
+		b := msgp.AppendString(msgp.AppendString(msgp.AppendMapHeader(nil, 2), "type"), "Audio")
+		b = msgp.AppendArrayHeader(msgp.AppendString(b, s.MessagePack), uint32(len(audio)/4))
+		for ; len(audio) >= 4; audio = audio[4:] {
+			b = msgp.AppendFloat32(b, math.Float32frombits(binary.LittleEndian.Uint32(audio)))
+		}
+		return Message{frame.Binary, b}
+	}
+	return Message{frame.Binary, audio}
+}
+
+// Chunk returns the i-th message of audio.
+func (r *Recording) Chunk(i int) Message { return r.envelop(r.chunks[i]) }
+
+// silence returns a message of silence.
+func (r *Recording) silence() Message {
+	return r.envelop(make([]byte, len(r.chunks[0])))
+}
+
+// chunksMark stands for the number of messages of audio in what a client says.
+const chunksMark = "$chunks"
+
+// fill returns messages of the profile with a session's token, the model, and the number of messages of audio.
+func (r *Recording) fill(said []profile.Message, token uint64, chunks int) []Message {
+	out := make([]Message, len(said))
+	for i := range said {
+		payload := said[i].Append(nil, token)
+		if said[i].Binary {
+			out[i] = Message{frame.Binary, payload}
+			continue
+		}
+		payload = bytes.ReplaceAll(payload, []byte(profile.ModelMark), inJSON(r.model))
+		out[i] = Message{frame.Text, bytes.ReplaceAll(payload, []byte(chunksMark), strconv.AppendInt(nil, int64(chunks), 10))}
+	}
+	return out
+}
+
+// inJSON returns a text as it stands between the quotes of a JSON text.
+func inJSON(text string) []byte {
+	quoted, _ := json.Marshal(text) // a string never fails
+	return quoted[1 : len(quoted)-1]
+}

@@ -1,0 +1,137 @@
+package backend
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// This file does what the steps of the connection's boundary ask for.
+
+// LeaseHolder is what a connection needs of the session that uses it.
+type LeaseHolder interface {
+	loop.TimerHandler // it passes Expired on to the connection
+	// SendPing sends a ping with the payload that [Conn.Ping] returns to the server, at the next frame boundary.
+	SendPing()
+	// Apply does the session's part of a step. The connection has called [Conn.ApplyToServer].
+	Apply(profile.Step)
+}
+
+// Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
+func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
+
+// Begin begins a client's session at the boundary. The session does what the step asks for, [Conn.ApplyToServer] included.
+func (c *Conn) Begin(client Client) profile.Step {
+	c.begun = c.Scanner.Messages
+	w := &c.config.backend.worker
+	c.sessionBegan = w.now()
+	w.sessionBegan(client, c.sessionBegan)
+	return c.boundary.Begin(rand.Uint64())
+}
+
+// ReplaceEnd replaces the client's last message by the profile's reset, see [profile.Boundary.ReplaceEnd].
+func (c *Conn) ReplaceEnd(t profile.Traffic) profile.Step {
+	step := c.boundary.ReplaceEnd(t)
+	c.FromServer.inspectRest(&c.boundary, &c.Scanner)
+	return step
+}
+
+// ApplyToServer does what a step asks of the connection: it sends messages to the server, whose stream must be at a message
+// boundary, and sets the boundary's timer. The rest of the step is for its handler.
+func (c *Conn) ApplyToServer(s profile.Step) {
+	for i := range s.Send {
+		m := &s.Send[i]
+		op := frame.Text
+		if m.Binary {
+			op = frame.Binary
+		}
+		payload := m.Append(nil, c.boundary.Token())
+		if m.Binary {
+			c.AddHeard(int64(len(payload)))
+		}
+		c.tellSent(op, payload)
+		c.stream.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, true, payload, true))
+	}
+	switch {
+	case s.Timer == profile.StopTimer:
+		c.stopBoundaryTimer()
+	case s.Timer > 0:
+		if c.boundaryTimer == nil {
+			c.boundaryTimer = new(loop.Timer)
+		}
+		c.boundaryTimer.Set(c.stream, s.Timer, TimerBoundary)
+	}
+}
+
+func (c *Conn) stopBoundaryTimer() {
+	if c.boundaryTimer != nil {
+		c.boundaryTimer.Stop()
+	}
+}
+
+// boundaryTime tells the boundary that the time which a step has asked for is over.
+func (c *Conn) boundaryTime() {
+	step := c.boundary.Timer(c.stream.Held() == 0 && c.Scanner.AtMessageBoundary())
+	if c.state == serving {
+		c.ApplyToServer(step)
+		c.stream.Handler().(LeaseHolder).Apply(step)
+		return
+	}
+	c.Apply(step)
+	c.idleIfDone(nil)
+}
+
+// Apply does what a step asks for while no session is the handler of the stream, or right after the session has ended.
+func (c *Conn) Apply(s profile.Step) {
+	if unusable.has(c.state) {
+		return
+	}
+	c.ApplyToServer(s)
+	if s.Progress && c.state == resetting {
+		c.limitReset()
+	}
+	switch s.Then {
+	case profile.Ready:
+		switch c.state {
+		case greeting:
+			c.to(greeted)
+		case resetting:
+			c.to(clean)
+			c.config.backend.options().Meter.Reset.Observe(time.Duration(loop.Now() - c.stateTime))
+		}
+	case profile.Broken:
+		if c.state == leaving {
+			c.leftBy(s.Reason)
+			return
+		}
+		if s.Reason == profile.Busy && c.dialing != nil {
+			c.dialing.refusal = errFull
+		}
+		c.fail(cause{poolReason(s.Reason), frame.PolicyViolation, s.Reason.String()}, nil)
+	}
+}
+
+// poolReason returns the pool's name for the reason why a boundary has given a connection up.
+func poolReason(r profile.Reason) pool.Reason {
+	switch r {
+	case profile.Served:
+		return pool.Served
+	case profile.Cut:
+		return pool.Cut
+	case profile.Busy:
+		return pool.Full
+	case profile.NotReady, profile.NotAlive:
+		return pool.Silent
+	case profile.Unsolicited, profile.LateMessage:
+		return pool.Unsolicited
+	case profile.ResetTimeout, profile.ResultTimeout, profile.ResetMismatch:
+		return pool.ResetFailed
+	case profile.ServerClosed:
+		return pool.Closed
+	}
+	return pool.Unclean
+}

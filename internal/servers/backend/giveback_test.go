@@ -1,0 +1,92 @@
+package backend
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// Leases that no session has come of.
+
+// A connection that was not used is idle again, whatever its profile: nobody has said anything over it.
+func TestGiveBack(t *testing.T) {
+	for _, name := range []string{"echo", "one-shot"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, name, nil)
+			r.ready(1)
+			p := r.accepted()
+			first := r.lease()
+			first.ReturnUnused()
+			r.ready(1)
+			p.Send(frame.Ping, "idle as before")
+			p.Expect(frame.Pong, "idle as before")
+			s := r.use()
+			if s.conn != first {
+				t.Error("another connection")
+			}
+			s.on(s.conn.EndUnused) // in the last moment
+			if st := r.Stats(); st.Totals.Leased != 2 || st.Totals.Returned != 2 || st.Totals.Dialed != 1 || st.Idle != 1 {
+				t.Errorf("stats: %+v", st)
+			}
+			s.on(func() { s.conn.Stream().SetHandler(s.conn) })
+		})
+	}
+}
+
+// A client that waits gets it at once.
+func TestGiveBackServesQueue(t *testing.T) {
+	r := newRig(t, "one-shot", nil)
+	c := r.lease()
+	var waiter pool.Waiter[*Conn]
+	if _, ok, err := r.group.Acquire(&waiter); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	c.ReturnUnused()
+	if got := <-waiter.Ready(); got != c {
+		t.Error("another connection")
+	}
+	c.ReturnUnused()
+	r.ready(1)
+}
+
+// What the server has said before is for the next client then.
+func TestGiveBackKeepsGreeting(t *testing.T) {
+	r := newRig(t, "one-shot", nil)
+	r.ready(1)
+	p := r.accepted()
+	hello := wstest.ServerFrame(true, frame.Text, "hello")
+	p.SendBytes(hello)
+	p.Send(frame.Ping, "")
+	p.Expect(frame.Pong, "")
+	r.lease().ReturnUnused()
+	r.ready(1)
+	if s := r.use(); !bytes.Equal(s.greeting, hello) {
+		t.Errorf("greeting %q", s.greeting)
+	} else {
+		s.end(0)
+	}
+}
+
+// One that was lost meanwhile is not idle again.
+func TestGiveBackOfLost(t *testing.T) {
+	r := newRig(t, "echo", nil)
+	r.ready(1)
+	p := r.accepted()
+	s := &session{t: t, conn: r.lease()}
+	p.SendClose(1012, "restart")
+	wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
+		s.on(func() { lost = s.conn.cause() != nil })
+		return lost
+	})
+	s.conn.ReturnUnused()
+	p.ExpectClose(1012, "closed by the server: 1012 restart")
+	_ = p.Close()
+	r.accepted()
+	r.ready(1)
+	if st := r.Stats(); st.Totals.Reasons[pool.Closed] != 1 || st.Totals.Discarded != 1 || st.Totals.Returned != 0 {
+		t.Errorf("stats: %+v", st)
+	}
+}

@@ -1,0 +1,262 @@
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// Probe is how a backend is probed: asked from time to time whether it works, besides what its connections show.
+type Probe struct {
+	// URL is requested with GET and must answer 2xx; nil for an upgrade that is closed at once.
+	URL *url.URL
+	// Interval is the time between two probes, plus or minus a fifth; default 10 s.
+	Interval time.Duration
+	// Timeout bounds each probe; default 2 s.
+	Timeout time.Duration
+	// Fall is how many probes in a row must fail to take the backend out of service; default 3.
+	Fall int
+	// Rise is how many in a row must succeed to bring it back; default 2.
+	Rise int
+}
+
+// equal reports whether two probes have the same settings.
+func (p *Probe) equal(other *Probe) bool {
+	a, b := *p, *other
+	a.URL, b.URL = nil, nil
+	if (p.URL == nil) != (other.URL == nil) || p.URL != nil && p.URL.String() != other.URL.String() {
+		return false
+	}
+	return a == b
+}
+
+func (p *Probe) setDefaults() {
+	if p.Interval <= 0 {
+		p.Interval = 10 * time.Second
+	}
+	if p.Timeout <= 0 {
+		p.Timeout = 2 * time.Second
+	}
+	if p.Fall <= 0 {
+		p.Fall = 3
+	}
+	if p.Rise <= 0 {
+		p.Rise = 2
+	}
+}
+
+// errNoRoom is a probe's error when the pool has no place left for it. It says nothing about the backend.
+var errNoRoom = errors.New("the pool is full, no place for the probe")
+
+// verdict is what attempts have shown about a server.
+type verdict struct {
+	fall, rise int // how many in a row change it
+	up, known  bool
+	agreeing   int // attempts in a row that speak for a change
+}
+
+// changes notes an attempt, and reports whether it changes the verdict. The first success is a verdict by itself.
+func (v *verdict) changes(well bool) bool {
+	if v.known && well == v.up {
+		v.agreeing = 0
+		return false
+	}
+	v.agreeing++
+	if well && v.known && v.agreeing < v.rise || !well && v.agreeing < v.fall {
+		return false
+	}
+	v.up, v.known, v.agreeing = well, true, 0
+	return true
+}
+
+// runProbe probes until ctx ends, and tells each verdict. The first success is a verdict by itself, so that a backend that works gets
+// its clients at once.
+func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
+	v := verdict{fall: p.Fall, rise: p.Rise}
+	for {
+		attempt, cancel := context.WithTimeout(ctx, p.Timeout)
+		err := probe(attempt)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if !errors.Is(err, errNoRoom) && !machine.Local(err) && v.changes(err == nil) {
+			reason := ""
+			if err != nil {
+				reason = err.Error()
+			}
+			tell(v.up, reason)
+		}
+		pause := time.NewTimer(p.Interval*4/5 + rand.N(max(p.Interval*2/5, 1)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// probe probes the backend once, at the URL, or by an upgrade if that is nil.
+func (b *Backend) probe(ctx context.Context, u *url.URL) error {
+	if u == nil {
+		return b.probeUpgrade(ctx)
+	}
+	target := b.options().Target
+	config, err := probeTLS(u, target)
+	if err != nil {
+		return err
+	}
+	return probeHTTP(ctx, u, config, target)
+}
+
+// probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
+// more connections than its cap.
+func (b *Backend) probeUpgrade(ctx context.Context) error {
+	if !b.config.Load().mayDial() {
+		return errNoRoom
+	}
+	done, ok := b.pool.ReserveProbe()
+	if !ok {
+		return errNoRoom
+	}
+	defer done()
+	r := b.config.Load()
+	established, err := r.Target.Dial(ctx)
+	if err != nil {
+		if anonymous := (anonymousRefusedError{}); errors.As(r.classify("", err), &anonymous) {
+			return nil // it works, and wants a client's credentials
+		}
+		return err
+	}
+	defer established.Conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = established.Conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var buf [frame.MaxControlSize]byte
+	payload := frame.AppendClosePayload(nil, frame.NormalClosure, "")
+	if _, err := established.Conn.Write(frame.AppendControl(buf[:0], frame.Close, payload, true)); err != nil {
+		return err
+	}
+	// How the server ends the connection does not matter: it has accepted it.
+	_, _ = io.Copy(io.Discard, io.LimitReader(established.Conn, 64<<10))
+	return nil
+}
+
+// probeTLS returns the TLS configuration for a probe: the backend's own if the probe goes to the same host, and otherwise nil for the
+// default, since another host has other certificates.
+func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
+	host, _, _ := net.SplitHostPort(target.Address())
+	if u.Scheme != "https" || u.Hostname() != host {
+		return nil, nil
+	}
+	config, err := target.TLS()
+	if config == nil || err != nil {
+		return nil, err
+	}
+	config = config.Clone()
+	config.ClientSessionCache = nil // the whole handshake is part of the probe, and another port may be another server
+	return config, nil
+}
+
+// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one. The target's
+// own host is dialed as the target itself is.
+func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, target *handshake.Target) error {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		return target.From.Dial(ctx, net.Dialer{}, target.Endpoint(address))
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: dial},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "wsbouncer")
+	response, err := client.Do(request)
+	if err != nil {
+		return secret.Error(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answered %s", secret.URL(u.String()), response.Status)
+	}
+	return nil
+}
+
+// probing is a goroutine that probes a backend with one setting. When the setting changes, the next goroutine waits until the one
+// before has ended, so that verdicts stay in order and the caller need not wait. All fields are static.
+type probing struct {
+	probe *Probe // nil for no probes
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// probeBy probes the backend with this setting from now on; nil is for no probes. With anew, it probes at once even if the setting is
+// the same, because the backend is dialed with other options now. It does not wait for a probe that is running. It is called with
+// updating held.
+func (b *Backend) probeBy(probe *Probe, anew bool) {
+	before := b.probing
+	same := before == nil && probe == nil || before != nil && sameProbe(before.probe, probe)
+	if same && (!anew || probe == nil) {
+		return
+	}
+	ctx, stop := context.WithCancel(b.worker.ctx)
+	next := &probing{probe: probe, stop: stop, done: make(chan struct{})}
+	b.probing = next
+	go func() {
+		defer close(next.done)
+		if before != nil {
+			before.stop()
+			<-before.done
+			if !same && before.probe != nil {
+				b.worker.probeEnded(probe != nil)
+			}
+		}
+		if probe == nil {
+			return
+		}
+		b.report.probes()
+		runProbe(ctx, *probe, func(ctx context.Context) error {
+			err := b.probe(ctx, probe.URL)
+			if err == nil {
+				b.worker.checked(false)
+			}
+			return err
+		}, b.worker.probed)
+	}()
+}
+
+// sameProbe reports whether two settings, each nil for none, are the same.
+func sameProbe(a, b *Probe) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.equal(b)
+}
+
+// awaitProbe waits until no probe is running, or ctx ends. The worker must have stopped.
+func (b *Backend) awaitProbe(ctx context.Context) {
+	b.updating.Lock()
+	last := b.probing
+	b.updating.Unlock()
+	if last == nil {
+		return
+	}
+	select {
+	case <-last.done:
+	case <-ctx.Done():
+	}
+}

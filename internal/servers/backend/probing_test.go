@@ -1,0 +1,193 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// Probes over real sockets.
+
+func parse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestProbeHTTP(t *testing.T) {
+	hung := make(chan struct{})
+	var agent, method atomic.Value
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		agent.Store(r.UserAgent())
+		method.Store(r.Method)
+		switch r.URL.Path {
+		case "/hang":
+			<-r.Context().Done()
+			close(hung)
+		case "/redirect":
+			http.Redirect(w, r, "/200", http.StatusFound)
+		case "/204":
+			w.WriteHeader(http.StatusNoContent)
+		case "/200":
+			_, _ = w.Write([]byte("ready\n"))
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer s.Close()
+	for path, want := range map[string]string{
+		"/200": "", "/204": "", "/500": "503 Service Unavailable", "/redirect": "302 Found", "/hang": "deadline exceeded",
+	} {
+		ctx, cancel := wstest.Context(t), context.CancelFunc(func() {})
+		if path == "/hang" {
+			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+		}
+		err := probeHTTP(ctx, parse(t, s.URL+path), nil, new(handshake.Target))
+		cancel()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", path, err, want)
+		}
+	}
+	<-hung // the server sees that the proxy has given up
+	if agent.Load() != "wsbouncer" || method.Load() != http.MethodGet {
+		t.Errorf("%v by %v", method.Load(), agent.Load())
+	}
+	// What keeps a password in its URL does not show it.
+	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil, new(handshake.Target)); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("error: %v", err)
+	}
+	s.Close()
+	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), nil, new(handshake.Target)); err == nil {
+		t.Error("nobody listens, and all is well")
+	}
+}
+
+// A probe by upgrade has a place of the pool while it runs, and closes its connection in order.
+func TestProbeUpgrade(t *testing.T) {
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap = 2 })
+	r.ready(1)
+	r.accepted()
+	result := make(chan error)
+	go func() { result <- r.probeUpgrade(wstest.Context(t)) }()
+	p := r.accepted()
+	if s := r.Stats(); s.Dialing != 1 || s.Used() != 2 {
+		t.Errorf("it has no place: %+v", s)
+	}
+	p.ExpectClose(frame.NormalClosure, "")
+	if err := r.probeUpgrade(wstest.Context(t)); !errors.Is(err, errNoRoom) {
+		t.Errorf("a third connection of two: %v", err)
+	}
+	_ = p.Close() // no answer, which is none of its business
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if s := r.Stats(); s.Used() != 1 || s.Totals.Dialed != 1 || s.Totals.DialFailed != 0 {
+		t.Errorf("it has kept its place: %+v", s)
+	}
+}
+
+// One that fails gives its place back, too.
+func TestProbeUpgradeFails(t *testing.T) {
+	for name, answer := range map[string]wstest.Answer{
+		"refused": wstest.Refuse(http.StatusServiceUnavailable, "loading"),
+		"hangs":   wstest.Hang,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+				o.Settings.Cap, o.Settings.Warm, s.Answer = 1, 0, answer
+			})
+			ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
+			if name == "hangs" {
+				cancel()
+				ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)
+			}
+			defer cancel()
+			if err := r.probeUpgrade(ctx); err == nil || errors.Is(err, errNoRoom) {
+				t.Errorf("error: %v", err)
+			}
+			if s := r.Stats(); s.Used() != 0 {
+				t.Errorf("it has kept its place: %+v", s)
+			}
+		})
+	}
+}
+
+// A server that accepts the connection but never ends it is well; the probe ends in its time.
+func TestProbeUpgradeIsNotClosed(t *testing.T) {
+	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Warm = 0 })
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := r.probeUpgrade(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a machine may be so busy
+		t.Error(err)
+	}
+	if s := r.Stats(); s.Used() != 0 {
+		t.Errorf("it has kept its place: %+v", s)
+	}
+}
+
+// The probe takes a backend out of service and brings it back.
+func TestProbing(t *testing.T) {
+	var status atomic.Int32
+	status.Store(http.StatusOK)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	defer web.Close()
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		s.Serve = wstest.Echo
+		o.Probe = &Probe{URL: parse(t, web.URL), Interval: 5 * time.Millisecond, Timeout: wstest.Timeout, Fall: 2, Rise: 2}
+	})
+	verdict := func(probe string, usable bool) {
+		t.Helper()
+		wstest.Eventually(t, "the probe is "+probe, func() bool { return r.Health().Probe == probe && r.Stats().Usable == usable })
+	}
+	verdict("up", true)
+	r.ready(1)
+	status.Store(http.StatusInternalServerError)
+	verdict("down", false)
+	if h := r.Health(); !strings.Contains(h.ProbeReason, "500") {
+		t.Errorf("health: %+v", h)
+	}
+	if _, ok := r.tryLease(); ok {
+		t.Error("leased while the probe fails")
+	}
+	status.Store(http.StatusOK)
+	verdict("up", true)
+	r.use().end(0)
+}
+
+// A probe by upgrade that finds no place says nothing.
+func TestProbingWithoutRoom(t *testing.T) {
+	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
+		s.Serve = wstest.Echo
+		o.Probe = &Probe{Interval: 5 * time.Millisecond}
+		o.Settings.Warm = 0
+	})
+	wstest.Eventually(t, "there is room", func() bool { return r.Health().Probe == "up" })
+	s := r.use() // takes the only place
+	r.server.HangUp(true)
+	before := r.server.Counts().Attempts
+	for range 10 {
+		if err := r.probe(wstest.Context(t), nil); !errors.Is(err, errNoRoom) {
+			t.Errorf("error: %v", err)
+		}
+	}
+	if h := r.Health(); h.Probe != "up" {
+		t.Errorf("health: %+v", h)
+	}
+	if c := r.server.Counts(); c.Attempts != before || c.Peak > 1 {
+		t.Errorf("%d attempts, %d at once", c.Attempts-before, c.Peak)
+	}
+	s.end(0)
+}

@@ -1,0 +1,72 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// A server may answer an upgrade request with another HTTP status than 101. What that means depends on what the request said:
+//
+//   - The request bore values of a client (its key, its parameters): 4xx, and most of 5xx, is the answer to that client. It is
+//     passed on to the client, says nothing about the server's health, and is not tried again. 502 to 504 are about the server.
+//   - The request bore none, although the clients of the service have values of their own: 4xx says that the server works, and
+//     that connections cannot be dialed before their clients arrive.
+//   - Otherwise it is a failure of the server, or of its configuration.
+
+// errFull is a working server's answer when it accepts no more connections. Dialing errors wrap it.
+var errFull = errors.New("the server is full")
+
+// clientRefusedError is a server's answer to what clients say in their handshake.
+type clientRefusedError struct {
+	error
+	// failing tells that the answer may also be that of a server that fails, so that it counts in the comparison with its peers.
+	failing bool
+}
+
+func (e clientRefusedError) Unwrap() error { return e.error }
+
+// anonymousRefusedError is a server's answer to a handshake without a client's values, when the clients have values of their own.
+type anonymousRefusedError struct{ error }
+
+func (e anonymousRefusedError) Unwrap() error { return e.error }
+
+// classify wraps a failure to dial a connection of a variant in the error that says what it means.
+func (d *dialConfig) classify(variant string, err error) error {
+	status := (*handshake.StatusError)(nil)
+	if !errors.As(err, &status) {
+		return err
+	}
+	spoken, private := d.says(variant)
+	code := status.Status
+	switch {
+	case private && isClientError(code):
+		return clientRefusedError{error: err}
+	case saysFull(code) || d.Profile.BusyStatus(code):
+		return fmt.Errorf("%w: %w", errFull, err)
+	case private && code >= http.StatusInternalServerError && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
+		spoken && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
+		return clientRefusedError{err, code >= http.StatusInternalServerError}
+	case !spoken && isClientError(code) && d.clientsSpeak():
+		return anonymousRefusedError{err}
+	}
+	return err
+}
+
+func isClientError(status int) bool { return status >= 400 && status <= 499 }
+
+// says reports whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
+func (d *dialConfig) says(variant string) (spoken, private bool) {
+	if variant == "" || d.Variants == nil {
+		return false, false
+	}
+	v, _ := d.Variants.lookup(variant)
+	return v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
+}
+
+// clientsSpeak reports whether clients of the service say something of their own in the handshake.
+func (d *dialConfig) clientsSpeak() bool {
+	return d.Passes || d.Profile.Private() || d.Variants != nil && d.Variants.anyPrivate()
+}

@@ -1,0 +1,307 @@
+package backend
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+)
+
+// Health is a backend's health for statistics. The times are those of the last change.
+type Health struct {
+	// Reachable reports whether the last connection could be established and was not lost at once.
+	Reachable bool
+	Since     time.Time
+	Reason    string // why it is not reachable
+
+	// Circuit is the state of the circuit: closed, half-open or open.
+	Circuit       string
+	CircuitSince  time.Time
+	CircuitReason string
+	CircuitOpened uint64 // how often
+
+	// Probe is the verdict of the active probe: off, unknown, up or down.
+	Probe       string
+	ProbeSince  time.Time
+	ProbeReason string
+
+	// Canary is the verdict of the canary: off, unknown, up, down, or doubtful if it fails and has not passed on any backend of the service,
+	// which takes the backend out of service as little as unknown does.
+	Canary       string
+	CanarySince  time.Time
+	CanaryReason string // why it is down, or why it could not be played
+	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
+	CanarySeconds float64
+
+	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
+	Outlier       bool
+	OutlierSince  time.Time
+	OutlierReason string
+	Outliers      uint64 // how often
+
+	// Stalled tells that the backend gets no sessions but trials, since sessions on it have stalled.
+	Stalled       bool
+	StalledSince  time.Time
+	StalledReason string
+
+	// Broken is how many sessions the backend has broken since the start.
+	Broken uint64
+	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
+	RoundTripSeconds float64
+}
+
+// notDialed is the reason for not being reachable before the first attempt.
+const notDialed = "not dialed yet"
+
+// report keeps a backend's health for statistics, and logs each change once. It may be used from any goroutine.
+type report struct {
+	log      *slog.Logger // static
+	onDemand atomic.Bool  // the server refuses connections that are dialed ahead of clients
+
+	mu     sync.Mutex
+	name   string // guarded by mu
+	health Health // guarded by mu
+}
+
+func (r *report) init(name string, log *slog.Logger, probed bool) {
+	now := time.Now()
+	r.name, r.log = name, log
+	r.health = Health{Since: now, Reason: notDialed, Circuit: health.Closed.String(), CircuitSince: now, Probe: "off", Canary: "off"}
+	if probed {
+		r.health.Probe, r.health.ProbeSince = "unknown", now
+	}
+}
+
+// rename changes the backend's name in the log.
+func (r *report) rename(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.name = name
+}
+
+// named returns the backend's name in the log.
+func (r *report) named() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.name
+}
+
+// probes notes that the backend is being probed from now on.
+func (r *report) probes() {
+	r.update(func(h *Health) {
+		if h.Probe == "off" {
+			h.Probe, h.ProbeSince = "unknown", time.Now()
+		}
+	})
+}
+
+// noProbe reports that the backend is not probed any more.
+func (r *report) noProbe() {
+	r.update(func(h *Health) { h.Probe, h.ProbeSince, h.ProbeReason = "off", time.Now(), "" })
+}
+
+func (r *report) get() Health {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.health
+}
+
+// update changes the health under the lock.
+func (r *report) update(change func(h *Health)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.health)
+}
+
+// setReachable reports whether the backend can be reached.
+func (r *report) setReachable(reachable bool, reason string) {
+	var first, changed bool
+	r.update(func(h *Health) {
+		first = h.Reason == notDialed
+		changed = h.Reachable != reachable
+		if first || changed {
+			h.Since = time.Now()
+		}
+		h.Reachable, h.Reason = reachable, reason
+	})
+	switch {
+	case !first && !changed:
+	case reachable:
+		r.log.Info("backend reachable", "backend", r.named())
+	default:
+		r.log.Warn("backend not reachable, trying again", "backend", r.named(), "reason", reason)
+	}
+}
+
+// setCircuit reports the state of the circuit. Trials get no line in the log.
+func (r *report) setCircuit(state health.CircuitState, reason string) {
+	var before string
+	r.update(func(h *Health) {
+		if before = h.Circuit; before == state.String() {
+			return
+		}
+		h.Circuit = state.String()
+		if (before == health.Closed.String()) == (state == health.Closed) {
+			return // a trial, or its failure
+		}
+		h.CircuitSince, h.CircuitReason = time.Now(), reason
+		if state == health.Open {
+			h.CircuitOpened++
+		}
+	})
+	switch {
+	case before == state.String():
+	case before == health.Closed.String():
+		r.log.Warn("backend taken out of service, circuit open", "backend", r.named(), "reason", reason)
+	case state == health.Closed:
+		r.log.Info("backend back in service, circuit closed", "backend", r.named())
+	}
+}
+
+// setProbe reports the verdict of the active probe.
+func (r *report) setProbe(up bool, reason string) {
+	verdict := map[bool]string{true: "up", false: "down"}[up]
+	var before string
+	r.update(func(h *Health) {
+		before = h.Probe
+		h.ProbeReason = reason
+		if before != verdict {
+			h.Probe, h.ProbeSince = verdict, time.Now()
+		}
+	})
+	switch {
+	case before == verdict:
+	case up:
+		r.log.Info("backend probe succeeds", "backend", r.named())
+	default:
+		r.log.Warn("backend taken out of service, probe fails", "backend", r.named(), "reason", reason)
+	}
+}
+
+// setCanary reports the verdict of the canary.
+func (r *report) setCanary(up bool, reason string) {
+	verdict := map[bool]string{true: "up", false: "down"}[up]
+	var before string
+	r.update(func(h *Health) {
+		before = h.Canary
+		h.CanaryReason = reason
+		if before != verdict {
+			h.Canary, h.CanarySince = verdict, time.Now()
+		}
+	})
+	switch {
+	case before == verdict:
+	case up:
+		r.log.Info("backend answers the canary", "backend", r.named())
+	default:
+		r.log.Warn("backend taken out of service, canary fails", "backend", r.named(), "reason", reason)
+	}
+}
+
+// doubtCanary reports that a canary fails that has not passed on any backend of the service.
+func (r *report) doubtCanary(reason string) {
+	var before string
+	r.update(func(h *Health) {
+		before = h.Canary
+		h.CanaryReason = reason
+		if before != canaryDoubtful {
+			h.Canary, h.CanarySince = canaryDoubtful, time.Now()
+		}
+	})
+	if before != canaryDoubtful {
+		r.log.Warn("canary fails and has not passed on any backend of the service; the backend stays in service", "backend", r.named(), "reason", reason)
+	}
+}
+
+// canaryDoubtful is the verdict of a canary that may be wrong itself.
+const canaryDoubtful = "doubtful"
+
+// heardCanary reports how long the first result of a canary has taken.
+func (r *report) heardCanary(d time.Duration) {
+	r.update(func(h *Health) { h.CanarySeconds = d.Seconds() })
+}
+
+// canaryNotPlayed reports why the last canary could not be played, which says nothing about the server.
+func (r *report) canaryNotPlayed(reason string) {
+	r.update(func(h *Health) {
+		if h.Canary != "down" && h.Canary != canaryDoubtful {
+			h.CanaryReason = reason
+		}
+	})
+}
+
+// canaries notes whether the backend is played canaries from now on.
+func (r *report) canaries(on bool) {
+	r.update(func(h *Health) {
+		switch {
+		case !on:
+			h.Canary, h.CanarySince, h.CanaryReason, h.CanarySeconds = "off", time.Now(), "", 0
+		case h.Canary == "off":
+			h.Canary, h.CanarySince = "unknown", time.Now()
+		}
+	})
+}
+
+// setOutlier reports whether the backend is left out because sessions fail on it and not on its peers.
+func (r *report) setOutlier(out bool, reason string) {
+	r.update(func(h *Health) {
+		h.Outlier, h.OutlierSince, h.OutlierReason = out, time.Now(), reason
+		if out {
+			h.Outliers++
+		}
+	})
+	if out {
+		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on its peers", "backend", r.named(), "reason", reason)
+	} else {
+		r.log.Info("backend gets new sessions again", "backend", r.named())
+	}
+}
+
+// setStalled reports whether the backend is out of service because sessions on it have stalled.
+func (r *report) setStalled(stalled bool, reason string) {
+	r.update(func(h *Health) { h.Stalled, h.StalledSince, h.StalledReason = stalled, time.Now(), reason })
+	if stalled {
+		r.log.Warn("backend taken out of service, sessions stall on it", "backend", r.named(), "reason", reason)
+	} else {
+		r.log.Info("backend back in service, it answers again", "backend", r.named())
+	}
+}
+
+// changed reports a change of the server's health.
+func (r *report) changed(c health.Change) {
+	switch c := c.(type) {
+	case health.ReachabilityChange:
+		r.setReachable(c.Reachable, c.Reason)
+	case health.CircuitChange:
+		r.setCircuit(c.State, c.Reason)
+	case health.OutlierChange:
+		r.setOutlier(c.LeftOut, c.Reason)
+	case health.StallChange:
+		r.setStalled(c.Stalled, c.Reason)
+	case health.PredialChange:
+		r.onDemand.Store(c.Refused)
+		if !c.Refused {
+			return
+		}
+		r.log.Warn("no connections are dialed ahead of clients: the server refuses those without a client's own values",
+			"backend", r.named(), "reason", c.Reason)
+	case health.CeilingChange:
+		if c.Ceiling > 0 {
+			r.log.Warn("backend is full, limiting its connections for a while", "backend", r.named(), "connections", c.Ceiling, "cap", c.Cap)
+		} else {
+			r.log.Info("backend accepts connections up to its cap again", "backend", r.named(), "cap", c.Cap)
+		}
+	}
+}
+
+// roundTrip reports how long a pong took. Each new value counts for an eighth.
+func (r *report) roundTrip(d time.Duration) {
+	r.update(func(h *Health) {
+		if h.RoundTripSeconds == 0 {
+			h.RoundTripSeconds = d.Seconds()
+		}
+		h.RoundTripSeconds += (d.Seconds() - h.RoundTripSeconds) / 8
+	})
+}

@@ -1,0 +1,187 @@
+package wstest
+
+import (
+	"bufio"
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
+)
+
+// Server is a WebSocket server whose connections the test plays. It counts what it sees.
+type Server struct {
+	// Static after Listen.
+	Protocol string // the subprotocol that its target asks for, and that the default answer selects; "" for none
+	MaxTLS   uint16 // the highest version of TLS; 0 for the highest that Go has
+
+	// Static after Start.
+	Answer Answer      // default: accept
+	Serve  func(*Peer) // plays each connection on a goroutine of its own; default: Take gives it to the test
+
+	// Set by Listen. The test may change the configuration of TLS before Start.
+	Listener net.Listener
+	TLS      *tls.Config // nil without TLS
+	CA       string      // file with the certificate of the authority that signed the server's
+
+	t        testing.TB
+	accepted chan *Peer
+	tasks    sync.WaitGroup
+
+	mu       sync.Mutex
+	hangUp   bool       // guarded by mu
+	attempts int        // guarded by mu: TCP connections so far
+	upgrades int        // guarded by mu: upgrade requests so far
+	conns    []net.Conn // guarded by mu: all so far
+	open     int        // guarded by mu: upgraded connections whose end Serve has not seen
+	peak     int        // guarded by mu: the highest value of open
+	closed   bool       // guarded by mu
+}
+
+// Listen opens the server's socket, with TLS or without. It is called first, once.
+func (s *Server) Listen(t testing.TB, withTLS bool) {
+	t.Helper()
+	s.t, s.Listener, s.accepted = t, Listen(t), make(chan *Peer, 1024)
+	if s.Answer == nil {
+		s.Answer = Accept(s.Protocol)
+	}
+	if withTLS {
+		authority := securetest.NewAuthority(t)
+		s.TLS, _ = authority.Loopback()
+		s.TLS.MaxVersion, s.CA = s.MaxTLS, authority.File()
+	}
+}
+
+// Start begins to accept connections. The test that calls it also calls Close.
+func (s *Server) Start() { s.tasks.Go(s.accept) }
+
+// Target returns the server as the proxy dials it.
+func (s *Server) Target() *handshake.Target {
+	scheme := "ws://"
+	if s.TLS != nil {
+		scheme = "wss://"
+	}
+	target, err := handshake.ParseTarget(scheme + s.Listener.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.TLS != nil {
+		target.SetTLS(secure.Settings{CA: s.CA})
+	}
+	target.Protocol = s.Protocol
+	return target
+}
+
+func (s *Server) accept() {
+	for {
+		nc, err := s.Listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.attempts++
+		s.conns = append(s.conns, nc)
+		if s.closed || s.hangUp {
+			_ = nc.Close()
+			s.mu.Unlock()
+			continue
+		}
+		s.mu.Unlock()
+		s.tasks.Go(func() { s.upgrade(nc) })
+	}
+}
+
+func (s *Server) upgrade(nc net.Conn) {
+	if s.TLS != nil {
+		nc = tls.Server(nc, s.TLS)
+	}
+	req, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.upgrades++
+	s.open++
+	s.peak = max(s.peak, s.open)
+	s.mu.Unlock()
+	if !s.Answer(nc, req) {
+		s.ended()
+		return
+	}
+	p := newPeer(s.t, nc, bufio.NewReaderSize(nc, 64<<10), req)
+	if s.Serve == nil {
+		s.accepted <- p
+		return
+	}
+	s.Serve(p)
+	s.ended()
+	_ = nc.Close()
+}
+
+func (s *Server) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+}
+
+// Take returns the next connection for the test to play.
+func (s *Server) Take() *Peer {
+	s.t.Helper()
+	return Receive(s.t, s.accepted, "the server is dialed")
+}
+
+// HangUp tells the server whether to close new TCP connections at once.
+func (s *Server) HangUp(hangUp bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangUp = hangUp
+}
+
+// Counts are what a server has seen so far.
+type Counts struct {
+	Attempts int // TCP connections
+	Upgrades int // upgrade requests
+	Peak     int // the most upgraded connections at the same time; Serve ends them
+}
+
+// Counts returns what the server has seen so far.
+func (s *Server) Counts() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Counts{s.attempts, s.upgrades, s.peak}
+}
+
+// Close closes all connections and waits for the server's goroutines.
+func (s *Server) Close() {
+	_ = s.Listener.Close()
+	s.mu.Lock()
+	s.closed = true
+	for _, nc := range s.conns {
+		_ = nc.Close()
+	}
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
+
+// Echo serves a connection: it answers pings, and every other frame with the same frame, until the client closes.
+func Echo(p *Peer) {
+	for {
+		h, payload, err := p.Next()
+		if err != nil {
+			return
+		}
+		if h.Opcode == frame.Pong {
+			continue
+		}
+		if h.Opcode == frame.Ping {
+			h.Opcode = frame.Pong
+		}
+		if _, err := p.Write(p.Encode(h.Fin, h.Opcode, payload)); err != nil || h.Opcode == frame.Close {
+			return
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package acme
+
+import (
+	"crypto/tls"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/acmetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
+)
+
+// TestMain ignores goroutines that certmagic keeps: the limiter of its requests for the process, and those that keep a lock's file fresh,
+// which notice within 5 s that it is gone.
+func TestMain(m *testing.M) {
+	const certmagic = "github.com/caddyserver/certmagic."
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(certmagic+"(*RingBufferRateLimiter).loop"), goleak.IgnoreAnyFunction(certmagic+"keepLockfileFresh"))
+}
+
+// front is a TLS listener whose certificates a manager has.
+type front struct {
+	net.Listener
+	manager chan *Manager // of size one
+}
+
+// listen starts a front that ends with the test.
+func listen(t *testing.T) *front {
+	t.Helper()
+	f := &front{Listener: wstest.Listen(t), manager: make(chan *Manager, 1)}
+	ended := make(chan struct{})
+	config := &tls.Config{NextProtos: []string{"http/1.1", secure.ChallengeProtocol}, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		m := <-f.manager
+		f.manager <- m
+		return m.GetCertificate(hello)
+	}}
+	go func() {
+		defer close(ended)
+		for {
+			nc, err := f.Accept()
+			if err != nil {
+				return
+			}
+			_ = nc.SetDeadline(wstest.Deadline())
+			_ = tls.Server(nc, config).Handshake()
+			_ = nc.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = f.Close(); <-ended })
+	return f
+}
+
+func (f *front) port() int { return f.Addr().(*net.TCPAddr).Port }
+
+// start starts a manager for the front, with its folder.
+func (f *front) start(t *testing.T, a *acmetest.Authority, folder string, log io.Writer, names ...string) *Manager {
+	t.Helper()
+	m := New(Options{
+		Names: names, Directory: a.Directory, Roots: a.Roots, Email: "ops@example.com", Folder: folder,
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err := m.Start(f.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	f.manager <- m
+	return m
+}
+
+// certificate returns the name of the authority whose certificate a client that asks for the name gets.
+func (f *front) certificate(name string) (issuer string, err error) {
+	conn, err := tls.Dial("tcp", f.Addr().String(), &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // Pebble makes a new root each time
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	leaf := conn.ConnectionState().PeerCertificates[0]
+	return leaf.Issuer.CommonName, leaf.VerifyHostname(name)
+}
+
+// A real authority gives each name a certificate, which outlives the process without it.
+func TestObtains(t *testing.T) {
+	f := listen(t)
+	a := acmetest.Start(t, f.port())
+	names := []string{"stt.example.com", "mt.example.com"}
+	for _, name := range names {
+		a.DNS.Set(name+".", "127.0.0.1")
+	}
+	folder := filepath.Join(t.TempDir(), "acme")
+	m := f.start(t, a, folder, io.Discard, names...)
+	wstest.Eventually(t, "each name has a certificate", func() bool {
+		for _, c := range m.Certificates() {
+			if c.Leaf == nil {
+				return false
+			}
+		}
+		return true
+	})
+	for _, name := range names {
+		if issuer, err := f.certificate(name); err != nil || !strings.HasPrefix(issuer, "Pebble") {
+			t.Errorf("%s: the certificate is from %q, %v", name, issuer, err)
+		}
+	}
+	if issuer, err := f.certificate("other.example.com"); err == nil {
+		t.Errorf("a name that nobody listed has a certificate from %q", issuer)
+	}
+	if !m.Covers("stt.example.com") || m.Covers("other.example.com") {
+		t.Error("it does not know which names it covers")
+	}
+	m.Close()
+	<-f.manager
+	expectPrivate(t, folder)
+
+	a.DNS.Fail("stt.example.com.", dns.RcodeServerFailure) // so that the authority gives it no other
+	again := f.start(t, a, folder, io.Discard, names...)
+	defer again.Close()
+	for _, name := range names { // at once, from the folder
+		if issuer, err := f.certificate(name); err != nil || !strings.HasPrefix(issuer, "Pebble") {
+			t.Errorf("after a restart, %s: the certificate is from %q, %v", name, issuer, err)
+		}
+	}
+}
+
+// expectPrivate looks that nobody else can read keys.
+func expectPrivate(t *testing.T, folder string) {
+	t.Helper()
+	keys := 0
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(path, ".key") {
+			keys++
+			if info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+		}
+		return nil
+	})
+	if err != nil || keys < 3 {
+		t.Errorf("%d keys, %v", keys, err)
+	}
+}
+
+// A name that the authority cannot reach gets no certificate, and says why; the others get theirs.
+func TestFails(t *testing.T) {
+	f := listen(t)
+	a := acmetest.Start(t, f.port())
+	a.DNS.Set("stt.example.com.", "127.0.0.1")
+	var log acmetest.Output // jobs of certmagic may log after a manager was closed
+	m := f.start(t, a, t.TempDir(), &log, "stt.example.com", "lost.example.com")
+	wstest.Eventually(t, "one name has a certificate, and the other a failure", func() bool {
+		all := m.Certificates()
+		return all[0].Leaf != nil && all[1].Failure != ""
+	})
+	if _, err := f.certificate("lost.example.com"); err == nil {
+		t.Error("the name that cannot be reached has a certificate")
+	}
+	m.Close()
+	if text := log.String(); !strings.Contains(text, "name=lost.example.com") || !strings.Contains(text, "level=WARN") {
+		t.Errorf("the log says\n%s", text)
+	}
+}
+
+// Names that no authority gives a certificate for are refused before it is asked.
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{"stt.example.com", "a-b.example.org", "xn--bcher-kva.example"} {
+		if err := CheckName(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, says := range map[string]string{
+		"192.0.2.1": "not an address", "2001:db8::1": "not an address", "[2001:db8::1]": "not an address", "*.example.com": "a wildcard needs a challenge over DNS",
+		"localhost": "use a full host name", "": "use a full host name", "Stt.example.com": "in lower case", "stt.example.com:443": "without a port",
+		"bücher.example": "xn--", "-a.example.com": "use a full host name", "a..example.com": "use a full host name", "https://stt.example.com": "use a full host name",
+	} {
+		if err := CheckName(name); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want %q", name, err, says)
+		}
+	}
+	for _, url := range []string{"http://acme.example.org/", "acme.example.org", "https://u:p@acme.example.org/"} {
+		if err := CheckDirectory(url); err == nil {
+			t.Errorf("%q is accepted", url)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Package dialfrom dials servers from chosen local addresses.
+//
+// A TCP connection is known by four numbers: local address and port, and the server's address and port. So between one local address
+// and one port of a server there are at most as many connections as the system has ports for outgoing connections: about 28,000 on
+// Linux. Each further local address allows as many again.
+package dialfrom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+)
+
+// Dialer dials one server from several local addresses in turn. Any goroutine may use it. A nil Dialer lets the system choose the
+// address.
+type Dialer struct {
+	addresses []netip.Addr  // static
+	turn      atomic.Uint32 // how many dials have begun
+}
+
+// New returns a Dialer for one server; nil without addresses.
+func New(addresses []netip.Addr) *Dialer {
+	if len(addresses) == 0 {
+		return nil
+	}
+	return &Dialer{addresses: addresses}
+}
+
+// Dial opens a TCP connection to a server, host:port, with the other settings of a dialer. It begins with the address whose turn it is,
+// and tries the next one if that has no port left or is not on this machine any more. If the server's name has addresses of both
+// families, and those of one do not answer within half of the time, it tries an address of the other family. [machine.Local] recognizes the error if no
+// address could be used.
+func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.Conn, error) {
+	if d == nil {
+		return with.DialContext(ctx, "tcp", server)
+	}
+	suitable := Suitable(d.addresses, server)
+	other := with.Control
+	with.Control = func(network, address string, c syscall.RawConn) error {
+		sharePorts(c)
+		if other != nil {
+			return other(network, address, c)
+		}
+		return nil
+	}
+	turn := int((d.turn.Add(1) - 1) % uint32(max(len(suitable), 1)))
+	until, limited := ctx.Deadline()
+	var failed, short error // of the server, and of this machine
+	var over [2]bool        // by family: the server need not be dialed from other addresses of it
+	for i := range suitable {
+		from := suitable[(turn+i)%len(suitable)]
+		if over[family(from)] {
+			continue
+		}
+		with.LocalAddr = &net.TCPAddr{IP: from.AsSlice(), Zone: from.Zone()}
+		with.Deadline = time.Time{}
+		if limited && !over[1-family(from)] && slices.ContainsFunc(suitable, func(a netip.Addr) bool { return family(a) != family(from) }) {
+			with.Deadline = time.Now().Add(time.Until(until) / 2) // the rest is for the other family
+		}
+		nc, err := with.DialContext(ctx, "tcp", server)
+		switch {
+		case err == nil:
+			return nc, nil
+		case machine.Unaddressed(err): // the next address may do
+			short = err
+		case lacksFamily(err):
+			over[family(from)] = true
+		case ctx.Err() != nil, machine.Local(err):
+			return nil, err
+		default:
+			over[family(from)] = true
+			if failed == nil {
+				failed = err
+			}
+		}
+	}
+	switch {
+	case failed != nil:
+		return nil, failed
+	case short != nil:
+		return nil, short
+	}
+	return nil, &machine.LocalError{What: "local addresses of the server's family", Text: Unsuitable(d.addresses, server)}
+}
+
+// Suitable returns those of the addresses from which a server, host:port, can be dialed: those of its family if its host is an address,
+// and otherwise all.
+func Suitable(addresses []netip.Addr, server string) []netip.Addr {
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		return addresses
+	}
+	to, err := netip.ParseAddr(host)
+	if err != nil {
+		return addresses
+	}
+	var suitable []netip.Addr
+	for _, a := range addresses {
+		if family(a) == family(to.Unmap()) {
+			suitable = append(suitable, a)
+		}
+	}
+	return suitable
+}
+
+// Unsuitable returns the text of the error that none of the addresses is of the server's family.
+func Unsuitable(addresses []netip.Addr, server string) string {
+	missing := "IPv4"
+	if addresses[0].Is4() {
+		missing = "IPv6"
+	}
+	return fmt.Sprintf("cannot dial %s: it needs an %s address in dial-from, which has %s", server, missing, join(addresses))
+}
+
+// family returns an index: 0 for IPv4, and 1 for IPv6.
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return 0
+	}
+	return 1
+}
+
+// lacksFamily reports whether a dial has failed because the server's name has no address of the local address's family.
+func lacksFamily(err error) bool {
+	var unsuitable *net.AddrError // package net does not export the error itself
+	return errors.As(err, &unsuitable) && unsuitable.Err == "no suitable address found"
+}
+
+func join(addresses []netip.Addr) string {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ", ")
+}

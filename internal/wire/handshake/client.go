@@ -1,0 +1,347 @@
+package handshake
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
+)
+
+// Target is a WebSocket server to connect to. ParseTarget returns one. It must not be changed while it is in use; then any goroutine
+// may dial it.
+type Target struct {
+	// URL is the server's address as it may be shown.
+	URL string
+	// Protocol is the subprotocol to ask for; empty for none.
+	Protocol string
+	// UserTimeout ends a connection whose server has not acknowledged data for this long (TCP_USER_TIMEOUT, RFC 5482), if the system
+	// supports that; 0 for the system's own limit.
+	UserTimeout time.Duration
+	// From dials the server from chosen local addresses; nil for the system's choice.
+	From *dialfrom.Dialer
+
+	// Header is additional fields of the upgrade request. Names and values must be valid in HTTP.
+	Header []Field
+	// Resolve returns more fields, which replace those of Header with the same names; nil for none. It is called for each dial, so
+	// that a secret can be read from, and replaced in, the place where it is kept. The dial fails if Resolve returns an error, or a
+	// field that the handshake sets itself.
+	Resolve func() (http.Header, error)
+	// ResolveQuery returns the query of the URL with the secrets that it refers to; nil for the query as it is. It is called for each dial,
+	// and never with what a client has said.
+	ResolveQuery func(query string) (string, error)
+
+	given   string         // the URL as it was given
+	tls     *secure.Source // nil for ws
+	address string         // host:port
+	ip      netip.Addr     // what to connect to instead of looking the host up; the zero value for looking it up
+	host    string         // for the Host header
+	request string         // path and query
+	// clientQuery is what clients have said in their queries: it is never resolved.
+	clientQuery string
+	query       string      // added to the query for all connections, encoded; empty for nothing
+	client      *ClientPart // nil for a connection that is not dialed for a certain client
+}
+
+// ParseTarget parses the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for a server that is reached over TLS. The
+// certificate of such a server is verified against the system's authorities, unless SetTLS changes that.
+func ParseTarget(text string) (*Target, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		if !strings.Contains(text, "://") { // package url would complain about something else
+			return nil, noScheme(text)
+		}
+		return nil, fmt.Errorf("invalid URL %q: %w", secret.URL(text), err)
+	}
+	switch {
+	case u.Scheme == "" || u.Opaque != "":
+		return nil, noScheme(text)
+	case u.Scheme != "ws" && u.Scheme != "wss":
+		return nil, fmt.Errorf("invalid URL %q: the scheme must be ws or wss", secret.URL(text))
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("invalid URL %q: the host is missing", secret.URL(text))
+	case u.User != nil:
+		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a user name", secret.URL(text))
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return nil, fmt.Errorf("invalid URL %q: a WebSocket URL cannot have a fragment (#)", secret.URL(text))
+	}
+	port := u.Port()
+	if port == "" {
+		port = defaultPorts[u.Scheme]
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return nil, fmt.Errorf("invalid URL %q: the port must be a number from 1 to 65535", secret.URL(text))
+	}
+	// Package url accepts these characters, but they would break the request.
+	other := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case strings.ContainsFunc(u.Host, other):
+		return nil, fmt.Errorf("invalid URL %q: the host name must be in ASCII (xn--...)", secret.URL(text))
+	case strings.ContainsFunc(u.RequestURI(), other):
+		return nil, fmt.Errorf("invalid URL %q: characters of the query that are not printable ASCII must be percent-encoded (%%xx)", secret.URL(text))
+	}
+	target := &Target{
+		URL:     secret.URL(text),
+		given:   text,
+		address: net.JoinHostPort(u.Hostname(), port),
+		host:    u.Host,
+		request: u.RequestURI(),
+	}
+	if u.Scheme == "wss" {
+		target.SetTLS(secure.Settings{})
+	}
+	return target, nil
+}
+
+// defaultPorts are the default ports of the schemes (RFC 6455, section 3).
+var defaultPorts = map[string]string{"ws": "80", "wss": "443"}
+
+func noScheme(text string) error {
+	return fmt.Errorf("invalid URL %q: the scheme is missing: use a URL such as ws://127.0.0.1:9001/path", secret.URL(text))
+}
+
+// Field is a field of an HTTP header.
+type Field struct{ Name, Value string }
+
+// append appends the field in its wire form to dst.
+func (f Field) append(dst []byte) []byte {
+	return append(append(append(append(dst, f.Name...), ": "...), f.Value...), "\r\n"...)
+}
+
+// ClientPart is what a server is told of what a client has said in its own handshake.
+type ClientPart struct {
+	// Path is appended to the target's path, percent-encoded and with a leading slash; empty for nothing.
+	Path string
+	// Query is appended to the target's query, encoded and without the question mark; empty for nothing.
+	Query string
+	// Header is additional fields.
+	Header []Field
+	// Offers are the subprotocols to offer instead of the target's, of which the server may choose one or none; nil for the target's.
+	Offers []string
+	// Private tells that this part may contain secrets, so that no error may quote what the server answers.
+	Private bool
+}
+
+// With returns a copy of the target with what a client has said.
+func (t *Target) With(c ClientPart) *Target {
+	with := *t
+	with.Header = append(slices.Clip(t.Header), c.Header...)
+	if c.Path != "" {
+		path, query, has := strings.Cut(t.request, "?")
+		// A target that begins with two slashes could be taken for a host.
+		with.request = "/" + strings.TrimLeft(strings.TrimRight(path, "/")+c.Path, "/")
+		if has {
+			with.request += "?" + query
+		}
+	}
+	with.clientQuery = joinQuery(t.clientQuery, c.Query)
+	with.client = &c
+	return &with
+}
+
+// AddQuery adds parameters, encoded, to the query of all requests. It must be called before the target is in use. Server does not show them.
+func (t *Target) AddQuery(query string) { t.query = query }
+
+// requestTarget returns what follows the request's method.
+func (t *Target) requestTarget() (string, error) {
+	path, query, _ := strings.Cut(t.request, "?")
+	if t.ResolveQuery != nil {
+		var err error
+		if query, err = t.ResolveQuery(query); err != nil {
+			return "", fmt.Errorf("URL: %w", err)
+		}
+	}
+	for _, more := range []string{t.clientQuery, t.query} {
+		query = joinQuery(query, more)
+	}
+	if query == "" {
+		return path, nil
+	}
+	return path + "?" + query, nil
+}
+
+// joinQuery returns a query with more parameters.
+func joinQuery(query, more string) string {
+	if query == "" || more == "" {
+		return query + more
+	}
+	return query + "&" + more
+}
+
+// At returns a copy of the target that connects to this address instead of looking the URL's host up. The Host header, and the name that
+// the server's certificate must have, stay those of the URL.
+func (t *Target) At(address netip.AddrPort) *Target {
+	at := *t
+	host, _, _ := net.SplitHostPort(t.address)
+	at.address, at.ip = net.JoinHostPort(host, strconv.Itoa(int(address.Port()))), address.Addr()
+	return &at
+}
+
+// Address returns the server's host as in the URL, and the port that Dial connects to.
+func (t *Target) Address() string { return t.address }
+
+// Endpoint returns what to connect to for a host:port: the address that At was given if it is that of this target's host, and otherwise
+// the same. Any goroutine may call it.
+func (t *Target) Endpoint(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if own, _, _ := net.SplitHostPort(t.address); err != nil || !t.ip.IsValid() || !strings.EqualFold(host, own) {
+		return address
+	}
+	return net.JoinHostPort(t.ip.String(), port)
+}
+
+// Server returns what tells the server from all others, also in other processes: its URL, with the address that At was given. It may
+// have secrets in it, and is not to be shown.
+func (t *Target) Server() string {
+	if !t.ip.IsValid() {
+		return t.given
+	}
+	scheme, _, _ := strings.Cut(t.given, "://")
+	return scheme + "://" + t.Endpoint(t.address) + t.request
+}
+
+// Established is an open WebSocket connection.
+type Established struct {
+	Conn     net.Conn
+	Early    []byte // what the server has sent after its answer
+	Protocol string // the subprotocol that the server chose; empty for none
+	Server   string // what the server says of itself (the header Server); empty for nothing
+}
+
+// Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
+// server has answered with another status than 101, the error is a [*StatusError].
+func (t *Target) Dial(ctx context.Context) (Established, error) {
+	var dialer net.Dialer
+	if t.UserTimeout > 0 {
+		dialer.KeepAliveConfig = KeepAlive(t.UserTimeout) // otherwise one lost probe may end a connection that is at rest
+		dialer.Control = func(_, _ string, c syscall.RawConn) error { return SetUserTimeout(c, t.UserTimeout) }
+	}
+	header, err := t.header()
+	if err != nil {
+		return Established{}, err
+	}
+	request, err := t.requestTarget()
+	if err != nil {
+		return Established{}, err
+	}
+	config, err := t.TLS()
+	if err != nil {
+		return Established{}, err
+	}
+	raw, err := t.From.Dial(ctx, dialer, t.Endpoint(t.address))
+	if err != nil {
+		return Established{}, err
+	}
+	nc := raw
+	if config != nil {
+		if nc, err = t.secure(ctx, raw, config); err != nil {
+			_ = raw.Close()
+			return Established{}, err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	established, err := t.upgrade(nc, request, header)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = raw.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil {
+			err = fmt.Errorf("no answer to the upgrade request: %w", context.Cause(ctx))
+		}
+		return Established{}, err
+	}
+	return established, nil
+}
+
+// offers returns the subprotocols to offer to the server.
+func (t *Target) offers() []string {
+	switch {
+	case t.client != nil && len(t.client.Offers) > 0:
+		return t.client.Offers
+	case t.Protocol != "":
+		return []string{t.Protocol}
+	}
+	return nil
+}
+
+// private reports whether the handshake may contain a client's secrets.
+func (t *Target) private() bool { return t.client != nil && t.client.Private }
+
+// upgrade sends the upgrade request and checks the answer.
+func (t *Target) upgrade(nc net.Conn, target, header string) (Established, error) {
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	key := base64.StdEncoding.EncodeToString(nonce[:])
+	request := "GET " + target + " HTTP/1.1\r\nHost: " + t.host +
+		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + "\r\n"
+	offers := t.offers()
+	if len(offers) > 0 {
+		request += "Sec-WebSocket-Protocol: " + strings.Join(offers, ", ") + "\r\n"
+	}
+	if _, err := nc.Write([]byte(request + header + "\r\n")); err != nil {
+		return Established{}, err
+	}
+	established := Established{Conn: nc}
+	var response *http.Response
+	early, err := readHead(nc, DefaultMaxHead, func(head []byte) (err error) {
+		if !bytes.HasPrefix(head, []byte("HTTP/1.")) {
+			return errors.New("server did not answer with HTTP/1.1")
+		}
+		reader := bufio.NewReaderSize(bytes.NewReader(head), len(head))
+		response, err = http.ReadResponse(reader, nil)
+		if err == nil {
+			err = wholeHead(reader)
+		}
+		if err != nil {
+			return fmt.Errorf("server's answer is malformed: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		status := newStatusError(response, early, nc)
+		status.private = t.private()
+		return Established{}, status
+	}
+	answer := response.Header
+	chosen := strings.Join(answer["Sec-Websocket-Protocol"], ", ")
+	switch {
+	case !hasToken(answer["Upgrade"], "websocket"), !hasToken(answer["Connection"], "upgrade"):
+		return Established{}, errors.New("server answered 101 without upgrading to websocket")
+	case answer.Get("Sec-WebSocket-Accept") != acceptKey(key):
+		return Established{}, errors.New("server's Sec-WebSocket-Accept does not match the key")
+	case len(answer["Sec-Websocket-Extensions"]) > 0:
+		return Established{}, fmt.Errorf("server accepted an extension that was not offered: %q", answer.Get("Sec-WebSocket-Extensions"))
+	case t.client != nil && len(t.client.Offers) > 0:
+		if chosen != "" && !slices.Contains(offers, chosen) { // it is not quoted: it may be a secret
+			return Established{}, errors.New("server chose a subprotocol that its client did not offer")
+		}
+	case chosen != t.Protocol:
+		return Established{}, fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
+	}
+	established.Protocol, established.Early, established.Server = chosen, early, answer.Get("Server")
+	return established, nil
+}
