@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages proof-race clean
+.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,30 +58,39 @@ test-sdks: build ## Test the simulated services and the proxy with the vendors' 
 RACE = -race -gcflags=modernc.org/...=-race=false
 # Packages without goroutines, in their tests either: the race detector finds nothing there, and makes their many random steps ten times
 # slower. What else it checks, the use of unsafe pointers, is checked without it. internal/sequential_test.go holds them to this.
-SEQUENTIAL = $(addprefix ./internal/, backend/health fleet fleet/simulate frame limits profile)
+SEQUENTIAL = $(addprefix ./internal/, servers/backend/health fleet proof/simulate wire/frame access/limits protocol/profile)
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
-test: export GORACE ?= atexit_sleep_ms=10
+test ci: export GORACE ?= atexit_sleep_ms=10
 
 # With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
 TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
-test: cross test-portable ## Run all tests, with the race detector where there are goroutines, and build for the other systems
+# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, fleets, upgrades.
+PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
+
+test: ## Run the unit and end-to-end tests, with the race detector where there are goroutines: 4 minutes on 2 processors
 	$(GO) vet ./...
-	$(BENCH) vet ./...
-	$(GO) $(TEST) -timeout 5m ./internal/wire/loop -io-uring=off
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
-	$(GO) $(TEST) $(RACE) -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
+	$(GO) $(TEST) $(RACE) -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
+
+ci: cross test-portable ## What CI runs after make test: builds for other systems, the other drivers, the proofs in short, the tests of bench
+	$(GO) $(TEST) -timeout 5m ./internal/wire/loop -io-uring=off
+	$(GO) $(TEST) $(RACE) -timeout 9m $(filter-out %/simulate,$(PROOFS))
+	$(BENCH) vet ./...
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
+proof: chaos soak failover fleet upgrade-test ## Run the long proofs one after the other: about an hour
+
 # Everything else is built with that driver for the other systems: see cross.
-PORTABLE = $(addprefix ./internal/, loop handshake backend session sim load)
+PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session lab/sim lab/load)
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop $(PORTABLE)
 	$(GO) $(TEST) -tags portableloop -timeout 5m $(PORTABLE)
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
-NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, admin/client api backend/health config/memory config/tables diagnosis \
-	figures frame live load/report meter metrics mistake pool printable profile spelling state strictyaml top value wav)
+NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, config/memory config/state config/tables lab/load/report operate/admin/client \
+	operate/api operate/diagnosis operate/live operate/metrics operate/top protocol/profile protocol/wav servers/backend/health servers/pool wire/frame \
+	$(addprefix ground/, figures meter mistake printable spelling strictyaml value))
 
 test-native: ## On macOS or Windows: build everything, tests included, and test what works there
 	$(GO) build ./internal/... ./cmd/...

@@ -104,7 +104,7 @@ func TestTroubleshoot(t *testing.T) {
 		t.Fatalf("docs/architecture.md has no table of what a client gets, or one with few codes: %v", codes)
 	}
 	words := append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier")
-	source, err := os.ReadFile("diagnosis/diagnosis.go")
+	source, err := os.ReadFile("operate/diagnosis/diagnosis.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func begin(t *testing.T) *contract {
 	}
 	c.admin = &http.Client{Transport: &http.Transport{DialContext: dial}}
 	t.Cleanup(c.admin.CloseIdleConnections)
-	text, err := os.ReadFile("../admin/openapi.json")
+	text, err := os.ReadFile("../operate/admin/openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,3 @@
-// Package app connects the parts to a running proxy, and shuts it down.
 package app
 
 import (

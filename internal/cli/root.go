@@ -1,5 +1,3 @@
-// Package cli is the command line: one file per subcommand. Results go to standard output, logs and errors to standard
-// error. The exit status is 0 for success, 2 for wrong usage and 1 for any other failure.
 package cli
 
 import (

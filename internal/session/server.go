@@ -1,8 +1,3 @@
-// Package session serves clients: it answers their upgrade requests, leases each a pooled connection, relays frames both
-// ways until one side ends, and tells both sides why.
-//
-// A [Server] may be used from any goroutine. A session belongs to the event loop that owns both its client's and its
-// backend's connection, and runs on that loop's goroutine only.
 package session
 
 import (

@@ -33,6 +33,7 @@ var keyed = []struct {
 func TestKeysOfClients(t *testing.T) {
 	for _, c := range keyed {
 		t.Run(c.profile, func(t *testing.T) {
+			t.Parallel() // each waits for some seconds, when the server leaves its private connections unanswered
 			r := newRig(t)
 			server := startListening(t, c.field)
 			server.greets = c.greets
@@ -136,6 +137,7 @@ func TestKeyOfTheBackend(t *testing.T) {
 			continue
 		}
 		t.Run(c.profile, func(t *testing.T) {
+			t.Parallel() // each waits for some seconds, when the server leaves its private connections unanswered
 			r := newRig(t)
 			server := startListening(t, c.field)
 			server.greets = c.greets

@@ -37,7 +37,7 @@ func TestTemplate(t *testing.T) {
 
 // TestDocs holds the table of docs/reference/settings.md against the settings. Its output is what should stand there.
 func TestDocs(t *testing.T) {
-	data, err := os.ReadFile("../../docs/reference/settings.md")
+	data, err := os.ReadFile("../../../docs/reference/settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}

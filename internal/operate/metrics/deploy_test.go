@@ -159,7 +159,7 @@ func TestGrafanaDashboard(t *testing.T) {
 // read reads a file of deploy.
 func read(t *testing.T, path string, parse func([]byte) error) {
 	t.Helper()
-	b, err := os.ReadFile("../../deploy/" + path)
+	b, err := os.ReadFile("../../../deploy/" + path)
 	if err == nil {
 		err = parse(b)
 	}

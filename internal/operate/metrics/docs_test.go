@@ -87,7 +87,7 @@ func fixedLabel(label *dto.LabelPair) bool {
 }
 
 func document(t *testing.T) string {
-	text, err := os.ReadFile("../../docs/reference/metrics.md")
+	text, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,17 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
-// TestPostgres is the tests with a PostgreSQL server, which share one.
+// TestPostgresFailures has a server of its own, which it kills.
+func TestPostgresFailures(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	failures(t, server, postgresDatabase(t, server, "failures"))
+}
+
+// TestPostgres is the other tests with a PostgreSQL server, which share one.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	server := startPostgres(t)
@@ -30,7 +36,6 @@ func TestPostgres(t *testing.T) {
 	t.Run("bad rows", func(t *testing.T) { badRows(t, postgresDatabase(t, server, "bad")) })
 	t.Run("bad password", func(t *testing.T) { badPassword(t, server, postgresDatabase(t, server, "password")) })
 	t.Run("views without it", func(t *testing.T) { viewsWithoutPostgres(t, server, postgresDatabase(t, server, "views")) })
-	t.Run("failures", func(t *testing.T) { failures(t, server, postgresDatabase(t, server, "failures")) })
 }
 
 func TestConcurrentWritersSQLite(t *testing.T) {

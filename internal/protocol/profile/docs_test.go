@@ -13,7 +13,7 @@ import (
 // documentation returns docs/reference/profiles.md.
 func documentation(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/reference/profiles.md")
+	b, err := os.ReadFile("../../../docs/reference/profiles.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestDocumentedBuiltIn(t *testing.T) {
 
 // The page that helps to choose a profile has the verdict of each.
 func TestDocumentedVerdicts(t *testing.T) {
-	b, err := os.ReadFile("../../docs/choose-a-profile.md")
+	b, err := os.ReadFile("../../../docs/choose-a-profile.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package wstest
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,10 +13,10 @@ import (
 var arrow = regexp.MustCompile(`^\s*(\w+) --> (\w+)`)
 
 // CheckDiagram fails unless the state diagram in docs/architecture.md that names all of the states has exactly the transitions that
-// allowed accepts. The calling package must lie two folders below the repository's root.
+// allowed accepts.
 func CheckDiagram(t *testing.T, states []string, allowed func(from, to string) bool) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,4 +47,20 @@ func CheckDiagram(t *testing.T, states []string, allowed func(from, to string) b
 		}
 	}
 	t.Errorf("no diagram has the states %v", states)
+}
+
+// root returns the repository's root: the nearest folder above the test's that has a go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	folder, err := os.Getwd()
+	for ; err == nil; folder = filepath.Dir(folder) {
+		if _, missing := os.Stat(filepath.Join(folder, "go.mod")); missing == nil {
+			return folder
+		}
+		if folder == filepath.Dir(folder) {
+			t.Fatal("the test does not run in the repository")
+		}
+	}
+	t.Fatal(err)
+	return ""
 }
