@@ -222,9 +222,9 @@ fleet-model: ## Explore all states of the protocol by which proxies share places
 	$(GO) test -count 1 -v -run TestEveryGuardIsNeeded ./internal/fleet -args -long
 	$(GO) run ./internal/proof/explore/cmd -simulate
 
-soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection and moves in memory (SOAK_FLAGS, e.g. '-tls -sessions 20000')
+soak: ## Hold a million sessions through the proxy and check whose results reach each one; again with constant garbage collection (SOAK_FLAGS, e.g. '-tls -sessions 20000')
 	$(GO) run ./internal/proof/hunt/cmd $(SOAK_FLAGS)
-	$(GO) run ./internal/proof/hunt/cmd -sessions 20000 -gc-every 5ms -compact-every 2ms
+	$(GO) run ./internal/proof/hunt/cmd -sessions 20000 -gc-every 5ms
 
 failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each protocol, and check every chunk of audio (FAILOVER_FLAGS, e.g. '-protocol vosk -events 50')
 	$(GO) run ./internal/proof/failoverproof/cmd $(FAILOVER_FLAGS)

@@ -31,18 +31,12 @@ func (p *Proxy) trimmer(ctx context.Context) {
 		}
 		trimReplay()
 		less := p.end.Load() != nil && d.isDue(p.sessions.Active())
-		if less {
-			p.sessions.Compact()
-		}
 		if b.isOver(p.sessions.Begun()+p.services.Dialed()) || less {
 			debug.FreeOSMemory()
 			releaseProgram()
 		}
 	}
 }
-
-// Compact moves sessions in memory, as a process that drains does now and then. It is for tests.
-func (p *Proxy) Compact() { p.sessions.Compact() }
 
 // decline detects that a process that drains, perhaps for hours, needs much less memory than it did. It is owned by the trimmer.
 type decline struct {

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -131,41 +129,13 @@ func (r *registry) numbers() (numbers []uint64) {
 	return numbers
 }
 
-// oldestFirst returns the clients of all sessions in the order in which they came. It gives back the memory that only more sessions
-// need.
-func (r *registry) oldestFirst() []*loop.Conn {
-	type numbered struct {
-		number uint64
-		client *loop.Conn
-	}
-	var all []numbered
-	for i := range r.parts {
-		p := &r.parts[i]
-		p.mu.Lock()
-		left := make(map[uint64]*loop.Conn, len(p.sessions)) // a map never shrinks
-		for number, client := range p.sessions {
-			left[number] = client
-			all = append(all, numbered{number, client})
-		}
-		p.sessions = left
-		p.mu.Unlock()
-	}
-	slices.SortFunc(all, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
-	clients := make([]*loop.Conn, len(all))
-	for i := range all {
-		clients[i] = all[i].client
-	}
-	return clients
-}
-
 // clientHandler is the handler of a client's connection.
 type clientHandler interface {
 	loop.Handler
 	session() *Session
 }
 
-// sessionOf returns the session of a client's connection. Only the loop that owns the connection may call it, and keep what it returns:
-// Compact gives sessions other addresses. Whoever is elsewhere keeps the connection.
+// sessionOf returns the session of a client's connection. Only the loop that owns the connection may call it.
 func sessionOf(client *loop.Conn) *Session { return client.Handler().(clientHandler).session() }
 
 const (
@@ -178,7 +148,7 @@ const (
 )
 
 // each calls f for each of the clients' sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
-// be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions. f does not keep the session.
+// be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
 func (s *Server) each(sessions []*loop.Conn, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
 
 // inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.

@@ -21,9 +21,6 @@ func (panicsInTimer) Expired(*loop.Conn, *loop.Timer) { panic("timer") }
 // A panic in one session's book-keeping, or of its slot, ends that session: its client is told, its connection's slot is given up, and
 // another connection is dialed. The others go on.
 func TestPanicEndsOneSession(t *testing.T) {
-	if compactAll {
-		t.Skip("the test has pointers to the session of its own, which go nowhere once it is moved")
-	}
 	const others = 3
 	for name, hurt := range map[string]func(r *rig, s *Session){
 		"client's event":  func(_ *rig, s *Session) { s.leg.up.scanner, s.leg.up.to = nil, nil },

@@ -125,9 +125,6 @@ func newRig(t testing.TB, o setup) *rig {
 	if tapAll {
 		r.tapAll()
 	}
-	if compactAll {
-		r.compactAll()
-	}
 	return r
 }
 

@@ -11,8 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure. Nobody
-// but what it owns, its connections as their handler, and its loop within one event keeps a pointer to it: see Server.Compact.
+// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
 type Session struct {
 	// Static.
 	server  *Server

@@ -13,8 +13,6 @@ type line struct {
 	traffic Traffic
 	pass    Pass // of what was presented last
 	passed  []string
-
-	compactor Compactor // moves what b remembers before each frame, which changes nothing
 }
 
 // dialed returns a connection that has been dialed, with the last Step.
@@ -81,7 +79,6 @@ func (l *line) message(d Direction, op frame.Opcode, whole bool, frames []string
 	shown := op == frame.Continuation || l.b.Inspect(d)&(1<<op) != 0
 	for i, text := range frames {
 		last := whole && i == len(frames)-1
-		l.compactor.Move(&l.b)
 		if !shown {
 			l.pass = Relay
 		} else {

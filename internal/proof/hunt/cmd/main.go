@@ -38,7 +38,6 @@ type settings struct {
 	connections int
 	resetWithin time.Duration
 	gcEvery     time.Duration
-	moveEvery   time.Duration
 	tls         bool
 	failover    bool
 	killEvery   time.Duration
@@ -63,7 +62,6 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
 	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
 	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
-	flags.DurationVar(&s.moveEvery, "compact-every", 0, "`time` between two times at which the proxy moves all sessions to other memory; 0 for never")
 	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
 	flags.BoolVar(&s.failover, "failover", false, "let sessions go on with another server when theirs fails, where their profile can do that")
 	flags.DurationVar(&s.killEvery, "kill-every", 0, "mean `time` between two deaths of servers, in the middle of their frames; they are back soon; 0 for none")
@@ -111,7 +109,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.Remove(profiles.file)
-	defer repeat(s.gcEvery, runtime.GC)() // each one stops the whole process for a moment, including event loops that wait without the scheduler
+	defer collect(s.gcEvery)()
 	protocols := strings.Split(s.protocols, ",")
 	first := uint64(1)
 	var total hunt.Report
@@ -132,8 +130,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// repeat calls f again and again until stop is called; not at all if the time is 0.
-func repeat(every time.Duration, f func()) (stop func()) {
+// collect forces garbage collections until stop is called; none if the time is 0. Each one stops the whole process for a moment,
+// including event loops that wait without the scheduler.
+func collect(every time.Duration) (stop func()) {
 	if every <= 0 {
 		return func() {}
 	}
@@ -147,7 +146,7 @@ func repeat(every time.Duration, f func()) (stop func()) {
 			case <-quit:
 				return
 			case <-ticker.C:
-				f()
+				runtime.GC()
 			}
 		}
 	}()
@@ -207,7 +206,6 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)
 	}
 	defer set.Close()
-	defer repeat(s.moveEvery, set.Proxy().Compact)()
 	o := s.hunt
 	o.URL, o.Protocol, o.Sessions, o.First = set.URL(), protocol, sessions, first
 	o.TLS = set.ClientTLS()
