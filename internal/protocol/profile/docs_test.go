@@ -154,8 +154,8 @@ func TestDocumentedDefaults(t *testing.T) {
 	s := newSpec()
 	for key, value := range map[string]string{
 		"reuse": "`" + s.reuse.String() + "`", "predial": "`" + s.predial.String() + "`", "early": "`" + s.early.String() + "`",
-		"end.timeout": durationYAML(s.end.timeout, 0), "reset.settle": fmt.Sprint(int(s.reset.settle)), "reset.timeout": durationYAML(s.reset.timeout, 0),
-		"timeouts.greeting": durationYAML(s.timeouts.greeting, 0), "timeouts.ready": durationYAML(s.timeouts.ready, 0),
+		"end.timeout": durationText(s.end.timeout), "reset.settle": fmt.Sprint(int(s.reset.settle)), "reset.timeout": durationText(s.reset.timeout),
+		"timeouts.greeting": durationText(s.timeouts.greeting), "timeouts.ready": durationText(s.timeouts.ready),
 		"limits.message": fmt.Sprintf("%dKiB", s.limits.Message>>10), "limits.greeting": fmt.Sprintf("%dKiB", s.limits.Greeting>>10),
 		"variant.max": fmt.Sprint(s.variant.max),
 	} {

@@ -182,7 +182,7 @@ func (r *reader) checkPaths(s *spec) {
 	}
 	var all []used
 	for i := range f.shift {
-		all = append(all, used{"shift", f.shift[i].path, matchersYAML(f.shift[i].when), f.shift[i].at})
+		all = append(all, used{"shift", f.shift[i].path, string(encode(matchersYAML(f.shift[i].when))), f.shift[i].at})
 	}
 	for i := range f.renumber {
 		all = append(all, used{"renumber", f.renumber[i].path, "", f.renumber[i].at})
@@ -216,7 +216,7 @@ func (r *reader) checkHidden(s *spec) {
 	results := make(map[string]string) // by matcher: the key
 	add := func(key string, list []matcher) {
 		for i := range list {
-			results[list[i].yaml()] = key
+			results[string(encode(list[i].yaml()))] = key
 		}
 	}
 	add("partial", f.partial)
@@ -226,7 +226,7 @@ func (r *reader) checkHidden(s *spec) {
 	}
 	for i := range f.hide {
 		for _, m := range f.hide[i].messages {
-			key, isResult := results[m.yaml()]
+			key, isResult := results[string(encode(m.yaml()))]
 			switch {
 			case isResult:
 				r.problem(s.placeOr(m.at, "failover.hide", "failover"), "this matcher is under hide and %s: it would hide results", key)

@@ -4,147 +4,134 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// failover writes what a profile says about failover, with everything that it inherits.
-func (w *writer) failover(f *Failover) {
+// yaml returns what a profile says about failover, with everything that it inherits.
+func (f *Failover) yaml() *yaml.Node {
 	d := newFailover()
-	verdict, why, lastWord, pace, stall, times := f.Verdict.String(), quote(f.Why), "", "", "", ""
-	if f.Verdict == Never && f.Why == unknownWhy {
-		verdict, why = "", ""
+	var verdict, why, lastWord, pace *yaml.Node
+	if f.Verdict != Never || f.Why != unknownWhy {
+		verdict, why = word(f.Verdict.String()), quote(f.Why)
 	}
-	switch usual := slices.Equal(f.lastWord.close, d.lastWord.close); {
-	case usual:
-		lastWord = pairs("messages", matchersYAML(f.lastWord.messages))
-	case len(f.lastWord.close) == 0 && len(f.lastWord.messages) == 0:
-		lastWord = "none"
-	case len(f.lastWord.close) == 0:
-		lastWord = pairs("close", "none", "messages", matchersYAML(f.lastWord.messages))
+	switch messages := matchersYAML(f.lastWord.messages); {
+	case slices.Equal(f.lastWord.close, d.lastWord.close):
+		lastWord = pairs{{"messages", messages}}.inline()
+	case len(f.lastWord.close) > 0:
+		lastWord = pairs{{"close", codesYAML(f.lastWord.close)}, {"messages", messages}}.inline()
+	case messages != nil:
+		lastWord = pairs{{"close", word("none")}, {"messages", messages}}.inline()
 	default:
-		lastWord = pairs("close", codesYAML(f.lastWord.close), "messages", matchersYAML(f.lastWord.messages))
+		lastWord = word("none")
 	}
 	switch f.Pace {
 	case d.Pace:
 	case 0:
-		pace = "none"
+		pace = word("none")
 	default:
-		pace = strconv.FormatFloat(f.Pace, 'f', -1, 64)
+		pace = word(strconv.FormatFloat(f.Pace, 'f', -1, 64))
 	}
-	if f.Stall != StallNone {
-		stall = f.Stall.String()
+	prepend := pairs{
+		{"path", quote(f.prepend.path.String())}, {"final", f.prepend.final.yaml()}, {"most", when(f.prepend.most > 0, strconv.Itoa(f.prepend.most))},
 	}
-	if f.Continues {
-		times = timesNames[1]
-	}
-	prependMost := ""
-	if f.prepend.most > 0 {
-		prependMost = strconv.Itoa(f.prepend.most)
-	}
-	w.mapping("failover", "verdict", verdict, "why", why, "only", parametersYAML(f.only), "unless", parametersYAML(f.unless), "audio", f.audio.yaml(), "configure", entriesYAML(f.configure, (*configureSpec).yaml),
-		"forget", matchersYAML(f.forget), "answered", entriesYAML(f.answered, (*answerSpec).yaml), "final", matchersYAML(f.final),
-		"partial", matchersYAML(f.partial), "heartbeat", matchersYAML(f.heartbeat), "shift", entriesYAML(f.shift, (*timeSpec).yaml),
-		"renumber", entriesYAML(f.renumber, (*numberSpec).yaml), "hide", entriesYAML(f.hide, (*hideSpec).yaml),
-		"prepend", pairs("path", quote(f.prepend.path.String()), "final", f.prepend.final.yaml(), "most", prependMost),
-		"force", pairs("send", messagesYAML(f.force.send), "until", matchersYAML(f.force.until)),
-		"last-word", lastWord, "pace", pace, "stall", stall, "times", times)
-}
-
-// pairs returns a mapping of keys and values in turn, without empty values; empty if there is none.
-func pairs(list ...string) string {
-	var out []string
-	for i := 0; i < len(list); i += 2 {
-		if list[i+1] != "" {
-			out = append(out, list[i]+": "+list[i+1])
-		}
-	}
-	return braces(out)
+	force := pairs{{"send", messagesYAML(f.force.send)}, {"until", matchersYAML(f.force.until)}}
+	return pairs{
+		{"verdict", verdict}, {"why", why}, {"only", parametersYAML(f.only)}, {"unless", parametersYAML(f.unless)}, {"audio", f.audio.yaml()},
+		{"configure", entriesYAML(f.configure, (*configureSpec).yaml)}, {"forget", matchersYAML(f.forget)},
+		{"answered", entriesYAML(f.answered, (*answerSpec).yaml)},
+		{"final", matchersYAML(f.final)}, {"partial", matchersYAML(f.partial)}, {"heartbeat", matchersYAML(f.heartbeat)},
+		{"shift", entriesYAML(f.shift, (*timeSpec).yaml)}, {"renumber", entriesYAML(f.renumber, (*numberSpec).yaml)},
+		{"hide", entriesYAML(f.hide, (*hideSpec).yaml)}, {"prepend", prepend.inline()}, {"force", force.inline()},
+		{"last-word", lastWord}, {"pace", pace}, {"stall", when(f.Stall != StallNone, f.Stall.String())}, {"times", when(f.Continues, timesNames[1])},
+	}.block()
 }
 
 // entriesYAML returns a list, one entry in a line, as block lists are easier to read than long lines.
-func entriesYAML[T any](list []T, yaml func(*T) string) string {
-	var out []string
-	for i := range list {
-		out = append(out, yaml(&list[i]))
+func entriesYAML[T any](entries []T, entryYAML func(*T) *yaml.Node) *yaml.Node {
+	n := oneOrList(each(entries, entryYAML))
+	if len(entries) > 1 {
+		n.Style = 0
 	}
-	if len(out) < 2 {
-		return strings.Join(out, "")
-	}
-	return "\n        - " + strings.Join(out, "\n        - ")
+	return n
 }
 
 // parametersYAML returns parameters in the order in which they were written.
-func parametersYAML(list []parameterValue) string {
+func parametersYAML(parameters []parameterValue) *yaml.Node {
 	var names []string
-	values := make(map[string][]string)
-	for _, p := range list {
+	values := make(map[string][]*yaml.Node)
+	for _, p := range parameters {
 		if values[p.name] == nil {
 			names = append(names, p.name)
 		}
 		values[p.name] = append(values[p.name], quoteValue(p.value))
 	}
-	var out []string
+	var query pairs
 	for _, name := range names {
-		out = append(out, quoteValue(name)+": "+oneOrFlow(values[name]))
+		query = append(query, pair{name, oneOrList(values[name])})
 	}
-	return pairs("query", braces(out))
+	return pairs{{"query", query.inline()}}.inline()
 }
 
-func (a *audioSpec) yaml() string {
+func (a *audioSpec) yaml() *yaml.Node {
 	channels := a.channels.yaml()
-	if channels == "1" {
-		channels = ""
+	if channels != nil && channels.Value == "1" {
+		channels = nil
 	}
-	return pairs("messages", matchersYAML(a.messages), "base64", quote(a.base64.String()), "floats", quote(a.floats),
-		"encoding", a.encoding.yaml(), "rate", a.rate.yaml(), "channels", channels, "least", durationYAML(a.least, 0))
+	return pairs{
+		{"messages", matchersYAML(a.messages)}, {"base64", quote(a.base64.String())}, {"floats", quote(a.floats)},
+		{"encoding", a.encoding.yaml()}, {"rate", a.rate.yaml()}, {"channels", channels}, {"least", durationYAML(a.least, 0)},
+	}.inline()
 }
 
-func (c *choiceSpec) yaml() string {
-	var names []string
+func (c *choiceSpec) yaml() *yaml.Node {
+	var names pairs
 	for _, name := range slices.Sorted(maps.Keys(c.names)) {
-		names = append(names, quoteValue(name)+": "+c.names[name])
+		names = append(names, pair{name, word(c.names[name])})
 	}
+	value := when(c.value != "", c.value)
 	if c.query == "" && c.message == nil && c.within == "" && names == nil {
-		return c.value
+		return value
 	}
-	return pairs("default", c.value, "query", quote(c.query), "message", quote(c.message.String()), "within", quote(c.within), "names", braces(names))
+	return pairs{
+		{"default", value}, {"query", quote(c.query)}, {"message", quote(c.message.String())}, {"within", quote(c.within)},
+		{"names", names.inline()},
+	}.inline()
 }
 
-func (c *configureSpec) yaml() string {
-	return pairs("messages", matchersYAML(c.messages), "resend", resendNames[c.resend], "except", matchersYAML(c.except))
+func (c *configureSpec) yaml() *yaml.Node {
+	return pairs{
+		{"messages", matchersYAML(c.messages)}, {"resend", word(resendNames[c.resend])}, {"except", matchersYAML(c.except)},
+	}.inline()
 }
 
-func (a *answerSpec) yaml() string {
-	var times []string
-	for _, path := range a.times {
-		times = append(times, quoteValue(path.String()))
-	}
-	unit := ""
-	if a.by == MeansTime || a.by == MeansNext {
-		unit = unitNames[a.unit]
-	}
-	return pairs("messages", matchersYAML(a.messages), "by", meansNames[a.by], "times", oneOrFlow(times), "where", a.where.yaml(),
-		"most", yes(a.most), "unit", unit, "margin", durationYAML(a.margin, 0), "marker", matchersYAML(a.marker))
+func (a *answerSpec) yaml() *yaml.Node {
+	times := each(a.times, func(path *jsonPath) *yaml.Node { return quoteValue(path.String()) })
+	return pairs{
+		{"messages", matchersYAML(a.messages)}, {"by", word(meansNames[a.by])}, {"times", oneOrList(times)}, {"where", a.where.yaml()},
+		{"most", when(a.most, "true")}, {"unit", when(a.by == MeansTime || a.by == MeansNext, unitNames[a.unit])},
+		{"margin", durationYAML(a.margin, 0)}, {"marker", matchersYAML(a.marker)},
+	}.inline()
 }
 
-func (t *timeSpec) yaml() string {
-	return pairs("path", quoteValue(t.path.String()), "unit", unitNames[t.unit], "when", matchersYAML(t.when))
+func (t *timeSpec) yaml() *yaml.Node {
+	return pairs{{"path", quoteValue(t.path.String())}, {"unit", word(unitNames[t.unit])}, {"when", matchersYAML(t.when)}}.inline()
 }
 
-func (c *numberSpec) yaml() string {
-	return pairs("path", quoteValue(c.path.String()), "first", strconv.FormatInt(c.first, 10), "unless", matchersYAML(c.unless))
+func (c *numberSpec) yaml() *yaml.Node {
+	return pairs{
+		{"path", quoteValue(c.path.String())}, {"first", word(strconv.FormatInt(c.first, 10))}, {"unless", matchersYAML(c.unless)},
+	}.inline()
 }
 
-func (h *hideSpec) yaml() string {
-	return pairs("messages", matchersYAML(h.messages), "most", numberYAML(h.most, 0))
+func (h *hideSpec) yaml() *yaml.Node {
+	return pairs{{"messages", matchersYAML(h.messages)}, {"most", numberYAML(h.most, 0)}}.inline()
 }
 
-// yaml returns a mapping with the condition, or nothing for nil.
-func (c *condition) yaml() string {
+// yaml returns a mapping with the condition, or nil for nil.
+func (c *condition) yaml() *yaml.Node {
 	if c == nil {
-		return ""
+		return nil
 	}
-	m := matcher{json: []condition{*c}}
-	text := m.yaml() // {json: {...}}
-	return strings.TrimSuffix(strings.TrimPrefix(text, "{json: "), "}")
+	return conditionsYAML(*c)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -262,22 +264,21 @@ func (r *reader) checkScript(s *spec) {
 	}
 }
 
-// script writes what the profile says about its clients.
-func (w *writer) script(s *Script) {
+// yaml returns what the profile says about its clients.
+func (s *Script) yaml() *yaml.Node {
 	if !s.declared {
-		return
+		return nil
 	}
 	d := newScript()
-	encoding := ""
-	if s.Encoding != d.Encoding {
-		encoding = s.Encoding.String()
+	said := pairs{
+		{"query", quote(s.Query)}, {"start", messagesYAML(s.Start)}, {"settings", messagesYAML(s.Settings)}, {"ready", matchersYAML(s.ready)},
+		{"audio", quote(s.Envelope)}, {"messagepack", quote(s.MessagePack)}, {"encoding", when(s.Encoding != d.Encoding, s.Encoding.String())},
+		{"rate", numberYAML(s.Rate, d.Rate)}, {"chunk", durationYAML(s.Chunk, d.Chunk)}, {"follow", messagesYAML(s.Follow)},
+		{"pause", durationYAML(s.Pause, 0)}, {"end", messagesYAML(s.End)}, {"silence", durationYAML(s.Silence, 0)},
+		{"last", matchersYAML(s.last)}, {"failed", matchersYAML(s.failed)}, {"text", oneOrList(quoteEach(s.Texts))},
+	}.block()
+	if said == nil {
+		return emptyYAML()
 	}
-	before := w.Len()
-	w.mapping("client", "query", quote(s.Query), "start", messagesYAML(s.Start), "settings", messagesYAML(s.Settings),
-		"ready", matchersYAML(s.ready), "audio", quote(s.Envelope), "messagepack", quote(s.MessagePack), "encoding", encoding,
-		"rate", numberYAML(s.Rate, d.Rate), "chunk", durationYAML(s.Chunk, d.Chunk), "follow", messagesYAML(s.Follow), "pause", durationYAML(s.Pause, 0), "end", messagesYAML(s.End),
-		"silence", durationYAML(s.Silence, 0), "last", matchersYAML(s.last), "failed", matchersYAML(s.failed), "text", oneOrFlow(quoted(s.Texts)))
-	if w.Len() == before {
-		w.line(2, "client: {}")
-	}
+	return said
 }

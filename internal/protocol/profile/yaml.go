@@ -3,146 +3,91 @@ package profile
 import (
 	"maps"
 	"slices"
-	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // YAML returns the profile in canonical form: a profile that inherits nothing, with its keys in the order of the documentation, and
 // without keys that only repeat a default. It has no comments; see [BuiltInYAML] for those of built-in profiles. Parsing it gives an
 // equal profile.
 func (p *Profile) YAML() []byte {
-	w := &writer{}
-	w.spec(p.spec)
-	if w.Len() == 0 {
-		return []byte("profiles:\n  " + p.Name + ": {}\n")
+	body := p.spec.yaml()
+	if body == nil {
+		body = emptyYAML()
 	}
-	return []byte("profiles:\n  " + p.Name + ":\n" + w.String())
+	named := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{word(p.Name), body}}
+	return encode(pairs{{"profiles", named}}.block())
 }
 
-// writer writes YAML.
-type writer struct{ strings.Builder }
-
-func (w *writer) line(depth int, text string) {
-	w.WriteString(strings.Repeat("  ", depth))
-	w.WriteString(text)
-	w.WriteByte('\n')
-}
-
-// key writes a key with its value, if there is one.
-func (w *writer) key(depth int, key, value string) {
-	switch {
-	case value == "":
-	case value[0] == '\n': // a list in lines of its own
-		w.line(depth, key+":"+value)
-	default:
-		w.line(depth, key+": "+value)
-	}
-}
-
-func (w *writer) spec(s *spec) {
+func (s *spec) yaml() *yaml.Node {
 	d := newSpec()
-	w.key(2, "summary", quote(s.summary))
-	w.key(2, "source", quote(s.source))
-	w.script(&s.script)
-	if s.reuse != OneShot {
-		w.key(2, "reuse", s.reuse.String())
-	}
-	w.key(2, "reason", quote(s.reason))
-	w.key(2, "doubt", quote(s.doubt))
-	var accepted []string
+	var accepted []*yaml.Node
 	for i, name := range riskNames {
 		if s.unsafe>>i&1 != 0 {
-			accepted = append(accepted, name)
+			accepted = append(accepted, word(name))
 		}
 	}
-	if len(accepted) == 1 {
-		w.key(2, "unsafe", accepted[0])
-	} else if len(accepted) > 1 {
-		w.key(2, "unsafe", flow(accepted))
-	}
-	if s.predial != d.predial {
-		w.key(2, "predial", s.predial.String())
-	}
-	w.key(2, "subprotocol", quote(s.subprotocol))
-	w.key(2, "setup", messagesYAML(s.setup))
-	w.key(2, "greeting", matchersYAML(s.greeting))
-	w.key(2, "ready", matchersYAML(s.ready))
-	w.key(2, "busy", matchersYAML(s.busy))
-	end := []string{"client", matchersYAML(s.end.client), "server", "", "resets", yes(s.end.resets), "timeout", durationYAML(s.end.timeout, d.end.timeout)}
-	if s.end.closes {
-		end[3] = "close"
-	}
-	w.mapping("end", end...)
 	leaveUntil := matchersYAML(s.leave.until)
-	if leaveUntil == "" && len(s.leave.send) > 0 {
-		leaveUntil = "close"
+	if leaveUntil == nil {
+		leaveUntil = when(len(s.leave.send) > 0, "close")
 	}
-	w.mapping("leave", "send", messagesYAML(s.leave.send), "until", leaveUntil, "timeout", durationYAML(s.leave.timeout, d.leave.timeout))
-	if s.replace {
-		w.key(2, "replace", "reset")
+	end := pairs{
+		{"client", matchersYAML(s.end.client)}, {"server", when(s.end.closes, "close")}, {"resets", when(s.end.resets, "true")},
+		{"timeout", durationYAML(s.end.timeout, d.end.timeout)},
 	}
-	if s.early != d.early {
-		w.key(2, "early", s.early.String())
+	leave := pairs{
+		{"send", messagesYAML(s.leave.send)}, {"until", leaveUntil}, {"timeout", durationYAML(s.leave.timeout, d.leave.timeout)},
 	}
-	w.key(2, "sticky", matchersYAML(s.sticky))
-	w.key(2, "unanswered", matchersYAML(s.unanswered))
-	w.key(2, "answers", matchersYAML(s.answers))
-	w.mapping("tag", "start", matchersYAML(s.tag.start), "path", quote(s.tag.path.String()), "server", quote(s.tag.server.String()),
-		"done", matchersYAML(s.tag.done), "failed", matchersYAML(s.tag.failed))
-	w.key(2, "stateless", yes(s.stateless))
-	w.mapping("reset", "send", messagesYAML(s.reset.send), "until", untilYAML(&s.reset), "settle", durationYAML(s.reset.settle, d.reset.settle),
-		"timeout", durationYAML(s.reset.timeout, d.reset.timeout))
-	w.mapping("keepalive", "ping", durationYAML(s.keepalive.ping, 0), "send", messagesYAML(s.keepalive.send),
-		"every", durationYAML(s.keepalive.every, 0), "answer", matchersYAML(s.keepalive.answer))
-	w.mapping("timeouts", "greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting), "ready", durationYAML(s.timeouts.ready, d.timeouts.ready),
-		"busy", durationYAML(s.timeouts.busy, 0))
-	w.mapping("limits", "sessions", numberYAML(s.limits.Sessions, d.limits.Sessions), "age", durationYAML(s.limits.Age, d.limits.Age),
-		"idle", durationYAML(s.limits.Idle, d.limits.Idle), "message", numberYAML(s.limits.Message, d.limits.Message),
-		"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting))
-	w.variant(&s.variant)
-	w.failover(&s.failover)
-	w.mapping("tell", "queue", quote(s.tell.queue), "moved", quote(s.tell.moved), "degraded", quote(s.tell.degraded))
+	tag := pairs{
+		{"start", matchersYAML(s.tag.start)}, {"path", quote(s.tag.path.String())}, {"server", quote(s.tag.server.String())},
+		{"done", matchersYAML(s.tag.done)}, {"failed", matchersYAML(s.tag.failed)},
+	}
+	reset := pairs{
+		{"send", messagesYAML(s.reset.send)}, {"until", s.reset.untilYAML()}, {"settle", durationYAML(s.reset.settle, d.reset.settle)},
+		{"timeout", durationYAML(s.reset.timeout, d.reset.timeout)},
+	}
+	keepalive := pairs{
+		{"ping", durationYAML(s.keepalive.ping, 0)}, {"send", messagesYAML(s.keepalive.send)}, {"every", durationYAML(s.keepalive.every, 0)},
+		{"answer", matchersYAML(s.keepalive.answer)},
+	}
+	timeouts := pairs{
+		{"greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting)}, {"ready", durationYAML(s.timeouts.ready, d.timeouts.ready)},
+		{"busy", durationYAML(s.timeouts.busy, 0)},
+	}
+	limits := pairs{
+		{"sessions", numberYAML(s.limits.Sessions, d.limits.Sessions)}, {"age", durationYAML(s.limits.Age, d.limits.Age)},
+		{"idle", durationYAML(s.limits.Idle, d.limits.Idle)}, {"message", numberYAML(s.limits.Message, d.limits.Message)},
+		{"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting)},
+	}
+	tell := pairs{{"queue", quote(s.tell.queue)}, {"moved", quote(s.tell.moved)}, {"degraded", quote(s.tell.degraded)}}
+	return pairs{
+		{"summary", quote(s.summary)}, {"source", quote(s.source)},
+		{"client", s.script.yaml()},
+		{"reuse", when(s.reuse != OneShot, s.reuse.String())}, {"reason", quote(s.reason)}, {"doubt", quote(s.doubt)}, {"unsafe", oneOrList(accepted)},
+		{"predial", when(s.predial != d.predial, s.predial.String())}, {"subprotocol", quote(s.subprotocol)},
+		{"setup", messagesYAML(s.setup)}, {"greeting", matchersYAML(s.greeting)}, {"ready", matchersYAML(s.ready)}, {"busy", matchersYAML(s.busy)},
+		{"end", end.block()}, {"leave", leave.block()}, {"replace", when(s.replace, "reset")}, {"early", when(s.early != d.early, s.early.String())},
+		{"sticky", matchersYAML(s.sticky)}, {"unanswered", matchersYAML(s.unanswered)}, {"answers", matchersYAML(s.answers)},
+		{"tag", tag.block()}, {"stateless", when(s.stateless, "true")}, {"reset", reset.block()},
+		{"keepalive", keepalive.block()}, {"timeouts", timeouts.block()}, {"limits", limits.block()},
+		{"variant", s.variant.yaml()}, {"failover", s.failover.yaml()}, {"tell", tell.block()},
+	}.block()
 }
 
-// mapping writes a key whose value is a mapping. pairs are its keys and values in turn; it leaves out empty values.
-func (w *writer) mapping(key string, pairs ...string) {
-	first := true
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			continue
-		}
-		if first {
-			w.line(2, key+":")
-			first = false
-		}
-		w.key(3, pairs[i], pairs[i+1])
-	}
-}
-
-func (w *writer) variant(v *variantSpec) {
-	var allow, defaults []string
+func (v *variantSpec) yaml() *yaml.Node {
+	var allow, defaults pairs
 	for _, name := range slices.Sorted(maps.Keys(v.allow)) {
-		allow = append(allow, quoteValue(name)+": "+flow(quoted(v.allow[name])))
+		allow = append(allow, pair{name, list(quoteEach(v.allow[name]))})
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.defaults)) {
-		defaults = append(defaults, quoteValue(name)+": "+quoteValue(v.defaults[name]))
+		defaults = append(defaults, pair{name, quoteValue(v.defaults[name])})
 	}
-	var private []string
-	if len(v.privateQuery) > 0 {
-		private = append(private, "query: "+flow(quoted(v.privateQuery)))
+	private := pairs{
+		{"query", list(quoteEach(v.privateQuery))}, {"headers", list(quoteEach(v.privateHeaders))}, {"subprotocol", when(v.privateSubprotocol, "true")},
 	}
-	if len(v.privateHeaders) > 0 {
-		private = append(private, "headers: "+flow(quoted(v.privateHeaders)))
-	}
-	if v.privateSubprotocol {
-		private = append(private, "subprotocol: true")
-	}
-	unlisted, other := "", ""
-	if v.dialUnlisted {
-		unlisted = "dial"
-	}
-	if v.refuseOther {
-		other = "refuse"
-	}
-	w.mapping("variant", "query", list(v.query), "headers", list(v.headers), "allow", braces(allow), "default", braces(defaults),
-		"private", braces(private), "unlisted", unlisted, "other", other, "max", numberYAML(v.max, defaultVariants))
+	return pairs{
+		{"query", list(quoteEach(v.query))}, {"headers", list(quoteEach(v.headers))}, {"allow", allow.inline()}, {"default", defaults.inline()},
+		{"private", private.inline()}, {"unlisted", when(v.dialUnlisted, "dial")}, {"other", when(v.refuseOther, "refuse")},
+		{"max", numberYAML(v.max, defaultVariants)},
+	}.block()
 }
