@@ -78,9 +78,13 @@ func (l *loading) otelEndpoint(given map[string]string, first func(...string) (n
 	case text == "", strings.EqualFold(given["OTEL_SDK_DISABLED"], "true"), given["OTEL_TRACES_EXPORTER"] != "" && !slices.Contains(exporters, "otlp"):
 		return
 	}
-	if how, protocol := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol == "grpc" {
+	switch how, protocol := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
+	case "", "http/protobuf":
+	case "grpc":
 		l.warn("%s: %q is not supported, so nothing is traced: use http/protobuf, and the collector's port for it in %s", how, protocol, name)
 		return
+	default:
+		l.warn("%s: %q is not supported, so traces are sent as http/protobuf", how, protocol)
 	}
 	if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
 		text = strings.TrimRight(text, "/") + tracesPath

@@ -25,6 +25,7 @@ func TestOpenTelemetryVariables(t *testing.T) {
 		{given{environment: []string{base + "http://c:4318", "OTEL_TRACES_EXPORTER=none"}}, "", 1, "", ""},
 		{given{environment: []string{base + "http://c:4318", "OTEL_TRACES_EXPORTER=console,otlp"}}, "http://c:4318/v1/traces", 1, "OTEL_EXPORTER_OTLP_ENDPOINT", ""},
 		{given{environment: []string{base + "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}}, "", 1, "", `OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" is not supported`},
+		{given{environment: []string{base + "http://c:4318", "OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}}, "http://c:4318/v1/traces", 1, "OTEL_EXPORTER_OTLP_ENDPOINT", `OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" is not supported`},
 		{given{environment: []string{base + "http://c:4318", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"}}, "http://c:4318/v1/traces", 1, "OTEL_EXPORTER_OTLP_ENDPOINT", ""},
 		{
 			given{environment: []string{base + "http://c:4318", "WSBOUNCER_OTLP_ENDPOINT=http://e:1/"}},

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -18,18 +17,18 @@ import (
 type collector struct {
 	t        *testing.T
 	url      string
-	requests chan *collectorpb.ExportTraceServiceRequest
+	requests chan *tracepb.TracesData
 }
 
 // newCollector starts a collector. answer, which may be nil, answers a request before its body is read, and returns true if it did.
 func newCollector(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) *collector {
-	c := &collector{t: t, requests: make(chan *collectorpb.ExportTraceServiceRequest, 64)}
+	c := &collector{t: t, requests: make(chan *tracepb.TracesData, 64)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if answer != nil && answer(w, r) {
 			return
 		}
 		body, err := io.ReadAll(r.Body)
-		request := new(collectorpb.ExportTraceServiceRequest)
+		request := new(tracepb.TracesData)
 		if err == nil {
 			err = proto.Unmarshal(body, request)
 		}

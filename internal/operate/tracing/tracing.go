@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -70,9 +70,11 @@ func Start(o Options) (*Tracer, error) {
 	// What the SDK has to say is either said by our exporter, or could quote a secret of the environment.
 	otel.SetLogger(logr.Discard())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
-	to, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithRetry(
-		otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: 5 * time.Second},
-	))
+	c, err := newClient(o.Endpoint, o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("exporting traces to %s: %w", o.Endpoint, err)
+	}
+	to, err := otlptrace.New(context.Background(), c)
 	if err != nil {
 		return nil, fmt.Errorf("exporting traces to %s: %w", o.Endpoint, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -25,10 +24,10 @@ import (
 func TestTracing(t *testing.T) {
 	t.Parallel()
 	const traceID, parentID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-	requests := make(chan *collectorpb.ExportTraceServiceRequest, 8)
+	requests := make(chan *tracepb.TracesData, 8)
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		request := new(collectorpb.ExportTraceServiceRequest)
+		request := new(tracepb.TracesData)
 		if err == nil {
 			err = proto.Unmarshal(body, request)
 		}
