@@ -6,7 +6,6 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // Waiting is the state of a client that waits for its first connection, beside the states that sessions have.
@@ -125,7 +124,7 @@ func (s *Server) Detail(id ID) (d Detail, ok bool) {
 		return d, true
 	}
 	if session != nil {
-		s.each([]*loop.Conn{session}, func(session *Session) { d, ok = session.detail(), true })
+		s.each([]*Session{session}, func(session *Session) { d, ok = session.detail(), true })
 	}
 	if ok {
 		records, _ := s.history.since(0)

@@ -3,7 +3,6 @@ package session
 import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // killedBy begins the reason that the client of a session gets that an operator ends.
@@ -19,8 +18,8 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 	if waits, told := s.registry.endWait(id.Number, reason); waits {
 		return told
 	}
-	if client, _ := s.registry.find(id.Number); client != nil {
-		s.each([]*loop.Conn{client}, func(session *Session) {
+	if session, _ := s.registry.find(id.Number); session != nil {
+		s.each([]*Session{session}, func(session *Session) {
 			if killed = session.record.Ended.IsZero(); killed {
 				session.end(meter.Killed, frame.ServiceRestart, reason)
 			}

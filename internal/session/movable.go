@@ -120,8 +120,8 @@ func (s *Server) MoveBackend(name string, timeout time.Duration) Moving {
 // session.
 func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
 	o := &moveOrder{server: s, about: id.String(), to: to, cause: meter.Ordered}
-	if client, _ := s.registry.find(id.Number); client != nil && id.Process == s.process {
-		s.each([]*loop.Conn{client}, func(session *Session) {
+	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
+		s.each([]*Session{session}, func(session *Session) {
 			o.sessions = append(o.sessions, movingSession{MovingSession: MovingSession{ID: id}, from: session.record.Backend})
 		})
 	}
@@ -299,21 +299,21 @@ func (o *moveOrder) advance(now time.Time) (open int) {
 // visit calls f with each session that is open, on its loop, and returns the numbers of those that there are.
 func (o *moveOrder) visit(f func(*Session, *movingSession)) (found map[uint64]bool) {
 	found = make(map[uint64]bool, len(o.sessions))
-	entries := make(map[*loop.Conn]*movingSession, len(o.sessions))
-	var list []*loop.Conn
+	entries := make(map[*Session]*movingSession, len(o.sessions))
+	var list []*Session
 	for i := range o.sessions { // which nobody else changes
 		m := &o.sessions[i]
 		if !m.isOpen() {
 			continue
 		}
-		if client, _ := o.server.registry.find(m.ID.Number); client != nil {
+		if session, _ := o.server.registry.find(m.ID.Number); session != nil {
 			found[m.ID.Number] = true
-			entries[client] = m
-			list = append(list, client)
+			entries[session] = m
+			list = append(list, session)
 		}
 	}
 	o.server.each(list, func(session *Session) {
-		entry := entries[session.client]
+		entry := entries[session]
 		m := *entry
 		f(session, &m) // without the lock, since it may write to sockets
 		o.mu.Lock()

@@ -136,7 +136,7 @@ func (s *Session) startSearch() {
 	case search.conn != nil: // it was found before the session left
 		conn := search.conn
 		search.conn = nil
-		if !client.Post(func() { sessionOf(client).searched(search, conn, nil) }) {
+		if !client.Post(func() { s.searched(search, conn, nil) }) {
 			conn.ReturnUnused()
 		}
 		return
@@ -145,19 +145,19 @@ func (s *Session) startSearch() {
 	}
 	search.begun = true
 	started := server.pending.Go(func() {
-		defer server.options.Guard.Recover("search", func() { client.Post(func() { sessionOf(client).searched(search, nil, mistake.Err) }) })
+		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
 		search.wait()
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
 			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil, nil)
 		}
-		ok = client.Post(func() { sessionOf(client).searched(search, conn, err) })
+		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
 			conn.ReturnUnused()
 		}
 	})
 	if !started { // the server has closed
-		client.Post(func() { sessionOf(client).searched(search, nil, errClosed) })
+		client.Post(func() { s.searched(search, nil, errClosed) })
 	}
 }
 
@@ -247,8 +247,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	case alive:
 		conn.EndUnused()
 	}
-	client := s.client
-	client.Post(func() { sessionOf(client).searchAgain(search) }) // it has been lost since it was found
+	s.client.Post(func() { s.searchAgain(search) }) // it has been lost since it was found
 }
 
 // searchAgain begins the search anew, unless the session has ended meanwhile.

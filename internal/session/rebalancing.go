@@ -85,7 +85,7 @@ type rebalancing struct {
 
 // balanceWish is a wish that a session moves.
 type balanceWish struct {
-	client   *loop.Conn // of the session
+	session  *Session
 	number   uint64
 	from, to int // backends
 	since    time.Duration
@@ -124,8 +124,8 @@ func (r *rebalancing) step(now time.Duration, v *Service) {
 	}
 	candidates := r.candidates(wanted)
 	for from, targets := range wanted {
-		for i, client := range drawn(r.rebalancer, candidates[from], len(targets)) {
-			r.wish(client, now, from, targets[i], backends[targets[i]])
+		for i, session := range drawn(r.rebalancer, candidates[from], len(targets)) {
+			r.wish(session, now, from, targets[i], backends[targets[i]])
 		}
 	}
 }
@@ -169,16 +169,16 @@ func (r *rebalancing) shares() []share {
 	return shares
 }
 
-// candidates returns the clients of the sessions that could leave the backends that are to give some away, by backend.
-func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*loop.Conn {
+// candidates returns the sessions that could leave the backends that are to give some away, by backend.
+func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*Session {
 	all, _ := r.server.registry.all()
-	candidates := make(map[int][]*loop.Conn)
+	candidates := make(map[int][]*Session)
 	r.server.each(all, func(s *Session) {
 		if s.record.Backend == nil || s.record.Backend.Group() != r.group {
 			return
 		}
 		if from := r.id(s.record.Backend.Pool()); wanted[from] != nil && s.mayBeRebalanced() {
-			candidates[from] = append(candidates[from], s.client)
+			candidates[from] = append(candidates[from], s)
 		}
 	})
 	return candidates
@@ -194,12 +194,12 @@ func (s *Session) mayBeRebalanced() bool {
 	return len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime
 }
 
-// wish has a client's session move at its next answered point.
-func (r *rebalancing) wish(client *loop.Conn, now time.Duration, from, to int, target *backend.Backend) {
+// wish has a session move at its next answered point.
+func (r *rebalancing) wish(session *Session, now time.Duration, from, to int, target *backend.Backend) {
 	number := r.server.moveOrders.next()
-	r.server.each([]*loop.Conn{client}, func(s *Session) {
+	r.server.each([]*Session{session}, func(s *Session) {
 		if s.mayBeRebalanced() && s.setWish(wish{number: number, cause: meter.Rebalanced, to: target}) == "" {
-			r.wishes = append(r.wishes, balanceWish{client: client, number: number, from: from, to: to, since: now})
+			r.wishes = append(r.wishes, balanceWish{session: s, number: number, from: from, to: to, since: now})
 		}
 	})
 }
@@ -238,10 +238,10 @@ func (r *rebalancing) visit(f func(*Session, *balanceWish)) {
 	if len(r.wishes) == 0 {
 		return
 	}
-	clients := make([]*loop.Conn, len(r.wishes))
-	wishes := make(map[*loop.Conn]*balanceWish, len(r.wishes))
+	sessions := make([]*Session, len(r.wishes))
+	wishes := make(map[*Session]*balanceWish, len(r.wishes))
 	for i := range r.wishes {
-		clients[i], wishes[r.wishes[i].client] = r.wishes[i].client, &r.wishes[i]
+		sessions[i], wishes[r.wishes[i].session] = r.wishes[i].session, &r.wishes[i]
 	}
-	r.server.each(clients, func(s *Session) { f(s, wishes[s.client]) })
+	r.server.each(sessions, func(s *Session) { f(s, wishes[s]) })
 }

@@ -15,8 +15,8 @@ const registryParts = 64
 
 type registryPart struct {
 	mu       sync.Mutex
-	sessions map[uint64]*loop.Conn // guarded by mu: their clients' connections; see sessionOf
-	waiting  map[uint64]*waiting   // guarded by mu
+	sessions map[uint64]*Session // guarded by mu
+	waiting  map[uint64]*waiting // guarded by mu
 }
 
 // waiting is a client that waits for its first connection, or has one and no session yet. It is static.
@@ -29,7 +29,7 @@ type waiting struct {
 
 func (r *registry) init() {
 	for i := range r.parts {
-		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*loop.Conn), make(map[uint64]*waiting)
+		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*Session), make(map[uint64]*waiting)
 	}
 }
 
@@ -42,7 +42,7 @@ func (r *registry) add(s *Session) (waited *waiting) {
 	defer p.mu.Unlock()
 	waited = p.waiting[s.record.ID.Number]
 	delete(p.waiting, s.record.ID.Number)
-	p.sessions[s.record.ID.Number] = s.client
+	p.sessions[s.record.ID.Number] = s
 	return waited
 }
 
@@ -86,24 +86,24 @@ func (r *registry) endWait(number uint64, reason string) (waits, told bool) {
 	}
 }
 
-// find returns the client of the session of that number, or the waiting client; nil for none.
-func (r *registry) find(number uint64) (*loop.Conn, *waiting) {
+// find returns the session or the waiting client of that number; nil for none.
+func (r *registry) find(number uint64) (*Session, *waiting) {
 	p := r.part(number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sessions[number], p.waiting[number]
 }
 
-// all returns the clients of all sessions, and those that wait, in no order.
-func (r *registry) all() (sessions []*loop.Conn, clients []*waiting) {
+// all returns all sessions and waiting clients, in no order.
+func (r *registry) all() (sessions []*Session, clients []*waiting) {
 	for i := range r.parts {
 		p := &r.parts[i]
 		p.mu.Lock()
 		if sessions == nil {
-			sessions = make([]*loop.Conn, 0, len(p.sessions)*registryParts*5/4)
+			sessions = make([]*Session, 0, len(p.sessions)*registryParts*5/4)
 		}
-		for _, client := range p.sessions {
-			sessions = append(sessions, client)
+		for _, s := range p.sessions {
+			sessions = append(sessions, s)
 		}
 		for _, w := range p.waiting {
 			clients = append(clients, w)
@@ -129,15 +129,6 @@ func (r *registry) numbers() (numbers []uint64) {
 	return numbers
 }
 
-// clientHandler is the handler of a client's connection.
-type clientHandler interface {
-	loop.Handler
-	session() *Session
-}
-
-// sessionOf returns the session of a client's connection. Only the loop that owns the connection may call it.
-func sessionOf(client *loop.Conn) *Session { return client.Handler().(clientHandler).session() }
-
 const (
 	// perTurn is how many sessions a loop looks after before it goes back to its sockets. Reading a session's data takes up to
 	// 700 ns, most of which is spent waiting for memory.
@@ -147,26 +138,26 @@ const (
 	maxPasses = 64
 )
 
-// each calls f for each of the clients' sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
+// each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
 // be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
-func (s *Server) each(sessions []*loop.Conn, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
+func (s *Server) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
 
 // inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.
-func (s *Server) inTurns(sessions []*loop.Conn, f func(*Session), after func()) {
+func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
 	for range maxPasses {
-		var moved []*loop.Conn
-		byLoop := make([][]*loop.Conn, len(s.shards))
-		for _, client := range sessions {
-			home := client.Home().ID()
-			byLoop[home] = append(byLoop[home], client)
+		var moved []*Session
+		byLoop := make([][]*Session, len(s.shards))
+		for _, session := range sessions {
+			home := session.client.Home().ID()
+			byLoop[home] = append(byLoop[home], session)
 		}
 		for i, l := range s.options.Loops.Loops() {
-			onLoop(l, byLoop[i], func(turn []*loop.Conn) {
-				for _, client := range turn {
-					if !client.IsOn(l) {
-						moved = append(moved, client)
-					} else if session := sessionOf(client); session.life.state != gone {
-						l.Handling(client)
+			onLoop(l, byLoop[i], func(turn []*Session) {
+				for _, session := range turn {
+					if !session.client.IsOn(l) {
+						moved = append(moved, session)
+					} else if session.life.state != gone {
+						l.Handling(session.client)
 						f(session)
 					}
 				}
@@ -182,7 +173,7 @@ func (s *Server) inTurns(sessions []*loop.Conn, f func(*Session), after func()) 
 // onLoop calls f on a loop with perTurn sessions at a time, and waits until it has done so with all. Between two turns, the loop looks
 // after its sockets. The loop itself begins the next turn: to wake another goroutine for that and to be woken by it would take longer
 // than the turn.
-func onLoop(l *loop.Loop, sessions []*loop.Conn, f func(turn []*loop.Conn)) {
+func onLoop(l *loop.Loop, sessions []*Session, f func(turn []*Session)) {
 	if len(sessions) == 0 {
 		return
 	}

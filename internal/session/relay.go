@@ -17,8 +17,6 @@ type clientSide Session
 // backendSide is a session as the handler of its backend's connection.
 type backendSide Session
 
-func (h *clientSide) session() *Session { return (*Session)(h) }
-
 // Received implements [loop.Handler]: it passes the client's data frames on to the backend.
 func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	s := (*Session)(h)

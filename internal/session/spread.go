@@ -7,7 +7,6 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // KillAll ends the sessions that a backend serves now, as Kill does, spread evenly at random over a time, so that
@@ -94,8 +93,8 @@ func (o *order) run(ctx context.Context, s *Server) {
 		if ctx.Err() != nil {
 			return
 		}
-		if client, _ := s.registry.find(id.Number); client != nil {
-			s.each([]*loop.Conn{client}, func(session *Session) {
+		if session, _ := s.registry.find(id.Number); session != nil {
+			s.each([]*Session{session}, func(session *Session) {
 				if o.concerns(session) {
 					session.end(o.class, o.code, o.reason)
 				}

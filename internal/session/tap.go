@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -68,14 +67,14 @@ type Tap struct {
 	wake    chan struct{} // of size one: there may be something for the reader
 
 	mu       sync.Mutex
-	events   []TapEvent              // guarded by mu: not taken by the reader yet
-	text     int                     // guarded by mu: bytes of text in events
-	missed   uint64                  // guarded by mu: events for which there was no room
-	expected int                     // guarded by mu: sessions that are still to begin, or to be found on their loop
-	watched  int                     // guarded by mu: sessions, and connections after them, that it still watches
-	sessions map[*loop.Conn]struct{} // guarded by mu: that it watches, by their clients
-	ended    bool                    // guarded by mu: no further events
-	reason   string                  // guarded by mu: why it has ended
+	events   []TapEvent            // guarded by mu: not taken by the reader yet
+	text     int                   // guarded by mu: bytes of text in events
+	missed   uint64                // guarded by mu: events for which there was no room
+	expected int                   // guarded by mu: sessions that are still to begin, or to be found on their loop
+	watched  int                   // guarded by mu: sessions, and connections after them, that it still watches
+	sessions map[*Session]struct{} // guarded by mu: that it watches
+	ended    bool                  // guarded by mu: no further events
+	reason   string                // guarded by mu: why it has ended
 }
 
 // taps are the taps of a server.
@@ -89,7 +88,7 @@ type taps struct {
 // Tap starts a tap. The error is ErrTooManyTaps or ErrNoSession. Any goroutine may call it. The caller reads with [Tap.Next] and calls
 // [Tap.Close] in the end.
 func (s *Server) Tap(o TapOptions) (*Tap, error) {
-	t := &Tap{server: s, options: o, wake: make(chan struct{}, 1), expected: max(o.First, 1), sessions: make(map[*loop.Conn]struct{})}
+	t := &Tap{server: s, options: o, wake: make(chan struct{}, 1), expected: max(o.First, 1), sessions: make(map[*Session]struct{})}
 	chosen := o.ID != (ID{})
 	if chosen {
 		t.expected = 1
@@ -100,10 +99,10 @@ func (s *Server) Tap(o TapOptions) (*Tap, error) {
 	if !chosen {
 		return t, nil
 	}
-	client, waiting := s.registry.find(o.ID.Number) // after add, so that the session cannot begin unnoticed in between
+	session, waiting := s.registry.find(o.ID.Number) // after add, so that the session cannot begin unnoticed in between
 	switch {
-	case client != nil && o.ID.Process == s.process:
-		if !client.Post(func() { sessionOf(client).tapRunning(t) }) {
+	case session != nil && o.ID.Process == s.process:
+		if !session.client.Post(func() { session.tapRunning(t) }) {
 			t.end("the proxy is shutting down")
 		}
 	case waiting == nil || o.ID.Process != s.process:
@@ -210,13 +209,13 @@ func (t *Tap) end(reason string) {
 	t.mu.Lock()
 	sessions := t.endLocked(reason)
 	t.mu.Unlock()
-	for client := range sessions {
-		client.Post(func() { sessionOf(client).untap(t) })
+	for session := range sessions {
+		session.client.Post(func() { session.untap(t) })
 	}
 }
 
-// endLocked ends the tap, and returns the clients of the sessions from which it has to be removed.
-func (t *Tap) endLocked(reason string) (sessions map[*loop.Conn]struct{}) {
+// endLocked ends the tap, and returns the sessions from which it has to be removed.
+func (t *Tap) endLocked(reason string) (sessions map[*Session]struct{}) {
 	if t.ended {
 		return nil
 	}
@@ -255,7 +254,7 @@ func (t *Tap) watches(s *Session, backend string, began bool) bool {
 	}
 	t.expectLocked(t.expected - 1)
 	t.watched++
-	t.sessions[s.client] = struct{}{}
+	t.sessions[s] = struct{}{}
 	return true
 }
 
@@ -294,7 +293,7 @@ func (t *Tap) release(s *Session) {
 	defer t.mu.Unlock()
 	t.watched--
 	if s != nil {
-		delete(t.sessions, s.client)
+		delete(t.sessions, s)
 	}
 	if t.watched == 0 && t.expected == 0 {
 		t.endLocked("everything that was to be watched has ended") // there are no sessions left to remove it from

@@ -294,8 +294,6 @@ type clientTap struct {
 	side    sideTap
 }
 
-func (h *clientTap) session() *Session { return h.tapping.session }
-
 func (h *clientTap) inner() *clientSide { return (*clientSide)(h.tapping.session) }
 
 // Received implements [loop.Handler].
