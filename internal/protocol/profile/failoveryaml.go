@@ -37,13 +37,26 @@ func (f *Failover) yaml() *yaml.Node {
 	}
 	force := pairs{{"send", messagesYAML(f.force.send)}, {"until", matchersYAML(f.force.until)}}
 	return pairs{
-		{"verdict", verdict}, {"why", why}, {"only", parametersYAML(f.only)}, {"unless", parametersYAML(f.unless)}, {"audio", f.audio.yaml()},
-		{"configure", entriesYAML(f.configure, (*configureSpec).yaml)}, {"forget", matchersYAML(f.forget)},
+		{"verdict", verdict},
+		{"why", why},
+		{"only", parametersYAML(f.only)},
+		{"unless", parametersYAML(f.unless)},
+		{"audio", f.audio.yaml()},
+		{"configure", entriesYAML(f.configure, (*configureSpec).yaml)},
+		{"forget", matchersYAML(f.forget)},
 		{"answered", entriesYAML(f.answered, (*answerSpec).yaml)},
-		{"final", matchersYAML(f.final)}, {"partial", matchersYAML(f.partial)}, {"heartbeat", matchersYAML(f.heartbeat)},
-		{"shift", entriesYAML(f.shift, (*timeSpec).yaml)}, {"renumber", entriesYAML(f.renumber, (*numberSpec).yaml)},
-		{"hide", entriesYAML(f.hide, (*hideSpec).yaml)}, {"prepend", prepend.inline()}, {"force", force.inline()},
-		{"last-word", lastWord}, {"pace", pace}, {"stall", when(f.Stall != StallNone, f.Stall.String())}, {"times", when(f.Continues, timesNames[1])},
+		{"final", matchersYAML(f.final)},
+		{"partial", matchersYAML(f.partial)},
+		{"heartbeat", matchersYAML(f.heartbeat)},
+		{"shift", entriesYAML(f.shift, (*timeSpec).yaml)},
+		{"renumber", entriesYAML(f.renumber, (*numberSpec).yaml)},
+		{"hide", entriesYAML(f.hide, (*hideSpec).yaml)},
+		{"prepend", prepend.inline()},
+		{"force", force.inline()},
+		{"last-word", lastWord},
+		{"pace", pace},
+		{"stall", when(f.Stall != StallNone, f.Stall.String())},
+		{"times", when(f.Continues, timesNames[1])},
 	}.block()
 }
 
@@ -79,8 +92,13 @@ func (a *audioSpec) yaml() *yaml.Node {
 		channels = nil
 	}
 	return pairs{
-		{"messages", matchersYAML(a.messages)}, {"base64", quote(a.base64.String())}, {"floats", quote(a.floats)},
-		{"encoding", a.encoding.yaml()}, {"rate", a.rate.yaml()}, {"channels", channels}, {"least", durationYAML(a.least, 0)},
+		{"messages", matchersYAML(a.messages)},
+		{"base64", quote(a.base64.String())},
+		{"floats", quote(a.floats)},
+		{"encoding", a.encoding.yaml()},
+		{"rate", a.rate.yaml()},
+		{"channels", channels},
+		{"least", durationYAML(a.least, 0)},
 	}.inline()
 }
 
@@ -94,7 +112,10 @@ func (c *choiceSpec) yaml() *yaml.Node {
 		return value
 	}
 	return pairs{
-		{"default", value}, {"query", quote(c.query)}, {"message", quote(c.message.String())}, {"within", quote(c.within)},
+		{"default", value},
+		{"query", quote(c.query)},
+		{"message", quote(c.message.String())},
+		{"within", quote(c.within)},
 		{"names", names.inline()},
 	}.inline()
 }
@@ -108,9 +129,14 @@ func (c *configureSpec) yaml() *yaml.Node {
 func (a *answerSpec) yaml() *yaml.Node {
 	times := each(a.times, func(path *jsonPath) *yaml.Node { return quoteValue(path.String()) })
 	return pairs{
-		{"messages", matchersYAML(a.messages)}, {"by", word(meansNames[a.by])}, {"times", oneOrList(times)}, {"where", a.where.yaml()},
-		{"most", when(a.most, "true")}, {"unit", when(a.by == MeansTime || a.by == MeansNext, unitNames[a.unit])},
-		{"margin", durationYAML(a.margin, 0)}, {"marker", matchersYAML(a.marker)},
+		{"messages", matchersYAML(a.messages)},
+		{"by", word(meansNames[a.by])},
+		{"times", oneOrList(times)},
+		{"where", a.where.yaml()},
+		{"most", when(a.most, "true")},
+		{"unit", when(a.by == MeansTime || a.by == MeansNext, unitNames[a.unit])},
+		{"margin", durationYAML(a.margin, 0)},
+		{"marker", matchersYAML(a.marker)},
 	}.inline()
 }
 

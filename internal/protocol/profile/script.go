@@ -271,11 +271,22 @@ func (s *Script) yaml() *yaml.Node {
 	}
 	d := newScript()
 	said := pairs{
-		{"query", quote(s.Query)}, {"start", messagesYAML(s.Start)}, {"settings", messagesYAML(s.Settings)}, {"ready", matchersYAML(s.ready)},
-		{"audio", quote(s.Envelope)}, {"messagepack", quote(s.MessagePack)}, {"encoding", when(s.Encoding != d.Encoding, s.Encoding.String())},
-		{"rate", numberYAML(s.Rate, d.Rate)}, {"chunk", durationYAML(s.Chunk, d.Chunk)}, {"follow", messagesYAML(s.Follow)},
-		{"pause", durationYAML(s.Pause, 0)}, {"end", messagesYAML(s.End)}, {"silence", durationYAML(s.Silence, 0)},
-		{"last", matchersYAML(s.last)}, {"failed", matchersYAML(s.failed)}, {"text", oneOrList(quoteEach(s.Texts))},
+		{"query", quote(s.Query)},
+		{"start", messagesYAML(s.Start)},
+		{"settings", messagesYAML(s.Settings)},
+		{"ready", matchersYAML(s.ready)},
+		{"audio", quote(s.Envelope)},
+		{"messagepack", quote(s.MessagePack)},
+		{"encoding", when(s.Encoding != d.Encoding, s.Encoding.String())},
+		{"rate", numberYAML(s.Rate, d.Rate)},
+		{"chunk", durationYAML(s.Chunk, d.Chunk)},
+		{"follow", messagesYAML(s.Follow)},
+		{"pause", durationYAML(s.Pause, 0)},
+		{"end", messagesYAML(s.End)},
+		{"silence", durationYAML(s.Silence, 0)},
+		{"last", matchersYAML(s.last)},
+		{"failed", matchersYAML(s.failed)},
+		{"text", oneOrList(quoteEach(s.Texts))},
 	}.block()
 	if said == nil {
 		return emptyYAML()

@@ -32,45 +32,76 @@ func (s *spec) yaml() *yaml.Node {
 		leaveUntil = when(len(s.leave.send) > 0, "close")
 	}
 	end := pairs{
-		{"client", matchersYAML(s.end.client)}, {"server", when(s.end.closes, "close")}, {"resets", when(s.end.resets, "true")},
+		{"client", matchersYAML(s.end.client)},
+		{"server", when(s.end.closes, "close")},
+		{"resets", when(s.end.resets, "true")},
 		{"timeout", durationYAML(s.end.timeout, d.end.timeout)},
 	}
 	leave := pairs{
 		{"send", messagesYAML(s.leave.send)}, {"until", leaveUntil}, {"timeout", durationYAML(s.leave.timeout, d.leave.timeout)},
 	}
 	tag := pairs{
-		{"start", matchersYAML(s.tag.start)}, {"path", quote(s.tag.path.String())}, {"server", quote(s.tag.server.String())},
-		{"done", matchersYAML(s.tag.done)}, {"failed", matchersYAML(s.tag.failed)},
+		{"start", matchersYAML(s.tag.start)},
+		{"path", quote(s.tag.path.String())},
+		{"server", quote(s.tag.server.String())},
+		{"done", matchersYAML(s.tag.done)},
+		{"failed", matchersYAML(s.tag.failed)},
 	}
 	reset := pairs{
-		{"send", messagesYAML(s.reset.send)}, {"until", s.reset.untilYAML()}, {"settle", durationYAML(s.reset.settle, d.reset.settle)},
+		{"send", messagesYAML(s.reset.send)},
+		{"until", s.reset.untilYAML()},
+		{"settle", durationYAML(s.reset.settle, d.reset.settle)},
 		{"timeout", durationYAML(s.reset.timeout, d.reset.timeout)},
 	}
 	keepalive := pairs{
-		{"ping", durationYAML(s.keepalive.ping, 0)}, {"send", messagesYAML(s.keepalive.send)}, {"every", durationYAML(s.keepalive.every, 0)},
+		{"ping", durationYAML(s.keepalive.ping, 0)},
+		{"send", messagesYAML(s.keepalive.send)},
+		{"every", durationYAML(s.keepalive.every, 0)},
 		{"answer", matchersYAML(s.keepalive.answer)},
 	}
 	timeouts := pairs{
-		{"greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting)}, {"ready", durationYAML(s.timeouts.ready, d.timeouts.ready)},
+		{"greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting)},
+		{"ready", durationYAML(s.timeouts.ready, d.timeouts.ready)},
 		{"busy", durationYAML(s.timeouts.busy, 0)},
 	}
 	limits := pairs{
-		{"sessions", numberYAML(s.limits.Sessions, d.limits.Sessions)}, {"age", durationYAML(s.limits.Age, d.limits.Age)},
-		{"idle", durationYAML(s.limits.Idle, d.limits.Idle)}, {"message", numberYAML(s.limits.Message, d.limits.Message)},
+		{"sessions", numberYAML(s.limits.Sessions, d.limits.Sessions)},
+		{"age", durationYAML(s.limits.Age, d.limits.Age)},
+		{"idle", durationYAML(s.limits.Idle, d.limits.Idle)},
+		{"message", numberYAML(s.limits.Message, d.limits.Message)},
 		{"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting)},
 	}
 	tell := pairs{{"queue", quote(s.tell.queue)}, {"moved", quote(s.tell.moved)}, {"degraded", quote(s.tell.degraded)}}
 	return pairs{
-		{"summary", quote(s.summary)}, {"source", quote(s.source)},
+		{"summary", quote(s.summary)},
+		{"source", quote(s.source)},
 		{"client", s.script.yaml()},
-		{"reuse", when(s.reuse != OneShot, s.reuse.String())}, {"reason", quote(s.reason)}, {"doubt", quote(s.doubt)}, {"unsafe", oneOrList(accepted)},
-		{"predial", when(s.predial != d.predial, s.predial.String())}, {"subprotocol", quote(s.subprotocol)},
-		{"setup", messagesYAML(s.setup)}, {"greeting", matchersYAML(s.greeting)}, {"ready", matchersYAML(s.ready)}, {"busy", matchersYAML(s.busy)},
-		{"end", end.block()}, {"leave", leave.block()}, {"replace", when(s.replace, "reset")}, {"early", when(s.early != d.early, s.early.String())},
-		{"sticky", matchersYAML(s.sticky)}, {"unanswered", matchersYAML(s.unanswered)}, {"answers", matchersYAML(s.answers)},
-		{"tag", tag.block()}, {"stateless", when(s.stateless, "true")}, {"reset", reset.block()},
-		{"keepalive", keepalive.block()}, {"timeouts", timeouts.block()}, {"limits", limits.block()},
-		{"variant", s.variant.yaml()}, {"failover", s.failover.yaml()}, {"tell", tell.block()},
+		{"reuse", when(s.reuse != OneShot, s.reuse.String())},
+		{"reason", quote(s.reason)},
+		{"doubt", quote(s.doubt)},
+		{"unsafe", oneOrList(accepted)},
+		{"predial", when(s.predial != d.predial, s.predial.String())},
+		{"subprotocol", quote(s.subprotocol)},
+		{"setup", messagesYAML(s.setup)},
+		{"greeting", matchersYAML(s.greeting)},
+		{"ready", matchersYAML(s.ready)},
+		{"busy", matchersYAML(s.busy)},
+		{"end", end.block()},
+		{"leave", leave.block()},
+		{"replace", when(s.replace, "reset")},
+		{"early", when(s.early != d.early, s.early.String())},
+		{"sticky", matchersYAML(s.sticky)},
+		{"unanswered", matchersYAML(s.unanswered)},
+		{"answers", matchersYAML(s.answers)},
+		{"tag", tag.block()},
+		{"stateless", when(s.stateless, "true")},
+		{"reset", reset.block()},
+		{"keepalive", keepalive.block()},
+		{"timeouts", timeouts.block()},
+		{"limits", limits.block()},
+		{"variant", s.variant.yaml()},
+		{"failover", s.failover.yaml()},
+		{"tell", tell.block()},
 	}.block()
 }
 
@@ -86,8 +117,13 @@ func (v *variantSpec) yaml() *yaml.Node {
 		{"query", list(quoteEach(v.privateQuery))}, {"headers", list(quoteEach(v.privateHeaders))}, {"subprotocol", when(v.privateSubprotocol, "true")},
 	}
 	return pairs{
-		{"query", list(quoteEach(v.query))}, {"headers", list(quoteEach(v.headers))}, {"allow", allow.inline()}, {"default", defaults.inline()},
-		{"private", private.inline()}, {"unlisted", when(v.dialUnlisted, "dial")}, {"other", when(v.refuseOther, "refuse")},
+		{"query", list(quoteEach(v.query))},
+		{"headers", list(quoteEach(v.headers))},
+		{"allow", allow.inline()},
+		{"default", defaults.inline()},
+		{"private", private.inline()},
+		{"unlisted", when(v.dialUnlisted, "dial")},
+		{"other", when(v.refuseOther, "refuse")},
 		{"max", numberYAML(v.max, defaultVariants)},
 	}.block()
 }
