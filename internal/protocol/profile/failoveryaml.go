@@ -17,11 +17,11 @@ func (f *Failover) yaml() *yaml.Node {
 	}
 	switch messages := matchersYAML(f.lastWord.messages); {
 	case slices.Equal(f.lastWord.close, d.lastWord.close):
-		lastWord = pairs{{"messages", messages}}.inline()
+		lastWord = inline(key("messages", messages))
 	case len(f.lastWord.close) > 0:
-		lastWord = pairs{{"close", codesYAML(f.lastWord.close)}, {"messages", messages}}.inline()
+		lastWord = inline(key("close", codesYAML(f.lastWord.close)), key("messages", messages))
 	case messages != nil:
-		lastWord = pairs{{"close", word("none")}, {"messages", messages}}.inline()
+		lastWord = inline(key("close", word("none")), key("messages", messages))
 	default:
 		lastWord = word("none")
 	}
@@ -32,32 +32,19 @@ func (f *Failover) yaml() *yaml.Node {
 	default:
 		pace = word(strconv.FormatFloat(f.Pace, 'f', -1, 64))
 	}
-	prepend := pairs{
-		{"path", quote(f.prepend.path.String())}, {"final", f.prepend.final.yaml()}, {"most", when(f.prepend.most > 0, strconv.Itoa(f.prepend.most))},
-	}
-	force := pairs{{"send", messagesYAML(f.force.send)}, {"until", matchersYAML(f.force.until)}}
-	return pairs{
-		{"verdict", verdict},
-		{"why", why},
-		{"only", parametersYAML(f.only)},
-		{"unless", parametersYAML(f.unless)},
-		{"audio", f.audio.yaml()},
-		{"configure", entriesYAML(f.configure, (*configureSpec).yaml)},
-		{"forget", matchersYAML(f.forget)},
-		{"answered", entriesYAML(f.answered, (*answerSpec).yaml)},
-		{"final", matchersYAML(f.final)},
-		{"partial", matchersYAML(f.partial)},
-		{"heartbeat", matchersYAML(f.heartbeat)},
-		{"shift", entriesYAML(f.shift, (*timeSpec).yaml)},
-		{"renumber", entriesYAML(f.renumber, (*numberSpec).yaml)},
-		{"hide", entriesYAML(f.hide, (*hideSpec).yaml)},
-		{"prepend", prepend.inline()},
-		{"force", force.inline()},
-		{"last-word", lastWord},
-		{"pace", pace},
-		{"stall", when(f.Stall != StallNone, f.Stall.String())},
-		{"times", when(f.Continues, timesNames[1])},
-	}.block()
+	prepend := inline(
+		key("path", quote(f.prepend.path.String())), key("final", f.prepend.final.yaml()), key("most", when(f.prepend.most > 0, strconv.Itoa(f.prepend.most))),
+	)
+	force := inline(key("send", messagesYAML(f.force.send)), key("until", matchersYAML(f.force.until)))
+	return block(
+		key("verdict", verdict), key("why", why), key("only", parametersYAML(f.only)), key("unless", parametersYAML(f.unless)), key("audio", f.audio.yaml()),
+		key("configure", entriesYAML(f.configure, (*configureSpec).yaml)), key("forget", matchersYAML(f.forget)),
+		key("answered", entriesYAML(f.answered, (*answerSpec).yaml)),
+		key("final", matchersYAML(f.final)), key("partial", matchersYAML(f.partial)), key("heartbeat", matchersYAML(f.heartbeat)),
+		key("shift", entriesYAML(f.shift, (*timeSpec).yaml)), key("renumber", entriesYAML(f.renumber, (*numberSpec).yaml)),
+		key("hide", entriesYAML(f.hide, (*hideSpec).yaml)), key("prepend", prepend), key("force", force),
+		key("last-word", lastWord), key("pace", pace), key("stall", when(f.Stall != StallNone, f.Stall.String())), key("times", when(f.Continues, timesNames[1])),
+	)
 }
 
 // entriesYAML returns a list, one entry in a line, as block lists are easier to read than long lines.
@@ -79,11 +66,11 @@ func parametersYAML(parameters []parameterValue) *yaml.Node {
 		}
 		values[p.name] = append(values[p.name], quoteValue(p.value))
 	}
-	var query pairs
+	var query []pair
 	for _, name := range names {
-		query = append(query, pair{name, oneOrList(values[name])})
+		query = append(query, key(name, oneOrList(values[name])))
 	}
-	return pairs{{"query", query.inline()}}.inline()
+	return inline(key("query", inline(query...)))
 }
 
 func (a *audioSpec) yaml() *yaml.Node {
@@ -91,67 +78,54 @@ func (a *audioSpec) yaml() *yaml.Node {
 	if channels != nil && channels.Value == "1" {
 		channels = nil
 	}
-	return pairs{
-		{"messages", matchersYAML(a.messages)},
-		{"base64", quote(a.base64.String())},
-		{"floats", quote(a.floats)},
-		{"encoding", a.encoding.yaml()},
-		{"rate", a.rate.yaml()},
-		{"channels", channels},
-		{"least", durationYAML(a.least, 0)},
-	}.inline()
+	return inline(
+		key("messages", matchersYAML(a.messages)), key("base64", quote(a.base64.String())), key("floats", quote(a.floats)),
+		key("encoding", a.encoding.yaml()), key("rate", a.rate.yaml()), key("channels", channels), key("least", durationYAML(a.least, 0)),
+	)
 }
 
 func (c *choiceSpec) yaml() *yaml.Node {
-	var names pairs
+	var names []pair
 	for _, name := range slices.Sorted(maps.Keys(c.names)) {
-		names = append(names, pair{name, word(c.names[name])})
+		names = append(names, key(name, word(c.names[name])))
 	}
 	value := when(c.value != "", c.value)
 	if c.query == "" && c.message == nil && c.within == "" && names == nil {
 		return value
 	}
-	return pairs{
-		{"default", value},
-		{"query", quote(c.query)},
-		{"message", quote(c.message.String())},
-		{"within", quote(c.within)},
-		{"names", names.inline()},
-	}.inline()
+	return inline(
+		key("default", value), key("query", quote(c.query)), key("message", quote(c.message.String())), key("within", quote(c.within)),
+		key("names", inline(names...)),
+	)
 }
 
 func (c *configureSpec) yaml() *yaml.Node {
-	return pairs{
-		{"messages", matchersYAML(c.messages)}, {"resend", word(resendNames[c.resend])}, {"except", matchersYAML(c.except)},
-	}.inline()
+	return inline(
+		key("messages", matchersYAML(c.messages)), key("resend", word(resendNames[c.resend])), key("except", matchersYAML(c.except)),
+	)
 }
 
 func (a *answerSpec) yaml() *yaml.Node {
 	times := each(a.times, func(path *jsonPath) *yaml.Node { return quoteValue(path.String()) })
-	return pairs{
-		{"messages", matchersYAML(a.messages)},
-		{"by", word(meansNames[a.by])},
-		{"times", oneOrList(times)},
-		{"where", a.where.yaml()},
-		{"most", when(a.most, "true")},
-		{"unit", when(a.by == MeansTime || a.by == MeansNext, unitNames[a.unit])},
-		{"margin", durationYAML(a.margin, 0)},
-		{"marker", matchersYAML(a.marker)},
-	}.inline()
+	return inline(
+		key("messages", matchersYAML(a.messages)), key("by", word(meansNames[a.by])), key("times", oneOrList(times)), key("where", a.where.yaml()),
+		key("most", when(a.most, "true")), key("unit", when(a.by == MeansTime || a.by == MeansNext, unitNames[a.unit])),
+		key("margin", durationYAML(a.margin, 0)), key("marker", matchersYAML(a.marker)),
+	)
 }
 
 func (t *timeSpec) yaml() *yaml.Node {
-	return pairs{{"path", quoteValue(t.path.String())}, {"unit", word(unitNames[t.unit])}, {"when", matchersYAML(t.when)}}.inline()
+	return inline(key("path", quoteValue(t.path.String())), key("unit", word(unitNames[t.unit])), key("when", matchersYAML(t.when)))
 }
 
 func (c *numberSpec) yaml() *yaml.Node {
-	return pairs{
-		{"path", quoteValue(c.path.String())}, {"first", word(strconv.FormatInt(c.first, 10))}, {"unless", matchersYAML(c.unless)},
-	}.inline()
+	return inline(
+		key("path", quoteValue(c.path.String())), key("first", word(strconv.FormatInt(c.first, 10))), key("unless", matchersYAML(c.unless)),
+	)
 }
 
 func (h *hideSpec) yaml() *yaml.Node {
-	return pairs{{"messages", matchersYAML(h.messages)}, {"most", numberYAML(h.most, 0)}}.inline()
+	return inline(key("messages", matchersYAML(h.messages)), key("most", numberYAML(h.most, 0)))
 }
 
 // yaml returns a mapping with the condition, or nil for nil.

@@ -270,24 +270,13 @@ func (s *Script) yaml() *yaml.Node {
 		return nil
 	}
 	d := newScript()
-	said := pairs{
-		{"query", quote(s.Query)},
-		{"start", messagesYAML(s.Start)},
-		{"settings", messagesYAML(s.Settings)},
-		{"ready", matchersYAML(s.ready)},
-		{"audio", quote(s.Envelope)},
-		{"messagepack", quote(s.MessagePack)},
-		{"encoding", when(s.Encoding != d.Encoding, s.Encoding.String())},
-		{"rate", numberYAML(s.Rate, d.Rate)},
-		{"chunk", durationYAML(s.Chunk, d.Chunk)},
-		{"follow", messagesYAML(s.Follow)},
-		{"pause", durationYAML(s.Pause, 0)},
-		{"end", messagesYAML(s.End)},
-		{"silence", durationYAML(s.Silence, 0)},
-		{"last", matchersYAML(s.last)},
-		{"failed", matchersYAML(s.failed)},
-		{"text", oneOrList(quoteEach(s.Texts))},
-	}.block()
+	said := block(
+		key("query", quote(s.Query)), key("start", messagesYAML(s.Start)), key("settings", messagesYAML(s.Settings)), key("ready", matchersYAML(s.ready)),
+		key("audio", quote(s.Envelope)), key("messagepack", quote(s.MessagePack)), key("encoding", when(s.Encoding != d.Encoding, s.Encoding.String())),
+		key("rate", numberYAML(s.Rate, d.Rate)), key("chunk", durationYAML(s.Chunk, d.Chunk)), key("follow", messagesYAML(s.Follow)),
+		key("pause", durationYAML(s.Pause, 0)), key("end", messagesYAML(s.End)), key("silence", durationYAML(s.Silence, 0)),
+		key("last", matchersYAML(s.last)), key("failed", matchersYAML(s.failed)), key("text", oneOrList(quoteEach(s.Texts))),
+	)
 	if said == nil {
 		return emptyYAML()
 	}

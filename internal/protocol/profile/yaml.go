@@ -16,7 +16,7 @@ func (p *Profile) YAML() []byte {
 		body = emptyYAML()
 	}
 	named := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{word(p.Name), body}}
-	return encode(pairs{{"profiles", named}}.block())
+	return encode(block(key("profiles", named)))
 }
 
 func (s *spec) yaml() *yaml.Node {
@@ -31,99 +31,63 @@ func (s *spec) yaml() *yaml.Node {
 	if leaveUntil == nil {
 		leaveUntil = when(len(s.leave.send) > 0, "close")
 	}
-	end := pairs{
-		{"client", matchersYAML(s.end.client)},
-		{"server", when(s.end.closes, "close")},
-		{"resets", when(s.end.resets, "true")},
-		{"timeout", durationYAML(s.end.timeout, d.end.timeout)},
-	}
-	leave := pairs{
-		{"send", messagesYAML(s.leave.send)}, {"until", leaveUntil}, {"timeout", durationYAML(s.leave.timeout, d.leave.timeout)},
-	}
-	tag := pairs{
-		{"start", matchersYAML(s.tag.start)},
-		{"path", quote(s.tag.path.String())},
-		{"server", quote(s.tag.server.String())},
-		{"done", matchersYAML(s.tag.done)},
-		{"failed", matchersYAML(s.tag.failed)},
-	}
-	reset := pairs{
-		{"send", messagesYAML(s.reset.send)},
-		{"until", s.reset.untilYAML()},
-		{"settle", durationYAML(s.reset.settle, d.reset.settle)},
-		{"timeout", durationYAML(s.reset.timeout, d.reset.timeout)},
-	}
-	keepalive := pairs{
-		{"ping", durationYAML(s.keepalive.ping, 0)},
-		{"send", messagesYAML(s.keepalive.send)},
-		{"every", durationYAML(s.keepalive.every, 0)},
-		{"answer", matchersYAML(s.keepalive.answer)},
-	}
-	timeouts := pairs{
-		{"greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting)},
-		{"ready", durationYAML(s.timeouts.ready, d.timeouts.ready)},
-		{"busy", durationYAML(s.timeouts.busy, 0)},
-	}
-	limits := pairs{
-		{"sessions", numberYAML(s.limits.Sessions, d.limits.Sessions)},
-		{"age", durationYAML(s.limits.Age, d.limits.Age)},
-		{"idle", durationYAML(s.limits.Idle, d.limits.Idle)},
-		{"message", numberYAML(s.limits.Message, d.limits.Message)},
-		{"greeting", numberYAML(s.limits.Greeting, d.limits.Greeting)},
-	}
-	tell := pairs{{"queue", quote(s.tell.queue)}, {"moved", quote(s.tell.moved)}, {"degraded", quote(s.tell.degraded)}}
-	return pairs{
-		{"summary", quote(s.summary)},
-		{"source", quote(s.source)},
-		{"client", s.script.yaml()},
-		{"reuse", when(s.reuse != OneShot, s.reuse.String())},
-		{"reason", quote(s.reason)},
-		{"doubt", quote(s.doubt)},
-		{"unsafe", oneOrList(accepted)},
-		{"predial", when(s.predial != d.predial, s.predial.String())},
-		{"subprotocol", quote(s.subprotocol)},
-		{"setup", messagesYAML(s.setup)},
-		{"greeting", matchersYAML(s.greeting)},
-		{"ready", matchersYAML(s.ready)},
-		{"busy", matchersYAML(s.busy)},
-		{"end", end.block()},
-		{"leave", leave.block()},
-		{"replace", when(s.replace, "reset")},
-		{"early", when(s.early != d.early, s.early.String())},
-		{"sticky", matchersYAML(s.sticky)},
-		{"unanswered", matchersYAML(s.unanswered)},
-		{"answers", matchersYAML(s.answers)},
-		{"tag", tag.block()},
-		{"stateless", when(s.stateless, "true")},
-		{"reset", reset.block()},
-		{"keepalive", keepalive.block()},
-		{"timeouts", timeouts.block()},
-		{"limits", limits.block()},
-		{"variant", s.variant.yaml()},
-		{"failover", s.failover.yaml()},
-		{"tell", tell.block()},
-	}.block()
+	end := block(
+		key("client", matchersYAML(s.end.client)), key("server", when(s.end.closes, "close")), key("resets", when(s.end.resets, "true")),
+		key("timeout", durationYAML(s.end.timeout, d.end.timeout)),
+	)
+	leave := block(
+		key("send", messagesYAML(s.leave.send)), key("until", leaveUntil), key("timeout", durationYAML(s.leave.timeout, d.leave.timeout)),
+	)
+	tag := block(
+		key("start", matchersYAML(s.tag.start)), key("path", quote(s.tag.path.String())), key("server", quote(s.tag.server.String())),
+		key("done", matchersYAML(s.tag.done)), key("failed", matchersYAML(s.tag.failed)),
+	)
+	reset := block(
+		key("send", messagesYAML(s.reset.send)), key("until", s.reset.untilYAML()), key("settle", durationYAML(s.reset.settle, d.reset.settle)),
+		key("timeout", durationYAML(s.reset.timeout, d.reset.timeout)),
+	)
+	keepalive := block(
+		key("ping", durationYAML(s.keepalive.ping, 0)), key("send", messagesYAML(s.keepalive.send)), key("every", durationYAML(s.keepalive.every, 0)),
+		key("answer", matchersYAML(s.keepalive.answer)),
+	)
+	timeouts := block(
+		key("greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting)), key("ready", durationYAML(s.timeouts.ready, d.timeouts.ready)),
+		key("busy", durationYAML(s.timeouts.busy, 0)),
+	)
+	limits := block(
+		key("sessions", numberYAML(s.limits.Sessions, d.limits.Sessions)), key("age", durationYAML(s.limits.Age, d.limits.Age)),
+		key("idle", durationYAML(s.limits.Idle, d.limits.Idle)), key("message", numberYAML(s.limits.Message, d.limits.Message)),
+		key("greeting", numberYAML(s.limits.Greeting, d.limits.Greeting)),
+	)
+	tell := block(key("queue", quote(s.tell.queue)), key("moved", quote(s.tell.moved)), key("degraded", quote(s.tell.degraded)))
+	return block(
+		key("summary", quote(s.summary)), key("source", quote(s.source)),
+		key("client", s.script.yaml()),
+		key("reuse", when(s.reuse != OneShot, s.reuse.String())), key("reason", quote(s.reason)), key("doubt", quote(s.doubt)), key("unsafe", oneOrList(accepted)),
+		key("predial", when(s.predial != d.predial, s.predial.String())), key("subprotocol", quote(s.subprotocol)),
+		key("setup", messagesYAML(s.setup)), key("greeting", matchersYAML(s.greeting)), key("ready", matchersYAML(s.ready)), key("busy", matchersYAML(s.busy)),
+		key("end", end), key("leave", leave), key("replace", when(s.replace, "reset")), key("early", when(s.early != d.early, s.early.String())),
+		key("sticky", matchersYAML(s.sticky)), key("unanswered", matchersYAML(s.unanswered)), key("answers", matchersYAML(s.answers)),
+		key("tag", tag), key("stateless", when(s.stateless, "true")), key("reset", reset),
+		key("keepalive", keepalive), key("timeouts", timeouts), key("limits", limits),
+		key("variant", s.variant.yaml()), key("failover", s.failover.yaml()), key("tell", tell),
+	)
 }
 
 func (v *variantSpec) yaml() *yaml.Node {
-	var allow, defaults pairs
+	var allow, defaults []pair
 	for _, name := range slices.Sorted(maps.Keys(v.allow)) {
-		allow = append(allow, pair{name, list(quoteEach(v.allow[name]))})
+		allow = append(allow, key(name, list(quoteEach(v.allow[name]))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.defaults)) {
-		defaults = append(defaults, pair{name, quoteValue(v.defaults[name])})
+		defaults = append(defaults, key(name, quoteValue(v.defaults[name])))
 	}
-	private := pairs{
-		{"query", list(quoteEach(v.privateQuery))}, {"headers", list(quoteEach(v.privateHeaders))}, {"subprotocol", when(v.privateSubprotocol, "true")},
-	}
-	return pairs{
-		{"query", list(quoteEach(v.query))},
-		{"headers", list(quoteEach(v.headers))},
-		{"allow", allow.inline()},
-		{"default", defaults.inline()},
-		{"private", private.inline()},
-		{"unlisted", when(v.dialUnlisted, "dial")},
-		{"other", when(v.refuseOther, "refuse")},
-		{"max", numberYAML(v.max, defaultVariants)},
-	}.block()
+	private := inline(
+		key("query", list(quoteEach(v.privateQuery))), key("headers", list(quoteEach(v.privateHeaders))), key("subprotocol", when(v.privateSubprotocol, "true")),
+	)
+	return block(
+		key("query", list(quoteEach(v.query))), key("headers", list(quoteEach(v.headers))), key("allow", inline(allow...)), key("default", inline(defaults...)),
+		key("private", private), key("unlisted", when(v.dialUnlisted, "dial")), key("other", when(v.refuseOther, "refuse")),
+		key("max", numberYAML(v.max, defaultVariants)),
+	)
 }

@@ -35,7 +35,7 @@ func TestCanonicalYAML(t *testing.T) {
 // Any text is read as it was, as a key and as a value, and is printed without characters that nobody sees.
 func TestPrintedText(t *testing.T) {
 	check := func(t rapid.TB, text string) {
-		printed := encode(pairs{{text, quoteValue(text)}}.inline())
+		printed := encode(inline(key(text, quoteValue(text))))
 		var read map[string]string
 		if err := yaml.Unmarshal(printed, &read); err != nil {
 			t.Fatalf("%q is printed as %s: %v", text, printed, err)

@@ -16,25 +16,25 @@ import (
 
 // Values are YAML nodes, which package yaml prints. nil stands for a value that need not be printed, since it is the default.
 
-// pairs are the keys of a mapping with their values.
-type pairs []pair
-
+// pair is a key of a mapping with its value.
 type pair struct {
 	key   string
 	value *yaml.Node
 }
 
+func key(name string, value *yaml.Node) pair { return pair{name, value} }
+
 // block returns a mapping with each key in a line of its own, without those that have no value; nil if none has one.
-func (p pairs) block() *yaml.Node { return p.mapping(0) }
+func block(pairs ...pair) *yaml.Node { return mapping(0, pairs) }
 
 // inline does the same for a mapping in one line, in braces.
-func (p pairs) inline() *yaml.Node { return p.mapping(yaml.FlowStyle) }
+func inline(pairs ...pair) *yaml.Node { return mapping(yaml.FlowStyle, pairs) }
 
-func (p pairs) mapping(style yaml.Style) *yaml.Node {
+func mapping(style yaml.Style, pairs []pair) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Style: style}
-	for _, pair := range p {
-		if pair.value != nil {
-			n.Content = append(n.Content, quoteValue(pair.key), pair.value)
+	for _, p := range pairs {
+		if p.value != nil {
+			n.Content = append(n.Content, quoteValue(p.key), p.value)
 		}
 	}
 	if n.Content == nil {
@@ -148,7 +148,7 @@ func messagesYAML(messages []Message) *yaml.Node { return oneOrList(each(message
 func (m *Message) yaml() *yaml.Node {
 	switch {
 	case m.zeros > 0:
-		return pairs{{"zeros", word(strconv.Itoa(m.zeros))}}.inline()
+		return inline(key("zeros", word(strconv.Itoa(m.zeros))))
 	case m.Binary:
 		return bytesYAML(m.payload)
 	}
@@ -156,7 +156,7 @@ func (m *Message) yaml() *yaml.Node {
 }
 
 func bytesYAML(payload string) *yaml.Node {
-	return pairs{{"base64", quoteValue(base64.StdEncoding.EncodeToString([]byte(payload)))}}.inline()
+	return inline(key("base64", quoteValue(base64.StdEncoding.EncodeToString([]byte(payload)))))
 }
 
 func (r *resetSpec) untilYAML() *yaml.Node {
@@ -165,7 +165,7 @@ func (r *resetSpec) untilYAML() *yaml.Node {
 	}
 	var out []*yaml.Node
 	if r.count > 0 {
-		out = append(out, pairs{{"count", word(strconv.Itoa(r.count))}}.inline())
+		out = append(out, inline(key("count", word(strconv.Itoa(r.count)))))
 	}
 	return oneOrList(append(out, each(r.until, (*matcher).yaml)...))
 }
@@ -175,34 +175,34 @@ func matchersYAML(matchers []matcher) *yaml.Node { return oneOrList(each(matcher
 func (m *matcher) yaml() *yaml.Node {
 	switch {
 	case m.text != nil:
-		return pairs{{"text", quoteValue(*m.text)}}.inline()
+		return inline(key("text", quoteValue(*m.text)))
 	case m.contains != "":
-		return pairs{{"contains", quoteValue(m.contains)}}.inline()
+		return inline(key("contains", quoteValue(m.contains)))
 	case m.binary != nil && *m.binary == "":
-		return pairs{{"binary", word("empty")}}.inline()
+		return inline(key("binary", word("empty")))
 	case m.binary != nil:
-		return pairs{{"binary", bytesYAML(*m.binary)}}.inline()
+		return inline(key("binary", bytesYAML(*m.binary)))
 	case m.opcode == frame.Text:
-		return pairs{{"opcode", word("text")}}.inline()
+		return inline(key("opcode", word("text")))
 	case m.opcode == frame.Binary:
-		return pairs{{"opcode", word("binary")}}.inline()
+		return inline(key("opcode", word("binary")))
 	case m.close != nil:
-		return pairs{{"close", codesYAML(m.close)}}.inline()
+		return inline(key("close", codesYAML(m.close)))
 	case m.status != nil:
-		return pairs{{"status", codesYAML(m.status)}}.inline()
+		return inline(key("status", codesYAML(m.status)))
 	}
 	conditions := emptyYAML()
 	if len(m.json) > 0 {
 		conditions = conditionsYAML(m.json...)
 	}
 	if m.packed {
-		return pairs{{"msgpack", conditions}}.inline()
+		return inline(key("msgpack", conditions))
 	}
-	return pairs{{"json", conditions}}.inline()
+	return inline(key("json", conditions))
 }
 
 func conditionsYAML(conditions ...condition) *yaml.Node {
-	var out pairs
+	var out []pair
 	for _, c := range conditions {
 		var value *yaml.Node
 		switch c.kind {
@@ -221,7 +221,7 @@ func conditionsYAML(conditions ...condition) *yaml.Node {
 		}
 		out = append(out, pair{c.path.String(), value})
 	}
-	return out.inline()
+	return inline(out...)
 }
 
 func codesYAML(ranges []codeRange) *yaml.Node { return oneOrList(each(ranges, (*codeRange).yaml)) }
