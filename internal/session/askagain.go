@@ -62,7 +62,7 @@ func (s *Session) askAgain(policy *auth.Policy) {
 	q.turn = false
 	q.asking = server.pending.Go(func() {
 		reason := ""
-		defer func() { client.Post(func() { sessionOf(client).askedAgain(reason) }) }()
+		defer func() { client.Post(func() { s.askedAgain(reason) }) }()
 		defer server.options.Guard.Recover("authentication", func() {})
 		ctx, cancel := context.WithTimeout(server.closing, longestQuestion)
 		defer cancel()
