@@ -23,7 +23,6 @@ type lender struct {
 	needs    int
 	report   *fleet.Report // whose answer it waits for; nil for none
 	asked    fleet.Instant
-	open     int    // places that were lent and whose connections are not closed yet
 	lent     int    // places that were handed over, and that the other has not said to be booked
 	inbox    []loan // what the other process has said, in order
 	broken   bool   // the other process has ended, and has nothing more to say
