@@ -28,6 +28,14 @@ type question struct {
 	asking bool
 }
 
+// question returns what the session's method is asked with once more; nil for nothing.
+func (s *Session) question() *question {
+	if s.limited == nil {
+		return nil
+	}
+	return s.limited.question
+}
+
 // newQuestion returns a question that an answer was just given to.
 func (s *Server) newQuestion(text string) *question {
 	return &question{text: text, at: time.Now().Add(s.askAgainAfter())}
@@ -43,7 +51,7 @@ func (s *Server) askAgainAfter() time.Duration {
 
 // askAgain asks the session's method once more, in a goroutine of its own, if that is due.
 func (s *Session) askAgain(policy *auth.Policy) {
-	q, now := s.question, time.Now()
+	q, now := s.question(), time.Now()
 	if q == nil || q.asking || now.Before(q.at) {
 		return
 	}
@@ -72,10 +80,11 @@ func (s *Session) askAgain(policy *auth.Policy) {
 
 // askedAgain ends the session if its client is turned away now.
 func (s *Session) askedAgain(reason string) {
-	if s.question == nil || !s.record.Ended.IsZero() {
+	q := s.question()
+	if q == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	s.question.asking, s.question.at = false, time.Now().Add(s.server.askAgainAfter())
+	q.asking, q.at = false, time.Now().Add(s.server.askAgainAfter())
 	if policy := s.access(); reason != "" && policy != nil && policy.EndUnauthorized {
 		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
 		return

@@ -98,8 +98,8 @@ func TestAskAgainOnlyIfItMatters(t *testing.T) {
 	r.ready(1)
 	r.join("Authorization: Bearer secret")
 	r.on(func(s *Session) {
-		if s.question != nil || s.credentialLeft() != 0 {
-			t.Errorf("it keeps %+v", s.question)
+		if s.question() != nil || s.credentialLeft() != 0 {
+			t.Errorf("it keeps %+v", s.question())
 		}
 	})
 }

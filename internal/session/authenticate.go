@@ -156,7 +156,7 @@ func (s *Session) access() *auth.Policy {
 
 // credentialLeft returns the time after which the session's credential must be checked; 0 for never.
 func (s *Session) credentialLeft() time.Duration {
-	who, q := s.record.Identity, s.question
+	who, q := s.record.Identity, s.question()
 	asks := q != nil && !q.asking
 	if who == nil || who.Expires.IsZero() && !asks {
 		return 0

@@ -25,6 +25,7 @@ type limited struct {
 	durationBy limits.Cause  // static
 
 	throttle throttle
+	question *question // for a method that is asked once more about the client; nil for none
 }
 
 // instant returns the present as package limits knows it.

@@ -34,11 +34,9 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
-	limited  *limited  // nil while nothing limits the session but its service's limits on each session
+	limited  *limited  // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
 	tap      *tapping  // nil while nobody taps the session
 	failover *failover // nil unless the session may outlive its server, or results are rewritten
-
-	question *question // for a method that is asked once more about the client; nil for none
 
 	meter    *meter.Backend // of the backend that serves it, or served it last; held
 	controls controls       // of the client
@@ -50,9 +48,9 @@ func (s *Server) newSession(service *Service, arrival arrival) *Session {
 	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
 	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.begin(service, arrival)
-	session.question = arrival.question
-	if !arrival.hold.Empty() {
+	if !arrival.hold.Empty() || arrival.question != nil {
 		session.limited = newLimited(session, arrival.hold)
+		session.limited.question = arrival.question
 	}
 	return session
 }
