@@ -87,7 +87,7 @@ func parent(flags byte) *session.Trace {
 // end tells the tracer of a session that has ended.
 func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.Trace {
 	record := &session.Record{
-		ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1042}, Service: &session.Service{Name: "stt"}, Path: "/v1/stt",
+		ID: id(1042), Service: &session.Service{Name: "stt"}, Path: "/v1/stt",
 		Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4711")}, Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: meter.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
@@ -98,6 +98,11 @@ func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.
 	}
 	r.Ended(record)
 	return record.Trace
+}
+
+// id returns the id of a session.
+func id(number uint64) session.ID {
+	return session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: number}
 }
 
 // The spans say everything that the record says, with the record's times.
@@ -117,7 +122,7 @@ func TestSpans(t *testing.T) {
 		t.Fatalf("spans: %v", spans)
 	}
 	for name, want := range map[string]any{
-		"wsbouncer.session.id": "q7m2kd4x-1042", "url.path": "/v1/stt", "client.address": "192.0.2.7", "client.port": int64(4711), "network.protocol.name": "websocket",
+		"wsbouncer.session.id": id(1042).String(), "url.path": "/v1/stt", "client.address": "192.0.2.7", "client.port": int64(4711), "network.protocol.name": "websocket",
 		"wsbouncer.service": "stt", "wsbouncer.backend": "gpu-1", "wsbouncer.close.by": "client", "wsbouncer.close.class": "normal", "wsbouncer.close.code": int64(1000),
 		"wsbouncer.close.reason": "done", "wsbouncer.client.frames": int64(1), "wsbouncer.client.bytes": int64(2),
 		"wsbouncer.backend.frames": int64(3), "wsbouncer.backend.bytes": int64(4),
@@ -187,7 +192,7 @@ func TestRefused(t *testing.T) {
 	r := newRig(t, 0, c.url)
 	for _, service := range []string{"", "stt"} {
 		r.Refused(&session.Refused{
-			ID: session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: 1043}, Service: service, Path: "/v1/stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:0")},
+			ID: id(1043), Service: service, Path: "/v1/stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:0")},
 			Peer:    &origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.5:40000")},
 			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(session.TraceSampled)),
 		})
@@ -200,7 +205,7 @@ func TestRefused(t *testing.T) {
 		t.Fatalf("spans: %v", spans)
 	}
 	for name, want := range map[string]any{
-		"wsbouncer.session.id": "q7m2kd4x-1043", "wsbouncer.service": "stt", "http.response.status_code": int64(503), "error.type": "503",
+		"wsbouncer.session.id": id(1043).String(), "wsbouncer.service": "stt", "http.response.status_code": int64(503), "error.type": "503",
 		"wsbouncer.refused.reason": "no connection came free in time",
 		// It came through a load balancer, which did not say its port.
 		"client.address": "192.0.2.7", "client.port": nil, "network.peer.address": "10.0.0.5", "network.peer.port": int64(40000),
