@@ -270,6 +270,9 @@ func (k *conn) Flushed(*loop.Conn) {
 // Ended implements loop.Handler.
 func (k *conn) Ended(_ *loop.Conn, err error) {
 	k.clientEnds()
+	if err != io.EOF {
+		k.server.options.Logger.Info("a connection failed", "error", err)
+	}
 	if err != io.EOF || k.socket.Pending() == 0 {
 		k.cut()
 		return

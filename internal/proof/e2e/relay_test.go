@@ -270,7 +270,7 @@ func TestNothingMixedUp(t *testing.T) {
 	for _, profile := range profiles {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
-			one, two := startSim(t, "--quiet"), startSim(t, "--quiet")
+			one, two := startSim(t), startSim(t) // their logs say why a connection ends, if the test fails
 			p := startReady(t, "--backend", one.url, "--backend", two.url, "--profile", profile,
 				"--connections", strconv.Itoa(clients/2), "--path", "/v1/echo")
 			p.settle()
