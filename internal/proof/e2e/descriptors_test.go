@@ -80,7 +80,8 @@ func TestNoDescriptors(t *testing.T) {
 			_ = nc.Close()
 		}
 	}()
-	for range 80 { // some of them will be in the listener's queue
+	ready := func() bool { status, _ := p.get("/readyz"); return status == http.StatusOK }
+	for ready() && len(held) < 80 {
 		nc, err := net.Dial("tcp", p.address)
 		if err != nil {
 			t.Fatal(err)
@@ -89,6 +90,9 @@ func TestNoDescriptors(t *testing.T) {
 		if _, err := nc.Write([]byte(upgrade("/"))); err != nil {
 			t.Fatal(err)
 		}
+		wstest.Eventually(t, "the client waits, or cannot be accepted", func() bool { // more at once are too many unfinished handshakes
+			return p.stats().Services[0].Queue.Waiting == len(held) || !ready()
+		})
 	}
 	p.awaitUnready("clients cannot be accepted", "out of file descriptors (the limit is 64)")
 	if short := strings.Join(p.stats().Shortages, "; "); !containsAll(short, "clients cannot be accepted", "out of file descriptors") {
