@@ -61,7 +61,7 @@ func TestRollback(t *testing.T) {
 backend gpu-1: connections 48 -> 32
 backend gpu-2: removed (service stt, url ws://10.0.0.6:2700/?token=env:KEY1, connections 32, warm 8, labels.zone b, headers.X-Tenant (hidden))
 Dry run: nothing was changed. The configuration has version 4.`)
-		s.must("config rollback 2")
+		s.must("config rollback 2 --yes")
 		if out := s.must("config history --limit 1"); !strings.Contains(out, `5 `) || !strings.Contains(out, `"roll back to version 2"`) {
 			t.Errorf("the history:\n%s", out)
 		}
@@ -137,7 +137,7 @@ backend gpu-3: added (service stt, url ws://10.0.0.8:2700)
 		if status, out, _ := s.run("config", "diff", "--prune", "-o", "json", whole); status != 1 || strings.Count(out, `"removed"`) != 2 {
 			t.Errorf("diff --prune: status %d, %s", status, out)
 		}
-		s.must("config import " + whole)
+		s.must("config import --yes " + whole)
 		if out := s.must("backend ls"); strings.Contains(out, "gpu-1") || !strings.Contains(out, "gpu-3") {
 			t.Errorf("after import:\n%s", out)
 		}
@@ -164,7 +164,7 @@ func TestFileMistakes(t *testing.T) {
 		refusal{[]string{"config", "import", s.write(strings.Repeat("#", file.MaxFile+1))}, 1, "the file has more than 4194304 bytes"},
 	)
 	same(t, "an empty part", s.must("config apply "+empty), "Nothing to change. The configuration has version 4.")
-	s.must("config import --allow-empty " + empty)
+	s.must("config import --yes --allow-empty " + empty)
 	same(t, "show", times.ReplaceAllString(s.must("config show --database "+s.database), then),
 		"Version 5 of "+s.database+", changed by "+whoami()+" at "+then+"\nThe configuration is empty: add a service with 'wsbouncer service add NAME'.")
 }

@@ -34,7 +34,7 @@ func TestWriting(t *testing.T) {
 			{"service set stt --pass path,query --pass header:Authorization,subprotocol --dry-run", "service stt: pass (none) -> path,query,header:Authorization,subprotocol\nDry run: nothing was changed. The configuration has version 6."},
 			{"backend rm gpu-1 gpu-1", "backend gpu-1: removed (service stt, url ws://10.0.0.5:2700, connections 48, state draining, labels.zone b)\nVersion 6 -> 7"},
 			{
-				"service rm stt --with-backends",
+				"service rm stt --with-backends --yes",
 				"service stt: removed (path /v1/stt, profile vosk)\nbackend gpu-2: removed (service stt, url wss://10.0.0.6, tls-insecure-skip-verify true, headers.X-Tenant (hidden))\nVersion 7 -> 8",
 			},
 		} {

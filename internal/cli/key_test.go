@@ -45,7 +45,7 @@ tv     -       2099-12-31T00:00:00Z  all`)
 				t.Errorf("%s shows a secret:\n%s", command, text)
 			}
 		}
-		same(t, "set", s.must("key set phone --session-limit 7 --services="), "key phone: services stt -> (none)\nkey phone: session-limit 5 -> 7\nVersion 6 -> 7")
+		same(t, "set", s.must("key set phone --session-limit 7 --services= --yes"), "key phone: services stt -> (none)\nkey phone: session-limit 5 -> 7\nVersion 6 -> 7")
 		same(t, "revoke", s.must("key revoke phone tv --why lost --dry-run"),
 			"key phone: removed (tenant acme, hash (hidden), session-limit 7)\nkey tv: removed (hash (hidden), expires 2099-12-31T00:00:00Z)\n"+
 				"Dry run: nothing was changed. The configuration has version 7.")

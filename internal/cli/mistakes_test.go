@@ -46,7 +46,7 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s list prints other things than ls", group)
 		}
 	}
-	s.must("profile add mine --file "+s.write("from: vosk\n"), "profile delete mine", "backend remove gpu-1", "backend delete gpu-2", "service remove stt")
+	s.must("profile add mine --file "+s.write("from: vosk\n"), "profile delete mine", "backend remove gpu-1 --yes", "backend delete gpu-2 --yes", "service remove stt")
 	if out := s.must("service ls"); strings.Contains(out, "stt") {
 		t.Errorf("the service is still there:\n%s", out)
 	}

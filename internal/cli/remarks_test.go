@@ -24,11 +24,11 @@ func TestLastEnabledBackend(t *testing.T) {
 			{"backend enable gpu-2", ""},
 			{"backend set gpu-2 --state draining", leaves + "\n"},
 			{"backend enable gpu-2", ""},
-			{"backend rm gpu-2", leaves + "\n"},
+			{"backend rm gpu-2 --yes", leaves + "\n"},
 			{"backend enable gpu-1", ""},
 			{"service set stt --queue 0", ""},
 			{"backend drain gpu-1", "Warning: the service stt has no enabled backend left: new clients are refused\n"},
-			{"service rm stt --with-backends", ""}, // it is gone itself
+			{"service rm stt --with-backends --yes", ""}, // it is gone itself
 		} {
 			status, out, messages := s.run(strings.Fields(step.command)...)
 			if status != 0 || out == "" || messages != step.says {

@@ -13,9 +13,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// takings returns what a change takes away from clients, in words: the authentication of services, tenants, keys, and servers that have
-// sessions. stats is what the running proxy does; nil if that is not known.
-func takings(now, to *config.Content, stats *api.Stats) (all []string) {
+// takings returns what a change takes away from clients or from the protection of servers, in words: authentication, tenants, keys and
+// what restricts them, and servers that have sessions. stats is what the running proxies do; unknown says why that is not known for all of
+// them, empty if it is.
+func takings(now, to *config.Content, stats *api.Stats, unknown string) (all []string) {
 	sessions := make(map[string]int)
 	if stats != nil {
 		for i := range stats.Backends {
@@ -27,16 +28,14 @@ func takings(now, to *config.Content, stats *api.Stats) (all []string) {
 			sessions[name] += b.Leased
 		}
 	}
-	for _, name := range now.Names(config.KindService) {
-		before := now.Services[name]
-		after, stays := to.Services[name]
-		if stays && len(before.AuthMethods()) > 0 && len(after.AuthMethods()) == 0 {
-			all = append(all, "the authentication of the service "+name)
-		}
-	}
+	all = opened(now, to)
 	for _, name := range now.Names(config.KindBackend) {
-		if n := sessions[name]; n > 0 && !to.Has(config.KindBackend, name) {
+		switch n := sessions[name]; {
+		case to.Has(config.KindBackend, name):
+		case n > 0:
 			all = append(all, fmt.Sprintf("the backend %s, which has %s", name, figures.Plural(n, "session")))
+		case unknown != "" && now.Backends[name].State == enabling.state:
+			all = append(all, fmt.Sprintf("the enabled backend %s (sessions are not known: %s)", name, unknown))
 		}
 	}
 	for _, kind := range []config.Kind{config.KindTenant, config.KindKey} {
@@ -46,12 +45,29 @@ func takings(now, to *config.Content, stats *api.Stats) (all []string) {
 			}
 		}
 	}
+	for _, name := range now.Names(config.KindKey) {
+		before := now.Keys[name]
+		after, stays := to.Keys[name]
+		if !stays {
+			continue
+		}
+		if before.Hash != after.Hash {
+			all = append(all, fmt.Sprintf("the present key %s (its hash changes, so the old key no longer works)", name))
+		}
+		if before.Tenant != "" && before.Tenant != after.Tenant {
+			all = append(all, fmt.Sprintf("the restriction of the key %s to the tenant %s", name, before.Tenant))
+		}
+		if len(before.Services) > 0 && len(after.Services) == 0 {
+			all = append(all, fmt.Sprintf("the restriction of the key %s to %s", name, "the services "+strings.Join(before.Services, " and ")))
+		}
+	}
 	return all
 }
 
 // confirmTaking asks before a change takes something away from clients, once for the same things; a dry run says what would be asked.
 func (f *writeFlags) confirmTaking(cmd *cobra.Command, t *target, now, to *config.Content) error {
-	taken := takings(now, to, t.running(cmd.Context(), io.Discard))
+	stats := t.running(cmd.Context(), io.Discard)
+	taken := takings(now, to, stats, t.unknownSessions(stats))
 	if f.takesKeys {
 		taken = slices.DeleteFunc(taken, func(what string) bool { return strings.HasPrefix(what, "the key ") })
 	}
@@ -71,4 +87,17 @@ func (f *writeFlags) confirmTaking(cmd *cobra.Command, t *target, now, to *confi
 	}
 	f.confirmed = question
 	return nil
+}
+
+// unknownSessions says why the sessions of servers are not known, or not those of all proxies; empty if they are.
+func (t *target) unknownSessions(stats *api.Stats) string {
+	switch {
+	case t.proxy == nil:
+		return "no proxy was asked"
+	case stats == nil:
+		return "the proxy did not say"
+	case stats.Fleet != nil && len(stats.Fleet.Missing) > 0:
+		return stats.Fleet.Missing[0].String()
+	}
+	return ""
 }

@@ -30,6 +30,7 @@ type writeFlags struct {
 
 func (f *writeFlags) add(cmd *cobra.Command) {
 	f.targetFlags.add(cmd)
+	f.whole = true // sessions at any proxy of the fleet count
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the change without making it")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask before authentication, tenants, keys or servers with sessions are taken away")
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for the change, for the history")

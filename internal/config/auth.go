@@ -169,6 +169,9 @@ func checkSetHeader(name, text string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if _, fixed := template.Fixed(); fixed && secret.IsName(name) {
+		if isPlaceholder(text) {
+			return fmt.Errorf("%s: %w", name, errPlaceholder)
+		}
 		return fmt.Errorf("%s looks like a secret, which is not stored here: use the field header of the backends, with env:NAME or file:/path", name)
 	}
 	return nil

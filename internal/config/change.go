@@ -74,6 +74,7 @@ func (c *Change) Result(current *Content) (Content, error) {
 		problems = append(problems, to.mutate(m)...)
 	}
 	to.refuseSecrets(current, &problems)
+	to.refusePlaceholders(current, &problems)
 	if len(problems) > 0 {
 		return Content{}, problems
 	}
@@ -88,7 +89,7 @@ func (c *Content) refuseSecrets(before *Content, problems *Problems) {
 			if err != nil || before.Services[name].SetQuery[parameter] == text {
 				continue
 			}
-			if _, fixed := template.Fixed(); fixed && secret.IsName(parameter) {
+			if _, fixed := template.Fixed(); fixed && secret.IsName(parameter) && !isPlaceholder(text) {
 				problems.add(KindService, name, "set-query", "%s looks like a secret, which is not stored here: use %s=env:NAME or %s=file:/path in the URL of the backends", parameter, parameter, parameter)
 			}
 		}
@@ -99,7 +100,7 @@ func (c *Content) refuseSecrets(before *Content, problems *Problems) {
 	}
 	for _, name := range sortedKeys(c.Backends) {
 		address := c.Backends[name].URL
-		if parameter := secret.Literal(address); parameter != "" && !stored[address] {
+		if parameter := secret.Literal(address); parameter != "" && !stored[address] && secret.Placeholder(address) == "" {
 			problems.add(KindBackend, name, "url", "the parameter %s looks like a secret, which is not stored here: use %s=env:NAME or %s=file:/path, or a header", parameter, parameter, parameter)
 		}
 	}

@@ -39,6 +39,45 @@ func TestMutations(t *testing.T) {
 	}
 }
 
+// What is shown instead of secrets cannot be stored in their place.
+func TestPlaceholdersAreRefused(t *testing.T) {
+	for field, c := range map[string]struct {
+		kind         Kind
+		name, values string
+	}{
+		"url: api_key":          {KindBackend, "gpu-1", `{"url":"ws://10.0.0.9?api_key=(hidden)"}`},
+		"url: key":              {KindBackend, "gpu-1", `{"url":"ws://10.0.0.9?a=b&key=%28hidden%29"}`},
+		"headers.X-Tenant":      {KindBackend, "gpu-1", `{"headers.X-Tenant":"(hidden)"}`},
+		"Authorization":         {KindBackend, "gpu-1", `{"headers.Authorization":"(hidden)"}`},
+		"headers.Authorization": {KindBackend, "gpu-1", `{"headers.Authorization":"(hidden) env:TOKEN"}`},
+		"labels.api-token":      {KindBackend, "gpu-1", `{"labels.api-token":"(hidden)"}`},
+		"set-query.token":       {KindService, "stt", `{"set-query.token":"(hidden)"}`},
+		"X-Api-Key":             {KindService, "stt", `{"set-header.X-Api-Key":"(hidden)"}`},
+		"probe: token":          {KindService, "stt", `{"probe":"/health?token=(hidden)"}`},
+		"hash":                  {KindKey, "phone", `{"hash":"(hidden)"}`},
+	} {
+		current := valid()
+		current.Keys["phone"] = NewKey()
+		var values Values
+		if err := json.Unmarshal([]byte(c.values), &values); err != nil {
+			t.Fatal(err)
+		}
+		change := Change{Who: "x", Mutations: []Mutation{{Verb: Set, Kind: c.kind, Name: c.name, Values: values}}}
+		_, err := change.Result(&current)
+		if err == nil || !strings.Contains(err.Error(), field+": (hidden) stands for a secret") || strings.Contains(err.Error(), "looks like") {
+			t.Errorf("%s: %v", c.values, err)
+		}
+	}
+	current := valid()
+	b := current.Backends["gpu-1"]
+	b.Headers = map[string]string{"X-Tenant": "(hidden)"}
+	current.Backends["gpu-1"] = b
+	change := Change{Who: "x", Mutations: []Mutation{{Verb: Set, Kind: KindBackend, Name: "gpu-1", Values: Values{"warm": "1"}}}}
+	if _, err := change.Result(&current); err != nil {
+		t.Errorf("what was stored before is in the way: %v", err)
+	}
+}
+
 func TestChangeIsJSON(t *testing.T) {
 	text := `{"expect":"7","who":"alice","why":"more","mutations":[{"verb":"set","kind":"backend","name":"gpu-1","values":{"warm":"8"}}]}`
 	var c Change

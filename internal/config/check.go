@@ -155,6 +155,8 @@ func checkHeader(name, value string) error {
 		if err := secret.CheckReference(reference); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+	} else if secret.IsName(name) && isPlaceholder(value) {
+		return fmt.Errorf("%s: %w", name, errPlaceholder)
 	} else if secret.IsName(name) {
 		return fmt.Errorf("%s looks like a secret, which is not stored here: end the value with env:NAME or file:/path", name)
 	}

@@ -101,12 +101,22 @@ func entriesOf(text string) map[string]string {
 	return entries
 }
 
+// isURL reports whether a field is a URL, whose parameters may be secret.
+func isURL(kind Kind, field string) bool {
+	return kind == KindBackend && field == "url" || kind == KindService && (field == "probe" || field == "auth-url" || field == "jwt-keys")
+}
+
+// mayHide reports whether show hides some texts of a field, or of a map's entry, or of what one like it could be.
+func mayHide(kind Kind, field, key string) bool {
+	return isURL(kind, field) || field == "headers" || field == "set-header" || field == "set-query" || key != "" && secret.IsName(key)
+}
+
 // show returns a field's text as it may be shown.
 func show(kind Kind, field, key, text string) string {
 	switch {
 	case kind == KindBackend && field == "headers":
 		return secret.Header(text)
-	case kind == KindBackend && field == "url", kind == KindService && (field == "probe" || field == "auth-url" || field == "jwt-keys"):
+	case isURL(kind, field):
 		return secret.URL(text)
 	case kind == KindKey && field == "hash" && text != "":
 		return secret.Hidden

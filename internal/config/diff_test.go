@@ -33,7 +33,7 @@ service stt: queue-timeout 10s -> 1m
 service stt: max-message 16MiB -> 1MiB
 service stt: probe (none) -> /health
 backend gpu-1: removed (service stt, url ws://gpu-1:2700, connections 32)
-backend gpu-10: added (service stt, url ws://gpu-2:2700?access_token=(hidden)&model=en, connections 48, warm 16, weight 0.5, labels.api-token (hidden), labels.rack 3, labels.zone b, headers.Authorization env:TOKEN, headers.X-Region (hidden))
+backend gpu-10: added (service stt, url ws://gpu-2:2700?access_token=(hidden)&model=en, connections 48, warm 16, weight 0.5, labels.api-token (hidden), labels.rack 3, labels.zone b, headers.Authorization "Bearer env:TOKEN", headers.X-Region (hidden))
 backend gpu-2: url ws://gpu-2:2700 -> ws://gpu-2:2700?access_token=(hidden)&model=en
 backend gpu-2: connections 32 -> 48
 backend gpu-2: warm cap -> 16
@@ -41,7 +41,7 @@ backend gpu-2: weight 1 -> 0.5
 backend gpu-2: labels.api-token (none) -> (hidden)
 backend gpu-2: labels.rack (none) -> 3
 backend gpu-2: labels.zone (none) -> b
-backend gpu-2: headers.Authorization (none) -> env:TOKEN
+backend gpu-2: headers.Authorization (none) -> "Bearer env:TOKEN"
 backend gpu-2: headers.X-Region (none) -> (hidden)`
 	if edits.String() != want {
 		t.Errorf("the differences are\n%v\nand should be\n%s", edits, want)

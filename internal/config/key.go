@@ -50,6 +50,9 @@ func checkHash(text string) error {
 	if text == "" { // that it is missing is for Validate
 		return nil
 	}
+	if isPlaceholder(text) {
+		return errPlaceholder
+	}
 	digits, ok := strings.CutPrefix(text, "sha256:")
 	if !ok || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
 		return value.Invalid("hash", secret.Hidden, "sha256: and 64 hexadecimal digits, which 'wsbouncer key add' makes")

@@ -14,7 +14,7 @@ func TestShown(t *testing.T) {
 	got := content.Shown(KindBackend, "gpu-1")
 	for field, want := range map[string]string{
 		"url": "ws://10.0.0.5/?model=en&token=(hidden)", "connections": "32", "labels": `{"zone":"a"}`,
-		"headers": `{"Authorization":"env:TOKEN","X-Tenant":"(hidden)"}`,
+		"headers": `{"Authorization":"Bearer env:TOKEN","X-Tenant":"(hidden)"}`,
 	} {
 		if got[field] != want {
 			t.Errorf("%s: %s; want %s", field, got[field], want)

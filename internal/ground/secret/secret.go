@@ -43,15 +43,24 @@ func Parameter(name, value string) string {
 	return Hidden
 }
 
-// Header returns a header's value as it may be shown: its reference to a secret, but no value.
+// Header returns a header's value as it may be shown: its reference to a secret, with the scheme before it, but no value.
 func Header(value string) string {
-	if _, reference, ok := CutReference(value); ok {
-		return reference
+	if before, reference, ok := CutReference(value); ok {
+		if !isScheme(before) {
+			before = Hidden + " "
+		}
+		return before + reference
 	}
 	if value == "" {
 		return ""
 	}
 	return Hidden
+}
+
+// isScheme reports whether what stands before a reference is nothing, or the name of a scheme such as Bearer, which is no secret.
+func isScheme(before string) bool {
+	name := strings.TrimSuffix(before, " ")
+	return before == "" || len(name) <= 20 && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz-") == ""
 }
 
 // URL returns a URL as it may be shown: without a user and a password, and without parameters that are likely secrets. It may be invalid, or
@@ -88,11 +97,28 @@ func Error(err error) error {
 	return err
 }
 
-// Literal returns the name of a URL's first parameter that is likely a secret and whose value is not a reference; empty for none.
+// Literal returns the name of a URL's first parameter that is likely a secret and whose value is not a reference; empty for none. [Hidden] is no
+// reference.
 func Literal(text string) string {
 	_, query, _ := strings.Cut(text, "?")
 	for parameter := range strings.SplitSeq(query, "&") {
-		if name, value, _ := strings.Cut(parameter, "="); Parameter(name, value) != value {
+		if name, value, _ := strings.Cut(parameter, "="); Parameter(name, value) != value || value == Hidden {
+			return name
+		}
+	}
+	return ""
+}
+
+// Placeholder returns the name of a URL's first parameter whose value is [Hidden], percent-encoded or not, and "user" if that stands for its
+// user and password; empty for none.
+func Placeholder(text string) string {
+	address, query, _ := strings.Cut(text, "?")
+	if strings.Contains(address, Hidden+"@") {
+		return "user"
+	}
+	for parameter := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(parameter, "=")
+		if plain, err := url.QueryUnescape(value); err == nil && plain == Hidden {
 			return name
 		}
 	}

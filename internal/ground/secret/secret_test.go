@@ -35,6 +35,20 @@ func TestURL(t *testing.T) {
 	}
 }
 
+// A header is shown whole, but for what may be a secret itself.
+func TestHeaderIsShown(t *testing.T) {
+	for value, want := range map[string]string{
+		"Bearer env:X": "Bearer env:X", "file:/a": "file:/a", "hush": "(hidden)", "": "", "hush7 env:X": "(hidden) env:X", "a b env:X": "(hidden) env:X",
+	} {
+		if got := Header(value); got != want {
+			t.Errorf("%q is shown as %q; want %q", value, got, want)
+		}
+	}
+	if Literal("ws://h?api_key=(hidden)") != "api_key" || Placeholder("ws://(hidden)@h") != "user" {
+		t.Error("what is shown instead of a secret passes for a reference")
+	}
+}
+
 // The configuration reads what the settings name, and nothing else, however it is written.
 func TestSource(t *testing.T) {
 	root := t.TempDir()
