@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // givenBackend is a backend that a flag describes.
 type givenBackend struct {
 	config.Backend
-	text string
+	text string   // as it may be shown
 	own  []string // names of the settings in the flag itself
 }
 
@@ -20,6 +21,7 @@ type givenBackend struct {
 // warm=N, weight=X, state=enabled, draining or disabled, discover=dns, discover-interval=DURATION and tls-ca=FILE. The values are checked later, together with all others.
 func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 	address, own := cutOwnSettings(text)
+	text = strings.Join(append([]string{secret.URL(address)}, own...), ",") // as it may be shown
 	if unknown := unknownSetting(address); unknown != "" {
 		return nil, fmt.Errorf("%q: %w (write a comma in a path as %%2C)", text, spelling.Unknown("setting", unknown, ownSettings))
 	}
@@ -85,7 +87,7 @@ func unknownSetting(address string) string {
 		return ""
 	}
 	name, _, ok := strings.Cut(address[i+1:], "=")
-	if !ok || strings.Contains(name, "/") {
+	if !ok || strings.Contains(name, "/") || strings.Contains(address[i+1:], "@") { // a password may have a comma, too
 		return ""
 	}
 	return name

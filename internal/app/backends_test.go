@@ -64,6 +64,20 @@ func TestBackendsOwnSettings(t *testing.T) {
 	}
 }
 
+// What is wrong with a backend is said without the password or key in it.
+func TestBackendMistakeHidesSecrets(t *testing.T) {
+	for _, text := range []string{
+		"user:HUSH@h:80", "user:HUSH@h:80,weight=x", "ws:/user:HUSH@h:80", "ws://user:HUSH@h", "ws://user:HUSH/a@h", "ws://user:1,HUSH=2@h", "ws://h/#api_key=HUSH",
+		"ws://h/?api_key=HUSH,weight=x", "ws://h/?a=b;api_key=HUSH,weight=x",
+	} {
+		s := validSettings()
+		s.Backends = []string{text}
+		if err := s.Check(); err == nil || strings.Contains(err.Error(), "HUSH") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // size is what the settings of a backend say.
 type size struct {
 	connections, warm int

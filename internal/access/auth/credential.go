@@ -108,11 +108,20 @@ func bearers(values []string, bare bool) (found []string) {
 			if credential = strings.Trim(credential, " \t"); credential != "" {
 				found = append(found, credential)
 			}
-		} else if bare && !more && scheme != "" {
+		} else if bare && !more && !IsEmpty(value) {
 			found = append(found, scheme)
 		}
 	}
 	return found
+}
+
+// IsEmpty reports whether an Authorization header has no credential: nothing, or a scheme alone.
+func IsEmpty(authorization string) bool {
+	switch strings.ToLower(strings.Trim(authorization, " \t")) {
+	case "", "bearer", "token", "basic", "digest", "negotiate":
+		return true
+	}
+	return false
 }
 
 func trimmed(values []string) (found []string) {

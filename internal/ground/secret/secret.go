@@ -36,11 +36,36 @@ func IsName(name string) bool {
 
 // Parameter returns the value of a URL's parameter, or of anything else with a name, as it may be shown.
 func Parameter(name, value string) string {
-	plain, err := url.QueryUnescape(name)
-	if value == "" || err == nil && !IsName(plain) || isParameterReference(value) {
-		return value
+	if value != "" && isParameterSecret(name) && !isParameterReference(value) {
+		return Hidden
 	}
-	return Hidden
+	if i, _ := literalBehind(value); i >= 0 {
+		return value[:i] + Hidden
+	}
+	return value
+}
+
+// isParameterSecret reports whether the value of a parameter with this name, percent-encoded or not, is likely a secret.
+func isParameterSecret(name string) bool {
+	plain, err := url.QueryUnescape(name)
+	return err != nil || IsName(plain)
+}
+
+// literalBehind looks for a likely secret among the parameters that a value has behind semicolons, which some servers take for separators. It
+// returns where the secret begins, and its parameter's name; -1 for none.
+func literalBehind(value string) (at int, name string) {
+	for at = 0; ; {
+		i := strings.IndexByte(value[at:], ';')
+		if i < 0 {
+			return -1, ""
+		}
+		at += i + 1
+		parameter, _, _ := strings.Cut(value[at:], ";")
+		name, rest, _ := strings.Cut(parameter, "=")
+		if rest != "" && isParameterSecret(name) && !isParameterReference(rest) {
+			return at + len(name) + 1, name
+		}
+	}
 }
 
 // Header returns a header's value as it may be shown: its reference to a secret, with the scheme before it, but no value.
@@ -63,21 +88,25 @@ func isScheme(before string) bool {
 	return before == "" || len(name) <= 20 && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz-") == ""
 }
 
-// URL returns a URL as it may be shown: without a user and a password, and without parameters that are likely secrets. It may be invalid, or
-// only a path.
+// URL returns a URL as it may be shown: without a user and a password, without a fragment, and without parameters that are likely secrets. It
+// may be invalid, or only a path.
 func URL(text string) string {
 	before, after, ok := strings.Cut(text, "://")
-	if !ok {
+	if !ok || strings.ContainsAny(before, "@/?#") {
 		before, after = "", text
 	} else {
 		before += "://"
 	}
-	if u, err := url.Parse(text); (err != nil || u.User != nil) && strings.Contains(after, "@") { // in doubt, all before the last @ is the password
+	if strings.Contains(after, "@") && mayHaveUser(text) { // in doubt, all before the last @ is the password
 		after = Hidden + after[strings.LastIndexByte(after, '@'):]
+	}
+	after, fragment, _ := strings.Cut(after, "#")
+	if fragment != "" {
+		fragment = "#" + Hidden
 	}
 	address, query, ok := strings.Cut(after, "?")
 	if !ok {
-		return before + address
+		return before + address + fragment
 	}
 	parameters := strings.Split(query, "&")
 	for i, parameter := range parameters {
@@ -85,7 +114,13 @@ func URL(text string) string {
 			parameters[i] = name + "=" + Parameter(name, value)
 		}
 	}
-	return before + address + "?" + strings.Join(parameters, "&")
+	return before + address + "?" + strings.Join(parameters, "&") + fragment
+}
+
+// mayHaveUser reports whether a URL with an @ has a user before it, or is too malformed to tell. A path is no such URL.
+func mayHaveUser(text string) bool {
+	u, err := url.Parse(text)
+	return err != nil || u.User != nil || u.Host == "" && !strings.HasPrefix(text, "/")
 }
 
 // Error returns an error of package net/http or net/url without the secrets of its URL.
@@ -102,8 +137,12 @@ func Error(err error) error {
 func Literal(text string) string {
 	_, query, _ := strings.Cut(text, "?")
 	for parameter := range strings.SplitSeq(query, "&") {
-		if name, value, _ := strings.Cut(parameter, "="); Parameter(name, value) != value || value == Hidden {
+		name, value, _ := strings.Cut(parameter, "=")
+		if value != "" && isParameterSecret(name) && !isParameterReference(value) {
 			return name
+		}
+		if at, behind := literalBehind(value); at >= 0 {
+			return behind
 		}
 	}
 	return ""

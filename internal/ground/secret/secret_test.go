@@ -24,6 +24,17 @@ func TestURL(t *testing.T) {
 		"/health?token=hush":                                      "/health?token=(hidden)",
 		"10.0.0.5:2700/?key=hush":                                 "10.0.0.5:2700/?key=(hidden)",
 		"":                                                        "",
+		"user:hush@h:80":                                          "(hidden)@h:80",
+		"hush@h":                                                  "(hidden)@h",
+		"user:hush@ws://h":                                        "(hidden)@ws://h",
+		"ws:/user:hush@h:80":                                      "(hidden)@h:80",
+		"ws:///user:hush@h":                                       "ws://(hidden)@h",
+		"ws://h/#api_key=hush":                                    "ws://h/#(hidden)",
+		"ws://h/?a=b#hush":                                        "ws://h/?a=b#(hidden)",
+		"h?key=hush&u=http://x":                                   "h?key=(hidden)&u=http://x",
+		"ws://h/?x=1;api_key=hush;hush&y=2":                       "ws://h/?x=1;api_key=(hidden)&y=2",
+		"ws://h/?x=1;api%5Fkey=hush":                              "ws://h/?x=1;api%5Fkey=(hidden)",
+		"ws://h/?x=1;y=2;key=env:KEY&z=;":                         "ws://h/?x=1;y=2;key=env:KEY&z=;",
 	} {
 		if got := URL(text); got != want {
 			t.Errorf("%s is shown as %s; want %s", text, got, want)
@@ -46,6 +57,17 @@ func TestHeaderIsShown(t *testing.T) {
 	}
 	if Literal("ws://h?api_key=(hidden)") != "api_key" || Placeholder("ws://(hidden)@h") != "user" {
 		t.Error("what is shown instead of a secret passes for a reference")
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for text, want := range map[string]string{
+		"ws://h/?api_key=hush": "api_key", "ws://h/?x=1;api_key=hush": "api_key", "ws://h/?x=1;y=2&z=3;pass=hush;a=b": "pass",
+		"ws://h/?x=1;y=2": "", "ws://h/?x=1;api_key=env:KEY": "", "ws://h/?key=env:KEY&y=1": "", "ws://h/;key=x": "",
+	} {
+		if got := Literal(text); got != want {
+			t.Errorf("the secret in %s is %q; want %q", text, got, want)
+		}
 	}
 }
 

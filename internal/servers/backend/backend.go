@@ -201,7 +201,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	if err == nil {
 		b.options().Meter.Dial.Observe(time.Duration(b.worker.now() - begun))
 	}
-	return err
+	return established.Sent.Error(err) // it may quote how the server ended the connection instead of greeting
 }
 
 // saysFull reports whether an HTTP status in answer to an upgrade says that the server accepts no more connections at present. If the

@@ -71,6 +71,9 @@ func ParseTarget(text string) (*Target, error) {
 		if !strings.Contains(text, "://") { // package url would complain about something else
 			return nil, noScheme(text)
 		}
+		if strings.Contains(text, "@") { // what package url says may repeat a password
+			err = errors.New("it cannot be parsed")
+		}
 		return nil, fmt.Errorf("invalid URL %q: %w", secret.URL(text), err)
 	}
 	switch {
@@ -162,15 +165,18 @@ func (t *Target) With(c ClientPart) *Target {
 // AddQuery adds parameters, encoded, to the query of all requests. It must be called before the target is in use. Server does not show them.
 func (t *Target) AddQuery(query string) { t.query = query }
 
-// requestTarget returns what follows the request's method.
-func (t *Target) requestTarget() (string, error) {
-	path, query, _ := strings.Cut(t.request, "?")
+// requestTarget returns what follows the request's method, and notes the secrets in it. What a client has said is none of them.
+func (t *Target) requestTarget(sent *secret.Sent) (string, error) {
+	path, configured, _ := strings.Cut(t.request, "?")
+	query := configured
 	if t.ResolveQuery != nil {
 		var err error
 		if query, err = t.ResolveQuery(query); err != nil {
 			return "", fmt.Errorf("URL: %w", err)
 		}
 	}
+	sent.AddQuery(configured, query)
+	sent.AddQuery(t.query, t.query)
 	for _, more := range []string{t.clientQuery, t.query} {
 		query = joinQuery(query, more)
 	}
@@ -223,9 +229,10 @@ func (t *Target) Server() string {
 // Established is an open WebSocket connection.
 type Established struct {
 	Conn     net.Conn
-	Early    []byte // what the server has sent after its answer
-	Protocol string // the subprotocol that the server chose; empty for none
-	Server   string // what the server says of itself (the header Server); empty for nothing
+	Early    []byte      // what the server has sent after its answer
+	Protocol string      // the subprotocol that the server chose; empty for none
+	Server   string      // what the server says of itself (the header Server); empty for nothing
+	Sent     secret.Sent // what the server was told, and may repeat, that nobody else is to see
 }
 
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
@@ -236,11 +243,12 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 		dialer.KeepAliveConfig = KeepAlive(t.UserTimeout) // otherwise one lost probe may end a connection that is at rest
 		dialer.Control = func(_, _ string, c syscall.RawConn) error { return SetUserTimeout(c, t.UserTimeout) }
 	}
-	header, err := t.header()
+	var sent secret.Sent
+	header, err := t.header(&sent)
 	if err != nil {
 		return Established{}, err
 	}
-	request, err := t.requestTarget()
+	request, err := t.requestTarget(&sent)
 	if err != nil {
 		return Established{}, err
 	}
@@ -260,7 +268,7 @@ func (t *Target) Dial(ctx context.Context) (Established, error) {
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
-	established, err := t.upgrade(nc, request, header)
+	established, err := t.upgrade(nc, request, header, sent)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -288,8 +296,9 @@ func (t *Target) offers() []string {
 // private reports whether the handshake may contain a client's secrets.
 func (t *Target) private() bool { return t.client != nil && t.client.Private }
 
-// upgrade sends the upgrade request and checks the answer.
-func (t *Target) upgrade(nc net.Conn, target, header string) (Established, error) {
+// upgrade sends the upgrade request and checks the answer. Nothing that it returns repeats the secrets that were sent.
+func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (established Established, err error) {
+	defer func() { err = sent.Error(err) }()
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	key := base64.StdEncoding.EncodeToString(nonce[:])
@@ -302,7 +311,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string) (Established, error
 	if _, err := nc.Write([]byte(request + header + "\r\n")); err != nil {
 		return Established{}, err
 	}
-	established := Established{Conn: nc}
+	established = Established{Conn: nc}
 	var response *http.Response
 	early, err := readHead(nc, DefaultMaxHead, func(head []byte) (err error) {
 		if !bytes.HasPrefix(head, []byte("HTTP/1.")) {
@@ -322,7 +331,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string) (Established, error
 		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		status := newStatusError(response, early, nc)
+		status := newStatusError(response, early, nc, sent)
 		status.private = t.private()
 		return Established{}, status
 	}
@@ -342,6 +351,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string) (Established, error
 	case chosen != t.Protocol:
 		return Established{}, fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
 	}
-	established.Protocol, established.Early, established.Server = chosen, early, answer.Get("Server")
+	established.Protocol, established.Early, established.Server = chosen, early, sent.Mask(answer.Get("Server"), false)
+	established.Sent = sent
 	return established, nil
 }

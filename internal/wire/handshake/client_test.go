@@ -293,7 +293,7 @@ func TestAnswerSplitAnywhere(t *testing.T) {
 			_, _ = io.WriteString(far, text[:at])
 			_, _ = io.WriteString(far, text[at:])
 		}()
-		established, err := target.upgrade(near, "/", "")
+		established, err := target.upgrade(near, "/", "", nil)
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}

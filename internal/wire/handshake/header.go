@@ -7,14 +7,16 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // ownFields are the fields of an upgrade request that the handshake sets itself, or that would change where the request ends. Fields
 // that begin with Sec-Websocket- belong to them, too.
 var ownFields = []string{"Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding"}
 
-// header returns the additional fields of the upgrade request in their wire form.
-func (t *Target) header() (string, error) {
+// header returns the additional fields of the upgrade request in their wire form, and notes the secrets among them.
+func (t *Target) header(sent *secret.Sent) (string, error) {
 	var resolved http.Header
 	if t.Resolve != nil {
 		header, err := t.Resolve()
@@ -43,6 +45,7 @@ func (t *Target) header() (string, error) {
 				return "", fmt.Errorf("header: %q or its value has characters that HTTP does not allow", name)
 			}
 			fmt.Fprintf(&text, "%s: %s\r\n", name, value)
+			sent.AddHeader(value)
 		}
 	}
 	return text.String(), nil

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 const (
@@ -46,9 +48,11 @@ func (e *StatusError) Refusal() *Refusal {
 	return &Refusal{Status: e.Status, Reason: e.Error(), Header: e.Header, Body: e.Body}
 }
 
-// newStatusError returns the error for a server's answer. early is what has arrived of its body together with the head.
-func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusError {
+// newStatusError returns the error for a server's answer. early is what has arrived of its body together with the head. It
+// does not repeat what was sent.
+func newStatusError(response *http.Response, early []byte, nc net.Conn, sent secret.Sent) *StatusError {
 	_ = nc.SetReadDeadline(time.Now().Add(refusalBodyTimeout)) // the connection is closed after this
+	var err error
 	var body io.Reader = io.MultiReader(bytes.NewReader(early), nc)
 	switch {
 	case slices.Contains(response.TransferEncoding, "chunked"):
@@ -57,7 +61,8 @@ func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusE
 		body = io.LimitReader(body, response.ContentLength)
 	}
 	e := &StatusError{Status: response.StatusCode, Header: response.Header.Clone()}
-	e.Body, _ = io.ReadAll(io.LimitReader(body, maxRefusalBody)) // with an error, as much as has arrived
+	e.Body, err = io.ReadAll(io.LimitReader(body, maxRefusalBody)) // with an error, as much as has arrived
+	e.mask(sent, err != nil || len(e.Body) == maxRefusalBody)
 	for _, named := range listed(response.Header["Connection"]) {
 		e.Header.Del(named)
 	}
@@ -67,6 +72,29 @@ func newStatusError(response *http.Response, early []byte, nc net.Conn) *StatusE
 	text, _, _ := strings.Cut(strings.ToValidUTF8(string(e.Body[:min(len(e.Body), 120)]), ""), "\n")
 	e.Text = strings.TrimSpace(text)
 	return e
+}
+
+// mask hides the secrets that were sent. cut tells that the body may end within one.
+func (e *StatusError) mask(sent secret.Sent, cut bool) {
+	if len(sent) == 0 {
+		return
+	}
+	for name, values := range e.Header {
+		if sent.In(name) { // package http has changed its case
+			delete(e.Header, name)
+			continue
+		}
+		for i, value := range values {
+			values[i] = sent.Mask(value, false)
+		}
+	}
+	if e.Header.Get("Content-Encoding") != "" { // such a body cannot be searched
+		e.Header.Del("Content-Encoding")
+		e.Body = nil
+		return
+	}
+	e.Body = []byte(sent.Mask(string(e.Body), cut))
+	e.Body = e.Body[:min(len(e.Body), maxRefusalBody)]
 }
 
 // connectionFields are the fields of an answer that concern only the connection it came over.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 // A client's path is appended to the target's, and its subprotocols are offered instead of the target's.
@@ -83,7 +85,7 @@ func TestTargetWith(t *testing.T) {
 		one := target.With(ClientPart{Query: c.query, Header: []Field{{"A", "1"}}})
 		two := one.With(ClientPart{Header: []Field{{"B", "2"}}})
 		other := one.With(ClientPart{Header: []Field{{"C", "3"}}})
-		if asks, err := one.requestTarget(); err != nil || asks != c.want {
+		if asks, err := one.requestTarget(new(secret.Sent)); err != nil || asks != c.want {
 			t.Errorf("%s with %q asks for %q, %v; want %q", c.url, c.query, asks, err, c.want)
 		}
 		if len(target.Header) != 0 || len(one.Header) != 1 || two.Header[1].Name != "B" || other.Header[1].Name != "C" {

@@ -119,5 +119,5 @@ func keyOf(header http.Header) (key [sha256.Size]byte) {
 // givesNothing reports whether the client has given nothing that could be a guess: neither a credential where the service looks for one, nor
 // one of another scheme, such as Basic, which only the server can judge.
 func givesNothing(a *auth.Attempt) bool {
-	return a.Credential == "" && len(a.Request.Header["Authorization"]) == 0
+	return a.Credential == "" && !slices.ContainsFunc(a.Request.Header["Authorization"], func(value string) bool { return !auth.IsEmpty(value) })
 }

@@ -116,6 +116,25 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
+// A header that names at most a scheme gives nothing either.
+func TestEmptyCredential(t *testing.T) {
+	for _, value := range []string{"", " \t", "Bearer", "bearer ", "Basic", "Token", "Digest"} {
+		r := newRig(t, func(*Options) {}, answers200)
+		r.o.AskAnonymous = false
+		a := attempt(t, "")
+		a.Request.Header["Authorization"] = []string{value}
+		var denied *auth.Denied
+		if _, err := r.Authenticate(context.Background(), a); !errors.As(err, &denied) || denied.Status != http.StatusUnauthorized || r.asked.Load() != 0 {
+			t.Errorf("%q: %v, asked %d times", value, err, r.asked.Load())
+		}
+		a = attempt(t, "")
+		a.Request.Header["Authorization"] = []string{value, "Basic bWU6cGFzcw=="}
+		if _, err := r.Authenticate(context.Background(), a); err != nil || r.asked.Load() != 1 {
+			t.Errorf("%q and another scheme: %v, asked %d times", value, err, r.asked.Load())
+		}
+	}
+}
+
 // Whoever has the fewest turns gets the next one, or whose last turn is the longest ago, also if many networks wait for longer.
 func TestFewestTurnsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
