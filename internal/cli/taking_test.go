@@ -78,8 +78,10 @@ func TestOpenedByAnotherService(t *testing.T) {
 			delete(to.Backends, "v1")
 			to.Backends["x"] = backend("open", "ws://10.0.0.1:2700/other")
 		}, []string{"the authentication of the backend x (clients of the service open reach it without)"}},
-		"a moved backend": {func(to *config.Content) { to.Backends["v1"] = backend("open", "ws://10.0.0.1:2700") },
-			[]string{"the authentication of the backend v1 (clients of the service open reach it without)"}},
+		"a moved backend": {
+			func(to *config.Content) { to.Backends["v1"] = backend("open", "ws://10.0.0.1:2700") },
+			[]string{"the authentication of the backend v1 (clients of the service open reach it without)"},
+		},
 		"a service for a host": {func(to *config.Content) {
 			s := service("/v")
 			s.Host = "a.example"
