@@ -36,7 +36,7 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 
 // allSessions returns all sessions and waiting clients, in no order.
 func (p *Proxy) allSessions() []api.Session {
-	described, now := p.sessions.Sessions(), time.Now()
+	described, now := p.sessions.List(), time.Now()
 	all := make([]api.Session, len(described))
 	for i := range described {
 		all[i] = sessionOf(&described[i], now)

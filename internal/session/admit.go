@@ -20,50 +20,47 @@ import (
 // idHeader is the field of the answer to an upgrade request that has the session's id. Package api names it for users.
 const idHeader = "X-Wsbouncer-Session-Id"
 
-// retryAfter is the Retry-After of a 503, in seconds.
-const retryAfter = 1
-
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
 // health checks. It owns nc, whose deadline is set. config is nil for a client that does not speak TLS.
-func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening) {
-	arrival := arrival{at: begun, client: origin.AddressOf(nc.RemoteAddr()), opening: opening}
-	policy, peer := s.origin.Load(), arrival.client
-	early, err := s.readProxyHeader(nc, policy, &arrival)
+func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening) {
+	arrival := arrival{Client: Client{Arrived: begun, Address: origin.AddressOf(nc.RemoteAddr())}, opening: opening}
+	policy, peer := g.origin.Load(), arrival.Address
+	early, err := g.readProxyHeader(nc, policy, &arrival)
 	if err == nil && config != nil {
-		nc, err = s.handshakeTLS(nc, early, config(), &arrival)
+		nc, err = g.handshakeTLS(nc, early, config(), &arrival)
 		early = nil // TLS has it
 	}
 	if failed := (*tlsFailure)(nil); errors.As(err, &failed) { // there is no request, and nobody to answer
-		s.tls.failed(failed, &arrival)
+		g.tls.failed(failed, &arrival)
 		_ = nc.Close()
 		return
 	}
 	var req *handshake.Request
 	if err == nil {
-		req, err = s.readRequest(nc, early)
+		req, err = g.readRequest(nc, early)
 	}
 	if err == nil {
-		arrival.comeFrom(policy.Client(arrival.client, req.Header), peer)
-		if arrival.client != peer {
-			opening.belongsTo(arrival.client.Addr())
+		arrival.comeFrom(policy.Client(arrival.Address, req.Header), peer)
+		if arrival.Address != peer {
+			opening.belongsTo(arrival.Address.Addr())
 		}
 	}
 	if err == nil && !opening.work(true) {
 		err = errDropped
 	}
-	if err == nil && s.options.Health.asks(req) {
+	if err == nil && g.options.Health.asks(req) {
 		opening.work(false)
-		s.options.Health.answer(nc, req)
+		g.options.Health.answer(nc, req)
 		return
 	}
-	arrival.id = ID{s.process, s.lastID.Add(1)}
-	defer s.registry.removeWaiting(arrival.id.Number)
+	arrival.ID = ID{g.options.Process, g.lastID.Add(1)}
+	defer g.options.Waiting.RemoveWaiting(arrival.ID.Number)
 	if err == nil {
-		arrival.path, arrival.requestID, arrival.trace = shortened(req.URL.Path), requestID(req), s.trace(req)
-		err = s.lease(nc, req, &arrival)
+		arrival.Path, arrival.RequestID, arrival.Trace = shortened(req.URL.Path), requestID(req), g.trace(req)
+		err = g.lease(nc, req, &arrival)
 	}
 	if err != nil {
-		s.taps.left(arrival.id)
+		g.options.Left(arrival.ID)
 	}
 	var refusal *handshake.Refusal
 	switch {
@@ -73,16 +70,16 @@ func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, 
 		if arrival.told != nil {
 			arrival.told.code = closeCodeOf(err, refusal)
 		}
-		s.refuse(nc, req, arrival, refusal)
+		g.refuse(nc, req, arrival, refusal)
 	default:
-		s.left(nc, arrival, err)
+		g.left(nc, arrival, err)
 	}
 }
 
 // lease checks the request, authenticates the client, leases a connection for it and starts the session on the connection's loop, which owns nc
 // from then on. The lease comes before the answer, so that a client gets 503 if no connection is free.
-func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) error {
-	service := s.routes.Load().find(req.Host, req.URL.Path)
+func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) error {
+	service := g.routes.Load().find(req.Host, req.URL.Path)
 	if service == nil {
 		return &handshake.Refusal{Status: http.StatusNotFound, Reason: "there is no service for this path"}
 	}
@@ -95,33 +92,33 @@ func (s *Server) lease(nc net.Conn, req *handshake.Request, arrival *arrival) er
 	started := false
 	defer func() {
 		if !started { // also after a panic
-			arrival.hold.Release()
+			arrival.Hold.Release()
 		}
 	}()
-	if err := s.enter(service, arrival); err != nil {
+	if err := g.enter(service, arrival); err != nil {
 		return err
 	}
-	if err := s.authenticate(service, req, arrival); err != nil {
+	if err := g.authenticate(service, req, arrival); err != nil {
 		return err
 	}
-	if err := s.enterAuthenticated(service, arrival); err != nil {
+	if err := g.enterAuthenticated(service, arrival); err != nil {
 		return err
 	}
 	variant, err := service.variant(req, arrival)
 	if err != nil {
 		return err
 	}
-	arrival.asked, arrival.variant = time.Now(), variant
+	arrival.Asked, arrival.Variant = time.Now(), variant
 	for {
-		if s.drained.Err() != nil {
-			return unavailable("shutting down")
+		if g.drained.Err() != nil {
+			return Unavailable("shutting down")
 		}
-		conn, err := s.acquire(service, nc, req, arrival)
+		conn, err := g.acquire(service, nc, req, arrival)
 		if err != nil {
 			service.Variants.Forget(variant)
 			return err
 		}
-		if started, err = s.start(service, conn, nc, req, arrival); started || err != nil {
+		if started, err = g.start(service, conn, nc, req, arrival); started || err != nil {
 			if !started {
 				service.Variants.Forget(variant)
 			}
@@ -137,14 +134,8 @@ const maxPath = 256
 // shortened returns a copy of a path, at most maxPath bytes of it, which is printable and keeps nothing else of the request in memory.
 func shortened(path string) string { return strings.Clone(printable.Text(path, maxPath)) }
 
-func unavailable(reason string) *handshake.Refusal {
-	return &handshake.Refusal{
-		Status: http.StatusServiceUnavailable, Reason: reason, Header: handshake.RetryAfter(retryAfter),
-	}
-}
-
 // start brings the client to the leased connection's loop. It returns false if the connection was lost meanwhile.
-func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival *arrival) (bool, error) {
+func (g *Gate) start(service *Service, conn *backend.Conn, nc net.Conn, req *handshake.Request, arrival *arrival) (bool, error) {
 	type outcome struct {
 		started bool
 		err     error
@@ -165,15 +156,15 @@ func (s *Server) start(service *Service, conn *backend.Conn, nc net.Conn, req *h
 		socket, err := loop.Detach(nc)
 		if err != nil {
 			conn.EndUnused()
-			if s.options.Descriptors.Failed(machine.Accepting, err) {
-				err = unavailable("the proxy is short of file descriptors")
+			if g.options.Descriptors.Failed(machine.Accepting, err) {
+				err = Unavailable("the proxy is short of file descriptors")
 			}
 			done <- outcome{err: err}
 			return
 		}
 		arrival.opening.leave(true)
-		session := s.newSession(service, *arrival)
-		session.begin(conn, socket, req, arrival)
+		arrival.Accepted = arrival.told != nil
+		g.options.Begin(service, conn, socket, req, &arrival.Client)
 		done <- outcome{started: true}
 	})
 	o := <-done

@@ -95,8 +95,8 @@ func TestDraining(t *testing.T) {
 	p := r.join()
 	late := r.connect("GET /v1/test HTTP/1.1\r\n")
 	wstest.Eventually(t, "the request is being read", func() bool {
-		r.server.mu.Lock()
-		defer r.server.mu.Unlock()
+		r.server.Gate.mu.Lock()
+		defer r.server.Gate.mu.Unlock()
 		return len(r.server.handshakes) == 1
 	})
 	r.server.StopAccepting()
@@ -136,8 +136,8 @@ func TestClientLeavesDuringHandshake(t *testing.T) {
 		r.connect(wstest.UpgradeRequest("/nowhere")).Reset()
 	}
 	wstest.Eventually(t, "all handshakes end", func() bool {
-		r.server.mu.Lock()
-		defer r.server.mu.Unlock()
+		r.server.Gate.mu.Lock()
+		defer r.server.Gate.mu.Unlock()
 		return len(r.server.handshakes) == 0
 	})
 	if s := r.backend.Stats(); s.Totals.Leased != 0 {

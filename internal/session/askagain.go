@@ -37,11 +37,11 @@ func (s *Session) question() *question {
 }
 
 // newQuestion returns a question that an answer was just given to.
-func (s *Server) newQuestion(text string) *question {
+func (s *Sessions) newQuestion(text string) *question {
 	return &question{text: text, at: time.Now().Add(s.askAgainAfter())}
 }
 
-func (s *Server) askAgainAfter() time.Duration {
+func (s *Sessions) askAgainAfter() time.Duration {
 	after := s.options.AskAgainAfter
 	if after == 0 {
 		after = askAgainAfter

@@ -28,14 +28,14 @@ const (
 
 // authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
 // method at most as long as a handshake may take. The error is a [handshake.Refusal].
-func (s *Server) authenticate(service *Service, req *handshake.Request, arrival *arrival) error {
+func (g *Gate) authenticate(service *Service, req *handshake.Request, arrival *arrival) error {
 	policy := service.Auth
 	if policy == nil {
-		arrival.identity = certified(arrival.certificate)
+		arrival.Identity = certified(arrival.certificate)
 		return nil
 	}
-	client := arrival.client.Addr()
-	if wait := s.options.AuthGuard.Wait(client); wait > 0 { // before anything is computed or asked for the client
+	client := arrival.Address.Addr()
+	if wait := g.options.AuthGuard.Wait(client); wait > 0 { // before anything is computed or asked for the client
 		return &handshake.Refusal{
 			Status: http.StatusTooManyRequests, Reason: guessing, Header: handshake.RetryAfter(int(math.Ceil(wait.Seconds()))),
 		}
@@ -45,12 +45,12 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	if err != nil {
 		return &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(s.drained, s.limits.Load().HandshakeTimeout)
+	ctx, cancel := context.WithTimeout(g.drained, g.limits.Load().HandshakeTimeout)
 	defer cancel()
 	attempt := auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
 		Waits: func() error {
-			if !arrival.opening.stepAside(service.Name, s.maxHandshakes()) {
+			if !arrival.opening.stepAside(service.Name, g.maxHandshakes()) {
 				return errCrowded
 			}
 			return nil
@@ -64,26 +64,24 @@ func (s *Server) authenticate(service *Service, req *handshake.Request, arrival 
 	var denied *auth.Denied
 	switch {
 	case errors.Is(err, errCrowded):
-		s.auth.Add(method, auth.Failed)
-		return unavailable(crowded)
+		g.auth.Add(method, auth.Failed)
+		return Unavailable(crowded)
 	case err == nil:
-		s.auth.Add(method, auth.Accepted)
-		arrival.identity, arrival.grant = who, grant
-		if question != "" {
-			arrival.question = s.newQuestion(question)
-		}
+		g.auth.Add(method, auth.Accepted)
+		arrival.Identity, arrival.Grant = who, grant
+		arrival.Question = question
 		return nil
 	case errors.As(err, &denied):
-		s.auth.Add(method, auth.Refused)
-		arrival.identity = denied.Identity
+		g.auth.Add(method, auth.Refused)
+		arrival.Identity = denied.Identity
 		if isGuess(denied) {
-			s.options.AuthGuard.Failed(client, service.Name)
+			g.options.AuthGuard.Failed(client, service.Name)
 		}
 		return deniedAnswer(service.Name, denied)
-	case s.drained.Err() != nil:
-		return unavailable("shutting down")
+	case g.drained.Err() != nil:
+		return Unavailable("shutting down")
 	}
-	s.auth.Add(method, auth.Failed)
+	g.auth.Add(method, auth.Failed)
 	return &handshake.Refusal{
 		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
 		Header: handshake.RetryAfter(retryAfter),
@@ -200,7 +198,7 @@ func (s *Session) checkCredential() {
 
 // CheckCredentials checks the credentials of all sessions once more, after keys or services have changed. It must not be called on a
 // loop, and returns when all sessions whose clients may not stay have been told to end.
-func (s *Server) CheckCredentials() {
+func (s *Sessions) CheckCredentials() {
 	all, _ := s.registry.all()
 	s.each(all, (*Session).checkCredential)
 }

@@ -222,7 +222,7 @@ func TestClientsWithKeys(t *testing.T) {
 			if response.StatusCode != 101 || response.Header.Get("Sec-Websocket-Protocol") != c.granted {
 				t.Fatalf("%s, granted %q; want %q", response.Status, response.Header.Get("Sec-Websocket-Protocol"), c.granted)
 			}
-			shown := r.server.Sessions()
+			shown := r.server.List()
 			if len(shown) != 1 || shown[0].Identity == nil || shown[0].Identity.Tenant != "acme" || shown[0].Identity.Key != "phone" {
 				t.Errorf("%+v", shown)
 			}

@@ -20,56 +20,56 @@ type board struct {
 const boardPeriod = time.Second
 
 // startBoard starts the board when a service needs it.
-func (s *Server) startBoard(services []*Service) {
+func (g *Gate) startBoard(services []*Service) {
 	for _, service := range services {
 		if !service.tellsQueue() && !service.tellsState() {
 			continue
 		}
-		s.board.mu.Lock()
-		if !s.board.started {
-			s.board.started = s.pending.Go(s.runBoard)
+		g.board.mu.Lock()
+		if !g.board.started {
+			g.board.started = g.pending.Go(g.runBoard)
 		}
-		s.board.mu.Unlock()
+		g.board.mu.Unlock()
 		return
 	}
 }
 
-func (s *Server) runBoard() {
+func (g *Gate) runBoard() {
 	tick := time.NewTicker(boardPeriod)
 	defer tick.Stop()
 	for {
-		s.lookOnce()
+		g.lookOnce()
 		select {
 		case <-tick.C:
-		case <-s.closing.Done():
+		case <-g.closing.Done():
 			return
 		}
 	}
 }
 
 // lookOnce goes on to the next second after a mistake.
-func (s *Server) lookOnce() {
-	defer s.options.Guard.Recover("board", func() {})
-	s.updateBoard(time.Now())
+func (g *Gate) lookOnce() {
+	defer g.options.Guard.Recover("board", func() {})
+	g.updateBoard(time.Now())
 }
 
 // updateBoard samples the rates, and tells clients what has changed. One goroutine calls it.
-func (s *Server) updateBoard(now time.Time) {
-	routes := s.routes.Load()
-	s.board.sample(now, routes)
-	s.tellStates(routes)
-	_, clients := s.registry.all()
+func (g *Gate) updateBoard(now time.Time) {
+	routes := g.routes.Load()
+	g.board.sample(now, routes)
+	g.options.Tick()
+	clients := g.options.Waiting.AllWaiting()
 	told := false
 	for _, w := range clients {
-		told = told || w.arrival.told != nil
+		told = told || w.Tell != nil
 	}
 	if !told {
 		return
 	}
 	places := placesOf(clients)
 	for _, w := range clients {
-		if t := w.arrival.told; t != nil {
-			t.offer(place{places[w], s.board.wait(w.service, places[w])})
+		if w.Tell != nil {
+			w.Tell(places[w], g.board.wait(w.Service, places[w]))
 		}
 	}
 }

@@ -67,10 +67,10 @@ const (
 
 // trace returns the session's place in a trace: what the client says of one, which is ignored if it is invalid, and what the proxy
 // makes of it; nil if there is nothing to say.
-func (s *Server) trace(req *handshake.Request) *Trace {
+func (g *Gate) trace(req *handshake.Request) *Trace {
 	trace := traceOf(req.Header)
-	if s.options.Trace != nil {
-		trace = s.options.Trace(trace)
+	if g.options.Trace != nil {
+		trace = g.options.Trace(trace)
 	}
 	return trace
 }

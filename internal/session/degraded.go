@@ -56,7 +56,8 @@ func (s *Session) sayState(why string) {
 }
 
 // tellStates tells the clients of services that want that whether these are degraded. It is called by the board.
-func (s *Server) tellStates(r *routes) {
+func (s *Sessions) tellStates() {
+	r := s.routes.Load()
 	reasons := make(map[*pool.Group[*backend.Conn]]string)
 	for _, service := range r.services {
 		if service.tellsState() {

@@ -128,7 +128,7 @@ func newFailover(s *Session, query string) *failover {
 	if kept {
 		client := s.client
 		f.window.SetArena(s.server.options.Replay, replay.Owner{
-			Tenant: tenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
+			Tenant: TenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
 			GiveUp: func() { client.Post(f.giveUp) },
 		})
 	} else {

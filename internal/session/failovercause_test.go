@@ -134,7 +134,7 @@ func TestMoveTimeout(t *testing.T) {
 	wstest.Eventually(t, "the other server's connection is lost", func() bool { return r.backends[1-n].Stats().Idle == 0 })
 	server.Reset()
 	wstest.Eventually(t, "the session says how long it waits", func() bool {
-		for _, d := range r.server.Sessions() {
+		for _, d := range r.server.List() {
 			if detail, ok := r.server.Detail(d.ID); ok && detail.State == "moving" {
 				return time.Until(detail.Until) > time.Second
 			}

@@ -69,7 +69,7 @@ func (h hooked) SetDeadline(t time.Time) error {
 // client is in the queue.
 func (r *rig) acquire(nc net.Conn, request *handshake.Request, at time.Time, meanwhile func()) (*backend.Conn, error) {
 	defer r.server.registry.removeWaiting(0)
-	return r.server.acquire(r.service, hooked{nc, meanwhile}, request, &arrival{at: at, opening: &opening{set: &r.server.openings}})
+	return r.server.acquire(r.service, hooked{nc, meanwhile}, request, &arrival{Client: Client{Arrived: at}, opening: &opening{set: &r.server.openings}})
 }
 
 // hold leases the only connection.

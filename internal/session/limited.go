@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
@@ -32,21 +33,21 @@ type limited struct {
 func instant() limits.Instant { return limits.Instant(loop.Now()) }
 
 // enter takes the place of a client that has not said who it is: in its address. The error is a [handshake.Refusal].
-func (s *Server) enter(service *Service, a *arrival) error {
-	a.limitsAt, a.hold = s.options.Scopes.Generation(), new(limits.Hold)
-	return s.limitReached(s.options.Scopes.Arrive(instant(), visitor(service, a), a.hold))
+func (g *Gate) enter(service *Service, a *arrival) error {
+	a.LimitsAt, a.Hold = g.options.Scopes.Generation(), new(limits.Hold)
+	return g.limitReached(g.options.Scopes.Arrive(instant(), visitor(service, a.Address.Addr(), a.Identity), a.Hold))
 }
 
 // enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
 // process.
-func (s *Server) enterAuthenticated(service *Service, a *arrival) error {
-	return s.limitReached(s.options.Scopes.Admit(instant(), visitor(service, a), a.hold))
+func (g *Gate) enterAuthenticated(service *Service, a *arrival) error {
+	return g.limitReached(g.options.Scopes.Admit(instant(), visitor(service, a.Address.Addr(), a.Identity), a.Hold))
 }
 
 // visitor returns what limits depend on.
-func visitor(service *Service, a *arrival) *limits.Visitor {
-	v := &limits.Visitor{Service: service.Scopes, Address: a.client.Addr()}
-	if who := a.identity; who != nil {
+func visitor(service *Service, from netip.Addr, who *identity.Identity) *limits.Visitor {
+	v := &limits.Visitor{Service: service.Scopes, Address: from}
+	if who != nil {
 		v.Tenant = who.Tenant
 		v.Holder = limits.Holder{Method: who.Method, Tenant: who.Tenant, Name: who.Key}
 		if who.Key == "" {
@@ -60,12 +61,12 @@ func visitor(service *Service, a *arrival) *limits.Visitor {
 }
 
 // limitReached returns the answer to a client that is refused because of a limit; nil for none.
-func (s *Server) limitReached(r *limits.Refusal) error {
+func (g *Gate) limitReached(r *limits.Refusal) error {
 	if r == nil {
 		return nil
 	}
 	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	s.limitLog.note(cause, "")
+	g.options.LimitLog.note(cause, "")
 	who := r.Scope.Kind()
 	refusal := &handshake.Refusal{
 		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: describeCause(cause, "") + " reached", Header: handshake.RetryAfter(retryAfter),
@@ -158,7 +159,7 @@ func (s *Session) leaveLimits() {
 
 // LimitsChanged brings running sessions under limits that are new. Rates and numbers of sessions apply at once; the size of messages,
 // the duration of sessions and idleness only to sessions that begin later. It does not wait, and may be called from any goroutine.
-func (s *Server) LimitsChanged() {
+func (s *Sessions) LimitsChanged() {
 	s.pending.Go(func() {
 		sessions, _ := s.registry.all()
 		s.each(sessions, (*Session).limitsChanged)
@@ -175,8 +176,7 @@ func (s *Session) limitsChanged() {
 		l.spend() // before there is more to pay to
 		hold = l.hold
 	}
-	a := arrival{client: s.record.Client, identity: s.record.Identity}
-	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, &a), hold)
+	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return

@@ -89,10 +89,10 @@ func TestSessionLimits(t *testing.T) {
 				client.ExpectClose(frame.NormalClosure, "")
 				_ = server.Close()
 			}
-			if got := r.server.limitLog.total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
+			if got := r.server.Sessions.limitLog.total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
 				t.Errorf("counted: %+v", got)
 			}
-			if got := r.server.limitLog.lately(); len(got) != 1 || got[0].Times != 20 {
+			if got := r.server.Sessions.limitLog.lately(); len(got) != 1 || got[0].Times != 20 {
 				t.Errorf("lately: %+v", got)
 			}
 			if line := r.line("limit reached"); line["scope"].String() != c.name || line["value"].String() != "1" {
@@ -159,7 +159,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
 	var taken []*arrival
 	enter := func() error {
-		a := &arrival{identity: who}
+		a := &arrival{Client: Client{Identity: who}}
 		taken = append(taken, a)
 		if err := r.server.enter(r.service, a); err != nil {
 			return err
@@ -174,7 +174,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
 		t.Errorf("the third gets %v", err)
 	}
-	taken[2].hold.Release()
+	taken[2].Hold.Release()
 	who.Limits.Sessions = 0
 	if err := enter(); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions of this tenant" {
 		t.Errorf("the fourth gets %v", err)
 	}
-	s := r.server.newSession(r.service, *taken[0])
+	s := r.server.newSession(r.service, &taken[0].Client)
 	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
 		t.Errorf("messages of %d bytes, by %v", limit, by)
 	}
@@ -190,7 +190,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 		t.Errorf("idle for %v, by %v", limit, by)
 	}
 	for _, a := range taken {
-		a.hold.Release()
+		a.Hold.Release()
 	}
 }
 
@@ -207,14 +207,14 @@ func TestLimitsOfKeyChange(t *testing.T) {
 		})
 		return counted
 	})
-	old := &arrival{identity: &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}}
+	old := &arrival{Client: Client{Identity: &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}}}
 	if err := r.server.enter(r.service, old); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.server.enterAuthenticated(r.service, old); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
 		t.Errorf("another client with the key gets %v", err)
 	}
-	old.hold.Release()
+	old.Hold.Release()
 }
 
 // line returns the next line of the log that says message.

@@ -12,10 +12,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
-// readProxyHeader reads the PROXY header that a connection from a.client may begin with, and sets a.client to the address in it. It
+// readProxyHeader reads the PROXY header that a connection from a.Address may begin with, and sets a.Address to the address in it. It
 // returns what was read that does not belong to the header. The connection's deadline bounds it.
-func (s *Server) readProxyHeader(nc net.Conn, policy *origin.Policy, a *arrival) (behind []byte, err error) {
-	peer := a.client
+func (g *Gate) readProxyHeader(nc net.Conn, policy *origin.Policy, a *arrival) (behind []byte, err error) {
+	peer := a.Address
 	may, must := policy.ProxyHeader(peer)
 	if !may {
 		return nil, nil
@@ -35,12 +35,12 @@ func (s *Server) readProxyHeader(nc net.Conn, policy *origin.Policy, a *arrival)
 }
 
 // readRequest reads the request of a client, which begins with early. The connection's deadline bounds it.
-func (s *Server) readRequest(nc net.Conn, early []byte) (*handshake.Request, error) {
+func (g *Gate) readRequest(nc net.Conn, early []byte) (*handshake.Request, error) {
 	from := io.Reader(nc)
 	if len(early) > 0 {
 		from = io.MultiReader(bytes.NewReader(early), nc) // ReadRequest reads all of early, since that is shorter than its buffer
 	}
-	return handshake.ReadRequest(from, s.limits.Load().MaxHead)
+	return handshake.ReadRequest(from, g.limits.Load().MaxHead)
 }
 
 // badProxyHeader returns the answer to a connection whose PROXY header cannot be read. With an error that is no answer there is nobody to
@@ -57,21 +57,21 @@ func badProxyHeader(err error) error {
 
 // comeFrom notes the client's address, unless that is not known, and the peer's where it differs.
 func (a *arrival) comeFrom(client, peer origin.Address) {
-	if !client.IsValid() || client == a.client {
+	if !client.IsValid() || client == a.Address {
 		return
 	}
-	a.client, a.peer = client, nil
+	a.Address, a.Peer = client, nil
 	if client != peer {
 		kept := peer // so that only this case allocates
-		a.peer = &kept
+		a.Peer = &kept
 	}
 }
 
 // field returns what a service may pass of a request's header. X-Forwarded-For has the client's address, and nothing that the client wrote.
 func (a *arrival) field(req *handshake.Request) func(name string) []string {
 	return func(name string) []string {
-		if name == "X-Forwarded-For" && a.client.IsValid() {
-			return []string{a.client.Addr().WithZone("").String()}
+		if name == "X-Forwarded-For" && a.Address.IsValid() {
+			return []string{a.Address.Addr().WithZone("").String()}
 		}
 		return req.Forwarded(name)
 	}

@@ -45,7 +45,7 @@ func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, err
 	if !passing.Any() {
 		return "", nil
 	}
-	if trace := arrival.trace; v.Private && trace.own() {
+	if trace := arrival.Trace; v.Private && trace.own() {
 		passTrace(passing, &v, trace)
 	}
 	return s.Variants.Name(v), nil
@@ -53,10 +53,10 @@ func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, err
 
 // known returns what the proxy itself knows of a client, which its service may tell the backends.
 func (a *arrival) known() (c profile.Client) {
-	if a.client.IsValid() {
-		c.Address = a.client.Addr().WithZone("").String()
+	if a.Address.IsValid() {
+		c.Address = a.Address.Addr().WithZone("").String()
 	}
-	if who := a.identity; who != nil {
+	if who := a.Identity; who != nil {
 		c.Tenant, c.Subject, c.Key, c.Method = who.Tenant, who.Subject, who.Key, who.Method
 	}
 	return c

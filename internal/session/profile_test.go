@@ -359,7 +359,7 @@ func TestAllBusy(t *testing.T) {
 // A client whose search for another connection ends without one has its 101: its close reason names no HTTP status.
 func TestWhyNotFound(t *testing.T) {
 	for err, want := range map[error]string{
-		unavailable("no connection came free in time"): "no connection came free in time",
+		Unavailable("no connection came free in time"): "no connection came free in time",
 		pool.ErrQueueFull: pool.ErrQueueFull.Error(),
 	} {
 		if got := whyNotFound(err); got != want {

@@ -60,12 +60,13 @@ type Record struct {
 	Trace *Trace
 }
 
-func (r *Record) begin(service *Service, arrival arrival) {
-	r.ID, r.Path, r.Client, r.Peer = arrival.id, arrival.path, arrival.client, arrival.peer
-	r.Arrived, r.Position, r.Leased = arrival.at, int32(arrival.position), time.Now()
-	r.Waited = r.Leased.Sub(arrival.asked)
+// begin fills in what is known of a client that begins a session of a service now.
+func (r *Record) begin(service *Service, c *Client) {
+	r.ID, r.Path, r.Client, r.Peer = c.ID, c.Path, c.Address, c.Peer
+	r.Arrived, r.Position, r.Leased = c.Arrived, int32(c.Position), time.Now()
+	r.Waited = r.Leased.Sub(c.Asked)
 	r.Service = service
-	r.RequestID, r.Trace, r.Identity = arrival.requestID, arrival.trace, arrival.identity
+	r.RequestID, r.Trace, r.Identity = c.RequestID, c.Trace, c.Identity
 }
 
 func (r *Record) end(who party, class meter.Class, code frame.CloseCode, reason string) {

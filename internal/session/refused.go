@@ -40,37 +40,37 @@ type Refused struct {
 const maxReason = 256
 
 // refuse answers a client that gets no session. req is nil if its request could not be read.
-func (s *Server) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal *handshake.Refusal) {
-	s.refused[refusal.Status].Add(1)
+func (g *Gate) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal *handshake.Refusal) {
+	g.refused[refusal.Status].Add(1)
 	reason := refusal.Reason
 	if refusal.Logged != "" {
 		reason = refusal.Logged
 	}
 	r := Refused{
-		Arrived: a.at, At: time.Now(), ID: a.id, Path: a.path, Client: a.client, Peer: a.peer, Status: refusal.Status, Reason: printable.Text(reason, maxReason),
-		RequestID: a.requestID, TraceID: a.trace.id(), Trace: a.trace, Identity: a.identity,
+		Arrived: a.Arrived, At: time.Now(), ID: a.ID, Path: a.Path, Client: a.Address, Peer: a.Peer, Status: refusal.Status, Reason: printable.Text(reason, maxReason),
+		RequestID: a.RequestID, TraceID: a.Trace.id(), Trace: a.Trace, Identity: a.Identity,
 	}
 	if req != nil {
-		if service := s.routes.Load().find(req.Host, req.URL.Path); service != nil {
+		if service := g.routes.Load().find(req.Host, req.URL.Path); service != nil {
 			r.Service = service.Name
 		}
 	}
-	s.refusals.log(&r)
-	if s.options.Refused != nil {
-		s.options.Refused(&r)
+	g.refusals.log(&r)
+	if g.options.Refused != nil {
+		g.options.Refused(&r)
 	}
 	if a.told != nil { // it has its 101
 		a.told.end(a.told.code, refusal.Reason)
 		return
 	}
-	handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: a.id.String()})
+	handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: a.ID.String()})
 }
 
 // left notes that a client went away before it had a session.
-func (s *Server) left(nc net.Conn, a arrival, err error) {
-	if log := s.options.Log; log.Enabled(context.Background(), slog.LevelDebug) {
-		log.Debug("client left before its session began", "id", a.id.String(), "client", a.client.String(), "path", a.path,
-			"after", time.Since(a.at), "reason", printable.Text(err.Error(), maxReason))
+func (g *Gate) left(nc net.Conn, a arrival, err error) {
+	if log := g.options.Log; log.Enabled(context.Background(), slog.LevelDebug) {
+		log.Debug("client left before its session began", "id", a.ID.String(), "client", a.Address.String(), "path", a.Path,
+			"after", time.Since(a.Arrived), "reason", printable.Text(err.Error(), maxReason))
 	}
 	if a.told != nil {
 		a.told.leave()

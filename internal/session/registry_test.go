@@ -46,7 +46,7 @@ func TestID(t *testing.T) {
 func (r *rig) described(p *wstest.Peer) (d Description) {
 	r.t.Helper()
 	wstest.Eventually(r.t, "the session is listed", func() bool {
-		for _, d = range r.server.Sessions() {
+		for _, d = range r.server.List() {
 			if d.Client.String() == p.LocalAddr().String() {
 				return true
 			}
@@ -94,7 +94,7 @@ func TestDescriptions(t *testing.T) {
 	first, second := r.queued(), r.queued()
 	for place, p := range []*wstest.Peer{first, second} {
 		d := r.described(p)
-		if d.State != Waiting || d.Place != place+1 || d.Backend != nil || !d.Leased.IsZero() {
+		if d.State != StateWaiting || d.Place != place+1 || d.Backend != nil || !d.Leased.IsZero() {
 			t.Errorf("waiting: %+v; want place %d", d, place+1)
 		}
 		if detail, ok := r.server.Detail(d.ID); !ok || detail.Place != place+1 || detail.Waiting != 2 || time.Until(detail.Until) < time.Minute {
@@ -205,7 +205,7 @@ func TestListWhileSessionsMove(t *testing.T) {
 	}
 	for range 300 {
 		seen := make(map[ID]int)
-		for _, d := range r.server.Sessions() {
+		for _, d := range r.server.List() {
 			seen[d.ID]++
 		}
 		for _, id := range ids {
@@ -269,7 +269,7 @@ func BenchmarkSessions(b *testing.B) {
 	}
 	b.ResetTimer()
 	for range b.N {
-		if got := len(r.server.Sessions()); got != n {
+		if got := len(r.server.List()); got != n {
 			b.Fatal(got, "sessions")
 		}
 	}

@@ -16,9 +16,8 @@ type routes struct {
 
 type route struct{ host, path string }
 
-// SetServices replaces all services in one step. Sessions go on, whatever becomes of their service. No two services may have the
-// same host and path.
-func (s *Server) SetServices(services []*Service) {
+// newRoutes returns the routes to services. No two services may have the same host and path.
+func newRoutes(services []*Service) *routes {
 	r := &routes{services: make(map[route]*Service, len(services)), byName: make(map[string]*Service, len(services)), prefixes: make(map[route]*Service)}
 	for _, service := range services {
 		r.services[route{service.Host, service.Path}] = service
@@ -30,9 +29,7 @@ func (s *Server) SetServices(services []*Service) {
 		}
 		r.byHost = r.byHost || service.Host != ""
 	}
-	s.routes.Store(r)
-	s.startBoard(services)
-	s.startRebalancing(services)
+	return r
 }
 
 // find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path

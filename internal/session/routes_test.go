@@ -21,16 +21,16 @@ func TestFind(t *testing.T) {
 		{"[2001:DB8::1]:443", "/a", "2001:db8::1/a"},
 		{"[2001:db8::1]", "/a", "2001:db8::1/a"},
 	} {
-		if got := s.routes.Load().find(c.host, c.path); got == nil || got.Name != c.want {
+		if got := s.Gate.routes.Load().find(c.host, c.path); got == nil || got.Name != c.want {
 			t.Errorf("%s at %q is for %+v; want %q", c.path, c.host, got, c.want)
 		}
 	}
 	s.SetServices([]*Service{named("", "/a")})
-	if got := s.routes.Load().find("one.example", "/c"); got != nil {
+	if got := s.Gate.routes.Load().find("one.example", "/c"); got != nil {
 		t.Errorf("there is %+v", got)
 	}
 	s.SetServices(nil)
-	if got := s.routes.Load().find("", "/a"); got != nil {
+	if got := s.Gate.routes.Load().find("", "/a"); got != nil {
 		t.Errorf("there is %+v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
 type Session struct {
 	// Static.
-	server  *Server
+	server  *Sessions
 	key     uint64 // what its backend is chosen by
 	variant string // of the connections that can serve it
 
@@ -43,21 +43,27 @@ type Session struct {
 	spoke    loop.Instant   // when the client's first message had come; 0 before that
 }
 
-// newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
-func (s *Server) newSession(service *Service, arrival arrival) *Session {
-	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
-	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(maxMessage)}
-	session.record.begin(service, arrival)
-	if !arrival.hold.Empty() || arrival.question != nil {
-		session.limited = newLimited(session, arrival.hold)
-		session.limited.question = arrival.question
+// Begin begins the session of a client for whom conn was leased. It runs on the connection's loop.
+func (s *Sessions) Begin(service *Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, c *Client) {
+	s.newSession(service, c).begin(conn, socket, req, c)
+}
+
+func (s *Sessions) newSession(service *Service, c *Client) *Session {
+	maxMessage, _ := c.Hold.MaxMessage(service.MaxMessage)
+	session := &Session{server: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
+	session.record.begin(service, c)
+	if !c.Hold.Empty() || c.Question != "" {
+		session.limited = newLimited(session, c.Hold)
+		if c.Question != "" {
+			session.limited.question = s.newQuestion(c.Question)
+		}
 	}
 	return session
 }
 
 // begin accepts the client's upgrade and starts relaying over conn. The client is granted the server's subprotocol if it offers that, and
-// otherwise arrival.grant, which is empty for none.
-func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, arrival *arrival) {
+// otherwise c.Grant, which is empty for none.
+func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, c *Client) {
 	l := conn.Stream().Loop()
 	s.countBegin(conn)
 	s.enterShard(l)
@@ -66,10 +72,10 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.client = l.Add(socket, s.handler(), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
-	if arrival.told == nil { // otherwise it was accepted while it waited
+	if !c.Accepted { // while it waited
 		protocol := conn.Protocol()
 		if !req.Offers(protocol) {
-			protocol = arrival.grant
+			protocol = c.Grant
 		}
 		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	}
@@ -86,7 +92,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	if waited != nil {
 		s.killIfWaitEnded(waited)
 	}
-	if arrival.limitsAt != s.server.options.Scopes.Generation() { // LimitsChanged may have missed it
+	if c.LimitsAt != s.server.options.Scopes.Generation() { // LimitsChanged may have missed it
 		s.limitsChanged()
 	}
 	s.checkCredential() // it may have been revoked since it was checked

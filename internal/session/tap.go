@@ -62,7 +62,7 @@ type TapEvent struct {
 // Tap collects events for one reader. Any goroutine may use it; Close ends it.
 type Tap struct {
 	// Static.
-	server  *Server
+	server  *Sessions
 	options TapOptions
 	wake    chan struct{} // of size one: there may be something for the reader
 
@@ -87,7 +87,7 @@ type taps struct {
 
 // Tap starts a tap. The error is ErrTooManyTaps or ErrNoSession. Any goroutine may call it. The caller reads with [Tap.Next] and calls
 // [Tap.Close] in the end.
-func (s *Server) Tap(o TapOptions) (*Tap, error) {
+func (s *Sessions) Tap(o TapOptions) (*Tap, error) {
 	t := &Tap{server: s, options: o, wake: make(chan struct{}, 1), expected: max(o.First, 1), sessions: make(map[*Session]struct{})}
 	chosen := o.ID != (ID{})
 	if chosen {
@@ -113,7 +113,7 @@ func (s *Server) Tap(o TapOptions) (*Tap, error) {
 }
 
 // EndTaps ends all taps, and refuses others: the proxy is shutting down. Any goroutine may call it.
-func (s *Server) EndTaps() { s.taps.close() }
+func (s *Sessions) EndTaps() { s.taps.close() }
 
 // add adds a tap.
 func (s *taps) add(t *Tap) error {

@@ -324,8 +324,8 @@ func TestTapOfWaitingClient(t *testing.T) {
 		client := r.queued()
 		former := id
 		wstest.Eventually(t, "the client is shown", func() bool { // a little after it is in the queue; the one before may still be
-			for _, d := range r.server.Sessions() {
-				if d.State == Waiting && d.ID.Number > id.Number {
+			for _, d := range r.server.List() {
+				if d.State == StateWaiting && d.ID.Number > id.Number {
 					id = d.ID
 				}
 			}
@@ -377,7 +377,7 @@ func TestTapsAreBounded(t *testing.T) {
 	}
 	two.expect("session began", "session began")
 	shown := 0
-	for _, d := range r.server.Sessions() {
+	for _, d := range r.server.List() {
 		shown += d.Taps
 	}
 	if shown != 2 {

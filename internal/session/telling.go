@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -30,8 +31,10 @@ type telling struct {
 	last    int      // the place that it was told last
 	code    frame.CloseCode
 
-	places chan place  // of size one: the latest from the board
-	pongs  chan []byte // of size one: the payload of a ping to be answered
+	wake  chan struct{} // of size one: there is something to tell
+	mu    sync.Mutex
+	place *place // guarded by mu: the latest from the board; nil for none
+	pong  []byte // guarded by mu: the payload of the last ping, which is to be answered; nil for none
 
 	scanner  frame.Scanner
 	controls controls
@@ -49,18 +52,18 @@ func newTelling(service *Service, nc net.Conn, req *handshake.Request, arrival *
 	if !service.tellsQueue() || len(req.Subprotocols()) > 0 {
 		return nil
 	}
-	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
+	maxMessage, _ := arrival.Hold.MaxMessage(service.MaxMessage)
 	return &telling{
-		nc: nc, service: service, places: make(chan place, 1), pongs: make(chan []byte, 1), scanner: frame.NewClientScanner(maxMessage),
+		nc: nc, service: service, wake: make(chan struct{}, 1), scanner: frame.NewClientScanner(maxMessage),
 	}
 }
 
 // accept accepts a client that begins to wait, and tells it its place. It returns false if the client has left.
 func (t *telling) accept(req *handshake.Request, arrival *arrival, wait int) bool {
-	b := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: idHeader, Value: arrival.id.String()})
+	b := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: idHeader, Value: arrival.ID.String()})
 	early := req.Early
 	req.Early = nil
-	return t.write(t.appendPlace(b, place{arrival.position, wait})) && t.take(early)
+	return t.write(t.appendPlace(b, place{arrival.Position, wait})) && t.take(early)
 }
 
 // appendPlace appends the message with the client's place.
@@ -77,31 +80,42 @@ func (t *telling) write(b []byte) bool {
 	return err == nil
 }
 
-// tellPlace tells the client its place, if that has changed.
-func (t *telling) tellPlace(p place) bool {
-	return p.number == t.last || p.number == 0 || t.write(t.appendPlace(nil, p))
-}
-
-// pong answers a ping.
-func (t *telling) pong(payload []byte) bool {
-	return t.write(frame.AppendControl(nil, frame.Pong, payload, false))
-}
-
 // offer takes the client's place from the board, which is one goroutine. It never blocks.
-func (t *telling) offer(p place) {
+func (t *telling) offer(number, wait int) { t.later(func() { t.place = &place{number, wait} }) }
+
+// later changes what is to be told, and wakes the goroutine that tells it.
+func (t *telling) later(change func()) {
+	t.mu.Lock()
+	change()
+	t.mu.Unlock()
 	select {
-	case <-t.places:
+	case t.wake <- struct{}{}:
 	default:
 	}
-	t.places <- p
 }
 
-// waitsFor returns the channels that bring what a waiting client is to be told; nil for a client that is told nothing.
-func (t *telling) waitsFor() (<-chan place, <-chan []byte) {
+// news returns what a waiting client is to be told; nil for a client that is told nothing.
+func (t *telling) news() *News {
 	if t == nil {
-		return nil, nil
+		return nil
 	}
-	return t.places, t.pongs
+	return &News{Ready: t.wake, Tell: t.tell}
+}
+
+// tell tells the client its place, if that has changed, and answers its ping. It returns false if the client has left.
+func (t *telling) tell() bool {
+	t.mu.Lock()
+	p, pong := t.place, t.pong
+	t.place, t.pong = nil, nil
+	t.mu.Unlock()
+	var b []byte
+	if p != nil && p.number != t.last && p.number != 0 {
+		b = t.appendPlace(b, *p)
+	}
+	if pong != nil {
+		b = frame.AppendControl(b, frame.Pong, pong, false)
+	}
+	return len(b) == 0 || t.write(b)
 }
 
 // take takes what the client sends. It returns false if the client has closed or broken the protocol.
@@ -139,11 +153,7 @@ func (t *telling) control(op frame.Opcode, payload []byte) bool {
 		t.broke = errControls
 		return false
 	case op == frame.Ping:
-		select {
-		case <-t.pongs: // only the last ping needs an answer (RFC 6455, section 5.5.3)
-		default:
-		}
-		t.pongs <- bytes.Clone(payload)
+		t.later(func() { t.pong = append([]byte{}, payload...) }) // only the last ping needs an answer (RFC 6455, section 5.5.3)
 	}
 	return true
 }
@@ -191,18 +201,10 @@ func (t *telling) end(code frame.CloseCode, reason string) {
 	}
 }
 
-// waitEnded is why a client waits no longer, if its close code says more than its HTTP status.
-type waitEnded struct {
-	*handshake.Refusal
-	code frame.CloseCode
-}
-
-func (e *waitEnded) Unwrap() error { return e.Refusal }
-
 // closeCodeOf returns the close code for a client that was accepted, and that gets no connection for this reason.
 func closeCodeOf(err error, refusal *handshake.Refusal) frame.CloseCode {
-	if ended := (*waitEnded)(nil); errors.As(err, &ended) {
-		return ended.code
+	if ended := (*WaitEnded)(nil); errors.As(err, &ended) {
+		return ended.Code
 	}
 	if refusal.Status == http.StatusServiceUnavailable {
 		return frame.TryAgainLater

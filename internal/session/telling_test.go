@@ -158,7 +158,7 @@ func TestTellsWait(t *testing.T) {
 		now = now.Add(1900 * time.Millisecond)
 		r.join().CloseNormally()
 		r.ready(1)
-		r.server.board.sample(now, r.server.routes.Load())
+		r.server.board.sample(now, r.server.Gate.routes.Load())
 	}
 	holder := r.join()
 	r.told(`{"place":1,"wait":2}`)

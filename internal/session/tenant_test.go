@@ -61,8 +61,8 @@ func TestQueueIsFairAmongTenants(t *testing.T) {
 
 	wstest.Eventually(t, "quiet is the first of three", func() bool { // the refused client is still there for a moment
 		places := make(map[string][]int)
-		for _, d := range r.server.Sessions() {
-			if d.State == Waiting {
+		for _, d := range r.server.List() {
+			if d.State == StateWaiting {
 				places[d.Identity.Tenant] = append(places[d.Identity.Tenant], d.Place)
 			}
 		}

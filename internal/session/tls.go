@@ -53,8 +53,8 @@ func (f *tlsFailure) Error() string { return f.err.Error() }
 // handshakeTLS carries out the TLS handshake with a client whose connection began with early. The connection's deadline bounds it. It
 // returns the TLS connection, and notes the client's certificate. If it fails, it returns nc: with a [*handshake.Refusal] if the client
 // speaks HTTP without TLS and can be answered so, otherwise with a [*tlsFailure].
-func (s *Server) handshakeTLS(nc net.Conn, early []byte, config *tls.Config, a *arrival) (net.Conn, error) {
-	conn, err := s.tlsTurns.handshake(nc, early, config, a.opening)
+func (g *Gate) handshakeTLS(nc net.Conn, early []byte, config *tls.Config, a *arrival) (net.Conn, error) {
+	conn, err := g.tlsTurns.handshake(nc, early, config, a.opening)
 	state := conn.ConnectionState()
 	if err == nil && state.NegotiatedProtocol == secure.ChallengeProtocol { // RFC 8737, section 3: the authority has seen what it wanted
 		_ = conn.Close()
@@ -62,7 +62,7 @@ func (s *Server) handshakeTLS(nc net.Conn, early []byte, config *tls.Config, a *
 	}
 	if err != nil {
 		failure := &tlsFailure{resultOf(err), state.Version, err}
-		s.tls.count(failure.result, failure.version)
+		g.tls.count(failure.result, failure.version)
 		if header := (tls.RecordHeaderError{}); failure.result == tlsNotTLS && errors.As(err, &header) && header.Conn != nil {
 			if answer := answerWithoutTLS(header.RecordHeader[:]); answer != nil {
 				return nc, answer
@@ -71,9 +71,9 @@ func (s *Server) handshakeTLS(nc net.Conn, early []byte, config *tls.Config, a *
 		return nc, failure
 	}
 	if state.DidResume {
-		s.tls.count(tlsResumed, state.Version)
+		g.tls.count(tlsResumed, state.Version)
 	} else {
-		s.tls.count(tlsFull, state.Version)
+		g.tls.count(tlsFull, state.Version)
 	}
 	if len(state.VerifiedChains) > 0 {
 		a.certificate = state.PeerCertificates[0]

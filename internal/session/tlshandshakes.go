@@ -78,9 +78,9 @@ func (h *tlsHandshakes) failed(f *tlsFailure, a *arrival) {
 	if !h.out.Enabled(context.Background(), level) || level == slog.LevelInfo && !h.allow(f.result, now) {
 		return
 	}
-	attrs := appendTexts([]slog.Attr{slog.String("client", a.client.String())}, "peer", a.peer.Text())
+	attrs := appendTexts([]slog.Attr{slog.String("client", a.Address.String())}, "peer", a.Peer.Text())
 	h.out.LogAttrs(context.Background(), level, "TLS handshake failed", append(attrs,
-		slog.String("result", tlsResultNames[f.result]), slog.String("reason", printable.Text(f.Error(), maxReason)), slog.Duration("after", now.Sub(a.at)))...)
+		slog.String("result", tlsResultNames[f.result]), slog.String("reason", printable.Text(f.Error(), maxReason)), slog.Duration("after", now.Sub(a.Arrived)))...)
 }
 
 // allow reports whether there may be a line now about a handshake with that result. Otherwise it counts it.
