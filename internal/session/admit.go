@@ -17,9 +17,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
-// idHeader is the field of the answer to an upgrade request that has the session's id. Package api names it for users.
-const idHeader = "X-Wsbouncer-Session-Id"
-
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
 // health checks. It owns nc, whose deadline is set. config is nil for a client that does not speak TLS.
 func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening) {
@@ -86,7 +83,7 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	if refusal := req.Check(); refusal != nil {
 		return refusal
 	}
-	if refusal := service.refuseOrigin(req.Request, arrival.certificate != nil); refusal != nil {
+	if refusal := refuseOrigin(service, req.Request, arrival.certificate != nil); refusal != nil {
 		return refusal
 	}
 	started := false
@@ -104,7 +101,7 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	if err := g.enterAuthenticated(service, arrival); err != nil {
 		return err
 	}
-	variant, err := service.variant(req, arrival)
+	variant, err := variantOf(service, req, arrival)
 	if err != nil {
 		return err
 	}

@@ -95,9 +95,7 @@ func TestDraining(t *testing.T) {
 	p := r.join()
 	late := r.connect("GET /v1/test HTTP/1.1\r\n")
 	wstest.Eventually(t, "the request is being read", func() bool {
-		r.server.Gate.mu.Lock()
-		defer r.server.Gate.mu.Unlock()
-		return len(r.server.handshakes) == 1
+		return r.server.Stats().Handshakes == 1
 	})
 	r.server.StopAccepting()
 	late.SendBytes([]byte(strings.TrimPrefix(wstest.UpgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
@@ -136,9 +134,7 @@ func TestClientLeavesDuringHandshake(t *testing.T) {
 		r.connect(wstest.UpgradeRequest("/nowhere")).Reset()
 	}
 	wstest.Eventually(t, "all handshakes end", func() bool {
-		r.server.Gate.mu.Lock()
-		defer r.server.Gate.mu.Unlock()
-		return len(r.server.handshakes) == 0
+		return r.server.Stats().Handshakes == 0
 	})
 	if s := r.backend.Stats(); s.Totals.Leased != 0 {
 		t.Errorf("leased %d connections", s.Totals.Leased)

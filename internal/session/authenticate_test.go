@@ -100,7 +100,7 @@ func TestUnauthenticatedClients(t *testing.T) {
 			if err != nil || response.StatusCode != c.status || response.Header.Get("WWW-Authenticate") != c.challenge {
 				t.Errorf("%s, %q, %v", response.Status, response.Header.Get("WWW-Authenticate"), err)
 			}
-			if c.status == 401 && string(body) != unauthorized+"\n" || strings.Contains(string(body), "phone") || strings.Contains(string(body), "away") {
+			if c.status == 401 && string(body) != "unauthorized: the service requires a valid credential\n" || strings.Contains(string(body), "phone") || strings.Contains(string(body), "away") {
 				t.Errorf("the answer says %q", body)
 			}
 			p.ExpectEnd()
@@ -121,7 +121,10 @@ func TestUnauthenticatedClients(t *testing.T) {
 }
 
 // hangingMethod is a method that waits for another server until its channel is closed.
-type hangingMethod struct{ answers chan struct{} }
+type hangingMethod struct {
+	answers chan struct{}
+	asked   chan struct{} // of enough room: receives for each question
+}
 
 func (hangingMethod) Name() string { return identity.MethodExternal }
 
@@ -129,6 +132,7 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 	if err := a.Wait(); err != nil {
 		return nil, err
 	}
+	m.asked <- struct{}{}
 	select {
 	case <-m.answers:
 		return &identity.Identity{Method: identity.MethodExternal}, nil
@@ -141,7 +145,7 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 func TestSlowAuthentication(t *testing.T) {
 	t.Parallel()
 	const limit = 8
-	slow := hangingMethod{answers: make(chan struct{})}
+	slow := hangingMethod{answers: make(chan struct{}), asked: make(chan struct{}, 2*limit)}
 	r := newRig(t, setup{
 		profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo},
 		options: func(o *Options) { o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour },
@@ -152,14 +156,12 @@ func TestSlowAuthentication(t *testing.T) {
 	for range 2 { // as many as one network may have
 		waiting = append(waiting, r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc")))
 	}
-	wstest.Eventually(t, "clients wait", func() bool {
-		r.server.openings.mu.Lock()
-		defer r.server.openings.mu.Unlock()
-		return r.server.openings.aside["test"] == len(waiting)
-	})
+	for range waiting {
+		wstest.Receive(t, slow.asked, "a client that waits")
+	}
 	for range 2 * limit {
 		p, response := r.request(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc"))
-		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || string(body) != crowded+"\n" {
+		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || string(body) != "too many clients wait for authentication: try again later\n" {
 			t.Errorf("%s, %q, %v", response.Status, body, err)
 		}
 		p.ExpectEnd()
@@ -174,11 +176,7 @@ func TestSlowAuthentication(t *testing.T) {
 	for _, p := range waiting {
 		p.Close()
 	}
-	wstest.Eventually(t, "nobody is left", func() bool {
-		r.server.openings.mu.Lock()
-		defer r.server.openings.mu.Unlock()
-		return r.server.openings.asides == 0 && r.server.openings.all.Len() == 0
-	})
+	wstest.Eventually(t, "no handshake is left", func() bool { return r.server.Gate.Stats().Handshakes == 0 })
 }
 
 // refusedLine returns the log's next line about a refused client.
@@ -277,26 +275,6 @@ func TestGuessingClients(t *testing.T) {
 	for _, c := range r.server.Stats().Auth {
 		if c.Count > 0 && !want[c] {
 			t.Errorf("counted: %+v", c)
-		}
-	}
-}
-
-// What counts as a guess: a client that is known, or gives nothing, does not guess.
-func TestGuesses(t *testing.T) {
-	for _, c := range []struct {
-		denied auth.Denied
-		want   bool
-	}{
-		{auth.Denied{}, true},
-		{auth.Denied{Missing: true}, false},
-		{auth.Denied{Status: 403}, true},
-		{auth.Denied{Status: 403, Missing: true}, false},
-		{auth.Denied{Status: 403, Identity: &identity.Identity{Key: "phone"}}, false},
-		{auth.Denied{Status: 429}, false},
-		{auth.Denied{Status: 400}, false},
-	} {
-		if got := isGuess(&c.denied); got != c.want {
-			t.Errorf("%+v: %v", c.denied, got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 const anyOrigin = "*"
 
 // refuseOrigin returns why the request of a browser is refused; nil if it is not, or if it comes from no browser.
-func (s *Service) refuseOrigin(req *http.Request, hasCertificate bool) *handshake.Refusal {
+func refuseOrigin(s *Service, req *http.Request, hasCertificate bool) *handshake.Refusal {
 	from := req.Header.Get("Origin")
 	switch {
 	case from == "":

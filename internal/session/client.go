@@ -5,6 +5,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -65,4 +67,26 @@ func TenantOf(who *identity.Identity) string {
 		return ""
 	}
 	return who.Tenant
+}
+
+// placesOf returns the place of each waiting client in its service's queue.
+func placesOf(clients []*Waiting) map[*Waiting]int {
+	if len(clients) == 0 {
+		return nil
+	}
+	queues := make(map[*pool.Group[*backend.Conn]][]*Waiting)
+	for _, w := range clients {
+		queues[w.Service.Group] = append(queues[w.Service.Group], w)
+	}
+	places := make(map[*Waiting]int, len(clients))
+	for group, waiting := range queues {
+		queued := make([]pool.Client, len(waiting))
+		for i, w := range waiting {
+			queued[i] = pool.Client{Tenant: TenantOf(w.Client.Identity), Ticket: w.Ticket}
+		}
+		for i, place := range group.Standings().Places(queued) {
+			places[waiting[i]] = place
+		}
+	}
+	return places
 }

@@ -22,8 +22,8 @@ func TestSeekWhileClosing(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { r.server.Close(); close(closed) }()
 	wstest.Eventually(t, "the server closes", func() bool {
-		r.server.Gate.mu.Lock()
-		defer r.server.Gate.mu.Unlock()
+		r.server.Sessions.mu.Lock()
+		defer r.server.Sessions.mu.Unlock()
 		return r.server.Sessions.closed
 	})
 	for range 1000 {

@@ -11,9 +11,6 @@ import (
 // This file tells clients in their sessions how these fare: that another server has taken over, and that the service or the session is
 // degraded. The board looks at that once a second, on the sessions' loops.
 
-// tellsState reports whether the service tells clients that it or their session is degraded.
-func (s *Service) tellsState() bool { return s.TellClients && s.Profile.Tell().Degrades() }
-
 // notAssured is why a session is degraded that was to outlive its server.
 const notAssured = "the session would end with its server"
 

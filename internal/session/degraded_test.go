@@ -2,7 +2,6 @@ package session
 
 import (
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -59,7 +58,7 @@ func TestTellsDegraded(t *testing.T) {
 		say("")
 	}
 	client.Expect(frame.Text, `{"state":"normal","reason":""}`)
-	r.server.updateBoard(time.Now()) // nothing is wrong
+	r.server.tellStates() // nothing is wrong
 	client.Send(frame.Text, "question")
 	server.Expect(frame.Text, "question")
 	server.Send(frame.Text, "answer")
@@ -74,9 +73,9 @@ func TestTellsNotAssured(t *testing.T) {
 	client.Send(frame.Text, fullConfig)
 	server.Expect(frame.Text, fullConfig)
 	speak(client, server, 0, partial("one"), partial("one"))
-	r.server.updateBoard(time.Now())
+	r.server.tellStates()
 	r.on(func(s *Session) { s.failover.lose(0, "a test", true) })
-	r.server.updateBoard(time.Now())
+	r.server.tellStates()
 	client.Expect(frame.Text, `{"state":"degraded","reason":"`+notAssured+`"}`)
 	client.CloseNormally()
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
-	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
 // StateWaiting is the state of a client that waits for its first connection, beside the states that sessions have.
@@ -66,28 +65,6 @@ func (s *Sessions) Describe(f func(some []Description)) {
 		}
 		flush()
 	}
-}
-
-// placesOf returns the place of each waiting client in its service's queue.
-func placesOf(clients []*Waiting) map[*Waiting]int {
-	if len(clients) == 0 {
-		return nil
-	}
-	queues := make(map[*pool.Group[*backend.Conn]][]*Waiting)
-	for _, w := range clients {
-		queues[w.Service.Group] = append(queues[w.Service.Group], w)
-	}
-	places := make(map[*Waiting]int, len(clients))
-	for group, waiting := range queues {
-		queued := make([]pool.Client, len(waiting))
-		for i, w := range waiting {
-			queued[i] = pool.Client{Tenant: TenantOf(w.Client.Identity), Ticket: w.Ticket}
-		}
-		for i, place := range group.Standings().Places(queued) {
-			places[waiting[i]] = place
-		}
-	}
-	return places
 }
 
 func describeWaiting(w *Waiting, place int) Description {

@@ -27,7 +27,7 @@ func (s *Session) relayClose(e *event) {
 
 // sendClose sends the client its close frame, at a frame boundary.
 func (s *Session) sendClose() {
-	payload := closePayload(s.record.Code, s.record.Reason)
+	payload := frame.ClosePayload(s.record.Code, s.record.Reason)
 	if s.leg.conn == nil {
 		writeControl(s.client, frame.Close, payload, false)
 		return

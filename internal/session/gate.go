@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -88,7 +89,7 @@ type Gate struct {
 	openings unfinished
 	board    board
 	tlsTurns tlsTurns
-	pending  tasks // goroutines that accept and answer handshakes
+	pending  tasks.Group // goroutines that accept and answer handshakes
 
 	accepting atomic.Int64 // goroutines that accept
 

@@ -80,3 +80,6 @@ func unshuffle(number uint64) uint64 {
 func shuffled(number uint64, round int, half uint16) uint16 {
 	return uint16(maphash.Comparable(shuffleSeed, [3]uint32{uint32(number >> 32), uint32(round), uint32(half)}))
 }
+
+// IDHeader is the field of the answer to an upgrade request that has the id. Package api names it for users.
+const IDHeader = "X-Wsbouncer-Session-Id"

@@ -1,15 +1,9 @@
 package session
 
 import (
-	"fmt"
-	"math"
-	"net/http"
-	"net/netip"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -31,75 +25,6 @@ type limited struct {
 
 // instant returns the present as package limits knows it.
 func instant() limits.Instant { return limits.Instant(loop.Now()) }
-
-// enter takes the place of a client that has not said who it is: in its address. The error is a [handshake.Refusal].
-func (g *Gate) enter(service *Service, a *arrival) error {
-	a.LimitsAt, a.Hold = g.options.Scopes.Generation(), new(limits.Hold)
-	return g.limitReached(g.options.Scopes.Arrive(instant(), visitor(service, a.Address.Addr(), a.Identity), a.Hold))
-}
-
-// enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
-// process.
-func (g *Gate) enterAuthenticated(service *Service, a *arrival) error {
-	return g.limitReached(g.options.Scopes.Admit(instant(), visitor(service, a.Address.Addr(), a.Identity), a.Hold))
-}
-
-// visitor returns what limits depend on.
-func visitor(service *Service, from netip.Addr, who *identity.Identity) *limits.Visitor {
-	v := &limits.Visitor{Service: service.Scopes, Address: from}
-	if who != nil {
-		v.Tenant = who.Tenant
-		v.Holder = limits.Holder{Method: who.Method, Tenant: who.Tenant, Name: who.Key}
-		if who.Key == "" {
-			v.Holder.Name = who.Subject
-		}
-		if who.Limits != (limits.Limits{}) && who.Method != identity.MethodKeys { // those of keys are in the configuration, and may have changed
-			v.Own = &who.Limits
-		}
-	}
-	return v
-}
-
-// limitReached returns the answer to a client that is refused because of a limit; nil for none.
-func (g *Gate) limitReached(r *limits.Refusal) error {
-	if r == nil {
-		return nil
-	}
-	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	g.options.LimitLog.note(cause, "")
-	who := r.Scope.Kind()
-	refusal := &handshake.Refusal{
-		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: describeCause(cause, "") + " reached", Header: handshake.RetryAfter(retryAfter),
-	}
-	switch {
-	case r.Limit == limits.SessionRate:
-		refusal.Reason = "too many new sessions " + whose[who] + ": try again later"
-		refusal.Header = handshake.RetryAfter(int(math.Ceil(r.Wait.Seconds())))
-	case who == limits.Process || who == limits.Service: // it is not the client who has too many
-		refusal.Status = http.StatusServiceUnavailable
-	}
-	return refusal
-}
-
-// whose says whose sessions are too many.
-var whose = [limits.Kinds]string{
-	limits.Process: "on this proxy", limits.Service: "of this service", limits.Client: "from this address", limits.Key: "with this credential",
-	limits.Tenant: "of this tenant",
-}
-
-// describeCause returns a limit in words, such as "session-limit 3 of tenant acme". service is the name of the session's service, which
-// a cause without a scope belongs to.
-func describeCause(c limits.Cause, service string) string {
-	about := aboutCause(c, service)
-	of := about.kind.String()
-	if about.name != "" {
-		of += " " + about.name
-	}
-	if c.Scope == nil {
-		return fmt.Sprintf("%v of %s", c.Limit, of)
-	}
-	return fmt.Sprintf("%v %s of %s", c.Limit, c.Scope.Limits().Text(c.Limit), of)
-}
 
 // newLimited returns what limits a session whose places are in hold.
 func newLimited(s *Session, hold *limits.Hold) *limited {
@@ -176,7 +101,7 @@ func (s *Session) limitsChanged() {
 		l.spend() // before there is more to pay to
 		hold = l.hold
 	}
-	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, s.record.Client.Addr(), s.record.Identity), hold)
+	s.server.options.Scopes.Join(instant(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -173,4 +174,18 @@ func (l *limitLog) lately() []LimitReached {
 		return limitAbout{a.Kind, a.Name, a.Limit}.compare(limitAbout{b.Kind, b.Name, b.Limit})
 	})
 	return all
+}
+
+// describeCause returns a limit in words, such as "session-limit 3 of tenant acme". service is the name of the session's service, which
+// a cause without a scope belongs to.
+func describeCause(c limits.Cause, service string) string {
+	about := aboutCause(c, service)
+	of := about.kind.String()
+	if about.name != "" {
+		of += " " + about.name
+	}
+	if c.Scope == nil {
+		return fmt.Sprintf("%v of %s", c.Limit, of)
+	}
+	return fmt.Sprintf("%v %s of %s", c.Limit, c.Scope.Limits().Text(c.Limit), of)
 }

@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 )
 
 // A limit is logged when it is first reached, then once a minute with how often it was, and no more when it is not reached any longer.
 // However many addresses reach theirs, there are few lines.
 func TestLimitLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &capture{lines: make(chan logged, 1000)}
+		out := &logtest.Capture{Lines: make(chan logtest.Line, 1000)}
 		log := limitLog{out: slog.New(out)}
 		said := func() (lines []string) {
 			synctest.Wait()
-			for len(out.lines) > 0 {
-				line := <-out.lines
-				lines = append(lines, fmt.Sprint(line.message, " ", line.attrs["scope"], " ", line.attrs["name"], " ", line.attrs["limit"], " ", line.attrs["times"]))
+			for len(out.Lines) > 0 {
+				line := <-out.Lines
+				lines = append(lines, fmt.Sprint(line.Message, " ", line.Attrs["scope"], " ", line.Attrs["name"], " ", line.Attrs["limit"], " ", line.Attrs["times"]))
 			}
 			return lines
 		}

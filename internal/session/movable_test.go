@@ -168,13 +168,7 @@ func TestRebalancing(t *testing.T) {
 		clients[i], _, _ = r.begin()
 	}
 	r.backends[1].SetMode(pool.Enabled)
-	service := r.server.Gate.routes.Load().find("", "/")
-	if service == nil {
-		for _, s := range r.server.Gate.routes.Load().byName {
-			service = s
-		}
-	}
-	v := *service
+	v := *r.service
 	v.Rebalance, v.Backends = true, r.backends
 	b := newRebalancing(r.server.Sessions, v.Group)
 	serving := func() (n [2]int) {

@@ -2,24 +2,22 @@ package session
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
-// variant returns the variant of connections that a request needs. The error is a [handshake.Refusal].
-func (s *Service) variant(req *handshake.Request, arrival *arrival) (string, error) {
+// variantOf returns the variant of connections that a request needs. The error is a [handshake.Refusal].
+func variantOf(s *Service, req *handshake.Request, arrival *arrival) (string, error) {
 	passing := s.Passing
 	if passing == nil {
 		passing = &profile.HandshakePolicy{Profile: s.Profile}
 	}
-	rest, refusal := s.rest(req.URL, passing)
+	rest, refusal := restOf(s, req.URL, passing)
 	if refusal != nil {
 		return "", refusal
 	}
@@ -79,8 +77,8 @@ func passTrace(passing *profile.HandshakePolicy, v *profile.Variant, trace *Trac
 	}
 }
 
-// rest returns the part of the client's path that follows the service's path, as the client wrote it, if the service passes it on.
-func (s *Service) rest(u *url.URL, passing *profile.HandshakePolicy) (string, *handshake.Refusal) {
+// restOf returns the part of the client's path that follows the service's path, as the client wrote it, if the service passes it on.
+func restOf(s *Service, u *url.URL, passing *profile.HandshakePolicy) (string, *handshake.Refusal) {
 	if !passing.Pass.Path || u.Path == s.Path {
 		return "", nil
 	}
@@ -102,19 +100,6 @@ func (s *Service) rest(u *url.URL, passing *profile.HandshakePolicy) (string, *h
 	return rest, nil
 }
 
-// segments returns the length in bytes of the first n segments of a path, each with the slash before it.
-func segments(path string, n int) int {
-	end := 0
-	for range n {
-		next := strings.IndexByte(path[min(end+1, len(path)):], '/')
-		if next < 0 {
-			return len(path)
-		}
-		end += 1 + next
-	}
-	return end
-}
-
 // hasDotSegment reports whether an encoded path has a segment . or .., which a server could follow to another path. A backslash
 // counts as a slash, and what follows a semicolon in a segment is ignored, since some servers do the same.
 func hasDotSegment(path string) bool {
@@ -129,30 +114,4 @@ func hasDotSegment(path string) bool {
 		}
 	}
 	return false
-}
-
-// Dropped logs what a service does not pass on from its clients' handshakes, once for each kind. Any goroutine may use it, and all
-// versions of a service share one.
-type Dropped struct {
-	log      *slog.Logger  // static
-	service  string        // static
-	reported atomic.Uint32 // kinds that were logged
-}
-
-// NewDropped returns a Dropped for the service of that name.
-func NewDropped(service string, log *slog.Logger) *Dropped {
-	return &Dropped{log: log, service: service}
-}
-
-// report logs what was dropped from a client's handshake, but not its values, which may be secrets. granted is true if the client
-// gets one of the subprotocols that it offers.
-func (d *Dropped) report(passing *profile.HandshakePolicy, dropped profile.HandshakeParts, granted bool) {
-	if dropped &^= profile.HandshakeParts(d.reported.Or(uint32(dropped))); dropped == 0 {
-		return
-	}
-	about := []any{"service", d.service, "dropped", dropped.String(), "to_pass_it", "--pass " + passing.PassFor(dropped)}
-	if dropped&profile.PartSubprotocols != 0 && !granted {
-		about = append(about, "consequence", "browsers fail with code 1006, since they are granted none of the subprotocols that they offer")
-	}
-	d.log.Warn("a client's handshake says more than this service passes to its backends", about...)
 }

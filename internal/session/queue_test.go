@@ -178,7 +178,7 @@ func TestDialingOnDemand(t *testing.T) {
 
 // Clients that wait hold nobody up: neither those of other services nor those that are refused, however many they are.
 func TestWaitingHoldsNobodyUp(t *testing.T) {
-	const many = 2*turns + 10
+	const many = 138 // more than twice as many as may begin their handshakes at a time
 	r := newRig(t, setup{profile: "echo", queue: many, script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo}})
 	r.allReady(1, r.backends...)
 	holder := r.join()

@@ -13,31 +13,9 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
-
-// Refused is what the log says about a client that got no session. Its texts are printable and of bounded length.
-type Refused struct {
-	Arrived   time.Time // when its connection was accepted
-	At        time.Time // when it was answered
-	ID        ID
-	Service   string // that it asked for; empty if there is none, or its request could not be read
-	Path      string // that it asked for, without the query; empty if its request could not be read
-	Client    origin.Address
-	Identity  *identity.Identity // who the client is, if that is known; nil otherwise
-	Peer      *origin.Address    // that its connection came from; nil if that is Client
-	Status    int                // HTTP status of the answer
-	Reason    string             // never says what the client's query or header had
-	RequestID string
-	TraceID   string
-	Trace     *Trace // nil for none
-}
-
-// maxReason is how much the log shows of a reason, in bytes. A close frame's has at most 123.
-const maxReason = 256
 
 // refuse answers a client that gets no session. req is nil if its request could not be read.
 func (g *Gate) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal *handshake.Refusal) {
@@ -63,7 +41,7 @@ func (g *Gate) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal *h
 		a.told.end(a.told.code, refusal.Reason)
 		return
 	}
-	handshake.Refuse(nc, refusal, handshake.Field{Name: idHeader, Value: a.ID.String()})
+	handshake.Refuse(nc, refusal, handshake.Field{Name: IDHeader, Value: a.ID.String()})
 }
 
 // left notes that a client went away before it had a session.
@@ -113,16 +91,6 @@ func (r *refusals) log(c *Refused) {
 	attrs = appendTexts(attrs, "peer", c.Peer.Text(), "service", c.Service, "path", c.Path, "request_id", c.RequestID, "trace_id", c.TraceID)
 	attrs = append(attrs, slog.Int("status", c.Status), slog.String("reason", c.Reason))
 	r.out.LogAttrs(context.Background(), slog.LevelInfo, "client refused", attrs...)
-}
-
-// appendTexts appends those of the texts, each after its name, that are not empty.
-func appendTexts(attrs []slog.Attr, namesAndTexts ...string) []slog.Attr {
-	for pair := range slices.Chunk(namesAndTexts, 2) {
-		if pair[1] != "" {
-			attrs = append(attrs, slog.String(pair[0], pair[1]))
-		}
-	}
-	return attrs
 }
 
 // allow reports whether there may be a line now about a refusal with that status. Otherwise it counts it.

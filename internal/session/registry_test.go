@@ -1,10 +1,7 @@
 package session
 
 import (
-	"fmt"
-	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,33 +11,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
-
-func TestID(t *testing.T) {
-	id := ID{NewProcess(), 1042}
-	if got, ok := ParseID(id.String()); !ok || got != id {
-		t.Errorf("%s is read as %v, %v", id, got, ok)
-	}
-	other, ok := ParseID(ID{id.Process, 1043}.String())
-	if !ok || other.Number != 1043 {
-		t.Errorf("the next one is read as %v, %v", other, ok)
-	}
-	for _, number := range []uint64{0, 1, math.MaxUint16, 1<<16 + 1, math.MaxUint32, 1 << 32, 3<<32 + 7} {
-		if shown := shuffle(number); unshuffle(shown) != number || shown>>32 != number>>32 {
-			t.Errorf("%d is shown as %d, and read as %d", number, shown, unshuffle(shown))
-		}
-	}
-	if a, b := NewProcess(), NewProcess(); a == b {
-		t.Errorf("two processes are %s", a)
-	}
-	for _, text := range []string{
-		"", "-", "1042", "abcdefgh", "abcdefgh-", "abcdefgh-x", "abcdefgh--1", "abcdefgh-01", "abcdefgh-+1", "abcdefg-1", "abcdefghi-1",
-		"abcdefgh-18446744073709551616", "abcdefgh-1 ", "abcdefgh-1-1",
-	} {
-		if id, ok := ParseID(text); ok {
-			t.Errorf("%q is read as %v", text, id)
-		}
-	}
-}
 
 // described returns the session or waiting client whose client this is.
 func (r *rig) described(p *wstest.Peer) (d Description) {
@@ -219,44 +189,6 @@ func TestListWhileSessionsMove(t *testing.T) {
 	}
 	close(quit)
 	guests.Wait()
-}
-
-// The proxy remembers the sessions that ended last, and who follows them misses none.
-func TestHistory(t *testing.T) {
-	var h history
-	add := func(n int) {
-		for range n {
-			h.add(&Record{ID: ID{Number: h.count + 1}})
-		}
-	}
-	numbers := func(records []Record) (all []uint64) {
-		for _, r := range records {
-			all = append(all, r.ID.Number)
-		}
-		return all
-	}
-	add(3)
-	records, count := h.since(1)
-	if got := numbers(records); !slices.Equal(got, []uint64{2, 3}) || count != 3 {
-		t.Errorf("%v, %d", got, count)
-	}
-	add(remembered)
-	records, count = h.since(count)
-	if got := numbers(records); len(got) != remembered || got[0] != 4 || got[remembered-1] != remembered+3 {
-		t.Errorf("%d records from %d, count %d", len(got), got[0], count)
-	}
-	if records, _ := h.since(0); len(records) != remembered {
-		t.Errorf("%d records", len(records))
-	}
-	if records, again := h.since(count + 5); len(records) != remembered || again != count {
-		t.Errorf("from the future: %d records, count %d", len(records), again)
-	}
-	if _, ok := h.find(ID{Number: 3}); ok {
-		t.Error("a record that was overwritten is found")
-	}
-	if r, ok := h.find(ID{Number: 4}); !ok || r.ID.Number != 4 {
-		t.Error(fmt.Sprint("the oldest is not found: ", r.ID))
-	}
 }
 
 // BenchmarkSessions lists sessions that one loop owns.

@@ -83,3 +83,16 @@ func withoutPort(host string) string {
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
+
+// segments returns the length in bytes of the first n segments of a path, each with the slash before it.
+func segments(path string, n int) int {
+	end := 0
+	for range n {
+		next := strings.IndexByte(path[min(end+1, len(path)):], '/')
+		if next < 0 {
+			return len(path)
+		}
+		end += 1 + next
+	}
+	return end
+}

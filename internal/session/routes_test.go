@@ -5,8 +5,7 @@ import "testing"
 // A host's service comes before one of any host, and a path's before one of any path.
 func TestFind(t *testing.T) {
 	named := func(host, path string) *Service { return &Service{Name: host + path, Host: host, Path: path} }
-	var s Server
-	s.SetServices([]*Service{
+	r := newRoutes([]*Service{
 		named("", "/a"), named("", ""), named("one.example", "/a"), named("one.example", ""), named("two.example", "/b"), named("2001:db8::1", "/a"),
 	})
 	for _, c := range []struct{ host, path, want string }{
@@ -21,16 +20,16 @@ func TestFind(t *testing.T) {
 		{"[2001:DB8::1]:443", "/a", "2001:db8::1/a"},
 		{"[2001:db8::1]", "/a", "2001:db8::1/a"},
 	} {
-		if got := s.Gate.routes.Load().find(c.host, c.path); got == nil || got.Name != c.want {
+		if got := r.find(c.host, c.path); got == nil || got.Name != c.want {
 			t.Errorf("%s at %q is for %+v; want %q", c.path, c.host, got, c.want)
 		}
 	}
-	s.SetServices([]*Service{named("", "/a")})
-	if got := s.Gate.routes.Load().find("one.example", "/c"); got != nil {
+	r = newRoutes([]*Service{named("", "/a")})
+	if got := r.find("one.example", "/c"); got != nil {
 		t.Errorf("there is %+v", got)
 	}
-	s.SetServices(nil)
-	if got := s.Gate.routes.Load().find("", "/a"); got != nil {
+	r = newRoutes(nil)
+	if got := r.find("", "/a"); got != nil {
 		t.Errorf("there is %+v", got)
 	}
 }

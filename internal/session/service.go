@@ -1,9 +1,11 @@
 package session
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -91,4 +93,26 @@ func (h HashBy) key(req *handshake.Request, address string) uint64 {
 		return pool.HashKey(req.URL.Query().Get(h.Query))
 	}
 	return pool.HashKey(address)
+}
+
+// tellsQueue reports whether the service tells waiting clients their place.
+func (s *Service) tellsQueue() bool { return s.TellClients && s.Profile.Tell().Queues() }
+
+// tellsState reports whether the service tells clients that it or their session is degraded.
+func (s *Service) tellsState() bool { return s.TellClients && s.Profile.Tell().Degrades() }
+
+// Visitor returns what the limits on a client of the service depend on.
+func (s *Service) Visitor(from netip.Addr, who *identity.Identity) *limits.Visitor {
+	v := &limits.Visitor{Service: s.Scopes, Address: from}
+	if who != nil {
+		v.Tenant = who.Tenant
+		v.Holder = limits.Holder{Method: who.Method, Tenant: who.Tenant, Name: who.Key}
+		if who.Key == "" {
+			v.Holder.Name = who.Subject
+		}
+		if who.Limits != (limits.Limits{}) && who.Method != identity.MethodKeys { // those of keys are in the configuration, and may have changed
+			v.Own = &who.Limits
+		}
+	}
+	return v
 }

@@ -77,7 +77,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		if !req.Offers(protocol) {
 			protocol = c.Grant
 		}
-		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: IDHeader, Value: s.record.ID.String()}))
 	}
 	s.offerToTaps(conn)
 	greeting := conn.TakeGreeting()

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -60,7 +61,7 @@ type Sessions struct {
 	history   history
 	limitLog  *limitLog
 	taps      taps
-	pending   tasks // goroutines that search for connections, and that move or end sessions
+	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
 
 	mu         sync.Mutex
 	orders     map[string]*order // guarded by mu: by backend, see carryOut

@@ -17,9 +17,6 @@ import (
 // bytes. It is a client in the queue like all others, and counts in the same limits. A client that offers subprotocols waits for its 101
 // as without that, since the server's choice belongs in it.
 
-// tellsQueue reports whether the service tells waiting clients their place.
-func (s *Service) tellsQueue() bool { return s.TellClients && s.Profile.Tell().Queues() }
-
 // tellTimeout is how long a waiting client may take to accept a message. One that does not is taken to have left.
 const tellTimeout = time.Second
 
@@ -60,7 +57,7 @@ func newTelling(service *Service, nc net.Conn, req *handshake.Request, arrival *
 
 // accept accepts a client that begins to wait, and tells it its place. It returns false if the client has left.
 func (t *telling) accept(req *handshake.Request, arrival *arrival, wait int) bool {
-	b := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: idHeader, Value: arrival.ID.String()})
+	b := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: IDHeader, Value: arrival.ID.String()})
 	early := req.Early
 	req.Early = nil
 	return t.write(t.appendPlace(b, place{arrival.Position, wait})) && t.take(early)
@@ -171,9 +168,9 @@ func (t *telling) leave() {
 		code, _, err := frame.ParseClose(t.close)
 		payload := t.close
 		if err != nil {
-			payload = closePayload(frame.ProtocolError, err.Error())
+			payload = frame.ClosePayload(frame.ProtocolError, err.Error())
 		} else if code.Sendable() {
-			payload = closePayload(code, "")
+			payload = frame.ClosePayload(code, "")
 		}
 		t.write(frame.AppendControl(nil, frame.Close, payload, false))
 	case errors.As(t.broke, &broken):
@@ -187,7 +184,7 @@ func (t *telling) leave() {
 func (t *telling) end(code frame.CloseCode, reason string) {
 	defer t.nc.Close()
 	_ = t.nc.SetDeadline(time.Now().Add(t.service.CloseTimeout))
-	if _, err := t.nc.Write(frame.AppendControl(nil, frame.Close, closePayload(code, reason), false)); err != nil || t.broke != nil {
+	if _, err := t.nc.Write(frame.AppendControl(nil, frame.Close, frame.ClosePayload(code, reason), false)); err != nil || t.broke != nil {
 		return
 	}
 	t.kept = nil // of use to nobody any more

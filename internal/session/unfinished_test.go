@@ -5,30 +5,27 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // lobby is a set of unfinished handshakes, with a client that the test plays for each.
 type lobby struct {
 	t    *testing.T
-	log  *capture
+	log  *logtest.Capture
 	set  unfinished
 	room room
 }
 
 func newLobby(t *testing.T, places int) *lobby {
-	l := &lobby{t: t, log: &capture{lines: make(chan logged, 64)}, room: room{places, lineFactor * places}}
+	l := &lobby{t: t, log: &logtest.Capture{Lines: make(chan logtest.Line, 64)}, room: room{places, lineFactor * places}}
 	l.set.init(&storms{log: slog.New(l.log)})
 	t.Cleanup(l.set.close)
 	return l
@@ -472,108 +469,40 @@ func TestStormIsLoggedOnce(t *testing.T) {
 		want := []string{"too many unfinished handshakes: dropping the oldest", "no handshakes are dropped any more"}
 		for range 2 {
 			for _, message := range want {
-				if line := <-l.log.lines; line.message != message {
-					t.Errorf("got the line %q; want %q", line.message, message)
+				if line := <-l.log.Lines; line.Message != message {
+					t.Errorf("got the line %q; want %q", line.Message, message)
 				}
 			}
 		}
-		if len(l.log.lines) > 0 {
-			t.Errorf("further line %q", (<-l.log.lines).message)
+		if len(l.log.Lines) > 0 {
+			t.Errorf("further line %q", (<-l.log.Lines).Message)
 		}
 	})
-}
-
-// Thousands of clients that never end their request take a bounded number of goroutines and descriptors, and sessions begin meanwhile.
-func TestSlowHandshakes(t *testing.T) {
-	const limit, slow = 50, 300
-	const kept = 24 // an address has about as many places as are free
-	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
-		o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour
-	}})
-	r.ready(1)
-	before := runtime.NumGoroutine()
-	honest := r.join() // one that is in its session loses nothing
-	honest.Send(frame.Text, "hello")
-	honest.Expect(frame.Text, "hello")
-	var attackers []net.Conn
-	defer func() {
-		for _, nc := range attackers {
-			_ = nc.Close()
-		}
-	}()
-	for i := range slow {
-		nc, err := net.Dial("tcp", r.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		attackers = append(attackers, nc)
-		if i%2 == 0 { // the others say nothing
-			_, _ = nc.Write([]byte("GET /v1/test HTTP/1.1\r\nHost: x\r\nX-Slow: "))
-		}
-	}
-	wstest.Eventually(t, "the oldest are dropped", func() bool {
-		s := r.server.Stats()
-		if s.Handshakes > limit {
-			t.Fatalf("%d handshakes are unfinished", s.Handshakes)
-		}
-		return s.Dropped["address"] == slow-kept
-	})
-	if n := runtime.NumGoroutine(); n > before+limit+20 {
-		t.Errorf("%d goroutines; there were %d", n, before)
-	}
-	for i, nc := range attackers { // the oldest have gone, and the latest have not
-		_ = nc.SetReadDeadline(time.Now().Add(time.Millisecond))
-		_, err := nc.Read(make([]byte, 1))
-		if timeout, ok := err.(net.Error); (ok && timeout.Timeout()) != (i >= slow-kept) {
-			t.Fatalf("attacker %d: %v", i, err)
-		}
-	}
-	honest.Send(frame.Text, "still there")
-	honest.Expect(frame.Text, "still there")
-	honest.CloseNormally()
-	honest = r.join()
-	honest.CloseNormally()
-}
-
-// Clients that were refused and do not go away count among the unfinished handshakes.
-func TestRefusedClientsThatStay(t *testing.T) {
-	t.Parallel()
-	const limit = 8
-	r := newRig(t, setup{options: func(o *Options) { o.Limits.MaxHandshakes = limit }})
-	r.ready(1)
-	for range 3 * limit {
-		nc, err := net.Dial("tcp", r.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer nc.Close()
-		_, _ = nc.Write([]byte("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"))
-		if n := r.server.Stats().Handshakes; n > limit {
-			t.Fatalf("%d handshakes are unfinished", n)
-		}
-	}
-	wstest.Eventually(t, "all are answered", func() bool { return r.server.Stats().Refused[http.StatusNotFound] == 3*limit })
 }
 
 // The handshakes of trusted load balancers' clients belong to no address until it is known.
 func TestCrowdOf(t *testing.T) {
-	r := newRig(t, setup{options: func(o *Options) {
-		policy, err := origin.NewPolicy([]string{"127.0.0.1"}, origin.XForwardedFor, origin.ProxyOff)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Origin = policy
-	}})
-	nc, err := net.Dial("tcp", r.address)
+	policy, err := origin.NewPolicy([]string{"127.0.0.1"}, origin.XForwardedFor, origin.ProxyOff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGate(GateOptions{Origin: policy, Log: slog.New(slog.DiscardHandler)})
+	defer g.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	nc, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if got := r.server.crowdOf(nc); got.IsValid() {
+	if got := g.crowdOf(nc); got.IsValid() {
 		t.Errorf("a load balancer counts as %v", got)
 	}
-	r.server.SetOrigin(nil)
-	if got := r.server.crowdOf(nc); got.String() != "127.0.0.1" {
+	g.SetOrigin(nil)
+	if got := g.crowdOf(nc); got.String() != "127.0.0.1" {
 		t.Errorf("a client counts as %v", got)
 	}
 }

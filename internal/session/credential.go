@@ -10,6 +10,72 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
+// shortestCheck is the shortest time, and longestCheck the longest, after which a session's credential is looked at once more.
+const (
+	shortestCheck = time.Millisecond
+	longestCheck  = 24 * time.Hour
+)
+
+// access returns the policy by which the session's client may stay: that of the service as it is now, or as it was before it was removed.
+func (s *Session) access() *auth.Policy {
+	service := s.record.Service
+	if now := s.server.routes.Load().byName[service.Name]; now != nil {
+		service = now
+	}
+	return service.Auth
+}
+
+// credentialLeft returns the time after which the session's credential must be checked; 0 for never.
+func (s *Session) credentialLeft() time.Duration {
+	who, q := s.record.Identity, s.question()
+	asks := q != nil && !q.asking
+	if who == nil || who.Expires.IsZero() && !asks {
+		return 0
+	}
+	if policy := s.access(); policy == nil || !policy.EndUnauthorized {
+		return 0
+	}
+	left := longestCheck
+	if !who.Expires.IsZero() {
+		left = min(left, time.Until(who.Expires))
+	}
+	if asks {
+		left = min(left, time.Until(q.at))
+	}
+	return max(left, shortestCheck)
+}
+
+// checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
+func (s *Session) checkCredential() {
+	who, policy := s.record.Identity, s.access()
+	if who == nil || !s.record.Ended.IsZero() {
+		return
+	}
+	if policy != nil && policy.EndUnauthorized {
+		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
+		if reason != "" {
+			s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+			return
+		}
+		if !expires.Equal(who.Expires) {
+			changed := *who
+			changed.Expires = expires
+			s.record.Identity = &changed
+		}
+		s.askAgain(policy)
+	}
+	if rulesOf[s.life.state].limited { // also if the service has stopped asking for it: the timer may have been set for this check
+		s.limitDuration()
+	}
+}
+
+// CheckCredentials checks the credentials of all sessions once more, after keys or services have changed. It must not be called on a
+// loop, and returns when all sessions whose clients may not stay have been told to end.
+func (s *Sessions) CheckCredentials() {
+	all, _ := s.registry.all()
+	s.each(all, (*Session).checkCredential)
+}
+
 // This file asks a session's method of authentication once more while the session lasts, if that decides by asking another server: what was right at
 // the beginning may have been taken back, and nobody tells the proxy.
 

@@ -1,17 +1,18 @@
-package session
+// Package tasks starts goroutines and waits for their ends. Any package may import it.
+package tasks
 
 import "sync"
 
-// tasks are goroutines that End waits for. Unlike with a [sync.WaitGroup], a goroutine may be started at any time, even when no other
+// Group is a set of goroutines that End waits for. Unlike with a [sync.WaitGroup], a goroutine may be started at any time, even when no other
 // runs; once End was called, it is refused. The zero value is ready.
-type tasks struct {
+type Group struct {
 	mu      sync.Mutex
 	running int           // guarded by mu
 	ended   chan struct{} // guarded by mu; nil until End is called, closed when no task runs
 }
 
 // Go calls f in a goroutine of its own. It returns false, and does not call f, once End was called.
-func (t *tasks) Go(f func()) bool {
+func (t *Group) Go(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended != nil {
@@ -25,7 +26,7 @@ func (t *tasks) Go(f func()) bool {
 	return true
 }
 
-func (t *tasks) done() {
+func (t *Group) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.running--; t.running == 0 && t.ended != nil {
@@ -34,7 +35,7 @@ func (t *tasks) done() {
 }
 
 // End refuses further tasks and waits for those that run.
-func (t *tasks) End() {
+func (t *Group) End() {
 	t.mu.Lock()
 	if t.ended == nil {
 		t.ended = make(chan struct{})

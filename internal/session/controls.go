@@ -1,0 +1,30 @@
+package session
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// A client may send maxControls pings and pongs within controlPeriod. Each is answered, or at least read, and none counts as a message. Clients
+// that are usual send one in some seconds.
+const (
+	maxControls   = 1000
+	controlPeriod = 10 * time.Second
+)
+
+// controls counts the control frames of a client. It is owned by the session's loop.
+type controls struct {
+	count uint32 // since the period began
+	begun uint32 // when the period began, in milliseconds; 0 before the first control frame
+}
+
+// exceeded counts a control frame, and reports whether there were too many. It reads the clock only once in maxControls times.
+func (c *controls) exceeded() bool {
+	if c.count++; c.count > 1 && c.count <= maxControls {
+		return false
+	}
+	now, begun := uint32(loop.Now()/loop.Instant(time.Millisecond))|1, c.begun
+	c.count, c.begun = 1, now
+	return begun != 0 && now-begun < uint32(controlPeriod.Milliseconds()) // also after an overflow
+}
