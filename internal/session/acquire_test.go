@@ -40,7 +40,6 @@ func newQueueRig(t *testing.T, name string, timeout time.Duration) *queueRig {
 	script := new(wstest.Server)
 	script.Listen(t, false)
 	script.Start()
-	t.Cleanup(script.Close)
 	loops, err := loop.NewGroup(loop.Options{Min: 1, Max: 1, IOURing: loop.IOURingAuto, Interval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +62,7 @@ func newQueueRig(t *testing.T, name string, timeout time.Duration) *queueRig {
 	t.Cleanup(func() {
 		r.gate.StopAccepting()
 		r.gate.Close()
+		script.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
 		defer cancel()
 		r.backend.Close(ctx)

@@ -1,10 +1,10 @@
 package session
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"testing"
@@ -152,45 +152,56 @@ func TestPlacesOfRefusedClients(t *testing.T) {
 	wstest.Eventually(t, "the place of one that left is free", func() bool { return r.scopes.Process().Sessions() == 0 })
 }
 
+// enter takes the places of a client, as its admission does.
+func (r *rig) enter(who *identity.Identity, hold *limits.Hold) *limits.Refusal {
+	visitor := r.service.Visitor(netip.Addr{}, who)
+	if refused := r.scopes.Arrive(instant(), visitor, hold); refused != nil {
+		return refused
+	}
+	return r.scopes.Admit(instant(), visitor, hold)
+}
+
+// admitted stands for no limit that refuses a client.
+const admitted = limits.Kind(limits.Kinds)
+
+// refusedBy returns whose limit refuses a client.
+func refusedBy(r *limits.Refusal) limits.Kind {
+	if r == nil {
+		return admitted
+	}
+	return r.Scope.Kind()
+}
+
 // The identity of a client brings the limits of its key and tenant.
 func TestLimitsOfIdentity(t *testing.T) {
 	who := &identity.Identity{Tenant: "acme", Method: identity.MethodJWT, Subject: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
 	r := newRig(t, setup{})
 	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
-	var taken []*arrival
-	enter := func() error {
-		a := &arrival{Client: Client{Identity: who}}
-		taken = append(taken, a)
-		if err := r.server.enter(r.service, a); err != nil {
-			return err
-		}
-		return r.server.enterAuthenticated(r.service, a)
-	}
-	for range 2 {
-		if err := enter(); err != nil {
-			t.Fatal(err)
+	var taken []*limits.Hold
+	enter := func(by limits.Kind) {
+		t.Helper()
+		hold := new(limits.Hold)
+		taken = append(taken, hold)
+		if got := refusedBy(r.enter(who, hold)); got != by {
+			t.Errorf("client %d is refused by %v; want %v", len(taken), got, by)
 		}
 	}
-	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
-		t.Errorf("the third gets %v", err)
-	}
-	taken[2].Hold.Release()
+	enter(admitted)
+	enter(admitted)
+	enter(limits.Key)
+	taken[2].Release()
 	who.Limits.Sessions = 0
-	if err := enter(); err != nil {
-		t.Fatal(err)
-	}
-	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions of this tenant" {
-		t.Errorf("the fourth gets %v", err)
-	}
-	s := r.server.newSession(r.service, &taken[0].Client)
+	enter(admitted)
+	enter(limits.Tenant)
+	s := r.server.newSession(r.service, &Client{Identity: who, Hold: taken[0]})
 	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
 		t.Errorf("messages of %d bytes, by %v", limit, by)
 	}
 	if limit, by := s.idleTimeout(); limit != time.Hour || by.Scope.Name() != "acme" {
 		t.Errorf("idle for %v, by %v", limit, by)
 	}
-	for _, a := range taken {
-		a.Hold.Release()
+	for _, hold := range taken {
+		hold.Release()
 	}
 }
 
@@ -207,14 +218,11 @@ func TestLimitsOfKeyChange(t *testing.T) {
 		})
 		return counted
 	})
-	old := &arrival{Client: Client{Identity: &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}}}
-	if err := r.server.enter(r.service, old); err != nil {
-		t.Fatal(err)
+	old, hold := &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}, new(limits.Hold)
+	if got := refusedBy(r.enter(old, hold)); got != limits.Key {
+		t.Errorf("another client with the key is refused by %v", got)
 	}
-	if err := r.server.enterAuthenticated(r.service, old); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
-		t.Errorf("another client with the key gets %v", err)
-	}
-	old.Hold.Release()
+	hold.Release()
 }
 
 // line returns the next line of the log that says message.

@@ -22,18 +22,18 @@ func TestTraceparent(t *testing.T) {
 	}{
 		{validHeader, true, 1},
 		{" " + validHeader + "\t", true, 1},
-		{"00-" + traceID + "-" + theParent + "-00", true, 0},
-		{"00-" + traceID + "-" + theParent + "-03", true, 3},
-		{"00-" + traceID + "-" + theParent + "-ff", true, 3}, // the other flags are reserved
-		{"cc-" + traceID + "-" + theParent + "-01", true, 1}, // a later version
-		{"cc-" + traceID + "-" + theParent + "-01-what the future brings", true, 1},
-		{"cc-" + traceID + "-" + theParent + "-01.what", false, 0},
+		{"00-" + theTrace + "-" + theParent + "-00", true, 0},
+		{"00-" + theTrace + "-" + theParent + "-03", true, 3},
+		{"00-" + theTrace + "-" + theParent + "-ff", true, 3}, // the other flags are reserved
+		{"cc-" + theTrace + "-" + theParent + "-01", true, 1}, // a later version
+		{"cc-" + theTrace + "-" + theParent + "-01-what the future brings", true, 1},
+		{"cc-" + theTrace + "-" + theParent + "-01.what", false, 0},
 		{validHeader + "-", false, 0},
 		{validHeader + "0", false, 0},
-		{"ff-" + traceID + "-" + theParent + "-01", false, 0},
-		{"0-" + traceID + "-" + theParent + "-01", false, 0},
+		{"ff-" + theTrace + "-" + theParent + "-01", false, 0},
+		{"0-" + theTrace + "-" + theParent + "-01", false, 0},
 		{"00-" + strings.Repeat("0", 32) + "-" + theParent + "-01", false, 0},
-		{"00-" + traceID + "-" + strings.Repeat("0", 16) + "-01", false, 0},
+		{"00-" + theTrace + "-" + strings.Repeat("0", 16) + "-01", false, 0},
 		{strings.ToUpper(validHeader), false, 0},
 		{"00_" + validHeader[3:], false, 0},
 		{validHeader[:35] + "_" + validHeader[36:], false, 0},
@@ -50,7 +50,7 @@ func TestTraceparent(t *testing.T) {
 		switch {
 		case ok != c.ok:
 			t.Errorf("%q: validHeader %v; want %v", c.text, ok, c.ok)
-		case ok && (hex.EncodeToString(trace.ID[:]) != traceID || hex.EncodeToString(trace.Parent[:]) != theParent || trace.Flags != c.flags):
+		case ok && (hex.EncodeToString(trace.ID[:]) != theTrace || hex.EncodeToString(trace.Parent[:]) != theParent || trace.Flags != c.flags):
 			t.Errorf("%q: %+v", c.text, trace)
 		case ok && trace.Sampled():
 			t.Errorf("%q is sampled before the proxy has a span", c.text)
