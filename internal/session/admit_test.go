@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -15,7 +17,7 @@ import (
 // What is no session gets an honest HTTP answer, and costs no connection.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, setup{
-		service: func(s *Service) { s.Origins = []string{"https://allowed.example"} },
+		service: func(s *route.Service) { s.Origins = []string{"https://allowed.example"} },
 		options: func(o *Options) { o.Limits.HandshakeTimeout = 300 * time.Millisecond },
 	})
 	good := wstest.UpgradeRequest("/v1/test")
@@ -72,7 +74,7 @@ func TestRefusals(t *testing.T) {
 
 // Browsers say where they come from, and are accepted from there; other clients do not, and are accepted.
 func TestOriginsThatAreAccepted(t *testing.T) {
-	r := newRig(t, setup{cap: 2, service: func(s *Service) { s.Origins = []string{"https://a.example", "https://b.example"} }})
+	r := newRig(t, setup{cap: 2, service: func(s *route.Service) { s.Origins = []string{"https://a.example", "https://b.example"} }})
 	r.ready(2)
 	r.join("Origin: https://b.example")
 	r.join()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
@@ -88,7 +90,7 @@ func TestUnauthenticatedClients(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{
-				service: func(s *Service) { s.Auth = policyOf(t, "header", c.method) },
+				service: func(s *route.Service) { s.Auth = policyOf(t, "header", c.method) },
 				options: func(o *Options) {
 					if slow, ok := c.method.(fixedMethod); ok && slow.wait != nil {
 						o.Limits.HandshakeTimeout = 300 * time.Millisecond
@@ -149,7 +151,7 @@ func TestSlowAuthentication(t *testing.T) {
 	r := newRig(t, setup{
 		profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo},
 		options: func(o *Options) { o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour },
-		service: func(s *Service) { s.Auth = policyOf(t, "header", slow) },
+		service: func(s *route.Service) { s.Auth = policyOf(t, "header", slow) },
 	})
 	r.ready(1)
 	var waiting []*wstest.Peer
@@ -206,7 +208,7 @@ func TestClientsWithKeys(t *testing.T) {
 		{"one subprotocol", "subprotocol:api-key", "/v1/test", "Sec-WebSocket-Protocol: v1.other, api-key." + secretKey(), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{service: func(s *Service) {
+			r := newRig(t, setup{service: func(s *route.Service) {
 				s.Auth = policyOf(t, c.from, keys)
 				pass, err := profile.ParsePass([]string{"header:Authorization", "header:X-Api-Key", "header:Cookie", "query"})
 				if err != nil {
@@ -243,7 +245,7 @@ func TestGuessingClients(t *testing.T) {
 	good := apikey.New()
 	keys := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(good)})
 	r := newRig(t, setup{
-		service: func(s *Service) { s.Auth = policyOf(t, "header", keys) },
+		service: func(s *route.Service) { s.Auth = policyOf(t, "header", keys) },
 		options: func(o *Options) {
 			o.AuthGuard = auth.NewGuard(limits.Rate{N: 3, Per: time.Hour}, slog.New(slog.DiscardHandler), time.Now)
 		},
@@ -285,7 +287,7 @@ func withKey(t *testing.T, expires time.Time) (r *rig, client *wstest.Peer, meth
 	secret := apikey.New()
 	key = apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Tenant: "acme", Expires: expires}
 	method = authKeys(t, key)
-	r = newRig(t, setup{profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) }})
+	r = newRig(t, setup{profile: "echo", service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }})
 	client = r.join("Authorization: Bearer " + secret)
 	return r, client, method, key
 }
@@ -358,12 +360,12 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	kept := *r.service
 	kept.Auth = policyOf(t, "header", method)
 	kept.Auth.EndUnauthorized = false
-	r.server.SetServices([]*Service{&kept})
+	r.server.SetServices([]*route.Service{&kept})
 	method.SetTable(apikey.NewTable(nil, method.Table()))
 	r.server.CheckCredentials()
 	client.Send(frame.Text, "hello")
 	server.Expect(frame.Text, "hello")
-	r.server.SetServices([]*Service{r.service}) // and then it does
+	r.server.SetServices([]*route.Service{r.service}) // and then it does
 	r.server.CheckCredentials()
 	client.ExpectClose(frame.PolicyViolation, "the API key was revoked")
 	client.SendClose(frame.PolicyViolation, "")
@@ -374,7 +376,7 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Expires: time.Now().Add(time.Minute)})
-	r := newRig(t, setup{profile: "echo", service: func(s *Service) {
+	r := newRig(t, setup{profile: "echo", service: func(s *route.Service) {
 		s.Auth, s.MaxDuration = policyOf(t, "header", method), time.Hour
 	}})
 	r.join("Authorization: Bearer " + secret)
@@ -388,7 +390,7 @@ func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
 	kept := *r.service
 	kept.Auth = policyOf(t, "header", method)
 	kept.Auth.EndUnauthorized = false
-	r.server.SetServices([]*Service{&kept})
+	r.server.SetServices([]*route.Service{&kept})
 	r.on(func(s *Session) { // as when the key expires
 		s.deadline.Stop()
 		s.checkCredential()
@@ -402,7 +404,7 @@ func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
 func TestKeyThatIsRevokedMeanwhile(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
-	r := newRig(t, setup{profile: "echo", queue: 10, service: func(s *Service) { s.Auth = policyOf(t, "header", method) }})
+	r := newRig(t, setup{profile: "echo", queue: 10, service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }})
 	first := r.join("Authorization: Bearer " + secret)
 	second := r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer "+secret))
 	wstest.Eventually(t, "the second client waits", func() bool { return r.group.Queue().Waiting == 1 })

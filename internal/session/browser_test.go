@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -27,7 +29,7 @@ func TestBrowsersCredentials(t *testing.T) {
 		"another page without cookies, refused": {true, []string{"https://app.example"}, "Origin: https://evil.example\r\n", 403},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.Cookies, s.Origins = c.cookies, c.origins }})
+			r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *route.Service) { s.Cookies, s.Origins = c.cookies, c.origins }})
 			r.allReady(1, r.backends...)
 			request := strings.Replace(wstest.UpgradeRequest("/v1/test"), "Host: ", c.header+"Host: ", 1)
 			request = strings.Replace(request, "Host: "+hostOf(request), "Host: 127.0.0.1", 1)

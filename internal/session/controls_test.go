@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -16,7 +19,7 @@ func TestControlFlood(t *testing.T) {
 	t.Parallel()
 	for _, op := range []frame.Opcode{frame.Ping, frame.Pong} {
 		// The client is not read any more after the end, and the portable driver does not notice then that it leaves.
-		r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = time.Second }})
+		r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = time.Second }})
 		client, server := r.session()
 		client.Send(frame.Text, "hello")
 		server.Expect(frame.Text, "hello")
@@ -59,17 +62,17 @@ func TestControlsOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := loop.Now()
 		for _, step := range []time.Duration{15 * time.Second, 11 * time.Millisecond, 10*time.Millisecond + 20*time.Microsecond} {
-			var c controls
+			var c limits.Controls
 			for i := range 5 * 1000 {
-				if c.exceeded() {
+				if c.Exceeded(route.Now) {
 					t.Fatalf("one each %v: too many after %d", step, i)
 				}
 				time.Sleep(step)
 			}
 		}
-		var c controls
+		var c limits.Controls
 		count := 0
-		for !c.exceeded() {
+		for !c.Exceeded(route.Now) {
 			count++
 			time.Sleep(9 * time.Millisecond)
 		}
@@ -92,7 +95,7 @@ func TestFloodAfterTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 2 * time.Second }})
+			r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 2 * time.Second }})
 			client, server := r.session()
 			client.SendBytes(last)
 			flood := bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), 10_000)

@@ -4,6 +4,9 @@ import (
 	"encoding/hex"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -17,8 +20,8 @@ const (
 )
 
 // traced is what the proxy's own tracing makes of every session.
-func traced(client *Trace) *Trace {
-	own := &Trace{ID: [16]byte{15: 9}, Flags: TraceSampled, Session: [8]byte{7: 1}, Lease: [8]byte{7: 2}}
+func traced(client *record.Trace) *record.Trace {
+	own := &record.Trace{ID: [16]byte{15: 9}, Flags: record.TraceSampled, Session: [8]byte{7: 1}, Lease: [8]byte{7: 2}}
 	if client != nil {
 		own.ID, own.Parent, own.State, own.Flags = client.ID, client.Parent, client.State, client.Flags
 	}
@@ -65,7 +68,7 @@ func TestTraceIsPassed(t *testing.T) {
 			}
 			r := newRig(t, setup{
 				cap: 2, queue: 1,
-				service: func(s *Service) {
+				service: func(s *route.Service) {
 					one, _ := profile.Named("one-shot")
 					s.Passing = &profile.HandshakePolicy{Profile: one, Pass: rules, AlwaysPrivate: c.always}
 				},
@@ -97,9 +100,9 @@ func TestTraceIsPassed(t *testing.T) {
 
 // The record of a session has its trace when its end is told, and nothing is told to nobody.
 func TestEndedGetsTheRecord(t *testing.T) {
-	ended := make(chan Record, 1)
+	ended := make(chan record.Record, 1)
 	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
-		o.Ended = func(record *Record) {
+		o.Ended = func(record *record.Record) {
 			if record.Service.Name != "test" {
 				t.Errorf("service %q", record.Service.Name)
 			}
@@ -120,16 +123,16 @@ func TestEndedGetsTheRecord(t *testing.T) {
 // A sampled session's trace has the times at which the server was ready and first replied.
 func TestTraceHasTimes(t *testing.T) {
 	for _, sampled := range []bool{true, false} {
-		ended := make(chan Record, 1)
+		ended := make(chan record.Record, 1)
 		r := newRig(t, setup{profile: "whisperlive", options: func(o *Options) {
-			o.Trace = func(client *Trace) *Trace {
+			o.Trace = func(client *record.Trace) *record.Trace {
 				own := traced(client)
 				if !sampled {
 					own.Flags = 0
 				}
 				return own
 			}
-			o.Ended = func(record *Record) { ended <- *record }
+			o.Ended = func(record *record.Record) { ended <- *record }
 		}})
 		client, server := r.session()
 		client.Send(frame.Text, `{"uid":"x"}`)
@@ -148,9 +151,9 @@ func TestTraceHasTimes(t *testing.T) {
 
 // A refused client's trace is told, too. An id that nobody records is not shown.
 func TestRefusedHasItsTrace(t *testing.T) {
-	refusedOnes := make(chan Refused, 1)
+	refusedOnes := make(chan record.Refused, 1)
 	r := newRig(t, setup{options: func(o *Options) {
-		o.Trace, o.Refused = traced, func(c *Refused) { refusedOnes <- *c }
+		o.Trace, o.Refused = traced, func(c *record.Refused) { refusedOnes <- *c }
 	}})
 	p, _ := r.request(wstest.UpgradeRequest("/v1/nothing", "Traceparent: "+valid))
 	_ = p.Close()
@@ -159,15 +162,15 @@ func TestRefusedHasItsTrace(t *testing.T) {
 		t.Errorf("refused: %+v", refused)
 	}
 	for _, c := range []struct {
-		trace *Trace
+		trace *record.Trace
 		shown bool
 	}{
 		{nil, false},
-		{&Trace{ID: [16]byte{1}, Parent: [8]byte{1}}, true},
-		{&Trace{ID: [16]byte{1}, Session: [8]byte{1}}, false},
-		{&Trace{ID: [16]byte{1}, Session: [8]byte{1}, Flags: TraceSampled}, true},
+		{&record.Trace{ID: [16]byte{1}, Parent: [8]byte{1}}, true},
+		{&record.Trace{ID: [16]byte{1}, Session: [8]byte{1}}, false},
+		{&record.Trace{ID: [16]byte{1}, Session: [8]byte{1}, Flags: record.TraceSampled}, true},
 	} {
-		if record := (&Record{Trace: c.trace}); (record.TraceID() != "") != c.shown {
+		if record := (&record.Record{Trace: c.trace}); (record.TraceID() != "") != c.shown {
 			t.Errorf("%+v is shown as %q", c.trace, record.TraceID())
 		}
 	}

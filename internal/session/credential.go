@@ -19,7 +19,7 @@ const (
 // access returns the policy by which the session's client may stay: that of the service as it is now, or as it was before it was removed.
 func (s *Session) access() *auth.Policy {
 	service := s.record.Service
-	if now := s.server.routes.Load().byName[service.Name]; now != nil {
+	if now := s.server.routes.Load().ByName[service.Name]; now != nil {
 		service = now
 	}
 	return service.Auth

@@ -56,8 +56,8 @@ func (s *Session) sayState(why string) {
 func (s *Sessions) tellStates() {
 	r := s.routes.Load()
 	reasons := make(map[*pool.Group[*backend.Conn]]string)
-	for _, service := range r.services {
-		if service.tellsState() {
+	for _, service := range r.Services {
+		if service.TellsState() {
 			reasons[service.Group] = degradedBy(service.Group)
 		}
 	}
@@ -66,7 +66,7 @@ func (s *Sessions) tellStates() {
 	}
 	sessions, _ := s.registry.all()
 	s.each(sessions, func(session *Session) {
-		if service := session.record.Service; service.tellsState() {
+		if service := session.record.Service; service.TellsState() {
 			session.sayState(reasons[service.Group])
 		}
 	})

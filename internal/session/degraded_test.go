@@ -3,6 +3,8 @@ package session
 import (
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -11,7 +13,7 @@ import (
 
 const tellAll = `tell: {moved: '{"moved":true}', degraded: '{"state":"$state","reason":"$reason"}'}`
 
-func tells(s *Service) { s.TellClients = true }
+func tells(s *route.Service) { s.TellClients = true }
 
 // The client hears of a move before it hears of the next server.
 func TestTellsMoved(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -22,9 +23,6 @@ type limited struct {
 	throttle throttle
 	question *question // for a method that is asked once more about the client; nil for none
 }
-
-// instant returns the present as package limits knows it.
-func instant() limits.Instant { return limits.Instant(loop.Now()) }
 
 // newLimited returns what limits a session whose places are in hold.
 func newLimited(s *Session, hold *limits.Hold) *limited {
@@ -70,7 +68,7 @@ func (s *Session) maxMessage() (int64, limits.Cause) {
 }
 
 // limitEnds notes that a limit ends the session.
-func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.note(c, s.record.Service.Name) }
+func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.Note(c, s.record.Service.Name) }
 
 // leaveLimits gives the session's places back. Whoever ended it may begin another session at once, even if the rest of its closing
 // handshake takes a while.
@@ -101,7 +99,7 @@ func (s *Session) limitsChanged() {
 		l.spend() // before there is more to pay to
 		hold = l.hold
 	}
-	s.server.options.Scopes.Join(instant(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
+	s.server.options.Scopes.Join(route.Now(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
@@ -49,14 +52,14 @@ func (r *rig) checkLimits() {
 func limitedRig(t *testing.T, o setup, service, client limits.Limits) *rig {
 	scopes := limits.NewService("test")
 	change := o.service
-	o.service = func(s *Service) {
+	o.service = func(s *route.Service) {
 		s.Scopes = scopes
 		if change != nil {
 			change(s)
 		}
 	}
 	r := newRig(t, o)
-	r.scopes.SetService(instant(), scopes, service, client)
+	r.scopes.SetService(route.Now(), scopes, service, client)
 	return r
 }
 
@@ -89,10 +92,10 @@ func TestSessionLimits(t *testing.T) {
 				client.ExpectClose(frame.NormalClosure, "")
 				_ = server.Close()
 			}
-			if got := r.server.Sessions.limitLog.total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
+			if got := r.server.Sessions.limitLog.Total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
 				t.Errorf("counted: %+v", got)
 			}
-			if got := r.server.Sessions.limitLog.lately(); len(got) != 1 || got[0].Times != 20 {
+			if got := r.server.Sessions.limitLog.Lately(); len(got) != 1 || got[0].Times != 20 {
 				t.Errorf("lately: %+v", got)
 			}
 			if line := r.line("limit reached"); line["scope"].String() != c.name || line["value"].String() != "1" {
@@ -126,7 +129,7 @@ func TestStrangersUseUpNoLimit(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
 	shared := limits.Limits{Sessions: 1, SessionRate: limits.Rate{N: 1, Per: time.Hour}}
-	r := limitedRig(t, setup{profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) }}, shared, limits.Limits{})
+	r := limitedRig(t, setup{profile: "echo", service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }}, shared, limits.Limits{})
 	for range 3 {
 		p, response := r.request(wstest.UpgradeRequest("/v1/test"))
 		_ = p.Close()
@@ -155,10 +158,10 @@ func TestPlacesOfRefusedClients(t *testing.T) {
 // enter takes the places of a client, as its admission does.
 func (r *rig) enter(who *identity.Identity, hold *limits.Hold) *limits.Refusal {
 	visitor := r.service.Visitor(netip.Addr{}, who)
-	if refused := r.scopes.Arrive(instant(), visitor, hold); refused != nil {
+	if refused := r.scopes.Arrive(route.Now(), visitor, hold); refused != nil {
 		return refused
 	}
-	return r.scopes.Admit(instant(), visitor, hold)
+	return r.scopes.Admit(route.Now(), visitor, hold)
 }
 
 // admitted stands for no limit that refuses a client.
@@ -176,7 +179,7 @@ func refusedBy(r *limits.Refusal) limits.Kind {
 func TestLimitsOfIdentity(t *testing.T) {
 	who := &identity.Identity{Tenant: "acme", Method: identity.MethodJWT, Subject: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
 	r := newRig(t, setup{})
-	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
+	r.scopes.SetTenants(route.Now(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
 	var taken []*limits.Hold
 	enter := func(by limits.Kind) {
 		t.Helper()
@@ -193,7 +196,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 	who.Limits.Sessions = 0
 	enter(admitted)
 	enter(limits.Tenant)
-	s := r.server.newSession(r.service, &Client{Identity: who, Hold: taken[0]})
+	s := r.server.newSession(r.service, &record.Client{Identity: who, Hold: taken[0]})
 	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
 		t.Errorf("messages of %d bytes, by %v", limit, by)
 	}
@@ -209,7 +212,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 func TestLimitsOfKeyChange(t *testing.T) {
 	r, _, _, key := withKey(t, time.Time{})
 	holder := limits.Holder{Method: identity.MethodKeys, Tenant: key.Tenant, Name: key.Name}
-	r.scopes.SetKeys(instant(), map[limits.Holder]*limits.Limits{holder: {Sessions: 1, MaxMessage: 10}})
+	r.scopes.SetKeys(route.Now(), map[limits.Holder]*limits.Limits{holder: {Sessions: 1, MaxMessage: 10}})
 	r.server.LimitsChanged()
 	wstest.Eventually(t, "the session that runs is counted", func() (counted bool) {
 		r.on(func(s *Session) {

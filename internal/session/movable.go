@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -25,7 +27,7 @@ type Moving struct {
 
 // MovingSession is what has come of an order for one session.
 type MovingSession struct {
-	ID    ID
+	ID    record.ID
 	State MovingState
 	To    string // the backend that serves it now, with Moved
 	Why   string // why it has not moved, unless State is Moved
@@ -118,7 +120,7 @@ func (s *Sessions) MoveBackend(name string, timeout time.Duration) Moving {
 
 // MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
 // session.
-func (s *Sessions) MoveSession(id ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
+func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
 	o := &moveOrder{server: s, about: id.String(), to: to, cause: meter.Ordered}
 	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
 		s.each([]*Session{session}, func(session *Session) {
@@ -135,7 +137,9 @@ func (s *Sessions) MoveSession(id ID, to *backend.Backend, timeout time.Duration
 func (s *Sessions) MovingBackend(name string) (m Moving, ok bool) { return s.moveOrders.find(name) }
 
 // MovingSession returns the last order to move a session; ok is false if there was none.
-func (s *Sessions) MovingSession(id ID) (m Moving, ok bool) { return s.moveOrders.find(id.String()) }
+func (s *Sessions) MovingSession(id record.ID) (m Moving, ok bool) {
+	return s.moveOrders.find(id.String())
+}
 
 func (m *moveOrders) find(about string) (Moving, bool) {
 	m.mu.Lock()

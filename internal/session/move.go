@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -40,7 +42,7 @@ type search struct {
 func (s *Session) newSearch(variant string, until time.Time, first profile.Opening) *search {
 	search := &search{until: until, ended: make(chan struct{}), first: first}
 	search.waiter.Key, search.waiter.Variant, search.waiter.Begun = s.key, variant, true
-	search.waiter.Tenant = TenantOf(s.record.Identity)
+	search.waiter.Tenant = record.TenantOf(s.record.Identity)
 	return search
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -21,7 +23,7 @@ const (
 )
 
 // startRebalancing starts the goroutine that evens out the loads of services with Rebalance, unless it runs.
-func (s *Sessions) startRebalancing(services []*Service) {
+func (s *Sessions) startRebalancing(services []*route.Service) {
 	wanted := false
 	for _, v := range services {
 		wanted = wanted || v.Rebalance
@@ -53,7 +55,7 @@ func (s *Sessions) rebalance(ctx context.Context) {
 func (s *Sessions) rebalanceOnce(running map[string]*rebalancing) {
 	defer s.options.Guard.Recover("rebalancing", nil)
 	present := make(map[string]bool)
-	for _, v := range s.routes.Load().byName {
+	for _, v := range s.routes.Load().ByName {
 		if !v.Rebalance || !v.Failover {
 			continue
 		}
@@ -100,7 +102,7 @@ func newRebalancing(s *Sessions, group *pool.Group[*backend.Conn]) *rebalancing 
 }
 
 // step compares the loads once, and begins the transfers that follow.
-func (r *rebalancing) step(now time.Duration, v *Service) {
+func (r *rebalancing) step(now time.Duration, v *route.Service) {
 	r.review(now)
 	backends := make(map[int]*backend.Backend, len(v.Backends))
 	for _, b := range v.Backends {

@@ -3,6 +3,8 @@ package session
 import (
 	"sync"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -15,20 +17,20 @@ const registryParts = 64
 
 type registryPart struct {
 	mu       sync.Mutex
-	sessions map[uint64]*Session // guarded by mu
-	waiting  map[uint64]*Waiting // guarded by mu
+	sessions map[uint64]*Session        // guarded by mu
+	waiting  map[uint64]*record.Waiting // guarded by mu
 }
 
 func (r *registry) init() {
 	for i := range r.parts {
-		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*Session), make(map[uint64]*Waiting)
+		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*Session), make(map[uint64]*record.Waiting)
 	}
 }
 
 func (r *registry) part(number uint64) *registryPart { return &r.parts[number%registryParts] }
 
 // add adds a session. If its client has waited, the session takes that place, and add returns what was there: nobody sees both, or none.
-func (r *registry) add(s *Session) (waited *Waiting) {
+func (r *registry) add(s *Session) (waited *record.Waiting) {
 	p := r.part(s.record.ID.Number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +47,7 @@ func (r *registry) remove(s *Session) {
 	delete(p.sessions, s.record.ID.Number)
 }
 
-func (r *registry) addWaiting(w *Waiting) {
+func (r *registry) addWaiting(w *record.Waiting) {
 	p := r.part(w.Client.ID.Number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +76,7 @@ func (r *registry) endWait(number uint64, reason string) (waits, told bool) {
 }
 
 // find returns the session or the waiting client of that number; nil for none.
-func (r *registry) find(number uint64) (*Session, *Waiting) {
+func (r *registry) find(number uint64) (*Session, *record.Waiting) {
 	p := r.part(number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +84,7 @@ func (r *registry) find(number uint64) (*Session, *Waiting) {
 }
 
 // all returns all sessions and waiting clients, in no order.
-func (r *registry) all() (sessions []*Session, clients []*Waiting) {
+func (r *registry) all() (sessions []*Session, clients []*record.Waiting) {
 	for i := range r.parts {
 		p := &r.parts[i]
 		p.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -32,12 +34,12 @@ func TestIDInAnswers(t *testing.T) {
 	r.ready(1)
 	p := r.connect(wstest.UpgradeRequest("/v1/test"))
 	answer := p.Response()
-	id, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
+	id, ok := record.ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
 	if d := r.described(p); !ok || d.ID != id || d.State != "relaying" || d.Service != r.service || d.Path != "/v1/test" {
 		t.Errorf("the answer has %q; the session is %+v", answer.Header.Get("X-Wsbouncer-Session-Id"), d)
 	}
 	_, answer = r.request(wstest.UpgradeRequest("/nothing"))
-	refused, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
+	refused, ok := record.ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
 	if answer.StatusCode != http.StatusNotFound || !ok || refused == id || refused.Process != id.Process {
 		t.Errorf("%d, %q", answer.StatusCode, answer.Header.Get("X-Wsbouncer-Session-Id"))
 	}
@@ -82,8 +84,8 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("the next session of the connection: %+v", next)
 	}
 	ended, count := r.server.Ended(0)
-	record, found := r.server.EndedSession(d.ID)
-	if count != 1 || len(ended) != 1 || ended[0] != record || !found || record.Code != frame.NormalClosure || record.Service != r.service {
+	remembered, found := r.server.EndedSession(d.ID)
+	if count != 1 || len(ended) != 1 || ended[0] != remembered || !found || remembered.Code != frame.NormalClosure || remembered.Service != r.service {
 		t.Errorf("ended: %+v, %d", ended, count)
 	}
 	if again, count := r.server.Ended(count); len(again) != 0 || count != 1 {
@@ -92,7 +94,7 @@ func TestDescriptions(t *testing.T) {
 	if _, ok := r.server.Detail(d.ID); ok {
 		t.Error("an ended session is shown as one that runs")
 	}
-	if _, ok := r.server.Detail(ID{NewProcess(), d.ID.Number}); ok {
+	if _, ok := r.server.Detail(record.ID{Process: record.NewProcess(), Number: d.ID.Number}); ok {
 		t.Error("a session of another process is found")
 	}
 }
@@ -117,7 +119,7 @@ func TestKill(t *testing.T) {
 	}
 	_ = p.Close()
 	r.expectRecord(fate{"proxy", frame.ServiceRestart, "ended by an operator: new model", "returned"})
-	if r.server.Kill(id, "") || r.server.Kill(ID{NewProcess(), id.Number}, "") {
+	if r.server.Kill(id, "") || r.server.Kill(record.ID{Process: record.NewProcess(), Number: id.Number}, "") {
 		t.Error("a session that is over was ended")
 	}
 }
@@ -151,7 +153,7 @@ func TestKillAtTheLastMoment(t *testing.T) {
 func TestListWhileSessionsMove(t *testing.T) {
 	const stay = 8
 	r := newRig(t, setup{profile: "echo", cap: stay + 4, loops: 3, queue: 100, script: &wstest.Server{Serve: wstest.Echo}})
-	var ids []ID
+	var ids []record.ID
 	for range stay {
 		ids = append(ids, r.described(r.join()).ID)
 	}
@@ -174,7 +176,7 @@ func TestListWhileSessionsMove(t *testing.T) {
 		})
 	}
 	for range 300 {
-		seen := make(map[ID]int)
+		seen := make(map[record.ID]int)
 		for _, d := range r.server.List() {
 			seen[d.ID]++
 		}

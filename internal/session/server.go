@@ -4,6 +4,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
@@ -17,14 +21,14 @@ import (
 // Options are the settings of a server. Fields without a default are required.
 type Options struct {
 	// Services are the first services, see [Server.SetServices].
-	Services []*Service
+	Services []*route.Service
 	// Loops are the event loops that own the backends' connections.
 	Loops  *loop.Group
-	Limits Limits
+	Limits admission.Limits
 	// Origin says who is believed about where clients come from; nil for nobody.
 	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
-	Health Health
+	Health admission.Health
 	// AskAgainAfter is how long after an answer an [auth.Asker] is asked once more about a client; 0 for a minute.
 	AskAgainAfter time.Duration
 	// AuthGuard refuses clients of addresses from which authentication fails too often; nil for no limit.
@@ -44,47 +48,47 @@ type Options struct {
 	Log *slog.Logger
 	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
 	// none. Any goroutine calls it. nil leaves it at what the clients say.
-	Trace func(client *Trace) *Trace
+	Trace func(client *record.Trace) *record.Trace
 	// Refused hears of each client that gets no session, from any goroutine: it must not block, and not keep what it gets. nil for
 	// nobody.
-	Refused func(*Refused)
+	Refused func(*record.Refused)
 	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
 	// nobody.
-	Ended func(*Record)
+	Ended func(*record.Record)
 }
 
 // Server answers clients: its gate admits them, and its sessions serve them.
 type Server struct {
-	*Gate
+	*admission.Gate
 	*Sessions
-	limitLog limitLog
+	limitLog *limits.Log
 }
 
 // Stats describes the server at one instant.
 type Stats struct {
-	GateStats
+	admission.Stats
 	SessionsStats
-	Limits       []LimitReached // limits that were reached since the start, by kind
-	LimitsLately []LimitReached // limits that are being reached
+	Limits       []limits.Reached // limits that were reached since the start, by kind
+	LimitsLately []limits.Reached // limits that are being reached
 }
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
 func NewServer(o Options) *Server {
 	s := new(Server)
-	s.limitLog.out = o.Log
+	s.limitLog = limits.NewLog(o.Log)
 	if o.Scopes == nil {
 		o.Scopes = limits.NewRegistry()
 	}
 	if o.Meters == nil {
 		o.Meters = meter.NewRegistry(len(o.Loops.Loops()))
 	}
-	process := NewProcess()
+	process := record.NewProcess()
 	s.Sessions = NewSessions(SessionsOptions{
-		Loops: o.Loops, AskAgainAfter: o.AskAgainAfter, Meters: o.Meters, Scopes: o.Scopes, LimitLog: &s.limitLog, Replay: o.Replay,
+		Loops: o.Loops, AskAgainAfter: o.AskAgainAfter, Meters: o.Meters, Scopes: o.Scopes, LimitLog: s.limitLog, Replay: o.Replay,
 		Guard: o.Guard, Log: o.Log, Ended: o.Ended, Process: process,
 	})
-	s.Gate = NewGate(GateOptions{
-		Limits: o.Limits, Origin: o.Origin, Health: o.Health, AuthGuard: o.AuthGuard, Descriptors: o.Descriptors, Scopes: o.Scopes, LimitLog: &s.limitLog,
+	s.Gate = admission.New(admission.Options{
+		Limits: o.Limits, Origin: o.Origin, Health: o.Health, AuthGuard: o.AuthGuard, Descriptors: o.Descriptors, Scopes: o.Scopes, LimitLog: s.limitLog,
 		Guard: o.Guard, Log: o.Log, Trace: o.Trace, Refused: o.Refused, Process: process,
 		Waiting: s.Sessions, Begin: s.Sessions.Begin, Left: s.taps.left, Tick: s.tellStates,
 	})
@@ -94,8 +98,8 @@ func NewServer(o Options) *Server {
 
 // SetServices replaces all services in one step. Sessions go on, whatever becomes of their service. No two services may have the
 // same host and path.
-func (s *Server) SetServices(services []*Service) {
-	r := newRoutes(services)
+func (s *Server) SetServices(services []*route.Service) {
+	r := route.NewRoutes(services)
 	s.Sessions.SetServices(services, r)
 	s.Gate.SetServices(services, r)
 }
@@ -104,10 +108,10 @@ func (s *Server) SetServices(services []*Service) {
 func (s *Server) Close() {
 	s.Gate.Close()
 	s.Sessions.Close()
-	s.limitLog.close()
+	s.limitLog.Close()
 }
 
 // Stats returns the exact counts.
 func (s *Server) Stats() Stats {
-	return Stats{GateStats: s.Gate.Stats(), SessionsStats: s.Sessions.Stats(), Limits: s.limitLog.total(), LimitsLately: s.limitLog.lately()}
+	return Stats{Stats: s.Gate.Stats(), SessionsStats: s.Sessions.Stats(), Limits: s.limitLog.Total(), LimitsLately: s.limitLog.Lately()}
 }

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
@@ -26,7 +29,7 @@ type SessionsOptions struct {
 	Meters *meter.Registry
 	// Scopes has the limits of the process, tenants and keys, and LimitLog logs those that are reached.
 	Scopes   *limits.Registry
-	LimitLog *limitLog
+	LimitLog *limits.Log
 	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
 	Replay *replay.Arena
 	// Guard recovers from panics in goroutines; nil to let them end the process.
@@ -35,31 +38,31 @@ type SessionsOptions struct {
 	Log *slog.Logger
 	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
 	// nobody.
-	Ended func(*Record)
+	Ended func(*record.Record)
 	// Process is the part of sessions' ids that all sessions of a process share.
-	Process Process
+	Process record.Process
 }
 
 // Sessions are all sessions of a process, and what they share. Any goroutine may use it.
 type Sessions struct {
 	// Static after newSessions.
 	options SessionsOptions
-	process Process         // of the ids of sessions
+	process record.Process  // of the ids of sessions
 	shards  []shard         // by loop; each is owned by its loop
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
 	emptied chan struct{} // of size one, see Emptied
 
 	// For any goroutine.
-	routes    atomic.Pointer[routes]
+	routes    atomic.Pointer[route.Routes]
 	begun     atomic.Uint64 // sessions
 	active    atomic.Int64
 	watching  atomic.Bool  // a session has been watched for stalls since the start
 	stopped   atomic.Int64 // sessions that ended because the process does
 	throttled atomic.Int64 // sessions whose client is held back by a limit
 	registry  registry
-	history   history
-	limitLog  *limitLog
+	history   record.History
+	limitLog  *limits.Log
 	taps      taps
 	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
 
@@ -88,7 +91,7 @@ func NewSessions(o SessionsOptions) *Sessions {
 }
 
 // SetServices replaces all services in one step. Sessions go on, whatever becomes of their service.
-func (s *Sessions) SetServices(services []*Service, r *routes) {
+func (s *Sessions) SetServices(services []*route.Service, r *route.Routes) {
 	s.routes.Store(r)
 	s.startRebalancing(services)
 }
@@ -121,13 +124,13 @@ func (s *Sessions) Close() {
 }
 
 // AddWaiting, RemoveWaiting and AllWaiting implement [WaitingRoom].
-func (s *Sessions) AddWaiting(w *Waiting) { s.registry.addWaiting(w) }
+func (s *Sessions) AddWaiting(w *record.Waiting) { s.registry.addWaiting(w) }
 
 // RemoveWaiting removes the client of that number, if it waits.
 func (s *Sessions) RemoveWaiting(number uint64) { s.registry.removeWaiting(number) }
 
 // AllWaiting returns all clients that wait, in no order.
-func (s *Sessions) AllWaiting() []*Waiting {
+func (s *Sessions) AllWaiting() []*record.Waiting {
 	_, clients := s.registry.all()
 	return clients
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -35,7 +37,7 @@ type order struct {
 	code    frame.CloseCode
 	reason  string
 	within  time.Duration
-	ids     []ID // of the sessions, in the order in which they end
+	ids     []record.ID // of the sessions, in the order in which they end
 	cancel  context.CancelFunc
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -82,7 +84,7 @@ func TestKillAllLater(t *testing.T) {
 func TestKillAllSparesOthers(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
-	order := &order{ids: []ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
+	order := &order{ids: []record.ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
 	order.run(t.Context(), r.server.Sessions)
 	p.Ask("still here")
 }

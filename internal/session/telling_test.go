@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -13,11 +15,11 @@ import (
 )
 
 // tellingRig is a rig with one connection, whose service tells clients how they fare.
-func tellingRig(t *testing.T, change func(*Service)) *rig {
+func tellingRig(t *testing.T, change func(*route.Service)) *rig {
 	return newRig(t, setup{
 		queue: 3, script: &wstest.Server{Serve: wstest.Echo},
 		backend: withYAML(t, `profiles: {p: {from: echo, tell: {queue: '{"place":$place,"wait":$wait}'}}}`),
-		service: func(s *Service) {
+		service: func(s *route.Service) {
 			s.TellClients = true
 			if change != nil {
 				change(s)
@@ -95,7 +97,7 @@ func TestToldInVain(t *testing.T) {
 		"no code":   {func(_ *rig, p *wstest.Peer) { p.SendClose(frame.NoStatus, "") }, frame.NoStatus, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := tellingRig(t, func(s *Service) {
+			r := tellingRig(t, func(s *route.Service) {
 				s.MaxMessage, s.Removed = 100, removed
 				if name == "too long" {
 					s.QueueTimeout = 20 * time.Millisecond

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -274,7 +276,7 @@ func TestClientCertificate(t *testing.T) {
 
 // Health checks and refusals are answered over TLS, with an end in order.
 func TestAnswersOverTLS(t *testing.T) {
-	r := newTLSRig(t, setup{options: func(o *Options) { o.Health = Health{Path: "/up", Ready: func() error { return nil }} }}, nil)
+	r := newTLSRig(t, setup{options: func(o *Options) { o.Health = admission.Health{Path: "/up", Ready: func() error { return nil }} }}, nil)
 	for request, want := range map[string]int{
 		"GET /up HTTP/1.1\r\nHost: x\r\n\r\n": http.StatusOK, wstest.UpgradeRequest("/nowhere"): http.StatusNotFound, "GET /v1/test HTTP/1.1\r\nHost: x\r\n\r\n": http.StatusUpgradeRequired,
 		"GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 5000) + "\r\n\r\n": http.StatusRequestHeaderFieldsTooLarge,
