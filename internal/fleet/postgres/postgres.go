@@ -24,7 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 )
 
@@ -173,7 +173,7 @@ func (s *Store) explain(err error) error {
 
 // Exchange implements [fleet.Store].
 func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.Answer, err error) {
-	if err := change.CheckReport(r); err != nil {
+	if err := storage.CheckReport(r); err != nil {
 		return nil, err
 	}
 	self := r.ID
@@ -197,7 +197,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		return nil, err
 	}
 	defer conn.Release()
-	e := &exchange{store: s, report: r, fresh: change.NewEpoch(), beaten: notBeaten}
+	e := &exchange{store: s, report: r, fresh: storage.NewEpoch(), beaten: notBeaten}
 	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
 	if answer != nil || err != nil {
 		return answer, err
@@ -254,7 +254,7 @@ func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, er
 		if l.beat {
 			e.beaten = l.sequence
 		}
-		answer, _, changes := change.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
+		answer, _, changes := storage.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
 		switch {
 		case !changes.Anything() && (l.beat || answer.Stale):
 			return answer, true, nil
@@ -281,7 +281,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 		if err != nil {
 			return err
 		}
-		_, changes, ok := change.Forget(l.ledger, id, l.identity, change.NewEpoch())
+		_, changes, ok := storage.Forget(l.ledger, id, l.identity, storage.NewEpoch())
 		if !ok {
 			return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 		}
@@ -298,7 +298,7 @@ func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error)
 	if err != nil {
 		return nil, err
 	}
-	return change.Members(l.ledger), nil
+	return storage.Members(l.ledger), nil
 }
 
 // Accounts implements [fleet.Store].
@@ -307,7 +307,7 @@ func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err err
 	if err != nil {
 		return nil, err
 	}
-	return change.Accounts(l.ledger), nil
+	return storage.Accounts(l.ledger), nil
 }
 
 // all reads the whole ledger.

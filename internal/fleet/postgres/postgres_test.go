@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -324,7 +324,7 @@ func TestDelayedReport(t *testing.T) {
 	if _, err := p.report(false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, _, changes := change.Exchange(l.ledger, late, l.identity, "fresh", l.at)
+	_, _, changes := storage.Exchange(l.ledger, late, l.identity, "fresh", l.at)
 	if ok, err := p.store.write(t.Context(), a, l, changes, late.ID); ok || err != nil {
 		t.Errorf("the delayed report was written: %v, %v", ok, err)
 	}

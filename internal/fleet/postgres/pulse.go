@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // mostPulses returns how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have, which costs the
@@ -29,7 +29,7 @@ type rest struct {
 
 // learn notes what an answer said.
 func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
-	about := change.Lasting(&r.About)
+	about := storage.Lasting(&r.About)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rest = rest{
@@ -44,7 +44,7 @@ func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer 
 	s.rest.pulses++
 	last, members := s.rest, len(s.members.byID)
 	s.mu.Unlock()
-	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.pulses > mostPulses(members) || change.Lasting(&r.About) != last.about {
+	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.pulses > mostPulses(members) || storage.Lasting(&r.About) != last.about {
 		return nil, false, nil
 	}
 	var all bool

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // identity tells one process of the database server from another: a server that was restarted, or a standby that was promoted, was
@@ -150,7 +150,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	if r.everything {
 		after = -1
 	}
-	l := &loaded{ledger: change.NewLedger()}
+	l := &loaded{ledger: storage.NewLedger()}
 	var (
 		head             = l.ledger
 		isStandby        bool
@@ -181,7 +181,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 		return nil, errReadOnly
 	}
 	head.Epoch = fleet.Epoch(epoch)
-	if err := change.DecodeHistory(head, past, departed); err != nil {
+	if err := storage.DecodeHistory(head, past, departed); err != nil {
 		return nil, err
 	}
 	if members != nil {
@@ -212,7 +212,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	}
 	for i, server := range servers {
 		account := &fleet.Account{Server: server, Version: versions[i]}
-		if account.Grants, err = change.DecodeGrants(server, grants[i]); err != nil {
+		if account.Grants, err = storage.DecodeGrants(server, grants[i]); err != nil {
 			return nil, err
 		}
 		head.Accounts[server] = account
@@ -227,7 +227,7 @@ func decodeMembers(tag, text string) (cachedMembers, error) {
 	}
 	c := cachedMembers{tag: tag, byID: make(map[fleet.ID]*fleet.Member, len(rows))}
 	for _, row := range rows {
-		m, err := change.DecodeMember(fleet.ID(row[0]), fleet.Epoch(row[1]), row[2])
+		m, err := storage.DecodeMember(fleet.ID(row[0]), fleet.Epoch(row[1]), row[2])
 		if err != nil {
 			return cachedMembers{}, err
 		}
@@ -245,13 +245,13 @@ type memberRow struct {
 
 // write writes what has changed since the ledger was read. It returns false if it has written nothing, because somebody else has
 // written meanwhile. by is the proxy whose exchange it is, if it is one.
-func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Changes, by fleet.ID) (ok bool, err error) {
+func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *storage.Changes, by fleet.ID) (ok bool, err error) {
 	after := c.After
-	past, departed := change.EncodeHistory(after)
+	past, departed := storage.EncodeHistory(after)
 	members := make([]memberRow, 0, len(c.Members))
 	for _, id := range c.Members {
 		m := after.Members[id]
-		members = append(members, memberRow{ID: id, Epoch: m.Epoch, About: json.RawMessage(change.EncodeMember(m))})
+		members = append(members, memberRow{ID: id, Epoch: m.Epoch, About: json.RawMessage(storage.EncodeMember(m))})
 	}
 	membersText, err := json.Marshal(members)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Chan
 		account := after.Accounts[server]
 		servers, versions = append(servers, server), append(versions, account.Version)
 		granted = append(granted, int32(account.Granted()))
-		caps, grants = append(caps, int32(account.Cap())), append(grants, change.EncodeGrants(account.Grants))
+		caps, grants = append(caps, int32(account.Cap())), append(grants, storage.EncodeGrants(account.Grants))
 	}
 	removed := make([]string, 0, len(c.Removed))
 	for _, id := range c.Removed {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // dataVersion returns a number that is another one when another process has written anything. It reads no page of the file.
@@ -22,12 +22,12 @@ func (h *handle) revision(ctx context.Context) (revision int64, err error) {
 
 // read reads the whole ledger.
 func (h *handle) read(ctx context.Context) (*fleet.Ledger, error) {
-	l := change.NewLedger()
+	l := storage.NewLedger()
 	var past, departed string
 	err := h.conn.QueryRowContext(ctx, "SELECT identity, epoch, past, departed, settled, version FROM ledger").
 		Scan(&l.Identity, &l.Epoch, &past, &departed, &l.Settled, &l.Version)
 	if err == nil {
-		err = change.DecodeHistory(l, past, departed)
+		err = storage.DecodeHistory(l, past, departed)
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (h *handle) readMembers(ctx context.Context, l *fleet.Ledger) error {
 		if err := scan(&id, &epoch, &about); err != nil {
 			return err
 		}
-		member, err := change.DecodeMember(id, epoch, about)
+		member, err := storage.DecodeMember(id, epoch, about)
 		l.Members[id] = member
 		return err
 	})
@@ -97,7 +97,7 @@ func (h *handle) readAccounts(ctx context.Context, l *fleet.Ledger) error {
 		var grants string
 		err := scan(&a.Server, &a.Version, &grants)
 		if err == nil {
-			a.Grants, err = change.DecodeGrants(a.Server, grants)
+			a.Grants, err = storage.DecodeGrants(a.Server, grants)
 		}
 		l.Accounts[a.Server] = a
 		return err
@@ -114,9 +114,9 @@ func (h *handle) writeBeat(ctx context.Context, m *fleet.Member) error {
 }
 
 // write writes what has changed. by is the proxy whose exchange it is, if it is one.
-func (h *handle) write(ctx context.Context, tx queryer, c *change.Changes, by fleet.ID, revision int64) error {
+func (h *handle) write(ctx context.Context, tx queryer, c *storage.Changes, by fleet.ID, revision int64) error {
 	l := c.After
-	past, departed := change.EncodeHistory(l)
+	past, departed := storage.EncodeHistory(l)
 	_, err := tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, epoch = ?, past = ?, departed = ?, settled = ?, version = ?, revision = ?",
 		l.Identity, l.Epoch, past, departed, l.Settled, l.Version, revision)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *handle) write(ctx context.Context, tx queryer, c *change.Changes, by fl
 		m := l.Members[id]
 		_, err := tx.ExecContext(ctx, `INSERT INTO members (id, epoch, about, beats, sequence, sessions, seen) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, about = excluded.about`,
-			id, m.Epoch, change.EncodeMember(m), int64(m.Beats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro())
+			id, m.Epoch, storage.EncodeMember(m), int64(m.Beats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro())
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, about = excluded.about`,
 		a := l.Accounts[server]
 		_, err := tx.ExecContext(ctx, `INSERT INTO accounts (server, version, cap, grants) VALUES (?, ?, ?, ?)
 ON CONFLICT (server) DO UPDATE SET version = excluded.version, cap = excluded.cap, grants = excluded.grants`,
-			server, a.Version, a.Cap(), change.EncodeGrants(a.Grants))
+			server, a.Version, a.Cap(), storage.EncodeGrants(a.Grants))
 		if err != nil {
 			return err
 		}

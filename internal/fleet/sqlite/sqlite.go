@@ -26,7 +26,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
@@ -192,10 +192,10 @@ func (s *Store) explain(err error) error {
 
 // Exchange implements [fleet.Store].
 func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.Answer, err error) {
-	if err := change.CheckReport(r); err != nil {
+	if err := storage.CheckReport(r); err != nil {
 		return nil, err
 	}
-	fresh := change.NewEpoch()
+	fresh := storage.NewEpoch()
 	err = s.call(ctx, func(ctx context.Context) error {
 		answer, err = s.exchange(ctx, r, fresh)
 		return err
@@ -207,7 +207,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
-	answer, after, changes := change.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+	answer, after, changes := storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 	if !changes.Anything() {
 		isAlone := len(after.Members) == 1 // nobody else wants to see its beats
 		if !answer.Stale && !isAlone {
@@ -222,7 +222,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 		if err := s.read(ctx); err != nil { // another process may have written since
 			return err
 		}
-		answer, after, changes = change.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+		answer, after, changes = storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 		return s.handle.write(ctx, tx, changes, r.ID, s.revision+1)
 	})
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *Store) read(ctx context.Context) error {
 		return err
 	}
 	if s.ledger != nil && revision == s.revision {
-		l := change.Clone(s.ledger)
+		l := storage.Clone(s.ledger)
 		if err := s.handle.readBeats(ctx, l); err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 			if err := s.read(ctx); err != nil {
 				return err
 			}
-			forgotten, changes, ok := change.Forget(s.ledger, id, s.identity(), change.NewEpoch())
+			forgotten, changes, ok := storage.Forget(s.ledger, id, s.identity(), storage.NewEpoch())
 			if !ok {
 				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 			}
@@ -288,7 +288,7 @@ func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error)
 		if err := s.read(ctx); err != nil {
 			return err
 		}
-		members = change.Members(s.ledger)
+		members = storage.Members(s.ledger)
 		return nil
 	})
 	return members, err
@@ -300,7 +300,7 @@ func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err err
 		if err := s.read(ctx); err != nil {
 			return err
 		}
-		accounts = change.Accounts(s.ledger)
+		accounts = storage.Accounts(s.ledger)
 		return nil
 	})
 	return accounts, err

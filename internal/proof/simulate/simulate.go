@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // Options are what is simulated.
@@ -120,7 +120,7 @@ type simulation struct {
 // Run simulates.
 func Run(o Options) *Result {
 	s := &simulation{
-		o: o, rng: rand.New(rand.NewPCG(o.Seed, 1)), ledger: change.NewLedger(), used: make([]int, o.Servers), taken: make([]int, o.Servers),
+		o: o, rng: rand.New(rand.NewPCG(o.Seed, 1)), ledger: storage.NewLedger(), used: make([]int, o.Servers), taken: make([]int, o.Servers),
 		full: make([]time.Duration, o.Servers), weights: make([][]float64, o.Servers),
 	}
 	for server := range o.Servers {
@@ -324,7 +324,7 @@ func (s *simulation) exchange(p *proxy) {
 			s.beats++
 		}
 		// An answer shares nothing with the ledger but texts. Whoever is concerned is woken, as a store does it.
-		changes := &change.Changes{Before: change.NewLedger(), After: s.ledger}
+		changes := &storage.Changes{Before: storage.NewLedger(), After: s.ledger}
 		for server, account := range s.ledger.Accounts {
 			if account.Version == s.ledger.Version && s.ledger.Version != version {
 				changes.Accounts = append(changes.Accounts, server)

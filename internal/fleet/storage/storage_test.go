@@ -1,4 +1,4 @@
-package change
+package storage
 
 import (
 	"encoding/json"

@@ -1,5 +1,5 @@
-// Package change finds what an exchange changes in a ledger, so that a store writes only that. It is what stores share: no I/O.
-package change
+// Package storage finds what an exchange changes in a ledger, so that a store writes only that. It is what stores share: no I/O.
+package storage
 
 import (
 	"cmp"
