@@ -93,7 +93,7 @@ func (l *Ledger) folder(s *Settings) string {
 }
 
 // part is a proxy's part in its fleet.
-type part struct {
+type membership struct {
 	agent    *agent.Agent
 	presence *presence.Presence
 	id       fleet.ID
@@ -156,7 +156,7 @@ func (p *Proxy) Lend(conn net.Conn) {
 }
 
 // newPart returns the proxy's part in its fleet; nil for none.
-func (p *Proxy) newPart() *part {
+func (p *Proxy) newMembership() *membership {
 	ledger, why := p.settings.Ledger()
 	if ledger == nil {
 		if p.settings.Fleet == settings.FleetAuto {
@@ -166,7 +166,7 @@ func (p *Proxy) newPart() *part {
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return &part{id: fleet.ID(hex.EncodeToString(random[:]))}
+	return &membership{id: fleet.ID(hex.EncodeToString(random[:]))}
 }
 
 // poke tells the agent that the pools' demand, the configuration or what the proxy does has changed.
@@ -185,7 +185,7 @@ func (p *Proxy) permission() backend.Permission {
 }
 
 // MayDial implements [backend.Permission]. Nothing is dialed before there is a configuration, which comes after the agent.
-func (f *part) MayDial() bool { return f.agent.MayDial() }
+func (f *membership) MayDial() bool { return f.agent.MayDial() }
 
 // awaitGrants waits until the ledger has answered what the configuration needs, but not for long.
 func (p *Proxy) awaitGrants(ctx context.Context) {
@@ -232,7 +232,7 @@ func (p *Proxy) about() fleet.Member {
 
 // learned hands on what the agent has learned.
 func (p *Proxy) learned(s *agent.Status) {
-	if s.Mode == agent.Whole {
+	if s.Mode == agent.Unshared {
 		p.services.SetLedger(nil)
 		return
 	}
@@ -292,7 +292,7 @@ func (p *Proxy) ownAddress() string {
 }
 
 // tellFleet waits until the ledger knows what the proxy is and does at this moment, but not for long.
-func (p *Proxy) tellFleet() { p.awaitGrants(context.Background()) }
+func (p *Proxy) announce() { p.awaitGrants(context.Background()) }
 
 // findAddress finds out, once, at which URL other proxies reach the admin API.
 func (p *Proxy) findAddress(ledger *Ledger) {
@@ -372,7 +372,7 @@ type fleetLedger struct{ agent *agent.Agent }
 
 // modes are the admin API's names of an agent's modes.
 var modes = map[agent.Mode]string{
-	agent.Waiting: api.FleetWaiting, agent.Alone: api.FleetAlone, agent.Shares: api.FleetShare, agent.Whole: api.FleetWhole,
+	agent.Waiting: api.FleetWaiting, agent.Alone: api.FleetAlone, agent.Shared: api.FleetShare, agent.Unshared: api.FleetWhole,
 }
 
 // View implements [peers.Ledger].

@@ -55,7 +55,7 @@ func TestWanting(t *testing.T) {
 // Where many use a server, each gets a few places more than it needs, and the others stay free.
 func TestFairOfMany(t *testing.T) {
 	a := &Account{}
-	for i := range few + 1 {
+	for i := range smallFleet + 1 {
 		a.Grants = append(a.Grants, Grant{ID(rune('a' + i)), 0, Claim{Cap: 200, Needs: 8, Wants: 9}})
 	}
 	a.Grants[0].Places = 100

@@ -12,13 +12,13 @@ func TestBeat(t *testing.T) {
 	var all []*played
 	round := func() {
 		for _, p := range all {
-			p.beat()
+			p.exchange()
 		}
-		r.now += Instant(Beat)
+		r.now += Instant(HeartbeatInterval)
 	}
 	expect := func(what string, tells bool, want time.Duration) {
 		t.Helper()
-		if got := all[0].h.Beat(tells); got != want {
+		if got := all[0].h.HeartbeatInterval(tells); got != want {
 			t.Errorf("%s: %s; want %s", what, got, want)
 		}
 	}
@@ -27,24 +27,24 @@ func TestBeat(t *testing.T) {
 	}
 	round()
 	round()
-	expect("few enough", true, Beat)
+	expect("few enough", true, HeartbeatInterval)
 	all = append(all, r.join(HolderOptions{ID: "last"}).cap(8).needs(0, 0, 0))
 	round()
 	round()
-	expect("a crowd", true, SlowBeat)
-	expect("a crowd that is not told", false, Beat)
+	expect("a crowd", true, SlowHeartbeatInterval)
+	expect("a crowd that is not told", false, HeartbeatInterval)
 	r.identity++
 	round()
-	expect("the database is another", true, Beat)
+	expect("the database is another", true, HeartbeatInterval)
 	for range 10 {
 		round()
 	}
-	expect("the epoch has settled", true, SlowBeat)
+	expect("the epoch has settled", true, SlowHeartbeatInterval)
 }
 
 // TestLate: who is not late makes an exchange before it is suspected, and who is late can be looked at twice before it would be free too late.
 func TestLate(t *testing.T) {
-	for members, beat := range map[int]time.Duration{2: Beat, crowd: Beat, crowd + 1: SlowBeat, 1000: SlowBeat} {
+	for members, beat := range map[int]time.Duration{2: HeartbeatInterval, crowd: HeartbeatInterval, crowd + 1: SlowHeartbeatInterval, 1000: SlowHeartbeatInterval} {
 		if late := Late(members); late <= beat || late >= Unseen || late+beat >= 5*time.Second {
 			t.Errorf("%d proxies: %s", members, late)
 		}

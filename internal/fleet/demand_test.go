@@ -9,37 +9,37 @@ func TestDemandMovesPlaces(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(4, 0, 4)
 	b := r.join(HolderOptions{ID: "b"}).cap(16).needs(0, 0, 4)
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
 	r.expect("b has asked", map[ID]int{"a": 16, "b": 0})
-	a.beat()
+	a.exchange()
 	r.expect("a has heard of it", map[ID]int{"a": 7, "b": 0})
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
 	r.expect("all but the reserve is divided", map[ID]int{"a": 7, "b": 7})
 
 	b.needs(7, 10, 10)
-	b.beat()
+	b.exchange()
 	r.expect("b has needed more, and got what was in reserve", map[ID]int{"a": 7, "b": 9})
-	a.beat()
-	a.beat()
-	b.beat()
+	a.exchange()
+	a.exchange()
+	b.exchange()
 	r.expect("b has needed more, and got one in advance", map[ID]int{"a": 4, "b": 11})
 
 	// b's sessions end only one by one.
 	a.needs(4, 6, 6)
 	b.needs(11, 20, 20)
-	b.beat()
-	a.beat()
+	b.exchange()
+	a.exchange()
 	r.expect("b has taken the last one before a", map[ID]int{"a": 4, "b": 12})
-	b.beat()
+	b.exchange()
 	r.expect("b is to have no more than half", map[ID]int{"a": 4, "b": 10})
 	a.needs(4, 9, 9)
-	a.beat()
-	b.needs(11, 20, 20).beat()
+	a.exchange()
+	b.needs(11, 20, 20).exchange()
 	r.expect("half is fair", map[ID]int{"a": 4, "b": 8})
-	b.needs(9, 20, 20).beat()
-	a.beat()
+	b.needs(9, 20, 20).exchange()
+	a.exchange()
 	r.expect("two of b's sessions have ended", map[ID]int{"a": 7, "b": 8})
 	if sum := r.ledger.Accounts["s"].Granted(); sum > 16 {
 		t.Errorf("%d places of 16 are granted", sum)
@@ -52,25 +52,25 @@ func TestReserve(t *testing.T) {
 	a := r.join(HolderOptions{ID: "a"}).cap(32).needs(5, 5, 32)
 	b := r.join(HolderOptions{ID: "b"}).cap(32).needs(5, 5, 32)
 	for range 3 {
-		a.beat()
-		b.beat()
+		a.exchange()
+		b.exchange()
 	}
 	r.expect("all but an eighth are divided", map[ID]int{"a": 14, "b": 14})
 	version := r.ledger.Version
-	a.needs(14, 15, 32).beat()
+	a.needs(14, 15, 32).exchange()
 	r.expect("a has grown, and got one in advance", map[ID]int{"a": 16, "b": 14})
 	if r.ledger.Version != version {
 		t.Error("b has to hear of it, although half of the reserve is left")
 	}
-	a.needs(5, 5, 32).beat()
-	a.beat()
+	a.needs(5, 5, 32).exchange()
+	a.exchange()
 	r.expect("there is enough in reserve", map[ID]int{"a": 16, "b": 14})
-	b.needs(14, 15, 32).beat()
+	b.needs(14, 15, 32).exchange()
 	if r.ledger.Version == version {
 		t.Error("a does not hear that the reserve runs low")
 	}
-	a.beat()
-	a.beat()
+	a.exchange()
+	a.exchange()
 	r.expect("a has given back what it does not need", map[ID]int{"a": 13, "b": 15})
 }
 
@@ -85,11 +85,11 @@ func TestDue(t *testing.T) {
 		}
 		return p.h.Due(r.now)
 	}
-	if due(a); !a.h.whole {
+	if due(a); !a.h.needsFull {
 		t.Fatal("the first report is not whole")
 	}
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
 	if due(a) || due(b) {
 		t.Error("an exchange is due without need")
 	}
@@ -97,19 +97,19 @@ func TestDue(t *testing.T) {
 	if !due(b) {
 		t.Error("b needs a place, and no exchange is due")
 	}
-	b.beat()
+	b.exchange()
 	if due(b) {
 		t.Error("b has said that it needs a place, and another exchange is due")
 	}
-	a.beat()
+	a.exchange()
 	if due(a) {
 		t.Error("a still has four connections, and an exchange is due")
 	}
 	if a.needs(3, 0, 0); !due(a) {
 		t.Error("a has closed a connection, and no exchange is due")
 	}
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
 	r.expect("the place has moved, and a gives back another", map[ID]int{"a": 2, "b": 1})
 }
 
@@ -119,8 +119,8 @@ func TestWaitingWritesLittle(t *testing.T) {
 	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(8, 40, 40)
 	b := r.join(HolderOptions{ID: "b"}).cap(16).needs(8, 40, 40)
 	for range 4 {
-		a.beat()
-		b.beat()
+		a.exchange()
+		b.exchange()
 	}
 	r.expect("both need all places", map[ID]int{"a": 8, "b": 8})
 	told := 0
@@ -166,10 +166,10 @@ func TestNeedsAreTold(t *testing.T) {
 	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(0, 0, 16)
 	b := r.join(HolderOptions{ID: "b"}).cap(16).needs(0, 0, 16)
 	for range 3 {
-		a.beat()
-		b.beat()
+		a.exchange()
+		b.exchange()
 	}
-	a.needs(7, 6, 16).beat()
+	a.needs(7, 6, 16).exchange()
 	if got := r.ledger.Accounts["s"].Grants[0].Claim.Needs; got != 6 {
 		t.Errorf("the ledger hears of %d of 6 sessions", got)
 	}

@@ -43,8 +43,8 @@ type Member struct {
 	Sessions int
 	Config   string // version of the configuration in force
 	// Seen is the store's time of the last exchange; for people only, since clocks jump. Beats counts exchanges; observers judge by it.
-	Seen  time.Time
-	Beats uint64
+	Seen       time.Time
+	Heartbeats uint64
 	// Epoch is the last one in which it has said what it holds.
 	Epoch Epoch
 	// Sequence is that of its last report.
@@ -91,7 +91,7 @@ type Report struct {
 	// Settle says that the proxy has watched the epoch for a lease time.
 	Settle bool
 	// Whole says that Claims has all servers at which the proxy holds or wants something. Otherwise it has those that have changed.
-	Whole  bool
+	Full   bool
 	Claims map[string]Claim // by server; the zero Claim gives up everything there
 	// Others are the other proxies that this one knew before the epoch began, if the ledger has asked for them with [Answer.Lost].
 	Others []Member
@@ -105,19 +105,19 @@ type Report struct {
 // ledger's epoch and version are the report's and its proxy is a member that has said in this epoch what it holds. A store may then answer
 // with epoch, version, frozen, settled and members alone.
 func (r *Report) Quiet() bool {
-	return !r.Settle && !r.Whole && !r.Leaves && len(r.Claims) == 0 && len(r.Dead) == 0 && len(r.Others) == 0
+	return !r.Settle && !r.Full && !r.Leaves && len(r.Claims) == 0 && len(r.Dead) == 0 && len(r.Others) == 0
 }
 
 // All reports whether an exchange needs all accounts, rather than those that the report names or that have changed since its version. If
 // the report's epoch or the database's identity is not the ledger's, it needs none.
-func (r *Report) All() bool { return r.Whole || r.Leaves || len(r.Dead) > 0 }
+func (r *Report) All() bool { return r.Full || r.Leaves || len(r.Dead) > 0 }
 
 // Death says that a proxy is to be taken for dead.
 type Death struct {
 	ID ID
 	// Proven: its process has ended. Otherwise its grant time-out has passed, which holds only if it has made no exchange after Beats.
-	Proven bool
-	Beats  uint64
+	Proven     bool
+	Heartbeats uint64
 }
 
 // Answer is what a proxy learns in an exchange.
@@ -156,7 +156,7 @@ type Store interface {
 	Changed(ctx context.Context) <-chan struct{}
 	// Tells reports whether a channel of Changed receives a value, as things are, soon after each change that concerns the proxy. It does not
 	// wait.
-	Tells() bool
+	Notifies() bool
 	// Close releases the store's resources. It removes no proxy from the ledger.
 	Close() error
 }

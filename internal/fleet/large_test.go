@@ -9,16 +9,16 @@ import (
 // gets it in one exchange, of which nobody else hears.
 func TestLargeFleet(t *testing.T) {
 	r := newRig(t)
-	const n, part = few + 2, 7
+	const n, part = smallFleet + 2, 7
 	var all []*played
 	for i := range n {
 		all = append(all, r.join(HolderOptions{ID: ID(fmt.Sprintf("%02d", i))}).cap(8*n).needs(part-2, part-2, 8*n))
 	}
 	round := func() {
 		for _, p := range all {
-			p.beat()
+			p.exchange()
 		}
-		r.now += Instant(Beat)
+		r.now += Instant(HeartbeatInterval)
 	}
 	for range 20 {
 		round()
@@ -29,14 +29,14 @@ func TestLargeFleet(t *testing.T) {
 		}
 	}
 	version := r.ledger.Version
-	if one := all[5].needs(part, part+1, 8*n); one.beat() != nil && one.h.Limit("s") != part+4 {
+	if one := all[5].needs(part, part+1, 8*n); one.exchange() != nil && one.h.Limit("s") != part+4 {
 		t.Errorf("one that needed %d places has %d", part+1, one.h.Limit("s"))
 	}
 	if r.ledger.Version != version {
 		t.Error("all have to hear that one has grown")
 	}
 	// The others' clients take the rest of the reserve. All that have more than they need hear that it runs low, but by turns, and not at once.
-	all[7].needs(part, part+6, 8*n).beat()
+	all[7].needs(part, part+6, 8*n).exchange()
 	if r.ledger.Version != version {
 		t.Error("all hear at once that the reserve runs low")
 	}
@@ -55,7 +55,7 @@ func TestLargeFleet(t *testing.T) {
 // TestOthersHaveEnough lets only those give back at once that have most to give.
 func TestOthersHaveEnough(t *testing.T) {
 	a := &Account{}
-	for i := range few + 1 {
+	for i := range smallFleet + 1 {
 		a.Grants = append(a.Grants, Grant{ID(rune('a' + i)), 8, Claim{Cap: 100, Needs: 4}})
 	}
 	a.Grants[0].Claim.Needs = 11 // it lacks three
@@ -63,7 +63,7 @@ func TestOthersHaveEnough(t *testing.T) {
 	a.Grants[4].Places = 10
 	fair := Fair(a)
 	for i, want := range []bool{3: false, 4: true, 5: true} {
-		if got := a.haveEnough(fair, i); i >= 3 && got != want {
+		if got := a.othersHaveEnough(fair, i); i >= 3 && got != want {
 			t.Errorf("%d gives %d of %d places; others have enough: %v", i, a.Grants[i].Places-fair[i], a.Grants[i].Places, got)
 		}
 	}

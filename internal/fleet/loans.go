@@ -11,15 +11,6 @@ package fleet
 // process that ends in between, leaves a place charged that nobody uses, never one used that nobody is charged with: the borrower keeps the lender from
 // being proven dead by processes with the same state directory, and the ledger believes no others ([exchange.mayRemove]).
 
-// Spare returns how many of a server's places the proxy can offer: those that its own clients do not need.
-func (h *Holder) Spare(server string) int {
-	s := h.servers[server]
-	if s == nil || h.epoch == "" || h.whole || h.leaves || h.o.Timeout > 0 {
-		return 0
-	}
-	return max(0, s.limit-max(s.usage.Needs, h.o.Floor))
-}
-
 // Offer takes up to [Holder.Spare] places of a server from the limit.
 func (h *Holder) Offer(server string, places int) {
 	s := h.servers[server]
@@ -56,7 +47,7 @@ func (h *Holder) Returned(server string, places int) {
 }
 
 // Booked says that the ledger has booked places that were lent for whom they were lent to. The next report gives them back.
-func (h *Holder) Booked(server string, places int) {
+func (h *Holder) Charged(server string, places int) {
 	if s := h.servers[server]; s != nil {
 		places = min(places, s.lent)
 		s.lent -= places
@@ -95,21 +86,21 @@ func (h *Holder) Borrowed() (places int) {
 }
 
 // TakeBooked returns by server how many places that were borrowed are the proxy's own since it was called last, by an answer of the ledger.
-func (h *Holder) TakeBooked() map[string]int {
-	booked := h.booked
-	h.booked = nil
+func (h *Holder) TakeCharged() map[string]int {
+	booked := h.charged
+	h.charged = nil
 	return booked
 }
 
 // book takes in that the ledger has booked what was borrowed, since it has answered a report that says so.
-func (h *Holder) book(server string, s *holding) {
+func (h *Holder) settleLoan(server string, s *holding) {
 	if s.borrowed == 0 {
 		return
 	}
-	if h.booked == nil {
-		h.booked = make(map[string]int)
+	if h.charged == nil {
+		h.charged = make(map[string]int)
 	}
-	h.booked[server] += s.borrowed
+	h.charged[server] += s.borrowed
 	s.limit += s.borrowed
 	s.borrowed = 0
 }

@@ -99,7 +99,7 @@ func (w *loans) answer(i int) {
 	w.tell(p)
 	if i < 2 {
 		other := w.all[1-i]
-		if booked := p.h.TakeBooked()[gpu]; booked > 0 && !other.dead {
+		if booked := p.h.TakeCharged()[gpu]; booked > 0 && !other.dead {
 			other.inbox = append(other.inbox, loan{booked: booked})
 		}
 		there := slices.ContainsFunc(a.Members, func(m fleet.Member) bool { return m.ID == other.id })
@@ -163,7 +163,7 @@ func (w *loans) hear(i int) {
 		p.h.Borrow(gpu, said.lent)
 	}
 	if said.booked > 0 {
-		p.h.Booked(gpu, said.booked)
+		p.h.Charged(gpu, said.booked)
 		p.lent -= said.booked
 	}
 	w.tell(p)
@@ -298,43 +298,37 @@ func lent(t *testing.T, n int) *loans {
 // TestLentIsCharged has the lender killed before the ledger knows of the loan: a proxy elsewhere that proves it gets none of its places, until the borrower has said
 // what it holds.
 func TestLentIsCharged(t *testing.T) {
-	for _, guarded := range []bool{true, false} {
-		play := func() {
-			w := lent(t, 2)
-			w.kill(1)
-			w.store(w.late[0])
-			w.prove(2, 1)
-			w.all[2].needs = loanCap
-			for range 3 {
-				w.ask(2)
-				w.answer(2)
-				w.check()
-			}
-			if (w.exposed == "") != guarded {
-				t.Errorf("guarded: %t; found %q", guarded, w.exposed)
-			}
-			if !guarded {
-				return
-			}
-			w.prove(0, 1) // it holds the lender's lock
+	for _, leftOut := range []fleet.Guards{0, fleet.Without(fleet.GuardLent)} {
+		w := lent(t, 2)
+		w.ledger.LeftOut = leftOut
+		w.kill(1)
+		w.store(w.late[0])
+		w.prove(2, 1)
+		w.all[2].needs = loanCap
+		for range 3 {
+			w.ask(2)
+			w.answer(2)
+			w.check()
+		}
+		if (w.exposed == "") != (leftOut == 0) {
+			t.Errorf("left out: %b; found %q", leftOut, w.exposed)
+		}
+		if leftOut != 0 {
+			continue
+		}
+		w.prove(0, 1) // it holds the lender's lock
+		w.ask(0)
+		w.answer(0)
+		w.prove(0, 1)
+		for range 3 {
 			w.ask(0)
 			w.answer(0)
-			w.prove(0, 1)
-			for range 3 {
-				w.ask(0)
-				w.answer(0)
-				w.ask(2)
-				w.answer(2)
-				w.check()
-			}
-			if w.exposed != "" || w.all[2].limit != loanCap-w.all[0].used {
-				t.Errorf("the third has %d places; %s", w.all[2].limit, w.exposed)
-			}
+			w.ask(2)
+			w.answer(2)
+			w.check()
 		}
-		if guarded {
-			play()
-		} else {
-			fleet.WithoutGuard("lent", play)
+		if w.exposed != "" || w.all[2].limit != loanCap-w.all[0].used {
+			t.Errorf("the third has %d places; %s", w.all[2].limit, w.exposed)
 		}
 	}
 }

@@ -12,18 +12,18 @@ func TestClockOfTheDatabaseJumps(t *testing.T) {
 		moved     bool
 		after     time.Duration
 		suspected bool
-	}{{true, Beat, false}, {false, Beat / 10, false}, {false, Beat, true}} {
+	}{{true, HeartbeatInterval, false}, {false, HeartbeatInterval / 10, false}, {false, HeartbeatInterval, true}} {
 		h := NewHolder(HolderOptions{ID: "a"})
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		look := func(beats uint64, own time.Duration, at Instant) {
-			h.observe([]Member{{ID: "a", Seen: start.Add(own)}, {ID: "b", Beats: beats, Seen: start}}, at)
+			h.observe([]Member{{ID: "a", Seen: start.Add(own)}, {ID: "b", Heartbeats: beats, Seen: start}}, at)
 		}
 		look(7, 0, Instant(time.Second))
 		beats := uint64(7)
 		if test.moved {
 			beats++
 		}
-		h.asked = Instant(time.Second)
+		h.askedAt = Instant(time.Second)
 		look(beats, 10*time.Minute, Instant(time.Second+test.after))
 		if got := len(h.Suspects(0)) > 0; got != test.suspected {
 			t.Errorf("%+v: suspected: %v", test, got)

@@ -58,7 +58,7 @@ func (p *played) report() *Report {
 }
 
 // beat makes an exchange.
-func (p *played) beat() *Answer {
+func (p *played) exchange() *Answer {
 	report := p.report()
 	a := p.r.exchange(report)
 	p.h.Answered(report, a, p.r.now, p.r.now)

@@ -86,35 +86,35 @@ type Agent struct {
 	expires atomic.Int64
 	shared  atomic.Pointer[fleet.Store] // the store, for Forget; nil while there is none
 
-	poked   chan struct{}      // of size one
-	syncs   chan chan struct{} // who waits for an exchange that begins from now on
-	meets   chan *neighbour
-	heard   chan heard
-	leaving chan context.Context
-	left    bool               // the ledger does not know the proxy any more; static once done is closed
-	done    chan struct{}      // closed when both goroutines have ended
-	end     context.CancelFunc // ends them
+	poked         chan struct{}      // of size one
+	syncs         chan chan struct{} // who waits for an exchange that begins from now on
+	newNeighbours chan *neighbour
+	received      chan receivedMessage
+	leaving       chan context.Context
+	left          bool               // the ledger does not know the proxy any more; static once done is closed
+	done          chan struct{}      // closed when both goroutines have ended
+	end           context.CancelFunc // ends them
 
 	// All below is owned by the goroutine of run.
-	holder   *fleet.Holder
-	store    fleet.Store     // nil while there is none
-	changed  <-chan struct{} // of store
-	unwatch  context.CancelFunc
-	usage    map[string]fleet.Usage // as it was last said to the holder
-	said     map[string]int         // what the pools were told; nil for the whole caps
-	told     bool                   // whether they were told anything
-	kept     map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
-	answered bool                   // there was an answer
-	assumes  bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
-	whole    bool                   // a local ledger cannot be used, and nobody else could use it, so the pools have the whole caps
-	expired  bool                   // others may have the places, since the ledger was not reached for so long
-	failures int                    // exchanges that failed one after the other
-	next     fleet.Instant          // when the next exchange is due
-	lookAt   fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
-	last     fleet.Instant          // when the last one began
-	waiters  []chan struct{}        // for whom syncs asked
-	view     view                   // what the last answers said
-	proofs   *prover
+	holder       *fleet.Holder
+	store        fleet.Store     // nil while there is none
+	changed      <-chan struct{} // of store
+	unwatch      context.CancelFunc
+	usage        map[string]fleet.Usage // as it was last said to the holder
+	limits       map[string]int         // what the pools were told; nil for the whole caps
+	limitsSet    bool                   // whether they were told anything
+	kept         map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
+	answered     bool                   // there was an answer
+	assumesAlone bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
+	unshared     bool                   // a local ledger cannot be used, and nobody else could use it, so the pools have the whole caps
+	expired      bool                   // others may have the places, since the ledger was not reached for so long
+	failures     int                    // exchanges that failed one after the other
+	next         fleet.Instant          // when the next exchange is due
+	lookAt       fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
+	last         fleet.Instant          // when the last one began
+	waiters      []chan struct{}        // for whom syncs asked
+	view         view                   // what the last answers said
+	proofs       *prover
 
 	neighbours []*neighbour
 	offers     map[string]*neighbour // to whom places are offered, by server
@@ -123,11 +123,11 @@ type Agent struct {
 
 const (
 	// timeout is the longest that an exchange may take, and wholeTimeout one with a whole report: many proxies may join at once.
-	timeout, wholeTimeout = fleet.Beat * 3 / 2, 3 * time.Second
+	timeout, wholeTimeout = fleet.HeartbeatInterval * 3 / 2, 3 * time.Second
 	// gap is the shortest time between the beginnings of two exchanges.
 	gap = 100 * time.Millisecond
 	// The waits after exchanges that failed: from the shortest, doubled each time, to the longest.
-	shortestWait, longestWait = fleet.Beat / 2, 2 * time.Second
+	shortestWait, longestWait = fleet.HeartbeatInterval / 2, 2 * time.Second
 	// refusedWait is the wait after an exchange that the database refused: a person has to do something first.
 	refusedWait = 15 * time.Second
 )
@@ -140,7 +140,7 @@ func Start(o Options) *Agent {
 	ctx, end := context.WithCancel(context.Background())
 	a := &Agent{
 		o: o, holder: fleet.NewHolder(o.Holder), end: end,
-		meets: make(chan *neighbour), heard: make(chan heard), offers: make(map[string]*neighbour),
+		newNeighbours: make(chan *neighbour), received: make(chan receivedMessage), offers: make(map[string]*neighbour),
 		poked: make(chan struct{}, 1), syncs: make(chan chan struct{}), leaving: make(chan context.Context), done: make(chan struct{}),
 	}
 	a.view.init()
@@ -242,10 +242,10 @@ func (a *Agent) run(ctx context.Context) {
 				a.changed = nil
 			}
 			a.hurry()
-		case n := <-a.meets:
-			a.meet(listening, n)
-		case h := <-a.heard:
-			a.hear(&h)
+		case n := <-a.newNeighbours:
+			a.addNeighbour(listening, n)
+		case h := <-a.received:
+			a.receive(&h)
 		case death := <-a.proofs.deaths:
 			a.died(death)
 			a.hurry()
@@ -261,13 +261,13 @@ func (a *Agent) act(ctx context.Context) {
 	at := a.o.Now()
 	if a.lookAt > 0 && at >= a.lookAt {
 		a.lookAt = 0
-		if a.observe(); a.holder.Due(at) || a.unsaid() {
+		if a.observe(); a.holder.Due(at) || a.hasUnreported() {
 			a.hurry()
 		}
 		a.lend()
 	}
 	switch expires, ok := a.holder.Expired(); {
-	case at >= a.next && a.quiet():
+	case at >= a.next && a.mayRest():
 		a.rest()
 	case at >= a.next:
 		a.exchange(ctx)
@@ -302,32 +302,32 @@ func (a *Agent) wake() fleet.Instant {
 }
 
 // quiet reports whether no exchange is needed, since nobody else is there, and the store will tell when somebody comes.
-func (a *Agent) quiet() bool {
+func (a *Agent) mayRest() bool {
 	return a.o.Local && a.o.Holder.Timeout == 0 && a.changed != nil && a.view.resting
 }
 
 // rest looks whether there is something to say after all.
 func (a *Agent) rest() {
-	if a.observe(); a.holder.Due(a.o.Now()) || a.unsaid() {
+	if a.observe(); a.holder.Due(a.o.Now()) || a.hasUnreported() {
 		a.hurry()
 		return
 	}
-	a.next = a.o.Now() + jitter(fleet.Beat)
+	a.next = a.o.Now() + jitter(fleet.HeartbeatInterval)
 	a.publish()
 }
 
 // unsaid reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
-func (a *Agent) unsaid() bool {
+func (a *Agent) hasUnreported() bool {
 	about := a.o.About()
-	if about.State != a.view.saidState || about.Config != a.view.saidConfig {
+	if about.State != a.view.reportedState || about.Config != a.view.reportedConfig {
 		return true
 	}
 	for server := range a.usage {
-		if a.usage[server].Cap != a.view.saidCaps[server] {
+		if a.usage[server].Cap != a.view.reportedCaps[server] {
 			return true
 		}
 	}
-	return len(a.usage) != len(a.view.saidCaps)
+	return len(a.usage) != len(a.view.reportedCaps)
 }
 
 // jitter returns a little less than d, so that proxies that were started together do not stay together, and that two beats, in which places
@@ -385,7 +385,7 @@ func (a *Agent) open(ctx context.Context) error {
 
 // try carries out an exchange with the store.
 func (a *Agent) try(ctx context.Context) error {
-	if a.whole {
+	if a.unshared {
 		a.keep()
 	}
 	a.observe()
@@ -398,7 +398,7 @@ func (a *Agent) try(ctx context.Context) error {
 	r.About = about
 	asked := a.o.Now()
 	limit := timeout
-	if r.Whole {
+	if r.Full {
 		limit = wholeTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -407,7 +407,7 @@ func (a *Agent) try(ctx context.Context) error {
 	at := a.o.Now()
 	if err != nil {
 		a.holder.Failed(r, at)
-		if !a.whole {
+		if !a.unshared {
 			a.apply()
 		}
 		return err
@@ -417,15 +417,15 @@ func (a *Agent) try(ctx context.Context) error {
 		a.expires.Store(int64(expires))
 	}
 	first := !a.answered
-	a.answered, a.assumes, a.whole, a.kept, a.expired = true, false, false, nil, false
+	a.answered, a.assumesAlone, a.unshared, a.kept, a.expired = true, false, false, nil, false
 	if a.apply() { // places that no connection uses can be given back now, and no connection that closes will say so
 		a.observe()
 	}
 	a.failures = 0
-	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
+	a.next = asked + jitter(a.holder.HeartbeatInterval(a.store.Notifies()))
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
-	a.book(answer.Frozen || answer.Stale || answer.Again)
+	a.settleLoans(answer.Frozen || answer.Stale || answer.Again)
 	if a.o.Memory != nil && !answer.Stale {
 		a.o.Memory.Note(!a.hasOthers(about.Instance))
 	}
@@ -443,7 +443,7 @@ func (a *Agent) keep() {
 	for server, u := range a.o.Pools.Usage() {
 		a.kept[server] = u.Used
 	}
-	a.tell(a.kept)
+	a.setLimits(a.kept)
 }
 
 // apply tells the pools what they may use, and reports whether that is new to them.
@@ -452,15 +452,15 @@ func (a *Agent) apply() (changed bool) {
 	for server, n := range a.kept {
 		limits[server] = max(limits[server], n)
 	}
-	return a.tell(limits)
+	return a.setLimits(limits)
 }
 
 // tell tells the pools what they may use, unless they know.
-func (a *Agent) tell(limits map[string]int) (changed bool) {
-	if a.told && maps.Equal(limits, a.said) && (limits == nil) == (a.said == nil) {
+func (a *Agent) setLimits(limits map[string]int) (changed bool) {
+	if a.limitsSet && maps.Equal(limits, a.limits) && (limits == nil) == (a.limits == nil) {
 		return false
 	}
-	a.told, a.said = true, maps.Clone(limits)
+	a.limitsSet, a.limits = true, maps.Clone(limits)
 	a.o.Pools.SetGrants(limits)
 	return true
 }
@@ -476,7 +476,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 			return false
 		}
 	}
-	a.part()
+	a.returnLoans()
 	if n := a.holder.Lent(); n > 0 {
 		a.o.Log.Warn("leaving the fleet while another process of this host uses places of this one: they are free when the ledger knows of it", "places", n)
 		return false
@@ -512,7 +512,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 
 // close closes the store.
 func (a *Agent) close() {
-	a.forsake()
+	a.closeNeighbours()
 	if a.unwatch != nil {
 		a.unwatch()
 	}

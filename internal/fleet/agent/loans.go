@@ -19,36 +19,36 @@ type neighbour struct {
 	release func()   // lets others prove its end; nil if nothing is to be borrowed from it
 	gone    bool     // it has ended, or its connection has
 
-	asked  map[string]int // what it was last asked for
-	got    map[string]int // all that it has lent
-	unsure map[string]int // of these, those that the ledger has not booked
+	asked     map[string]int // what it was last asked for
+	got       map[string]int // all that it has lent
+	uncharged map[string]int // of these, those that the ledger has not booked
 
-	wants  map[string]int // how many it wants to have got, of all times
-	sent   map[string]int // all that it was lent
-	booked map[string]int // of these, those that it has booked or returned
+	wants   map[string]int // how many it wants to have got, of all times
+	sent    map[string]int // all that it was lent
+	charged map[string]int // of these, those that it has booked or returned
 }
 
 // remark is what neighbours tell each other, each as a JSON object.
-type remark struct {
+type loanMessage struct {
 	ID fleet.ID `json:"id,omitempty"` // the first remark has nothing else
 	// Wants are how many places the sender would like to have got from the other since the beginning, so that a remark that crosses a loan asks for
 	// nothing twice. It is null if that has not changed.
 	Wants    map[string]int `json:"wants"`
 	Lends    map[string]int `json:"lends,omitempty"`
-	Booked   map[string]int `json:"booked,omitempty"`   // of those that were lent, the ledger has so many on the sender's account now
+	Charged  map[string]int `json:"booked,omitempty"`   // of those that were lent, the ledger has so many on the sender's account now
 	Returned map[string]int `json:"returned,omitempty"` // it needs these no more, and has no connections for them
 }
 
 // heard is a remark, or that there are no more.
-type heard struct {
+type receivedMessage struct {
 	from *neighbour
-	remark
-	over bool
+	loanMessage
+	closed bool
 }
 
 const (
 	// tellTimeout is how long a neighbour may take to accept a remark.
-	tellTimeout = 200 * time.Millisecond
+	sendTimeout = 200 * time.Millisecond
 	// offerInterval is the time between two looks at whether the connections of places that are offered are closed.
 	offerInterval = 10 * time.Millisecond
 )
@@ -57,43 +57,43 @@ const (
 // owns the connection from then on.
 func (a *Agent) Lend(conn net.Conn) {
 	n := &neighbour{
-		conn: conn, asked: make(map[string]int), got: make(map[string]int), unsure: make(map[string]int), sent: make(map[string]int), booked: make(map[string]int),
+		conn: conn, asked: make(map[string]int), got: make(map[string]int), uncharged: make(map[string]int), sent: make(map[string]int), charged: make(map[string]int),
 	}
 	select {
-	case a.meets <- n:
+	case a.newNeighbours <- n:
 	case <-a.done:
 		_ = conn.Close()
 	}
 }
 
 // meet begins to listen to a neighbour.
-func (a *Agent) meet(ctx context.Context, n *neighbour) {
+func (a *Agent) addNeighbour(ctx context.Context, n *neighbour) {
 	a.neighbours = append(a.neighbours, n)
 	a.listeners.Go(func() {
 		for in := json.NewDecoder(n.conn); ; {
-			h := heard{from: n}
-			h.over = in.Decode(&h.remark) != nil
+			h := receivedMessage{from: n}
+			h.closed = in.Decode(&h.loanMessage) != nil
 			select {
-			case a.heard <- h:
+			case a.received <- h:
 			case <-ctx.Done():
 				return
 			}
-			if h.over {
+			if h.closed {
 				return
 			}
 		}
 	})
-	a.remark(n, &remark{ID: a.o.Holder.ID})
+	a.send(n, &loanMessage{ID: a.o.Holder.ID})
 }
 
 // remark tells a neighbour something. What it may have heard counts as heard.
-func (a *Agent) remark(n *neighbour, r *remark) {
+func (a *Agent) send(n *neighbour, r *loanMessage) {
 	if n.gone {
 		return
 	}
 	text, err := json.Marshal(r)
 	if err == nil {
-		_ = n.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
+		_ = n.conn.SetWriteDeadline(time.Now().Add(sendTimeout))
 		_, err = n.conn.Write(text)
 	}
 	if err != nil { // then it hears no more, and says no more
@@ -102,9 +102,9 @@ func (a *Agent) remark(n *neighbour, r *remark) {
 }
 
 // hear takes in what a neighbour has said.
-func (a *Agent) hear(h *heard) {
+func (a *Agent) receive(h *receivedMessage) {
 	n := h.from
-	if h.over {
+	if h.closed {
 		n.gone = true
 		_ = n.conn.Close()
 		a.lend()
@@ -124,14 +124,14 @@ func (a *Agent) hear(h *heard) {
 		if _, known := a.usage[server]; places > 0 && known && n.release != nil && a.holder.MayBorrow() { // otherwise nobody uses them
 			a.holder.Borrow(server, places)
 			n.got[server] += places
-			n.unsure[server] += places
+			n.uncharged[server] += places
 			a.o.Log.Info("places borrowed from the process beside this one", "id", string(n.id), "server", server, "places", places)
 		}
 	}
-	for server, places := range h.Booked {
-		if places = min(places, n.sent[server]-n.booked[server]); places > 0 {
-			n.booked[server] += places
-			a.holder.Booked(server, places)
+	for server, places := range h.Charged {
+		if places = min(places, n.sent[server]-n.charged[server]); places > 0 {
+			n.charged[server] += places
+			a.holder.Charged(server, places)
 			a.hurry() // more places than the cap may be granted until the ledger hears of it
 		}
 	}
@@ -143,8 +143,8 @@ func (a *Agent) hear(h *heard) {
 // returned takes places back that a neighbour does not use.
 func (a *Agent) returned(n *neighbour, all map[string]int) {
 	for server, places := range all {
-		if places = min(places, n.sent[server]-n.booked[server]); places > 0 {
-			n.booked[server] += places
+		if places = min(places, n.sent[server]-n.charged[server]); places > 0 {
+			n.charged[server] += places
 			a.holder.Returned(server, places)
 		}
 	}
@@ -183,7 +183,7 @@ func (a *Agent) lend() {
 		}
 		if !maps.Equal(asks, n.asked) {
 			n.asked = asks
-			a.remark(n, &remark{Wants: asks})
+			a.send(n, &loanMessage{Wants: asks})
 		}
 	}
 }
@@ -216,19 +216,19 @@ func (a *Agent) handOver() {
 			delete(a.offers, server)
 			n.sent[server] += places
 			a.o.Log.Info("places lent to the process beside this one", "id", string(n.id), "server", server, "places", places)
-			a.remark(n, &remark{Lends: map[string]int{server: places}})
+			a.send(n, &loanMessage{Lends: map[string]int{server: places}})
 		}
 	}
 }
 
 // book tells neighbours what the ledger has booked, and settles with those that have ended. frozen: the ledger may not know all proxies yet.
-func (a *Agent) book(frozen bool) {
-	for server, places := range a.holder.TakeBooked() {
+func (a *Agent) settleLoans(frozen bool) {
+	for server, places := range a.holder.TakeCharged() {
 		for _, n := range a.neighbours {
-			if part := min(places, n.unsure[server]); part > 0 {
+			if part := min(places, n.uncharged[server]); part > 0 {
 				places -= part
-				n.unsure[server] -= part
-				a.remark(n, &remark{Booked: map[string]int{server: part}})
+				n.uncharged[server] -= part
+				a.send(n, &loanMessage{Charged: map[string]int{server: part}})
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func (a *Agent) book(frozen bool) {
 		}
 	}
 	a.neighbours = slices.DeleteFunc(a.neighbours, func(n *neighbour) bool {
-		if !n.gone || !sameSums(n.sent, n.booked) || sum(n.unsure) > 0 {
+		if !n.gone || !sameSums(n.sent, n.charged) || sum(n.uncharged) > 0 {
 			return false
 		}
 		n.free()
@@ -249,21 +249,21 @@ func (a *Agent) book(frozen bool) {
 }
 
 // part settles with all neighbours when the pools are empty: what was borrowed is returned.
-func (a *Agent) part() {
+func (a *Agent) returnLoans() {
 	for server := range a.offers {
 		a.holder.Withdraw(server)
 	}
 	clear(a.offers)
 	for _, n := range a.neighbours {
 		n.wants = nil
-		if sum(n.unsure) > 0 {
-			a.remark(n, &remark{Returned: n.unsure})
+		if sum(n.uncharged) > 0 {
+			a.send(n, &loanMessage{Returned: n.uncharged})
 		}
 	}
 }
 
 // forsake closes the connections to all neighbours. Those from which something is borrowed are not let go: the process ends, and then they are.
-func (a *Agent) forsake() {
+func (a *Agent) closeNeighbours() {
 	for _, n := range a.neighbours {
 		_ = n.conn.Close()
 		if a.holder.Borrowed() == 0 {

@@ -21,9 +21,9 @@ func (a *Agent) failed(err error) {
 	}
 	a.next = a.o.Now() + jitter(wait)
 	if !a.answered {
-		a.withoutAnswer(refused)
+		a.limitBeforeAnswer(refused)
 	}
-	a.tellFailure(err, refused)
+	a.logOutage(err, refused)
 	a.publish()
 }
 
@@ -45,18 +45,18 @@ func (a *Agent) runsAlone() bool { return a.o.Presence != nil && a.o.Presence.Al
 const mostPlaces = 1 << 30
 
 // withoutAnswer says what the pools may use before the first answer.
-func (a *Agent) withoutAnswer(refused bool) {
-	if a.kept = nil; a.whole || refused && a.o.Local && a.runsAlone() {
-		a.whole = true
-		a.tell(nil)
+func (a *Agent) limitBeforeAnswer(refused bool) {
+	if a.kept = nil; a.unshared || refused && a.o.Local && a.runsAlone() {
+		a.unshared = true
+		a.setLimits(nil)
 		return
 	}
-	if a.assumes && refused { // the database is back, and others may use it
-		a.assumes = false
+	if a.assumesAlone && refused { // the database is back, and others may use it
+		a.assumesAlone = false
 		a.holder.Assume(0)
 	}
-	if !a.assumes && !refused && a.o.Memory != nil && a.o.Memory.Alone() && a.runsAlone() {
-		a.assumes = true
+	if !a.assumesAlone && !refused && a.o.Memory != nil && a.o.Memory.Alone() && a.runsAlone() {
+		a.assumesAlone = true
 		a.holder.Assume(mostPlaces)
 	}
 	a.observe()
@@ -64,7 +64,7 @@ func (a *Agent) withoutAnswer(refused bool) {
 }
 
 // tellFailure logs that the ledger is lost, once for each reason.
-func (a *Agent) tellFailure(err error, refused bool) {
+func (a *Agent) logOutage(err error, refused bool) {
 	v := &a.view
 	if v.lost.IsZero() {
 		v.lost = time.Now()
@@ -73,16 +73,16 @@ func (a *Agent) tellFailure(err error, refused bool) {
 	if a.failures == 1 && a.answered {                                                  // one lost exchange is no news
 		return
 	}
-	if v.saidLost != "" && (!refused || v.saidLost == v.problem) {
+	if v.loggedProblem != "" && (!refused || v.loggedProblem == v.problem) {
 		return
 	}
-	v.saidLost = v.problem
+	v.loggedProblem = v.problem
 	switch {
-	case a.whole:
+	case a.unshared:
 		a.o.Log.Error("caps are not shared with other proxies: the ledger cannot be used, and this proxy uses the whole caps", "ledger", a.o.Ledger, "reason", v.problem, "do", v.advice)
 	case a.answered:
 		a.o.Log.Warn("the ledger is lost: this proxy keeps its places and gets no more", "ledger", a.o.Ledger, "reason", v.problem)
-	case a.assumes:
+	case a.assumesAlone:
 		a.o.Log.Warn("the ledger is not reached: this proxy was alone in it, and uses the whole caps; "+joinedMeanwhile, "ledger", a.o.Ledger, "reason", v.problem)
 	case a.o.Holder.Without > 0:
 		a.o.Log.Warn("the ledger is not reached: servers' caps may be exceeded", "ledger", a.o.Ledger, "reason", v.problem, "places", a.o.Holder.Without)
@@ -110,9 +110,9 @@ func (a *Agent) advice(err error) string {
 		return "use a state directory and a database on a local disk, or PostgreSQL" + otherwise
 	case errors.Is(err, fleet.ErrDisk):
 		return "free or replace the disk, or use another state-directory"
-	case a.assumes:
+	case a.assumesAlone:
 		return ""
-	case !a.answered && a.o.Local && !a.whole:
+	case !a.answered && a.o.Local && !a.unshared:
 		return "end the other process with this state directory, or mend the ledger's file"
 	case !a.answered && !a.o.Local:
 		return "grant-without-database says how many places a proxy may use before it has reached the ledger"

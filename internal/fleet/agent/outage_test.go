@@ -53,7 +53,7 @@ func TestBackWithoutRights(t *testing.T) {
 		defer a.leaves()
 		a.pools.need("gpu", 10)
 		wait(5 * time.Second)
-		a.expect(t, 10, Whole)
+		a.expect(t, 10, Unshared)
 		db.Fail(fleet.ErrNoRights)
 		wait(5 * time.Second)
 		a.expect(t, 0, Waiting)
@@ -80,7 +80,7 @@ func TestLocalCannotBeUsed(t *testing.T) {
 			if beside {
 				a.expect(t, 0, Waiting)
 			} else {
-				a.expect(t, 10, Whole)
+				a.expect(t, 10, Unshared)
 			}
 		})
 	}
@@ -101,7 +101,7 @@ func TestFullDisk(t *testing.T) {
 			if beside {
 				a.expect(t, 0, Waiting)
 			} else {
-				a.expect(t, 10, Whole)
+				a.expect(t, 10, Unshared)
 				a.logged(t, "this proxy uses the whole caps", "free or replace the disk")
 			}
 			db.Fail(nil)

@@ -15,10 +15,10 @@ type Mode string
 
 // The modes.
 const (
-	Waiting Mode = "waiting" // there was no answer yet, and nothing may be dialed, or what grant-without-database says
-	Alone   Mode = "alone"   // there is no other proxy in the ledger
-	Shares  Mode = "fleet"   // the caps are shared with other proxies
-	Whole   Mode = "whole"   // the ledger cannot be used, or is not reached by one who was alone: the proxy uses the whole caps
+	Waiting  Mode = "waiting" // there was no answer yet, and nothing may be dialed, or what grant-without-database says
+	Alone    Mode = "alone"   // there is no other proxy in the ledger
+	Shared   Mode = "fleet"   // the caps are shared with other proxies
+	Unshared Mode = "whole"   // the ledger cannot be used, or is not reached by one who was alone: the proxy uses the whole caps
 )
 
 // Status is a proxy's part in its fleet at one moment. It is not changed.
@@ -54,7 +54,7 @@ func (a *Agent) Members() []fleet.Member { return a.status.Load().Members }
 // Line says in one line what the fleet does; empty if there is nothing to say.
 func (s *Status) Line() string {
 	switch {
-	case s.Mode == Whole:
+	case s.Mode == Unshared:
 		return "caps are not shared: " + s.Problem
 	case s.Mode == Waiting && s.Problem != "":
 		return "no places yet: " + s.Problem
@@ -79,7 +79,7 @@ func (a *Agent) publish() {
 		Mode: a.mode(), Since: before.Since, Ledger: a.o.Ledger, Self: a.o.Holder.ID,
 		Problem: v.problem, Lost: v.lost, Frozen: v.frozen, FrozenSince: v.frozenSince, Missing: v.missing,
 		Members: slices.Clone(v.members), Unseen: make(map[fleet.ID]time.Duration, len(v.members)), Clash: v.clash,
-		Limits: maps.Clone(a.said), Took: v.took,
+		Limits: maps.Clone(a.limits), Took: v.took,
 	}
 	if a.failures < 2 && a.answered { // one lost exchange is no news
 		s.Problem, s.Lost = "", time.Time{}
@@ -87,7 +87,7 @@ func (a *Agent) publish() {
 	if s.Problem != "" {
 		s.Advice = v.advice
 	}
-	if a.assumes {
+	if a.assumesAlone {
 		s.Problem = "this proxy was alone, and the ledger is not reached; " + joinedMeanwhile + " (" + v.problem + ")"
 	}
 	if s.Mode != before.Mode {
@@ -111,12 +111,12 @@ func (a *Agent) publish() {
 
 func (a *Agent) mode() Mode {
 	switch {
-	case a.whole, a.assumes:
-		return Whole
+	case a.unshared, a.assumesAlone:
+		return Unshared
 	case !a.answered:
 		return Waiting
 	case len(a.view.members) > 1:
-		return Shares
+		return Shared
 	}
 	return Alone
 }
@@ -137,12 +137,12 @@ type view struct {
 	lost            time.Time     // zero while the ledger answers
 	back            fleet.Instant // when the ledger answered again
 	problem, advice string        // why it does not
-	saidLost        string        // the reason that was logged last; empty for none
+	loggedProblem   string        // the reason that was logged last; empty for none
 
-	resting    bool           // nobody else is there, and there is nothing to say
-	saidCaps   map[string]int // that the ledger knows
-	saidState  fleet.State
-	saidConfig string
+	resting        bool           // nobody else is there, and there is nothing to say
+	reportedCaps   map[string]int // that the ledger knows
+	reportedState  fleet.State
+	reportedConfig string
 
 	suspects   map[fleet.ID]time.Time // since when they are suspected
 	dead       map[fleet.ID]bool      // those that this proxy has proven dead
@@ -153,12 +153,12 @@ type view struct {
 
 // sighting is when a proxy's beats were seen to move.
 type sighting struct {
-	beats uint64
-	at    fleet.Instant
+	heartbeats uint64
+	at         fleet.Instant
 }
 
 func (v *view) init() {
-	v.seen, v.accounts, v.saidCaps = make(map[fleet.ID]sighting), make(map[string]fleet.Account), make(map[string]int)
+	v.seen, v.accounts, v.reportedCaps = make(map[fleet.ID]sighting), make(map[string]fleet.Account), make(map[string]int)
 	v.suspects, v.dead, v.assumed = make(map[fleet.ID]time.Time), make(map[fleet.ID]bool), make(map[fleet.ID]bool)
 	v.overdrawn, v.clashSince = make(map[string]bool), make(map[fleet.ID]fleet.Instant)
 }
@@ -171,7 +171,7 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 	}
 	a.found(at, first)
 	a.logAssumed(r)
-	if r.Whole {
+	if r.Full {
 		v.accounts = make(map[string]fleet.Account, len(answer.Accounts))
 	}
 	for _, account := range answer.Accounts {
@@ -181,19 +181,19 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 			v.accounts[account.Server] = account
 		}
 	}
-	v.saidCaps = make(map[string]int, len(a.usage))
+	v.reportedCaps = make(map[string]int, len(a.usage))
 	for server, u := range a.usage {
-		v.saidCaps[server] = u.Cap
+		v.reportedCaps[server] = u.Cap
 	}
-	v.saidState, v.saidConfig = r.About.State, r.About.Config
+	v.reportedState, v.reportedConfig = r.About.State, r.About.Config
 	before := v.members
 	if answer.Members != nil {
 		v.members = answer.Members
 	}
 	for i := range v.members {
 		m := &v.members[i]
-		if s, ok := v.seen[m.ID]; !ok || s.beats != m.Beats || answer.Members == nil || m.ID == a.o.Holder.ID {
-			v.seen[m.ID] = sighting{m.Beats, at}
+		if s, ok := v.seen[m.ID]; !ok || s.heartbeats != m.Heartbeats || answer.Members == nil || m.ID == a.o.Holder.ID {
+			v.seen[m.ID] = sighting{m.Heartbeats, at}
 		}
 	}
 	for id := range v.seen {
@@ -262,10 +262,10 @@ func (a *Agent) found(at fleet.Instant, first bool) {
 	if !v.lost.IsZero() {
 		v.back = at
 	}
-	if v.saidLost != "" && !first {
+	if v.loggedProblem != "" && !first {
 		a.o.Log.Info("the ledger is back", "ledger", a.o.Ledger, "after", time.Since(v.lost).Round(time.Millisecond))
 	}
-	v.saidLost, v.lost, v.problem, v.advice = "", time.Time{}, "", ""
+	v.loggedProblem, v.lost, v.problem, v.advice = "", time.Time{}, "", ""
 }
 
 // logMembers tells which proxies came and went.
@@ -349,7 +349,7 @@ func (a *Agent) logSuspects(at fleet.Instant) {
 	v := &a.view
 	now := make(map[fleet.ID]bool)
 	suspects := a.holder.Suspects(at)
-	if v.back > 0 && at-v.back < fleet.Instant(fleet.Unseen+fleet.Beat) { // the others could not be seen, and may need longer to be back
+	if v.back > 0 && at-v.back < fleet.Instant(fleet.Unseen+fleet.HeartbeatInterval) { // the others could not be seen, and may need longer to be back
 		suspects = nil
 	}
 	for _, s := range suspects {

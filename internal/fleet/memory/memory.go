@@ -145,7 +145,7 @@ func (d *Database) commit(after *fleet.Ledger, changes *storage.Changes, by flee
 	}
 	d.commits = append(d.commits, d.ledger)
 	d.ledger = after
-	concerned := changes.Concerned(by)
+	concerned := changes.Woken(by)
 	for s := range d.stores {
 		if !slices.Contains(concerned, s.self) {
 			continue
@@ -217,7 +217,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 }
 
 // Tells implements [fleet.Store].
-func (s *Store) Tells() bool { return true }
+func (s *Store) Notifies() bool { return true }
 
 // Close implements [fleet.Store].
 func (s *Store) Close() error {

@@ -26,7 +26,7 @@ type question struct {
 type merger func(q *question) (status int, value any, err error)
 
 // parted returns the parts of a request's path below the API's: a kind, a name or id, and an action. It is empty for other paths.
-func parted(r *http.Request) []string {
+func pathParts(r *http.Request) []string {
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/v1/")
 	if !ok {
 		return nil
@@ -36,7 +36,7 @@ func parted(r *http.Request) []string {
 
 // isAboutOne reports whether a request is about one session, which one proxy at most has.
 func isAboutOne(r *http.Request) bool {
-	parts := parted(r)
+	parts := pathParts(r)
 	return len(parts) > 1 && parts[0] == "sessions"
 }
 
@@ -45,7 +45,7 @@ func mergerOf(r *http.Request) merger {
 	if !api.FleetWide(r.Method, r.URL.EscapedPath()) {
 		return nil
 	}
-	parts := parted(r)
+	parts := pathParts(r)
 	switch kind := parts[0]; {
 	case kind == "stats":
 		return mergeStats
@@ -98,7 +98,7 @@ func mergeStats(q *question) (int, any, error) {
 	if err := json.Unmarshal(q.body, own); err != nil {
 		return 0, nil, err
 	}
-	all := begin(part{q.self, own})
+	all := begin(proxyStats{q.self, own})
 	f := &q.fleet
 	for a := range q.each {
 		s, ok := decode[api.Stats](a)
@@ -107,7 +107,7 @@ func mergeStats(q *question) (int, any, error) {
 		}
 		if ok {
 			before := size(all)
-			join(all, part{a.name, &s})
+			join(all, proxyStats{a.name, &s})
 			q.reached(a.id, &s)
 			a.passed = size(all) == before
 		}
@@ -298,7 +298,7 @@ func mergeMoving(q *question) (int, any, error) {
 // mergeOne is about one session, which one proxy at most has.
 func mergeOne(q *question) (int, any, error) {
 	var own api.SessionDetail
-	if q.request.Method == http.MethodGet && len(parted(q.request)) == 2 && q.status == http.StatusOK && json.Unmarshal(q.body, &own) == nil {
+	if q.request.Method == http.MethodGet && len(pathParts(q.request)) == 2 && q.status == http.StatusOK && json.Unmarshal(q.body, &own) == nil {
 		own.Proxy = q.self
 		return q.status, own, nil
 	}

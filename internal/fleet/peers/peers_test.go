@@ -317,7 +317,7 @@ func TestNames(t *testing.T) {
 
 // The parts of a sum stay what they are: the statistics of a proxy are used again.
 func TestSumChangesNothing(t *testing.T) {
-	parts := []part{{"a", stats("1", 1, true)}, {"b", stats("1", 2, true)}}
+	parts := []proxyStats{{"a", stats("1", 1, true)}, {"b", stats("1", 2, true)}}
 	all := begin(parts[0])
 	join(all, parts[1])
 	finish(all)

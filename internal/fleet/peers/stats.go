@@ -9,14 +9,14 @@ import (
 )
 
 // part is the statistics of one proxy.
-type part struct {
+type proxyStats struct {
 	name  string
 	stats *api.Stats
 }
 
 // begin returns the statistics of a fleet of which one proxy is known, this one: what cannot be added, such as the version and the
 // certificates, stays that of its. The part stays as it is.
-func begin(own part) *api.Stats {
+func begin(own proxyStats) *api.Stats {
 	all := *own.stats
 	all.Drain, all.Shortages = nil, nil
 	all.Services, all.Backends, all.Leaving = []api.Service{}, []api.Backend{}, nil
@@ -32,7 +32,7 @@ func begin(own part) *api.Stats {
 }
 
 // join adds another proxy to the statistics of a fleet: all numbers are those of all proxies together. The part stays as it is.
-func join(all *api.Stats, p part) {
+func join(all *api.Stats, p proxyStats) {
 	s := p.stats
 	all.Draining = all.Draining && s.Draining
 	all.InternalErrors += s.InternalErrors
@@ -52,7 +52,7 @@ func join(all *api.Stats, p part) {
 }
 
 // list adds a proxy to what the statistics list.
-func list(all *api.Stats, p part) {
+func list(all *api.Stats, p proxyStats) {
 	for _, short := range p.stats.Shortages {
 		all.Shortages = append(all.Shortages, p.name+": "+short)
 	}
@@ -111,7 +111,7 @@ func addServices(all, s *api.Stats) {
 	}
 }
 
-func addBackends(all *api.Stats, p part) {
+func addBackends(all *api.Stats, p proxyStats) {
 	for i := range p.stats.Backends {
 		b := &p.stats.Backends[i]
 		k := slices.IndexFunc(all.Backends, func(a api.Backend) bool { return a.Name == b.Name && a.Service == b.Service })

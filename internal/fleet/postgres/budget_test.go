@@ -176,7 +176,7 @@ func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
 	a.Sync(ctx)
 	for joined := false; !joined && ctx.Err() == nil; a.Sync(ctx) {
 		mode := a.Status().Mode
-		joined = mode == agent.Alone || mode == agent.Shares
+		joined = mode == agent.Alone || mode == agent.Shared
 	}
 	f.joined.Add(1)
 	each := *budgetChanges / float64(*budgetProxies) / 10 // changes in a tenth of a second
@@ -297,7 +297,7 @@ func explainBeat(t *testing.T, dsn string) {
 	if err := conn.QueryRow(t.Context(), "SELECT members_tag FROM wsbouncer.fleet").Scan(&tag); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+beatStatement, pgx.QueryExecModeExec, false, "x", int64(0), 0, "", tag, int64(1<<40), []string{})
+	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+readStatement, pgx.QueryExecModeExec, false, "x", int64(0), 0, "", tag, int64(1<<40), []string{})
 	if err != nil {
 		t.Fatal(err)
 	}

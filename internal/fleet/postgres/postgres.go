@@ -57,10 +57,10 @@ type Store struct {
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
-	tells    atomic.Bool   // announcements arrive
-	failing  atomic.Bool   // the last exchange failed
-	back     chan struct{} // of size one: exchanges do not fail any more
-	conflict atomic.Int64  // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
+	notifies  atomic.Bool   // announcements arrive
+	failing   atomic.Bool   // the last exchange failed
+	recovered chan struct{} // of size one: exchanges do not fail any more
+	conflict  atomic.Int64  // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
 
@@ -95,7 +95,7 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
 	// Trying out a connection first would double what an exchange of a ledger at rest costs. One that fails is repeated soon.
 	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, back: make(chan struct{}, 1)}
+	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, recovered: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -184,7 +184,7 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.An
 	})
 	if s.failing.Swap(err != nil) && err == nil {
 		select {
-		case s.back <- struct{}{}:
+		case s.recovered <- struct{}{}:
 		default:
 		}
 	}
@@ -197,17 +197,17 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		return nil, err
 	}
 	defer conn.Release()
-	e := &exchange{store: s, report: r, fresh: storage.NewEpoch(), beaten: notBeaten}
-	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
+	e := &exchange{store: s, report: r, fresh: storage.NewEpoch(), sequenceBefore: notCounted}
+	answer, counted, err := s.heartbeat(ctx, &attempt{conn: conn.Conn()}, r)
 	if answer != nil || err != nil {
 		return answer, err
 	}
 	if counted {
-		e.beaten = int64(r.Sequence) - 1
+		e.sequenceBefore = int64(r.Sequence) - 1
 	}
 	for _, locks := range []bool{false, true} {
 		// Where many write at once, as when all join, attempts without the lock would be in vain.
-		if !locks && !r.Quiet() && (r.Whole || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
+		if !locks && !r.Quiet() && (r.Full || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
 			continue
 		}
 		answer, ok, err := e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
@@ -230,36 +230,36 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 
 // exchange is one exchange, which may take more than one attempt.
 type exchange struct {
-	store  *Store
-	report *fleet.Report
-	fresh  fleet.Epoch
-	beaten int64 // the proxy's sequence number before an earlier attempt has counted its beat; notBeaten if none has
+	store          *Store
+	report         *fleet.Report
+	fresh          fleet.Epoch
+	sequenceBefore int64 // the proxy's sequence number before an earlier attempt has counted its beat; notBeaten if none has
 }
 
-const notBeaten = -2
+const notCounted = -2
 
 // run makes an attempt. It returns false if somebody else has written between its statements.
 func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, error) {
 	defer a.end(ctx)
 	r := e.report
-	want := request{report: r, beat: r.Quiet() && !a.locks, everything: r.All()}
+	want := request{report: r, countHeartbeat: r.Quiet() && !a.locks, everything: r.All()}
 	for {
 		l, err := e.store.load(ctx, a, &want)
 		if err != nil {
 			return nil, false, err
 		}
-		if self := l.ledger.Members[r.ID]; self != nil && e.beaten != notBeaten && self.Sequence == r.Sequence {
-			self.Sequence = uint64(e.beaten)
+		if self := l.ledger.Members[r.ID]; self != nil && e.sequenceBefore != notCounted && self.Sequence == r.Sequence {
+			self.Sequence = uint64(e.sequenceBefore)
 		}
-		if l.beat {
-			e.beaten = l.sequence
+		if l.counted {
+			e.sequenceBefore = l.sequence
 		}
 		answer, _, changes := storage.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
 		switch {
-		case !changes.Anything() && (l.beat || answer.Stale):
+		case !changes.Anything() && (l.counted || answer.Stale):
 			return answer, true, nil
-		case want.beat: // there is more to it, which needs the ledger's history
-			want.beat = false
+		case want.countHeartbeat: // there is more to it, which needs the ledger's history
+			want.countHeartbeat = false
 			continue
 		}
 		ok, err := e.store.write(ctx, a, l, changes, r.ID)
@@ -337,18 +337,18 @@ func (s *Store) Close() error {
 
 // mostPulses returns how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have, which costs the
 // more, the more of them there are: about every members/4 seconds.
-func mostPulses(members int) int {
+func mostHeartbeats(members int) int {
 	return max(3, int(time.Duration(members)*time.Second/4/fleet.Late(members)))
 }
 
 // rest is what the last answer said of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
 // it, of members or of what is frozen makes another version.
 type rest struct {
-	valid   bool // the ledger is not frozen, and settled
-	epoch   fleet.Epoch
-	version int64
-	about   fleet.Member // what the ledger knows of the proxy
-	pulses  int          // since that answer
+	valid      bool // the ledger is not frozen, and settled
+	epoch      fleet.Epoch
+	version    int64
+	about      fleet.Member // what the ledger knows of the proxy
+	heartbeats int          // since that answer
 }
 
 // learn notes what an answer said.
@@ -363,17 +363,17 @@ func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
 }
 
 // pulse tries to carry out an exchange by counting a beat. It returns no answer if there is more to do; counted: the beat was counted then.
-func (s *Store) pulse(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
+func (s *Store) heartbeat(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
 	s.mu.Lock()
-	s.rest.pulses++
+	s.rest.heartbeats++
 	last, members := s.rest, len(s.members.byID)
 	s.mu.Unlock()
-	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.pulses > mostPulses(members) || storage.Lasting(&r.About) != last.about {
+	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.heartbeats > mostHeartbeats(members) || storage.Lasting(&r.About) != last.about {
 		return nil, false, nil
 	}
 	var all bool
 	late := fleet.Late(members).Milliseconds()
-	err = a.pulse(ctx, []any{string(r.ID), int64(r.Sequence), r.About.Sessions, string(r.Epoch), r.Version, late}, []any{&all})
+	err = a.heartbeat(ctx, []any{string(r.ID), int64(r.Sequence), r.About.Sessions, string(r.Epoch), r.Version, late}, []any{&all})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, false, nil

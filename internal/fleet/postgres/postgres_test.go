@@ -39,7 +39,7 @@ func newProxy(t testing.TB, dsn string, id fleet.ID) *proxy {
 func (p *proxy) report(whole, settle bool, c *fleet.Claim) (*fleet.Answer, error) {
 	p.sequence++
 	r := &fleet.Report{
-		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Whole: whole, Settle: settle,
+		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Full: whole, Settle: settle,
 		About: fleet.Member{Name: string(p.id), State: fleet.Serving},
 	}
 	if c != nil {
@@ -224,7 +224,7 @@ func TestRestored(t *testing.T) {
 			}
 			others := []fleet.Member{{ID: "b", Name: "b"}}
 			a, err := p.store.Exchange(t.Context(), &fleet.Report{
-				ID: p.id, Sequence: 100, Epoch: p.epoch, Version: p.version, Whole: true, Others: others,
+				ID: p.id, Sequence: 100, Epoch: p.epoch, Version: p.version, Full: true, Others: others,
 				Claims: map[string]fleet.Claim{gpu: {Cap: 8, Needs: 8, Wants: 8}}, About: fleet.Member{Name: "a", State: fleet.Serving},
 			})
 			if err != nil || !slices.Equal(a.Missing, []fleet.ID{"b"}) {

@@ -27,7 +27,7 @@ const identity = `to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-M
 //
 // $1 whether to count a beat, $2 the proxy, $3 its sequence number, $4 its sessions, $5 its epoch, $6 the tag of the members that are
 // known, $7 the version after which accounts are wanted, $8 servers whose accounts are wanted in any case
-const beatStatement = `WITH head AS MATERIALIZED (
+const readStatement = `WITH head AS MATERIALIZED (
     SELECT *, ` + identity + ` AS server FROM wsbouncer.fleet
 ), beat AS (
     UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $3, sessions = $4, seen = clock_timestamp()
@@ -55,7 +55,7 @@ FROM head, (
 // was seen in the future, since the server's clock was put back, has not been seen.
 //
 // $1 the proxy, $2 its sequence number, $3 its sessions, $4 its epoch, $5 its version, $6 after how many milliseconds a proxy is late
-const pulseStatement = `UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $2, sessions = $3, seen = clock_timestamp()
+const heartbeatStatement = `UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $2, sessions = $3, seen = clock_timestamp()
 FROM wsbouncer.fleet AS head
 WHERE b.id = $1 AND b.sequence < $2 AND head.epoch = $4 AND head.version = $5 AND head.identity = ` + identity + `
     AND set_config('synchronous_commit', 'off', true) <> ''
@@ -117,9 +117,9 @@ SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
 
 // request is what to read.
 type request struct {
-	report     *fleet.Report // nil for none
-	beat       bool          // count the report's beat, and read no history
-	everything bool          // all accounts
+	report         *fleet.Report // nil for none
+	countHeartbeat bool          // count the report's beat, and read no history
+	everything     bool          // all accounts
 }
 
 // loaded is a ledger as it was read.
@@ -129,7 +129,7 @@ type loaded struct {
 	sequence int64  // of the proxy's own row; -1 if there is none
 	identity string // of the database process
 	at       time.Time
-	beat     bool // the proxy's beat was counted, after what was read
+	counted  bool // the proxy's beat was counted, after what was read
 }
 
 // cachedMembers are members as they were when they had a tag, without what each exchange may change. They are not changed.
@@ -167,10 +167,10 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 		serversInAnyCase = slices.Sorted(maps.Keys(report.Claims))
 	)
 	err := a.read(ctx, []any{
-		r.beat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
+		r.countHeartbeat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
 		known.tag, after, serversInAnyCase,
 	}, []any{
-		&l.identity, &isStandby, &l.at, &l.beat, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
+		&l.identity, &isStandby, &l.at, &l.counted, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
 		&ids, &beats, &sessions, &seen, &l.sequence, &members, &servers, &versions, &grants,
 	})
 	switch {
@@ -199,7 +199,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 			continue
 		}
 		copied := *m
-		copied.Beats, copied.Sessions, copied.Seen = uint64(beats[i]), int(sessions[i]), seen[i]
+		copied.Heartbeats, copied.Sessions, copied.Seen = uint64(beats[i]), int(sessions[i]), seen[i]
 		if copied.ID == report.ID {
 			copied.Sequence = uint64(l.sequence)
 		}
@@ -286,8 +286,8 @@ func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *storage.Cha
 		l.revision, l.identity, string(by), l.sequence,
 		after.Identity, string(after.Epoch), past, after.Settled, after.Version,
 		len(c.Members)+len(c.Removed) > 0, rand.Text(), string(membersText), removed,
-		int64(beat.Beats), int64(beat.Sequence), beat.Sessions, beat.ID != "",
-		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed, lockTimeout(ctx), granted,
+		int64(beat.Heartbeats), int64(beat.Sequence), beat.Sessions, beat.ID != "",
+		servers, versions, caps, grants, gone, payload(c.Woken(by)), revision, departed, lockTimeout(ctx), granted,
 	}, []any{&ok, nil})
 	return ok, err
 }
@@ -302,7 +302,7 @@ type attempt struct {
 // prepared are the names of the statements that a connection prepares once. The driver's own cache would prepare them anew after an error,
 // such as a lock that was waited for in vain.
 var prepared = map[string]string{
-	pulseStatement: "fleet_pulse", beatStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write",
+	heartbeatStatement: "fleet_pulse", readStatement: "fleet_beat", lockStatement: "fleet_lock", writeStatement: "fleet_write",
 	beginStatement: "fleet_begin", commitStatement: "fleet_commit",
 }
 
@@ -338,19 +338,19 @@ func (a *attempt) name(statement string) string {
 }
 
 // pulse counts a beat if nothing has changed. Without a row, it returns [pgx.ErrNoRows].
-func (a *attempt) pulse(ctx context.Context, arguments, results []any) error {
-	return a.conn.QueryRow(ctx, a.name(pulseStatement), arguments...).Scan(results...)
+func (a *attempt) heartbeat(ctx context.Context, arguments, results []any) error {
+	return a.conn.QueryRow(ctx, a.name(heartbeatStatement), arguments...).Scan(results...)
 }
 
 // read reads the ledger.
 func (a *attempt) read(ctx context.Context, arguments, results []any) error {
 	if !a.locks {
-		return a.conn.QueryRow(ctx, a.name(beatStatement), arguments...).Scan(results...)
+		return a.conn.QueryRow(ctx, a.name(readStatement), arguments...).Scan(results...)
 	}
 	batch := new(pgx.Batch)
 	batch.Queue(a.name(beginStatement))
 	batch.Queue(a.name(lockStatement), lockTimeout(ctx), abandoned)
-	batch.Queue(a.name(beatStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	batch.Queue(a.name(readStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
 	return a.conn.SendBatch(ctx, batch).Close()
 }
 

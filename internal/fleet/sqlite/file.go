@@ -303,7 +303,7 @@ func (h *handle) read(ctx context.Context) (*fleet.Ledger, error) {
 	if err := h.readMembers(ctx, l); err != nil {
 		return nil, err
 	}
-	if err := h.readBeats(ctx, l); err != nil {
+	if err := h.readHeartbeats(ctx, l); err != nil {
 		return nil, err
 	}
 	return l, h.readAccounts(ctx, l)
@@ -341,7 +341,7 @@ func (h *handle) readMembers(ctx context.Context, l *fleet.Ledger) error {
 }
 
 // readBeats reads what each exchange changes of the members.
-func (h *handle) readBeats(ctx context.Context, l *fleet.Ledger) error {
+func (h *handle) readHeartbeats(ctx context.Context, l *fleet.Ledger) error {
 	return h.each(ctx, "SELECT id, beats, sequence, sessions, seen FROM members", func(scan func(...any) error) error {
 		var (
 			id              fleet.ID
@@ -353,7 +353,7 @@ func (h *handle) readBeats(ctx context.Context, l *fleet.Ledger) error {
 			return err
 		}
 		if m := l.Members[id]; m != nil {
-			m.Beats, m.Sequence, m.Sessions, m.Seen = beats, sequence, sessions, time.UnixMicro(seen)
+			m.Heartbeats, m.Sequence, m.Sessions, m.Seen = beats, sequence, sessions, time.UnixMicro(seen)
 		}
 		return nil
 	})
@@ -373,10 +373,10 @@ func (h *handle) readAccounts(ctx context.Context, l *fleet.Ledger) error {
 }
 
 // writeBeat writes what each exchange changes of a member.
-func (h *handle) writeBeat(ctx context.Context, m *fleet.Member) error {
+func (h *handle) writeHeartbeat(ctx context.Context, m *fleet.Member) error {
 	return patiently(ctx, func() error {
 		_, err := h.conn.ExecContext(ctx, "UPDATE members SET beats = ?, sequence = ?, sessions = ?, seen = ? WHERE id = ?",
-			int64(m.Beats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro(), m.ID)
+			int64(m.Heartbeats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro(), m.ID)
 		return err
 	})
 }
@@ -399,13 +399,13 @@ func (h *handle) write(ctx context.Context, tx queryer, c *storage.Changes, by f
 		m := l.Members[id]
 		_, err := tx.ExecContext(ctx, `INSERT INTO members (id, epoch, about, beats, sequence, sessions, seen) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, about = excluded.about`,
-			id, m.Epoch, storage.EncodeMember(m), int64(m.Beats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro())
+			id, m.Epoch, storage.EncodeMember(m), int64(m.Heartbeats), int64(m.Sequence), m.Sessions, m.Seen.UnixMicro())
 		if err != nil {
 			return err
 		}
 	}
 	if m := l.Members[by]; m != nil {
-		if err := h.writeBeat(ctx, m); err != nil {
+		if err := h.writeHeartbeat(ctx, m); err != nil {
 			return err
 		}
 	}

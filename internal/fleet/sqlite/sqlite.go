@@ -51,17 +51,17 @@ type Store struct {
 	timeout time.Duration
 	boot    string // static: identifies the machine's boot; empty where there is no such text
 
-	closed    atomic.Bool
-	watchers  sync.WaitGroup
-	end       context.CancelFunc // ends the watchers
-	ended     context.Context    //nolint:containedctx // until Close
-	turn      chan struct{}      // has room for one: whoever uses what follows holds the turn
-	handle    *handle            // owned by the holder of the turn; nil while the file is not open
-	ledger    *fleet.Ledger      // owned by the holder of the turn: as it was read or written last; nil if it must be read
-	data      int64              // owned by the holder of the turn: the file's data version that ledger belongs to
-	revision  int64              // owned by the holder of the turn: that of ledger
-	lost      bool               // owned by the holder of the turn: the ledger that this proxy went by is gone
-	toldAbout int64              // owned by the holder of the turn: the ledger's version that the last answer had
+	closed          atomic.Bool
+	watchers        sync.WaitGroup
+	end             context.CancelFunc // ends the watchers
+	ended           context.Context    //nolint:containedctx // until Close
+	turn            chan struct{}      // has room for one: whoever uses what follows holds the turn
+	handle          *handle            // owned by the holder of the turn; nil while the file is not open
+	ledger          *fleet.Ledger      // owned by the holder of the turn: as it was read or written last; nil if it must be read
+	data            int64              // owned by the holder of the turn: the file's data version that ledger belongs to
+	revision        int64              // owned by the holder of the turn: that of ledger
+	lost            bool               // owned by the holder of the turn: the ledger that this proxy went by is gone
+	answeredVersion int64              // owned by the holder of the turn: the ledger's version that the last answer had
 }
 
 var _ fleet.Store = (*Store)(nil)
@@ -211,11 +211,11 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 	if !changes.Anything() {
 		isAlone := len(after.Members) == 1 // nobody else wants to see its beats
 		if !answer.Stale && !isAlone {
-			if err := s.handle.writeBeat(ctx, after.Members[r.ID]); err != nil {
+			if err := s.handle.writeHeartbeat(ctx, after.Members[r.ID]); err != nil {
 				return nil, err
 			}
 		}
-		s.ledger, s.toldAbout = after, after.Version
+		s.ledger, s.answeredVersion = after, after.Version
 		return answer, nil
 	}
 	err := s.handle.transact(ctx, func(tx queryer) error {
@@ -228,7 +228,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 	if err != nil {
 		return nil, err
 	}
-	s.ledger, s.toldAbout = after, after.Version
+	s.ledger, s.answeredVersion = after, after.Version
 	s.revision++
 	return answer, nil
 }
@@ -244,8 +244,8 @@ func (s *Store) read(ctx context.Context) error {
 		return err
 	}
 	if s.ledger != nil && revision == s.revision {
-		l := storage.Clone(s.ledger)
-		if err := s.handle.readBeats(ctx, l); err != nil {
+		l := s.ledger.Clone()
+		if err := s.handle.readHeartbeats(ctx, l); err != nil {
 			return err
 		}
 		s.ledger, s.data = l, data
@@ -338,7 +338,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 }
 
 // Tells implements [fleet.Store].
-func (s *Store) Tells() bool { return true }
+func (s *Store) Notifies() bool { return true }
 
 // news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first
 // exchange, and while the file cannot be used, there is no news.
@@ -360,7 +360,7 @@ func (s *Store) news(ctx context.Context) (version int64, news bool) {
 	if s.ledger == nil || s.read(ctx) != nil {
 		return 0, false
 	}
-	return s.ledger.Version, s.ledger.Version != s.toldAbout
+	return s.ledger.Version, s.ledger.Version != s.answeredVersion
 }
 
 // Close implements [fleet.Store].

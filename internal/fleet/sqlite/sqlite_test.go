@@ -52,7 +52,7 @@ const server = "ws://gpu-1:2700"
 // report returns a report of a proxy that needs all of 8 places.
 func report(id fleet.ID, sequence uint64, epoch fleet.Epoch) *fleet.Report {
 	return &fleet.Report{
-		ID: id, Sequence: sequence, Epoch: epoch, Whole: true, Claims: map[string]fleet.Claim{server: {Cap: 8, Needs: 8, Wants: 8}},
+		ID: id, Sequence: sequence, Epoch: epoch, Full: true, Claims: map[string]fleet.Claim{server: {Cap: 8, Needs: 8, Wants: 8}},
 		About: fleet.Member{Name: string(id), State: fleet.Serving},
 	}
 }
@@ -118,9 +118,9 @@ func TestDamage(t *testing.T) {
 		t.Errorf("the log says\n%s", log.String())
 	}
 	r := report("a", 2, exchange(t, s, &fleet.Report{ID: "a", Sequence: 2}).Epoch)
-	r.Sequence, r.Whole = 3, true
+	r.Sequence, r.Full = 3, true
 	exchange(t, s, r)
-	r.Sequence, r.Whole, r.Settle = 4, false, true
+	r.Sequence, r.Full, r.Settle = 4, false, true
 	if a := exchange(t, s, r); a.Frozen || places(a, "a") != 8 {
 		t.Errorf("after a lease time: %+v", a)
 	}

@@ -91,8 +91,8 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// TestConcerned: who can give up what another needs is woken, and nobody else.
-func TestConcerned(t *testing.T) {
+// TestWoken: proxies that can give up what another needs are woken, and no others.
+func TestWoken(t *testing.T) {
 	grant := func(id fleet.ID, places, needs, waiting int) fleet.Grant {
 		return fleet.Grant{Proxy: id, Places: places, Claim: fleet.Claim{Cap: 10, Holds: places, Needs: needs, Wants: needs, Waiting: waiting}}
 	}
@@ -109,11 +109,11 @@ func TestConcerned(t *testing.T) {
 		before, after := NewLedger(), NewLedger()
 		before.Accounts["s"] = &fleet.Account{Server: "s", Version: 1}
 		after.Accounts["s"] = &fleet.Account{Server: "s", Version: 2, Grants: c.grants}
-		if got := compare(before, after).Concerned("c"); !slices.Equal(got, c.want) {
+		if got := compare(before, after).Woken("c"); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}
 		after.Accounts["s"].Version = 1
-		if got := compare(before, after).Concerned("c"); len(got) > 0 {
+		if got := compare(before, after).Woken("c"); len(got) > 0 {
 			t.Errorf("%s, but nobody must know: %v", name, got)
 		}
 	}

@@ -15,7 +15,7 @@ const (
 
 	ledgerVersion, accountVersion, pastVersion = 100, 50, 50
 	lowVersion, highVersion                    = 20, 70
-	ledgerBeats                                = 10
+	ledgerHeartbeats                           = 10
 )
 
 // names are the IDs of processes. Among equals their order decides.
@@ -24,10 +24,13 @@ type names struct {
 	slot  [maxProxies]uint8 // by letter
 	per   uint8             // processes in a slot
 	order []uint8           // the processes in the order of their IDs
+	// leftOut are the rules that the holders and ledgers with these names do not have.
+	leftOut fleet.Guards
 }
 
-func newNames(order []int, per int) *names {
-	n := &names{per: uint8(per)}
+func newNames(o *Options, order []int) *names {
+	per := o.generations()
+	n := &names{per: uint8(per), leftOut: o.LeftOut}
 	for slot, letter := range order {
 		n.slot[letter] = uint8(slot)
 		for g := range per {
@@ -130,7 +133,7 @@ func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now
 	r.Settle = r.Settle && q.waits // its time-out may pass, too, but only [machine.maySettle] says whether a lease time can have passed for all
 	for id := range uint8(maxIDs) {
 		if q.timedOut.has(id) {
-			r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Beats: realBeats(q.holder.fresh, id)})
+			r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Heartbeats: realHeartbeats(q.holder.fresh, id)})
 		}
 	}
 	return h, r, now
@@ -189,7 +192,7 @@ func (n *names) late(p *proxy, id uint8, f *flight, cap int) holder {
 	}
 	for other := range uint8(maxIDs) {
 		if a.members.has(other) {
-			late.Members = append(late.Members, fleet.Member{ID: n.of[other], Beats: ledgerBeats})
+			late.Members = append(late.Members, fleet.Member{ID: n.of[other], Heartbeats: ledgerHeartbeats})
 		}
 	}
 	if a.account {
@@ -226,27 +229,27 @@ func usage(cap int, used, demand uint8) fleet.Usage {
 }
 
 // realBeats are what a member's exchanges are, as somebody knows, or one less if it has made one since.
-func realBeats(fresh ids, id uint8) uint64 {
+func realHeartbeats(fresh ids, id uint8) uint64 {
 	if fresh.has(id) {
-		return ledgerBeats
+		return ledgerHeartbeats
 	}
-	return ledgerBeats - 1
+	return ledgerHeartbeats - 1
 }
 
 func (n *names) ledger(l *ledger, cap int) *fleet.Ledger {
 	to := &fleet.Ledger{
-		Identity: otherIdentity, Epoch: hereEpoch, Settled: l.settled, Version: ledgerVersion,
+		Identity: otherIdentity, Epoch: hereEpoch, Settled: l.settled, Version: ledgerVersion, LeftOut: n.leftOut,
 		Members: make(map[fleet.ID]*fleet.Member), Accounts: make(map[string]*fleet.Account),
 	}
 	if l.own {
 		to.Identity = identity
 	}
-	if l.virgin {
+	if l.unused {
 		to.Epoch = ""
 	}
 	for id := range uint8(maxIDs) {
 		if l.members.has(id) {
-			m := &fleet.Member{ID: n.of[id], Sequence: uint64(l.sequence[id]), Beats: ledgerBeats}
+			m := &fleet.Member{ID: n.of[id], Sequence: uint64(l.sequence[id]), Heartbeats: ledgerHeartbeats}
 			switch l.said[id] {
 			case saidEarlier:
 				m.Epoch = pastEpoch
@@ -266,7 +269,7 @@ func (n *names) ledger(l *ledger, cap int) *fleet.Ledger {
 }
 
 func (n *names) flatLedger(l *fleet.Ledger) (to ledger) {
-	to = ledger{exists: true, own: l.Identity == identity, settled: l.Settled, virgin: l.Epoch == ""}
+	to = ledger{exists: true, own: l.Identity == identity, settled: l.Settled, unused: l.Epoch == ""}
 	for name, m := range l.Members {
 		id := n.id(name)
 		to.members |= one(id)
@@ -294,7 +297,7 @@ func (n *names) flatLedger(l *fleet.Ledger) (to ledger) {
 }
 
 func (n *names) holder(id uint8, h *holder, epoch fleet.Epoch, version int64, cap int) *fleet.Holder {
-	state := fleet.HolderState{Sequence: uint64(h.sequence), Epoch: epoch, Version: version, Whole: h.whole, Frozen: h.frozen, Settled: h.settled}
+	state := fleet.HolderState{Sequence: uint64(h.sequence), Epoch: epoch, Version: version, NeedsFull: h.needsFull, Frozen: h.frozen, Settled: h.settled}
 	for other := range uint8(maxIDs) {
 		if h.lost.has(other) {
 			state.Lost = append(state.Lost, n.of[other])
@@ -303,21 +306,21 @@ func (n *names) holder(id uint8, h *holder, epoch fleet.Epoch, version int64, ca
 			state.Dead = append(state.Dead, n.of[other])
 		}
 		if h.members.has(other) {
-			state.Members = append(state.Members, fleet.Known{ID: n.of[other], Beats: realBeats(h.fresh, other)})
+			state.Members = append(state.Members, fleet.Known{ID: n.of[other], Heartbeats: realHeartbeats(h.fresh, other)})
 		}
 	}
-	s := fleet.ServerState{Granted: int(h.granted), Limit: int(h.limit), Told: h.told.claim(cap), Dirty: h.dirty, Short: h.short}
+	s := fleet.ServerState{Granted: int(h.granted), Limit: int(h.limit), Reported: h.told.claim(cap), Dirty: h.dirty, Short: h.short}
 	if h.account {
 		s.Account = &fleet.Account{Server: server, Grants: n.grants(&h.view, cap)}
 	}
 	state.Servers = map[string]fleet.ServerState{server: s}
-	return fleet.RestoreHolder(fleet.HolderOptions{ID: n.of[id], Timeout: timeout}, &state)
+	return fleet.RestoreHolder(fleet.HolderOptions{ID: n.of[id], Timeout: timeout, LeftOut: n.leftOut}, &state)
 }
 
 // flatHolder makes a holder flat. after is the ledger whose answer it has had; nil for none.
 func (n *names) flatHolder(h *fleet.Holder, self uint8, after *fleet.Ledger) (to holder) {
 	state := h.State()
-	to = holder{sequence: uint8(state.Sequence), whole: state.Whole, frozen: state.Frozen, settled: state.Settled}
+	to = holder{sequence: uint8(state.Sequence), needsFull: state.NeedsFull, frozen: state.Frozen, settled: state.Settled}
 	for _, name := range state.Lost {
 		to.lost |= one(n.id(name))
 	}
@@ -327,17 +330,17 @@ func (n *names) flatHolder(h *fleet.Holder, self uint8, after *fleet.Ledger) (to
 	for _, k := range state.Members {
 		id := n.id(k.ID)
 		to.members |= one(id)
-		fresh := k.Beats >= ledgerBeats
+		fresh := k.Heartbeats >= ledgerHeartbeats
 		if after != nil {
 			m := after.Members[k.ID]
-			fresh = m != nil && m.Beats == k.Beats
+			fresh = m != nil && m.Heartbeats == k.Heartbeats
 		}
 		if fresh {
 			to.fresh |= one(id)
 		}
 	}
 	s := state.Servers[server]
-	to.granted, to.limit, to.told = uint8(s.Granted), uint8(s.Limit), flatClaim(s.Told)
+	to.granted, to.limit, to.told = uint8(s.Granted), uint8(s.Limit), flatClaim(s.Reported)
 	to.told.holds = 0 // nothing reads it
 	to.dirty, to.short, to.account = s.Dirty, s.Short, s.Account != nil
 	if s.Account != nil {
@@ -381,7 +384,7 @@ func (n *names) flatGrants(all []fleet.Grant) (to grants) {
 }
 
 func (n *names) report(r *report, epoch fleet.Epoch, version int64, cap int) *fleet.Report {
-	to := &fleet.Report{ID: n.of[r.id], Sequence: uint64(r.sequence), Epoch: epoch, Version: version, Whole: r.whole, Settle: r.settle}
+	to := &fleet.Report{ID: n.of[r.id], Sequence: uint64(r.sequence), Epoch: epoch, Version: version, Full: r.full, Settle: r.settle}
 	if r.named {
 		to.Claims = map[string]fleet.Claim{server: r.claim.claim(cap)}
 	}
@@ -393,14 +396,14 @@ func (n *names) report(r *report, epoch fleet.Epoch, version int64, cap int) *fl
 			to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Proven: true})
 		}
 		if r.timedOut.has(id) {
-			to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Beats: realBeats(r.fresh, id)})
+			to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Heartbeats: realHeartbeats(r.fresh, id)})
 		}
 	}
 	return to
 }
 
 func (n *names) flatReport(r *fleet.Report) (to report) {
-	to = report{id: n.id(r.ID), sequence: uint8(r.Sequence), whole: r.Whole, settle: r.Settle}
+	to = report{id: n.id(r.ID), sequence: uint8(r.Sequence), full: r.Full, settle: r.Settle}
 	if c, named := r.Claims[server]; named {
 		to.named, to.claim = true, flatClaim(c)
 	}
@@ -414,7 +417,7 @@ func (n *names) flatReport(r *fleet.Report) (to report) {
 			continue
 		}
 		to.timedOut |= one(id)
-		if d.Beats >= ledgerBeats {
+		if d.Heartbeats >= ledgerHeartbeats {
 			to.fresh |= one(id)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
 // Options are what is explored.
@@ -15,6 +17,8 @@ type Options struct {
 	Proxies int // at most 3
 	Cap     int // places of the server, at most 15
 	Faults  Faults
+	// LeftOut are rules of the protocol that are left out, to see that the exploration finds what they are for.
+	LeftOut fleet.Guards
 	// Ordered: the IDs of proxies keep their order. Otherwise each step is taken with each order, and proxies are interchangeable.
 	Ordered bool
 	// Most is after how many states the exploration gives up; 0 for never.
@@ -121,9 +125,9 @@ func start(o *Options) *world {
 		restarts: uint8(f.Restarts), cuts: uint8(f.Cuts), timeouts: uint8(f.Timeouts), forgets: uint8(f.Forgets), databases: uint8(f.Databases),
 		lost: uint8(f.Lost),
 	}}
-	w.ledgers[current] = ledger{exists: true, own: true, virgin: true}
+	w.ledgers[current] = ledger{exists: true, own: true, unused: true}
 	for i := range o.Proxies {
-		w.proxies[i].holder.whole = true
+		w.proxies[i].holder.needsFull = true
 	}
 	w.normalise(o)
 	w.nameEpochs()
@@ -278,10 +282,10 @@ func (x *exploration) trace(from, last int) []string {
 }
 
 // seen is a set of keys that several goroutines use.
-type seen [256]part
+type seen [256]shard
 
 // part is a table of keys with open addressing.
-type part struct {
+type shard struct {
 	mu    sync.Mutex
 	keys  []key // guarded by mu; the zero key is no key
 	count int   // guarded by mu
@@ -308,7 +312,7 @@ func (s *seen) add(k key) bool {
 }
 
 // find returns where a key is, or belongs.
-func (p *part) find(k key) int {
+func (p *shard) find(k key) int {
 	mask := len(p.keys) - 1
 	at := int(k[0]) & mask
 	for p.keys[at] != (key{}) && p.keys[at] != k {
@@ -318,7 +322,7 @@ func (p *part) find(k key) int {
 }
 
 // grow makes room for more keys.
-func (p *part) grow() {
+func (p *shard) grow() {
 	was := p.keys
 	p.keys = make([]key, max(64, 2*len(was)))
 	for _, k := range was {

@@ -115,7 +115,7 @@ func (s *lockstep) exchange(i int, c choice, waits bool, timedOut ids, what outc
 			name := s.process(id)
 			for _, k := range members {
 				if k.ID == name {
-					r.Dead = append(r.Dead, fleet.Death{ID: name, Beats: k.Beats})
+					r.Dead = append(r.Dead, fleet.Death{ID: name, Heartbeats: k.Heartbeats})
 				}
 			}
 		}
@@ -211,7 +211,7 @@ func (s *lockstep) compare(w *world) {
 // flat makes a world of the real holders and ledgers. What they do not have is that of another.
 func (s *lockstep) flat(w *world) world {
 	to := *w
-	n := newNames([]int{0, 1, 2}[:s.o.Proxies], s.o.generations())
+	n := newNames(s.o, []int{0, 1, 2}[:s.o.Proxies])
 	// In the machine's world, processes have IDs by how long ago others took their places.
 	id := func(name fleet.ID) (fleet.ID, bool) {
 		slot := int(name[0] - 'a')
@@ -253,7 +253,7 @@ func (s *lockstep) flat(w *world) world {
 	seen := func(e fleet.Epoch, name fleet.ID, beats uint64) bool {
 		for i, l := range s.to.ledgers[:commits] {
 			if l != nil && l.Epoch == e && l.Identity == s.to.identities[i] && l.Members[name] != nil {
-				return l.Members[name].Beats == beats
+				return l.Members[name].Heartbeats == beats
 			}
 		}
 		return false
@@ -284,7 +284,7 @@ func (s *lockstep) flat(w *world) world {
 		for _, k := range state.Members {
 			if name, there := id(k.ID); there {
 				h.Members = append(h.Members, fleet.Known{ID: name})
-				if seen(state.Epoch, k.ID, k.Beats) {
+				if seen(state.Epoch, k.ID, k.Heartbeats) {
 					fresh |= one(n.id(name))
 				}
 			}
@@ -356,7 +356,7 @@ func (s *lockstep) flat(w *world) world {
 		for _, d := range f.report.Dead {
 			if name, there := id(d.ID); there {
 				r.Dead = append(r.Dead, fleet.Death{ID: name, Proven: d.Proven})
-				if !d.Proven && seen(f.report.Epoch, d.ID, d.Beats) {
+				if !d.Proven && seen(f.report.Epoch, d.ID, d.Heartbeats) {
 					fresh |= one(n.id(name))
 				}
 			}

@@ -71,7 +71,7 @@ func newMachine(o *Options) *machine {
 		to, back := reslot(order, o.generations())
 		m.renamings[code(order)] = reordering{to, back, len(m.renamings) == 0}
 		if !o.Ordered || len(m.orders) == 0 {
-			m.orders = append(m.orders, newNames(order, o.generations()))
+			m.orders = append(m.orders, newNames(o, order))
 		}
 	})
 	return m
@@ -244,7 +244,7 @@ func (w *world) mark(o *Options, i int) uint64 {
 		}
 		mix(b)
 	}
-	flag(p.dead, p.cut, p.expired, p.declared, p.at.known, h.whole, h.frozen, h.settled)
+	flag(p.dead, p.cut, p.expired, p.declared, p.at.known, h.needsFull, h.frozen, h.settled)
 	flag(h.dirty, h.short, h.account)
 	mix(p.generation)
 	mix(p.used<<4 | h.limit)
@@ -432,18 +432,18 @@ func (m *machine) inOrders(some ids, do func(*names)) {
 
 // cache keeps what has come of questions. It has no pointers that the garbage collector would have to follow.
 type cache[T any] struct {
-	places map[question]place
-	blocks [][]T
+	locations map[question]location
+	blocks    [][]T
 }
 
 // place is where in a cache the results of a question are.
-type place struct{ block, from, to uint32 }
+type location struct{ block, from, to uint32 }
 
 // blockSize is how many results a cache has room for at a time.
 const blockSize = 1024
 
 func (c *cache[T]) find(q *question) ([]T, bool) {
-	p, ok := c.places[*q]
+	p, ok := c.locations[*q]
 	if !ok {
 		return nil, false
 	}
@@ -452,8 +452,8 @@ func (c *cache[T]) find(q *question) ([]T, bool) {
 
 // keep keeps results, and returns where they are.
 func (c *cache[T]) keep(q *question, results []T) []T {
-	if c.places == nil || len(c.places) >= maxKept {
-		c.places, c.blocks = make(map[question]place), nil
+	if c.locations == nil || len(c.locations) >= maxKept {
+		c.locations, c.blocks = make(map[question]location), nil
 	}
 	last := len(c.blocks) - 1
 	if last < 0 || len(c.blocks[last])+len(results) > blockSize {
@@ -463,7 +463,7 @@ func (c *cache[T]) keep(q *question, results []T) []T {
 	b := &c.blocks[last]
 	from := len(*b)
 	*b = append(*b, results...)
-	c.places[*q] = place{uint32(last), uint32(from), uint32(len(*b))}
+	c.locations[*q] = location{uint32(last), uint32(from), uint32(len(*b))}
 	return (*b)[from:]
 }
 

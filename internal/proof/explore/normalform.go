@@ -10,7 +10,7 @@ func (w *world) normalise(o *Options) {
 	w.dropKnowledge(o)
 	w.dropNames(o)
 	w.rankReports(o)
-	w.dropBeats(o)
+	w.dropHeartbeats(o)
 }
 
 // dropFaults forgets which faults there have been, as far as that decides nothing any more: worlds in which the same can still happen are the same.
@@ -54,7 +54,7 @@ func (p *proxy) normalise() {
 	if p.used <= p.holder.limit { // within the limit, connections come and go at any time
 		p.used = 0
 	}
-	if h := &p.holder; h.whole { // a whole report replaces the rest
+	if h := &p.holder; h.needsFull { // a whole report replaces the rest
 		h.told, h.dirty, h.short, h.account, h.view = grant{}, false, false, false, grants{}
 		p.at.forgetAccount()
 	}
@@ -189,7 +189,7 @@ func (w *world) rankReports(o *Options) {
 	for i := range w.flights {
 		if f := &w.flights[i]; f.exists {
 			f.report.sequence = rank(f.report.id, was[i])
-			if f.report.whole {
+			if f.report.full {
 				f.at.forgetAccount()
 			}
 		}
@@ -217,7 +217,7 @@ func (w *world) rankReports(o *Options) {
 
 // dropBeats forgets who has made an exchange since somebody's last answer, where no grant time-out can pass any more, or where no ledger that
 // goes on is of the answer's epoch: reports of other epochs take nobody for dead, and a database that is another begins a new one.
-func (w *world) dropBeats(o *Options) {
+func (w *world) dropHeartbeats(o *Options) {
 	expired := ids(0)
 	for i := range o.Proxies {
 		if p := &w.proxies[i]; p.expired {

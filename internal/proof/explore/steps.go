@@ -17,7 +17,7 @@ func (m *machine) step(w *world) {
 			m.begin(w)
 			m.to.left.restarts--
 			p := &m.to.proxies[i]
-			*p = proxy{generation: p.generation + 1, holder: holder{whole: true}}
+			*p = proxy{generation: p.generation + 1, holder: holder{needsFull: true}}
 			if m.beside != nil {
 				m.beside.restart(i)
 			}
@@ -164,7 +164,7 @@ func (m *machine) cutOff(i int) {
 func (m *machine) joined(w *world, i int) bool {
 	p, l := &w.proxies[i], &w.ledgers[current]
 	id := m.o.id(i, p)
-	return here(p.at.relation[current]) && !p.holder.whole && l.members.has(id) && l.said[id] == saidHere
+	return here(p.at.relation[current]) && !p.holder.needsFull && l.members.has(id) && l.said[id] == saidHere
 }
 
 // maySettle reports whether a lease time can have passed since the epoch began, as process i says. Within one, each living process that can
@@ -301,7 +301,7 @@ func (m *machine) ended(w *world) ids {
 func (m *machine) exchanges(w *world, i int) {
 	p := &w.proxies[i]
 	settles, cuts := false, ids(0)
-	if l := &w.ledgers[current]; p.at.known && !p.holder.settled && !p.holder.whole && here(p.at.relation[current]) && l.own {
+	if l := &w.ledgers[current]; p.at.known && !p.holder.settled && !p.holder.needsFull && here(p.at.relation[current]) && l.own {
 		settles, cuts = m.maySettle(w, i)
 	}
 	ended := m.ended(w)

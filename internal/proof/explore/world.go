@@ -71,7 +71,7 @@ const (
 // ledger is one that there is or may be again.
 type ledger struct {
 	exists, own      bool // own: its identity is that of the database process that has it
-	settled, virgin  bool // virgin: it has no epoch yet
+	settled, unused  bool // virgin: it has no epoch yet
 	account          bool
 	members          ids
 	departed, past   ids           // past: of the departed, those that departed before the epoch
@@ -109,14 +109,14 @@ type reader struct {
 
 // holder is a fleet.Holder.
 type holder struct {
-	sequence               uint8 // how many reports of it are under way
-	whole, frozen, settled bool
-	lost, dead, members    ids
-	fresh                  ids // the members that have made no exchange since the holder's answer
-	granted, limit         uint8
-	told                   grant
-	dirty, short, account  bool
-	view                   grants // the account, without its own grant
+	sequence                   uint8 // how many reports of it are under way
+	needsFull, frozen, settled bool
+	lost, dead, members        ids
+	fresh                      ids // the members that have made no exchange since the holder's answer
+	granted, limit             uint8
+	told                       grant
+	dirty, short, account      bool
+	view                       grants // the account, without its own grant
 }
 
 // proxy is the process in a slot.
@@ -143,12 +143,12 @@ func (p *proxy) may() uint8 {
 
 // report is a fleet.Report.
 type report struct {
-	id, sequence         uint8
-	whole, settle, named bool
-	claim                grant
-	others               ids
-	proven, timedOut     ids // of the dead
-	fresh                ids // those of the dead that have made no exchange since
+	id, sequence        uint8
+	full, settle, named bool
+	claim               grant
+	others              ids
+	proven, timedOut    ids // of the dead
+	fresh               ids // those of the dead that have made no exchange since
 }
 
 // answer is a fleet.Answer.
@@ -196,13 +196,13 @@ func (w *world) readers(do func(*reader)) {
 
 // renaming gives processes other IDs.
 type renaming struct {
-	to     [maxIDs]uint8
-	spoken ids // the others are nowhere
-	sets   [256]ids
-	known  [256]bool // which of sets are worked out
+	to        [maxIDs]uint8
+	mentioned ids // the others are nowhere
+	sets      [256]ids
+	known     [256]bool // which of sets are worked out
 }
 
-func newRenaming(spoken ids, to [maxIDs]uint8) *renaming { return &renaming{to: to, spoken: spoken} }
+func newRenaming(spoken ids, to [maxIDs]uint8) *renaming { return &renaming{to: to, mentioned: spoken} }
 
 func (r *renaming) set(s *ids) {
 	if *s == 0 {
@@ -210,7 +210,7 @@ func (r *renaming) set(s *ids) {
 	}
 	if !r.known[*s] {
 		renamed := ids(0)
-		for rest := *s & r.spoken; rest != 0; rest &= rest - 1 {
+		for rest := *s & r.mentioned; rest != 0; rest &= rest - 1 {
 			renamed |= one(r.to[bits.TrailingZeros8(uint8(rest))])
 		}
 		r.sets[*s], r.known[*s] = renamed, true
@@ -224,7 +224,7 @@ func (r *renaming) numbers(all *[maxIDs]uint8) {
 	}
 	var renamed [maxIDs]uint8
 	for id, n := range all {
-		if r.spoken.has(uint8(id)) {
+		if r.mentioned.has(uint8(id)) {
 			renamed[r.to[id]] = n
 		}
 	}
@@ -236,7 +236,7 @@ func (r *renaming) grants(g *grants) {
 		return
 	}
 	var renamed [maxIDs]grant
-	for rest := g.there & r.spoken; rest != 0; rest &= rest - 1 {
+	for rest := g.there & r.mentioned; rest != 0; rest &= rest - 1 {
 		id := bits.TrailingZeros8(uint8(rest))
 		renamed[r.to[id]] = g.of[id]
 	}

@@ -100,7 +100,7 @@ func simulations() {
 		r := simulate.Run(o)
 		fmt.Printf("| %d | %d | %d | %d | %d | %d | %d ms | %d ms | %d ms | %.0f | %.0f | %.0f | %.1f %% | %d |\n", o.Proxies, o.Servers, o.Cap, o.Seed,
 			r.Sessions, len(r.Waited), r.Percentile(0.5).Milliseconds(), r.Percentile(0.99).Milliseconds(), r.Percentile(1).Milliseconds(),
-			r.Beats, r.Reads, r.Writes, r.Unfair, r.Above)
+			r.Heartbeats, r.Reads, r.Writes, r.Unfair, r.Above)
 		failed = failed || r.Above > 0
 	}
 	if failed {
