@@ -75,17 +75,16 @@ func (r *Result) String() string {
 	return s
 }
 
-// batch are states that were seen and whose steps have not been taken yet, packed one after the other. From, and the step in the order of
-// [machine.step], say how each was reached.
+// batch are states that were seen and whose steps have not been taken yet.
 type batch struct {
-	packed []byte
-	count  int
+	worlds  []world
+	history history
 }
 
-// batchBytes is about how large a batch gets.
-const batchBytes = 256 << 10
+// batchSize is how many states a batch has at most.
+const batchSize = 512
 
-// history says how states were reached: by which step from which other one, by their numbers.
+// history says how states were reached: by which step, in the order of [machine.step], from which other one, by their numbers.
 type history struct {
 	from []uint32
 	step []uint16
@@ -110,7 +109,6 @@ type exploration struct {
 // found is what one worker has found at one level.
 type found struct {
 	batches     []batch
-	histories   []history // by batch
 	steps, live int
 	wrong       string
 	from        int // the last step, if something is wrong
@@ -144,12 +142,12 @@ func Explore(o Options) *Result {
 	x := &exploration{o: &o, began: began, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	machines := make([]*machine, max(1, o.Workers))
 	for i := range machines {
-		machines[i] = newMachine(&o)
+		machines[i] = newMachine(&o, x.seeds)
 	}
 	first := start(&o)
 	x.seen.add(first.key(&x.seeds))
 	x.states.Store(1)
-	x.level, x.first = []batch{{first.pack(nil), 1}}, []int{0}
+	x.level, x.first = []batch{{worlds: []world{*first}}}, []int{0}
 	x.history = history{[]uint32{0}, []uint16{0}}
 	for len(x.level) > 0 && !x.stop.Load() {
 		results := make([]found, len(machines))
@@ -168,12 +166,12 @@ func Explore(o Options) *Result {
 			if f.wrong != "" && r.Wrong == "" {
 				r.Wrong, r.Trace = f.wrong, x.trace(f.from, f.step)
 			}
-			for j, b := range f.batches {
+			for _, b := range f.batches {
 				x.first = append(x.first, len(x.history.from))
 				x.level = append(x.level, b)
-				x.history.from = append(x.history.from, f.histories[j].from...)
-				x.history.step = append(x.history.step, f.histories[j].step...)
-				following += b.count
+				x.history.from = append(x.history.from, b.history.from...)
+				x.history.step = append(x.history.step, b.history.step...)
+				following += len(b.worlds)
 			}
 		}
 		if o.Progress != nil {
@@ -190,7 +188,6 @@ func Explore(o Options) *Result {
 
 // work takes the steps of states of the level until there are no more.
 func (x *exploration) work(m *machine, f *found) {
-	var from world
 	var number, step int
 	m.found = func(w *world, problem string) {
 		f.steps++
@@ -214,15 +211,12 @@ func (x *exploration) work(m *machine, f *found) {
 			x.stop.Store(true)
 			return
 		}
-		if n := len(f.batches); n == 0 || len(f.batches[n-1].packed) >= batchBytes {
+		if n := len(f.batches); n == 0 || len(f.batches[n-1].worlds) == batchSize {
 			f.batches = append(f.batches, batch{})
-			f.histories = append(f.histories, history{})
 		}
-		last := len(f.batches) - 1
-		b, h := &f.batches[last], &f.histories[last]
-		b.packed = w.pack(b.packed)
-		b.count++
-		h.from, h.step = append(h.from, uint32(number)), append(h.step, uint16(step-1))
+		b := &f.batches[len(f.batches)-1]
+		b.worlds = append(b.worlds, *w)
+		b.history.from, b.history.step = append(b.history.from, uint32(number)), append(b.history.step, uint16(step-1))
 		if x.o.Most > 0 && states >= int64(x.o.Most) {
 			x.stop.Store(true)
 		}
@@ -232,18 +226,17 @@ func (x *exploration) work(m *machine, f *found) {
 		if n >= len(x.level) {
 			return
 		}
-		b := x.level[n]
-		x.level[n].packed = nil // it is not needed any more
-		for i := range b.count {
+		worlds := x.level[n].worlds
+		x.level[n] = batch{} // its memory is no longer needed
+		for i := range worlds {
 			if x.o.For > 0 && i%256 == 0 && time.Since(x.began) > x.o.For {
 				x.stop.Store(true)
 			}
 			if x.stop.Load() {
 				return
 			}
-			b.packed = from.unpack(b.packed)
 			number, step = x.first[n]+i, 0
-			m.step(&from)
+			m.step(&worlds[i])
 		}
 	}
 }
@@ -254,7 +247,7 @@ func (x *exploration) trace(from, last int) []string {
 	for i := from; i > 0; i = int(x.history.from[i]) {
 		steps = append(steps, int(x.history.step[i]))
 	}
-	m := newMachine(x.o)
+	m := newMachine(x.o, x.seeds)
 	m.named = true
 	var all []string
 	w := *start(x.o)

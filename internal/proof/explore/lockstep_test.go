@@ -3,6 +3,7 @@ package explore
 import (
 	"flag"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -398,7 +399,7 @@ func TestNothingDroppedMatters(t *testing.T) {
 		steps := 0
 		for walk := range *walks {
 			random := rand.New(rand.NewPCG(uint64(i), uint64(walk)))
-			m := newMachine(&o)
+			m := newMachine(&o, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()})
 			m.named = true
 			s := &lockstep{t: t, o: &o, m: m}
 			w := start(&o)

@@ -1,19 +1,18 @@
 package explore
 
 import (
-	"bytes"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // machine takes steps. It belongs to one goroutine.
 type machine struct {
 	o      *Options
-	orders []*names // of equals; each that may be
+	seeds  [2]maphash.Seed // of keys
+	orders []*names        // of equals; each that may be
 	// The same holder asks the same ledger the same in many worlds.
 	results  cache[result]
 	failures cache[failure]
@@ -61,8 +60,8 @@ const (
 	answerDelayed
 )
 
-func newMachine(o *Options) *machine {
-	m := &machine{o: o, to: new(world), renamings: make(map[int]reordering)}
+func newMachine(o *Options, seeds [2]maphash.Seed) *machine {
+	m := &machine{o: o, seeds: seeds, to: new(world), renamings: make(map[int]reordering)}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
@@ -189,8 +188,9 @@ func (m *machine) canonical(w *world) {
 		m.reorder(w, w, order[:n])
 		return
 	}
-	// Proxies with equal marks may still be told apart by what others know of them, so the least world of all that fit counts.
+	// Proxies with equal marks may still be told apart by what others know of them, so the world of all that fit counts whose key is least.
 	from, first, sorted := *w, true, order
+	var least key
 	all := order
 	permute(all[:n], 0, func(order []int) {
 		for i := range order {
@@ -199,8 +199,8 @@ func (m *machine) canonical(w *world) {
 			}
 		}
 		m.reorder(&m.other, &from, order)
-		if first || bytes.Compare(m.other.bytes(), w.bytes()) < 0 {
-			first = false
+		if k := m.other.key(&m.seeds); first || slices.Compare(k[:], least[:]) < 0 {
+			first, least = false, k
 			*w = m.other
 			copy(m.slots[:], order)
 		}
@@ -276,50 +276,11 @@ func (w *world) mark(o *Options, i int) uint64 {
 	return n
 }
 
-// bytes returns the world's memory, in which there are no gaps, since all fields are bytes.
-func (w *world) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(w)), unsafe.Sizeof(*w)) }
-
 // key identifies a world: 128 bits, of which two seldom agree. With 100 million worlds, the probability that any two do is below 10 to the -22.
 type key [2]uint64
 
 func (w *world) key(seeds *[2]maphash.Seed) key {
-	all := w.bytes()
-	return key{maphash.Bytes(seeds[0], all), maphash.Bytes(seeds[1], all)}
-}
-
-// pack appends a world to memory: which of its bytes are not zero, and those.
-func (w *world) pack(to []byte) []byte {
-	all := w.bytes()
-	for len(all) > 0 {
-		n := min(8, len(all))
-		at := len(to)
-		to = append(to, 0)
-		mask := byte(0)
-		for i, b := range all[:n] {
-			if b != 0 {
-				mask |= 1 << i
-				to = append(to, b)
-			}
-		}
-		to[at] = mask
-		all = all[n:]
-	}
-	return to
-}
-
-// unpack reads a world, and returns what follows it.
-func (w *world) unpack(from []byte) []byte {
-	*w = world{}
-	all := w.bytes()
-	for at := 0; at < len(all); at += 8 {
-		mask := from[0]
-		from = from[1:]
-		for ; mask != 0; mask &= mask - 1 {
-			all[at+bits.TrailingZeros8(mask)] = from[0]
-			from = from[1:]
-		}
-	}
-	return from
+	return key{maphash.Comparable(seeds[0], *w), maphash.Comparable(seeds[1], *w)}
 }
 
 // maxKept is how many questions a machine keeps the results of.
