@@ -56,7 +56,7 @@ func (s *Settings) Ledger() (ledger *Ledger, why string) {
 		path += "-fleet"
 		return &Ledger{Shown: path, path: path}, ""
 	}
-	// In flags-only operation, only a directory that somebody has chosen for this proxy is used.
+	// In flags-only operation, only a directory that the operator has chosen for this proxy is used.
 	directory := s.StateDirectory
 	if directory == "" && os.Getenv("STATE_DIRECTORY") != "" {
 		directory = s.Directory()
@@ -92,7 +92,7 @@ func (l *Ledger) folder(s *Settings) string {
 	return s.StateDirectory
 }
 
-// part is a proxy's part in its fleet.
+// membership is a proxy's part in its fleet.
 type membership struct {
 	agent    *agent.Agent
 	presence *presence.Presence
@@ -155,7 +155,7 @@ func (p *Proxy) Lend(conn net.Conn) {
 	p.fleet.agent.Lend(conn)
 }
 
-// newPart returns the proxy's part in its fleet; nil for none.
+// newMembership returns the proxy's part in its fleet; nil for none.
 func (p *Proxy) newMembership() *membership {
 	ledger, why := p.settings.Ledger()
 	if ledger == nil {
@@ -274,7 +274,7 @@ func (p *Proxy) hasAnnounced(address string) bool {
 	return ok && address != ""
 }
 
-// ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text. What
+// ownAddress returns the URL of the admin API if this process has opened its listener, and no other process; otherwise an empty text. What
 // --fleet-address says may lead to several, or have been copied from another proxy's settings.
 func (p *Proxy) ownAddress() string {
 	if p.settings.FleetAddress != "" {
@@ -291,7 +291,7 @@ func (p *Proxy) ownAddress() string {
 	return p.fleetAddress()
 }
 
-// tellFleet waits until the ledger knows what the proxy is and does at this moment, but not for long.
+// announce waits until the ledger knows what the proxy is and does at this moment, but not for long.
 func (p *Proxy) announce() { p.awaitGrants(context.Background()) }
 
 // findAddress finds out, once, at which URL other proxies reach the admin API.

@@ -58,7 +58,7 @@ func Fair(a *Account) []int { return fair(a, nil) }
 // fair is Fair for the case that some proxies have not been seen for some time: they keep what they have, and get nothing.
 func fair(a *Account, unseen map[ID]bool) []int {
 	total := a.Cap()
-	if total == 0 { // nobody has the server any more
+	if total == 0 { // no proxy has the server in its configuration
 		total = a.Granted()
 	}
 	f := division{places: make([]int, len(a.Grants)), a: a}
@@ -119,7 +119,7 @@ type division struct {
 	a      *Account
 	open   []int // indexes of the grants that take part
 	places []int // by index of a grant
-	left   int   // places that nobody has been given yet
+	left   int   // places that are not given to a proxy yet
 	high   []int // by index of a grant: up to how many places a step gives
 	short  []int // indexes of the grants that a step gives places
 }

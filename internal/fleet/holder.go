@@ -12,7 +12,7 @@ const soonest = 100 * time.Millisecond
 
 // Usage is how a proxy's pools use one server at this moment.
 type Usage struct {
-	Cap  int // of the configuration; 0 if the server is not in it any more
+	Cap  int // of the configuration; 0 if the server is no longer in it
 	Used int // connections that count against the cap: dialing, idle, leased, resetting and retiring
 	// Needs, Waiting, Wants and Waited are those of a [Claim].
 	Needs, Waiting, Wants, Waited int
@@ -45,7 +45,7 @@ type Holder struct {
 	sequence     uint64
 	epoch        Epoch // empty before the first answer
 	version      int64
-	needsFull    bool // the next report has to be whole
+	needsFull    bool // the next report has to be full
 	frozen       bool
 	settled      bool
 	watchedSince Instant // since when the epoch is watched
@@ -56,7 +56,7 @@ type Holder struct {
 	leaves       bool
 	lostMembers  []Member // those that are to be named to a ledger that has lost them
 	charged      map[string]int
-	// patient: nothing is to be said now that nobody needs to know at once; spoken: something was; speaks is when it may be next.
+	// What no proxy needs to know immediately is minor news. defersMinor: none may be reported now; reportedMinor: some was; minorAt is when it may be next.
 	defersMinor, reportedMinor bool
 	minorAt                    Instant
 
@@ -99,7 +99,7 @@ func NewHolder(o HolderOptions) *Holder {
 }
 
 // Use says how the pools use a server at this moment. It is called for each server of the configuration before each report, and for
-// each that is not in it any more until nothing is used there. The usage must have been read after the last limits went to the pools.
+// each that is no longer in it until nothing is used there. The usage must have been read after the last limits went to the pools.
 func (h *Holder) Use(server string, u Usage) {
 	s := h.servers[server]
 	if s == nil {
@@ -113,7 +113,7 @@ func (h *Holder) Use(server string, u Usage) {
 	h.use(s, u)
 }
 
-// Assume says, before the first answer, how many places of each server the proxy may use until then, in the place of
+// Assume says, before the first answer, how many places of each server the proxy may use until then, instead of
 // [HolderOptions.Without]. They may be others', too. More of them count from the next call of Use.
 func (h *Holder) Assume(places int) {
 	h.o.Without = places
@@ -162,7 +162,7 @@ func (h *Holder) Report(now Instant) *Report {
 				r.Claims[server] = c
 			}
 			if !h.o.LeftOut.has(GuardGranted) {
-				s.granted = min(s.granted, c.Holds-s.borrowed) // what is borrowed is no place of its own yet
+				s.granted = min(s.granted, c.Holds-s.borrowed) // what is borrowed is not its own place yet
 			}
 		}
 		h.updateLimit(s, now)
@@ -181,7 +181,7 @@ func (h *Holder) Report(now Instant) *Report {
 		case h.o.Timeout > 0 && m.unseen >= h.o.Timeout:
 			r.Dead = append(r.Dead, Death{ID: id, Heartbeats: m.Heartbeats})
 		}
-		if m.suspect() {
+		if m.isSuspected() {
 			r.Unseen = append(r.Unseen, id)
 		}
 	}
@@ -205,13 +205,13 @@ func (h *Holder) claim(s *holding) Claim {
 	return c
 }
 
-// isPatient reports whether nothing is to be said now that nobody needs to know at once.
+// defersMinorAt reports whether no minor news may be reported at that moment.
 func (h *Holder) defersMinorAt(now Instant) bool {
 	return now < h.minorAt && len(h.members) > smallFleet
 }
 
-// speak finds out whether what nobody needs to know at once may be said now. In a large fleet, all together say it about five times a second.
-// The caller must call what it returns when it has said it.
+// beginMinor finds out whether minor news may be reported now. In a large fleet, all together report it about five times a second.
+// The caller must call what it returns when it has reported it.
 func (h *Holder) beginMinor(now Instant) (done func()) {
 	h.defersMinor, h.reportedMinor = h.defersMinorAt(now), false
 	return func() {
@@ -221,7 +221,7 @@ func (h *Holder) beginMinor(now Instant) (done func()) {
 	}
 }
 
-// tells reports whether a claim is worth telling: others or this proxy need it to be known. Small changes that matter to nobody are not.
+// mustReport reports whether a claim belongs into the next report: others or this proxy need it to be known. Small changes that matter to no proxy do not.
 func (h *Holder) mustReport(s *holding, c Claim) bool {
 	t := s.reported
 	switch {
@@ -230,12 +230,12 @@ func (h *Holder) mustReport(s *holding, c Claim) bool {
 	case h.defersMinor:
 		return false
 	}
-	says := h.isWorthReporting(s, c)
-	h.reportedMinor = h.reportedMinor || says
-	return says
+	report := h.isWorthReporting(s, c)
+	h.reportedMinor = h.reportedMinor || report
+	return report
 }
 
-// updates reports whether a claim differs from what was told so much that it is worth telling, but not at once.
+// isWorthReporting reports whether a claim differs enough from what was reported that it is worth reporting, but not immediately.
 func (h *Holder) isWorthReporting(s *holding, c Claim) bool {
 	t := s.reported
 	switch {
@@ -246,13 +246,13 @@ func (h *Holder) isWorthReporting(s *holding, c Claim) bool {
 	case c.Wants > s.granted && (t.Wants <= s.granted || differs(c.Wants, t.Wants)), c.Wants <= s.granted && t.Wants > s.granted:
 		return true
 	}
-	// Each proxy tells what the whole fleet needs (statistics, autoscaling), so it must be known about, if not to the last place. Of many
-	// proxies, some need more than they have told, and others less.
-	part := 4
+	// Each proxy shows what the whole fleet needs (statistics, autoscaling), so it must be known roughly, if not to the last place. Of many
+	// proxies, some need more than they have reported, and others less.
+	fraction := 4
 	if len(h.members) > smallFleet {
-		part = 2
+		fraction = 2
 	}
-	if len(h.members) > 0 && ((c.Waiting == 0) != (t.Waiting == 0) || part*max(c.Needs-t.Needs, t.Needs-c.Needs) > max(s.granted, part)) {
+	if len(h.members) > 0 && ((c.Waiting == 0) != (t.Waiting == 0) || fraction*max(c.Needs-t.Needs, t.Needs-c.Needs) > max(s.granted, fraction)) {
 		return true
 	}
 	return s.short && (differs(c.Needs, t.Needs) || differs(c.Wants, t.Wants))
@@ -272,7 +272,7 @@ func differs(a, b int) bool {
 	return 8*max(d, -d) > b
 }
 
-// aim sets a limit to what is fair, within what is granted.
+// updateLimit sets a limit to what is fair, within what is granted.
 func (h *Holder) updateLimit(s *holding, now Instant) {
 	s.short = false
 	limit := min(s.limit, s.granted-s.offered-s.lent)
@@ -338,7 +338,7 @@ func (h *Holder) Answered(r *Report, a *Answer, asked, now Instant) {
 		clear(h.members)
 	}
 	h.observe(a.Members, asked)
-	// The version is that of the epoch at hand also if the next report is to be whole: if the epoch is lost again before that arrives, it says which
+	// The version is that of the epoch at hand also if the next report is to be full: if the epoch is lost again before that arrives, it says which
 	// members the holder has seen in it.
 	h.askedAt, h.settled, h.version = asked, a.Settled, a.Version
 	if a.Again {
@@ -430,7 +430,7 @@ func (h *Holder) Limits() map[string]int {
 // Frozen reports whether the ledger grants nothing, as far as the holder knows.
 func (h *Holder) Frozen() bool { return h.frozen }
 
-// Due reports whether the next exchange is to be made at once, rather than at the next beat: places can be given back that others wait
+// Due reports whether the next exchange is to be made immediately, rather than with the next heartbeat: places can be given back that others wait
 // for, or clients wait for places. It is false for a tenth of a second after an exchange, and after a failed one until the next succeeds.
 func (h *Holder) Due(now Instant) bool {
 	if h.pending != 0 || h.failed || now < h.askedAt+Instant(soonest) {
@@ -441,7 +441,7 @@ func (h *Holder) Due(now Instant) bool {
 	}
 	for _, s := range h.servers {
 		c := h.claim(s)
-		// What is due must be told, too: otherwise exchanges that say nothing would follow each other.
+		// What is due must be reported, too: otherwise exchanges that report nothing would follow each other.
 		t := s.reported
 		needsMore := c.Needs > s.granted && (s.dirty || t.Needs <= s.granted || !h.defersMinorAt(now) && c.Needs > t.Needs && differs(c.Needs, t.Needs))
 		if s.short && c.Holds < s.granted || needsMore {
@@ -471,29 +471,29 @@ func (h *Holder) Expire(now Instant) {
 }
 
 const (
-	// Beat is how often each proxy makes an exchange.
+	// HeartbeatInterval is how often each proxy makes an exchange.
 	HeartbeatInterval = time.Second
-	// SlowBeat is how often it does in a fleet of more than crowd proxies; see [Holder.Beat].
+	// SlowHeartbeatInterval is how often it does in a fleet of more than crowd proxies; see [Holder.HeartbeatInterval].
 	SlowHeartbeatInterval = 2 * HeartbeatInterval
 	// Unseen is after how long without an exchange a proxy is suspected of being dead: proof is looked for.
 	Unseen = 3 * time.Second
-	// margin is how much later than its beat a proxy may make an exchange without being late.
+	// margin is how much later than its heartbeat is due a proxy may make an exchange without being late.
 	margin = 300 * time.Millisecond
 )
 
-// crowd is from how many proxies on their beats cost the database more than all that they have to say.
+// crowd is from how many proxies on their heartbeats cost the database more than all that they report.
 const crowd = 50
 
-// Beat returns how long after an exchange the next one is due if there is nothing to say before. tells is what [Store.Tells] returns: a proxy
-// that is not told at once that others need places has to look for it once a second, so that places move within two.
-func (h *Holder) HeartbeatInterval(tells bool) time.Duration {
-	if tells && len(h.members) >= crowd && !h.frozen && !h.needsFull && h.settled {
+// HeartbeatInterval returns how long after an exchange the next one is due if there is nothing to report before. notified is what [Store.Notifies]
+// returns: a proxy that is not notified when others need places has to look for it once a second, so that places move within two.
+func (h *Holder) HeartbeatInterval(notified bool) time.Duration {
+	if notified && len(h.members) >= crowd && !h.frozen && !h.needsFull && h.settled {
 		return SlowHeartbeatInterval
 	}
 	return HeartbeatInterval
 }
 
-// Late returns how long after its last exchange a proxy is late, in a fleet of so many. The difference to [Unseen] leaves time to look again
+// Late returns how long after its last exchange a proxy is late, in a fleet of that many. The difference to [Unseen] leaves time to look again
 // before it is suspected.
 func Late(members int) time.Duration {
 	if members > crowd {
@@ -509,21 +509,21 @@ type Suspect struct {
 }
 
 // Suspects returns the proxies that have not been seen for longer than [Unseen], by ID. Time in which this proxy got no answers does not
-// count: it cannot have seen anybody.
-func (h *Holder) Suspects(Instant) []Suspect {
+// count: it cannot have seen any.
+func (h *Holder) Suspects() []Suspect {
 	var all []Suspect
 	for _, id := range slices.Sorted(maps.Keys(h.members)) {
-		if m := h.members[id]; m.suspect() {
+		if m := h.members[id]; m.isSuspected() {
 			all = append(all, Suspect{m.Member, max(m.unseen, m.hint)})
 		}
 	}
 	return all
 }
 
-// suspect reports whether the proxy is suspected. The store's clock tells it sooner of one that was dead before it was observed, but may have
-// jumped: one that lives makes an exchange within a beat, in a crowd within two. There, one is suspected for a moment if the clock jumps, which
-// harms nobody.
-func (o *observed) suspect() bool {
+// isSuspected reports whether the proxy is suspected. The store's clock tells it sooner of one that was dead before it was observed, but may have
+// jumped: one that lives makes an exchange within a heartbeat interval, in a crowd within two. There, one is suspected for a moment if the clock jumps,
+// which does no harm.
+func (o *observed) isSuspected() bool {
 	return o.unseen >= Unseen || o.hint >= Unseen && o.unseen >= HeartbeatInterval
 }
 
@@ -532,14 +532,14 @@ func (h *Holder) Died(id ID) { h.dead[id] = true }
 
 // observe notes which other proxies have made an exchange since the last answer. asked is when this one was asked for.
 func (h *Holder) observe(members []Member, asked Instant) {
-	defer h.suspect()
+	defer h.updateSuspects()
 	if members == nil { // all have been seen lately
 		for _, m := range h.members {
 			m.unseen, m.hint = 0, 0
 		}
 		return
 	}
-	// A pause without answers, in which nobody was observed, counts as two beats at most.
+	// A pause without answers, in which no proxy was observed, counts as two heartbeat intervals at most.
 	passed := min(time.Duration(asked-h.askedAt), 2*HeartbeatInterval)
 	var seen time.Time
 	there := make(map[ID]bool, len(members))
@@ -573,12 +573,12 @@ func (h *Holder) observe(members []Member, asked Instant) {
 	}
 }
 
-// suspect works out which proxies are suspected.
-func (h *Holder) suspect() {
+// updateSuspects works out which proxies are suspected.
+func (h *Holder) updateSuspects() {
 	before := h.suspects
 	h.suspects = nil
 	for id, m := range h.members {
-		if m.suspect() {
+		if m.isSuspected() {
 			if h.suspects == nil {
 				h.suspects = make(map[ID]bool)
 			}

@@ -12,8 +12,8 @@ const (
 	pastEpochs = 32
 	// keptDeparted is how many of the last proxies that left or were forgotten a ledger keeps.
 	keptDeparted = 128
-	// keptEmpty is for how many versions a ledger keeps the account of a server of which nobody has a grant any more, so that all proxies hear of it.
-	// One that makes no exchange meanwhile goes on showing the grants that it knew.
+	// keptEmpty is for how many versions a ledger keeps the account of a server at which no proxy has a grant, so that all proxies hear of it.
+	// One that makes no exchange meanwhile continues to show the grants that it knew.
 	keptEmpty = 128
 )
 
@@ -91,7 +91,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	m, departed := l.Members[r.ID], l.departed(r.ID) >= 0
 	joins := m == nil
 	if joins {
-		// One that was removed and comes back never has as many beats as before, so nobody who has not heard of it takes it for silent: sequence
+		// One that was removed and comes back never has as many heartbeats as before, so no proxy that has not heard of it takes it for silent: sequence
 		// numbers go up with each exchange.
 		m = &Member{ID: r.ID, Heartbeats: r.Sequence - 1}
 		l.Members[r.ID] = m
@@ -102,7 +102,7 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	x.about(m, r.About)
 
 	for _, d := range r.Dead {
-		// A failover may have lost beats, so those of another epoch say nothing.
+		// A failover may have lost heartbeats, so those of another epoch prove nothing.
 		unseen := r.Epoch == l.Epoch && d.Heartbeats == l.heartbeats(d.ID)
 		if d.ID != r.ID && l.Members[d.ID] != nil && (d.Proven && x.mayRemove(r, d.ID) || !d.Proven && unseen || l.LeftOut.has(GuardHeartbeats)) {
 			x.remove(d.ID)
@@ -185,19 +185,19 @@ func (l *Ledger) Forget(id ID, identity string, fresh Epoch) bool {
 func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	past := slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	stranger := r.Epoch != "" && r.Epoch != x.Epoch && past < 0
-	virgin, restored := x.Epoch == "", x.restored(r)
-	if virgin || restored || x.moved(identity) || (stranger && !x.LeftOut.has(GuardStranger)) {
+	unused, restored := x.Epoch == "", x.restored(r)
+	if unused || restored || x.moved(identity) || (stranger && !x.LeftOut.has(GuardStranger)) {
 		var before []PastEpoch
 		switch {
-		case restored: // nobody knows which versions it had
+		case restored: // which versions it had is not known
 			before = append(before, PastEpoch{x.Epoch, -1})
-		case !virgin:
+		case !unused:
 			before = append(before, PastEpoch{x.Epoch, x.Version})
 		}
 		if stranger {
 			before = append(before, PastEpoch{r.Epoch, -1})
 		}
-		x.begin(fresh, virgin && r.Epoch == "" && (x.Identity == "" || x.Identity == identity), before...)
+		x.begin(fresh, unused && r.Epoch == "" && (x.Identity == "" || x.Identity == identity), before...)
 	}
 	x.Identity = identity
 	if r.Epoch == "" || r.Epoch == x.Epoch || x.LeftOut.has(GuardOthers) {
@@ -224,7 +224,7 @@ func (x *exchange) begin(fresh Epoch, settled bool, before ...PastEpoch) {
 }
 
 // restored reports whether the ledger has less than it had in this epoch: a report has seen a later version of it, or comes from a proxy that
-// the ledger knew in this epoch and did not see leave. Somebody has put the tables back to an earlier state, or has emptied them. A whole report
+// the ledger knew in this epoch and did not see leave. The tables were put back to an earlier state, or emptied. A full report
 // depends on no version: it says what its proxy holds, whatever the ledger has forgotten.
 func (x *exchange) restored(r *Report) bool {
 	if r.Epoch == "" || r.Epoch != x.Epoch {
@@ -246,14 +246,14 @@ func (x *exchange) about(m *Member, about Member) {
 	*m = said
 }
 
-// unbook says that the ledger does not know what a proxy holds.
+// invalidate notes that the ledger does not know what a proxy holds.
 func (x *exchange) invalidate(m *Member) {
 	if m.Epoch != "" {
 		m.Epoch, x.changed = "", true
 	}
 }
 
-// book takes over a report's claims.
+// recordClaims takes over a report's claims.
 func (x *exchange) recordClaims(m *Member, r *Report) {
 	if m.Epoch != x.Epoch {
 		m.Epoch, x.changed = x.Epoch, true
@@ -362,7 +362,7 @@ func (x *exchange) finish() {
 	}
 }
 
-// publish gives the ledger the version that accounts have already, so that nobody reads them again and again. In a large fleet, one proxy's
+// publish gives the ledger the version that accounts have already, so that no proxy reads them again and again. In a large fleet, one proxy's
 // exchanges do so.
 func (x *exchange) publish(by ID) {
 	if len(x.Members) <= smallFleet {
@@ -392,7 +392,7 @@ func (l *Ledger) sequence(id ID) uint64 {
 	return n
 }
 
-// beats returns how many exchanges a member has made; 0 if it is none.
+// heartbeats returns how many exchanges a member has made; 0 if it is none.
 func (l *Ledger) heartbeats(id ID) uint64 {
 	if m := l.Members[id]; m != nil {
 		return m.Heartbeats
@@ -464,7 +464,7 @@ func (a *Account) index(id ID) int {
 	return slices.IndexFunc(a.Grants, func(g Grant) bool { return g.Proxy == id })
 }
 
-// set puts a proxy's grant in the place of what it had. Nothing at all removes it. Grants stay in the order of their proxies.
+// set replaces a proxy's grant. Nothing at all removes it. Grants stay in the order of their proxies.
 func (a *Account) set(id ID, places int, c Claim) {
 	i, found := slices.BinarySearchFunc(a.Grants, id, func(g Grant, id ID) int { return cmp.Compare(g.Proxy, id) })
 	switch {

@@ -1,14 +1,14 @@
 package fleet
 
 // Two processes of one host that follow each other lend each other places while the ledger grants none. What is lent stays charged to the lender
-// until the ledger has booked it for the borrower:
+// until the ledger charges it to the borrower:
 //
 //	lender: Offer, the limits go to the pools, connections close, Use, HandOver  ->  borrower: Borrow
 //	                                                                                an answer to a report that says what it holds
-//	lender: Booked                                                              <-  TakeBooked
+//	lender: Charged                                                             <-  TakeCharged
 //
 // So each place is the limit of at most one of them, and the ledger has at least as many places for both as they may use. A message that is lost, or a
-// process that ends in between, leaves a place charged that nobody uses, never one used that nobody is charged with: the borrower keeps the lender from
+// process that ends in between, leaves a place charged that neither uses, never one used that neither is charged with: the borrower keeps the lender from
 // being proven dead by processes with the same state directory, and the ledger believes no others ([exchange.mayRemove]).
 
 // Offer takes up to [Holder.Spare] places of a server from the limit.
@@ -37,7 +37,7 @@ func (h *Holder) Withdraw(server string) {
 	}
 }
 
-// Returned says that places that were lent are the proxy's own again: they were not used, or whoever had them has ended.
+// Returned says that places that were lent are the proxy's own again: they were not used, or the process that had them has ended.
 func (h *Holder) Returned(server string, places int) {
 	if s := h.servers[server]; s != nil {
 		places = min(places, s.lent)
@@ -46,7 +46,7 @@ func (h *Holder) Returned(server string, places int) {
 	}
 }
 
-// Booked says that the ledger has booked places that were lent for whom they were lent to. The next report gives them back.
+// Charged says that the ledger charges places that were lent to the borrower. The next report gives them back.
 func (h *Holder) Charged(server string, places int) {
 	if s := h.servers[server]; s != nil {
 		places = min(places, s.lent)
@@ -85,14 +85,14 @@ func (h *Holder) Borrowed() (places int) {
 	return places
 }
 
-// TakeBooked returns by server how many places that were borrowed are the proxy's own since it was called last, by an answer of the ledger.
+// TakeCharged returns by server how many places that were borrowed are the proxy's own since it was called last, by an answer of the ledger.
 func (h *Holder) TakeCharged() map[string]int {
-	booked := h.charged
+	charged := h.charged
 	h.charged = nil
-	return booked
+	return charged
 }
 
-// book takes in that the ledger has booked what was borrowed, since it has answered a report that says so.
+// settleLoan notes that the ledger charges the proxy with what it borrowed, since it has answered a report that says so.
 func (h *Holder) settleLoan(server string, s *holding) {
 	if s.borrowed == 0 {
 		return

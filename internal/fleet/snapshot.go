@@ -30,7 +30,7 @@ type HolderState struct {
 	Sequence uint64
 	Epoch    Epoch
 	Version  int64
-	// Whole: the next report has to be whole. Lost are those that it names.
+	// NeedsFull: the next report has to be full. Lost are those that it names.
 	NeedsFull, Frozen, Settled bool
 	Lost, Dead                 []ID
 	Members                    []Known // the others, as the last answer had them

@@ -1,8 +1,8 @@
 // Package agent carries what a proxy's pools use and want to the ledger of its fleet, and what the ledger grants to the pools.
 //
-// An [Agent] has one goroutine that makes the exchanges, one at a time: about once a second, and at once when clients wait for places or
+// An [Agent] has one goroutine that makes the exchanges, one at a time: about once a second, and immediately when clients wait for places or
 // others do. It opens the ledger when it can, and again when it was lost. A second goroutine looks for proof that proxies are dead which
-// are not seen any more (proof.go). The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
+// are no longer seen (prover.go). What a proxy does while the database is away is in outage.go. The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
 // frame or of a lease comes here.
 package agent
 
@@ -41,7 +41,7 @@ type Presence interface {
 	Hold(id fleet.ID) (release func(), err error)
 	// Alone reports whether no other process with the same state directory runs; false if that cannot be known. Any goroutine may call it.
 	Alone() bool
-	// Tidy removes what is left of processes that are in no ledger any more.
+	// Tidy removes what is left of processes that are no longer in a ledger.
 	Tidy(members []fleet.Member)
 }
 
@@ -60,18 +60,18 @@ type Options struct {
 	Open func() (fleet.Store, error)
 	// Ledger is the ledger as people and logs may see it: without a password.
 	Ledger string
-	// Local: all proxies of the ledger run on this host, and the store tells of each change by another process. While such a proxy is
+	// Local: all proxies of the ledger run on this host, and the store notifies of each change by another process. While such a proxy is
 	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve if no other process runs.
 	Local  bool
 	Holder fleet.HolderOptions
 	Pools  Pools
 	// About says what the proxy is and does at this moment. It is called by the agent's goroutine.
 	About    func() fleet.Member
-	Presence Presence // nil for none: nobody is ever proven dead
+	Presence Presence // nil for none: no proxy is ever proven dead
 	// Memory says whether the proxy has always been alone in the ledger. If so, and it runs alone, it starts with the whole caps while
 	// the ledger cannot be reached. Nil: it waits for the ledger, with Holder.Without places of each server.
 	Memory Memory
-	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. Nil for nobody.
+	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. May be nil.
 	Learned func(*Status)
 	// Now is the clock; nil for the machine's.
 	Now func() fleet.Instant
@@ -91,7 +91,7 @@ type Agent struct {
 	newNeighbours chan *neighbour
 	received      chan receivedMessage
 	leaving       chan context.Context
-	left          bool               // the ledger does not know the proxy any more; static once done is closed
+	left          bool               // the ledger no longer knows the proxy; static once done is closed
 	done          chan struct{}      // closed when both goroutines have ended
 	end           context.CancelFunc // ends them
 
@@ -100,20 +100,20 @@ type Agent struct {
 	store        fleet.Store     // nil while there is none
 	changed      <-chan struct{} // of store
 	unwatch      context.CancelFunc
-	usage        map[string]fleet.Usage // as it was last said to the holder
-	limits       map[string]int         // what the pools were told; nil for the whole caps
-	limitsSet    bool                   // whether they were told anything
-	kept         map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
+	usage        map[string]fleet.Usage // as the holder was last given it
+	limits       map[string]int         // that the pools have; nil for the whole caps
+	limitsSet    bool                   // whether they have any
+	kept         map[string]int         // while unshared gives way to an exchange: what the pools have; nil otherwise
 	answered     bool                   // there was an answer
 	assumesAlone bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
-	unshared     bool                   // a local ledger cannot be used, and nobody else could use it, so the pools have the whole caps
+	unshared     bool                   // a local ledger cannot be used, and no other could use it, so the pools have the whole caps
 	expired      bool                   // others may have the places, since the ledger was not reached for so long
 	failures     int                    // exchanges that failed one after the other
 	next         fleet.Instant          // when the next exchange is due
 	lookAt       fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
 	last         fleet.Instant          // when the last one began
 	waiters      []chan struct{}        // for whom syncs asked
-	view         view                   // what the last answers said
+	view         view                   // what the last answers had
 	proofs       *prover
 
 	neighbours []*neighbour
@@ -122,8 +122,8 @@ type Agent struct {
 }
 
 const (
-	// timeout is the longest that an exchange may take, and wholeTimeout one with a whole report: many proxies may join at once.
-	timeout, wholeTimeout = fleet.HeartbeatInterval * 3 / 2, 3 * time.Second
+	// timeout is the longest that an exchange may take, and fullTimeout one with a full report: many proxies may join at once.
+	timeout, fullTimeout = fleet.HeartbeatInterval * 3 / 2, 3 * time.Second
 	// gap is the shortest time between the beginnings of two exchanges.
 	gap = 100 * time.Millisecond
 	// The waits after exchanges that failed: from the shortest, doubled each time, to the longest.
@@ -160,7 +160,7 @@ func Start(o Options) *Agent {
 	return a
 }
 
-// Poke says that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
+// Poke notifies the agent that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
 // the proxy does has changed. It does not wait.
 func (a *Agent) Poke() {
 	select {
@@ -206,8 +206,8 @@ func (a *Agent) Forget(ctx context.Context, id fleet.ID) error {
 	return nil
 }
 
-// Leave ends the agent. If the pools have no connections any more, it gives all places back and removes the proxy from the ledger, for
-// which it waits until ctx ends; otherwise, or if the ledger is not reached, it leaves the places to whoever proves that the process has ended, and
+// Leave ends the agent. If the pools have no connections, it gives all places back and removes the proxy from the ledger, for
+// which it waits until ctx ends; otherwise, or if the ledger is not reached, it leaves the places to the proxy that proves that the process has ended, and
 // returns false.
 func (a *Agent) Leave(ctx context.Context) (left bool) {
 	select {
@@ -218,7 +218,7 @@ func (a *Agent) Leave(ctx context.Context) (left bool) {
 	return a.left
 }
 
-// run makes the exchanges until ctx ends or somebody calls Leave.
+// run makes the exchanges until ctx ends or Leave is called.
 func (a *Agent) run(ctx context.Context) {
 	defer a.close()
 	listening, deaf := context.WithCancel(ctx)
@@ -280,7 +280,7 @@ func (a *Agent) act(ctx context.Context) {
 	}
 }
 
-// hurry makes the next exchange begin at once, or a gap after the last; while the ledger fails, no sooner than it would.
+// hurry makes the next exchange begin immediately, or a gap after the last; while the ledger fails, no sooner than it would.
 func (a *Agent) hurry() {
 	if a.failures > 0 && len(a.waiters) == 0 {
 		return
@@ -301,12 +301,12 @@ func (a *Agent) wake() fleet.Instant {
 	return at
 }
 
-// quiet reports whether no exchange is needed, since nobody else is there, and the store will tell when somebody comes.
+// mayRest reports whether no exchange is needed, since no other proxy is there, and the store notifies when one comes.
 func (a *Agent) mayRest() bool {
 	return a.o.Local && a.o.Holder.Timeout == 0 && a.changed != nil && a.view.resting
 }
 
-// rest looks whether there is something to say after all.
+// rest looks whether there is something to report after all.
 func (a *Agent) rest() {
 	if a.observe(); a.holder.Due(a.o.Now()) || a.hasUnreported() {
 		a.hurry()
@@ -316,7 +316,7 @@ func (a *Agent) rest() {
 	a.publish()
 }
 
-// unsaid reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
+// hasUnreported reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
 func (a *Agent) hasUnreported() bool {
 	about := a.o.About()
 	if about.State != a.view.reportedState || about.Config != a.view.reportedConfig {
@@ -330,13 +330,13 @@ func (a *Agent) hasUnreported() bool {
 	return len(a.usage) != len(a.view.reportedCaps)
 }
 
-// jitter returns a little less than d, so that proxies that were started together do not stay together, and that two beats, in which places
+// jitter returns a little less than d, so that proxies that were started together do not stay together, and that two heartbeat intervals, in which places
 // move, and the gaps after them take less than two seconds.
 func jitter(d time.Duration) fleet.Instant {
 	return fleet.Instant(float64(d) * (0.8 + 0.15*rand.Float64()))
 }
 
-// observe tells the holder how the pools use the servers.
+// observe gives the holder how the pools use the servers.
 func (a *Agent) observe() {
 	usage := a.o.Pools.Usage()
 	for server, u := range usage {
@@ -399,7 +399,7 @@ func (a *Agent) try(ctx context.Context) error {
 	asked := a.o.Now()
 	limit := timeout
 	if r.Full {
-		limit = wholeTimeout
+		limit = fullTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -418,7 +418,7 @@ func (a *Agent) try(ctx context.Context) error {
 	}
 	first := !a.answered
 	a.answered, a.assumesAlone, a.unshared, a.kept, a.expired = true, false, false, nil, false
-	if a.apply() { // places that no connection uses can be given back now, and no connection that closes will say so
+	if a.apply() { // places that no connection uses can be given back now, and no connection that closes will cause it
 		a.observe()
 	}
 	a.failures = 0
@@ -446,7 +446,7 @@ func (a *Agent) keep() {
 	a.setLimits(a.kept)
 }
 
-// apply tells the pools what they may use, and reports whether that is new to them.
+// apply gives the pools the limits of the holder, and reports whether they are new to them.
 func (a *Agent) apply() (changed bool) {
 	limits := a.holder.Limits()
 	for server, n := range a.kept {
@@ -455,7 +455,7 @@ func (a *Agent) apply() (changed bool) {
 	return a.setLimits(limits)
 }
 
-// tell tells the pools what they may use, unless they know.
+// setLimits gives the pools their limits, unless they have them.
 func (a *Agent) setLimits(limits map[string]int) (changed bool) {
 	if a.limitsSet && maps.Equal(limits, a.limits) && (limits == nil) == (a.limits == nil) {
 		return false
@@ -484,7 +484,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 	a.holder.Leave()
 	a.apply()
 	var err error
-	for range 3 { // the first may be told that it has to say more
+	for range 3 { // the first may be asked for a full report
 		a.observe()
 		r := a.holder.Report(a.o.Now())
 		r.About = a.o.About()

@@ -21,25 +21,25 @@ type neighbour struct {
 
 	asked     map[string]int // what it was last asked for
 	got       map[string]int // all that it has lent
-	uncharged map[string]int // of these, those that the ledger has not booked
+	uncharged map[string]int // of these, those that the ledger does not charge this proxy with yet
 
 	wants   map[string]int // how many it wants to have got, of all times
 	sent    map[string]int // all that it was lent
-	charged map[string]int // of these, those that it has booked or returned
+	charged map[string]int // of these, those that the ledger charges it with, or that it has returned
 }
 
-// remark is what neighbours tell each other, each as a JSON object.
+// loanMessage is what neighbours send each other, each as a JSON object. Older versions read it.
 type loanMessage struct {
-	ID fleet.ID `json:"id,omitempty"` // the first remark has nothing else
-	// Wants are how many places the sender would like to have got from the other since the beginning, so that a remark that crosses a loan asks for
+	ID fleet.ID `json:"id,omitempty"` // the first message has nothing else
+	// Wants are how many places the sender would like to have got from the other since the beginning, so that a message that crosses a loan asks for
 	// nothing twice. It is null if that has not changed.
 	Wants    map[string]int `json:"wants"`
 	Lends    map[string]int `json:"lends,omitempty"`
-	Charged  map[string]int `json:"booked,omitempty"`   // of those that were lent, the ledger has so many on the sender's account now
-	Returned map[string]int `json:"returned,omitempty"` // it needs these no more, and has no connections for them
+	Charged  map[string]int `json:"booked,omitempty"`   // of those that were lent, how many the ledger charges the sender with by now
+	Returned map[string]int `json:"returned,omitempty"` // it no longer needs these, and has no connections for them
 }
 
-// heard is a remark, or that there are no more.
+// receivedMessage is a message, or that there are no more.
 type receivedMessage struct {
 	from *neighbour
 	loanMessage
@@ -47,7 +47,7 @@ type receivedMessage struct {
 }
 
 const (
-	// tellTimeout is how long a neighbour may take to accept a remark.
+	// sendTimeout is how long a neighbour may take to accept a message.
 	sendTimeout = 200 * time.Millisecond
 	// offerInterval is the time between two looks at whether the connections of places that are offered are closed.
 	offerInterval = 10 * time.Millisecond
@@ -66,7 +66,7 @@ func (a *Agent) Lend(conn net.Conn) {
 	}
 }
 
-// meet begins to listen to a neighbour.
+// addNeighbour begins to listen to a neighbour.
 func (a *Agent) addNeighbour(ctx context.Context, n *neighbour) {
 	a.neighbours = append(a.neighbours, n)
 	a.listeners.Go(func() {
@@ -86,7 +86,7 @@ func (a *Agent) addNeighbour(ctx context.Context, n *neighbour) {
 	a.send(n, &loanMessage{ID: a.o.Holder.ID})
 }
 
-// remark tells a neighbour something. What it may have heard counts as heard.
+// send sends a neighbour a message. What it may have received counts as received.
 func (a *Agent) send(n *neighbour, r *loanMessage) {
 	if n.gone {
 		return
@@ -96,12 +96,12 @@ func (a *Agent) send(n *neighbour, r *loanMessage) {
 		_ = n.conn.SetWriteDeadline(time.Now().Add(sendTimeout))
 		_, err = n.conn.Write(text)
 	}
-	if err != nil { // then it hears no more, and says no more
+	if err != nil { // then nothing more goes either way
 		_ = n.conn.Close()
 	}
 }
 
-// hear takes in what a neighbour has said.
+// receive takes in a neighbour's message.
 func (a *Agent) receive(h *receivedMessage) {
 	n := h.from
 	if h.closed {
@@ -121,7 +121,7 @@ func (a *Agent) receive(h *receivedMessage) {
 		n.wants = h.Wants
 	}
 	for server, places := range h.Lends {
-		if _, known := a.usage[server]; places > 0 && known && n.release != nil && a.holder.MayBorrow() { // otherwise nobody uses them
+		if _, known := a.usage[server]; places > 0 && known && n.release != nil && a.holder.MayBorrow() { // otherwise neither uses them
 			a.holder.Borrow(server, places)
 			n.got[server] += places
 			n.uncharged[server] += places
@@ -165,13 +165,9 @@ func (a *Agent) lend() {
 	if len(a.offers) > 0 {
 		a.lookAt = a.o.Now() + fleet.Instant(offerInterval)
 	}
-	wants := make(map[string]int)
+	var wants map[string]int
 	if a.holder.MayBorrow() && (a.failures > 0 || a.holder.Frozen()) {
-		for server, u := range a.usage {
-			if lacks := min(u.Needs, u.Cap) - a.holder.Limit(server); lacks > 0 {
-				wants[server] = lacks
-			}
-		}
+		wants = a.holder.Lacks()
 	}
 	for _, n := range a.neighbours {
 		if n.release == nil {
@@ -203,7 +199,7 @@ func (a *Agent) offer() (any bool) {
 	return any
 }
 
-// handOver lends what was offered and whose connections are closed, and withdraws what nobody wants any more.
+// handOver lends what was offered and whose connections are closed, and withdraws what is no longer wanted.
 func (a *Agent) handOver() {
 	for server, n := range a.offers {
 		if n.gone || n.wants[server] <= n.sent[server] {
@@ -221,24 +217,25 @@ func (a *Agent) handOver() {
 	}
 }
 
-// book tells neighbours what the ledger has booked, and settles with those that have ended. frozen: the ledger may not know all proxies yet.
+// settleLoans tells neighbours what the ledger charges this proxy with, and settles with those that have ended. frozen: the ledger may not know all
+// proxies yet.
 func (a *Agent) settleLoans(frozen bool) {
 	for server, places := range a.holder.TakeCharged() {
 		for _, n := range a.neighbours {
-			if part := min(places, n.uncharged[server]); part > 0 {
-				places -= part
-				n.uncharged[server] -= part
-				a.send(n, &loanMessage{Charged: map[string]int{server: part}})
+			if own := min(places, n.uncharged[server]); own > 0 {
+				places -= own
+				n.uncharged[server] -= own
+				a.send(n, &loanMessage{Charged: map[string]int{server: own}})
 			}
 		}
 	}
 	for _, n := range a.neighbours {
-		if n.gone && !frozen && a.view.member(n.id) == nil { // it has ended, and the ledger says so
+		if n.gone && !frozen && a.view.member(n.id) == nil { // it has ended, and the ledger knows
 			a.returned(n, n.sent)
 		}
 	}
 	a.neighbours = slices.DeleteFunc(a.neighbours, func(n *neighbour) bool {
-		if !n.gone || !sameSums(n.sent, n.charged) || sum(n.uncharged) > 0 {
+		if !n.gone || sum(n.sent) != sum(n.charged) || sum(n.uncharged) > 0 {
 			return false
 		}
 		n.free()
@@ -248,7 +245,7 @@ func (a *Agent) settleLoans(frozen bool) {
 	a.lend()
 }
 
-// part settles with all neighbours when the pools are empty: what was borrowed is returned.
+// returnLoans settles with all neighbours when the pools are empty: what was borrowed is returned.
 func (a *Agent) returnLoans() {
 	for server := range a.offers {
 		a.holder.Withdraw(server)
@@ -262,7 +259,7 @@ func (a *Agent) returnLoans() {
 	}
 }
 
-// forsake closes the connections to all neighbours. Those from which something is borrowed are not let go: the process ends, and then they are.
+// closeNeighbours closes the connections to all neighbours. Those from which something is borrowed are not let go: the process ends, and then they are.
 func (a *Agent) closeNeighbours() {
 	for _, n := range a.neighbours {
 		_ = n.conn.Close()
@@ -287,5 +284,3 @@ func sum(places map[string]int) (n int) {
 	}
 	return n
 }
-
-func sameSums(a, b map[string]int) bool { return sum(a) == sum(b) }

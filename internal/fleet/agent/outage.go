@@ -44,7 +44,7 @@ func (a *Agent) runsAlone() bool { return a.o.Presence != nil && a.o.Presence.Al
 // mostPlaces is more than any server has.
 const mostPlaces = 1 << 30
 
-// withoutAnswer says what the pools may use before the first answer.
+// limitBeforeAnswer limits what the pools may use before the first answer.
 func (a *Agent) limitBeforeAnswer(refused bool) {
 	if a.kept = nil; a.unshared || refused && a.o.Local && a.runsAlone() {
 		a.unshared = true
@@ -63,7 +63,7 @@ func (a *Agent) limitBeforeAnswer(refused bool) {
 	a.apply()
 }
 
-// tellFailure logs that the ledger is lost, once for each reason.
+// logOutage logs that the ledger is lost, once for each reason.
 func (a *Agent) logOutage(err error, refused bool) {
 	v := &a.view
 	if v.lost.IsZero() {
@@ -93,7 +93,7 @@ func (a *Agent) logOutage(err error, refused bool) {
 	}
 }
 
-// joinedMeanwhile says what is risked by whoever was alone and uses the whole caps.
+// joinedMeanwhile is what a proxy risks that was alone and uses the whole caps.
 const joinedMeanwhile = "if other proxies have joined meanwhile, servers may get up to twice as many connections as their caps"
 
 // otherwise is what an operator can do who knows that no other proxy shares the caps.

@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
-// prover looks for proof that proxies are dead, in a goroutine of its own, since that may wait for the network.
+// prover looks for proof that proxies are dead, in its own goroutine, since that may wait for the network.
 type prover struct {
 	presence Presence
 	jobs     chan job // of size one: the latest
@@ -43,7 +43,7 @@ func newProver(p Presence) *prover {
 	return &prover{presence: p, jobs: make(chan job, 1), deaths: make(chan death)}
 }
 
-// look gives the prover something to look at, in the place of what it has not begun with. It does not wait.
+// look gives the prover something to look at, instead of what it has not begun with. It does not wait.
 func (p *prover) look(j job) {
 	if p.presence == nil {
 		return
@@ -60,7 +60,7 @@ func (p *prover) look(j job) {
 
 // run does the jobs until ctx ends.
 func (p *prover) run(ctx context.Context) {
-	dead := make(map[fleet.ID]bool) // those that were told
+	dead := make(map[fleet.ID]bool) // those that the agent knows of
 	for {
 		select {
 		case <-ctx.Done():
@@ -115,8 +115,8 @@ func rank(suspected bool) int {
 	return 1
 }
 
-// examine looks at one proxy, and tells if it is dead. It returns whether it was told.
-func (p *prover) examine(ctx context.Context, m *fleet.Member, suspected bool) (told bool) {
+// examine looks at one proxy, and reports to the agent if it is dead. It returns whether it has.
+func (p *prover) examine(ctx context.Context, m *fleet.Member, suspected bool) (reported bool) {
 	limit := meetTimeout
 	if suspected {
 		limit = proofTimeout

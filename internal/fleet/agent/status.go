@@ -18,7 +18,7 @@ const (
 	Waiting  Mode = "waiting" // there was no answer yet, and nothing may be dialed, or what grant-without-database says
 	Alone    Mode = "alone"   // there is no other proxy in the ledger
 	Shared   Mode = "fleet"   // the caps are shared with other proxies
-	Unshared Mode = "whole"   // the ledger cannot be used, or is not reached by one who was alone: the proxy uses the whole caps
+	Unshared Mode = "whole"   // the ledger cannot be used, or is not reached by one that was alone: the proxy uses the whole caps
 )
 
 // Status is a proxy's part in its fleet at one moment. It is not changed.
@@ -139,7 +139,7 @@ type view struct {
 	problem, advice string        // why it does not
 	loggedProblem   string        // the reason that was logged last; empty for none
 
-	resting        bool           // nobody else is there, and there is nothing to say
+	resting        bool           // no other proxy is there, and there is nothing to report
 	reportedCaps   map[string]int // that the ledger knows
 	reportedState  fleet.State
 	reportedConfig string
@@ -151,7 +151,7 @@ type view struct {
 	clashSince map[fleet.ID]fleet.Instant
 }
 
-// sighting is when a proxy's beats were seen to move.
+// sighting is when a proxy's heartbeats were seen to move.
 type sighting struct {
 	heartbeats uint64
 	at         fleet.Instant
@@ -272,7 +272,7 @@ func (a *Agent) found(at fleet.Instant, first bool) {
 func (a *Agent) logMembers(before []fleet.Member, first bool, answer *fleet.Answer) {
 	v := &a.view
 	if answer.Forgotten {
-		a.o.Log.Error("this proxy was taken for dead: other proxies may have its places, so it dials nobody until the ledger has booked what it uses")
+		a.o.Log.Error("this proxy was taken for dead: other proxies may have its places, so it dials no server until the ledger has recorded what it uses")
 	}
 	was := make(map[fleet.ID]*fleet.Member, len(before))
 	for i := range before {
@@ -311,7 +311,7 @@ func (a *Agent) logMembers(before []fleet.Member, first bool, answer *fleet.Answ
 			continue
 		}
 		switch _, suspected := v.suspects[id]; {
-		case v.dead[id], v.assumed[id]: // it was told
+		case v.dead[id], v.assumed[id]: // it was logged
 		case suspected:
 			a.o.Log.Warn("a proxy that was not seen is removed: another proxy has proven that it is dead, its grant time-out has passed, or an operator has said so", about(m)...)
 		default:
@@ -344,11 +344,11 @@ func about(m *fleet.Member) []any {
 	return attributes
 }
 
-// logSuspects tells which proxies are not seen any more, or again.
+// logSuspects tells which proxies are no longer seen, or are seen again.
 func (a *Agent) logSuspects(at fleet.Instant) {
 	v := &a.view
 	now := make(map[fleet.ID]bool)
-	suspects := a.holder.Suspects(at)
+	suspects := a.holder.Suspects()
 	if v.back > 0 && at-v.back < fleet.Instant(fleet.Unseen+fleet.HeartbeatInterval) { // the others could not be seen, and may need longer to be back
 		suspects = nil
 	}
@@ -388,7 +388,7 @@ func (a *Agent) logAssumed(r *fleet.Report) {
 func (a *Agent) died(d death) {
 	v := &a.view
 	if v.member(d.member.ID) == nil {
-		return // others have said so
+		return // others have reported it
 	}
 	v.dead[d.member.ID] = true
 	a.holder.Died(d.member.ID)
@@ -413,7 +413,7 @@ func (a *Agent) logFrozen(answer *fleet.Answer) {
 		return
 	}
 	v.frozen = answer.Frozen
-	if answer.Forgotten { // that was told
+	if answer.Forgotten { // that was logged
 		return
 	}
 	if v.frozen {
@@ -432,7 +432,7 @@ func (a *Agent) logFrozen(answer *fleet.Answer) {
 	v.frozenSince = time.Time{}
 }
 
-// logOverdrawn tells that more places of a server are granted than its cap, and when that is over.
+// logOverdrawn tells that more places of a server are granted than its cap, and when that ends.
 func (a *Agent) logOverdrawn() {
 	v := &a.view
 	for _, server := range slices.Sorted(maps.Keys(v.accounts)) {
@@ -446,7 +446,7 @@ func (a *Agent) logOverdrawn() {
 				a.o.Log.Warn("more places are granted than the cap: none are granted until sessions have ended", "server", secret.URL(server), "granted", granted, "cap", limit,
 					"reason", "the cap was lowered, or a proxy is back that was taken for dead or that served without the ledger")
 			} else {
-				a.o.Log.Info("no more places are granted than the cap any more", "server", secret.URL(server), "granted", granted, "cap", limit)
+				a.o.Log.Info("grants are back within the cap", "server", secret.URL(server), "granted", granted, "cap", limit)
 			}
 		}
 	}
@@ -457,7 +457,7 @@ func (a *Agent) logOverdrawn() {
 	}
 }
 
-// clashAfter is for how long two proxies must have one name before it is told: the predecessor of a proxy has its name, too.
+// clashAfter is for how long two proxies must have one name before it is logged: the predecessor of a proxy has its name, too.
 const clashAfter = fleet.Instant(2 * fleet.Unseen)
 
 // logClash tells that another proxy has this one's name.
@@ -485,8 +485,8 @@ func (a *Agent) logClash(at fleet.Instant) {
 		}
 		v.clash = append(v.clash, m.ID)
 		if since >= 0 {
-			a.o.Log.Warn("another proxy has the same name: both serve, and commands need its id; give each a proxy-name of its own", about(m)...)
-			v.clashSince[m.ID] = -clashAfter // told
+			a.o.Log.Warn("another proxy has the same name: both serve, and commands need its id; give each its own proxy-name", about(m)...)
+			v.clashSince[m.ID] = -clashAfter // logged
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Database struct {
 // Counts are how many exchanges a database has carried out.
 type Counts struct {
 	Exchanges int
-	Slow      int // those that changed more than their proxy's beat
+	Slow      int // those that changed more than their proxy's heartbeat
 }
 
 // New returns an empty database.
@@ -216,7 +216,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return watcher
 }
 
-// Tells implements [fleet.Store].
+// Notifies implements [fleet.Store].
 func (s *Store) Notifies() bool { return true }
 
 // Close implements [fleet.Store].

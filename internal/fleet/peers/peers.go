@@ -36,9 +36,9 @@ const (
 // Options are what [New] needs.
 type Options struct {
 	Ledger Ledger
-	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see proof.go.
+	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see authentication.go.
 	Token func() string
-	// Announced reports whether this process has told the ledger that it is at an address. What the ledger says of it now may be from somebody else.
+	// Announced reports whether this process has told the ledger that it is at an address. What the ledger has of it now may be written by another.
 	Announced func(address string) bool
 	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
 	Authorities func() *x509.CertPool
@@ -58,7 +58,7 @@ type Peers struct {
 	known  map[fleet.ID]connection // proxies that were asked; guarded by mu
 }
 
-// connection is how one proxy is asked. It is replaced when one of its fields is not right any more.
+// connection is how one proxy is asked. It is replaced when one of its fields is no longer right.
 type connection struct {
 	address string
 	token   string
@@ -102,7 +102,7 @@ func (a *answer) missing() api.MissingProxy {
 // asking is a request to other proxies that is under way. Its owner calls end.
 type asking struct {
 	answers []answer        // of the index that done has
-	done    []chan struct{} // closed when the answer is there; nobody else uses it then
+	done    []chan struct{} // closed when the answer is there; only the owner uses it then
 	cancel  context.CancelFunc
 	all     sync.WaitGroup
 }
@@ -221,7 +221,7 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error)
 	if p.options.Authorities != nil {
 		o.Authorities = p.options.Authorities()
 	}
-	// The address comes from the ledger: whoever writes to that must get nothing where certificates say who is a proxy.
+	// The address comes from the ledger: a client that writes to that must get nothing where certificates say who is a proxy.
 	if o.Authorities != nil && !isTLS(other.Address) {
 		return nil, fmt.Errorf("its address %s is not https://, and --fleet-ca says whose certificates are to be trusted: nothing is sent there", other.Address)
 	}
@@ -252,7 +252,7 @@ func isTLS(address string) bool {
 	return err == nil && u.Scheme == "https"
 }
 
-// drop closes connections to proxies that are not in the ledger any more.
+// drop closes connections to proxies that are no longer in the ledger.
 func (p *Peers) drop(others []*fleet.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -341,7 +341,7 @@ func (c *charge) add(n int64) error {
 	return nil
 }
 
-// done says that the answer was read, or that nothing will be read any more.
+// done says that the answer was read, or that nothing more will be read.
 func (c *charge) done() {
 	if c.reads {
 		<-c.large

@@ -8,14 +8,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// part is the statistics of one proxy.
+// proxyStats is the statistics of one proxy.
 type proxyStats struct {
 	name  string
 	stats *api.Stats
 }
 
 // begin returns the statistics of a fleet of which one proxy is known, this one: what cannot be added, such as the version and the
-// certificates, stays that of its. The part stays as it is.
+// certificates, stays that of its. own stays as it is.
 func begin(own proxyStats) *api.Stats {
 	all := *own.stats
 	all.Drain, all.Shortages = nil, nil
@@ -31,7 +31,7 @@ func begin(own proxyStats) *api.Stats {
 	return &all
 }
 
-// join adds another proxy to the statistics of a fleet: all numbers are those of all proxies together. The part stays as it is.
+// join adds another proxy to the statistics of a fleet: all numbers are those of all proxies together. p stays as it is.
 func join(all *api.Stats, p proxyStats) {
 	s := p.stats
 	all.Draining = all.Draining && s.Draining
@@ -246,7 +246,7 @@ func addValue(to, from reflect.Value) {
 			}
 		}
 	case to.Kind() == reflect.Map && from.Len() > 0:
-		sum := reflect.MakeMapWithSize(to.Type(), from.Len()) // the other map belongs to somebody else
+		sum := reflect.MakeMapWithSize(to.Type(), from.Len()) // the other map has another owner
 		for _, all := range []reflect.Value{to, from} {
 			for key, value := range all.Seq2() {
 				n := reflect.New(to.Type().Elem()).Elem()

@@ -36,7 +36,7 @@ func payload(concerned []fleet.ID) string {
 	return b.String()
 }
 
-// concerns reports whether an announcement is for a proxy.
+// isAddressedTo reports whether an announcement is for a proxy.
 func isAddressedTo(payload string, id fleet.ID) bool {
 	if payload == everyone {
 		return true
@@ -74,7 +74,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 			}
 			select {
 			case <-time.After(retry):
-			case <-s.recovered: // until it listens, places move with beats only
+			case <-s.recovered: // until it listens, places move with heartbeats only
 				retry = s.firstRetry
 				continue
 			case <-ctx.Done():
@@ -85,7 +85,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
-// Tells implements [fleet.Store].
+// Notifies implements [fleet.Store].
 func (s *Store) Notifies() bool { return s.notifies.Load() }
 
 // listen listens until the connection fails or ctx ends. It returns whether it has listened at all.

@@ -1,12 +1,13 @@
 // Package postgres keeps the ledger of a fleet in a PostgreSQL database, in the tables fleet* of the schema wsbouncer, which
 // `wsbouncer migrate` makes (internal/config/postgres/migrations).
 //
-// An exchange in which nothing changes, and nobody else has changed anything since the proxy's last answer, is one short statement
-// (pulse.go). If somebody has, another one (statements.go, beat) counts the beat and reads what has changed. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
-// one read. If somebody has, the exchange is carried out again in a transaction that locks the ledger's head.
+// An exchange in which nothing changes, and no other proxy has changed anything since the proxy's last answer, is one short statement
+// (heartbeatStatement). If one has, another (readStatement) counts the heartbeat and reads what has changed. A further one (writeStatement)
+// writes what the protocol has changed, if no other proxy has written since. If one has, the exchange is carried out again in a transaction that
+// locks the ledger's head.
 //
 // A commit that the server may forget is never answered for: changes are committed with synchronous_commit=local whatever the database's
-// default is, and a server that has crashed or failed over is another process, which the protocol tells by the identity. Beats may be
+// default is, and a server that has crashed or failed over is another process, which the protocol tells by the identity. Heartbeats may be
 // forgotten.
 package postgres
 
@@ -38,7 +39,7 @@ const (
 	application = "wsbouncer fleet"
 	// callTimeout is how long a call may take if its context has no deadline.
 	callTimeout = 5 * time.Second
-	// contention is for how long exchanges lock the ledger after one was in vain without.
+	// contention is for how long exchanges lock the ledger after one failed without the lock.
 	contention = 2 * time.Second
 	// connections is how many a store has at most, apart from the one that listens.
 	connections = 2
@@ -59,8 +60,8 @@ type Store struct {
 
 	notifies  atomic.Bool   // announcements arrive
 	failing   atomic.Bool   // the last exchange failed
-	recovered chan struct{} // of size one: exchanges do not fail any more
-	conflict  atomic.Int64  // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
+	recovered chan struct{} // of size one: exchanges no longer fail
+	conflict  atomic.Int64  // when another proxy last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
 
@@ -135,7 +136,7 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) error {
 	return s.explain(err)
 }
 
-// errNoHead says that somebody has emptied the table of the ledger's head.
+// errNoHead says that the table of the ledger's head was emptied.
 var errNoHead = fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
 
 // explain translates an error for an operator. After one that says that the server is not the one to write to, the store connects anew,
@@ -206,7 +207,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		e.sequenceBefore = int64(r.Sequence) - 1
 	}
 	for _, locks := range []bool{false, true} {
-		// Where many write at once, as when all join, attempts without the lock would be in vain.
+		// Where many write at once, as when all join, attempts without the lock would fail.
 		if !locks && !r.Quiet() && (r.Full || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
 			continue
 		}
@@ -224,7 +225,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		}
 		s.conflict.Store(time.Now().UnixNano())
 	}
-	// Nobody else writes while the head is locked.
+	// No other proxy writes while the head is locked.
 	return nil, fmt.Errorf("%w: it has changed during an exchange", fleet.ErrUnreachable)
 }
 
@@ -233,12 +234,12 @@ type exchange struct {
 	store          *Store
 	report         *fleet.Report
 	fresh          fleet.Epoch
-	sequenceBefore int64 // the proxy's sequence number before an earlier attempt has counted its beat; notBeaten if none has
+	sequenceBefore int64 // the proxy's sequence number before an earlier attempt has counted its heartbeat; notCounted if none has
 }
 
 const notCounted = -2
 
-// run makes an attempt. It returns false if somebody else has written between its statements.
+// run makes an attempt. It returns false if another proxy has written between its statements.
 func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, error) {
 	defer a.end(ctx)
 	r := e.report
@@ -335,13 +336,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// mostPulses returns how many exchanges in a row may be pulses. After them, the proxy reads how many sessions the others have, which costs the
+// mostHeartbeats returns how many exchanges in a row may be nothing but heartbeats. After them, the proxy reads how many sessions the others have, which costs the
 // more, the more of them there are: about every members/4 seconds.
 func mostHeartbeats(members int) int {
 	return max(3, int(time.Duration(members)*time.Second/4/fleet.Late(members)))
 }
 
-// rest is what the last answer said of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
+// rest is what the last answer had of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
 // it, of members or of what is frozen makes another version.
 type rest struct {
 	valid      bool // the ledger is not frozen, and settled
@@ -351,7 +352,7 @@ type rest struct {
 	heartbeats int          // since that answer
 }
 
-// learn notes what an answer said.
+// learn notes what an answer had.
 func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
 	about := storage.Lasting(&r.About)
 	s.mu.Lock()
@@ -362,7 +363,7 @@ func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
 	}
 }
 
-// pulse tries to carry out an exchange by counting a beat. It returns no answer if there is more to do; counted: the beat was counted then.
+// heartbeat tries to carry out an exchange by counting a heartbeat. It returns no answer if there is more to do; counted: the heartbeat was counted then.
 func (s *Store) heartbeat(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
 	s.mu.Lock()
 	s.rest.heartbeats++

@@ -488,7 +488,7 @@ func text(t *testing.T, dsn, statement string) (text string) {
 func TestPooler(t *testing.T) {
 	s := openStore(t, "postgres://proxy@127.0.0.1:1/none") // which is never connected
 	for _, code := range []string{"26000", "42P05"} {
-		err := s.explain(&pgconn.PgError{Code: code, Message: `prepared statement "fleet_beat" does not exist`})
+		err := s.explain(&pgconn.PgError{Code: code, Message: `prepared statement "fleet_read" does not exist`})
 		if !errors.Is(err, fleet.ErrUnreachable) || !strings.Contains(err.Error(), "add default_query_exec_mode=exec") {
 			t.Errorf("%s: %v", code, err)
 		}

@@ -111,7 +111,7 @@ func (d *directory) lockFile(id fleet.ID) string {
 	return filepath.Join(d.path, string(id)+lockSuffix)
 }
 
-// identify finds out which folder this is, and gives a copy an identity of its own.
+// identify finds out which folder this is, and gives a copy its own identity.
 func (d *directory) identify() error {
 	path := filepath.Join(d.path, instanceFile)
 	guard, err := take(path + lockSuffix)
@@ -155,7 +155,7 @@ func (r *record) isSame(now *record) bool {
 	return r.Boot != "" && r.Boot == now.Boot || r.Machine != "" && r.Machine == now.Machine
 }
 
-// unlocked reports whether the process does not hold its lock any more. A file that is missing proves nothing.
+// unlocked reports whether the process no longer holds its lock. A file that is missing proves nothing.
 func (d *directory) unlocked(id fleet.ID) bool {
 	if d.path == "" || !isID.MatchString(string(id)) {
 		return false
@@ -163,7 +163,7 @@ func (d *directory) unlocked(id fleet.ID) bool {
 	return isFree(d.lockFile(id))
 }
 
-// isFree reports whether nobody holds the lock of a file that is there.
+// isFree reports whether no process holds the lock of a file that is there.
 func isFree(path string) bool {
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 	locked, err := lock.TryLock()
@@ -174,7 +174,7 @@ func isFree(path string) bool {
 	return isFile(lock, path)
 }
 
-// hold takes a lock without which nobody proves that another process has ended.
+// hold takes a lock that keeps others from proving that another process has ended.
 func (d *directory) hold(own, id fleet.ID) (release func(), err error) {
 	if d.path == "" || !isID.MatchString(string(id)) {
 		return nil, errors.New("there is no state directory in which both have locks")
@@ -230,13 +230,13 @@ func (d *directory) alone(own fleet.ID) bool {
 	return true
 }
 
-// ended reports whether the process has ended: it does not hold its lock any more, the file is no copy of the one that it locked, and no
+// ended reports whether the process has ended: it no longer holds its lock, the file is no copy of the one that it locked, and no
 // other process uses its places.
 func (d *directory) ended(id fleet.ID) bool {
 	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
 }
 
-// tidy removes the files of locks that nobody holds, except those of the processes that are there.
+// tidy removes the files of locks that no process holds, except those of the processes that are there.
 func (d *directory) tidy(there map[fleet.ID]bool) {
 	if d.path == "" {
 		return

@@ -25,7 +25,7 @@ import (
 const schemaVersion = 1
 
 // schema makes the tables. grants is what change.EncodeGrants returns. The triggers are the second line of defence, as in PostgreSQL
-// (internal/config/postgres/migrations/10_fleet.sql): beyond the cap, nobody gets more than it holds already.
+// (internal/config/postgres/migrations/10_fleet.sql): beyond the cap, no proxy gets more than it holds already.
 const schema = `
 CREATE TABLE ledger (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -73,7 +73,7 @@ type handle struct {
 	db   *sql.DB
 	conn *sql.Conn // the only connection: PRAGMA data_version tells about others' changes
 	file os.FileInfo
-	lock *flock.Flock // shared, on FILE.lock: says that somebody goes by the ledger
+	lock *flock.Flock // shared, on FILE.lock: held by each process that uses the ledger
 }
 
 // queryer is a connection or a transaction.
@@ -125,7 +125,7 @@ func prepare(path string) (os.FileInfo, error) {
 	return file.Stat()
 }
 
-// lost is the identity of a ledger that takes the place of one that somebody still goes by.
+// lost is the identity of a ledger that replaces one that a process still uses.
 const lost = "lost"
 
 // begin makes the tables if there are none, and empties those of an earlier boot. Then it takes the shared lock.
@@ -168,7 +168,7 @@ func (s *Store) begin(ctx context.Context, h *handle) error {
 	return err
 }
 
-// create makes the tables. If somebody still goes by a ledger that was there before, the new one begins as a lost one.
+// create makes the tables. If a process still uses a ledger that was there before, the new one begins as a lost one.
 func (s *Store) create(ctx context.Context, h *handle, tx queryer) error {
 	identity := ""
 	switch alone, err := h.lock.TryLock(); {
@@ -195,7 +195,7 @@ func (s *Store) empty(ctx context.Context, h *handle, tx queryer) error {
 	if err := h.conn.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&identity); err != nil {
 		return err
 	}
-	if s.lost && strings.HasPrefix(identity, bootPrefix) { // somebody put an earlier copy in its place
+	if s.lost && strings.HasPrefix(identity, bootPrefix) { // an earlier copy was put in its place
 		_, err := tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, revision = revision + 1", lost)
 		return err
 	}
@@ -265,7 +265,7 @@ func isBusy(err error) bool {
 	return errors.As(err, &failure) && failure.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// close closes the file. Others go on with it.
+// close closes the file. Others continue with it.
 func (h *handle) close() {
 	if h.conn != nil {
 		_ = h.conn.Close() // it goes back to the pool
@@ -282,7 +282,7 @@ func (h *handle) dataVersion(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// revision returns the ledger's revision, which goes up with each change, and a beat is none.
+// revision returns the ledger's revision, which goes up with each change, and a heartbeat is none.
 func (h *handle) revision(ctx context.Context) (revision int64, err error) {
 	err = h.conn.QueryRowContext(ctx, "SELECT revision FROM ledger").Scan(&revision)
 	return revision, err
@@ -340,7 +340,7 @@ func (h *handle) readMembers(ctx context.Context, l *fleet.Ledger) error {
 	})
 }
 
-// readBeats reads what each exchange changes of the members.
+// readHeartbeats reads what each exchange changes of the members.
 func (h *handle) readHeartbeats(ctx context.Context, l *fleet.Ledger) error {
 	return h.each(ctx, "SELECT id, beats, sequence, sessions, seen FROM members", func(scan func(...any) error) error {
 		var (
@@ -372,7 +372,7 @@ func (h *handle) readAccounts(ctx context.Context, l *fleet.Ledger) error {
 	})
 }
 
-// writeBeat writes what each exchange changes of a member.
+// writeHeartbeat writes what each exchange changes of a member.
 func (h *handle) writeHeartbeat(ctx context.Context, m *fleet.Member) error {
 	return patiently(ctx, func() error {
 		_, err := h.conn.ExecContext(ctx, "UPDATE members SET beats = ?, sequence = ?, sessions = ?, seen = ? WHERE id = ?",

@@ -4,8 +4,8 @@
 // All proxies of an earlier boot are dead, so a file from one is emptied, and nothing has to survive the machine: the file is written
 // without waiting for the disk. A proxy that is alone writes nothing while nothing changes; it notices others by PRAGMA data_version.
 //
-// If the file is damaged, it is put aside, and a new ledger begins in which nobody gets places before all have had the time to say what
-// they hold. The same is so if somebody deletes the file while it is in use. On a network file system, whose locks cannot be trusted and
+// If the file is damaged, it is put aside, and a new ledger begins in which no proxy gets places before all have had the time to say what
+// they hold. The same is so if the file is deleted while it is in use. On a network file system, whose locks cannot be trusted and
 // which other hosts may use, the file is refused.
 package sqlite
 
@@ -55,12 +55,12 @@ type Store struct {
 	watchers        sync.WaitGroup
 	end             context.CancelFunc // ends the watchers
 	ended           context.Context    //nolint:containedctx // until Close
-	turn            chan struct{}      // has room for one: whoever uses what follows holds the turn
+	turn            chan struct{}      // has room for one: a call that uses what follows holds the turn
 	handle          *handle            // owned by the holder of the turn; nil while the file is not open
 	ledger          *fleet.Ledger      // owned by the holder of the turn: as it was read or written last; nil if it must be read
 	data            int64              // owned by the holder of the turn: the file's data version that ledger belongs to
 	revision        int64              // owned by the holder of the turn: that of ledger
-	lost            bool               // owned by the holder of the turn: the ledger that this proxy went by is gone
+	lost            bool               // owned by the holder of the turn: the ledger that this proxy used is gone
 	answeredVersion int64              // owned by the holder of the turn: the ledger's version that the last answer had
 }
 
@@ -125,7 +125,7 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) (err er
 	}
 	switch {
 	case err != nil && caller.Err() != nil:
-		return caller.Err() // the driver returns an error of its own
+		return caller.Err() // the driver returns its own error
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%w: another process has kept %s locked for %v", fleet.ErrUnreachable, s.path, s.timeout)
 	}
@@ -209,7 +209,7 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 	}
 	answer, after, changes := storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 	if !changes.Anything() {
-		isAlone := len(after.Members) == 1 // nobody else wants to see its beats
+		isAlone := len(after.Members) == 1 // no other wants to see its heartbeats
 		if !answer.Stale && !isAlone {
 			if err := s.handle.writeHeartbeat(ctx, after.Members[r.ID]); err != nil {
 				return nil, err
@@ -337,7 +337,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
-// Tells implements [fleet.Store].
+// Notifies implements [fleet.Store].
 func (s *Store) Notifies() bool { return true }
 
 // news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first

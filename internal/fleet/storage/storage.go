@@ -34,7 +34,7 @@ type Changes struct {
 	Ledger bool
 	// Members are those that are new or differ in more than Seen, Beats, Sequence and Sessions. Removed are gone.
 	Members, Removed []fleet.ID
-	// Accounts are the servers whose accounts are new or differ. Gone have none any more.
+	// Accounts are the servers whose accounts are new or differ. Gone no longer have one.
 	Accounts, Gone []string
 }
 
@@ -102,7 +102,7 @@ func Lasting(m *fleet.Member) fleet.Member {
 	return c
 }
 
-// Anything reports whether there is more to write than a beat.
+// Anything reports whether there is more to write than a heartbeat.
 func (c *Changes) Anything() bool {
 	return c.Ledger || len(c.Members) > 0 || len(c.Removed) > 0 || len(c.Accounts) > 0 || len(c.Gone) > 0
 }
@@ -222,7 +222,7 @@ func EncodeGrants(grants []fleet.Grant) string {
 	return string(append(b, ']'))
 }
 
-// DecodeGrants returns the grants that EncodeGrants encoded, or somebody wrote by hand. A hundred proxies may read a hundred grants each a
+// DecodeGrants returns the grants that EncodeGrants encoded, or that were written by hand. A hundred proxies may read a hundred grants each a
 // second, so it parses what EncodeGrants writes by itself.
 func DecodeGrants(server, text string) ([]fleet.Grant, error) {
 	var grants []fleet.Grant

@@ -8,7 +8,7 @@ import (
 )
 
 // CheckOwners returns an error unless only root and the user of this process can say what the program at a path is: the file, and each directory
-// above it, belong to one of them, and nobody else can write to them. In a directory with the sticky bit, such as /tmp, nobody else can
+// above it, belong to one of them, and no other user can write to them. In a directory with the sticky bit, such as /tmp, no other can
 // replace what belongs to these users. The path is absolute, and without symbolic links: others could redirect those.
 func CheckOwners(path string) error {
 	for at, is := path, "file"; ; at, is = filepath.Dir(at), "directory" {
