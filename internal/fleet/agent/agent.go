@@ -169,13 +169,6 @@ func (a *Agent) Poke() {
 	}
 }
 
-// MayDial reports whether the places that the pools have are still the proxy's. A process that was stopped for longer than the grant time-out
-// finds out by it before its agent runs. It reads a clock only if there is a time-out.
-func (a *Agent) MayDial() bool {
-	expires := a.expires.Load()
-	return expires == 0 || a.o.Now() < fleet.Instant(expires)
-}
-
 // Sync waits until an exchange that begins from now on has ended, well or badly, or ctx ends.
 func (a *Agent) Sync(ctx context.Context) {
 	ended := make(chan struct{})
@@ -272,11 +265,7 @@ func (a *Agent) act(ctx context.Context) {
 	case at >= a.next:
 		a.exchange(ctx)
 	case ok && at >= expires && !a.expired: // others may take the places from now on
-		a.expired = true
-		a.observe()
-		a.holder.Expire(at)
-		a.apply()
-		a.o.Log.Error("the ledger was not reached for grant-timeout: other proxies may take this one's places, so no server is dialed")
+		a.expire(at)
 	}
 }
 
@@ -434,16 +423,6 @@ func (a *Agent) try(ctx context.Context) error {
 	}
 	a.publish()
 	return nil
-}
-
-// keep takes the whole caps from the pools: until there is an answer, they may have what they have at this moment, which the first report
-// says.
-func (a *Agent) keep() {
-	a.kept = make(map[string]int)
-	for server, u := range a.o.Pools.Usage() {
-		a.kept[server] = u.Used
-	}
-	a.setLimits(a.kept)
 }
 
 // apply gives the pools the limits of the holder, and reports whether they are new to them.

@@ -9,9 +9,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
-// failed takes an exchange in that failed. What the proxy has it keeps, and it gets no more. A proxy that has had no answer yet has
-// nothing, so as not to exceed a cap. It has the whole caps, so as not to stop traffic, if no other could use a local ledger, or if the
-// database is away and no other one has ever used the ledger as far as is known.
+// This file has what a proxy does while the database of its ledger is away or cannot be used:
+//
+//   - It keeps its places and gets no more, asks again and again (failed), and lends to its predecessor or successor (loans.go).
+//   - Before its first answer, it has no places, so as not to exceed a cap, or those of grant-without-database. It has the whole caps, so as not to
+//     stop traffic, if no other could use a local ledger, or if the database is away and no other proxy has ever used the ledger as far as is
+//     known (limitBeforeAnswer). These it gives back when the ledger answers again (keep).
+//   - After grant-timeout, others may have its places, so it dials no server (expire, MayDial).
+
+// failed takes in an exchange that failed.
 func (a *Agent) failed(err error) {
 	a.failures++
 	refused := a.refused(err)
@@ -61,6 +67,32 @@ func (a *Agent) limitBeforeAnswer(refused bool) {
 	}
 	a.observe()
 	a.apply()
+}
+
+// keep takes the whole caps from the pools: until there is an answer, they may have what they have at this moment, which the first report
+// has.
+func (a *Agent) keep() {
+	a.kept = make(map[string]int)
+	for server, u := range a.o.Pools.Usage() {
+		a.kept[server] = u.Used
+	}
+	a.setLimits(a.kept)
+}
+
+// expire stops the use of places that others may take from now on, since the ledger was not reached for grant-timeout.
+func (a *Agent) expire(at fleet.Instant) {
+	a.expired = true
+	a.observe()
+	a.holder.Expire(at)
+	a.apply()
+	a.o.Log.Error("the ledger was not reached for grant-timeout: other proxies may take this one's places, so no server is dialed")
+}
+
+// MayDial reports whether the places that the pools have are still the proxy's. A process that was stopped for longer than the grant time-out
+// finds out by it before its agent runs. It reads a clock only if there is a time-out.
+func (a *Agent) MayDial() bool {
+	expires := a.expires.Load()
+	return expires == 0 || a.o.Now() < fleet.Instant(expires)
 }
 
 // logOutage logs that the ledger is lost, once for each reason.

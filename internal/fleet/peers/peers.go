@@ -100,7 +100,7 @@ func (a *answer) missing() api.MissingProxy {
 }
 
 // asking is a request to other proxies that is under way. Its owner calls end.
-type asking struct {
+type inquiry struct {
 	answers []answer        // of the index that done has
 	done    []chan struct{} // closed when the answer is there; only the owner uses it then
 	cancel  context.CancelFunc
@@ -108,7 +108,7 @@ type asking struct {
 }
 
 // ask sends a request to all other proxies at once. The answers are in the order of the proxies' names.
-func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
+func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *inquiry {
 	r.Timeout = p.options.Timeout
 	var others []*fleet.Member
 	for i := range v.Members {
@@ -118,7 +118,7 @@ func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
 	}
 	slices.SortFunc(others, func(a, b *fleet.Member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	p.drop(others)
-	q := &asking{answers: make([]answer, len(others)), done: make([]chan struct{}, len(others))}
+	q := &inquiry{answers: make([]answer, len(others)), done: make([]chan struct{}, len(others))}
 	ctx, q.cancel = context.WithCancel(ctx)
 	request, large := newMemory(p.request), make(chan struct{}, 1)
 	turns := make(chan struct{}, maxAsked)
@@ -136,7 +136,7 @@ func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
 }
 
 // each returns the answers, each as soon as it and those before it are there. The body of an answer is gone afterwards.
-func (q *asking) each() iter.Seq[*answer] {
+func (q *inquiry) each() iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
 		for i := range q.answers {
 			<-q.done[i]
@@ -153,7 +153,7 @@ func (q *asking) each() iter.Seq[*answer] {
 }
 
 // end waits for what is under way, and gives back the memory.
-func (q *asking) end() {
+func (q *inquiry) end() {
 	q.cancel()
 	q.all.Wait()
 	for i := range q.answers {

@@ -21,8 +21,8 @@ const (
 // names are the IDs of processes. Among equals their order decides.
 type names struct {
 	of    [maxIDs]fleet.ID
-	slot  [maxProxies]uint8 // by letter
-	per   uint8             // processes in a slot
+	index [maxProxies]uint8 // by letter
+	per   uint8             // processes at a position
 	order []uint8           // the processes in the order of their IDs
 	// leftOut are the rules that the holders and ledgers with these names do not have.
 	leftOut fleet.Guards
@@ -31,21 +31,21 @@ type names struct {
 func newNames(o *Options, order []int) *names {
 	per := o.generations()
 	n := &names{per: uint8(per), leftOut: o.LeftOut}
-	for slot, letter := range order {
-		n.slot[letter] = uint8(slot)
+	for position, letter := range order {
+		n.index[letter] = uint8(position)
 		for g := range per {
-			n.of[slot*per+g] = fleet.ID([]byte{'a' + byte(letter), '0' + byte(g)})
+			n.of[position*per+g] = fleet.ID([]byte{'a' + byte(letter), '0' + byte(g)})
 		}
 	}
 	for letter := range order {
 		for g := range per {
-			n.order = append(n.order, n.slot[letter]*n.per+uint8(g))
+			n.order = append(n.order, n.index[letter]*n.per+uint8(g))
 		}
 	}
 	return n
 }
 
-func (n *names) id(name fleet.ID) uint8 { return n.slot[name[0]-'a']*n.per + name[1] - '0' }
+func (n *names) id(name fleet.ID) uint8 { return n.index[name[0]-'a']*n.per + name[1] - '0' }
 
 // among returns the order of some of the IDs, as a number.
 func (n *names) among(some ids) (order uint64) {
@@ -79,8 +79,8 @@ type result struct {
 	ledger ledger
 	holder holder
 	answer answer
-	// How the ledger's epoch and version have changed. restored: what it knows of its last epoch is not all. told: so has the account's.
-	began, restored, version, told bool
+	// How the ledger's epoch and version have changed. restored: what it knows of its last epoch is not all. accountChanged: so has the account's version.
+	began, restored, version, accountChanged bool
 }
 
 // failure is what comes of a question without an answer.
@@ -90,10 +90,10 @@ type failure struct {
 }
 
 func (r *reader) real() (fleet.Epoch, int64) {
-	return realReader(r.relation[current], r.known)
+	return realOf(r.relation[current], r.known)
 }
 
-func realReader(relation uint8, known bool) (fleet.Epoch, int64) {
+func realOf(relation uint8, known bool) (fleet.Epoch, int64) {
 	if !known {
 		return "", 0
 	}
@@ -114,7 +114,7 @@ func realReader(relation uint8, known bool) (fleet.Epoch, int64) {
 
 // ask makes the holder of a question, and its report.
 func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now fleet.Instant) {
-	epoch, version := realReader(q.relation, q.known)
+	epoch, version := realOf(q.relation, q.known)
 	h = n.holder(q.id, &q.holder, epoch, version, cap)
 	for id := range uint8(maxIDs) {
 		if q.proven.has(id) {
@@ -148,7 +148,7 @@ func (n *names) answer(q *question, cap int) (to result) {
 	var h *fleet.Holder
 	var r *fleet.Report
 	if q.arrives {
-		epoch, version := realReader(q.relation, q.known)
+		epoch, version := realOf(q.relation, q.known)
 		r = n.report(&q.report, epoch, version, cap)
 	} else {
 		h, r, _ = n.ask(q, cap)
@@ -159,7 +159,7 @@ func (n *names) answer(q *question, cap int) (to result) {
 	to.restored = slices.Contains(l.Past, fleet.PastEpoch{Epoch: hereEpoch, Version: -1})
 	to.version = l.Version != ledgerVersion
 	if account := l.Accounts[server]; account != nil {
-		to.told = to.version && account.Version == l.Version
+		to.accountChanged = to.version && account.Version == l.Version
 	}
 	if h != nil {
 		h.Answered(r, a, 0, 0)
@@ -219,7 +219,7 @@ func (n *names) forget(from *ledger, id uint8, cap int) (to result) {
 	to.began = l.Epoch == freshEpoch
 	to.version = l.Version != ledgerVersion
 	if account := l.Accounts[server]; account != nil {
-		to.told = to.version && account.Version == l.Version
+		to.accountChanged = to.version && account.Version == l.Version
 	}
 	return to
 }
@@ -228,7 +228,7 @@ func usage(cap int, used, demand uint8) fleet.Usage {
 	return fleet.Usage{Cap: cap, Used: int(used), Needs: int(demand), Wants: int(demand)}
 }
 
-// realBeats are what a member's exchanges are, as somebody knows, or one less if it has made one since.
+// realHeartbeats are what a member's exchanges are, as a reader knows, or one less if it has made one since.
 func realHeartbeats(fresh ids, id uint8) uint64 {
 	if fresh.has(id) {
 		return ledgerHeartbeats
@@ -250,10 +250,10 @@ func (n *names) ledger(l *ledger, cap int) *fleet.Ledger {
 	for id := range uint8(maxIDs) {
 		if l.members.has(id) {
 			m := &fleet.Member{ID: n.of[id], Sequence: uint64(l.sequence[id]), Heartbeats: ledgerHeartbeats}
-			switch l.said[id] {
-			case saidEarlier:
+			switch l.reported[id] {
+			case reportedEarlier:
 				m.Epoch = pastEpoch
-			case saidHere:
+			case reportedHere:
 				m.Epoch = to.Epoch
 			}
 			to.Members[m.ID] = m
@@ -277,9 +277,9 @@ func (n *names) flatLedger(l *fleet.Ledger) (to ledger) {
 		switch m.Epoch {
 		case "":
 		case l.Epoch:
-			to.said[id] = saidHere
+			to.reported[id] = reportedHere
 		default:
-			to.said[id] = saidEarlier
+			to.reported[id] = reportedEarlier
 		}
 	}
 	for _, d := range l.Departed {
@@ -309,7 +309,7 @@ func (n *names) holder(id uint8, h *holder, epoch fleet.Epoch, version int64, ca
 			state.Members = append(state.Members, fleet.Known{ID: n.of[other], Heartbeats: realHeartbeats(h.fresh, other)})
 		}
 	}
-	s := fleet.ServerState{Granted: int(h.granted), Limit: int(h.limit), Reported: h.told.claim(cap), Dirty: h.dirty, Short: h.short}
+	s := fleet.ServerState{Granted: int(h.granted), Limit: int(h.limit), Reported: h.reported.claim(cap), Dirty: h.dirty, Short: h.short}
 	if h.account {
 		s.Account = &fleet.Account{Server: server, Grants: n.grants(&h.view, cap)}
 	}
@@ -340,8 +340,8 @@ func (n *names) flatHolder(h *fleet.Holder, self uint8, after *fleet.Ledger) (to
 		}
 	}
 	s := state.Servers[server]
-	to.granted, to.limit, to.told = uint8(s.Granted), uint8(s.Limit), flatClaim(s.Reported)
-	to.told.holds = 0 // nothing reads it
+	to.granted, to.limit, to.reported = uint8(s.Granted), uint8(s.Limit), flatClaim(s.Reported)
+	to.reported.holds = 0 // nothing reads it
 	to.dirty, to.short, to.account = s.Dirty, s.Short, s.Account != nil
 	if s.Account != nil {
 		to.view = n.flatGrants(s.Account.Grants)

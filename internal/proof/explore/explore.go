@@ -61,7 +61,7 @@ type Result struct {
 	Trace         []string // the steps to it
 }
 
-// String tells the result in one line.
+// String returns the result in one line.
 func (r *Result) String() string {
 	s := fmt.Sprintf("%d states, %d steps, at most %d from the start, %d checked for recovery, %.1f s", r.States, r.Steps, r.Depth, r.Live, r.Time.Seconds())
 	if r.Complete {
@@ -262,8 +262,8 @@ func (x *exploration) trace(from, last int) []string {
 				w = *to
 				all = append(all, m.name)
 				var next [maxProxies]byte
-				for i, slot := range m.slots {
-					next[i] = m.labels[slot]
+				for i, position := range m.positions {
+					next[i] = m.labels[position]
 				}
 				label = string(next[:])
 			}
@@ -277,7 +277,7 @@ func (x *exploration) trace(from, last int) []string {
 // seen is a set of keys that several goroutines use.
 type seen [256]shard
 
-// part is a table of keys with open addressing.
+// shard is a table of keys with open addressing.
 type shard struct {
 	mu    sync.Mutex
 	keys  []key // guarded by mu; the zero key is no key
@@ -339,8 +339,8 @@ func (m *machine) settleAccounts(w *world) {
 	l := &w.ledgers[current]
 	for i := range m.o.Proxies {
 		p := &w.proxies[i]
-		// An old report may bring it back before it has heard of the epoch. It says nothing about what the process has.
-		if id := m.o.id(i, p); p.declared && l.members.has(id) && l.said[id] == saidHere && here(p.at.relation[current]) {
+		// An old report may bring it back before it has heard of the epoch. It has nothing of what the process has.
+		if id := m.o.id(i, p); p.declared && l.members.has(id) && l.reported[id] == reportedHere && here(p.at.relation[current]) {
 			p.declared = false
 			w.excess = max(w.excess, beyond())
 		}
@@ -379,7 +379,7 @@ func (m *machine) check(w *world) string {
 	}
 	l := &w.ledgers[current]
 	if !l.own {
-		return "" // nobody has asked the new database yet
+		return "" // no proxy has asked the new database yet
 	}
 	for i := range m.o.Proxies {
 		p := &w.proxies[i]
@@ -419,7 +419,7 @@ func (m *machine) recovers(from *world) string {
 			return 0
 		})
 		if n := int(w.proxies[one].holder.limit); n != m.o.Cap {
-			return m.text(&w, "%s may use %d places of %d, although nobody else needs any", []int{one, n, m.o.Cap})
+			return m.text(&w, "%s may use %d places of %d, although no other needs any", []int{one, n, m.o.Cap})
 		}
 	}
 	m.rounds(&w, living, func(int) int { return m.o.Cap })
@@ -437,7 +437,7 @@ func (m *machine) recovers(from *world) string {
 	return ""
 }
 
-// rounds lets all living processes make exchanges, and close what they have above their limits, until nothing changes any more.
+// rounds lets all living processes make exchanges, and close what they have above their limits, until nothing changes.
 func (m *machine) rounds(w *world, living []int, demand func(i int) int) {
 	for range 10 {
 		before := *w

@@ -63,10 +63,10 @@ func (s *lockstep) spawn(i int) {
 // process returns the name of a process of the machine's world, in which IDs are given anew when nobody speaks of a process any more.
 func (s *lockstep) process(id uint8) fleet.ID {
 	per := s.o.generations()
-	slot := int(id) / per
-	p := &s.from.proxies[slot]
-	ago := int(s.at.proxies[slot].generation) - int(id)%per
-	return fleet.ID([]byte{'a' + byte(slot), '0' + byte(p.starts-1-ago)})
+	position := int(id) / per
+	p := &s.from.proxies[position]
+	ago := int(s.at.proxies[position].generation) - int(id)%per
+	return fleet.ID([]byte{'a' + byte(position), '0' + byte(p.starts-1-ago)})
 }
 
 // commit lets a report arrive.
@@ -215,8 +215,8 @@ func (s *lockstep) flat(w *world) world {
 	n := newNames(s.o, []int{0, 1, 2}[:s.o.Proxies])
 	// In the machine's world, processes have IDs by how long ago others took their places.
 	id := func(name fleet.ID) (fleet.ID, bool) {
-		slot := int(name[0] - 'a')
-		generation := int(w.proxies[slot].generation) - (s.to.proxies[slot].starts - 1 - int(name[1]-'0'))
+		position := int(name[0] - 'a')
+		generation := int(w.proxies[position].generation) - (s.to.proxies[position].starts - 1 - int(name[1]-'0'))
 		return fleet.ID([]byte{name[0], '0' + byte(generation)}), generation >= 0
 	}
 	epochs := map[fleet.Epoch]uint8{}
@@ -405,8 +405,8 @@ func TestNothingDroppedMatters(t *testing.T) {
 			w := start(&o)
 			s.to.ledgers[current] = &fleet.Ledger{Identity: "0", Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 			s.to.identities[current] = "0"
-			for slot := range o.Proxies {
-				s.spawn(slot)
+			for position := range o.Proxies {
+				s.spawn(position)
 			}
 			s.from = s.to
 			m.beside = s

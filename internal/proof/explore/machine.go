@@ -27,10 +27,10 @@ type machine struct {
 	// found is called with each world that a step leads to, in its normal form.
 	found func(w *world, problem string)
 
-	named  bool // steps have names
-	name   string
-	labels string          // letters of the proxies by slot, for names of steps
-	slots  [maxProxies]int // where the proxies of the last world were before it was put into its normal form
+	named     bool // steps have names
+	name      string
+	labels    string          // letters of the proxies by position, for names of steps
+	positions [maxProxies]int // where the proxies of the last world were before it was put into its normal form
 	// beside does the same with holders and ledgers that are never made flat, in a test; nil for none.
 	beside companion
 }
@@ -67,7 +67,7 @@ func newMachine(o *Options, seeds [2]maphash.Seed) *machine {
 		order[i] = i
 	}
 	permute(order, 0, func(order []int) {
-		to, back := reslot(order, o.generations())
+		to, back := reposition(order, o.generations())
 		m.renamings[code(order)] = reordering{to, back, len(m.renamings) == 0}
 		if !o.Ordered || len(m.orders) == 0 {
 			m.orders = append(m.orders, newNames(o, order))
@@ -82,10 +82,10 @@ type reordering struct {
 	same     bool
 }
 
-// code returns a number for an order of slots.
+// code returns a number for an order of proxies.
 func code(order []int) (n int) {
-	for _, slot := range order {
-		n = n*maxProxies + slot
+	for _, position := range order {
+		n = n*maxProxies + position
 	}
 	return n
 }
@@ -103,11 +103,13 @@ func permute(all []int, from int, do func([]int)) {
 	}
 }
 
-// generations is how many processes a slot can have, one after the other.
+// generations is how many processes can follow each other at a position, one after the other.
 func (o *Options) generations() int { return o.Faults.Restarts + 1 }
 
-// id returns the ID of the process in a slot.
-func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations()) + p.generation }
+// id returns the ID of the process at a position.
+func (o *Options) id(position int, p *proxy) uint8 {
+	return uint8(position*o.generations()) + p.generation
+}
 
 // begin begins a step.
 func (m *machine) begin(w *world) { *m.to, m.problem = *w, "" }
@@ -115,7 +117,7 @@ func (m *machine) begin(w *world) { *m.to, m.problem = *w, "" }
 // wrong says what is wrong with the step.
 func (m *machine) wrong(format string, args ...int) { m.problem = m.text(m.to, format, args) }
 
-// add ends a step. The first of the arguments is a slot, or -1 less the ID of a process.
+// add ends a step. The first of the arguments is a proxy's position, or -1 less the ID of a process.
 func (m *machine) add(format string, args ...int) {
 	if m.named {
 		m.name = m.text(m.to, format, args)
@@ -139,17 +141,17 @@ func (m *machine) text(w *world, format string, args []int) string {
 		if n >= 0 {
 			n = -1 - int(m.o.id(n, &w.proxies[n]))
 		}
-		slot, generation := (-1-n)/m.o.generations(), (-1-n)%m.o.generations()
-		all[i] = fmt.Sprintf("%c%d", m.letter(slot), generation)
+		position, generation := (-1-n)/m.o.generations(), (-1-n)%m.o.generations()
+		all[i] = fmt.Sprintf("%c%d", m.letter(position), generation)
 	}
 	return fmt.Sprintf(format, all...)
 }
 
-func (m *machine) letter(slot int) byte {
+func (m *machine) letter(position int) byte {
 	if m.labels != "" {
-		return m.labels[slot]
+		return m.labels[position]
 	}
-	return 'a' + byte(slot)
+	return 'a' + byte(position)
 }
 
 // canonical puts the proxies into one order, if they are interchangeable. They are, since each step is taken with each order of equals
@@ -161,7 +163,7 @@ func (m *machine) canonical(w *world) {
 	for i := range order {
 		order[i] = i
 	}
-	m.slots = order
+	m.positions = order
 	if m.o.Ordered {
 		w.nameEpochs()
 		return
@@ -179,7 +181,7 @@ func (m *machine) canonical(w *world) {
 		}
 		return a - b
 	})
-	m.slots = order
+	m.positions = order
 	equal := false
 	for i := 1; i < n; i++ {
 		equal = equal || marks[order[i]] == marks[order[i-1]]
@@ -202,7 +204,7 @@ func (m *machine) canonical(w *world) {
 		if k := m.other.key(&m.seeds); first || slices.Compare(k[:], least[:]) < 0 {
 			first, least = false, k
 			*w = m.other
-			copy(m.slots[:], order)
+			copy(m.positions[:], order)
 		}
 	})
 }
@@ -210,8 +212,8 @@ func (m *machine) canonical(w *world) {
 // reorder puts the proxies of a world into an order.
 func (m *machine) reorder(to, from *world, order []int) {
 	same := true
-	for i, slot := range order {
-		same = same && i == slot
+	for i, position := range order {
+		same = same && i == position
 	}
 	if same {
 		*to = *from
@@ -220,8 +222,8 @@ func (m *machine) reorder(to, from *world, order []int) {
 	}
 	was := from.proxies
 	*to = *from
-	for i, slot := range order {
-		to.proxies[i] = was[slot]
+	for i, position := range order {
+		to.proxies[i] = was[position]
 	}
 	m.renamings[code(order)].to.world(to)
 	to.nameEpochs()
@@ -248,8 +250,8 @@ func (w *world) mark(o *Options, i int) uint64 {
 	flag(h.dirty, h.short, h.account)
 	mix(p.generation)
 	mix(p.used<<4 | h.limit)
-	mix(h.granted<<4 | h.told.needs)
-	mix(h.told.wants)
+	mix(h.granted<<4 | h.reported.needs)
+	mix(h.reported.wants)
 	for _, s := range [...]ids{p.knows, p.knew, h.lost, h.dead, h.members, h.fresh, h.view.there} {
 		mix(uint8(bits.OnesCount8(uint8(s))))
 	}
@@ -261,7 +263,7 @@ func (w *world) mark(o *Options, i int) uint64 {
 		mix(p.at.relation[j])
 		for id := i * per; id < (i+1)*per; id++ {
 			flag(l.members.has(uint8(id)), l.departed.has(uint8(id)), l.past.has(uint8(id)))
-			mix(l.said[id])
+			mix(l.reported[id])
 			mix(l.sequence[id]<<4 | l.parted[id])
 			g := &l.grants.of[id]
 			mix(g.places<<4 | g.holds)
@@ -319,11 +321,11 @@ func (m *machine) ask(q *question) []result {
 	return m.renamed
 }
 
-// mark returns a number for the proxy in a slot that does not depend on the order of proxies.
-func (q *question) mark(o *Options, slot int) (mark uint64) {
+// mark returns a number for the proxy at a position that does not depend on the order of proxies.
+func (q *question) mark(o *Options, position int) (mark uint64) {
 	per := o.generations()
 	l, h := &q.ledger, &q.holder
-	for id := uint8(slot * per); id < uint8((slot+1)*per); id++ {
+	for id := uint8(position * per); id < uint8((position+1)*per); id++ {
 		for _, s := range [...]ids{l.members, l.departed, l.past, h.members, h.lost, h.dead, q.report.others} {
 			mark <<= 1
 			if s.has(id) {
@@ -335,7 +337,7 @@ func (q *question) mark(o *Options, slot int) (mark uint64) {
 				mark = mark*31 + uint64(n)
 			}
 		}
-		mark = mark*5 + uint64(l.said[id])
+		mark = mark*5 + uint64(l.reported[id])
 	}
 	return mark
 }
@@ -397,7 +399,7 @@ type cache[T any] struct {
 	blocks    [][]T
 }
 
-// place is where in a cache the results of a question are.
+// location is where in a cache the results of a question are.
 type location struct{ block, from, to uint32 }
 
 // blockSize is how many results a cache has room for at a time.

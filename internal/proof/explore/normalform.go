@@ -1,19 +1,19 @@
 package explore
 
-// normalise brings a world into its normal form, but for the order of its proxies and the names of its epochs. Each part drops or renames something on which no step, and nothing that is checked, can depend
-// any more, or says so where it only adds steps.
+// normalise brings a world into its normal form, but for the order of its proxies and the names of its epochs. Each part drops or renames
+// something on which no step, and nothing that is checked, can still depend, or its comment says that it only adds steps.
 func (w *world) normalise(o *Options) {
 	w.dropFaults(o)
 	for i := range w.proxies {
 		w.proxies[i].normalise()
 	}
 	w.dropKnowledge(o)
-	w.dropNames(o)
+	w.dropProcesses(o)
 	w.rankReports(o)
 	w.dropHeartbeats(o)
 }
 
-// dropFaults forgets which faults there have been, as far as that decides nothing any more: worlds in which the same can still happen are the same.
+// dropFaults forgets which faults there have been, as far as that no longer decides anything: worlds in which the same can still happen are the same.
 func (w *world) dropFaults(o *Options) {
 	f := &w.left
 	kinds := uint8(0)
@@ -55,7 +55,7 @@ func (p *proxy) normalise() {
 		p.used = 0
 	}
 	if h := &p.holder; h.needsFull { // a whole report replaces the rest
-		h.told, h.dirty, h.short, h.account, h.view = grant{}, false, false, false, grants{}
+		h.reported, h.dirty, h.short, h.account, h.view = grant{}, false, false, false, grants{}
 		p.at.forgetAccount()
 	}
 }
@@ -69,7 +69,7 @@ func (r *reader) forgetAccount() {
 	}
 }
 
-// dropKnowledge forgets which processes have heard of each other where no epoch has to be settled any more: only that depends on it.
+// dropKnowledge forgets which processes have heard of each other where no epoch has to be settled: only that depends on it.
 func (w *world) dropKnowledge(o *Options) {
 	living, needed := ids(0), w.left.databases > 0 || !w.ledgers[current].settled || !w.ledgers[current].own
 	for i := range o.Proxies {
@@ -83,33 +83,33 @@ func (w *world) dropKnowledge(o *Options) {
 	}
 }
 
-// dropNames forgets processes that are gone and of which nobody speaks, and gives their IDs to the next of their slots.
-func (w *world) dropNames(o *Options) {
-	var present, speaking, told ids // told: those of which somebody may tell a ledger
+// dropProcesses forgets processes that are gone and that nothing mentions, and gives their IDs to the next ones at their positions.
+func (w *world) dropProcesses(o *Options) {
+	var present, reporting, named ids // named: those that a ledger may hear of
 	for i := range o.Proxies {
 		p := &w.proxies[i]
 		id := o.id(i, p)
 		present |= one(id)
 		if !p.dead {
-			speaking |= one(id)
+			reporting |= one(id)
 		}
-		told |= p.holder.members | p.holder.lost
+		named |= p.holder.members | p.holder.lost
 	}
 	for i := range w.flights {
 		if f := &w.flights[i]; f.exists {
-			told |= f.report.others
-			speaking |= one(f.report.id)
+			named |= f.report.others
+			reporting |= one(f.report.id)
 		}
 	}
 	for i := range w.ledgers {
-		told |= w.ledgers[i].members
+		named |= w.ledgers[i].members
 	}
-	spoken := present | speaking | told
+	mentioned := present | reporting | named
 	for i := range w.ledgers {
 		l := &w.ledgers[i]
-		l.departed &= speaking | told&^l.members // a member that says nothing more departs again
+		l.departed &= reporting | named&^l.members // a member that reports nothing more departs again
 		l.past &= l.departed
-		spoken |= l.departed
+		mentioned |= l.departed
 	}
 	for i := range w.ledgers {
 		l := &w.ledgers[i]
@@ -121,29 +121,29 @@ func (w *world) dropNames(o *Options) {
 	}
 	views := ids(0)
 	for i := range o.Proxies {
-		w.proxies[i].holder.dead &= spoken // nobody else can be heard of again
+		w.proxies[i].holder.dead &= mentioned // none of the others can be heard of again
 		views |= w.proxies[i].holder.view.there
 	}
 	for i := range w.flights {
 		if f := &w.flights[i]; f.exists {
 			// Those that are no members of any ledger cannot be removed.
-			f.report.proven &= spoken
-			f.report.timedOut &= spoken
-			f.report.fresh &= spoken
+			f.report.proven &= mentioned
+			f.report.timedOut &= mentioned
+			f.report.fresh &= mentioned
 			views |= f.answer.members | f.answer.grants.there
 		}
 	}
-	spoken |= views
+	mentioned |= views
 	per := o.generations()
 	if per == 1 {
 		return
 	}
 	var to [maxIDs]uint8
 	same := true
-	for slot := range o.Proxies {
-		next := slot * per
-		for id := slot * per; id < (slot+1)*per; id++ {
-			if to[id] = uint8(id); !spoken.has(uint8(id)) {
+	for position := range o.Proxies {
+		next := position * per
+		for id := position * per; id < (position+1)*per; id++ {
+			if to[id] = uint8(id); !mentioned.has(uint8(id)) {
 				continue
 			}
 			same = same && next == id
@@ -158,7 +158,7 @@ func (w *world) dropNames(o *Options) {
 		p := &w.proxies[i]
 		p.generation = to[o.id(i, p)] - uint8(i*per)
 	}
-	newRenaming(spoken, to).world(w)
+	newRenaming(mentioned, to).world(w)
 }
 
 // rankReports replaces sequence numbers by how they compare with those of the reports that are under way: the ledger compares them with nothing
@@ -215,8 +215,8 @@ func (w *world) rankReports(o *Options) {
 	}
 }
 
-// dropBeats forgets who has made an exchange since somebody's last answer, where no grant time-out can pass any more, or where no ledger that
-// goes on is of the answer's epoch: reports of other epochs take nobody for dead, and a database that is another begins a new one.
+// dropHeartbeats forgets who has made an exchange since another's last answer, where no grant time-out can still pass, or where no ledger that
+// continues is of the answer's epoch: reports of other epochs take no proxy for dead, and a database that is another begins a new one.
 func (w *world) dropHeartbeats(o *Options) {
 	expired := ids(0)
 	for i := range o.Proxies {

@@ -164,11 +164,11 @@ func (m *machine) cutOff(i int) {
 func (m *machine) joined(w *world, i int) bool {
 	p, l := &w.proxies[i], &w.ledgers[current]
 	id := m.o.id(i, p)
-	return here(p.at.relation[current]) && !p.holder.needsFull && l.members.has(id) && l.said[id] == saidHere
+	return here(p.at.relation[current]) && !p.holder.needsFull && l.members.has(id) && l.reported[id] == reportedHere
 }
 
 // maySettle reports whether a lease time can have passed since the epoch began, as process i says. Within one, each living process that can
-// reach the database has made an exchange. Those that have not were cut off; cuts are the slots of them for which that is not known yet. One that
+// reach the database has made an exchange. Those that have not were cut off; cuts are the positions of those for which that is not known yet. One that
 // was, and that the ledger does not know, is assumed to be known to one that was not.
 func (m *machine) maySettle(w *world, i int) (may bool, cuts ids) {
 	n := uint8(0)
@@ -191,7 +191,7 @@ func (m *machine) maySettle(w *world, i int) (may bool, cuts ids) {
 		named := false
 		for k := range m.o.Proxies {
 			q := &w.proxies[k]
-			knows := q.knows | q.knew&^w.ledgers[current].departed // if it was removed, whoever has not seen it since knows nothing of its coming back
+			knows := q.knows | q.knew&^w.ledgers[current].departed // if it was removed, a proxy that has not seen it since knows nothing of its coming back
 			named = named || k != j && !q.dead && !q.cut && m.joined(w, k) && knows.has(id)
 		}
 		if !named {
@@ -229,7 +229,7 @@ func (m *machine) arrive(w *world, i int) {
 			if h := n.late(&p, f.report.id, &f, m.o.Cap); h != p.holder {
 				q.holder, q.at = h, f.at
 			}
-			m.rest(j, p.may())
+			m.setMost(j, p.may())
 			if m.beside != nil {
 				m.beside.arrive(i)
 			}
@@ -349,7 +349,7 @@ func (m *machine) exchangeAfterLease(w *world, i int, c choice, cuts ids) {
 			}
 		}
 		m.answered(i, &r)
-		m.rest(i, most)
+		m.setMost(i, most)
 		if m.beside != nil {
 			m.beside.exchange(i, c, true, 0, answered)
 		}
@@ -365,8 +365,8 @@ func (m *machine) start(w *world, i int, c choice) (most uint8) {
 	return max(p.holder.limit, c.used)
 }
 
-// rest says that the process had at most so many connections while its limit may have been lowered.
-func (m *machine) rest(i int, most uint8) { m.to.proxies[i].used = most }
+// setMost notes how many connections the process had at most while its limit may have been lowered.
+func (m *machine) setMost(i int, most uint8) { m.to.proxies[i].used = most }
 
 // exchange takes an exchange, and what can go wrong with it. costs: that the others' time-out has passed is a fault.
 func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, what string) {
@@ -385,7 +385,7 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 		return most
 	}
 	say := func(most uint8, became outcome, outcome string) {
-		m.rest(i, most)
+		m.setMost(i, most)
 		if m.beside != nil {
 			m.beside.exchange(i, c, false, timedOut, became)
 		}
@@ -520,7 +520,7 @@ func (m *machine) commit(r *result, relation, epoch, id uint8) reader {
 			}
 		case r.began && *to == unknown && relation == unknown && epoch != 0 && o.epoch == epoch:
 			*to = pastBeyond
-		case r.told && here(*to):
+		case r.accountChanged && here(*to):
 			*to = behind
 		case r.version && *to == beyond:
 			*to = within

@@ -32,7 +32,7 @@ type Faults struct {
 	Delays    int // a report arrives after later ones
 	Answers   int // an answer arrives after its report was given up
 	Crashes   int
-	Restarts  int // a new process in the place of one that crashed
+	Restarts  int // a new process instead of one that crashed
 	Cuts      int // a proxy cannot reach the database for a lease time or longer
 	Timeouts  int // a grant time-out passes
 	Forgets   int // an operator declares a proxy dead, whether it is or not
@@ -45,7 +45,7 @@ type faults struct {
 	total, losses, delays, answers, crashes, restarts, cuts, timeouts, forgets, databases, lost uint8
 }
 
-// ids is a set of processes. Slot s has the processes s*generations and those after it: one after the other, in the order of their starts.
+// ids is a set of processes. Position p has the processes p*generations and those after it: one after the other, in the order of their starts.
 type ids uint8
 
 func (s ids) has(id uint8) bool { return s&(1<<id) != 0 }
@@ -61,33 +61,33 @@ type grants struct {
 	of    [maxIDs]grant
 }
 
-// What a ledger has heard of a member's epoch.
+// In which epoch a member has last reported to a ledger what it holds.
 const (
-	saidNothing = iota
-	saidEarlier
-	saidHere
+	reportedNever = iota
+	reportedEarlier
+	reportedHere
 )
 
 // ledger is one that there is or may be again.
 type ledger struct {
 	exists, own      bool // own: its identity is that of the database process that has it
-	settled, unused  bool // virgin: it has no epoch yet
+	settled, unused  bool // unused: it has no epoch yet
 	account          bool
 	members          ids
 	departed, past   ids           // past: of the departed, those that departed before the epoch
-	said             [maxIDs]uint8 // by member
+	reported         [maxIDs]uint8 // by member
 	sequence, parted [maxIDs]uint8 // of members and of those that departed: how many of the reports under way are no later
 	grants           grants
 }
 
-// The places of a world's ledgers.
+// Indexes of a world's ledgers.
 const (
 	current = iota
 	old     // that of the database before the last failover
 	commits // what the ledger was before the last exchange; those before follow
 )
 
-// How what somebody knows of the ledger compares with a ledger. A version says how much somebody has seen of an epoch.
+// How what a reader knows of the ledger compares with a ledger. A version is how much the reader has seen of an epoch.
 const (
 	unknown    = iota // the ledger has never had the epoch
 	pastWithin        // the epoch is before the ledger's, which has had at least the version in it
@@ -99,7 +99,7 @@ const (
 
 func here(relation uint8) bool { return relation >= behind }
 
-// reader is what somebody knows of the ledger.
+// reader is what a process or message knows of the ledger.
 type reader struct {
 	known bool
 	// epoch tells epochs apart which some ledger does not know; 0 for those that all know.
@@ -114,12 +114,12 @@ type holder struct {
 	lost, dead, members        ids
 	fresh                      ids // the members that have made no exchange since the holder's answer
 	granted, limit             uint8
-	told                       grant
+	reported                   grant
 	dirty, short, account      bool
 	view                       grants // the account, without its own grant
 }
 
-// proxy is the process in a slot.
+// proxy is the process at a position.
 type proxy struct {
 	dead       bool
 	generation uint8
@@ -202,7 +202,9 @@ type renaming struct {
 	known     [256]bool // which of sets are worked out
 }
 
-func newRenaming(spoken ids, to [maxIDs]uint8) *renaming { return &renaming{to: to, mentioned: spoken} }
+func newRenaming(mentioned ids, to [maxIDs]uint8) *renaming {
+	return &renaming{to: to, mentioned: mentioned}
+}
 
 func (r *renaming) set(s *ids) {
 	if *s == 0 {
@@ -259,7 +261,7 @@ func (r *renaming) ledger(l *ledger) {
 	r.set(&l.members)
 	r.set(&l.departed)
 	r.set(&l.past)
-	r.numbers(&l.said)
+	r.numbers(&l.reported)
 	r.numbers(&l.sequence)
 	r.numbers(&l.parted)
 	r.grants(&l.grants)
@@ -313,16 +315,16 @@ func (r *renaming) result(to *result) {
 	r.answer(&to.answer)
 }
 
-// reslot returns the renaming that gives each slot the place at which it is in an order of slots, and its reverse.
-func reslot(order []int, per int) (to, back *renaming) {
+// reposition returns the renaming that gives the proxies another order, and its reverse.
+func reposition(order []int, per int) (to, back *renaming) {
 	to, back = newRenaming(^ids(0), [maxIDs]uint8{}), newRenaming(^ids(0), [maxIDs]uint8{})
 	for id := range uint8(maxIDs) {
 		to.to[id], back.to[id] = id, id
 	}
-	for place, slot := range order {
+	for position, was := range order {
 		for g := range per {
-			to.to[slot*per+g] = uint8(place*per + g)
-			back.to[place*per+g] = uint8(slot*per + g)
+			to.to[was*per+g] = uint8(position*per + g)
+			back.to[position*per+g] = uint8(was*per + g)
 		}
 	}
 	return to, back

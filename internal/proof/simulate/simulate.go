@@ -37,7 +37,7 @@ type Result struct {
 	// Waited are how long clients waited for a place that another proxy had idle, sorted. Clients that came when all places of the server
 	// were in use are not among them.
 	Waited []time.Duration
-	// Beats are exchanges a second in which nothing changed, Reads those that only heard of others' changes, and Writes the rest.
+	// Heartbeats are exchanges a second in which nothing changed, Reads those that only heard of others' changes, and Writes the rest.
 	Heartbeats, Reads, Writes float64
 	// Unfair is by how many places of a hundred grants differ from fair ones after everybody has wanted more than there is for a minute.
 	Unfair float64
@@ -97,7 +97,7 @@ type proxy struct {
 	pools     []pool
 	under     bool // an exchange is under way
 	again     bool // another is wanted as soon as it may be
-	exchanges int  // counts beats, so that an early exchange puts the next one off
+	exchanges int  // counts exchanges, so that an early exchange puts the next one off
 }
 
 type simulation struct {
@@ -265,7 +265,7 @@ func (s *simulation) close(p *proxy, q *pool) {
 	})
 }
 
-// use tells a proxy's holder how its pools use the servers.
+// use gives a proxy's holder how its pools use the servers.
 func (s *simulation) use(p *proxy) {
 	for i := range p.pools {
 		q := &p.pools[i]
@@ -302,7 +302,7 @@ func (s *simulation) poke(p *proxy) {
 	}
 }
 
-// exchange lets a proxy make an exchange, and then the next one a beat later.
+// exchange lets a proxy make an exchange, and then the next one a heartbeat interval later.
 func (s *simulation) exchange(p *proxy) {
 	p.again = false
 	if p.under {
@@ -350,9 +350,9 @@ func (s *simulation) exchange(p *proxy) {
 			p.holder.Answered(r, a, fleet.Instant(asked), fleet.Instant(s.now))
 			s.limits(p)
 			p.exchanges++
-			beat := p.exchanges
+			made := p.exchanges
 			s.after(time.Duration(float64(p.holder.HeartbeatInterval(true))*(0.9+0.2*s.rng.Float64())), func() {
-				if p.exchanges == beat {
+				if p.exchanges == made {
 					s.exchange(p)
 				}
 			})
@@ -377,6 +377,6 @@ func (r *Result) String() string {
 	ms := func(d time.Duration) string {
 		return fmt.Sprintf("%.0f ms", math.Ceil(float64(d)/float64(time.Millisecond)))
 	}
-	return fmt.Sprintf("%d sessions; %d waited for a place to move: median %s, p99 %s, longest %s; a second: %.0f beats, %.0f reads, %.0f writes; %.1f %% unfair; %d times above the cap",
+	return fmt.Sprintf("%d sessions; %d waited for a place to move: median %s, p99 %s, longest %s; a second: %.0f heartbeats, %.0f reads, %.0f writes; %.1f %% unfair; %d times above the cap",
 		r.Sessions, len(r.Waited), ms(r.Percentile(0.5)), ms(r.Percentile(0.99)), ms(r.Percentile(1)), r.Heartbeats, r.Reads, r.Writes, r.Unfair, r.Above)
 }
