@@ -149,7 +149,7 @@ func TestFleetMemory(t *testing.T) {
 	}
 	m.Note(true)
 	if next := open("db", "here"); !next.Alone() {
-		t.Error("it was alone, and nobody knows")
+		t.Error("it was alone, and that is not known")
 	} else {
 		next.Note(true)
 	}

@@ -44,7 +44,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// Places move for connections to keep warm only if somebody lacks much of what would be fair.
+// Places move for connections to keep warm only if a proxy lacks much of what would be fair.
 func TestWanting(t *testing.T) {
 	for lacks, want := range []bool{false, false, true, true} {
 		a := &Account{Grants: []Grant{{"a", 7 - lacks, Claim{Cap: 16, Wants: 9}}, {"b", 7 + lacks, Claim{Cap: 16, Wants: 9}}}}
@@ -69,7 +69,7 @@ func TestFairOfMany(t *testing.T) {
 	}
 }
 
-// Whatever the claims are, the sum is within the cap, nothing but the reserve is left over if somebody can take it, and nobody gets more than
+// Whatever the claims are, the sum is within the cap, nothing but the reserve is left over if a proxy can take it, and none gets more than
 // another with the same share while it needs less.
 func TestFairProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -122,7 +122,7 @@ func TestFairProperties(t *testing.T) {
 }
 
 // TestLargeFleet divides a server among many proxies that want all of it: each gets its part, the reserve stays free, and one that needs more
-// gets it in one exchange, of which nobody else hears.
+// gets it in one exchange, of which no other hears.
 func TestLargeFleet(t *testing.T) {
 	r := newRig(t)
 	const n, part = smallFleet + 2, 7
@@ -164,7 +164,7 @@ func TestLargeFleet(t *testing.T) {
 		t.Errorf("the reserve is still low: %d of %d places are granted", a.Granted(), a.Cap())
 	}
 	if r.ledger.Version == version {
-		t.Error("nobody has told that the reserve was low")
+		t.Error("no proxy was told that the reserve was low")
 	}
 }
 
@@ -226,7 +226,7 @@ func TestDemandMovesPlaces(t *testing.T) {
 	}
 }
 
-// TestReserve grows from the reserve in one exchange, of which nobody else hears, and gives back when the reserve runs low.
+// TestReserve grows from the reserve in one exchange, of which no other hears, and gives back when the reserve runs low.
 func TestReserve(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(32).needs(5, 5, 32)
@@ -266,7 +266,7 @@ func TestDue(t *testing.T) {
 		return p.h.Due(r.now)
 	}
 	if due(a); !a.h.needsFull {
-		t.Fatal("the first report is not whole")
+		t.Fatal("the first report is not full")
 	}
 	a.exchange()
 	b.exchange()

@@ -23,7 +23,7 @@ func TestAlone(t *testing.T) {
 		a.exchange()
 	}
 	if r.ledger.Version != version {
-		t.Errorf("the ledger changed while nobody else was there")
+		t.Errorf("the ledger changed while no other was there")
 	}
 }
 
@@ -64,7 +64,7 @@ func TestAnswersAndReportsThatAreLost(t *testing.T) {
 	r.exchange(report)
 	c.h.Failed(report, r.now)
 	if !c.report().Full {
-		t.Error("the report of a proxy that has never had an answer is not whole")
+		t.Error("the report of a proxy that has never had an answer is not full")
 	}
 	c.exchange()
 	r.expect("c has got its answer", map[ID]int{"a": 0, "c": 7})
@@ -87,7 +87,7 @@ func TestForgottenComesBack(t *testing.T) {
 	r.expect("a has heard of it", map[ID]int{"a": 3})
 	a.exchange()
 	if got := r.ledger.Accounts["s"].Granted(); got != 7 {
-		t.Errorf("%d places are booked, not 7", got)
+		t.Errorf("%d places are granted, not 7", got)
 	}
 	r.expect("both are too much", map[ID]int{"a": 2})
 	b.exchange()
@@ -98,7 +98,7 @@ func TestForgottenComesBack(t *testing.T) {
 	b.exchange()
 	r.expect("both have enough", map[ID]int{"a": 2, "b": 2})
 	if got := r.ledger.Accounts["s"].Granted(); got != 4 {
-		t.Errorf("%d places are booked, not 4", got)
+		t.Errorf("%d places are granted, not 4", got)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestNewEpoch(t *testing.T) {
 	a.exchange()
 	r.expect("after", map[ID]int{"a": 2, "b": 2})
 	if got := r.ledger.Accounts["s"].Granted(); got != 4 {
-		t.Errorf("%d places are booked, not 4", got)
+		t.Errorf("%d places are granted, not 4", got)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestRestored(t *testing.T) {
 			earlier.Accounts["s"].set("b", 0, Claim{})
 			return earlier
 		}},
-		{"nobody is known", func(now, _ *Ledger) *Ledger {
+		{"none is known", func(now, _ *Ledger) *Ledger {
 			now.Members, now.Accounts = map[ID]*Member{}, map[string]*Account{}
 			return now
 		}},
@@ -246,7 +246,7 @@ func TestTimeout(t *testing.T) {
 		b.exchange()
 	}
 	if len(b.h.Suspects()) != 0 {
-		t.Errorf("a is suspected after two beats: %+v", b.h.Suspects())
+		t.Errorf("a is suspected after two heartbeats: %+v", b.h.Suspects())
 	}
 	r.now += Instant(HeartbeatInterval)
 	b.exchange()
@@ -264,7 +264,7 @@ func TestTimeout(t *testing.T) {
 	r.now += Instant(time.Minute) // in which b had no answers either
 	b.exchange()
 	if r.ledger.Members["a"] == nil {
-		t.Fatal("b counted time in which it saw nobody")
+		t.Fatal("b counted time in which it saw none")
 	}
 	for range 40 {
 		r.now += Instant(HeartbeatInterval)
@@ -431,8 +431,8 @@ func TestBeat(t *testing.T) {
 
 // TestLate: who is not late makes an exchange before it is suspected, and who is late can be looked at twice before it would be free too late.
 func TestLate(t *testing.T) {
-	for members, beat := range map[int]time.Duration{2: HeartbeatInterval, crowd: HeartbeatInterval, crowd + 1: SlowHeartbeatInterval, 1000: SlowHeartbeatInterval} {
-		if late := Late(members); late <= beat || late >= Unseen || late+beat >= 5*time.Second {
+	for members, heartbeat := range map[int]time.Duration{2: HeartbeatInterval, crowd: HeartbeatInterval, crowd + 1: SlowHeartbeatInterval, 1000: SlowHeartbeatInterval} {
+		if late := Late(members); late <= heartbeat || late >= Unseen || late+heartbeat >= 5*time.Second {
 			t.Errorf("%d proxies: %s", members, late)
 		}
 	}
@@ -448,16 +448,16 @@ func TestClockOfTheDatabaseJumps(t *testing.T) {
 	}{{true, HeartbeatInterval, false}, {false, HeartbeatInterval / 10, false}, {false, HeartbeatInterval, true}} {
 		h := NewHolder(HolderOptions{ID: "a"})
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		look := func(beats uint64, own time.Duration, at Instant) {
-			h.observe([]Member{{ID: "a", Seen: start.Add(own)}, {ID: "b", Heartbeats: beats, Seen: start}}, at)
+		look := func(heartbeats uint64, own time.Duration, at Instant) {
+			h.observe([]Member{{ID: "a", Seen: start.Add(own)}, {ID: "b", Heartbeats: heartbeats, Seen: start}}, at)
 		}
 		look(7, 0, Instant(time.Second))
-		beats := uint64(7)
+		heartbeats := uint64(7)
 		if test.moved {
-			beats++
+			heartbeats++
 		}
 		h.askedAt = Instant(time.Second)
-		look(beats, 10*time.Minute, Instant(time.Second+test.after))
+		look(heartbeats, 10*time.Minute, Instant(time.Second+test.after))
 		if got := len(h.Suspects()) > 0; got != test.suspected {
 			t.Errorf("%+v: suspected: %v", test, got)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
-// TestDeathOfAnotherEpoch: a report that a grant time-out has passed arrives after a failover, which has lost beats. By now the proxy has made
-// as many exchanges as the report says, so its beats alone do not tell that it was seen.
+// TestDeathOfAnotherEpoch: a report that a grant time-out has passed arrives after a failover, which has lost heartbeats. By now the proxy has made
+// as many exchanges as the report says, so its heartbeats alone do not tell that it was seen.
 func TestDeathOfAnotherEpoch(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	say := func(id fleet.ID, sequence uint64, epoch fleet.Epoch, identity string, fresh fleet.Epoch, dead ...fleet.Death) {
@@ -19,25 +19,25 @@ func TestDeathOfAnotherEpoch(t *testing.T) {
 	say("b", 1, "", "first", "before")
 	standby := l.Clone()
 	say("b", 2, "before", "first", "")
-	beats := l.Members["b"].Heartbeats
+	heartbeats := l.Members["b"].Heartbeats
 
 	l = standby
 	say("b", 3, "before", "second", "after")
-	if l.Members["b"].Heartbeats != beats {
-		t.Fatalf("b made %d exchanges, not %d", l.Members["b"].Heartbeats, beats)
+	if l.Members["b"].Heartbeats != heartbeats {
+		t.Fatalf("b made %d exchanges, not %d", l.Members["b"].Heartbeats, heartbeats)
 	}
-	say("a", 2, "before", "second", "", fleet.Death{ID: "b", Heartbeats: beats})
+	say("a", 2, "before", "second", "", fleet.Death{ID: "b", Heartbeats: heartbeats})
 	if l.Members["b"] == nil {
 		t.Error("b was taken for dead, which has just been seen")
 	}
-	say("a", 3, "after", "second", "", fleet.Death{ID: "b", Heartbeats: beats})
+	say("a", 3, "after", "second", "", fleet.Death{ID: "b", Heartbeats: heartbeats})
 	if l.Members["b"] != nil {
 		t.Error("b was not taken for dead after its time-out in this epoch")
 	}
 }
 
 // TestBeatsNeverComeBack: a proxy that an operator has forgotten comes back. Who has not heard of that, and says that its grant time-out has passed
-// since the beats that it knows, must not take it for dead.
+// since the heartbeats that it knows, must not take it for dead.
 func TestBeatsNeverComeBack(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	say := func(id fleet.ID, sequence uint64, dead ...fleet.Death) {
@@ -45,10 +45,10 @@ func TestBeatsNeverComeBack(t *testing.T) {
 	}
 	say("a", 1)
 	say("b", 1)
-	beats := l.Members["b"].Heartbeats
+	heartbeats := l.Members["b"].Heartbeats
 	l.Forget("b", "", "another")
 	say("b", 2)
-	say("a", 2, fleet.Death{ID: "b", Heartbeats: beats})
+	say("a", 2, fleet.Death{ID: "b", Heartbeats: heartbeats})
 	if l.Members["b"] == nil {
 		t.Error("b was taken for dead, which has come back")
 	}
@@ -74,8 +74,8 @@ func TestFirstReportOfOneThatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestLostWhileAskedAgain: a proxy that the ledger asks for a whole report has seen another one join in the new epoch. A second failover forgets that
-// before the whole report arrives, so the proxy must be asked whom it knew.
+// TestLostWhileAskedAgain: a proxy that the ledger asks for a full report has seen another one join in the new epoch. A second failover forgets that
+// before the full report arrives, so the proxy must be asked whom it knew.
 func TestLostWhileAskedAgain(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	identity, epochs := "first", 0

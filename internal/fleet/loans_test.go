@@ -23,13 +23,13 @@ type lender struct {
 	needs    int
 	report   *fleet.Report // whose answer it waits for; nil for none
 	asked    fleet.Instant
-	lent     int    // places that were handed over, and that the other has not said to be booked
+	lent     int    // places that were handed over, and that the other does not know to be charged with
 	inbox    []loan // what the other process has said, in order
 	broken   bool   // the other process has ended, and has nothing more to say
 }
 
 // loan is a message between the two processes.
-type loan struct{ lent, booked int }
+type loan struct{ lent, charged int }
 
 // loans is a world with two processes of one host that lend each other places, and a third one elsewhere that wants them all.
 type loans struct {
@@ -99,8 +99,8 @@ func (w *loans) answer(i int) {
 	w.tell(p)
 	if i < 2 {
 		other := w.all[1-i]
-		if booked := p.h.TakeCharged()[gpu]; booked > 0 && !other.dead {
-			other.inbox = append(other.inbox, loan{booked: booked})
+		if charged := p.h.TakeCharged()[gpu]; charged > 0 && !other.dead {
+			other.inbox = append(other.inbox, loan{charged: charged})
 		}
 		there := slices.ContainsFunc(a.Members, func(m fleet.Member) bool { return m.ID == other.id })
 		if p.broken {
@@ -162,9 +162,9 @@ func (w *loans) hear(i int) {
 	if said.lent > 0 {
 		p.h.Borrow(gpu, said.lent)
 	}
-	if said.booked > 0 {
-		p.h.Charged(gpu, said.booked)
-		p.lent -= said.booked
+	if said.charged > 0 {
+		p.h.Charged(gpu, said.charged)
+		p.lent -= said.charged
 	}
 	w.tell(p)
 }
@@ -333,8 +333,8 @@ func TestLentIsCharged(t *testing.T) {
 	}
 }
 
-// TestLoanIsBooked moves a loan to the borrower's account when the ledger answers, and nobody loses a place.
-func TestLoanIsBooked(t *testing.T) {
+// TestLoanIsCharged moves a loan to the borrower's account when the ledger answers, and neither loses a place.
+func TestLoanIsCharged(t *testing.T) {
 	w := lent(t, 2)
 	for range 3 {
 		for i := range w.all {

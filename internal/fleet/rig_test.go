@@ -57,7 +57,7 @@ func (p *played) report() *Report {
 	return p.h.Report(p.r.now)
 }
 
-// beat makes an exchange.
+// exchange makes an exchange.
 func (p *played) exchange() *Answer {
 	report := p.report()
 	a := p.r.exchange(report)

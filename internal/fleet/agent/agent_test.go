@@ -75,7 +75,7 @@ func TestAloneOnOneHost(t *testing.T) {
 	})
 }
 
-// TestMovesInTime moves places within two seconds wherever the proxies' beats are: the other hears of the need with its next beat, and this
+// TestMovesInTime moves places within two seconds wherever the proxies' heartbeats are: the other hears of the need with its next heartbeat, and this
 // one of what the other has given back with its own.
 func TestMovesInTime(t *testing.T) {
 	for range 100 {
@@ -236,7 +236,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestGrantTimeout takes a proxy's places after the grant time-out, and says so. The proxy itself dials nobody from then on.
+// TestGrantTimeout takes a proxy's places after the grant time-out, and says so. The proxy itself dials no server from then on.
 func TestGrantTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -269,7 +269,7 @@ func TestGrantTimeout(t *testing.T) {
 	})
 }
 
-// TestStopped stops a proxy for longer than the grant time-out. When it runs again, it may dial nobody, even before its agent has run.
+// TestStopped stops a proxy for longer than the grant time-out. When it runs again, it may dial no server, even before its agent has run.
 func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -407,7 +407,7 @@ func TestAloneBefore(t *testing.T) {
 				t.Error("it has noted something without an exchange")
 			}
 
-			// Another one has all places by now: what both have is booked, and nobody gets more.
+			// Another one has all places by now: what both have is recorded, and no proxy gets more.
 			db.Fail(nil)
 			a.cut.Store(true)
 			b := start(t, db, "b", nil)

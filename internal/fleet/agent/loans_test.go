@@ -80,8 +80,8 @@ func (f *followers) die(p *proxy) {
 	p.pools.need("gpu2", 0)
 }
 
-// TestLend has a draining process lose a server while the database is away: its sessions there go on with places that its successor lends it, which
-// nobody counts twice when the database is back.
+// TestLend has a draining process lose a server while the database is away: its sessions there continue with places that its successor lends it, which
+// are not counted twice when the database is back.
 func TestLend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t)
@@ -91,7 +91,7 @@ func TestLend(t *testing.T) {
 		f.old.pools.need("gpu2", 6)
 		wait(500 * time.Millisecond)
 		if n := f.old.pools.uses("gpu2"); n != 6 {
-			t.Errorf("%d sessions go on; want 6\n%s\n%s", n, f.old.log, f.next.log)
+			t.Errorf("%d sessions continue; want 6\n%s\n%s", n, f.old.log, f.next.log)
 		}
 		f.check(t)
 		f.old.logged(t, "places borrowed")
@@ -115,7 +115,7 @@ func TestLend(t *testing.T) {
 		f.away.pools.need("gpu2", 10)
 		wait(3 * time.Second)
 		if n := f.away.pools.uses("gpu2"); n != 10 {
-			t.Errorf("the proxy elsewhere uses %d places when nobody else wants any; want 10", n)
+			t.Errorf("the proxy elsewhere uses %d places when no other wants any; want 10", n)
 		}
 		f.next.pools.need("gpu", 0)
 		f.next.leaves()
@@ -125,7 +125,7 @@ func TestLend(t *testing.T) {
 	})
 }
 
-// TestLenderIsKilled has the lender killed before the database is back: nobody gets what it has lent while the borrower uses it.
+// TestLenderIsKilled has the lender killed before the database is back: no proxy gets what it has lent while the borrower uses it.
 func TestLenderIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t)
@@ -135,7 +135,7 @@ func TestLenderIsKilled(t *testing.T) {
 		f.old.pools.need("gpu2", 6)
 		wait(500 * time.Millisecond)
 		if n := f.old.pools.uses("gpu2"); n != 6 {
-			t.Fatalf("%d sessions go on; want 6\n%s\n%s", n, f.old.log, f.next.log)
+			t.Fatalf("%d sessions continue; want 6\n%s\n%s", n, f.old.log, f.next.log)
 		}
 		if held := f.old.presence.held.Load(); held != string(f.next.o.Holder.ID) {
 			t.Errorf("the end of %q cannot be proven; want the lender's", held)
@@ -167,7 +167,7 @@ func TestLenderIsKilled(t *testing.T) {
 	})
 }
 
-// TestBorrowerIsKilled gives the lender back what nobody uses any more, when the ledger does not know the borrower any more.
+// TestBorrowerIsKilled gives the lender back what is no longer used, when the ledger no longer knows the borrower.
 func TestBorrowerIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(t)

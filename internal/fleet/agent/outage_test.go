@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/memory"
 )
 
-// TestCannotUse dials nobody while the ledger cannot be used, since others may be able to, unless an operator has said how many places it may use
+// TestCannotUse dials no server while the ledger cannot be used, since others may be able to, unless an operator has said how many places it may use
 // nevertheless. It shares them from when it can. That it was always alone does not help: the others can join at any time.
 func TestCannotUse(t *testing.T) {
 	for reason, do := range map[error]string{fleet.ErrNoTables: "wsbouncer migrate", fleet.ErrNoRights: "give this proxy's user the rights"} {

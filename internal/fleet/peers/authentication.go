@@ -23,10 +23,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Proxies do not send each other the token: the address of another proxy comes from the ledger, and may be that of somebody who has written to
+// Proxies do not send each other the token: the address of another proxy comes from the ledger, and may be that of an attacker who has written to
 // it. They prove that they know the token, as HTTP Digest does (RFC 7616): a proxy asks another one for a challenge, a nonce, and sends
-// with each request a MAC over the request, the nonce, a count, and the two proxies. Whoever gets such a request learns nothing that another proxy
+// with each request a MAC over the request, the nonce, a count, and the two proxies. A server that gets such a request learns nothing that another proxy
 // takes: the MAC names the process and the address that it is for, and holds for one request.
+//
+// Known schemes are no smaller without being weaker: mutual TLS needs an authority, which a fleet with a token alone does not have, and RFC 9421 and
+// HMAC with a time stamp replace only the MAC and need clocks that agree, which no proxy assumes: with wrong ones, an order that was held up could be
+// carried out minutes later, or none would be.
 
 // scheme is the authentication scheme (RFC 9110, section 11.1) of proofs. Its credentials are address.nonce.count.mac, or nothing to ask for
 // a challenge; a challenge is a nonce.
@@ -130,10 +134,10 @@ const (
 type challenges struct {
 	now    func() time.Time // static
 	began  time.Time        // static, with the reading of a clock that does not jump
-	secret []byte           // static; nobody else makes nonces
+	secret []byte           // static; no other process makes nonces
 
 	mu    sync.Mutex
-	floor time.Duration      // nonces that were made by then, since began, are not taken any more; guarded by mu
+	floor time.Duration      // nonces that were made by then, since began, are no longer taken; guarded by mu
 	used  map[string]*window // by nonce; guarded by mu
 }
 
@@ -185,7 +189,7 @@ func (c *challenges) madeLocked(nonce, from string) (made time.Duration, ok bool
 	return made, made > c.floor && c.now().Sub(c.began)-made < nonceLife
 }
 
-// use notes that a proof with a nonce and a count was accepted. It returns false if there was one already, or the nonce may not be used any more.
+// use notes that a proof with a nonce and a count was accepted. It returns false if there was one already, or the nonce may no longer be used.
 func (c *challenges) use(nonce, from string, count uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +208,7 @@ func (c *challenges) use(nonce, from string, count uint64) bool {
 	return w.use(count)
 }
 
-// forgetLocked forgets the nonces that are not taken any more. It returns false if there were none: then it forgets all, and takes only those
+// forgetLocked forgets the nonces that are no longer taken. It returns false if there were none: then it forgets all, and takes only those
 // that are made later.
 func (c *challenges) forgetLocked() bool {
 	now := c.now().Sub(c.began)

@@ -109,7 +109,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// A recorded request is refused, and so is every other one that somebody makes of it.
+// A recorded request is refused, and so is every other one that is made of it.
 func TestReplay(t *testing.T) {
 	r := newSecured(t, "a", "b", "c")
 	a, b := r.proxies[0], r.proxies[1]
@@ -154,7 +154,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Somebody who has written his own address to the ledger passes on what he gets, as it is or changed. No proxy takes it.
+// An attacker who has written an address to the ledger passes on what that gets, as it is or changed. No proxy takes it.
 func TestRelay(t *testing.T) {
 	r := newSecured(t, "a", "b")
 	a, b := r.proxies[0], r.proxies[1]
@@ -171,8 +171,8 @@ func TestRelay(t *testing.T) {
 			r.Header.Set(api.ForHeader, string(b.id))
 			said.address = b.server.URL
 		}, "wrong token"},
-		{"in the place of b", b.id, b, nil, "is for a proxy at"},
-		{"in the place of b, with its address", b.id, b, func(_ *http.Request, said *proof) { said.address = b.server.URL }, "wrong token"},
+		{"instead of b", b.id, b, nil, "is for a proxy at"},
+		{"instead of b, with its address", b.id, b, func(_ *http.Request, said *proof) { said.address = b.server.URL }, "wrong token"},
 		{"back to where it comes from", "e", a, func(r *http.Request, said *proof) {
 			r.Header.Set(api.ForHeader, string(a.id))
 			said.address = a.server.URL
@@ -334,7 +334,7 @@ func TestChallenges(t *testing.T) {
 	}
 	now = now.Add(nonceLife - 1)
 	if !c.use(nonce, "a", 1<<42) {
-		t.Error("it is not taken any more before two minutes have passed")
+		t.Error("it is no longer taken before two minutes have passed")
 	}
 	now = now.Add(1)
 	if c.holds(nonce, "a", nonceLife) || c.use(nonce, "a", 1<<43) {
@@ -355,7 +355,7 @@ func TestChallenges(t *testing.T) {
 	}
 	now = now.Add(1)
 	if !c.use(c.issue("a"), "a", 1) {
-		t.Error("after too many there are none any more")
+		t.Error("after too many there are none")
 	}
 }
 

@@ -35,7 +35,7 @@ var (
 	budgetChanges = flag.Float64("budget-changes", 100, "sessions that begin or end in a second, in TestBudget")
 	budgetWarm    = flag.Int("budget-warm", 1, "connections that each proxy keeps warm at each server, in TestBudget; 1000 for as many as it may have")
 	budgetPause   = flag.Duration("budget-pause", 100*time.Millisecond, "time between the starts of proxies, in TestBudget")
-	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a beat")
+	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a heartbeat")
 )
 
 // counter counts statements.

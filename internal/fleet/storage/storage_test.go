@@ -83,7 +83,7 @@ func TestMember(t *testing.T) {
 	if _, err := DecodeMember("a", "e", "{"); err == nil {
 		t.Error("a damaged member was taken")
 	}
-	// Somebody has written it who is no proxy.
+	// What is not a proxy has written it.
 	m.Name, m.Address, m.Version = "\x1b[31m\nx", "http://a/\n"+strings.Repeat("x", 10_000), "\u202e"
 	got, err = DecodeMember("a", "e", EncodeMember(&m))
 	if err != nil || got.Name != "\ufffd[31m\ufffdx" || len(got.Address) != mostText || strings.Contains(got.Address, "\n") || got.Version != "\ufffd" {
@@ -100,7 +100,7 @@ func TestWoken(t *testing.T) {
 		grants []fleet.Grant
 		want   []fleet.ID
 	}{
-		"nobody is short":      {[]fleet.Grant{grant("a", 8, 3, 0), grant("b", 2, 2, 0)}, nil},
+		"none is short":        {[]fleet.Grant{grant("a", 8, 3, 0), grant("b", 2, 2, 0)}, nil},
 		"b is short":           {[]fleet.Grant{grant("a", 8, 3, 0), grant("b", 2, 3, 1)}, []fleet.ID{"a"}},
 		"a uses all it has":    {[]fleet.Grant{grant("a", 8, 8, 0), grant("b", 2, 3, 1)}, nil},
 		"there are free ones":  {[]fleet.Grant{grant("a", 6, 6, 0), grant("b", 2, 4, 2)}, []fleet.ID{"b"}},
@@ -114,7 +114,7 @@ func TestWoken(t *testing.T) {
 		}
 		after.Accounts["s"].Version = 1
 		if got := compare(before, after).Woken("c"); len(got) > 0 {
-			t.Errorf("%s, but nobody must know: %v", name, got)
+			t.Errorf("%s, but no proxy must know: %v", name, got)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (s *lockstep) spawn(i int) {
 	p.holder = fleet.NewHolder(fleet.HolderOptions{ID: p.id, Timeout: timeout})
 }
 
-// process returns the name of a process of the machine's world, in which IDs are given anew when nobody speaks of a process any more.
+// process returns the name of a process of the machine's world, in which IDs are given anew when nothing mentions a process.
 func (s *lockstep) process(id uint8) fleet.ID {
 	per := s.o.generations()
 	position := int(id) / per
@@ -250,11 +250,11 @@ func (s *lockstep) flat(w *world) world {
 		}
 		return r
 	}
-	// seen reports whether a process has made no more exchanges than somebody who knows an epoch has heard of.
-	seen := func(e fleet.Epoch, name fleet.ID, beats uint64) bool {
+	// seen reports whether a process has made no more exchanges than a reader that knows an epoch has heard of.
+	seen := func(e fleet.Epoch, name fleet.ID, heartbeats uint64) bool {
 		for i, l := range s.to.ledgers[:commits] {
 			if l != nil && l.Epoch == e && l.Identity == s.to.identities[i] && l.Members[name] != nil {
-				return l.Members[name].Heartbeats == beats
+				return l.Members[name].Heartbeats == heartbeats
 			}
 		}
 		return false

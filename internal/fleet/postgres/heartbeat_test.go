@@ -37,10 +37,10 @@ func TestPulse(t *testing.T) {
 		{"the server's clock was put back", "UPDATE wsbouncer.fleet_beats SET seen = seen + interval '1 hour' WHERE id = 'b'"},
 	} {
 		query(t, dsn, c.statement)
-		beats := text(t, dsn, "SELECT beats FROM wsbouncer.fleet_beats WHERE id = 'a'")
+		counted := text(t, dsn, "SELECT beats FROM wsbouncer.fleet_beats WHERE id = 'a'")
 		rests(c.what, false)
-		if after := text(t, dsn, "SELECT beats FROM wsbouncer.fleet_beats WHERE id = 'a'"); after == beats {
-			t.Errorf("%s: a's beat was not counted", c.what)
+		if after := text(t, dsn, "SELECT beats FROM wsbouncer.fleet_beats WHERE id = 'a'"); after == counted {
+			t.Errorf("%s: a's heartbeat was not counted", c.what)
 		}
 		settle()
 	}
