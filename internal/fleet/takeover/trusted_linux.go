@@ -23,7 +23,7 @@ func CheckOwners(path string) error {
 		case owner != 0 && owner != os.Geteuid():
 			return fmt.Errorf("the %s %s belongs to uid %d: it must belong to root or to the user of the proxy (uid %d)", is, at, owner, os.Geteuid())
 		case mode.Perm()&0o022 != 0 && (is == "file" || mode&os.ModeSticky == 0):
-			return fmt.Errorf("the %s %s has mode %04o: nobody but its owner may write to it (chmod go-w %[2]s)", is, at, mode.Perm())
+			return fmt.Errorf("the %s %s has mode %04o: only its owner may write to it (chmod go-w %[2]s)", is, at, mode.Perm())
 		}
 		if at == filepath.Dir(at) {
 			return nil
