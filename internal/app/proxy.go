@@ -87,7 +87,7 @@ type Proxy struct {
 	ledger      peers.Ledger // nil for none; static
 	// announced are the addresses at which the ledger was told that this process is, as keys: one, and another one during an upgrade.
 	announced   sync.Map
-	fleet       *part             // nil for none; static
+	fleet       *membership       // nil for none; static
 	peers       *peers.Peers      // nil without an admin API; static
 	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
@@ -165,7 +165,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
-	p.fleet = p.newPart()
+	p.fleet = p.newMembership()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOf,
