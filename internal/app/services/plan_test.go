@@ -10,6 +10,7 @@ import (
 )
 
 func TestHashBy(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]route.HashBy{
 		"client": {}, "header:X-Device": {Header: "X-Device"}, "header:x": {Header: "x"}, "query:device": {Query: "device"},
 		"query:a:b": {Query: "a:b"},
@@ -22,6 +23,7 @@ func TestHashBy(t *testing.T) {
 
 // What the text for all backends leaves out is the backend's own.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ probe, backend, url string }{
 		{"upgrade", "ws://h:9001/stt", ""},
 		{"/health", "ws://h:9001/stt?a=b", "http://h:9001/health"},

@@ -58,6 +58,7 @@ func canaryRig(t *testing.T, o sim.Options, connections int, c Canary) (*rig, *s
 
 // A backend that answers stays in service, and its server never sees more connections than its cap, although all places are kept warm.
 func TestCanaryPasses(t *testing.T) {
+	t.Parallel()
 	r, server := canaryRig(t, sim.Options{Protocol: sim.Vosk, Sessions: 2}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute})
 	wstest.Eventually(t, "the canary passes", func() bool { return r.Health().Canary == "up" })
 	h := r.Health()
@@ -77,6 +78,7 @@ func TestCanaryPasses(t *testing.T) {
 
 // A backend that does not answer as it should is taken out of service.
 func TestCanaryFails(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		server sim.Options
 		canary Canary
@@ -102,6 +104,7 @@ func TestCanaryFails(t *testing.T) {
 
 // A canary that has passed nowhere may be wrong itself: it takes no server out of service, until it has passed on one.
 func TestUnprovenCanary(t *testing.T) {
+	t.Parallel()
 	proven := new(atomic.Bool)
 	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute, Text: "another language", Fall: 1, Proven: proven})
 	wstest.Eventually(t, "the canary is doubted", func() bool { return r.Health().Canary == canaryDoubtful })
@@ -122,6 +125,7 @@ func TestUnprovenCanary(t *testing.T) {
 // A server that has stopped is found out within the canary's time-out, although it closes no connection to make a place, and may take as
 // long as close-timeout for it.
 func TestCanaryOfStoppedServer(t *testing.T) {
+	t.Parallel()
 	p, err := profile.Named(sim.Vosk)
 	if err != nil {
 		t.Fatal(err)
@@ -143,6 +147,7 @@ func TestCanaryOfStoppedServer(t *testing.T) {
 
 // A backend of one connection is never played a canary, and one that is full says nothing about itself.
 func TestCanaryNotPlayed(t *testing.T) {
+	t.Parallel()
 	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 1, Canary{Interval: time.Millisecond})
 	wstest.Eventually(t, "it is not played", func() bool { return r.Health().CanaryReason == errNoSpare.Error() })
 	if h := r.Health(); h.Canary != "unknown" {
@@ -151,6 +156,7 @@ func TestCanaryNotPlayed(t *testing.T) {
 }
 
 func TestCanaryVerdicts(t *testing.T) {
+	t.Parallel()
 	for plays, want := range map[string]string{"+": "up", "-": "", "---": "down", "0-0-0-": "down", "---++": "down up", "+--+--+": "up"} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())

@@ -8,6 +8,7 @@ import (
 
 // Backends are compared with those that serve, by the sessions that began and failed there, and with none that is gone.
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	const now = 1
 	var peers Peers
 	serves := map[string]bool{"b": true, "c": true, "d": true}
@@ -43,6 +44,7 @@ func TestPeers(t *testing.T) {
 
 // A backend without peers is compared with nobody.
 func TestNoPeers(t *testing.T) {
+	t.Parallel()
 	var none *Peers
 	p := none.join(nil)
 	p.sessionBegan(1)

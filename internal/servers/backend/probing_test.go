@@ -28,6 +28,7 @@ func parse(t *testing.T, text string) *url.URL {
 }
 
 func TestProbeHTTP(t *testing.T) {
+	t.Parallel()
 	hung := make(chan struct{})
 	var agent, method atomic.Value
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,6 +78,7 @@ func TestProbeHTTP(t *testing.T) {
 
 // A probe by upgrade has a place of the pool while it runs, and closes its connection in order.
 func TestProbeUpgrade(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap = 2 })
 	r.ready(1)
 	r.accepted()
@@ -101,6 +103,7 @@ func TestProbeUpgrade(t *testing.T) {
 
 // One that fails gives its place back, too.
 func TestProbeUpgradeFails(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]wstest.Answer{
 		"refused": wstest.Refuse(http.StatusServiceUnavailable, "loading"),
 		"hangs":   wstest.Hang,
@@ -127,6 +130,7 @@ func TestProbeUpgradeFails(t *testing.T) {
 
 // A server that accepts the connection but never ends it is well; the probe ends in its time.
 func TestProbeUpgradeIsNotClosed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Warm = 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
@@ -140,6 +144,7 @@ func TestProbeUpgradeIsNotClosed(t *testing.T) {
 
 // The probe takes a backend out of service and brings it back.
 func TestProbing(t *testing.T) {
+	t.Parallel()
 	var status atomic.Int32
 	status.Store(http.StatusOK)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
@@ -169,6 +174,7 @@ func TestProbing(t *testing.T) {
 
 // A probe by upgrade that finds no place says nothing.
 func TestProbingWithoutRoom(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		s.Serve = wstest.Echo
 		o.Probe = &Probe{Interval: 5 * time.Millisecond}
