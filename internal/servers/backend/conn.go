@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -137,7 +139,7 @@ func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
 			c.leftBy(profile.LeaveTimeout)
 			return
 		}
-		c.discard(cause{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+		c.resetTimedOut()
 	case timerClose:
 		c.finish()
 	case TimerBoundary:
@@ -200,4 +202,23 @@ func (c *Conn) sendControl(op frame.Opcode, payload []byte) {
 	c.tellSent(op, payload)
 	var buf [frame.MaxControlSize]byte
 	c.stream.Write(frame.AppendControl(buf[:0], op, payload, true))
+}
+
+// Description is what an operator may want to know of a connection.
+type Description struct {
+	Number      uint32
+	State       string        // as docs/architecture.md names them
+	Established time.Duration // ago
+	Sessions    int           // that it has served, the present one included
+	RoundTrip   time.Duration // of the last answered ping; 0 for none
+	Protocol    string        // the subprotocol; empty for none
+	Boundary    string        // what the profile waits for
+}
+
+// Describe returns the connection's description. It is called on the connection's loop.
+func (c *Conn) Describe() Description {
+	return Description{
+		Number: c.number, State: c.state.String(), Established: -c.established.Until(), Sessions: int(c.lease),
+		RoundTrip: time.Duration(c.roundTrip) * time.Microsecond, Protocol: c.Protocol(), Boundary: c.boundary.Phase(),
+	}
 }

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -149,12 +150,7 @@ func (c *Conn) End(e Ending) Outcome {
 	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that nobody asked for
 		return c.giveBack()
 	case step.Then == profile.Resetting:
-		c.to(resetting)
-		c.stateTime = loop.Now()
-		c.timer.Stop()
-		c.limitReset()
-		c.slot.Reset(uint64(c.lease))
-		return Resetting
+		return c.reset()
 	}
 	why := cause{c.reason(e, step.Reason), e.Code, e.Text}
 	if step.Then == profile.Leaving {
@@ -164,13 +160,6 @@ func (c *Conn) End(e Ending) Outcome {
 		return c.discardFor(why, "")
 	}
 	return c.discardFor(why, step.Reason.String())
-}
-
-// limitReset begins the service's limit on the reset's duration.
-func (c *Conn) limitReset() {
-	if limit := c.config.backend.options().ResetTimeout; limit > 0 {
-		c.timer.Set(c.stream, limit, timerReset)
-	}
 }
 
 // sessionEnd returns what the end of a session says about the server.
@@ -309,3 +298,70 @@ func (c *Conn) TakeGreeting() []byte {
 	}
 	return frames
 }
+
+// Observer is the handler of a connection's stream while somebody watches a session: it passes each event on to the handler that it
+// observes. A session sets it at the beginning of a lease or later, and it stays until the connection's fate is known. All calls come
+// on the connection's loop.
+type Observer interface {
+	loop.Handler
+	// Observed returns the handler that it passes events on to.
+	Observed() loop.Handler
+	// TakenBack tells that the lease ends. From now on the observer passes events on to c.
+	TakenBack(c *Conn)
+	// Sent tells that the proxy itself sends the server a frame. The payload is valid during the call.
+	Sent(op frame.Opcode, payload []byte)
+	// Fate tells what becomes of the connection, and why or, if it is being reset, what must come. After Returned or Discarded, the observer makes the handler that it observes the
+	// stream's again.
+	Fate(o Outcome, why string)
+}
+
+// observer returns the handler of the stream if it is an observer; nil if nobody watches.
+func (c *Conn) observer() Observer {
+	o, _ := c.stream.Handler().(Observer)
+	return o
+}
+
+// tellFate tells an observer, if there is one, what becomes of the connection.
+func (c *Conn) tellFate(outcome Outcome, why string) {
+	if o := c.observer(); o != nil {
+		o.Fate(outcome, why)
+	}
+}
+
+// explain says why a connection is discarded: the reason that is counted and, if it says more, an explanation.
+func explain(reason pool.Reason, explanation string) string {
+	if explanation == "" || explanation == reason.String() {
+		return reason.String()
+	}
+	return reason.String() + ": " + explanation
+}
+
+// tellSent tells an observer, if there is one, that the proxy itself sends a frame.
+func (c *Conn) tellSent(op frame.Opcode, payload []byte) {
+	if o := c.observer(); o != nil {
+		o.Sent(op, payload)
+	}
+}
+
+// Stalled notes that the client's session of the connection's lease has had no result for so long, which is too long; how says so. again
+// tells that the session has stalled on another server before. It is called on the connection's loop, before the lease ends.
+func (c *Conn) Stalled(client Client, again bool, quiet time.Duration, how string) {
+	b := c.config.backend
+	b.options().Meter.Stall()
+	othersHeard := pool.Instant(b.signed.Load()) > b.worker.now()-pool.Instant(quiet-signedEvery) // later than its own last result
+	b.worker.sessionStalled(health.Stall{Client: client, OthersHeard: othersHeard, Began: c.sessionBegan, Again: again, How: how})
+}
+
+// signedEvery is how exactly it is known when a session was last seen to get results.
+const signedEvery = 100 * time.Millisecond
+
+// Signed notes that the session of the connection's lease, whose server is watched, has got results lately. It is called on the connection's loop.
+func (c *Conn) Signed() {
+	b := c.config.backend
+	if now := b.worker.now(); now-pool.Instant(b.signed.Load()) > pool.Instant(signedEvery) {
+		b.signed.Store(int64(now))
+	}
+}
+
+// Answered notes that the session of the connection's lease has a result. It is called on the connection's loop, once for each session or more.
+func (c *Conn) Answered() { c.config.backend.worker.sessionAnswered(c.sessionBegan) }

@@ -172,3 +172,26 @@ func (p *Pool[C]) load(used int) float64 {
 
 // loadAfterDial returns the load that the pool will have when it has dialed another connection for a client.
 func (p *Pool[C]) loadAfterDial() float64 { return p.load(p.using() + p.coming() + 1) }
+
+// unlockQueued releases the mutex after a client was queued, so that it is dialed for, or more places are asked for.
+func (g *Group[C]) unlockQueued() {
+	short := g.demanded != nil && g.isShort()
+	g.unlock(nil, never)
+	if short {
+		g.demanded()
+	}
+}
+
+// isShort reports whether more clients wait than sessions can begin within the limits.
+func (g *Group[C]) isShort() bool {
+	if g.paused {
+		return false
+	}
+	left := g.queue.length
+	for _, p := range g.pools {
+		if p.leasable() {
+			left -= p.limit - p.using()
+		}
+	}
+	return left > 0
+}

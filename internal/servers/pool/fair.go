@@ -53,7 +53,7 @@ func (r *rank) before(other *rank, ticket, otherTicket uint64) bool {
 
 // initQueue makes a queue ready for use.
 func initQueue[C any](q *queue[C]) {
-	initLine(&q.base, "")
+	initVariantQueue(&q.base, "")
 	q.order.before = func(s, t *tenant[C]) bool { return s.ranked.before(&t.ranked, s.first.ticket, t.first.ticket) }
 	q.order.index = func(t *tenant[C]) *int { return &t.inOrder }
 	q.fullest.before = func(s, t *tenant[C]) bool {
@@ -102,7 +102,7 @@ func (q *queue[C]) rerank(t *tenant[C]) {
 	t.ranked = t.rank(t.inUse)
 	q.order.fix(t)
 	for _, l := range t.contended {
-		l.line.lanes.fix(l)
+		l.parent.tenants.fix(l)
 	}
 }
 
@@ -155,9 +155,9 @@ func (q *queue[C]) sort() {
 	}
 	q.order.sort()
 	q.fullest.sort()
-	q.base.lanes.sort()
-	for _, l := range q.lines {
-		l.lanes.sort()
+	q.base.tenants.sort()
+	for _, l := range q.variants {
+		l.tenants.sort()
 	}
 }
 
@@ -167,7 +167,7 @@ func (g *Group[C]) servable() *Waiter[C] {
 	if w := g.servableAhead(); w != nil {
 		return w
 	}
-	var next *lane[C]
+	var next *tenantQueue[C]
 	for _, p := range g.pools {
 		if p.counts[Idle] == 0 || !p.leasable() {
 			continue
@@ -176,11 +176,11 @@ func (g *Group[C]) servable() *Waiter[C] {
 			if v.newest == nil {
 				continue
 			}
-			l := g.queue.line(v.name)
+			l := g.queue.ofVariant(v.name)
 			if l == nil {
 				continue
 			}
-			if best, ok := l.lanes.best(); ok && (next == nil || next != best && laneBefore(best, next)) {
+			if best, ok := l.tenants.best(); ok && (next == nil || next != best && servedBefore(best, next)) {
 				next = best
 			}
 		}

@@ -214,8 +214,8 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 // others wait for the same variant, so that nothing is idle that could be leased. If something is idle then, their tenants may not
 // use it, which does not keep a tenant from what it is guaranteed.
 func (g *Group[C]) mustWait(w *Waiter[C]) bool {
-	if l := g.queue.line(w.Variant); l != nil && len(l.lanes.items) > 0 {
-		if w.tenant.inUse >= w.tenant.guaranteed || w.tenant.lane(w.Variant) != nil {
+	if l := g.queue.ofVariant(w.Variant); l != nil && len(l.tenants.items) > 0 {
+		if w.tenant.inUse >= w.tenant.guaranteed || w.tenant.queueOf(w.Variant) != nil {
 			return true
 		}
 	}

@@ -58,6 +58,7 @@ func (p *Pool[C]) countOutdated(s *Slot[C], by int) {
 		s.variant.outdated += by
 	}
 }
+
 // RetireOldest retires the connection that has been idle longest, if there is one. The caller closes it, and then calls Gone of its slot.
 func (p *Pool[C]) RetireOldest(reason Reason) (conn C, ok bool) {
 	p.group.mu.Lock()
