@@ -135,7 +135,7 @@ func poolReason(r profile.Reason) pool.Reason {
 }
 
 // Inspector presents the inspected messages of one direction to a connection's boundary, piece by piece as they arrive. The
-// zero value is ready. It belongs to whoever owns the direction's scanner.
+// zero value is ready. It belongs to the owner of the direction's scanner.
 type Inspector struct {
 	feeding bool         // the payload of the frame under way is presented too
 	pass    profile.Pass // what becomes of the frame under way, when it is not

@@ -84,8 +84,8 @@ func (c *Conn) addDeferred() *deferred {
 	return c.deferred
 }
 
-// Heard returns how many bytes of audio the server has got on the connection in former sessions and resets, if its times go on from session
-// to session.
+// Heard returns how many bytes of audio the server has got on the connection in former sessions and resets, if its times continue from
+// session to session.
 func (c *Conn) Heard() int64 {
 	if c.deferred == nil {
 		return 0
@@ -114,7 +114,7 @@ const (
 	timerCheck    loop.Purpose = iota // the connection is to be checked: its age, and a ping
 	timerPong                         // the pong should have come
 	timerReset                        // the reset has taken too long
-	timerClose                        // the server's part in closing has taken too long
+	timerClose                        // the server has not closed in time
 	TimerBoundary                     // the boundary's own timer
 )
 

@@ -147,7 +147,7 @@ func (c *Conn) End(e Ending) Outcome {
 	}
 	c.ApplyToServer(step)
 	switch {
-	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that nobody asked for
+	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that no client asked for
 		return c.giveBack()
 	case step.Then == profile.Resetting:
 		return c.reset()
@@ -249,7 +249,7 @@ func (c *Conn) takeBack() {
 // closeBegan reports whether one side has sent its close frame.
 func (c *Conn) closeBegan() bool { return c.closeSent || c.closeReceived }
 
-// SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
+// SendClose relays a close frame's payload to the server; the session continues until the server's own close arrives. The
 // stream must be at a frame boundary.
 func (c *Conn) SendClose(payload []byte) {
 	c.closeSent = true
@@ -299,7 +299,7 @@ func (c *Conn) TakeGreeting() []byte {
 	return frames
 }
 
-// Observer is the handler of a connection's stream while somebody watches a session: it passes each event on to the handler that it
+// Observer is the handler of a connection's stream while an operator or a rate limit watches a session: it passes each event on to the handler that it
 // observes. A session sets it at the beginning of a lease or later, and it stays until the connection's fate is known. All calls come
 // on the connection's loop.
 type Observer interface {
@@ -315,7 +315,7 @@ type Observer interface {
 	Fate(o Outcome, why string)
 }
 
-// observer returns the handler of the stream if it is an observer; nil if nobody watches.
+// observer returns the handler of the stream if it is an observer; nil if the session is not watched.
 func (c *Conn) observer() Observer {
 	o, _ := c.stream.Handler().(Observer)
 	return o

@@ -22,7 +22,7 @@ func TestPeers(t *testing.T) {
 		t.Helper()
 		joined["a"].compare(now, func(sessions *health.Sessions, peers func() health.Peers) bool {
 			got := peers()
-			if sessions.Began != own || got.Serving != others.Serving || got.LeftOut != others.LeftOut ||
+			if sessions.Began != own || got.Serving != others.Serving || got.Ejected != others.Ejected ||
 				got.Sessions.Began != others.Sessions.Began || got.Sessions.Failed != others.Sessions.Failed {
 				t.Errorf("%+v, %+v; want %v, %+v", sessions, got, own, others)
 			}
@@ -33,7 +33,7 @@ func TestPeers(t *testing.T) {
 	serves["c"] = false
 	seen(1, health.Peers{Serving: 2, Sessions: health.Sessions{Began: 2, Failed: 1}})
 	joined["b"].compare(now, func(*health.Sessions, func() health.Peers) bool { return true })
-	seen(1, health.Peers{Serving: 1, LeftOut: 1, Sessions: health.Sessions{Began: 1}})
+	seen(1, health.Peers{Serving: 1, Ejected: 1, Sessions: health.Sessions{Began: 1}})
 	joined["b"].leave()
 	joined["b"].leave()
 	seen(1, health.Peers{Serving: 1, Sessions: health.Sessions{Began: 1}})

@@ -54,7 +54,7 @@ func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	return w, least
 }
 
-// undialed returns the client that is served first of those for which no connection is being dialed, after skipping so many; nil when
+// undialed returns the client that is served first of those for which no connection is being dialed, after skipping the given number of them; nil when
 // there are no more before until, or, if that is nil, at all. If p is not nil, clients ahead who may
 // not use p do not count. Its cost grows with the connections that are being dialed, not with the clients that wait.
 func (g *Group[C]) undialed(skip int, until *Waiter[C], p *Pool[C]) (found *Waiter[C]) {
@@ -165,7 +165,7 @@ func (p *Pool[C]) room() bool {
 	return p.mode == Enabled && p.present()+p.counts[Retiring]+p.awaited() < p.limit
 }
 
-// load returns the share of the cap that so many used connections are, in relation to the weight.
+// load returns the share of the cap that a number of used connections is, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {
 	return float64(used) / p.weightedSize
 }

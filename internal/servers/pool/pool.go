@@ -17,7 +17,7 @@
 // handing a connection to a waiting client are single steps, and the numbers are exact.
 package pool
 
-// Settings are the part of a pool that can be changed while it is in use.
+// Settings are what can be changed of a pool while it is in use.
 type Settings struct {
 	// Cap is the largest number of connections; at least 1.
 	Cap int
@@ -107,7 +107,7 @@ func (p *Pool[C]) set(s Settings) {
 }
 
 // SetCeiling limits the connections to as many as the server accepts at present, at least 1; 0 is for as many as the cap.
-// Connections beyond it are retired by [Pool.RetireSurplus]; sessions go on.
+// Connections beyond it are retired by [Pool.RetireSurplus]; sessions continue.
 func (p *Pool[C]) SetCeiling(n int) {
 	p.update(func() {
 		p.ceiling = n
@@ -147,7 +147,7 @@ func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = di
 // SetPredial sets whether connections are dialed before clients arrive. Those for clients that wait are dialed in any case.
 func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.predial = ahead }) }
 
-// SetRamp sets the part of the weight that counts, above 0 and at most 1: a backend that has recovered gets its clients step by
+// SetRamp sets the fraction of the weight that counts, above 0 and at most 1: a backend that has recovered gets its clients step by
 // step.
 func (p *Pool[C]) SetRamp(ramp float64) {
 	p.update(func() {

@@ -7,14 +7,14 @@ type Waiter[C any] struct {
 	// Set by the caller before Acquire.
 	Key     uint64 // what [Hash] chooses the backend by
 	Variant string // the variant of the connection that the client needs
-	Tenant  string // whose client it is; empty for nobody's
+	Tenant  string // whose client it is; empty for a client without a tenant
 	// Begun tells that a session needs another connection: its place in the queue is not given to a client of another tenant.
 	Begun bool
 	// Back tells that a full server has refused the client after it had been served: it comes before all of its tenant that came later, and
 	// the queue's limit does not apply. Place is its number in the queue from the last time ([Waiter.Ticket]); 0 for the first time.
 	Back  bool
 	Place uint64
-	// Ahead tells that the client is in the middle of a session whose server must not or cannot go on: it is served before all others, and
+	// Ahead tells that the client is in the middle of a session whose server must not or cannot continue it: it is served before all others, and
 	// the queue's limit does not apply. Only then do Avoid and Only count.
 	Ahead bool
 	// Avoid is a pool whose connections the client gets only while no other pool has room for it; nil for none.
@@ -33,7 +33,7 @@ type Waiter[C any] struct {
 	queue         *tenantQueue[C] // those of them that need the same variant; nil when it does not wait
 	before, after *Waiter[C]      // neighbours there
 	ticket        uint64          // its number among all clients that ever had to wait
-	overtaken     int             // how often a client that came later was served while nobody could dial for this one
+	overtaken     int             // how often a client that came later was served while no backend could dial for this one
 	since         Instant
 	position      int
 }
@@ -89,7 +89,7 @@ const (
 type QueueTotals struct {
 	Queued     uint64 // clients that had to wait
 	Served     uint64 // of those, clients that got a connection
-	TimedOut   uint64 // clients that waited in vain
+	TimedOut   uint64 // clients that waited without success
 	Left       uint64 // clients that left before
 	TurnedAway uint64 // clients whose wait the proxy ended
 	Refused    uint64 // clients whose server refused what they say in their handshake

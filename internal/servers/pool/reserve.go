@@ -126,7 +126,7 @@ func (p *Pool[C]) awaited() int {
 // Ready is closed when the place is there, so that its connection may be dialed.
 func (s *Spare[C]) Ready() <-chan struct{} { return s.ready }
 
-// Done gives the place back. It is called once, when the connection has been closed, or when it is not waited for any more.
+// Done gives the place back. It is called once, when the connection has been closed, or when it is no longer waited for.
 func (s *Spare[C]) Done() {
 	p := s.pool
 	p.group.mu.Lock()

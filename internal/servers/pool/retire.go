@@ -1,6 +1,6 @@
 package pool
 
-// renewDivide is the part of a full pool that is replaced at a time: a tenth, or one connection.
+// renewDivide is what a full pool is divided by to get how much of it is replaced at a time: a tenth, or one connection.
 const renewDivide = 10
 
 // Renew makes all connections outdated, because others are dialed with other settings from now on. The outdated ones serve clients until

@@ -57,7 +57,7 @@ func (s *Slot[C]) Refused(why error) {
 	s.end()
 }
 
-// Abandoned gives the slot up, because the proxy does not want the connection any more.
+// Abandoned gives the slot up, because the proxy no longer wants the connection.
 func (s *Slot[C]) Abandoned() {
 	p := s.begin(Dialing, Dialing)
 	if s.probe {
@@ -92,7 +92,7 @@ func (s *Slot[C]) Discard(lease uint64, reason Reason) {
 }
 
 // Withdraw retires the connection if it is idle. The caller closes it then, and calls Gone. Withdraw returns false when the connection is
-// leased or retiring: then whoever leased or retired it closes it.
+// leased or retiring: the one that leased or retired it closes it.
 func (s *Slot[C]) Withdraw(reason Reason) bool {
 	p := s.pool
 	p.group.mu.Lock()

@@ -24,13 +24,13 @@ type Stats struct {
 	Limit     int  // how many the pool may have: the ceiling, or less if less is granted
 	Warm      int
 	Weight    float64
-	Ramp      float64 // part of the weight that counts, while the backend is started slowly
+	Ramp      float64 // fraction of the weight that counts, while the backend is started slowly
 	Dialing   int
 	Idle      int
 	Leased    int
 	Resetting int
 	Retiring  int
-	// Moving is how many sessions, of all pools of the group, wait for a connection because their server cannot go on with them, and no other
+	// Moving is how many sessions, of all pools of the group, wait for a connection because their server cannot continue them, and no other
 	// server can take them at present.
 	Moving int
 	Totals Totals
@@ -67,7 +67,7 @@ type Load[C any] struct {
 	Free int
 	// Grantable is how many connections the server accepts beyond those that this proxy was granted. It may get some if it asks for them.
 	Grantable int
-	// Weighted is the weight times how many connections the server accepts, however many of them are granted: what the pool's part of all
+	// Weighted is the weight times how many connections the server accepts, however many of them are granted: what the pool's share of all
 	// sessions is in proportion to.
 	Weighted float64
 	// Enabled: it is to get sessions. Serves: it also works, so that they may begin there when there is room, perhaps only few at first.

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// TenantSettings say how the tenants of a group share its connections. A tenant is a customer, a department or whoever else has
-// many clients; the pool knows just its name. They may be shared by groups, and are not changed any more.
+// TenantSettings say how the tenants of a group share its connections. A tenant is a customer, a department or anything else with
+// many clients; the pool knows just its name. They may be shared by groups, and are no longer changed.
 type TenantSettings struct {
 	// Shares are the shares of tenants by name, each above 0.
 	Shares map[string]float64
@@ -39,7 +39,7 @@ func (s *TenantSettings) keeps(name string) bool {
 type TenantTotals struct {
 	Leased   uint64 // leases begun
 	Queued   uint64 // clients that had to wait
-	TimedOut uint64 // clients that waited in vain
+	TimedOut uint64 // clients that waited without success
 	Full     uint64 // clients that could not be queued
 	Evicted  uint64 // clients that lost their place in the full queue, see queue.makeRoom
 }
@@ -88,7 +88,7 @@ type tenant[C any] struct {
 	inOrder, inFullest, inDeadlines int // its indices in the heaps of the queue
 }
 
-// SetTenants changes how tenants share the connections. Sessions and waiting clients go on.
+// SetTenants changes how tenants share the connections. Sessions continue, and clients keep waiting.
 func (g *Group[C]) SetTenants(s *TenantSettings) {
 	g.mu.Lock()
 	g.settings = s
@@ -98,7 +98,7 @@ func (g *Group[C]) SetTenants(s *TenantSettings) {
 	for _, t := range g.tenants {
 		g.configure(t)
 	}
-	g.configure(&g.nobody)
+	g.configure(&g.noTenant)
 	g.scaleGuarantees()
 	g.queue.sort()
 	for _, t := range g.tenants {
@@ -115,8 +115,8 @@ func (g *Group[C]) Tenants() (all []TenantStats, forgotten TenantTotals) {
 	for t := range maps.Values(g.tenants) {
 		all = append(all, t.stats())
 	}
-	if g.nobody.totals != (TenantTotals{}) {
-		all = append(all, g.nobody.stats())
+	if g.noTenant.totals != (TenantTotals{}) {
+		all = append(all, g.noTenant.stats())
 	}
 	return all, g.forgotten
 }
@@ -130,7 +130,7 @@ func (t *tenant[C]) stats() TenantStats {
 // tenant returns the tenant of that name.
 func (g *Group[C]) tenant(name string) *tenant[C] {
 	if name == "" {
-		return &g.nobody
+		return &g.noTenant
 	}
 	t := g.tenants[name]
 	if t == nil {
@@ -153,7 +153,7 @@ func (g *Group[C]) configure(t *tenant[C]) {
 	t.share, t.turn, t.promised = share, 1/share, g.settings.Guaranteed[t.name]
 }
 
-// forgetTenant removes a tenant that is not needed any more.
+// forgetTenant removes a tenant that is no longer needed.
 func (g *Group[C]) forgetTenant(t *tenant[C]) {
 	if t.inUse == 0 && t.waiting+t.ahead == 0 && !g.settings.keeps(t.name) {
 		g.forgotten.add(&t.totals)
@@ -163,7 +163,7 @@ func (g *Group[C]) forgetTenant(t *tenant[C]) {
 
 // use notes that the tenant's sessions use another connection (by is 1) or one less (-1).
 func (g *Group[C]) use(t *tenant[C], by int) {
-	if t == &g.nobody && t.waiting == 0 { // as nearly always, where clients are not authenticated
+	if t == &g.noTenant && t.waiting == 0 { // as nearly always, where clients are not authenticated
 		t.inUse += by
 		return
 	}
@@ -177,7 +177,7 @@ func (g *Group[C]) useOf(t *tenant[C], by int) {
 	}
 	if t.inUse += by; t.waiting > 0 {
 		g.queue.reorder(t)
-	} else if t.inUse == 0 && t != &g.nobody {
+	} else if t.inUse == 0 && t != &g.noTenant {
 		g.forgetTenant(t)
 	}
 }
@@ -187,7 +187,7 @@ func (g *Group[C]) useOf(t *tenant[C], by int) {
 // below are called with the mutex held, except Promised.
 
 // scaleGuarantees works out how many places are guaranteed to each tenant: as many as it was promised, or, while the backends that work
-// have less room than all promises need, the part of the room that its promise is of all promises, rounded down.
+// have less room than all promises need, the share of the room that its promise is of all promises, rounded down.
 func (g *Group[C]) scaleGuarantees() {
 	g.promised, g.reserved = 0, 0
 	for _, t := range g.tenants {
@@ -224,7 +224,7 @@ func (g *Group[C]) rescale() {
 	}
 }
 
-// open returns how many free places are guaranteed to nobody. It is negative after guarantees have grown, until sessions have ended.
+// open returns how many free places are guaranteed to no tenant. It is negative after guarantees have grown, until sessions have ended.
 func (g *Group[C]) open() int {
 	free := -g.reserved
 	for _, p := range g.pools {
@@ -235,7 +235,7 @@ func (g *Group[C]) open() int {
 	return free
 }
 
-// entitles reports whether the tenant may use another place: one that is guaranteed to it, or to nobody.
+// entitles reports whether the tenant may use another place: one that is guaranteed to it, or to none.
 func (g *Group[C]) entitles(t *tenant[C]) bool {
 	return g.promised == 0 || t.inUse < t.guaranteed || g.open() > 0
 }

@@ -10,7 +10,7 @@ const (
 	FirstBackoff = 250 * time.Millisecond
 	// LastBackoff is the largest upper bound.
 	LastBackoff = 15 * time.Second
-	// NeededBackoff is the longest wait while sessions have nowhere else to go: they wait for a time, and one dial a second costs nobody anything.
+	// NeededBackoff is the longest wait while sessions have nowhere else to go: they wait for a time, and one dial a second costs little.
 	NeededBackoff = time.Second
 )
 
@@ -38,7 +38,7 @@ func (s CircuitState) String() string { return [...]string{"closed", "half-open"
 //	   |  the trial succeeds                    backoff |     |
 //	   +------------------------------------------- HalfOpen -+
 type circuit struct {
-	after  int    // so many failures in a row open it
+	after  int    // this many failures in a row open it
 	random random // for the backoff
 
 	state      CircuitState
@@ -73,7 +73,7 @@ func (c *circuit) trip(now Instant, many bool) {
 	}
 }
 
-// backOff sets the time of the next attempt: a random part (full jitter) of a time that doubles with each failure in a row.
+// backOff sets the time of the next attempt: a random fraction (full jitter) of a time that doubles with each failure in a row.
 func (c *circuit) backOff(now Instant) {
 	c.failedAt = now
 	doublings := min(max(c.failures+c.trips-1, 0), 10)
@@ -132,7 +132,7 @@ func (r random) below(d time.Duration) time.Duration {
 	return r(d)
 }
 
-// jittered returns a time between three quarters of d and d, so that what began together does not go on together.
+// jittered returns a time between three quarters of d and d, so that what began together does not continue together.
 func (r random) jittered(d time.Duration) time.Duration { return d - r.below(d/4+1) }
 
 // Probation is how long a connection must last, unless it serves a session before, not to count as one that could not be

@@ -28,7 +28,7 @@ type hold struct {
 	others int // sessions that the server served at the last one
 }
 
-// refuse notes that the server has refused a session beside so many others. A server that serves more of them than at the last refusal has
+// refuse notes that the server has refused a session beside the given number of others. A server that serves more of them than at the last refusal has
 // accepted some since. If it has refused sessions of one client only, it may accept others.
 func (h *hold) refuse(others int, one bool, now Instant) {
 	switch {
@@ -44,14 +44,14 @@ func (h *hold) refuse(others int, one bool, now Instant) {
 	h.steps, h.others = h.steps+1, others
 }
 
-// lasts reports whether the server is likely to stay full: it serves nobody here, or refuses again and again.
+// lasts reports whether the server is likely to stay full: it serves no client of this proxy, or refuses again and again.
 func (h *hold) lasts() bool { return h.others <= 0 || h.steps > holdsBeforeCeiling }
 
 const (
 	// FullPause is how long, or up to a quarter less, a server that is full is asked for no more connections.
 	FullPause   = 30 * time.Second
 	raiseEvery  = 5 * time.Second // or up to a quarter less: between two steps up after that
-	raiseDivide = 10              // a step is this part of the cap, and at least one connection
+	raiseDivide = 10              // a step is the cap divided by this, and at least one connection
 )
 
 // ceiling is how many connections a server accepts at present, when that is fewer than its cap.
@@ -61,7 +61,7 @@ type ceiling struct {
 	raiseAt Instant // when to raise it by a step
 }
 
-// lower sets the ceiling after the server has refused a connection beside so many others. It returns whether there was none.
+// lower sets the ceiling after the server has refused a connection beside the given number of others. It returns whether there was none.
 func (c *ceiling) lower(others int, now Instant) (first bool) {
 	first = c.value == 0
 	if others = max(others, 1); first || others < c.value {
