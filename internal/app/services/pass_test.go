@@ -63,6 +63,10 @@ func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a key is needed", http.StatusUnauthorized)
 		return
 	}
+	s.mu.Lock()
+	s.connections++ // before the proxy can know that it has the connection
+	answer, _ := json.Marshal(heard{s.connections, r.RequestURI, r.Header})
+	s.mu.Unlock()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: s.grants, InsecureSkipVerify: true})
 	if err != nil {
 		return
@@ -73,10 +77,6 @@ func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.mu.Lock()
-	s.connections++
-	answer, _ := json.Marshal(heard{s.connections, r.RequestURI, r.Header})
-	s.mu.Unlock()
 	for {
 		if _, _, err := conn.Read(r.Context()); err != nil {
 			return

