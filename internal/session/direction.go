@@ -100,7 +100,7 @@ func (d *direction) control(op frame.Opcode, payload []byte) {
 
 // writeControl writes a control frame, which must be at a frame boundary.
 func writeControl(to *loop.Conn, op frame.Opcode, payload []byte, masked bool) {
-	if tap, ok := to.Handler().(interface{ Sent(frame.Opcode, []byte) }); ok {
+	if tap, ok := loop.As[interface{ Sent(frame.Opcode, []byte) }](to.Handler()); ok {
 		tap.Sent(op, payload)
 	}
 	var buf [frame.MaxControlSize]byte

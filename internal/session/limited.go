@@ -110,12 +110,12 @@ func newLimited(s *Session, hold *limits.Hold) *limited {
 	return l
 }
 
-// handler returns the handler of the client's connection while nobody taps the session.
-func (s *Session) handler() loop.TimerHandler {
-	if l := s.limited; l != nil && l.hold.Rated() {
-		return l
+// before puts the limits in front of a handler of the client's connection while a rate applies.
+func (l *limited) before(next loop.Handler) loop.Handler {
+	if l == nil || !l.hold.Rated() {
+		return next
 	}
-	return (*clientSide)(s)
+	return l
 }
 
 // idleTimeout returns after how long without a frame the session ends, and who says so; 0 for never.
@@ -188,7 +188,5 @@ func (s *Session) limitsChanged() {
 		s.limited.stop()
 		s.limited.startTurn()
 	}
-	if s.tap == nil {
-		s.client.SetHandler(s.handler())
-	}
+	s.compose()
 }

@@ -63,7 +63,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.enterShard(l)
 	s.server.active.Add(1)
 	s.server.begun.Add(1)
-	s.client = l.Add(socket, s.handler(), req.Early)
+	s.client = l.Add(socket, (*clientSide)(s), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
 	if arrival.told == nil { // otherwise it was accepted while it waited
@@ -74,6 +74,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	}
 	s.offerToTaps(conn)
+	s.compose()
 	greeting := conn.TakeGreeting()
 	if s.tap != nil {
 		s.tap.greet(greeting)
@@ -102,7 +103,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	if s.life.moves == 0 && (s.failover == nil || s.failover.legs == 0) {
 		s.record.logStart(s.server.options.Log)
 	}
-	conn.Stream().SetHandler((*backendSide)(s))
+	s.compose()
 	if s.tap != nil {
 		s.tap.legStarted(conn)
 	}

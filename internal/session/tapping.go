@@ -80,6 +80,7 @@ func (s *Session) tapRunning(t *Tap) {
 		t.end("the session has ended")
 	case t.watches(s, "", false): // unless it has watched the session since its beginning
 		s.addTap(t)
+		s.compose()
 		t.add(s.describeToTap(s.life.state.String(), s.leg.conn))
 	}
 }
@@ -101,10 +102,6 @@ func (s *Session) addTap(t *Tap) {
 	if s.tap == nil {
 		s.tap = &tapping{session: s, audience: audience{session: s.record.ID.String()}}
 		s.tap.client = &clientTap{tapping: s.tap, side: newSideTap(&s.scanner)}
-		s.client.SetHandler(s.tap.client)
-		if s.leg.conn != nil {
-			s.tap.observe(s.leg.conn)
-		}
 	}
 	s.tap.audience.set(append(slices.Clip(s.tap.audience.taps), t))
 	s.tap.share()
@@ -119,17 +116,9 @@ func (s *Session) untap(t *Tap) {
 	s.tap.audience.set(left)
 	s.tap.share()
 	if len(left) == 0 {
-		s.removeTapping()
+		s.tap = nil
+		s.compose()
 	}
-}
-
-// removeTapping makes the session's handlers those of its connections again.
-func (s *Session) removeTapping() {
-	s.client.SetHandler(s.handler())
-	if b := s.tap.backend; b != nil && s.leg.conn == b.conn {
-		b.remove()
-	}
-	s.tap = nil
 }
 
 // share gives the present leg's observer the audience.
@@ -139,17 +128,29 @@ func (t *tapping) share() {
 	}
 }
 
-// observe puts an observer before the handler of the leg's connection.
-func (t *tapping) observe(conn *backend.Conn) {
-	t.backend = &backendTap{
-		audience: t.audience, tapping: t, conn: conn, inner: (*backendSide)(t.session), side: newSideTap(&conn.Scanner),
+// beforeClient puts an observer in front of a handler of the client's connection.
+func (t *tapping) beforeClient(next loop.Handler) loop.Handler {
+	if t == nil {
+		return next
 	}
-	conn.Stream().SetHandler(t.backend)
+	t.client.Handler = next
+	return t.client
+}
+
+// beforeBackend puts an observer in front of a handler of the leg's connection.
+func (t *tapping) beforeBackend(conn *backend.Conn, next loop.Handler) loop.Handler {
+	if t == nil {
+		return next
+	}
+	if b := t.backend; b == nil || b.conn != conn || b.tapping == nil {
+		t.backend = &backendTap{audience: t.audience, tapping: t, conn: conn, side: newSideTap(&conn.Scanner)}
+	}
+	t.backend.Handler = next
+	return t.backend
 }
 
 // legStarted observes the connection of a new leg.
 func (t *tapping) legStarted(conn *backend.Conn) {
-	t.observe(conn)
 	if t.session.life.moves > 0 {
 		t.emit(TapEvent{Event: tapSession, What: "moved", Backend: conn.Backend().Name()})
 	}
@@ -268,7 +269,7 @@ func (t *tapping) ended() {
 func (t *tapping) forgotten() {
 	t.ended()
 	t.client.side.flush(&t.audience, fromClient, t.session.framesHandled(), true)
-	t.session.removeTapping()
+	t.session.tap = nil
 	for _, tap := range t.audience.taps {
 		tap.release(t.session)
 	}
@@ -287,27 +288,25 @@ func (a *audience) sent(to string, op frame.Opcode, payload []byte) {
 	a.emit(e)
 }
 
-// clientTap is the handler of a client's connection while the session is tapped. It implements what clientSide does, except
-// that its client's bytes are looked at first.
+// clientTap looks at a client's bytes first while the session is tapped.
 type clientTap struct {
+	loop.Filter
 	tapping *tapping
 	side    sideTap
 }
-
-func (h *clientTap) inner() *clientSide { return (*clientSide)(h.tapping.session) }
 
 // Received implements [loop.Handler].
 func (h *clientTap) Received(c *loop.Conn, b []byte) int {
 	t := h.tapping
 	s := t.session
 	if s.life.discardInput { // it is not scanned any more, either
-		return h.inner().Received(c, b)
+		return h.Filter.Received(c, b)
 	}
 	h.side.look(b, t.audience.text)
 	if s.drops() {
 		h.side.drop()
 	}
-	n := s.handler().Received(c, b)
+	n := h.Filter.Received(c, b)
 	h.side.consumed(n - c.Kept())
 	if s.tap == t {
 		if s.drops() {
@@ -328,39 +327,14 @@ func (h *clientTap) Sent(op frame.Opcode, payload []byte) {
 	h.tapping.audience.sent(fromClient, op, payload)
 }
 
-// Flushed implements [loop.Handler].
-func (h *clientTap) Flushed(c *loop.Conn) { h.inner().Flushed(c) }
-
-// Ended implements [loop.Handler].
-func (h *clientTap) Ended(c *loop.Conn, err error) { h.inner().Ended(c, err) }
-
-// Stalled implements [loop.StallHandler].
-func (h *clientTap) Stalled(c *loop.Conn) { h.inner().Stalled(c) }
-
-// Ending implements [loop.EndingHandler].
-func (h *clientTap) Ending(c *loop.Conn) { h.inner().Ending(c) }
-
-// Gathered implements [loop.GatheringHandler].
-func (h *clientTap) Gathered(c *loop.Conn) { h.inner().Gathered(c) }
-
-// Expired implements [loop.TimerHandler].
-func (h *clientTap) Expired(c *loop.Conn, t *loop.Timer) { h.inner().Expired(c, t) }
-
-// MoveTo implements [loop.Mover].
-func (h *clientTap) MoveTo(to *loop.Loop) { h.inner().MoveTo(to) }
-
-// Retire implements [loop.Retirer].
-func (h *clientTap) Retire(c *loop.Conn) { h.inner().Retire(c) }
-
 // backendTap is the handler of a backend's connection while its session is tapped and afterwards, until the connection's fate is known.
-// It is no [loop.Mover]: during the session, the client's handler is, and afterwards the connection stays where it is for so long. After
-// the session, the session may go on on another loop, so that the audience is a copy.
+// After the lease, the session may continue on another loop, so that the audience is a copy.
 type backendTap struct {
+	loop.Filter
 	audience audience
 	tapping  *tapping // nil after the session
 	ending   *Session // the session whose lease has ended in the present event; nil for none
 	conn     *backend.Conn
-	inner    loop.Handler // backendSide, or conn after the session
 	side     sideTap
 	began    time.Time // of the reset
 	removed  bool
@@ -372,16 +346,13 @@ func (h *backendTap) Received(c *loop.Conn, b []byte) int {
 	if h.tapping == nil {
 		h.side.drop()
 	}
-	n := h.inner.Received(c, b)
+	n := h.Filter.Received(c, b)
 	h.side.consumed(n - c.Kept())
 	if !h.removed {
 		h.side.flushAll(&h.audience, fromBackend)
 	}
 	return n
 }
-
-// Observed implements [backend.Observer].
-func (h *backendTap) Observed() loop.Handler { return h.inner }
 
 // TakenBack implements [backend.Observer].
 func (h *backendTap) TakenBack(c *backend.Conn) {
@@ -391,7 +362,7 @@ func (h *backendTap) TakenBack(c *backend.Conn) {
 	}
 	h.ending = h.tapping.session
 	c.Stream().Loop().Later(func() { h.ending = nil })
-	h.inner, h.tapping = c, nil
+	h.Handler, h.tapping = c, nil
 	h.side.drop()
 }
 
@@ -413,16 +384,10 @@ func (h *backendTap) Fate(o backend.Outcome, why string) {
 		e.Elapsed = time.Since(h.began)
 	}
 	h.audience.emit(e)
-	h.remove()
+	h.removed = true
 	for _, t := range h.audience.taps {
 		t.release(nil)
 	}
-}
-
-// remove makes the observed handler that of the stream again.
-func (h *backendTap) remove() {
-	h.removed = true
-	h.conn.Stream().SetHandler(h.inner)
 }
 
 // Sent implements [backend.Observer].
@@ -435,36 +400,14 @@ func (h *backendTap) Sent(op frame.Opcode, payload []byte) {
 	h.audience.sent(fromBackend, op, payload)
 }
 
-// Flushed implements [loop.Handler].
-func (h *backendTap) Flushed(c *loop.Conn) { h.inner.Flushed(c) }
-
-// Ended implements [loop.Handler].
-func (h *backendTap) Ended(c *loop.Conn, err error) { h.inner.Ended(c, err) }
-
-// Stalled implements [loop.StallHandler].
-func (h *backendTap) Stalled(c *loop.Conn) {
-	if inner, ok := h.inner.(loop.StallHandler); ok {
-		inner.Stalled(c)
-	}
-}
-
-// Expired implements [loop.TimerHandler].
-func (h *backendTap) Expired(c *loop.Conn, t *loop.Timer) { h.inner.(loop.TimerHandler).Expired(c, t) }
-
 // Retire implements [loop.Retirer].
 func (h *backendTap) Retire(c *loop.Conn) {
 	if h.ending != nil { // it may not know that the lease has ended
 		(*backendSide)(h.ending).Retire(c)
-		return
+	} else if r, ok := loop.As[loop.Retirer](h.Handler); ok {
+		r.Retire(c)
 	}
-	h.inner.(loop.Retirer).Retire(c)
 }
-
-// SendPing implements [backend.LeaseHolder].
-func (h *backendTap) SendPing() { h.inner.(backend.LeaseHolder).SendPing() }
-
-// Apply implements [backend.LeaseHolder].
-func (h *backendTap) Apply(step profile.Step) { h.inner.(backend.LeaseHolder).Apply(step) }
 
 // framesHandled returns how many of the client's data frames were handled.
 func (s *Session) framesHandled() uint64 {
