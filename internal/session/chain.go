@@ -10,7 +10,7 @@ package session
 
 // compose makes the chains anew. It is called when a filter comes or goes, and when a leg begins. Nothing else in a session sets handlers.
 func (s *Session) compose() {
-	s.client.SetHandler(s.tap.beforeClient(s.limited.before((*clientSide)(s))))
+	s.client.SetHandler(s.tap.beforeClient(s.limited.throttle().Before((*clientSide)(s))))
 	if conn := s.leg.conn; conn != nil {
 		conn.Stream().SetHandler(s.tap.beforeBackend(conn, (*backendSide)(s)))
 	}

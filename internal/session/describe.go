@@ -146,8 +146,8 @@ func (s *Session) detail() Detail {
 	}
 	d.ofService(s.record.Service)
 	d.Assurance = s.failover.assurance()
-	if l := s.limited; l != nil && l.throttle.since != 0 {
-		d.HeldBack, d.HeldBackSince = describeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
+	if by, since := s.limited.throttle().HeldBack(); since != 0 {
+		d.HeldBack, d.HeldBackSince = by.Text(s.record.Service.Name), time.Now().Add(since.Until())
 	}
 	if s.life.state == moving && s.search != nil {
 		d.Until = s.search.until

@@ -1,162 +1,108 @@
 package session
 
 import (
-	"fmt"
-	"math"
-	"net/http"
+	"cmp"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+	"github.com/wsbouncer/wsbouncer/internal/session/rate"
 )
 
-// This file takes a session's places in what is limited, and gives them back. throttle.go limits what its client sends.
-
-// limited is what a session is limited by, beside the limits of its service on each session. It is owned by the session's loop.
+// limited is what a session is limited by, beside the limits of its service on each session. It is owned by the session's loop. Nil stands for
+// nothing.
 type limited struct {
-	*clientSide // of the session; see Session.moveInto. With it, limited is the handler of the client's connection while a rate applies.
-
 	hold       *limits.Hold
+	rate       rate.Filter
 	idle       time.Duration // the strictest limit on idleness; static
 	idleBy     limits.Cause  // static
 	duration   time.Duration // the strictest limit on the session's duration; static
 	durationBy limits.Cause  // static
 
-	throttle throttle
 	question *question // for a method that is asked once more about the client; nil for none
 }
 
-// instant returns the present as package limits knows it.
-func instant() limits.Instant { return limits.Instant(loop.Now()) }
-
-// enter takes the place of a client that has not said who it is: in its address. The error is a [handshake.Refusal].
-func (s *Server) enter(service *Service, a *arrival) error {
-	a.limitsAt, a.hold = s.options.Scopes.Generation(), new(limits.Hold)
-	return s.limitReached(s.options.Scopes.Arrive(instant(), visitor(service, a), a.hold))
+// newLimited returns what limits a session whose places are in hold. bounds has those that were taken before the session began, whose limits on
+// its duration and idleness apply.
+func newLimited(s *Session, hold, bounds *limits.Hold) *limited {
+	l := &limited{hold: hold}
+	l.idle, l.idleBy = bounds.IdleTimeout(s.record.Service.IdleTimeout)
+	l.duration, l.durationBy = bounds.MaxSession(s.record.Service.MaxDuration)
+	l.rate.Init((*ratedClient)(s), hold, &s.scanner, s.record.Service.CloseTimeout)
+	return l
 }
 
-// enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
-// process.
-func (s *Server) enterAuthenticated(service *Service, a *arrival) error {
-	return s.limitReached(s.options.Scopes.Admit(instant(), visitor(service, a), a.hold))
-}
-
-// visitor returns what limits depend on.
-func visitor(service *Service, a *arrival) *limits.Visitor {
-	v := &limits.Visitor{Service: service.Scopes, Address: a.client.Addr()}
-	if who := a.identity; who != nil {
-		v.Tenant = who.Tenant
-		v.Holder = limits.Holder{Method: who.Method, Tenant: who.Tenant, Name: who.Key}
-		if who.Key == "" {
-			v.Holder.Name = who.Subject
-		}
-		if who.Limits != (limits.Limits{}) && who.Method != identity.MethodKeys { // those of keys are in the configuration, and may have changed
-			v.Own = &who.Limits
-		}
-	}
-	return v
-}
-
-// limitReached returns the answer to a client that is refused because of a limit; nil for none.
-func (s *Server) limitReached(r *limits.Refusal) error {
-	if r == nil {
+// throttle returns what limits the client's rate; nil for nothing.
+func (l *limited) throttle() *rate.Filter {
+	if l == nil {
 		return nil
 	}
-	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	s.limitLog.note(cause, "")
-	who := r.Scope.Kind()
-	refusal := &handshake.Refusal{
-		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: describeCause(cause, "") + " reached", Header: handshake.RetryAfter(retryAfter),
-	}
-	switch {
-	case r.Limit == limits.SessionRate:
-		refusal.Reason = "too many new sessions " + whose[who] + ": try again later"
-		refusal.Header = handshake.RetryAfter(int(math.Ceil(r.Wait.Seconds())))
-	case who == limits.Process || who == limits.Service: // it is not the client who has too many
-		refusal.Status = http.StatusServiceUnavailable
-	}
-	return refusal
+	return &l.rate
 }
 
-// whose says whose sessions are too many.
-var whose = [limits.Kinds]string{
-	limits.Process: "on this proxy", limits.Service: "of this service", limits.Client: "from this address", limits.Key: "with this credential",
-	limits.Tenant: "of this tenant",
+// places returns the session's places; nil for none.
+func (l *limited) places() *limits.Hold {
+	if l == nil {
+		return nil
+	}
+	return l.hold
 }
 
-// describeCause returns a limit in words, such as "session-limit 3 of tenant acme". service is the name of the session's service, which
-// a cause without a scope belongs to.
-func describeCause(c limits.Cause, service string) string {
-	about := aboutCause(c, service)
-	of := about.kind.String()
-	if about.name != "" {
-		of += " " + about.name
+// asksAgain returns what the session's method of authentication is asked with once more; nil for nothing.
+func (l *limited) asksAgain() *question {
+	if l == nil {
+		return nil
 	}
-	if c.Scope == nil {
-		return fmt.Sprintf("%v of %s", c.Limit, of)
-	}
-	return fmt.Sprintf("%v %s of %s", c.Limit, c.Scope.Limits().Text(c.Limit), of)
+	return l.question
 }
 
-// newLimited returns what limits a session whose places are in hold.
-func newLimited(s *Session, hold *limits.Hold) *limited {
-	l := &limited{clientSide: (*clientSide)(s), hold: hold}
-	l.idle, l.idleBy = hold.IdleTimeout(s.record.Service.IdleTimeout)
-	l.duration, l.durationBy = hold.MaxSession(s.record.Service.MaxDuration)
-	l.throttle.paidMessages, l.throttle.paidBytes = s.scanner.Messages, s.scanner.Bytes
-	l.startTurn()
-	return l
+// idleTimeout returns after how long without a frame a session of the service ends, and who says so; 0 for never.
+func (l *limited) idleTimeout(service *Service) (time.Duration, limits.Cause) {
+	if l == nil {
+		return l.places().IdleTimeout(service.IdleTimeout)
+	}
+	return l.idle, l.idleBy
 }
 
-// before puts the limits in front of a handler of the client's connection while a rate applies.
-func (l *limited) before(next loop.Handler) loop.Handler {
-	if l == nil || !l.hold.Rated() {
-		return next
+// maxDuration returns how long a session of the service may last, and who says so; 0 for no limit.
+func (l *limited) maxDuration(service *Service) (time.Duration, limits.Cause) {
+	if l == nil {
+		return l.places().MaxSession(service.MaxDuration)
 	}
-	return l
-}
-
-// idleTimeout returns after how long without a frame the session ends, and who says so; 0 for never.
-func (s *Session) idleTimeout() (time.Duration, limits.Cause) {
-	if l := s.limited; l != nil {
-		return l.idle, l.idleBy
-	}
-	return s.record.Service.IdleTimeout, limits.Cause{Limit: limits.IdleTimeout}
-}
-
-// maxDuration returns how long the session may last, and who says so; 0 for no limit.
-func (s *Session) maxDuration() (time.Duration, limits.Cause) {
-	if l := s.limited; l != nil {
-		return l.duration, l.durationBy
-	}
-	return s.record.Service.MaxDuration, limits.Cause{Limit: limits.MaxSession}
+	return l.duration, l.durationBy
 }
 
 // maxMessage returns the size of the largest message that the client may send, and who says so; 0 for no limit.
 func (s *Session) maxMessage() (int64, limits.Cause) {
-	var hold *limits.Hold
-	if s.limited != nil {
-		hold = s.limited.hold
-	}
-	return hold.MaxMessage(s.record.Service.MaxMessage)
+	return s.limited.places().MaxMessage(s.record.Service.MaxMessage)
 }
+
+// ratedClient is a session as the limit on its client's rate knows it.
+type ratedClient Session
+
+// Relaying implements [rate.Session].
+func (h *ratedClient) Relaying() bool { return h.life.state == relaying }
+
+// HeldBack implements [rate.Session].
+func (h *ratedClient) HeldBack(by limits.Cause) {
+	h.server.throttled.Add(1)
+	h.server.limitLog.Reached(by, h.record.Service.Name)
+}
+
+// Released implements [rate.Session].
+func (h *ratedClient) Released() { h.server.throttled.Add(-1) }
 
 // limitEnds notes that a limit ends the session.
-func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.note(c, s.record.Service.Name) }
+func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.Reached(c, s.record.Service.Name) }
 
-// leaveLimits gives the session's places back. Whoever ended it may begin another session at once, even if the rest of its closing
+// leaveLimits gives the session's places back. The client that ended it may begin another session immediately, even if the rest of its closing
 // handshake takes a while.
 func (s *Session) leaveLimits() {
-	if l := s.limited; l != nil {
-		l.stop()
-		l.spend()
-		l.hold.Release()
-	}
+	s.limited.throttle().Stop(s.client)
+	s.limited.throttle().Spend()
+	s.limited.places().Release()
 }
 
-// LimitsChanged brings running sessions under limits that are new. Rates and numbers of sessions apply at once; the size of messages,
+// LimitsChanged brings running sessions under limits that are new. Rates and numbers of sessions apply immediately; the size of messages,
 // the duration of sessions and idleness only to sessions that begin later. It does not wait, and may be called from any goroutine.
 func (s *Server) LimitsChanged() {
 	s.pending.Go(func() {
@@ -170,23 +116,16 @@ func (s *Session) limitsChanged() {
 	if s.life.state >= lingering {
 		return
 	}
-	hold := new(limits.Hold)
-	if l := s.limited; l != nil {
-		l.spend() // before there is more to pay to
-		hold = l.hold
-	}
-	a := arrival{client: s.record.Client, identity: s.record.Identity}
-	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, &a), hold)
+	s.limited.throttle().Spend() // before there is more to pay to
+	hold := cmp.Or(s.limited.places(), new(limits.Hold))
+	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return
 	case s.limited == nil:
-		s.limited = newLimited(s, hold)
-		s.limited.idle, s.limited.duration = s.record.Service.IdleTimeout, s.record.Service.MaxDuration
-		s.limited.idleBy, s.limited.durationBy = limits.Cause{Limit: limits.IdleTimeout}, limits.Cause{Limit: limits.MaxSession}
+		s.limited = newLimited(s, hold, nil)
 	default:
-		s.limited.stop()
-		s.limited.startTurn()
+		s.limited.rate.Restart(s.client)
 	}
 	s.compose()
 }

@@ -89,10 +89,10 @@ func TestSessionLimits(t *testing.T) {
 				client.ExpectClose(frame.NormalClosure, "")
 				_ = server.Close()
 			}
-			if got := r.server.limitLog.total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
+			if got := r.server.limitLog.Total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
 				t.Errorf("counted: %+v", got)
 			}
-			if got := r.server.limitLog.lately(); len(got) != 1 || got[0].Times != 20 {
+			if got := r.server.limitLog.Lately(); len(got) != 1 || got[0].Times != 20 {
 				t.Errorf("lately: %+v", got)
 			}
 			if line := r.line("limit reached"); line["scope"].String() != c.name || line["value"].String() != "1" {
@@ -186,7 +186,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
 		t.Errorf("messages of %d bytes, by %v", limit, by)
 	}
-	if limit, by := s.idleTimeout(); limit != time.Hour || by.Scope.Name() != "acme" {
+	if limit, by := s.limited.idleTimeout(r.service); limit != time.Hour || by.Scope.Name() != "acme" {
 		t.Errorf("idle for %v, by %v", limit, by)
 	}
 	for _, a := range taken {

@@ -101,7 +101,7 @@ type Server struct {
 	registry  registry
 	history   history
 	refusals  refusals
-	limitLog  limitLog
+	limitLog  *limits.Log
 	tls       tlsHandshakes
 	taps      taps
 	openings  unfinished
@@ -141,9 +141,9 @@ type Stats struct {
 	Auth          []auth.Count    // clients that were authenticated or turned away
 	Guard         auth.GuardStats // clients that were refused because authentication fails too often from their address
 
-	HeldBack     int64          // sessions whose clients are held back by a limit
-	Limits       []LimitReached // limits that were reached since the start, by kind
-	LimitsLately []LimitReached // limits that are being reached
+	HeldBack     int64            // sessions whose clients are held back by a limit
+	Limits       []limits.Reached // limits that were reached since the start, by kind
+	LimitsLately []limits.Reached // limits that are being reached
 }
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
@@ -151,7 +151,7 @@ func NewServer(o Options) *Server {
 	s := &Server{options: o, handshakes: make(map[net.Conn]struct{}), orders: make(map[string]*order), tlsTurns: newTLSTurns(), emptied: make(chan struct{}, 1), process: NewProcess()}
 	s.registry.init()
 	s.refusals.init(o.Log)
-	s.limitLog.out = o.Log
+	s.limitLog = limits.NewLog(o.Log)
 	if o.Scopes == nil {
 		s.options.Scopes = limits.NewRegistry()
 	}
@@ -354,7 +354,7 @@ func (s *Server) Close() {
 	s.openings.close()
 	s.pending.End()
 	s.refusals.close()
-	s.limitLog.close()
+	s.limitLog.Close()
 	s.tls.close()
 }
 
@@ -365,7 +365,7 @@ func (s *Server) Stats() Stats {
 		Refused: make(map[int]uint64), Ended: make(map[frame.CloseCode]uint64),
 		TLS: s.tls.counts(), Auth: s.auth.Counts(), Guard: s.options.AuthGuard.Stats(),
 	}
-	stats.HeldBack, stats.Limits, stats.LimitsLately = s.throttled.Load(), s.limitLog.total(), s.limitLog.lately()
+	stats.HeldBack, stats.Limits, stats.LimitsLately = s.throttled.Load(), s.limitLog.Total(), s.limitLog.Lately()
 	for status := range s.refused {
 		if n := s.refused[status].Load(); n > 0 {
 			stats.Refused[status] = n

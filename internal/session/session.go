@@ -49,7 +49,7 @@ func (s *Server) newSession(service *Service, arrival arrival) *Session {
 	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.begin(service, arrival)
 	if !arrival.hold.Empty() || arrival.question != nil {
-		session.limited = newLimited(session, arrival.hold)
+		session.limited = newLimited(session, arrival.hold, arrival.hold)
 		session.limited.question = arrival.question
 	}
 	return session
@@ -194,8 +194,8 @@ func (s *Session) enforce(r rules) {
 	if !r.toBackend {
 		s.leg.up.closed = true
 	}
-	if s.limited != nil && s.life.state != relaying {
-		s.limited.stop()
+	if s.life.state != relaying {
+		s.limited.throttle().Stop(s.client)
 	}
 	if s.life.state >= lingering {
 		s.leaveLimits()
@@ -270,18 +270,14 @@ func (s *Session) moveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	s.failover.takeTimers()
-	if s.limited != nil {
-		s.limited.throttle.timer.Take()
-	}
+	s.limited.throttle().TakeTimer()
 	conn.TakeTimers()
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.timer.Put()
 		s.deadline.Put()
 		s.failover.putTimers()
-		if s.limited != nil {
-			s.limited.throttle.timer.Put()
-		}
+		s.limited.throttle().PutTimer()
 		conn.PutTimers()
 	}
 	if !loop.Move(to, arrived, s.client, conn.Stream()) {
