@@ -63,7 +63,7 @@ func (s *Server) admit(nc net.Conn, config func() *tls.Config, begun time.Time, 
 		err = s.lease(nc, req, &arrival)
 	}
 	if err != nil {
-		s.taps.left(arrival.id)
+		s.taps.Left(arrival.id.String())
 	}
 	var refusal *handshake.Refusal
 	switch {

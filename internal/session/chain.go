@@ -10,8 +10,8 @@ package session
 
 // compose makes the chains anew. It is called when a filter comes or goes, and when a leg begins. Nothing else in a session sets handlers.
 func (s *Session) compose() {
-	s.client.SetHandler(s.tap.beforeClient(s.limited.throttle().Before((*clientSide)(s))))
+	s.client.SetHandler(s.tap.BeforeClient(s.limited.throttle().Before((*clientSide)(s))))
 	if conn := s.leg.conn; conn != nil {
-		conn.Stream().SetHandler(s.tap.beforeBackend(conn, (*backendSide)(s)))
+		conn.Stream().SetHandler(s.tap.BeforeBackend(conn, (*backendSide)(s)))
 	}
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // This file tells clients in their sessions how these fare: that another server has taken over, and that the service or the session is
@@ -28,9 +28,7 @@ func (s *Session) say(text string) bool {
 	case s.failover == nil && !s.leg.conn.Scanner.AtMessageBoundary(): // otherwise the client gets whole messages
 		return false
 	}
-	if tap, ok := loop.As[interface{ Sent(frame.Opcode, []byte) }](s.client.Handler()); ok {
-		tap.Sent(frame.Text, []byte(text))
-	}
+	tap.Sent(s.client, frame.Text, []byte(text))
 	s.client.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(text)), frame.Text, true, []byte(text), false))
 	return true
 }

@@ -100,10 +100,7 @@ func (w *waiting) describe(place int) Description {
 // describe is called on the session's loop.
 func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.moves), Decided: !s.record.Ended.IsZero()}
-	d.Relayed = s.relayed()
-	if s.tap != nil {
-		d.Taps = len(s.tap.audience.taps)
-	}
+	d.Relayed, d.Taps = s.relayed(), s.tap.Count()
 	s.failover.describe(&d)
 	return d
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -103,7 +104,7 @@ type Server struct {
 	refusals  refusals
 	limitLog  *limits.Log
 	tls       tlsHandshakes
-	taps      taps
+	taps      tap.Registry
 	openings  unfinished
 	board     board
 	tlsTurns  tlsTurns

@@ -6,6 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -34,9 +35,9 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   Record
-	limited  *limited  // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
-	tap      *tapping  // nil while nobody taps the session
-	failover *failover // nil unless the session may outlive its server, or results are rewritten
+	limited  *limited    // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
+	tap      *tap.Tapped // nil while no operator taps the session
+	failover *failover   // nil unless the session may outlive its server, or results are rewritten
 
 	meter    *meter.Backend // of the backend that serves it, or served it last; held
 	controls controls       // of the client
@@ -73,12 +74,10 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		}
 		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
 	}
-	s.offerToTaps(conn)
+	s.tap = s.server.taps.Began((*tappedSession)(s), conn.Backend().Name())
 	s.compose()
 	greeting := conn.TakeGreeting()
-	if s.tap != nil {
-		s.tap.greet(greeting)
-	}
+	s.tap.Greeted(greeting)
 	if s.failover = newFailover(s, req.URL.RawQuery); s.failover == nil {
 		s.client.Write(greeting)
 	}
@@ -104,8 +103,8 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 		s.record.logStart(s.server.options.Log)
 	}
 	s.compose()
-	if s.tap != nil {
-		s.tap.legStarted(conn)
+	if s.life.moves > 0 {
+		s.tap.Moved(conn.Backend().Name())
 	}
 	if f := s.failover; f != nil {
 		f.begin(conn, first)
@@ -177,8 +176,8 @@ func (s *Session) handle(e event) {
 	for _, a := range do {
 		s.perform(a, &e)
 	}
-	if s.tap != nil && s.life.state != before {
-		s.tap.changed(&e)
+	if s.life.state != before {
+		s.showState(&e)
 	}
 }
 
@@ -225,9 +224,7 @@ func (s *Session) perform(a action, e *event) {
 		s.relayClose(e)
 	case sendReset:
 		step := s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent))
-		if s.tap != nil {
-			s.tap.reset()
-		}
+		s.tap.Reset()
 		s.act(step)
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
@@ -244,9 +241,7 @@ func (s *Session) perform(a action, e *event) {
 		s.search = nil
 		s.startLeg(found.conn, found.first, nil, found)
 	case endLease:
-		if s.tap != nil {
-			s.tap.ended()
-		}
+		s.tap.Ended()
 		s.endLease()
 	case endStream:
 		s.client.CloseWrite()
