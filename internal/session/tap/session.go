@@ -188,14 +188,14 @@ func (t *Tapped) Greeted(frames []byte) {
 // ClientStep shows what the boundary makes of a piece of the client's message.
 func (t *Tapped) ClientStep(step profile.Step, raw []byte, ends bool) {
 	if t != nil {
-		t.step(&t.client.side, fromClient, t.session.FramesHandled(), step, raw, ends)
+		t.step(fromClient, step, raw, ends)
 	}
 }
 
 // BackendStep is ClientStep for the backend's message.
 func (t *Tapped) BackendStep(step profile.Step, raw []byte, ends bool) {
 	if t != nil {
-		t.step(&t.backend.side, fromBackend, t.backend.conn.Scanner.Frames, step, raw, ends)
+		t.step(fromBackend, step, raw, ends)
 	}
 }
 
@@ -204,9 +204,15 @@ var passWords = [...]string{
 	profile.Relay: "passed", profile.Hold: "held", profile.Release: "released", profile.Drop: "dropped", profile.Keep: "waits",
 }
 
-// step shows the boundary's verdict on a frame, when the frame has ended or was not taken. frames is what the side's scanner has counted.
-func (t *Tapped) step(side *side, from string, frames uint64, step profile.Step, raw []byte, ends bool) {
+// step shows the boundary's verdict on a frame, when the frame has ended or was not taken.
+func (t *Tapped) step(from string, step profile.Step, raw []byte, ends bool) {
 	t.about = from
+	side, frames := &t.client.side, uint64(0)
+	if from == fromClient {
+		frames = t.session.FramesHandled()
+	} else {
+		side, frames = &t.backend.side, t.backend.conn.Scanner.Frames
+	}
 	switch {
 	case step.Pass == profile.Keep:
 		frames++ // the scanner is still before it
@@ -219,9 +225,12 @@ func (t *Tapped) step(side *side, from string, frames uint64, step profile.Step,
 
 // Followed shows what else a step asks for.
 func (t *Tapped) Followed(step profile.Step) {
-	if t == nil {
-		return
+	if t != nil {
+		t.followed(step)
 	}
+}
+
+func (t *Tapped) followed(step profile.Step) {
 	from := t.about
 	t.about = ""
 	verdict := func(what string, reason profile.Reason) {
