@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
@@ -11,7 +13,15 @@ import (
 
 // startTap starts a tap for the admin API.
 func (p *Proxy) startTap(q api.TapQuery) (admin.Tap, error) {
-	t, err := p.sessions.Tap(tap.Options{ID: q.Session, Service: q.Service, Backend: q.Backend, Client: q.Client, First: q.First, Text: q.Text})
+	o := tap.Options{Service: q.Service, Backend: q.Backend, Client: q.Client, First: q.First, Text: q.Text}
+	if q.Session != "" {
+		id, ok := record.ParseID(q.Session)
+		if !ok {
+			return nil, admin.ErrNoSession
+		}
+		o.ID = id
+	}
+	t, err := p.sessions.Tap(o)
 	switch {
 	case errors.Is(err, tap.ErrNoSession):
 		return nil, admin.ErrNoSession

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/session/rate"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -42,7 +43,7 @@ func TestFiltersComeAndGo(t *testing.T) {
 		client.Ask("hello")
 	}
 	limit := func(l limits.Limits) {
-		r.scopes.SetService(instant(), r.service.Scopes, l, limits.Limits{})
+		r.scopes.SetService(route.Now(), r.service.Scopes, l, limits.Limits{})
 		r.server.LimitsChanged()
 	}
 	fast := limits.Limits{MessageRate: limits.Rate{N: 1000, Per: 1}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/session/rate"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 // limited is what a session is limited by, beside the limits of its service on each session. It is owned by the session's loop. Nil stands for
@@ -56,7 +57,7 @@ func (l *limited) asksAgain() *question {
 }
 
 // idleTimeout returns after how long without a frame a session of the service ends, and who says so; 0 for never.
-func (l *limited) idleTimeout(service *Service) (time.Duration, limits.Cause) {
+func (l *limited) idleTimeout(service *route.Service) (time.Duration, limits.Cause) {
 	if l == nil {
 		return l.places().IdleTimeout(service.IdleTimeout)
 	}
@@ -64,7 +65,7 @@ func (l *limited) idleTimeout(service *Service) (time.Duration, limits.Cause) {
 }
 
 // maxDuration returns how long a session of the service may last, and who says so; 0 for no limit.
-func (l *limited) maxDuration(service *Service) (time.Duration, limits.Cause) {
+func (l *limited) maxDuration(service *route.Service) (time.Duration, limits.Cause) {
 	if l == nil {
 		return l.places().MaxSession(service.MaxDuration)
 	}
@@ -85,14 +86,14 @@ func (h *ratedClient) Relaying() bool { return h.life.state == relaying }
 // HeldBack implements [rate.Session].
 func (h *ratedClient) HeldBack(by limits.Cause) {
 	h.server.throttled.Add(1)
-	h.server.limitLog.Reached(by, h.record.Service.Name)
+	h.server.limitLog.Note(by, h.record.Service.Name)
 }
 
 // Released implements [rate.Session].
 func (h *ratedClient) Released() { h.server.throttled.Add(-1) }
 
 // limitEnds notes that a limit ends the session.
-func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.Reached(c, s.record.Service.Name) }
+func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.Note(c, s.record.Service.Name) }
 
 // leaveLimits gives the session's places back. The client that ended it may begin another session immediately, even if the rest of its closing
 // handshake takes a while.
@@ -104,7 +105,7 @@ func (s *Session) leaveLimits() {
 
 // LimitsChanged brings running sessions under limits that are new. Rates and numbers of sessions apply immediately; the size of messages,
 // the duration of sessions and idleness only to sessions that begin later. It does not wait, and may be called from any goroutine.
-func (s *Server) LimitsChanged() {
+func (s *Sessions) LimitsChanged() {
 	s.pending.Go(func() {
 		sessions, _ := s.registry.all()
 		s.each(sessions, (*Session).limitsChanged)
@@ -118,7 +119,7 @@ func (s *Session) limitsChanged() {
 	}
 	s.limited.throttle().Spend() // before there is more to pay to
 	hold := cmp.Or(s.limited.places(), new(limits.Hold))
-	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, s.record.Client.Addr(), s.record.Identity), hold)
+	s.server.options.Scopes.Join(route.Now(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return

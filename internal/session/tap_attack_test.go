@@ -24,7 +24,7 @@ func (r *rig) tapAtRandom(events *atomic.Int64) (stop func()) {
 			for ctx.Err() == nil {
 				o := tap.Options{First: 1 + random.IntN(5), Text: random.IntN(200)}
 				if ids := r.server.IDs(); len(ids) > 0 && random.IntN(4) > 0 {
-					o.ID = ids[random.IntN(len(ids))].String()
+					o.ID = ids[random.IntN(len(ids))]
 				}
 				tap, err := r.server.Tap(o)
 				if err != nil { // the session has ended meanwhile

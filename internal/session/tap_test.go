@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
@@ -39,9 +41,9 @@ func (r *rig) startTap(o tap.Options) *tapped {
 // tapRunning taps the only session there is, which runs.
 func (r *rig) tapRunning(text int) *tapped {
 	r.t.Helper()
-	var id ID
+	var id record.ID
 	r.on(func(s *Session) { id = s.record.ID })
-	return r.startTap(tap.Options{ID: id.String(), Text: text})
+	return r.startTap(tap.Options{ID: id, Text: text})
 }
 
 // line is an event as tests write it.
@@ -320,19 +322,19 @@ func TestTapThatIsTooSlow(t *testing.T) {
 func TestTapOfWaitingClient(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", queue: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.join()
-	var id ID
+	var id record.ID
 	for name, leaves := range map[string]bool{"leaves": true, "is served": false} {
 		client := r.queued()
 		former := id
 		wstest.Eventually(t, "the client is shown", func() bool { // a little after it is in the queue; the one before may still be
-			for _, d := range r.server.Sessions() {
-				if d.State == Waiting && d.ID.Number > id.Number {
+			for _, d := range r.server.List() {
+				if d.State == StateWaiting && d.ID.Number > id.Number {
 					id = d.ID
 				}
 			}
 			return id != former
 		})
-		tap := r.startTap(tap.Options{ID: id.String(), Text: 10})
+		tap := r.startTap(tap.Options{ID: id, Text: 10})
 		if leaves {
 			_ = client.Close()
 			tap.expect("end the client got no session")
@@ -353,8 +355,8 @@ func TestTapOfWaitingClient(t *testing.T) {
 func TestTapsAreBounded(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(4)
-	for name, id := range map[string]ID{"number": {r.server.process, 1 << 40}, "process": {Process{'x'}, 1}} {
-		if _, err := r.server.Tap(tap.Options{ID: id.String()}); !errors.Is(err, tap.ErrNoSession) {
+	for name, id := range map[string]record.ID{"number": {Process: r.server.process, Number: 1 << 40}, "process": {Process: record.Process{'x'}, Number: 1}} {
+		if _, err := r.server.Tap(tap.Options{ID: id}); !errors.Is(err, tap.ErrNoSession) {
 			t.Errorf("unknown %s: %v", name, err)
 		}
 	}
@@ -378,7 +380,7 @@ func TestTapsAreBounded(t *testing.T) {
 	}
 	two.expect("session began", "session began")
 	shown := 0
-	for _, d := range r.server.Sessions() {
+	for _, d := range r.server.List() {
 		shown += d.Taps
 	}
 	if shown != 2 {

@@ -6,13 +6,12 @@ import (
 )
 
 // Tap starts a tap, see [tap.Registry.Start]. Any goroutine may call it.
-func (s *Server) Tap(o tap.Options) (*tap.Tap, error) {
+func (s *Sessions) Tap(o tap.Options) (*tap.Tap, error) {
 	return s.taps.Start(o, func(t *tap.Tap) bool {
-		id, ok := ParseID(o.ID)
-		if !ok || id.Process != s.process {
+		if o.ID.Process != s.process {
 			return false
 		}
-		session, waiting := s.registry.find(id.Number)
+		session, waiting := s.registry.find(o.ID.Number)
 		if session != nil && !session.client.Post(func() { session.tapRunning(t) }) {
 			t.End("the proxy is shutting down")
 		}
@@ -21,7 +20,7 @@ func (s *Server) Tap(o tap.Options) (*tap.Tap, error) {
 }
 
 // EndTaps ends all taps, and refuses others: the proxy is shutting down. Any goroutine may call it.
-func (s *Server) EndTaps() { s.taps.Close() }
+func (s *Sessions) EndTaps() { s.taps.Close() }
 
 // tapRunning lets a tap watch the session, which runs already.
 func (s *Session) tapRunning(t *tap.Tap) {
@@ -49,7 +48,7 @@ type tappedSession Session
 func (h *tappedSession) Post(f func()) bool { return h.client.Post(f) }
 
 func (h *tappedSession) About() tap.About {
-	about := tap.About{ID: h.record.ID.String(), Service: h.record.Service.Name, Client: h.record.Client, State: h.life.state.String()}
+	about := tap.About{ID: h.record.ID, Service: h.record.Service.Name, Client: h.record.Client, State: h.life.state.String()}
 	if conn := h.leg.conn; conn != nil {
 		about.Backend = conn.Backend().Name()
 	}

@@ -78,11 +78,11 @@ func TestFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if by := wstest.Receive(t, s.held, "the client to be held back"); by.Limit != limits.MessageRate {
-		t.Errorf("held back by %v", by.Text(""))
+		t.Errorf("held back by %v", limits.DescribeCause(by, ""))
 	}
 	l.Call(func() {
 		if by, since := f.HeldBack(); by.Limit != limits.MessageRate || since == 0 || !c.Throttled() {
-			t.Errorf("held back by %v since %v", by.Text(""), since)
+			t.Errorf("held back by %v since %v", limits.DescribeCause(by, ""), since)
 		}
 		if n, most := s.scanner.Messages, uint64(2*MinPiece/frame.MinClientSize); n == 0 || n > most {
 			t.Errorf("%d messages have passed; want at most %d", n, most)

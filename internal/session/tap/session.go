@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -45,10 +46,11 @@ type Session interface {
 
 // About is which session it is, and what it is doing.
 type About struct {
-	ID, Service string
-	Client      origin.Address
-	Backend     string // whose connection it has; empty for none
-	State       string
+	ID      record.ID
+	Service string
+	Client  origin.Address
+	Backend string // whose connection it has; empty for none
+	State   string
 }
 
 // End is how a session has ended.
@@ -72,8 +74,8 @@ type Tapped struct {
 	forgotten bool           // the session has gone
 }
 
-func newTapped(s Session, id string) *Tapped {
-	t := &Tapped{session: s, audience: audience{session: id}}
+func newTapped(s Session, id record.ID) *Tapped {
+	t := &Tapped{session: s, audience: audience{session: id.String()}}
 	t.client.tapped, t.client.side = t, newSide(s.Scanner())
 	return t
 }

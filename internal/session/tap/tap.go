@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -36,7 +37,7 @@ var (
 // Options choose what a tap shows: the session, or the client that waits for one, with that ID; or, without an ID, the next First sessions
 // that begin and fit all fields that are not empty.
 type Options struct {
-	ID      string
+	ID      record.ID
 	Service string
 	Backend string // that serves the session first
 	Client  string // address, or address and port
@@ -93,13 +94,13 @@ type Registry struct {
 // calls [Tap.Close] in the end.
 func (r *Registry) Start(o Options, find func(*Tap) bool) (*Tap, error) {
 	t := &Tap{registry: r, options: o, wake: make(chan struct{}, 1), expected: max(o.First, 1), sessions: make(map[*Tapped]struct{})}
-	if o.ID != "" {
+	if o.ID != (record.ID{}) {
 		t.expected = 1
 	}
 	if err := r.add(t); err != nil {
 		return nil, err
 	}
-	if o.ID != "" && !find(t) { // after add, so that the session cannot begin unnoticed in between
+	if o.ID != (record.ID{}) && !find(t) { // after add, so that the session cannot begin unnoticed in between
 		t.Close()
 		return nil, ErrNoSession
 	}
@@ -126,7 +127,7 @@ func (r *Registry) Began(s Session, backend string) (tapped *Tapped) {
 }
 
 // Left tells the taps that the client of that ID has left without a session.
-func (r *Registry) Left(id string) {
+func (r *Registry) Left(id record.ID) {
 	if r.seeking.Load() == 0 {
 		return
 	}
@@ -267,7 +268,7 @@ func (t *Tap) join(to *Tapped, s Session, about *About, began bool) *Tapped {
 	}
 	tapped.audience.set(append(slices.Clip(tapped.audience.taps), t))
 	t.add(Event{
-		Time: time.Now(), Session: about.ID, Event: sessionEvent, What: about.State, Service: about.Service, Client: about.Client.String(),
+		Time: time.Now(), Session: tapped.audience.session, Event: sessionEvent, What: about.State, Service: about.Service, Client: about.Client.String(),
 		Backend: about.Backend,
 	})
 	return tapped
@@ -288,7 +289,7 @@ func (t *Tap) watches(tapped *Tapped, about *About, began bool) bool {
 
 // fit reports whether a session that begins is one of those that the tap is for.
 func (o *Options) fit(about *About) bool {
-	if o.ID != "" {
+	if o.ID != (record.ID{}) {
 		return o.ID == about.ID
 	}
 	return (o.Service == "" || o.Service == about.Service) &&

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -20,7 +21,7 @@ type session struct {
 	untapped int
 }
 
-func newSession(id string) *session {
+func newSession(id record.ID) *session {
 	return &session{about: About{
 		ID: id, Service: "stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.1:4000")}, State: "relaying",
 	}, scanner: frame.NewClientScanner(0)}
@@ -43,6 +44,9 @@ func (s *session) run() {
 	s.posted = nil
 }
 
+// id returns the ID of that number.
+func id(number uint64) record.ID { return record.ID{Process: record.Process{'x'}, Number: number} }
+
 // none finds no session.
 func none(*Tap) bool { return false }
 
@@ -62,7 +66,7 @@ func events(t *testing.T, tap *Tap) (all []string, more bool) {
 // A tap watches as many sessions as it was asked for, of those that fit. It ends with the last.
 func TestTapOfNextSessions(t *testing.T) {
 	var r Registry
-	if tapped := r.Began(newSession("x-1"), "gpu-1"); tapped != nil {
+	if tapped := r.Began(newSession(id(1)), "gpu-1"); tapped != nil {
 		t.Error("a session is tapped without a tap")
 	}
 	two, err := r.Start(Options{First: 2, Service: "stt", Backend: "gpu", Client: "192.0.2.1"}, none)
@@ -72,11 +76,11 @@ func TestTapOfNextSessions(t *testing.T) {
 	for name, o := range map[string]Options{"service": {Service: "tts"}, "backend": {Backend: "cpu"}, "client": {Client: "192.0.2.2"}} {
 		if tap, err := r.Start(o, none); err != nil {
 			t.Fatal(err)
-		} else if tapped := r.Began(newSession("x-2"), "gpu@192.0.2.9:80"); tapped.Count() > 1 || len(tap.sessions) > 0 {
+		} else if tapped := r.Began(newSession(id(2)), "gpu@192.0.2.9:80"); tapped.Count() > 1 || len(tap.sessions) > 0 {
 			t.Errorf("another %s is tapped", name)
 		}
 	}
-	s := newSession("x-4")
+	s := newSession(id(4))
 	if tapped := r.Began(s, "gpu"); tapped != nil {
 		t.Error("a third session is tapped")
 	}
@@ -101,21 +105,21 @@ func TestTapOfNextSessions(t *testing.T) {
 // A tap of a session that runs leaves it when the reader closes the tap. Taps of nothing are refused, and their number is bounded.
 func TestTapOfRunningSession(t *testing.T) {
 	var r Registry
-	if _, err := r.Start(Options{ID: "x-1"}, none); !errors.Is(err, ErrNoSession) {
+	if _, err := r.Start(Options{ID: id(1)}, none); !errors.Is(err, ErrNoSession) {
 		t.Errorf("a tap of no session: %v", err)
 	}
-	s := newSession("x-1")
+	s := newSession(id(1))
 	var tapped *Tapped
 	watch := func(tap *Tap) bool { tapped = tap.Watch(tapped, s); return true }
 	var all []*Tap
 	for range Max {
-		tap, err := r.Start(Options{ID: "x-1"}, watch)
+		tap, err := r.Start(Options{ID: id(1)}, watch)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, tap)
 	}
-	if _, err := r.Start(Options{ID: "x-1"}, watch); !errors.Is(err, ErrTooMany) || tapped.Count() != Max {
+	if _, err := r.Start(Options{ID: id(1)}, watch); !errors.Is(err, ErrTooMany) || tapped.Count() != Max {
 		t.Errorf("%d taps, and one more: %v", tapped.Count(), err)
 	}
 	for i, tap := range all {
@@ -136,12 +140,12 @@ func TestTapOfRunningSession(t *testing.T) {
 // A tap of a client that waits ends when the client leaves.
 func TestTapOfClientThatLeaves(t *testing.T) {
 	var r Registry
-	tap, err := r.Start(Options{ID: "x-1"}, func(*Tap) bool { return true })
+	tap, err := r.Start(Options{ID: id(1)}, func(*Tap) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Left("x-2")
-	r.Left("x-1")
+	r.Left(id(2))
+	r.Left(id(1))
 	if all, more := events(t, tap); more || len(all) != 1 || all[0] != "end the client got no session" {
 		t.Errorf("%q", all)
 	}
