@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -222,7 +223,7 @@ func byteByByte(a *attack) error {
 			if err := a.write(b[i : i+1]); err != nil {
 				return err
 			}
-			if err := wait(a.ctx, time.Duration(a.dice.IntN(5))*time.Millisecond); err != nil {
+			if err := kit.Wait(a.ctx, time.Duration(a.dice.IntN(5))*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -288,7 +289,7 @@ func neverEndsRequest(a *attack) error {
 		if err := a.write([]byte("X-More: " + strings.Repeat("x", a.dice.IntN(200)) + "\r\n")); err != nil {
 			return stillConnected(err)
 		}
-		if err := wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
+		if err := kit.Wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
 			return err
 		}
 	}

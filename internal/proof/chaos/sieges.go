@@ -2,12 +2,18 @@ package chaos
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -82,19 +88,6 @@ var sieges = []scenario{
 	{name: "replay-hogs", about: "clients whose unanswered messages fill the memory for failover, while a server dies", siege: &replayHogs},
 }
 
-// siegeArguments returns the arguments of the proxy of a siege.
-func siegeArguments(s *siege, directory string) ([]string, error) {
-	arguments := []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}
-	if s.replay {
-		arguments = append(arguments, "--replay-memory", "16MiB")
-	}
-	if !s.tls {
-		return arguments, nil
-	}
-	certificate, key, err := proxyprocess.WriteCertificate(directory)
-	return append(arguments, "--tls-listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key), err
-}
-
 // endedWith returns a judge that wants sessions to have ended with a close code.
 func endedWith(code uint16) func(o *outcome) error {
 	return func(o *outcome) error {
@@ -122,7 +115,7 @@ func slowHandshake(a *attack) error {
 		if err := a.write(request[i : i+1]); err != nil {
 			return err
 		}
-		if err := wait(a.ctx, time.Second); err != nil {
+		if err := kit.Wait(a.ctx, time.Second); err != nil {
 			return err
 		}
 	}
@@ -150,7 +143,7 @@ func (a *attack) sendForEver(b []byte) error {
 		if err := a.write(b); err != nil {
 			return err
 		}
-		if err := wait(a.ctx, time.Millisecond); err != nil {
+		if err := kit.Wait(a.ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -161,7 +154,7 @@ func refusedAndStays(a *attack) error {
 	if err := a.write([]byte("GET /nowhere HTTP/1.1\r\nHost: chaos\r\n\r\n")); err != nil {
 		return err
 	}
-	if err := wait(a.ctx, 500*time.Millisecond); err != nil {
+	if err := kit.Wait(a.ctx, 500*time.Millisecond); err != nil {
 		return err
 	}
 	return saysNothing(a)
@@ -197,7 +190,7 @@ func (a *attack) flood(b []byte, pause time.Duration) error {
 	for {
 		err := a.write(b)
 		if err == nil {
-			err = wait(a.ctx, pause)
+			err = kit.Wait(a.ctx, pause)
 		}
 		if err != nil {
 			_ = a.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
@@ -248,4 +241,194 @@ func neverReads(a *attack) error {
 	}
 	_ = a.conn.SetReadBuffer(4 << 10)
 	return a.sendForEver(a.clientFrame(true, frame.Binary, make([]byte, 16<<10)))
+}
+
+// goodToken is the credential that the server accepts which is asked about clients.
+const goodToken = "good"
+
+// checkTime is how long that server takes for an answer, so that a few hundred clients keep it busy.
+const checkTime = 100 * time.Millisecond
+
+// startCheck starts a server that is asked about clients.
+func startCheck() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = kit.Wait(r.Context(), checkTime)
+		if r.Header.Get("Authorization") != "Bearer "+goodToken {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+}
+
+// asks returns an attack that asks for a service with a credential, and leaves when it has an answer.
+func asks(credentials ...string) func(a *attack) error {
+	return func(a *attack) error {
+		request := a.request("")
+		if c := credentials[a.dice.IntN(len(credentials))]; c != "" {
+			request = strings.Replace(request, "\r\n\r\n", "\r\nAuthorization: Bearer "+c+"\r\n\r\n", 1)
+		}
+		if err := a.write([]byte(request)); err != nil {
+			return err
+		}
+		return a.answer()
+	}
+}
+
+// primes has the proxy see handshakes that are slow but come to their end, and says nothing after that.
+func primes(a *attack) error {
+	if a.dice.IntN(50) > 0 {
+		return saysNothing(a)
+	}
+	request := a.request("")
+	if err := a.write([]byte(request[:20])); err != nil {
+		return err
+	}
+	if err := kit.Wait(a.ctx, 2*time.Second); err != nil {
+		return err
+	}
+	if err := a.write([]byte(request[20:])); err != nil {
+		return err
+	}
+	return a.answer()
+}
+
+// poisonServers is how many servers well-behaved clients share with those who poison them.
+const poisonServers = 3
+
+// poisonable is newService for servers that end a session whose client says poison with 1011, and serve all others well.
+func poisonable(name, protocol string, _, sessions int, _ *scenario, seed uint64, j *kit.Journal) (*service, error) {
+	v := &service{name: name, protocol: protocol, profile: protocol, sessions: sessions, journal: j}
+	for i := range poisonServers {
+		server, err := sim.Start(sim.Options{Protocol: protocol, Seed: seed, Fail: sim.FailOptions{Poison: true}})
+		if err != nil {
+			v.stop()
+			return nil, err
+		}
+		v.healthy = append(v.healthy, &healthyServer{name: fmt.Sprintf("%s-healthy-%d", name, i+1), sim: server})
+	}
+	return v, nil
+}
+
+// poisons says poison, and waits for the end.
+func poisons(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	if err := a.write(a.clientFrame(true, frame.Text, []byte("poison"))); err != nil {
+		return err
+	}
+	return a.expect(frame.InternalError)
+}
+
+// takenOut returns the servers that got no new sessions for a while, and why.
+func takenOut(stats *api.Stats) (all []string) {
+	for i := range stats.Backends {
+		switch b := &stats.Backends[i]; {
+		case b.CircuitOpened > 0:
+			all = append(all, fmt.Sprintf("the circuit of %s opened %d times: %s", b.Name, b.CircuitOpened, b.CircuitReason))
+		case b.Outliers > 0:
+			all = append(all, fmt.Sprintf("%s was left out %d times: %s", b.Name, b.Outliers, b.OutlierReason))
+		}
+	}
+	return all
+}
+
+// In a siege with replay, both services keep what clients send, so that sessions outlive their servers. The besieged one has a server that
+// answers nothing, so that all of it is kept. Of the crowd's two servers, one dies in the middle.
+
+// replays are the settings of services that keep what clients send.
+const replays = ", failover: replay, replay-window: 5m"
+
+// replayedMessage is the size of the crowd's messages in bytes: each needs memory that its session does not have yet.
+const replayedMessage = 8 << 10
+
+// swallower is the server of the besieged service: it reads everything, and answers nothing.
+var swallower = scenario{name: "swallows", behave: func(v *visit) {
+	if v.upgrade() {
+		v.drain()
+	}
+}}
+
+// replayHogs are clients of which three fill the memory. They come from another address than the crowd.
+var replayHogs = siege{clients: 8, from: 1, pause: 10 * time.Millisecond, visit: hogsReplay, replay: true, judge: movedAll}
+
+// hogsReplay sends six megabytes within a second, in text and binary messages.
+func hogsReplay(a *attack) error {
+	if err := a.upgrade(""); err != nil {
+		return err
+	}
+	for i := range 100 {
+		if err := a.write(a.clientFrame(true, []frame.Opcode{frame.Text, frame.Binary}[i%2], make([]byte, 64_000))); err != nil {
+			return err
+		}
+		if err := kit.Wait(a.ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// movedAll wants the crowd's sessions to have been assured, and those of the server that died to have moved.
+func movedAll(o *outcome) error {
+	if o.hogs.Unassured["memory"] == 0 {
+		return fmt.Errorf("the memory for failover was never used up: %v", o.hogs.Unassured)
+	}
+	if c := o.crowd; c.Moved == 0 || c.NotMoved > 0 || len(c.Unassured) > 0 {
+		return fmt.Errorf("of the well-behaved sessions, %d moved and %d did not; not assured any more: %v", c.Moved, c.NotMoved, c.Unassured)
+	}
+	return nil
+}
+
+// secured returns the client's side of a TLS connection, without resumption.
+func (a *attack) secured() *tls.Conn {
+	return tls.Client(a.conn, &tls.Config{InsecureSkipVerify: true}) // it is the proxy's own certificate
+}
+
+// slowTLS sends the beginning of its first message, one byte each second.
+func slowTLS(a *attack) error {
+	hello := []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+	for i := range 1000 {
+		if err := a.write([]byte{hello[min(i, len(hello)-1)]}); err != nil {
+			return err
+		}
+		if err := kit.Wait(a.ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handshakesOnly carries out a whole TLS handshake, and leaves.
+func handshakesOnly(a *attack) error { return a.secured().Handshake() }
+
+// silentAfterTLS carries out a whole TLS handshake, and says nothing more.
+func silentAfterTLS(a *attack) error {
+	if err := a.secured().Handshake(); err != nil {
+		return err
+	}
+	return saysNothing(a)
+}
+
+// halfTLS has the proxy compute its part of a TLS handshake, and does not go on.
+func halfTLS(a *attack) error {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	go func() { _ = tls.Client(far, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
+	hello := make([]byte, 8<<10)
+	n, err := near.Read(hello)
+	if err != nil {
+		return err
+	}
+	if err := a.write(hello[:n]); err != nil {
+		return err
+	}
+	return saysNothing(a)
+}
+
+// speaksHTTP sends its request without TLS.
+func speaksHTTP(a *attack) error {
+	if err := a.write([]byte(a.request(""))); err != nil {
+		return err
+	}
+	return saysNothing(a)
 }

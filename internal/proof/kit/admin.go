@@ -1,4 +1,4 @@
-package proxyprocess
+package kit
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package proxyprocess
+package kit
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ type Output struct {
 	mu      sync.Mutex
 	lines   []string      // guarded by mu
 	partial []byte        // guarded by mu: the line that has not ended yet
-	grown   chan struct{} // guarded by mu: closed by the next line; nil if nobody waits
+	grown   chan struct{} // guarded by mu: closed by the next line; nil if none waits
 }
 
 // Write implements [io.Writer]. It never fails.

@@ -1,6 +1,4 @@
-// Package proxyprocess runs programs as child processes: the proxy above all, whose log it reads and whose admin API it asks.
-// Demonstrations and tests import it, the proxy itself does not.
-package proxyprocess
+package kit
 
 import (
 	"context"
@@ -26,11 +24,18 @@ var (
 	AdminListening = regexp.MustCompile(`msg="admin API" address=(\S+)`)
 )
 
-// Process is a child process. Its methods may be called from any goroutine. The caller of Start ends it with Stop or Kill.
+// Process is a child process: one that was started here, or one that such a process has made a child of this one. Its methods may be called from any
+// goroutine. It is ended with Stop or Kill.
 type Process struct {
+	// Static.
 	name    string
-	command *exec.Cmd
+	process *os.Process
+	output  *Output       // of its standard error; nil if that goes elsewhere
 	ended   chan struct{} // closed when the process has ended and its output is complete
+
+	// Static once ended is closed.
+	state *os.ProcessState
+	err   error // why it is not known how it ended
 }
 
 // Start starts a command. The name is for error messages. The command's output goes to its Stdout and Stderr, as usual.
@@ -39,33 +44,58 @@ func Start(name string, command *exec.Cmd) (*Process, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	p := &Process{name: name, command: command, ended: make(chan struct{})}
+	output, _ := command.Stderr.(*Output)
+	return newProcess(name, command.Process, output, func() (*os.ProcessState, error) {
+		_ = command.Wait() // the state says how it ended
+		return command.ProcessState, nil
+	}), nil
+}
+
+// adopt returns the child with an id, which another process has started.
+func adopt(name string, pid int) (*Process, error) {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return newProcess(name, process, nil, process.Wait), nil
+}
+
+func newProcess(name string, process *os.Process, output *Output, wait func() (*os.ProcessState, error)) *Process {
+	p := &Process{name: name, process: process, output: output, ended: make(chan struct{})}
 	go func() {
-		_ = command.Wait() // State says how it ended
+		p.state, p.err = wait()
 		close(p.ended)
 	}()
-	return p, nil
+	return p
 }
 
 // PID returns the process's id.
-func (p *Process) PID() int { return p.command.Process.Pid }
+func (p *Process) PID() int { return p.process.Pid }
 
 // Ended returns a channel that is closed when the process has ended and its output is complete.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
+// Alive reports whether the process runs.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // State returns how the process ended. It may be called after Ended.
-func (p *Process) State() *os.ProcessState { return p.command.ProcessState }
+func (p *Process) State() *os.ProcessState { return p.state }
 
 // Failure returns an error that says how the process ended, and nil while it runs.
 func (p *Process) Failure() error {
-	select {
-	case <-p.ended:
-	default:
+	if p.Alive() {
 		return nil
 	}
 	last := ""
-	if output, ok := p.command.Stderr.(*Output); ok {
-		if lines := output.Lines(); len(lines) > 0 {
+	if p.output != nil {
+		if lines := p.output.Lines(); len(lines) > 0 {
 			last = ": " + lines[len(lines)-1]
 		}
 	}
@@ -74,7 +104,7 @@ func (p *Process) Failure() error {
 
 // Signal sends a signal. It does nothing if the process has ended.
 func (p *Process) Signal(s os.Signal) error {
-	if err := p.command.Process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+	if err := p.process.Signal(s); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
@@ -93,9 +123,22 @@ func (p *Process) Wait(timeout time.Duration) (inTime bool) {
 	}
 }
 
+// WaitForSuccess is Wait, and returns an error unless the process ends in time and with status 0.
+func (p *Process) WaitForSuccess(timeout time.Duration) error {
+	switch {
+	case !p.Wait(timeout):
+		return fmt.Errorf("%s (process %d) has not ended after %v", p.name, p.PID(), timeout)
+	case p.err != nil:
+		return fmt.Errorf("%s (process %d): %w", p.name, p.PID(), p.err)
+	case !p.state.Success():
+		return fmt.Errorf("%s (process %d) ended with %v", p.name, p.PID(), p.state)
+	}
+	return nil
+}
+
 // Kill ends the process at once and waits for its end.
 func (p *Process) Kill() {
-	_ = p.command.Process.Kill() // it may have ended
+	_ = p.process.Kill() // it may have ended
 	<-p.ended
 }
 

@@ -1,6 +1,4 @@
-//go:build linux
-
-package fleetproof
+package kit
 
 import (
 	"net"
@@ -18,24 +16,24 @@ func TestSockets(t *testing.T) {
 	}
 	defer listener.Close()
 	address := listener.Addr().(*net.TCPAddr)
-	k, err := newKernel(address.Port)
+	k, err := NewKernel(address.Port)
 	if err != nil {
 		t.Skip(err)
 	}
-	defer k.close()
+	defer k.Close()
 	look := func() (counted int, states []byte) {
-		all, err := k.sockets(nil)
+		all, err := k.Sockets(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range all {
-			if s.server != netip.MustParseAddr("127.2.0.9") || s.source.Addr() != netip.MustParseAddr("127.1.0.7") {
+			if s.Server != netip.MustParseAddr("127.2.0.9") || s.Source.Addr() != netip.MustParseAddr("127.1.0.7") {
 				t.Errorf("got %+v", s)
 			}
-			if s.counts() {
+			if s.Counts() {
 				counted++
 			}
-			states = append(states, s.state)
+			states = append(states, s.State)
 		}
 		return counted, states
 	}
@@ -61,28 +59,28 @@ func TestSockets(t *testing.T) {
 	_ = client.Close()
 	wstest.Eventually(t, "the end has arrived", func() bool {
 		n, states := look()
-		return n == 0 && len(states) == 1 && states[0] == closeWait
+		return n == 0 && len(states) == 1 && states[0] == CloseWait
 	})
 }
 
 // A connection that ended while the kernel made its list, and one that began, are not counted together.
 func TestBoth(t *testing.T) {
-	first := []socket{{cookie: 1, state: established}, {cookie: 2, state: established}, {cookie: 3, state: established}}
-	second := []socket{{cookie: 2, state: established}, {cookie: 3, state: closeWait}, {cookie: 4, state: established}}
-	if all := both(first, second); len(all) != 1 || all[0].cookie != 2 {
+	first := []Socket{{cookie: 1, State: Established}, {cookie: 2, State: Established}, {cookie: 3, State: Established}}
+	second := []Socket{{cookie: 2, State: Established}, {cookie: 3, State: CloseWait}, {cookie: 4, State: Established}}
+	if all := Both(first, second); len(all) != 1 || all[0].cookie != 2 {
 		t.Errorf("got %+v", all)
 	}
 }
 
 func BenchmarkSockets(b *testing.B) {
-	k, err := newKernel(9)
+	k, err := NewKernel(9)
 	if err != nil {
 		b.Skip(err)
 	}
-	defer k.close()
-	var all []socket
+	defer k.Close()
+	var all []Socket
 	for b.Loop() {
-		if all, err = k.sockets(all[:0]); err != nil {
+		if all, err = k.Sockets(all[:0]); err != nil {
 			b.Fatal(err)
 		}
 	}

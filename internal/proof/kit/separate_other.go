@@ -1,10 +1,8 @@
 //go:build !unix
 
-package proxyprocess
+package kit
 
-import (
-	"os/exec"
-)
+import "os/exec"
 
 // Separate does nothing on this system.
 func Separate(*exec.Cmd) {}
