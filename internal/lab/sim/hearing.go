@@ -2,6 +2,9 @@ package sim
 
 import (
 	"fmt"
+	"math"
+	"strings"
+	"time"
 )
 
 // maxRuns bounds what a recogniser remembers of one utterance.
@@ -90,3 +93,81 @@ func (h *hearing) clear() { *h = hearing{runs: h.runs[:0], marks: MarkScanner{re
 
 // next forgets what was heard, but goes on within the audio.
 func (h *hearing) next() { h.runs, h.bytes, h.pause = h.runs[:0], 0, false }
+
+// timeline tells the times of audio by its bytes.
+type timeline struct {
+	perSecond int // bytes
+	heard     int // bytes in all
+	from      int // where the utterance under way begins
+}
+
+// sampleBytes are the bytes of a sample, by what services call its encoding.
+var sampleBytes = map[string]int{
+	"linear16": 2, "linear32": 4, "pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1, "pcm_mulaw": 1,
+	"audio/pcm": 2, "audio/pcmu": 1, "audio/pcma": 1, "audio/l16": 2, "audio/mulaw": 1, "audio/alaw": 1,
+	"float32": 4, "int16": 2, "uint8": 1,
+}
+
+// newTimeline returns one for so many samples a second in all channels. What is not known, or compressed, counts as 16 kHz in 16
+// bits.
+func newTimeline(encoding string, rate int) timeline {
+	size := sampleBytes[encoding]
+	if size == 0 {
+		size = 2
+	}
+	if rate < 1 || rate > 1<<20 {
+		rate = 16000
+	}
+	return timeline{perSecond: size * rate}
+}
+
+func (t *timeline) listen(audio []byte) { t.heard += len(audio) }
+
+// next begins another utterance.
+func (t *timeline) next() { t.from = t.heard }
+
+// at returns the time of a byte in seconds, to the millisecond.
+func (t *timeline) at(bytes int) float64 {
+	return toMillisecond(float64(bytes) / float64(t.perSecond))
+}
+
+// ms returns the time of a byte in whole milliseconds.
+func (t *timeline) ms(bytes int) int { return (bytes*1000 + t.perSecond/2) / t.perSecond }
+
+// length returns how long so many bytes last.
+func (t *timeline) length(bytes int) time.Duration {
+	return time.Duration(float64(bytes) / float64(t.perSecond) * float64(time.Second))
+}
+
+func (t *timeline) start() float64    { return t.at(t.from) }
+func (t *timeline) end() float64      { return t.at(t.heard) }
+func (t *timeline) duration() float64 { return t.at(t.heard - t.from) }
+
+// toMillisecond rounds seconds.
+func toMillisecond(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
+
+// inMilliseconds returns seconds in whole milliseconds.
+func inMilliseconds(seconds float64) int { return int(math.Round(seconds * 1000)) }
+
+// clock returns the time of a byte as hours, minutes and seconds to the hundredth: "0:01:02.50".
+func (t *timeline) clock(bytes int) string {
+	hundredths := (bytes*100 + t.perSecond/2) / t.perSecond
+	seconds := hundredths / 100
+	return fmt.Sprintf("%d:%02d:%02d.%02d", seconds/3600, seconds/60%60, seconds%60, hundredths%100)
+}
+
+// timedWord is a word of a transcript with its time in seconds.
+type timedWord struct {
+	text       string
+	start, end float64
+}
+
+// words returns the words of the utterance under way, which share its time evenly.
+func (t *timeline) words(transcript string) []timedWord {
+	texts := strings.Fields(transcript)
+	words := make([]timedWord, len(texts))
+	for i, text := range texts {
+		words[i] = timedWord{text, t.at(t.from + i*(t.heard-t.from)/len(texts)), t.at(t.from + (i+1)*(t.heard-t.from)/len(texts))}
+	}
+	return words
+}
