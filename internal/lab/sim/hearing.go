@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -39,20 +40,6 @@ func (h *hearing) untilPause(audio []byte) int {
 	})
 	h.bytes += n
 	return n
-}
-
-// utterances hears audio, whose times go to t, and calls end where the speaker pauses: exactly there, also in the middle of a message.
-// It reports whether audio follows the last pause.
-func (h *hearing) utterances(t *timeline, audio []byte, end func()) (more bool) {
-	for len(audio) > 0 {
-		n := h.untilPause(audio)
-		t.listen(audio[:n])
-		if audio = audio[n:]; !h.pause {
-			return true
-		}
-		end()
-	}
-	return false
 }
 
 func (h *hearing) note(m Mark) {
@@ -170,4 +157,54 @@ func (t *timeline) words(transcript string) []timedWord {
 		words[i] = timedWord{text, t.at(t.from + i*(t.heard-t.from)/len(texts)), t.at(t.from + (i+1)*(t.heard-t.from)/len(texts))}
 	}
 	return words
+}
+
+// recognition is what a recogniser has heard, and when: the utterance under way.
+type recognition struct {
+	heard hearing
+	times timeline
+}
+
+// newRecognition returns one for audio as [newTimeline] takes it.
+func newRecognition(encoding string, rate int) recognition {
+	return recognition{times: newTimeline(encoding, rate)}
+}
+
+// length returns how much audio was heard in all.
+func (r *recognition) length() time.Duration { return r.times.length(r.times.heard) }
+
+// listen hears audio.
+func (r *recognition) listen(audio []byte) {
+	r.heard.listen(audio)
+	r.times.listen(audio)
+}
+
+// next begins another utterance, also in the middle of a mark's block.
+func (r *recognition) next() {
+	r.heard.next()
+	r.times.next()
+}
+
+// utterances hears audio, and calls end where the speaker pauses: exactly there, also in the middle of a message. It reports whether audio follows the
+// last pause.
+func (r *recognition) utterances(audio []byte, end func()) (more bool) {
+	for len(audio) > 0 {
+		n := r.heard.untilPause(audio)
+		r.times.listen(audio[:n])
+		if audio = audio[n:]; !r.heard.pause {
+			return true
+		}
+		end()
+	}
+	return false
+}
+
+// timedJSON returns the words of the utterance under way as a JSON array, each as entry makes it.
+func timedJSON[T any](t *timeline, words string, entry func(w timedWord) T) []byte {
+	list := []T{}
+	for _, w := range t.words(words) {
+		list = append(list, entry(w))
+	}
+	encoded, _ := json.Marshal(list) // never fails
+	return encoded
 }

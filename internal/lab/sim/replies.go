@@ -53,7 +53,7 @@ type replies struct {
 	lateTimer loop.Timer
 
 	silence  silence
-	underWay bool // a session is: see fragile.go
+	underWay bool // a session is: see clientEnds
 }
 
 // poison is the word that makes a server stumble: see FailOptions.Poison.
