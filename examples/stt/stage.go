@@ -76,7 +76,7 @@ func setStage(ctx context.Context, o options) (_ *stage, err error) {
 	}
 	s.admin = kit.NewAdmin(adminURL)
 	return s, s.proxy.Until(ctx, "the proxy has a connection for a client", func() (bool, error) {
-		_, err := s.admin.Get(ctx, "/readyz")
+		err := s.admin.Get(ctx, "/readyz", nil)
 		return err == nil, nil
 	})
 }

@@ -84,7 +84,7 @@ func (p *pod) awaitReady(ctx context.Context) error {
 
 // isReady carries out the readiness probe.
 func (p *pod) isReady(ctx context.Context) bool {
-	_, err := p.admin.Get(ctx, p.ready)
+	err := p.admin.Get(ctx, p.ready, nil)
 	return err == nil
 }
 

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -332,6 +333,27 @@ func (t Times) Max() time.Duration {
 	}
 	return time.Duration(t.histogram.Max())
 }
+
+// Summary is a distribution in a few numbers, in milliseconds.
+type Summary struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p99.9"`
+	Max   float64 `json:"max"`
+}
+
+// Summary returns the distribution's summary.
+func (t Times) Summary() Summary {
+	at := func(q float64) float64 { return milliseconds(t.Quantile(q)) }
+	return Summary{t.Count(), milliseconds(t.Mean()), at(0.5), at(0.9), at(0.95), at(0.99), at(0.999), milliseconds(t.Max())}
+}
+
+// MarshalJSON writes the summary.
+func (t Times) MarshalJSON() ([]byte, error) { return json.Marshal(t.Summary()) }
 
 // Step is a place on the curve of a distribution.
 type Step struct {

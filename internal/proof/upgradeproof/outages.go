@@ -104,7 +104,7 @@ func (r *outages) stage(ctx context.Context) (err error) {
 			return err
 		}
 		if err := p.Until(ctx, "it is ready", func() (bool, error) {
-			_, err := p.Get(ctx, "/readyz")
+			err := p.Get(ctx, "/readyz", nil)
 			return err == nil, nil
 		}); err != nil {
 			return err

@@ -121,31 +121,7 @@ func (s *Server) initialize() error {
 }
 
 // Standby makes a standby of the running server, which follows it once it is started. Remove ends it.
-func (s *Server) Standby(ctx context.Context) (*Server, error) {
-	b := &Server{bin: s.bin, account: s.account, Arguments: s.Arguments, log: new(bytes.Buffer)}
-	var err error
-	if b.Directory, err = os.MkdirTemp("", "pgtest"); err != nil {
-		return nil, err
-	}
-	if s.account != nil {
-		err = os.Chown(b.Directory, int(s.account.Uid), int(s.account.Gid))
-	}
-	if err == nil {
-		b.Port, err = freePort()
-	}
-	if err == nil {
-		backup := b.command("pg_basebackup", "-D", b.data(), "-d", s.DSN("postgres"), "-R", "--checkpoint=fast", "--no-sync")
-		var output []byte
-		if output, err = backup.CombinedOutput(); err != nil {
-			err = fmt.Errorf("pg_basebackup: %w\n%s", err, output)
-		}
-	}
-	if err != nil {
-		b.Remove()
-		return nil, err
-	}
-	return b, ctx.Err()
-}
+func (s *Server) Standby(context.Context) (*Server, error) { return NewStandby(s, "127.0.0.1", s.Port) }
 
 // freePort returns a port of the loopback interface on which nobody listens.
 func freePort() (int, error) {
@@ -277,10 +253,7 @@ func Execute(ctx context.Context, dsn string, statements ...string) error {
 // NewStandby makes the files of a standby of a server that runs, by pg_basebackup over the server's socket. When it runs, the standby reads
 // what the server writes over TCP from an address: the server's, or a forwarder's to it. Remove ends it.
 func NewStandby(of *Server, host string, port int) (*Server, error) {
-	if _, err := exec.LookPath(filepath.Join(of.bin, "pg_basebackup")); err != nil {
-		return nil, ErrNone
-	}
-	s := &Server{bin: of.bin, account: of.account, log: new(bytes.Buffer)}
+	s := &Server{bin: of.bin, account: of.account, Arguments: of.Arguments, log: new(bytes.Buffer)}
 	var err error
 	if s.Directory, err = os.MkdirTemp("", "pgtest"); err != nil {
 		return nil, err
@@ -316,10 +289,7 @@ func (s *Server) copy(of *Server, host string, port int) error {
 			}
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	s.Port = listener.Addr().(*net.TCPAddr).Port
-	return listener.Close()
+	var err error
+	s.Port, err = freePort()
+	return err
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // schema is the version of the JSON object. It changes when a field goes or changes its meaning, not when one comes. All
@@ -39,51 +38,17 @@ type target struct {
 
 // figures are those of the whole run or of a target.
 type figures struct {
-	Connections       int                       `json:"connections"`
-	Connected         int                       `json:"connected"`
-	ConnectFailures   int                       `json:"connect_failures"`
-	AllConnected      float64                   `json:"all_connected_ms"`
-	LastFirstEcho     float64                   `json:"last_first_echo_ms"`
-	Sent              int64                     `json:"sent"`
-	Received          int64                     `json:"received"`
-	MessagesPerSecond float64                   `json:"messages_per_second"`
-	Unsent            int64                     `json:"unsent"`
-	Lost              int64                     `json:"lost"`
-	Mixed             int64                     `json:"mixed"`
-	Abandoned         int64                     `json:"abandoned"`
-	Failed            int64                     `json:"failed"`
-	Begun             int64                     `json:"sessions_begun"`
-	Complete          int64                     `json:"sessions"`
-	Refused           int64                     `json:"sessions_refused"`
-	Cut               int64                     `json:"sessions_cut"`
-	SessionsPerSecond float64                   `json:"sessions_per_second"`
-	Latency           times                     `json:"latency_ms"`
-	Connect           times                     `json:"connect_ms"`
-	FirstEcho         times                     `json:"first_echo_ms"`
-	ConnectAgain      times                     `json:"connect_again_ms"`
-	ReplyAgain        times                     `json:"first_echo_again_ms"`
-	Errors            map[string]int64          `json:"errors"`
-	CloseCodes        map[frame.CloseCode]int64 `json:"close_codes"`
+	*load.Figures
+	AllConnected  float64 `json:"all_connected_ms"`
+	LastFirstEcho float64 `json:"last_first_echo_ms"`
 	*speech
 }
 
 // speech is what only a load of audio has.
 type speech struct {
-	Partials int64 `json:"partials"`
-	Finals   int64 `json:"finals"`
-	Final    times `json:"final_ms"`
-}
-
-// times is a distribution in milliseconds.
-type times struct {
-	Count int64   `json:"count"`
-	Mean  float64 `json:"mean"`
-	P50   float64 `json:"p50"`
-	P90   float64 `json:"p90"`
-	P95   float64 `json:"p95"`
-	P99   float64 `json:"p99"`
-	P999  float64 `json:"p99.9"`
-	Max   float64 `json:"max"`
+	Partials int64      `json:"partials"`
+	Finals   int64      `json:"finals"`
+	Final    load.Times `json:"final_ms"`
 }
 
 type threshold struct {
@@ -94,49 +59,10 @@ type threshold struct {
 	Failed    bool    `json:"failed"`
 }
 
-func newTimes(t load.Times) times {
-	return times{
-		Count: t.Count(),
-		Mean:  milliseconds(t.Mean()),
-		P50:   milliseconds(t.Quantile(0.5)),
-		P90:   milliseconds(t.Quantile(0.9)),
-		P95:   milliseconds(t.Quantile(0.95)),
-		P99:   milliseconds(t.Quantile(0.99)),
-		P999:  milliseconds(t.Quantile(0.999)),
-		Max:   milliseconds(t.Max()),
-	}
-}
-
 func newFigures(f *load.Figures, audio bool) figures {
-	all := figures{
-		Connections:       f.Connections,
-		Connected:         f.Connected,
-		ConnectFailures:   f.ConnectFailures,
-		AllConnected:      milliseconds(f.AllConnected),
-		LastFirstEcho:     milliseconds(f.LastFirstEcho),
-		Sent:              f.Sent,
-		Received:          f.Received,
-		MessagesPerSecond: f.MessagesPerSecond,
-		Unsent:            f.Unsent,
-		Lost:              f.Lost,
-		Mixed:             f.Mixed,
-		Abandoned:         f.Abandoned,
-		Failed:            f.Failed,
-		Begun:             f.Begun,
-		Complete:          f.Complete,
-		Refused:           f.Refused,
-		Cut:               f.Cut,
-		SessionsPerSecond: f.SessionsPerSecond,
-		Latency:           newTimes(f.Latency),
-		Connect:           newTimes(f.Connect),
-		FirstEcho:         newTimes(f.FirstEcho),
-		ConnectAgain:      newTimes(f.ConnectAgain),
-		ReplyAgain:        newTimes(f.ReplyAgain),
-		Errors:            f.Errors,
-		CloseCodes:        f.CloseCodes,
-	}
+	all := figures{f, milliseconds(f.AllConnected), milliseconds(f.LastFirstEcho), nil}
 	if audio {
-		all.speech = &speech{Partials: f.Partials, Finals: f.Finals, Final: newTimes(f.Final)}
+		all.speech = &speech{f.Partials, f.Finals, f.Final}
 	}
 	return all
 }

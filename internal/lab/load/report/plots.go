@@ -205,7 +205,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		return ""
 	},
 	"ms":    func(d time.Duration) string { return ms(milliseconds(d)) },
-	"times": newTimes,
+	"times": load.Times.Summary,
 }).Parse(pageText))
 
 // page is what the template is filled with.

@@ -122,7 +122,7 @@ func (r *Report) Table(out io.Writer) error {
 	if rows := r.times(); len(rows) > 0 {
 		fmt.Fprintf(w, "\nmilliseconds\tp50\tp90\tp99\tp99.9\tmax\n")
 		for _, row := range rows {
-			t := newTimes(row.Times)
+			t := row.Times.Summary()
 			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\n", row.Name, t.P50, t.P90, t.P99, t.P999, t.Max)
 		}
 	}
