@@ -109,7 +109,7 @@ func (c *client) setOutcome(o outcome) {
 func (c *client) join(s loop.Socket, early []byte) {
 	c.inbox = inbox{}
 	c.broken, c.closeSent, c.closeSeen = false, false, false
-	c.counts().Joined++
+	c.counts().joined++
 	c.conn = c.lane.loop.Add(s, c, early)
 	c.talk.opened()
 }
@@ -172,7 +172,7 @@ func (c *client) Ended(_ *loop.Conn, err error) {
 func (c *client) drop() {
 	if !c.conn.Closed() {
 		c.conn.Close()
-		c.counts().Parted++
+		c.counts().parted++
 	}
 }
 
@@ -245,7 +245,7 @@ func (c *client) recordFirstAnswer(took int64) {
 		return
 	}
 	counts.FirstEcho.record(took)
-	counts.LastEcho = max(counts.LastEcho, c.began+took)
+	counts.lastEcho = max(counts.lastEcho, c.began+took)
 }
 
 // leave ends the connection in order.

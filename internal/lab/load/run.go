@@ -254,11 +254,11 @@ func (r *run) sample(next Phase) {
 }
 
 // count returns the numbers of all targets as they are now.
-func (r *run) count() []numbers {
+func (r *run) count() []Counts {
 	r.collect()
-	now := make([]numbers, len(r.targets))
+	now := make([]Counts, len(r.targets))
 	for at, c := range r.seen.byTarget {
-		now[at] = c.numbers
+		now[at] = c.Counts
 	}
 	return now
 }
@@ -411,7 +411,7 @@ func (l *lane) admit(c *client, socket loop.Socket, early []byte, since int64) {
 	counts.Begun++
 	counts.Connected++
 	counts.Connect.record(since - c.began)
-	counts.LastConnect = max(counts.LastConnect, since)
+	counts.lastConnect = max(counts.lastConnect, since)
 	l.clients = append(l.clients, c)
 	c.join(socket, early)
 }
@@ -512,7 +512,7 @@ func (r *run) report(phase Phase) {
 	c := r.seen.total
 	p := Progress{
 		Phase: phase, Begins: begins, Elapsed: time.Duration(r.now()),
-		Connections: r.Connections, Connected: int(c.Connected), ConnectFailures: int(c.ConnectFailures),
+		Connections: r.Connections, Connected: c.Connected, ConnectFailures: c.ConnectFailures,
 		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed + c.Refused, Sessions: c.Complete,
 		P50: c.Latency.Quantile(0.5), P99: c.Latency.Quantile(0.99),
 	}

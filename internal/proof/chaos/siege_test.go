@@ -26,7 +26,7 @@ func TestSieges(t *testing.T) {
 // What must not happen in a siege is found.
 func TestJudgeSiege(t *testing.T) {
 	good := func() *outcome {
-		return &outcome{load: &load.Result{Figures: load.Figures{Received: 1}}, came: arrivals{took: []time.Duration{1}}, before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1}
+		return &outcome{load: &load.Result{Figures: load.Figures{Counts: load.Counts{Received: 1}}}, came: arrivals{took: []time.Duration{1}}, before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1}
 	}
 	hostile := &scenario{name: "hostile", siege: &siege{clients: 1, dropped: true, judge: endedWith(1008)}}
 	for want, change := range map[string]func(o *outcome){
