@@ -55,21 +55,21 @@ var sieges = []scenario{
 	{name: "header-floods", about: "clients that send headers without end", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: headerFlood, judge: refusedWith(431)}},
 	{name: "refusal-storms", about: "clients that are refused, and do not go away", siege: &siege{clients: 1500, pause: 10 * time.Millisecond, visit: refusedAndStays, judge: refusedWith(404)}},
 	{name: "connect-floods", about: "clients that connect and leave at once", siege: &siege{clients: 50, pause: 5 * time.Millisecond, visit: func(*attack) error { return nil }}},
-	{name: "reconnect-storms", about: "clients that begin a session and leave at once", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: reconnects}},
+	{name: "reconnect-storms", about: "clients that begin a session and leave at once", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: upgraded(reconnects)}},
 	{name: "ping-floods", about: "clients that send pings without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: controlFlood(frame.Ping), judge: endedWith(1008)}},
 	{name: "pong-floods", about: "clients that send pongs without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: controlFlood(frame.Pong), judge: endedWith(1008)}},
 	{name: "empty-fragments", about: "messages of empty frames without end", siege: &siege{clients: 20, pause: 50 * time.Millisecond, visit: fragments(0), judge: endedWith(1008)}},
 	{name: "endless-fragments", about: "messages of small frames without end", siege: &siege{clients: 4, pause: 50 * time.Millisecond, visit: fragments(1)}},
-	{name: "slow-frames", about: "clients that send one byte of a large frame at a time", siege: &siege{clients: 500, visit: slowFrames}},
-	{name: "huge-lengths", about: "clients that announce frames of an exbibyte", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: hugeLength, judge: endedWith(1009)}},
-	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 50, visit: neverReads, memory: 128}},
+	{name: "slow-frames", about: "clients that send one byte of a large frame at a time", siege: &siege{clients: 500, visit: upgraded(slowFrames)}},
+	{name: "huge-lengths", about: "clients that announce frames of an exbibyte", siege: &siege{clients: 50, pause: 10 * time.Millisecond, visit: upgraded(hugeLength), judge: endedWith(1009)}},
+	{name: "never-reads", about: "clients that send without end, and read nothing", siege: &siege{clients: 50, visit: upgraded(neverReads), memory: 128}},
 	{
 		name: "poison", about: "two networks whose messages servers end sessions for, among sessions that last",
-		siege: &siege{clients: 4, pause: 20 * time.Millisecond, visit: poisons, poison: true, from: 2, judge: endedWith(1011)},
+		siege: &siege{clients: 4, pause: 20 * time.Millisecond, visit: upgraded(poisons), poison: true, from: 2, judge: endedWith(1011)},
 	},
 	{
 		name: "poison-newcomers", about: "the same from three networks, among sessions that come and go",
-		siege: &siege{clients: 6, pause: 20 * time.Millisecond, visit: poisons, poison: true, from: 3, session: 2 * time.Second, judge: endedWith(1011)},
+		siege: &siege{clients: 6, pause: 20 * time.Millisecond, visit: upgraded(poisons), poison: true, from: 3, session: 2 * time.Second, judge: endedWith(1011)},
 	},
 	{
 		name: "slow-tls", about: "thousands of clients that send a byte of their TLS handshake each second",
@@ -162,20 +162,14 @@ func refusedAndStays(a *attack) error {
 
 // reconnects begins a session and resets the connection.
 func reconnects(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	return a.conn.SetLinger(0)
 }
 
 // controlFlood returns an attack that sends control frames without end, and reads what comes back.
 func controlFlood(op frame.Opcode) func(a *attack) error {
-	return func(a *attack) error {
-		if err := a.upgrade(""); err != nil {
-			return err
-		}
+	return upgraded(func(a *attack) error {
 		return a.flood(bytes.Repeat(a.clientFrame(true, op, []byte("are you there?")), 100), time.Millisecond)
-	}
+	})
 }
 
 // flood writes the bytes again and again, with a pause, and reads what comes back, until the proxy ends the connection.
@@ -201,22 +195,16 @@ func (a *attack) flood(b []byte, pause time.Duration) error {
 
 // fragments returns an attack that sends a message which never ends, in frames of so many bytes.
 func fragments(size int) func(a *attack) error {
-	return func(a *attack) error {
-		if err := a.upgrade(""); err != nil {
-			return err
-		}
+	return upgraded(func(a *attack) error {
 		if err := a.write(a.clientFrame(false, frame.Binary, []byte("x"))); err != nil {
 			return err
 		}
 		return a.flood(bytes.Repeat(a.clientFrame(false, frame.Continuation, make([]byte, size)), 1000), time.Millisecond)
-	}
+	})
 }
 
 // slowFrames sends a frame byte by byte.
 func slowFrames(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	if err := a.write(a.clientFrame(true, frame.Binary, make([]byte, 1<<20))[:20]); err != nil {
 		return err
 	}
@@ -225,9 +213,6 @@ func slowFrames(a *attack) error {
 
 // hugeLength announces a frame that is larger than any memory.
 func hugeLength(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	if err := a.write(frame.AppendHeader(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 1, Length: 1 << 60})); err != nil {
 		return err
 	}
@@ -236,9 +221,6 @@ func hugeLength(a *attack) error {
 
 // neverReads asks for echoes and reads none of them.
 func neverReads(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	_ = a.conn.SetReadBuffer(4 << 10)
 	return a.sendForEver(a.clientFrame(true, frame.Binary, make([]byte, 16<<10)))
 }
@@ -310,9 +292,6 @@ func poisonable(name, protocol string, _, sessions int, _ *scenario, seed uint64
 
 // poisons says poison, and waits for the end.
 func poisons(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	if err := a.write(a.clientFrame(true, frame.Text, []byte("poison"))); err != nil {
 		return err
 	}
@@ -349,13 +328,10 @@ var swallower = scenario{name: "swallows", behave: func(v *visit) {
 }}
 
 // replayHogs are clients of which three fill the memory. They come from another address than the crowd.
-var replayHogs = siege{clients: 8, from: 1, pause: 10 * time.Millisecond, visit: hogsReplay, replay: true, judge: movedAll}
+var replayHogs = siege{clients: 8, from: 1, pause: 10 * time.Millisecond, visit: upgraded(hogsReplay), replay: true, judge: movedAll}
 
 // hogsReplay sends six megabytes within a second, in text and binary messages.
 func hogsReplay(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	for i := range 100 {
 		if err := a.write(a.clientFrame(true, []frame.Opcode{frame.Text, frame.Binary}[i%2], make([]byte, 64_000))); err != nil {
 			return err

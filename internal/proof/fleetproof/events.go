@@ -37,10 +37,10 @@ const (
 )
 
 var kinds = []kind{
-	{name: "kill", limit: killedLimit, happen: kill},
-	{name: "kill-restart", limit: killedLimit, happen: killRestart},
-	{name: "kill-elsewhere", limit: killedLimit, happen: killElsewhere},
-	{name: "kill-two", limit: killedLimit, happen: killTwo},
+	{name: "kill", limit: killedLimit, happen: killing("kill", 1, false, false)},
+	{name: "kill-restart", limit: killedLimit, happen: killing("kill-restart", 1, true, false)},
+	{name: "kill-elsewhere", limit: killedLimit, happen: killing("kill-elsewhere", 1, true, true)},
+	{name: "kill-two", limit: killedLimit, happen: killing("kill-two", 2, false, false)},
 	{name: "forget", limit: moveLimit, happen: forget},
 	{name: "stop", limit: killedLimit, happen: stop},
 	{name: "drain", limit: killedLimit, happen: drain},
@@ -76,16 +76,31 @@ func kindNamed(name string) (kind, error) {
 	return kind{}, spelling.Unknown("event", name, names)
 }
 
-// kill kills a proxy; the others take its places; then it comes back with the same state directory.
-func kill(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
-	r.kill(p)
-	at := time.Now()
-	r.avoid(p)
-	if err := r.recover(ctx, "kill", at, killedLimit); err != nil {
+// killing kills n proxies. The others take their places before they come back, unless they come back immediately. They do with the same state directory,
+// or elsewhere: with a new one, and at another address of the admin API.
+func killing(name string, n int, immediately, elsewhere bool) func(r *proof, ctx context.Context) (time.Time, error) {
+	return func(r *proof, ctx context.Context) (at time.Time, err error) {
+		var killed []*proxy
+		for first := r.any().index; len(killed) < n; {
+			p := r.proxies[(first+len(killed))%len(r.proxies)]
+			r.kill(p)
+			killed = append(killed, p)
+		}
+		at = time.Now()
+		if !immediately && n < len(r.proxies) {
+			r.avoid(killed...)
+			err = r.recover(ctx, name, at, killedLimit)
+		}
+		for _, p := range killed {
+			if err == nil && elsewhere {
+				err = p.moveAway()
+			}
+			if err == nil {
+				at, err = r.comeBack(ctx, p)
+			}
+		}
 		return at, err
 	}
-	return r.comeBack(ctx, p)
 }
 
 // kill kills a proxy, whose sessions may end.
@@ -105,43 +120,6 @@ func (r *proof) comeBack(ctx context.Context, p *proxy) (time.Time, error) {
 	r.crowd.pardon(p.index)
 	r.spread()
 	return time.Now(), nil
-}
-
-// killRestart kills a proxy, and starts it again at once with the same state directory.
-func killRestart(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
-	r.kill(p)
-	return r.comeBack(ctx, p)
-}
-
-// killElsewhere kills a proxy, and starts another at once in its place, with a new state directory and at another address of the admin API.
-func killElsewhere(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
-	r.kill(p)
-	p.moveState()
-	if err := p.moveAdmin(); err != nil {
-		return time.Time{}, err
-	}
-	return r.comeBack(ctx, p)
-}
-
-// killTwo kills two proxies at once. If there are only two, one is left with none.
-func killTwo(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
-	q := r.proxies[(p.index+1)%len(r.proxies)]
-	r.kill(p)
-	r.kill(q)
-	at := time.Now()
-	if len(r.proxies) > 2 {
-		r.avoid(p, q)
-		if err := r.recover(ctx, "kill-two", at, killedLimit); err != nil {
-			return at, err
-		}
-	}
-	if _, err := r.comeBack(ctx, p); err != nil {
-		return at, err
-	}
-	return r.comeBack(ctx, q)
 }
 
 // forget kills a proxy of whose death there is no proof: its address answers no more, but refuses nothing, as that of a host that is gone. An
@@ -168,8 +146,7 @@ func forget(r *proof, ctx context.Context) (time.Time, error) {
 	if err := r.recover(ctx, "forget", at, moveLimit); err != nil {
 		return at, err
 	}
-	p.moveState()
-	if err := p.moveAdmin(); err != nil {
+	if err := p.moveAway(); err != nil {
 		return at, err
 	}
 	return r.comeBack(ctx, p)
@@ -182,26 +159,18 @@ func stop(r *proof, ctx context.Context) (time.Time, error) {
 	if r.options.Stop > 0 {
 		least, most = r.options.Stop, r.options.Stop
 	}
-	if err := r.stopFor(ctx, p, least, most); err != nil {
-		return time.Time{}, err
-	}
-	return time.Now(), nil
-}
-
-// stopFor stops a proxy for a random time.
-func (r *proof) stopFor(ctx context.Context, p *proxy, least, most time.Duration) error {
 	r.journal.Event("%s is stopped", p.Name)
 	if err := p.freeze(); err != nil {
-		return err
+		return time.Time{}, err
 	}
 	if t := r.options.GrantTimeout; t > 0 && most >= t {
 		r.watcher.excuse(p.source)
 	}
 	if err := r.pause(ctx, least, most); err != nil {
-		return err
+		return time.Time{}, err
 	}
 	r.journal.Event("%s continues", p.Name)
-	return p.proceed()
+	return time.Now(), p.proceed()
 }
 
 // drain ends a proxy in order and starts it again. Sessions end by themselves; waiting clients are refused.

@@ -38,9 +38,8 @@ func newProxy(index int, binary, directory, database string, w *watcher, argumen
 		return nil, err
 	}
 	if p.listen, err = kit.FreeAddress("127.0.0.1"); err == nil {
-		err = p.moveAdmin()
+		err = p.moveAway()
 	}
-	p.moveState()
 	return p, err
 }
 
@@ -48,14 +47,10 @@ func newProxy(index int, binary, directory, database string, w *watcher, argumen
 // it.)
 var otherTime = []string{"unshare", "-T", "--monotonic", "864000", "--boottime", "864000"}
 
-// moveState gives the next process a new state directory.
-func (p *proxy) moveState() {
+// moveAway gives the next process a new state directory, and another address of the admin API.
+func (p *proxy) moveAway() (err error) {
 	p.states++
 	p.State = filepath.Join(p.Directory, fmt.Sprintf("state-%d", p.states))
-}
-
-// moveAdmin gives the next process another address of the admin API.
-func (p *proxy) moveAdmin() (err error) {
 	p.admin, err = kit.FreeAddress("127.0.0.1")
 	return err
 }
