@@ -33,7 +33,7 @@ type talk interface {
 	account()
 	// inSession reports whether messages become due for the client.
 	inSession() bool
-	// failed is called when the connection has failed. It counts the messages that get no answer any more.
+	// failed is called when the connection has failed. It counts the messages that no longer get an answer.
 	failed()
 	// closed is called when the server has closed the connection with a close frame. It reports whether a server may do so
 	// now.
@@ -61,7 +61,7 @@ type client struct {
 	outcome outcome // of the session
 	again   bool    // the session is not the client's first
 
-	greeted   bool // the client has its first echo, or cannot get it any more
+	greeted   bool // the client has its first echo, or can no longer get it
 	waiting   bool // counted in lane.unfinished
 	broken    bool // the connection failed: the client sends and expects nothing more
 	closeSent bool

@@ -42,7 +42,7 @@ type stage struct {
 	// transcript holds the final texts of the first session that was complete.
 	transcript atomic.Pointer[[]string]
 
-	greeted *latch // opened when each client has its first echo, or cannot get it any more
+	greeted *latch // opened when each client has its first echo, or can no longer get it
 	alive   *latch // opened when each client has failed
 	drained *latch // opened when each lane has drained
 	gone    *latch // opened when each client's connection has ended

@@ -19,7 +19,7 @@ const closePeriods = 20
 
 // speech is the talk of a client that streams a recording to a speech server with Vosk's protocol: chunks of audio at
 // the pace of speech, each of which gets one answer, then the end of the audio, which gets one more. Then it connects
-// again for the next session, until nothing becomes due any more. It sends the first chunk of its first session as soon as it is
+// again for the next session, until nothing more becomes due. It sends the first chunk of its first session as soon as it is
 // connected; in later sessions, the first chunk waits for the client's next turn.
 type speech struct {
 	*client

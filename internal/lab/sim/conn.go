@@ -236,7 +236,7 @@ const (
 	timerSilence                       // the client has perhaps been silent for too long
 	timerReply                         // answers are due
 	timerLateReply                     // answers out of turn are due
-	timerUnasked                       // a late message that nobody asked for is due
+	timerUnasked                       // a late message that no client asked for is due
 	timerChatter                       // chatter is due
 )
 

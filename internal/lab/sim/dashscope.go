@@ -114,7 +114,7 @@ func (d *dashScopeDialogue) event(v *voice, r role, event, payload string) {
 	v.text(r, `{"header":{"task_id":%s,"event":"%s","attributes":{}},"payload":%s}`, quote(d.task), event, payload)
 }
 
-// fail reports a failed task; the connection cannot be used any more.
+// fail reports a failed task; the connection can no longer be used.
 func (d *dashScopeDialogue) fail(v *voice, task, reason string) {
 	v.text(remark, `{"header":{"task_id":%s,"event":"task-failed","error_code":"CLIENT_ERROR","error_message":%s,"attributes":{}},"payload":{}}`,
 		quote(task), quote(reason))

@@ -78,7 +78,7 @@ func (h *hearing) words() string {
 // clear forgets everything, half a block of a mark included.
 func (h *hearing) clear() { *h = hearing{runs: h.runs[:0], marks: MarkScanner{rest: h.marks.rest[:0]}} }
 
-// next forgets what was heard, but goes on within the audio.
+// next forgets what was heard, but continues within the audio.
 func (h *hearing) next() { h.runs, h.bytes, h.pause = h.runs[:0], 0, false }
 
 // timeline tells the times of audio by its bytes.
@@ -95,7 +95,7 @@ var sampleBytes = map[string]int{
 	"float32": 4, "int16": 2, "uint8": 1,
 }
 
-// newTimeline returns one for so many samples a second in all channels. What is not known, or compressed, counts as 16 kHz in 16
+// newTimeline returns one for a number of samples a second in all channels. What is not known, or compressed, counts as 16 kHz in 16
 // bits.
 func newTimeline(encoding string, rate int) timeline {
 	size := sampleBytes[encoding]
@@ -121,7 +121,7 @@ func (t *timeline) at(bytes int) float64 {
 // ms returns the time of a byte in whole milliseconds.
 func (t *timeline) ms(bytes int) int { return (bytes*1000 + t.perSecond/2) / t.perSecond }
 
-// length returns how long so many bytes last.
+// length returns how long that many bytes last.
 func (t *timeline) length(bytes int) time.Duration {
 	return time.Duration(float64(bytes) / float64(t.perSecond) * float64(time.Second))
 }

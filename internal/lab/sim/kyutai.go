@@ -131,7 +131,7 @@ type KyutaiMessage struct {
 	Start, Stop   float64 // seconds
 }
 
-// AppendKyutai appends the beginning of a message of a type with so many other fields. Each field follows as a name and a value.
+// AppendKyutai appends the beginning of a message of a type with that many other fields. Each field follows as a name and a value.
 func AppendKyutai(dst []byte, kind string, fields uint32) []byte {
 	return msgp.AppendString(msgp.AppendString(msgp.AppendMapHeader(dst, 1+fields), "type"), kind)
 }

@@ -263,7 +263,7 @@ func (r *replies) full() bool {
 	return r.queued+r.keptBytes > maxQueuedBytes || len(r.queue)+len(r.kept) > maxQueued
 }
 
-// sendDue sends the answers whose time has come. A stalled server sends them when it goes on.
+// sendDue sends the answers whose time has come. A stalled server sends them when it continues.
 func (r *replies) sendDue() {
 	if r.conn.server.stalled.Load() {
 		return

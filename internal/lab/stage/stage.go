@@ -36,11 +36,11 @@ type Options struct {
 	TLS bool
 	// Version is what the proxy says its version is.
 	Version string
-	// Log gets what the proxy logs. Default: nobody.
+	// Log gets what the proxy logs. Default: nothing is logged.
 	Log *slog.Logger
 }
 
-// ForHunt changes a proxy's settings for a leak hunt with so many connections to each server: clients that wait for one of a few
+// ForHunt changes a proxy's settings for a leak hunt with that many connections to each server: clients that wait for one of a few
 // connections are not refused, and broken sessions, which are part of the hunt, do not take a server out of service.
 func ForHunt(s *app.Settings, connections int) {
 	s.Connections = connections

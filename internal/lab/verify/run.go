@@ -40,7 +40,7 @@ type Options struct {
 	Settings []string
 	// Seed chooses the points at which sessions are cut.
 	Seed uint64
-	// Progress is told what is tried; nil for nobody.
+	// Progress is told what is tried; nil for no report.
 	Progress func(what string)
 }
 

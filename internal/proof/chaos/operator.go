@@ -180,7 +180,7 @@ func (o *operator) resize() error {
 	return o.with(func(b *backend) { b.connections = 1 + o.dice.IntN(b.connections) })
 }
 
-// misdirect gives a backend an address where nothing listens: port 1 of a loopback address that nobody else uses.
+// misdirect gives a backend an address where nothing listens: port 1 of a loopback address that nothing else uses.
 func (o *operator) misdirect() error {
 	return o.with(func(b *backend) { b.url = "ws://127.9.9.9:1" })
 }

@@ -496,7 +496,7 @@ func obey(ctx context.Context, order string, in io.Reader, out io.Writer) error 
 	return err
 }
 
-// besieger is a process with hostile clients. Whoever starts it ends it, once.
+// besieger is a process with hostile clients. The goroutine that starts it ends it, once.
 type besieger struct {
 	command *exec.Cmd
 	in      io.Closer

@@ -193,7 +193,7 @@ func (a *attack) flood(b []byte, pause time.Duration) error {
 	}
 }
 
-// fragments returns an attack that sends a message which never ends, in frames of so many bytes.
+// fragments returns an attack that sends a message which never ends, in frames of that size.
 func fragments(size int) func(a *attack) error {
 	return upgraded(func(a *attack) error {
 		if err := a.write(a.clientFrame(false, frame.Binary, []byte("x"))); err != nil {
@@ -349,7 +349,7 @@ func movedAll(o *outcome) error {
 		return fmt.Errorf("the memory for failover was never used up: %v", o.hogs.Unassured)
 	}
 	if c := o.crowd; c.Moved == 0 || c.NotMoved > 0 || len(c.Unassured) > 0 {
-		return fmt.Errorf("of the well-behaved sessions, %d moved and %d did not; not assured any more: %v", c.Moved, c.NotMoved, c.Unassured)
+		return fmt.Errorf("of the well-behaved sessions, %d moved and %d did not; no longer assured: %v", c.Moved, c.NotMoved, c.Unassured)
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ const (
 	Kill Kind = "kill"
 	// KillAll: all servers die at once.
 	KillAll Kind = "kill-all"
-	// Close: a server closes all its sessions with 1011, and goes on.
+	// Close: a server closes all its sessions with 1011, and continues.
 	Close Kind = "close"
-	// Stall: a server hangs with open sockets, and goes on later.
+	// Stall: a server hangs with open sockets, and continues later.
 	Stall Kind = "stall"
 	// Slow: a server falls behind for a while.
 	Slow Kind = "slow"

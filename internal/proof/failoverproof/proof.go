@@ -3,7 +3,7 @@
 // [Run] holds many sessions at a time with the proxy in front of a few simulated servers (package sim), which die in the middle of a frame,
 // hang, fall behind, close, and are drained, at random, all the time. Clients stream audio whose chunks carry marks (sim.Mark), so that
 // each chunk can be followed to the final result that answers it. At the end, every chunk of every session must be in exactly one final
-// result, in order, with the right times and numbers, and nobody must have seen another's. The target failover of the Makefile runs it (cmd).
+// result, in order, with the right times and numbers, and no client must have seen another's. The target failover of the Makefile runs it (cmd).
 package failoverproof
 
 import (
@@ -57,12 +57,12 @@ type Options struct {
 	Direct bool
 	// Outside is what clients speak with if the proof starts neither proxy nor servers; nil if it does. Then no events happen.
 	Outside *Outside
-	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nobody.
+	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nowhere.
 	Log     io.Writer
 	Verbose bool
 }
 
-// Outside are proxies that somebody else has started, and has things happen to.
+// Outside are proxies that the caller has started, and has things happen to.
 type Outside struct {
 	// URLs are the proxies' addresses, which sessions take in turn.
 	URLs []string
@@ -70,7 +70,7 @@ type Outside struct {
 	Header []handshake.Field
 	// Authority is a file with who has signed the proxies' certificates; empty for the system's authorities.
 	Authority string
-	// Finish is closed when no session is to begin any more.
+	// Finish is closed when no more sessions are to begin.
 	Finish <-chan struct{}
 }
 
@@ -127,7 +127,7 @@ type proof struct {
 	o      Options
 	p      *protocol
 	scene  *scene
-	finish chan struct{} // closed when no session is to begin any more
+	finish chan struct{} // closed when no more sessions are to begin
 	next   atomic.Uint64
 
 	mu     sync.Mutex
@@ -190,7 +190,7 @@ func (r *proof) work(ctx context.Context, n int) {
 	}
 }
 
-// pause waits, and returns false if no session is to begin any more.
+// pause waits, and returns false if no more sessions are to begin.
 func (r *proof) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

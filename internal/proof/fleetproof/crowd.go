@@ -193,7 +193,7 @@ func (c *crowd) cuts() int {
 	return c.cut
 }
 
-// leave has no session begin any more. Those clients that are left after a time vanish, most of them while they wait. It returns false if some are
+// leave lets no further session begin. Those clients that are left after a time vanish, most of them while they wait. It returns false if some are
 // left for long then.
 func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
 	for _, all := range c.gangs {

@@ -55,7 +55,7 @@ type Options struct {
 	Arguments []string
 	// Directory gets the proxies' files, which stay if the proof fails. Default: a temporary one.
 	Directory string
-	// Log gets a line for each event; nil for nobody.
+	// Log gets a line for each event; nil for nowhere.
 	Log io.Writer
 }
 

@@ -20,9 +20,9 @@ const (
 	sampleInterval = 5 * time.Millisecond
 	// settling is how long all proxies may take to hear that a cap was lowered. Until then the cap before counts.
 	settling = 3 * time.Second
-	// window is the time over which connections may not rise any more after a cap was lowered.
+	// window is the time over which connections may no longer rise after a cap was lowered.
 	window = 3 * time.Second
-	// maxHistory is how many of the latest changes at a server are kept, for whoever reads about a violation.
+	// maxHistory is how many of the latest changes at a server are kept, for the reader of a violation.
 	maxHistory = 60
 )
 

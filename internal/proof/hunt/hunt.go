@@ -186,7 +186,7 @@ func (h *hunt) work(ctx context.Context) {
 	}
 }
 
-// turn waits for the time at which the n-th session begins, from 0. It returns false if none is to begin any more.
+// turn waits for the time at which the n-th session begins, from 0. It returns false if no more are to begin.
 func (h *hunt) turn(ctx context.Context, n int64) bool {
 	if h.options.Rate == 0 {
 		return true

@@ -12,7 +12,7 @@ import (
 // Journal keeps what happened and what must not happen. Its methods may be called from any goroutine.
 type Journal struct {
 	Begin time.Time // static
-	out   io.Writer // static: gets each line as it comes; nil for nobody
+	out   io.Writer // static: gets each line as it comes; nil for nowhere
 
 	mu         sync.Mutex
 	lines      []string     // guarded by mu: the latest

@@ -123,7 +123,7 @@ func (s *Server) initialize() error {
 // Standby makes a standby of the running server, which follows it once it is started. Remove ends it.
 func (s *Server) Standby(context.Context) (*Server, error) { return NewStandby(s, "127.0.0.1", s.Port) }
 
-// freePort returns a port of the loopback interface on which nobody listens.
+// freePort returns a port of the loopback interface on which nothing listens.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
