@@ -81,6 +81,9 @@ func Run(ctx context.Context, o Options) error {
 	if err == nil {
 		err = r.play(ctx)
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		r.journal.Violation("", "the proof could not be carried out", nil, "%v", err)
 	}
@@ -102,7 +105,7 @@ func (r *run) start(ctx context.Context) error {
 	if r.listen, err = kit.FreeAddress("127.0.0.1"); err != nil {
 		return err
 	}
-	if r.proxy, err = kit.NewProxy(r.o.Binary, "proxy", r.o.Directory); err != nil {
+	if r.proxy, err = kit.NewProxy(r.o.Binary, "main", r.o.Directory); err != nil {
 		return err
 	}
 	if err := r.proxy.Serve("--listen", r.listen, "--database", services, "--log-level", "info", "--access-log", filepath.Join(r.o.Directory, "access.log"),
@@ -275,6 +278,9 @@ func (r *run) report() error {
 func (r *run) clear() {
 	if r.proxy != nil {
 		r.proxy.KillAll()
+	}
+	if r.counter != nil {
+		r.counter.stop()
 	}
 	for _, server := range r.servers {
 		server.Close()
