@@ -25,9 +25,7 @@ type fixed struct {
 // fixed returns the configuration that the flags describe, and reports what is wrong with it in terms of flags.
 func (s *Settings) fixed(bad complaint) *fixed {
 	f := &fixed{content: config.NewContent(), given: make(map[string]*givenBackend)}
-	service := s.Service
-	service.CloseTimeout = s.CloseTimeout
-	f.content.Services[FixedService] = service
+	f.content.Services[FixedService] = s.Service
 	f.readProfiles(s.ProfileFiles, bad)
 	if len(s.Backends) == 0 {
 		bad("backend", "no backend: give at least one, such as ws://127.0.0.1:9001")

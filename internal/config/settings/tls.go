@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/mail"
 	"slices"
 	"strings"
 
@@ -90,13 +89,6 @@ func (s *Settings) keyPairs(listener string) (pairs []secure.KeyPair) {
 		pairs = append(pairs, secure.KeyPair{Certificate: certs[i], Key: keys[i]})
 	}
 	return pairs
-}
-
-func checkEmail(text string) error {
-	if a, err := mail.ParseAddress(text); err != nil || a.Address != text {
-		return value.Invalid("address", text, "an address such as ops@example.com")
-	}
-	return nil
 }
 
 // Secured returns how the listeners of TLSListen speak TLS, in their order. The settings must have passed Check.

@@ -60,7 +60,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "maximum `time` added to the latency")
 	flags.IntVar(&s.servers, "servers", 2, "number of simulated servers")
 	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
-	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
+	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection, without -profile")
 	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
 	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
 	flags.BoolVar(&s.failover, "failover", false, "let sessions go on with another server when theirs fails, where their profile can do that")
@@ -104,7 +104,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := writeProfiles(s.unsafe)
+	profiles, err := writeProfiles(s.unsafe, s.resetWithin)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	}
 	name := s.profile
 	if name == "" {
-		name = profiles.nameOf(protocol)
+		name = hunted(protocol)
 	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
