@@ -66,14 +66,14 @@ func TestSettingsOfTheProcess(t *testing.T) {
 	t.Setenv("TOKEN", "t0ken")
 	args := []string{
 		"--listen", ":1", "--admin", ":2", "--admin-socket", "/run/a", "--admin-token", "env:TOKEN", "--loops", "3", "--io-uring", "off", "--loop-wait", "block", "--max-header", "4KiB",
-		"--handshake-timeout", "5s", "--close-timeout", "6s", "--drain-timeout", "7s",
+		"--handshake-timeout", "5s", "--drain-timeout", "7s",
 		"--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "192.0.2.7", "--forwarded-header", "forwarded", "--proxy-protocol", "required",
 	}
 	want := app.DefaultSettings()
 	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Token, want.Loops, want.IOURing, want.MaxHeader = []string{":1"}, ":2", "/run/a", "env:TOKEN", "t0ken", 3, "off", 4<<10
 	want.LoopWait = "block"
 	want.TrustedProxies, want.ForwardedHeader, want.ProxyProtocol = []string{"10.0.0.0/8", "192.0.2.7"}, "forwarded", "required"
-	want.HandshakeTimeout, want.CloseTimeout, want.DrainTimeout = 5e9, 6e9, 7e9
+	want.HandshakeTimeout, want.DrainTimeout = 5e9, 7e9
 	for _, c := range []struct {
 		args   []string
 		change func(*app.Settings)

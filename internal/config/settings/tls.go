@@ -122,7 +122,7 @@ func (l *loading) checkTLS() {
 		return
 	}
 	if len(s.TLSAuto) == 0 {
-		for _, name := range []string{"tls-auto-directory", "tls-auto-email", "tls-auto-ca"} {
+		for _, name := range []string{"tls-auto-directory", "tls-auto-ca"} {
 			if one, _ := find(name); one.text(s) != "" {
 				l.warn("%sno effect without tls-auto", l.heads[name])
 			}

@@ -83,7 +83,7 @@ func TestResetFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
 				if c.reason == "no answer in time" {
-					o.ResetTimeout = 30 * time.Millisecond
+					o.Profile = within(t, "echo", "reset", 30*time.Millisecond)
 				}
 			})
 			r.ready(1)
@@ -114,7 +114,7 @@ func TestResetMoves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
 				if !answer {
-					o.ResetTimeout = 50 * time.Millisecond
+					o.Profile = within(t, "echo", "reset", 50*time.Millisecond)
 				}
 			})
 			r.ready(1)

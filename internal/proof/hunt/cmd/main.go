@@ -192,7 +192,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	}
 	name := s.profile
 	if name == "" {
-		name = hunted(protocol)
+		name = profileOf(protocol)
 	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

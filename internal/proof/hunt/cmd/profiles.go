@@ -29,7 +29,7 @@ func writeProfiles(list string, resetWithin time.Duration) (*profiles, error) {
 	}
 	text := "profiles:\n"
 	for _, protocol := range hunt.Dialogues() {
-		text += fmt.Sprintf("  %s: {from: %s, reset: {timeout: %v}%s%s}\n", hunted(protocol), protocol, resetWithin, keyless(protocol), risks[protocol])
+		text += fmt.Sprintf("  %s: {from: %s, reset: {timeout: %v}%s%s}\n", profileOf(protocol), protocol, resetWithin, keyless(protocol), risks[protocol])
 	}
 	file, err := os.CreateTemp("", "hunt-*.yaml")
 	if err != nil {
@@ -55,8 +55,8 @@ func keyless(protocol string) string {
 	return ""
 }
 
-// hunted returns the name of a protocol's profile for a hunt.
-func hunted(protocol string) string { return protocol + "-hunted" }
+// profileOf returns the name of a protocol's profile for a hunt.
+func profileOf(protocol string) string { return protocol + "-hunted" }
 
 // proxy returns what changes the proxy's settings for a hunt with that profile.
 func (s *settings) proxy(profile, file string) func(*app.Settings) {
