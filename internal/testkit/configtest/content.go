@@ -33,7 +33,7 @@ var unusual = map[config.Kind]config.Values{
 	config.KindService: {
 		"path": "/v1/stt%20x", "host": "stt.example.org", "profile": "own-1", "subprotocol": "binary",
 		"pass":         `["path","query","header:X-Key","subprotocol"]`,
-		"allow-origin": `["https://a.example","null"]`, "balance": "hash:header:X-User", "queue": "7",
+		"allow-origin": `["https://a.example","null"]`, "balance": "random-two", "queue": "7",
 		"queue-timeout": "1h2m3.5s", "max-message": "1025", "idle-timeout": "90s", "max-session": "2h",
 		"connection-max-age": "0s", "connection-max-idle": "1ms", "connection-max-sessions": "2147483647",
 		"dial-timeout": "1ms", "close-timeout": "1.5ms",
@@ -99,6 +99,9 @@ func Unusual(t testing.TB) config.Content {
 			t.Fatalf("the contract's test has wrong texts: %v", problems)
 		}
 	}
+	hashing := c.Services["stt"]
+	hashing.Balance = "hash:header:X-User"
+	c.Services["stt"] = hashing
 	c.Services["bare"] = config.DefaultService()
 	return c
 }
