@@ -92,7 +92,6 @@ func (f *fixed) check(fine bool, bad complaint) {
 		p.Text = strings.Replace(p.Text, " of the service "+FixedService, "", 1) // flags do not name the service
 		given := f.given[p.Name]
 		switch {
-		case p.Field == "close-timeout": // it is checked as the process's
 		case p.Kind != config.KindBackend && p.Field != "":
 			say(p.Field, p.Text)
 		case p.Kind != config.KindBackend:
