@@ -105,7 +105,7 @@ func TestFlagsOfAService(t *testing.T) {
 	}
 	n := 0
 	parsed(t).about.VisitAll(func(flag *pflag.Flag) {
-		if flag.Name == "backend" {
+		if flag.Name == "backend" || flag.Hidden {
 			return
 		}
 		n++
@@ -169,21 +169,22 @@ func TestHelpGroups(t *testing.T) {
 	for _, command := range []string{"serve", "check"} {
 		status, out, _ := run(command, "--help")
 		process, rest, _ := strings.Cut(out, "\nOne service by flags")
-		service, others, ok := strings.Cut(rest, "\nOthers:")
+		service, rest, _ := strings.Cut(rest, "\nOthers:")
+		others, advanced, ok := strings.Cut(rest, "\nAdvanced settings")
 		if status != 0 || !ok || !strings.Contains(process, "\nSettings of the process") {
 			t.Fatalf("status %d:\n%s", status, out)
 		}
 		cmd := &cobra.Command{}
 		var f serveFlags
 		f.add(cmd)
-		for name, part := range map[string]string{"listen": process, "config": process, "queue": service, "backend": service, "help": others} {
+		for name, part := range map[string]string{"listen": process, "config": process, "queue": service, "backend": service, "help": others, "loop-wait": advanced} {
 			if !strings.Contains(part, "--"+name+" ") {
 				t.Errorf("%s: --%s is not under its heading", command, name)
 			}
 		}
 		_, flags, _ := strings.Cut(out, "\nSettings of the process")
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-			if n := strings.Count(flags, "\n      --"+flag.Name+" "); n != 1 {
+			if n := strings.Count(flags, "\n      --"+flag.Name+" "); n != 1 && !flag.Hidden {
 				t.Errorf("%s: --%s stands there %d times", command, flag.Name, n)
 			}
 		})

@@ -214,12 +214,12 @@ func TestEarlierFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if data, err := fs.ReadFile(embedded, file); err == nil && !strings.HasPrefix(file, "migrations/11_") {
+		if data, err := fs.ReadFile(embedded, file); err == nil && !strings.HasPrefix(file, "migrations/12_") {
 			earlier[file] = &fstest.MapFile{Data: data}
 		}
 	}
 	query(t, dsn, "CREATE SCHEMA wsbouncer")
-	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectPostgres, db, earlier); err != nil || to != 10 {
+	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectPostgres, db, earlier); err != nil || to != 11 {
 		t.Fatal(to, err)
 	}
 	query(t, dsn, "INSERT INTO wsbouncer.services (name, path, balance, hash_by) VALUES ('stt', '/v1', 'hash', 'header:A'), ('plain', '/v2', 'hash', NULL)",

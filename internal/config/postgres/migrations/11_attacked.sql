@@ -1,22 +1,6 @@
--- What the canary asks for, and whether the HTTP server that decides about clients is asked about those without a credential. Fields that
--- no longer exist go; the history keeps their values.
+-- What the canary asks for, and whether the HTTP server that decides about clients is asked about those without a credential.
 
 -- +goose Up
 
 ALTER TABLE wsbouncer.services ADD COLUMN canary_model text;
 ALTER TABLE wsbouncer.services ADD COLUMN auth_ask_anonymous boolean;
-
-SELECT set_config('wsbouncer.who', 'wsbouncer migrate', true), set_config('wsbouncer.why', 'fields that no longer exist', true);
-
-ALTER TABLE wsbouncer.services DROP CONSTRAINT services_balance_check;
-UPDATE wsbouncer.services SET
-    balance = CASE WHEN balance = 'hash' THEN concat_ws(':', balance, hash_by) ELSE balance END,
-    hash_by = NULL, dial_parallel = NULL, reset_timeout = NULL, tcp_user_timeout = NULL, message_rate = NULL
-    WHERE num_nonnulls(hash_by, dial_parallel, reset_timeout, tcp_user_timeout, message_rate) > 0;
-UPDATE wsbouncer.tenants SET message_rate = NULL WHERE message_rate IS NOT NULL;
-
-ALTER TABLE wsbouncer.services ADD CONSTRAINT services_balance_check
-    CHECK (balance IN ('least-loaded', 'round-robin', 'random-two', 'hash') OR balance LIKE 'hash:%');
-ALTER TABLE wsbouncer.services DROP COLUMN hash_by, DROP COLUMN dial_parallel, DROP COLUMN reset_timeout, DROP COLUMN tcp_user_timeout,
-    DROP COLUMN message_rate;
-ALTER TABLE wsbouncer.tenants DROP COLUMN message_rate;
