@@ -41,7 +41,7 @@ func (p *Proxy) Drain() (clean bool) {
 // closeTimeout is how long each side of a connection has to close it when the process ends, unless its service gives it less.
 const closeTimeout = 5 * time.Second
 
-// finish lets sessions finish, and ends those that do not in time. No client is accepted any more. hurry is that of awaitSessions.
+// finish lets sessions finish, and ends those that do not in time. No clients are accepted. hurry is that of awaitSessions.
 func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
 	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(p.end.Load(), p.live.Load()))
 	clean = p.awaitSessions(hurry)

@@ -163,10 +163,10 @@ var serviceFields = []field[Service]{
 	{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
 		return value.NewDuration(&s.SlowStart, 0)
 	}},
-	{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend goes on with it, and gets the audio that no result has answered for good", func(s *Service) value.Value {
+	{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend continues it, and gets the audio that no result has answered for good", func(s *Service) value.Value {
 		return value.NewChoice(&s.Failover, "kind of failover", failovers)
 	}},
-	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more cannot be moved any more", func(s *Service) value.Value {
+	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more can no longer be moved", func(s *Service) value.Value {
 		return value.NewDurationWithin(&s.ReplayWindow, time.Second, 10*time.Minute)
 	}},
 	{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s", func(s *Service) value.Value {

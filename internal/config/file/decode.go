@@ -131,8 +131,8 @@ func isEmptyMapping(n *strictyaml.Node) bool {
 	return strictyaml.KindOf(n) == strictyaml.Mapping && len(n.Content) == 0
 }
 
-// mustDefine complains of a file that says nothing: it is more likely that somebody is writing it, or has lost it, than that
-// there should be no services. Who wants that says so.
+// mustDefine complains of a file that defines nothing: it is more likely that it is being written, or was lost, than that there
+// should be no services. An operator who wants that writes an empty mapping.
 func (d *decoder) mustDefine() {
 	if !d.defines && len(d.problems) == 0 {
 		d.problems = append(d.problems, config.Problem{

@@ -85,7 +85,7 @@ type Settings struct {
 	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
 
 	// The end of the process, in this order; see package app.
-	ShutdownDelay time.Duration // how long clients are still accepted although the process is not ready any more
+	ShutdownDelay time.Duration // how long clients are still accepted although the process is no longer ready
 	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [NoLimit] for as long as they last
 	// UpgradeDrainTimeout is DrainTimeout for a process whose successor has taken over.
 	UpgradeDrainTimeout time.Duration
@@ -113,7 +113,7 @@ type Settings struct {
 	LoopWait string // auto, raw or block: how event loops wait while they are busy
 }
 
-// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit of its own.
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit but that of TCP.
 const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, of [Settings.OTLPEndpoint] for no traces, and of [Settings.Fleet] for no

@@ -175,7 +175,7 @@ var table = []setting{
 	{name: "client-timeout", help: "maximum time for a client to accept or acknowledge something, before it is taken to be gone; none: as long as TCP tries", live: true, value: func(s *Settings) value.Value {
 		return value.NewLimit(&s.ClientTimeout, time.Second)
 	}},
-	{name: "shutdown-delay", help: "after SIGTERM, how long to go on accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
+	{name: "shutdown-delay", help: "after SIGTERM, how long to continue accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.ShutdownDelay, 0)
 	}},
 	{name: "drain-timeout", help: "maximum time for sessions to finish once no clients are accepted; none: as long as they last", live: true, value: func(s *Settings) value.Value {
@@ -238,7 +238,7 @@ var table = []setting{
 var removed = map[string]string{
 	"close-timeout":      "use the field close-timeout of services; when the process ends, connections have 5s to close",
 	"drain-spread":       "sessions are ended over the last third of drain-timeout, at most the last 10m",
-	"tls-auto-email":     "authorities send no mail: the metric wsbouncer_tls_certificate_expiry_timestamp_seconds shows when certificates expire",
+	"tls-auto-email":     "Let's Encrypt sends no mail: the metric wsbouncer_tls_certificate_expiry_timestamp_seconds shows when certificates expire",
 	"total-message-rate": "use total-byte-rate, or client-message-rate of services to limit each client address",
 }
 
