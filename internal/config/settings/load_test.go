@@ -307,7 +307,7 @@ func TestToken(t *testing.T) {
 // Whoever trusts everybody is told so.
 func TestEverybodyIsTrusted(t *testing.T) {
 	l := given{file: "trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\n"}.load(t)
-	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is everybody: each client is believed about its own address, whatever it says"
+	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is every address: each client is believed about its own address, whatever it says"
 	if len(l.Warnings) != 1 || !strings.HasSuffix(l.Warnings[0], want) {
 		t.Errorf("warnings %q; want %q", l.Warnings, want)
 	}
@@ -321,7 +321,7 @@ func TestSlowClientsAreAllowed(t *testing.T) {
 	l := given{file: "client-timeout: none\nhandshake-timeout: 2m\n"}.load(t)
 	want := []string{
 		"w.yaml:1:17: client-timeout: none: a client that is gone without a word keeps its server's place for up to a quarter of an hour",
-		"w.yaml:2:20: handshake-timeout: 2m: a client needs a few round trips; whoever sends its request slowly stays for that long",
+		"w.yaml:2:20: handshake-timeout: 2m: a client needs a few round trips; one that sends its request slowly stays for that long",
 	}
 	if len(l.Warnings) != 2 || !strings.HasSuffix(l.Warnings[0], want[0]) || !strings.HasSuffix(l.Warnings[1], want[1]) {
 		t.Errorf("warnings %q; want %q", l.Warnings, want)

@@ -51,7 +51,7 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 	p.Admin = proxyprocess.NewAdmin(socket)
 	args := []string{
 		binary, "serve", "--listen", "127.0.0.1:0", "--admin-socket", socket, "--database", config.file,
-		"--state-directory", filepath.Join(p.directory, "state"), "--handshake-timeout", "3s", "--close-timeout", "2s", "--drain-timeout", "5s",
+		"--state-directory", filepath.Join(p.directory, "state"), "--handshake-timeout", "3s", "--drain-timeout", "5s",
 	}
 	args = append(args, m.arguments...)
 	if m.descriptors > 0 {
