@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -128,7 +130,7 @@ func newFailover(s *Session, query string) *failover {
 	if kept {
 		client := s.client
 		f.window.SetArena(s.server.options.Replay, replay.Owner{
-			Tenant: tenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
+			Tenant: record.TenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
 			GiveUp: func() { client.Post(f.giveUp) },
 		})
 	} else {
@@ -149,7 +151,7 @@ func (f *failover) lose(reason meter.Unassured, why string, forGood bool) {
 	f.refuseWish("the session is not assured any more: " + why)
 	if !f.logged {
 		f.logged = true
-		s.server.options.Log.Info("session is not assured any more", append(attrs(s.record.identity()), slog.String("reason", why))...)
+		s.server.options.Log.Info("session is not assured any more", append(attrs(s.record.Attrs()), slog.String("reason", why))...)
 	}
 	switch {
 	case f.atEnd():

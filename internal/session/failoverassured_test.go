@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -25,7 +27,7 @@ func (r *failoverRig) assured(wanted bool) (why string) {
 // A session whose server answers nothing for longer than replay-window goes on, not assured; once all is answered it is assured again, and
 // moves.
 func TestWindowTooSmall(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.ReplayWindow = time.Second }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.ReplayWindow = time.Second }})
 	client, server, n := r.began()
 	for i := range 12 {
 		client.Send(frame.Binary, chunk(i))
@@ -172,7 +174,7 @@ func TestServerDiesBeforeWish(t *testing.T) {
 
 // A wish for which there is no connection leaves the session where it is, and so does one that is taken back.
 func TestWishInVain(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *Service) { s.QueueTimeout = 20 * time.Millisecond }})
+	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *route.Service) { s.QueueTimeout = 20 * time.Millisecond }})
 	client, server, _ := r.began()
 	r.on(func(s *Session) { s.setWish(wish{number: 7, cause: meter.Drained}) })
 	wstest.Eventually(t, "the wish is refused", func() (refused bool) {

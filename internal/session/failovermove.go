@@ -292,7 +292,7 @@ func (f *failover) noteMove() {
 	m.Replayed = f.tracker.Duration(int64(f.tracker.Delivered() - f.from))
 	m.Took = time.Duration(loop.Now() - f.lost.at)
 	f.grantWish(m)
-	s.server.options.Log.Info("session moved", append(attrs(s.record.identity()),
+	s.server.options.Log.Info("session moved", append(attrs(s.record.Attrs()),
 		slog.String("from", m.From), slog.String("to", m.To), slog.String("cause", m.Cause.String()),
 		slog.Duration("replayed", m.Replayed), slog.Duration("took", m.Took))...)
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -25,7 +27,7 @@ type Moving struct {
 
 // MovingSession is what has come of an order for one session.
 type MovingSession struct {
-	ID    ID
+	ID    record.ID
 	State MovingState
 	To    string // the backend that serves it now, with Moved
 	Why   string // why it has not moved, unless State is Moved
@@ -81,7 +83,7 @@ func (m *moveOrders) next() uint64 {
 // moveOrder is an order to move sessions. A goroutine of its own carries it out.
 type moveOrder struct {
 	// Static.
-	server  *Server
+	server  *Sessions
 	about   string           // a backend's name, or a session's id
 	backend string           // that the sessions leave; empty for an order about one session
 	to      *backend.Backend // the only one to go to; nil for any other
@@ -110,7 +112,7 @@ func (m *movingSession) isOpen() bool { return m.State <= MoveUnderway }
 // that have not come to one within timeout by replay. No more move at a time than there are places elsewhere. It returns at once;
 // MovingBackend tells what comes of it. It replaces an order about the same backend that is not completed, and Close cancels it. The
 // backend should get no new sessions: those that begin there meanwhile are moved, too. It must not be called on a loop.
-func (s *Server) MoveBackend(name string, timeout time.Duration) Moving {
+func (s *Sessions) MoveBackend(name string, timeout time.Duration) Moving {
 	o := &moveOrder{server: s, about: name, backend: name, cause: meter.Drained}
 	o.rescan()
 	return s.order(o, timeout)
@@ -118,7 +120,7 @@ func (s *Server) MoveBackend(name string, timeout time.Duration) Moving {
 
 // MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
 // session.
-func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
+func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
 	o := &moveOrder{server: s, about: id.String(), to: to, cause: meter.Ordered}
 	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
 		s.each([]*Session{session}, func(session *Session) {
@@ -132,10 +134,12 @@ func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) 
 }
 
 // MovingBackend returns the last order to move the sessions of a backend; ok is false if there was none.
-func (s *Server) MovingBackend(name string) (m Moving, ok bool) { return s.moveOrders.find(name) }
+func (s *Sessions) MovingBackend(name string) (m Moving, ok bool) { return s.moveOrders.find(name) }
 
 // MovingSession returns the last order to move a session; ok is false if there was none.
-func (s *Server) MovingSession(id ID) (m Moving, ok bool) { return s.moveOrders.find(id.String()) }
+func (s *Sessions) MovingSession(id record.ID) (m Moving, ok bool) {
+	return s.moveOrders.find(id.String())
+}
 
 func (m *moveOrders) find(about string) (Moving, bool) {
 	m.mu.Lock()
@@ -159,7 +163,7 @@ func (o *moveOrder) describe() Moving {
 }
 
 // order starts to carry out an order, in place of one about the same backend or session.
-func (s *Server) order(o *moveOrder, timeout time.Duration) Moving {
+func (s *Sessions) order(o *moveOrder, timeout time.Duration) Moving {
 	o.begun = time.Now()
 	o.by, o.byLoop = o.begun.Add(timeout), loop.Now()+loop.Instant(timeout)
 	var ctx context.Context

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
@@ -32,7 +32,7 @@ type servicePlan struct {
 	config.Service
 	profile *profile.Profile
 	balance pool.Balance
-	hashBy  session.HashBy
+	hashBy  route.HashBy
 	passing *profile.HandshakePolicy
 	// What the service tells its servers itself, and whether any of it differs by client.
 	setHeaders, setQuery []profile.SetPart
@@ -139,7 +139,7 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	if v.balance, err = pool.ParseBalance(balance); err != nil {
 		return nil, bad("balance", err)
 	}
-	v.hashBy = session.HashBy{Header: header, Query: query}
+	v.hashBy = route.HashBy{Header: header, Query: query}
 	pass, err := profile.ParsePass(settings.Pass)
 	if err != nil {
 		return nil, bad("pass", err)

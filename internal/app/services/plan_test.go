@@ -6,15 +6,15 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 func TestBalance(t *testing.T) {
 	for text, want := range map[string]servicePlan{
 		"least-loaded": {balance: pool.LeastLoaded}, "hash:client": {balance: pool.Hash}, "hash": {balance: pool.Hash},
-		"hash:header:X-Device": {balance: pool.Hash, hashBy: session.HashBy{Header: "X-Device"}},
-		"hash:query:a:b":       {balance: pool.Hash, hashBy: session.HashBy{Query: "a:b"}},
+		"hash:header:X-Device": {balance: pool.Hash, hashBy: route.HashBy{Header: "X-Device"}},
+		"hash:query:a:b":       {balance: pool.Hash, hashBy: route.HashBy{Query: "a:b"}},
 	} {
 		settings := config.DefaultService()
 		settings.Balance = text
