@@ -46,7 +46,7 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 		return nil, err
 	}
 	arguments := append([]string{
-		"--listen", p.address, "--database", config.file, "--handshake-timeout", "3s", "--close-timeout", "2s", "--drain-timeout", "5s",
+		"--listen", p.address, "--database", config.file, "--handshake-timeout", "3s", "--drain-timeout", "5s",
 	}, m.arguments...)
 	if certificate != nil {
 		if p.secured, err = kit.FreeAddress("127.0.0.1"); err != nil {

@@ -97,9 +97,6 @@ func (c *Conn) Apply(s profile.Step) {
 		return
 	}
 	c.ApplyToServer(s)
-	if s.Progress && c.state == resetting {
-		c.limitReset()
-	}
 	switch s.Then {
 	case profile.Ready:
 		switch c.state {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "maximum `time` added to the latency")
 	flags.IntVar(&s.servers, "servers", 2, "number of simulated servers")
 	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
-	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
+	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection, without -profile")
 	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
 	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
 	flags.BoolVar(&s.failover, "failover", false, "let sessions go on with another server when theirs fails, where their profile can do that")
@@ -103,7 +104,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := writeProfiles(s.unsafe)
+	profiles, err := writeProfiles(s.unsafe, s.resetWithin)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	}
 	name := s.profile
 	if name == "" {
-		name = profiles.nameOf(protocol)
+		name = profileOf(protocol)
 	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -213,37 +214,29 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	return report, nil
 }
 
-// profiles are those that accept a risk which the built-in ones do not, or that dial ahead where the built-in ones want a key: the
-// simulated servers ask for none.
-type profiles struct {
-	file  string // with all of them
-	names map[string]string
-}
+// profiles are those of the hunted protocols with a short limit on resets. They accept risks which the built-in ones do not, and dial ahead
+// where the built-in ones want a key: the simulated servers ask for none.
+type profiles struct{ file string } // with all of them
 
-// writeProfiles makes the profiles for a list such as "funasr=doubt,sherpa-onnx=quiet+blind".
-func writeProfiles(list string) (*profiles, error) {
-	p := &profiles{names: make(map[string]string)}
-	text := "profiles:\n  none: {}\n"
+// writeProfiles makes the profiles for a list such as "funasr=doubt,sherpa-onnx=quiet+blind". A reset takes at most resetWithin.
+func writeProfiles(list string, resetWithin time.Duration) (*profiles, error) {
+	risks := make(map[string]string)
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		protocol, risks, ok := strings.Cut(word, "=")
-		if !ok {
+		protocol, risk, ok := strings.Cut(word, "=")
+		if !ok || !slices.Contains(hunt.Dialogues(), protocol) {
 			return nil, fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
 		}
-		name := protocol + "-unsafe"
-		p.names[protocol] = name
-		text += fmt.Sprintf("  %s: {from: %s%s, unsafe: [%s]}\n", name, protocol, keyless(protocol), strings.ReplaceAll(risks, "+", ", "))
+		risks[protocol] = fmt.Sprintf(", unsafe: [%s]", strings.ReplaceAll(risk, "+", ", "))
 	}
+	text := "profiles:\n"
 	for _, protocol := range hunt.Dialogues() {
-		if more := keyless(protocol); more != "" && p.names[protocol] == "" {
-			p.names[protocol] = protocol + "-keyless"
-			text += fmt.Sprintf("  %s-keyless: {from: %s%s}\n", protocol, protocol, more)
-		}
+		text += fmt.Sprintf("  %s: {from: %s, reset: {timeout: %v}%s%s}\n", profileOf(protocol), protocol, resetWithin, keyless(protocol), risks[protocol])
 	}
 	file, err := os.CreateTemp("", "hunt-*.yaml")
 	if err != nil {
 		return nil, err
 	}
-	p.file = file.Name()
+	p := &profiles{file: file.Name()}
 	_, err = file.WriteString(text)
 	if closed := file.Close(); err == nil {
 		err = closed
@@ -263,13 +256,8 @@ func keyless(protocol string) string {
 	return ""
 }
 
-// nameOf returns the name of a protocol's profile.
-func (p *profiles) nameOf(protocol string) string {
-	if name, ok := p.names[protocol]; ok {
-		return name
-	}
-	return protocol
-}
+// profileOf returns the name of a protocol's profile for a hunt.
+func profileOf(protocol string) string { return protocol + "-hunted" }
 
 // proxy returns what changes the proxy's settings for a hunt with that profile.
 func (s *settings) proxy(profile, file string) func(*app.Settings) {
@@ -277,7 +265,6 @@ func (s *settings) proxy(profile, file string) func(*app.Settings) {
 		stage.ForHunt(settings, s.connections)
 		settings.Profile = profile
 		settings.ProfileFiles = []string{file}
-		settings.ResetTimeout = s.resetWithin
 		settings.ConnectionMaxAge = 10 * time.Minute
 		if s.failover {
 			settings.Failover, settings.StallTimeout = "replay", time.Second
