@@ -14,8 +14,8 @@ import (
 // tellsState reports whether the service tells clients that it or their session is degraded.
 func (s *Service) tellsState() bool { return s.TellClients && s.Profile.Tell().Degrades() }
 
-// notAssured is why a session is degraded that was to outlive its server.
-const notAssured = "the session would end with its server"
+// endsWithServer is why a session is degraded that was to outlive its server.
+const endsWithServer = "the session would end with its server"
 
 // say sends the client a text message of the proxy's own. It returns false, and sends nothing, if the client has not got the last message of
 // the backend as a whole.
@@ -44,8 +44,8 @@ func (s *Session) sayMoved() {
 // sayState tells the client that its service or session is degraded, or not any more, if it does not know that. why says why the service
 // is; empty if it is not. A client that does not read hears of it later.
 func (s *Session) sayState(why string) {
-	if f := s.failover; why == "" && f != nil && f.kept && !f.assured {
-		why = notAssured
+	if f := s.failover; why == "" && f != nil && f.kept && !f.recoverable {
+		why = endsWithServer
 	}
 	if degraded := why != ""; degraded != s.life.degraded && s.client.Pending() == 0 {
 		service := s.record.Service

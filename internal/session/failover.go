@@ -15,33 +15,33 @@ import (
 
 // A session can outlive its server: what its client has sent and no server has answered for good is kept, and another server gets it.
 //
-//   - failover.go: what a session needs for that, when it is assured and when not
+//   - failover.go: what a session needs for that, when it is recoverable and when not
 //   - failoverup.go: from the client to the server: the window and its cursor
 //   - failoverdown.go: from the server to the client: whole messages, judged
 //   - failovermove.go: leaving a server, and the replay to the next one
 //   - assembly.go: whole messages from frames
 //
-// A session is assured while another server could go on with it. Then each message of the client becomes an entry of the window, and a
+// A session is recoverable while another server could go on with it. Then each message of the client becomes an entry of the window, and a
 // cursor goes over the entries: those before it were sent to the present server. Messages that come now and a replay take the same path;
 // the cursor is just at the end, or not. The server gets whole messages only, and so does the client.
 //
-// A session that loses its assurance goes on: its client's messages stream to the server piece by piece, as without failover. It is
-// assured again when everything that the client has sent is answered, unless something is in the way for good.
+// A session that is no longer recoverable continues: its client's messages stream to the server piece by piece, as without failover. It is
+// recoverable again when everything that the client has sent is answered, unless something is in the way for good.
 
 // failover is what a session needs to outlive its server. It is owned by the session's loop, and does not exist for a session whose
 // service and profile need none of it.
 type failover struct {
 	session *Session         // see Session.moveInto
 	tracker *profile.Tracker // static
-	kept    bool             // static: the service keeps what clients send, so that the session may be assured
+	kept    bool             // static: the service keeps what clients send, so that the session may be recoverable
 
-	// Why the session is not assured, if it is kept.
-	assured   bool
-	streaming bool // the client's messages go to the server as they come
-	forGood   bool // it will not be assured again
-	unassured meter.Unassured
-	why       string
-	logged    bool // the log has a line about that
+	// Why the session is not recoverable, if it is kept.
+	recoverable   bool
+	streaming     bool // the client's messages go to the server as they come
+	forGood       bool // it will not be recoverable again
+	unrecoverable meter.Unrecoverable
+	why           string
+	logged        bool // the log has a line about that
 
 	// From the client to the server: failoverup.go.
 	up           assembly
@@ -71,7 +71,7 @@ type failover struct {
 	replaying bool             // the present server gets what was kept
 	caughtUp  bool             // it has got what the former one had
 	timer     loop.Timer       // the next step of the replay
-	due       loop.Timer       // when the wish is carried out by replay
+	due       loop.Timer       // when the pending move is carried out by replay
 	lost      lost             // the server that was left last
 	crashes   uint8            // servers in a row that failed soon after they got the replay
 	dead      uint8            // those that failed at once: perhaps they had been dead before
@@ -79,7 +79,7 @@ type failover struct {
 	inPeriod  uint16           // moves since then
 	moves     []Move           // the last few
 	relayed   meter.Relayed    // over former legs
-	wish      wish             // see wish.go
+	pending   pendingMove      // see pendingmove.go
 }
 
 // lost is a server that a session has left, and how the session ends if no other goes on with it.
@@ -121,7 +121,7 @@ func newFailover(s *Session, query string) *failover {
 	if !kept && !watched && !says.Continues {
 		return nil
 	}
-	f := &failover{session: s, tracker: profile.NewTracker(service.Profile, query), kept: kept, assured: kept, caughtUp: true}
+	f := &failover{session: s, tracker: profile.NewTracker(service.Profile, query), kept: kept, recoverable: kept, caughtUp: true}
 	if watched {
 		f.watchServer(says.Stall)
 	}
@@ -137,19 +137,19 @@ func newFailover(s *Session, query string) *failover {
 	return f
 }
 
-// lose takes the session's assurance away. All that was kept must have been sent, or will be before anything else.
-func (f *failover) lose(reason meter.Unassured, why string, forGood bool) {
+// lose makes the session unrecoverable. All that was kept must have been sent, or will be before anything else.
+func (f *failover) lose(reason meter.Unrecoverable, why string, forGood bool) {
 	f.forGood = f.forGood || forGood
-	if !f.assured {
+	if !f.recoverable {
 		return
 	}
 	s := f.session
-	f.assured, f.unassured, f.why = false, reason, why
-	s.meter.LostAssurance(reason)
-	f.refuseWish("the session is not assured any more: " + why)
+	f.recoverable, f.unrecoverable, f.why = false, reason, why
+	s.meter.BecameUnrecoverable(reason)
+	f.refuseMove("the session is no longer recoverable: " + why)
 	if !f.logged {
 		f.logged = true
-		s.server.options.Log.Info("session is not assured any more", append(attrs(s.record.identity()), slog.String("reason", why))...)
+		s.server.options.Log.Info("session is no longer recoverable", append(attrs(s.record.identity()), slog.String("reason", why))...)
 	}
 	switch {
 	case f.atEnd():
@@ -167,7 +167,7 @@ func (f *failover) giveUp() {
 }
 
 func (f *failover) loseMemory() {
-	f.lose(meter.UnassuredMemory, "the proxy's replay-memory is used up", false)
+	f.lose(meter.UnrecoverableMemory, "the proxy's replay-memory is used up", false)
 }
 
 func attrs(list []slog.Attr) (all []any) {
@@ -189,18 +189,18 @@ func (f *failover) stream() {
 	}
 }
 
-// assureAgain assures the session again if all that its client has sent is answered.
-func (f *failover) assureAgain() {
+// keepAgain makes the session recoverable again if all that its client has sent is answered.
+func (f *failover) keepAgain() {
 	s := f.session
 	switch {
-	case f.assured || !f.kept || f.forGood || !f.streaming || s.life.state != relaying || s.leg.first != nil:
+	case f.recoverable || !f.kept || f.forGood || !f.streaming || s.life.state != relaying || s.leg.first != nil:
 		return
 	case !f.up.between() || !f.outgoing.AtMessageBoundary() || len(f.rest) > 0 || f.down.skipping:
 		return
 	case f.tracker.Whole() != "" || f.tracker.Answered() < f.tracker.Received() || f.tracker.Received() == 0:
 		return
 	}
-	f.assured, f.streaming = true, false
+	f.recoverable, f.streaming = true, false
 	f.sent += f.outgoing.Messages
 	f.outgoing = frame.NewClientScanner(0)
 	s.leg.up.scanner = nil
@@ -215,7 +215,7 @@ func (f *failover) end() {
 	if f.watch != nil {
 		f.watch.timer.Stop()
 	}
-	f.refuseWish("the session has ended")
+	f.refuseMove("the session has ended")
 	f.up.reset()
 	f.down.reset()
 	f.window.Free()
@@ -243,10 +243,10 @@ func (f *failover) putTimers() {
 	}
 }
 
-// Assurance is whether another server could go on with a session, and what is kept for that.
-type Assurance struct {
-	Assured bool
-	Why     string // if it is not assured
+// Recoverability is whether another server could go on with a session, and what is kept for that.
+type Recoverability struct {
+	Recoverable bool
+	Why         string // if it is not recoverable
 	// Kept is what is kept in bytes, and Memory what that takes of the process's replay-memory.
 	Kept, Memory int64
 	// Audio is how long the audio lasts that the client has sent, and Answered up to where that is answered for good. Both are 0 as long
@@ -256,38 +256,38 @@ type Assurance struct {
 }
 
 // Lag returns how much audio is not answered.
-func (a *Assurance) Lag() time.Duration { return a.Audio - a.Answered }
+func (a *Recoverability) Lag() time.Duration { return a.Audio - a.Answered }
 
 // describe adds what a list of sessions shows of the session's failover.
 func (f *failover) describe(d *Description) {
 	if f == nil {
 		return
 	}
-	d.Assured, d.Kept = f.assured, f.window.Size()
-	if !f.assured && f.session.record.Service.Failover {
-		d.Unassured = f.whyUnassured()
+	d.Recoverable, d.Kept = f.recoverable, f.window.Size()
+	if !f.recoverable && f.session.record.Service.Failover {
+		d.Unrecoverable = f.whyUnrecoverable()
 	}
 }
 
-// assurance describes the session's failover; nil if it has none.
-func (f *failover) assurance() *Assurance {
+// recoverability describes the session's failover; nil if it has none.
+func (f *failover) recoverability() *Recoverability {
 	if f == nil {
 		return nil
 	}
 	t := f.tracker
-	a := &Assurance{
-		Assured: f.assured, Why: f.why, Kept: f.window.Size(), Memory: f.window.Memory(),
+	a := &Recoverability{
+		Recoverable: f.recoverable, Why: f.why, Kept: f.window.Size(), Memory: f.window.Memory(),
 		Audio: t.Duration(int64(t.Received())), Answered: t.Duration(int64(t.Answered())),
 		Moves: append([]Move(nil), f.moves...),
 	}
-	if a.Why = ""; !f.assured {
-		a.Why = f.whyUnassured()
+	if a.Why = ""; !f.recoverable {
+		a.Why = f.whyUnrecoverable()
 	}
 	return a
 }
 
-// whyUnassured returns why no other server could go on with the session.
-func (f *failover) whyUnassured() string {
+// whyUnrecoverable returns why no other server could go on with the session.
+func (f *failover) whyUnrecoverable() string {
 	switch service := f.session.record.Service; {
 	case !service.Failover:
 		return "its service has failover: off"

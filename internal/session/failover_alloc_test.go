@@ -47,8 +47,8 @@ func TestFailoverAllocatesNothing(t *testing.T) {
 		}
 	})
 	r.on(func(s *Session) {
-		if !s.failover.assured {
-			t.Errorf("the session is not assured: %s", s.failover.why)
+		if !s.failover.recoverable {
+			t.Errorf("the session is not recoverable: %s", s.failover.why)
 		}
 	})
 	if n := result.AllocsPerOp(); n > 0 {

@@ -47,7 +47,7 @@ func TestServerFails(t *testing.T) {
 		"unsolicited":    {func(_ *failoverRig, p *wstest.Peer) { p.Send(frame.Text, partial("again")) }, meter.Protocol},
 		"stalls": {func(r *failoverRig, _ *wstest.Peer) {
 			r.on(func(s *Session) {
-				s.interrupted(meter.Stalled, event{kind: stopped, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend stalled", fault: true})
+				s.leaveServer(meter.Stalled, event{kind: stopped, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend stalled", fault: true})
 			})
 		}, meter.Stalled},
 	} {
@@ -239,8 +239,8 @@ func TestClientFloodsWhileMoving(t *testing.T) {
 		return stopped
 	})
 	r.on(func(s *Session) {
-		if a := s.failover.assurance(); !a.Assured || a.Kept > 200<<10 {
-			t.Errorf("assurance: %+v", a)
+		if a := s.failover.recoverability(); !a.Recoverable || a.Kept > 200<<10 {
+			t.Errorf("recoverability: %+v", a)
 		}
 	})
 	r.group.Resume()

@@ -27,7 +27,7 @@ func (f *failover) fromServer(b []byte) {
 		case gatheredTooLong:
 			f.passPart(f.down.begun(), false)
 			f.down.skip()
-			f.lose(meter.UnassuredMessage, fmt.Sprintf("the server sent a message of more than %d KiB", maxWhole>>10), false)
+			f.lose(meter.UnrecoverableMessage, fmt.Sprintf("the server sent a message of more than %d KiB", maxWhole>>10), false)
 		case gatheredRest:
 			f.passPart(b[:n], true)
 		}
@@ -74,13 +74,13 @@ func (f *failover) judge(m *message) {
 		s.tap.emit(TapEvent{Event: tapVerdict, From: fromBackend, What: "hidden"})
 	}
 	if why := t.Whole(); why != "" {
-		f.lose(meter.UnassuredFormat, why, true)
+		f.lose(meter.UnrecoverableFormat, why, true)
 	}
 	f.drop()
 	switch {
 	case t.Answered() > before:
 		f.leftAlone = false
-		f.assureAgain()
+		f.keepAgain()
 		f.answeredPoint()
 	case j.Final:
 		f.answeredPoint()
@@ -107,7 +107,7 @@ func (f *failover) deliver(m *message, payload, wanted []byte) {
 	}
 	if f.lost.waits {
 		f.judgeLost(false)
-		if f.lost.waits = false; f.lost.cause.Wish() {
+		if f.lost.waits = false; f.lost.cause.Planned() {
 			return
 		}
 		s.meter.Failover.Observe(time.Duration(loop.Now() - f.lost.at))

@@ -35,13 +35,13 @@ const (
 	replayBurst = time.Second
 )
 
-// interrupted acts on a server that cannot go on with the session, or must not: another one goes on, if it may. Otherwise e ends the session,
-// or does nothing if the cause is a wish.
-func (s *Session) interrupted(cause meter.Cause, e event) {
+// leaveServer acts on a server that cannot go on with the session, or must not: another one goes on, if it may. Otherwise e ends the session,
+// or does nothing if the cause is a pending move.
+func (s *Session) leaveServer(cause meter.Cause, e event) {
 	if s.failover != nil {
 		s.failover.interrupt(cause, &e)
 	}
-	if e.kind != interrupted && cause.Wish() {
+	if e.kind != interrupted && cause.Planned() {
 		return
 	}
 	s.handle(e)
@@ -54,18 +54,18 @@ func (f *failover) interrupt(cause meter.Cause, e *event) {
 	if f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
 		return
 	}
-	if !cause.Wish() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
+	if !cause.Planned() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
 		return
 	}
-	if !f.assured {
-		if f.kept && !cause.Wish() && e.code == frame.InternalError {
+	if !f.recoverable {
+		if f.kept && !cause.Planned() && e.code == frame.InternalError {
 			e.reason += "; not moved: " + f.why
 		}
 		return
 	}
 	now := loop.Now()
 	if why := f.refuses(cause, e.code, now); why != "" {
-		if !cause.Wish() {
+		if !cause.Planned() {
 			s.meter.FailedOver(cause, false)
 			e.reason += "; " + why
 		}
@@ -90,7 +90,7 @@ func (f *failover) refuses(cause meter.Cause, code frame.CloseCode, now loop.Ins
 	if f.inPeriod++; f.inPeriod > maxMovesWithin {
 		return fmt.Sprintf("not moved: it was moved %d times within %v", maxMovesWithin, movesPeriod)
 	}
-	if cause.Wish() {
+	if cause.Planned() {
 		return ""
 	}
 	if f.endsAlike(cause, code, now) {
@@ -152,17 +152,17 @@ func (f *failover) leave(e *event) {
 func (f *failover) search(variant string, first profile.Opening) *search {
 	s := f.session
 	limit := s.record.Service.QueueTimeout
-	if f.assured { // nothing is lost meanwhile, and the client has nowhere else to go
+	if f.recoverable { // nothing is lost meanwhile, and the client has nowhere else to go
 		limit = max(limit, s.record.Service.MoveTimeout)
 	}
 	found := s.newSearch(variant, time.Now().Add(limit), first)
-	if f.assured {
+	if f.recoverable {
 		found.waiter.Ahead, found.waiter.Avoid = true, s.record.Backend.Pool()
 	}
 	return found
 }
 
-// begin begins the session's part on a new leg. first is what the client has said on an earlier one, if the session is not assured.
+// begin begins the session's part on a new leg. first is what the client has said on an earlier one, if the session is not recoverable.
 func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 	s := f.session
 	f.legs++
@@ -176,7 +176,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 	if f.streaming {
 		l.up.scanner = &f.outgoing
 	}
-	if f.legs > 1 && f.assured {
+	if f.legs > 1 && f.recoverable {
 		f.cursor = f.window.First()
 		f.from = f.resumeAt()
 	}
@@ -187,7 +187,7 @@ func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
 	}
 	f.caughtUp = false
 	f.began = loop.Now()
-	if !f.assured { // the former server has said nothing
+	if !f.recoverable { // the former server has said nothing
 		f.caughtUp = true
 		f.tracker.CaughtUp()
 		if first.Opcode != 0 {
@@ -272,9 +272,9 @@ func (f *failover) sentAll() {
 	}
 	f.replaying = false
 	switch {
-	case !f.assured && !f.streaming:
+	case !f.recoverable && !f.streaming:
 		f.stream()
-	case f.assured:
+	case f.recoverable:
 		f.drop()
 		f.checkAge()
 	}
@@ -283,7 +283,7 @@ func (f *failover) sentAll() {
 // noteMove logs a move, when the next server has got what the former one had.
 func (f *failover) noteMove() {
 	s := f.session
-	s.life.moves, s.life.tries = 0, 0
+	s.life.turnedAway, s.life.tries = 0, 0
 	if !f.lost.moved || f.lost.noted {
 		return
 	}
@@ -291,7 +291,7 @@ func (f *failover) noteMove() {
 	m := &f.moves[len(f.moves)-1]
 	m.Replayed = f.tracker.Duration(int64(f.tracker.Delivered() - f.from))
 	m.Took = time.Duration(loop.Now() - f.lost.at)
-	f.grantWish(m)
+	f.completeMove(m)
 	s.server.options.Log.Info("session moved", append(attrs(s.record.identity()),
 		slog.String("from", m.From), slog.String("to", m.To), slog.String("cause", m.Cause.String()),
 		slog.Duration("replayed", m.Replayed), slog.Duration("took", m.Took))...)
@@ -313,8 +313,8 @@ func (f *failover) releaseMeter() {
 	}
 }
 
-// notFound makes the end of a search in vain the end that the session would have had without the search.
-func (f *failover) notFound(e *event) {
+// endAsLost makes the end of a search in vain the end that the session would have had without the search.
+func (f *failover) endAsLost(e *event) {
 	if f == nil || f.lost.backend == nil || f.lost.moved || e.class == meter.Shutdown {
 		return
 	}

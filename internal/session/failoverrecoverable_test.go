@@ -12,17 +12,17 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// assured waits until the only session is assured, or not.
-func (r *failoverRig) assured(wanted bool) (why string) {
+// recoverable waits until the only session is recoverable, or not.
+func (r *failoverRig) recoverable(wanted bool) (why string) {
 	r.t.Helper()
-	wstest.Eventually(r.t, "the session is assured, or not any more", func() (is bool) {
-		r.on(func(s *Session) { is, why = s.failover.assured == wanted, s.failover.why })
+	wstest.Eventually(r.t, "the session is recoverable, or not any more", func() (is bool) {
+		r.on(func(s *Session) { is, why = s.failover.recoverable == wanted, s.failover.why })
 		return is
 	})
 	return why
 }
 
-// A session whose server answers nothing for longer than replay-window goes on, not assured; once all is answered it is assured again, and
+// A session whose server answers nothing for longer than replay-window goes on, not recoverable; once all is answered it is recoverable again, and
 // moves.
 func TestWindowTooSmall(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.ReplayWindow = time.Second }})
@@ -31,10 +31,10 @@ func TestWindowTooSmall(t *testing.T) {
 		client.Send(frame.Binary, chunk(i))
 		server.Expect(frame.Binary, chunk(i))
 	}
-	if why := r.assured(false); why != "the server has answered nothing for longer than replay-window 1s" {
-		t.Errorf("it is not assured since %s", why)
+	if why := r.recoverable(false); why != "the server has answered nothing for longer than replay-window 1s" {
+		t.Errorf("it is not recoverable since %s", why)
 	}
-	r.line("session is not assured any more")
+	r.line("session is no longer recoverable")
 	client.Send(frame.Binary, chunk(12)) // streams
 	server.Expect(frame.Binary, chunk(12))
 	for i := range 12 {
@@ -44,7 +44,7 @@ func TestWindowTooSmall(t *testing.T) {
 	}
 	server.Send(frame.Text, final("one", 0, 1.4))
 	client.Expect(frame.Text, final("one", 0, 1.4))
-	r.assured(true)
+	r.recoverable(true)
 	client.Send(frame.Binary, chunk(13))
 	server.Expect(frame.Binary, chunk(13))
 	server.Reset()
@@ -54,18 +54,18 @@ func TestWindowTooSmall(t *testing.T) {
 	next.Send(frame.Text, final("two", 0, 0.1))
 	client.Expect(frame.Text, final("two", 1.4, 1.5))
 	client.CloseNormally()
-	if n := r.server.Stats().Meters.Total.Unassured[meter.UnassuredWindow]; n != 1 {
-		t.Errorf("%d sessions lost their assurance", n)
+	if n := r.server.Stats().Meters.Total.Unrecoverable[meter.UnrecoverableWindow]; n != 1 {
+		t.Errorf("%d sessions stopped being recoverable", n)
 	}
 }
 
-// Without memory for it, a session goes on, not assured, and ends with its server as without failover.
+// Without memory for it, a session goes on, not recoverable, and ends with its server as without failover.
 func TestNoReplayMemory(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	r.arena.SetLimit(0)
 	client, server, _ := r.began()
-	if why := r.assured(false); why != "the proxy's replay-memory is used up" {
-		t.Errorf("it is not assured since %s", why)
+	if why := r.recoverable(false); why != "the proxy's replay-memory is used up" {
+		t.Errorf("it is not recoverable since %s", why)
 	}
 	server.Reset()
 	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; not moved: the proxy's replay-memory is used up")
@@ -96,20 +96,20 @@ func TestLongMessages(t *testing.T) {
 		}
 		send(client, server, frame.Binary)
 		send(server, client, frame.Text)
-		if why := r.assured(false); why != "the client sent a message of more than 1024 KiB" {
-			t.Errorf("it is not assured since %s", why)
+		if why := r.recoverable(false); why != "the client sent a message of more than 1024 KiB" {
+			t.Errorf("it is not recoverable since %s", why)
 		}
 		speak(client, server, 5, partial("two"), partial("two"))
 		client.CloseNormally()
 	}
 }
 
-// A wish is carried out at the next answered point; the server that is left goes back to its pool.
-func TestWish(t *testing.T) {
+// A pending move is carried out at the next answered point; the server that is left goes back to its pool.
+func TestPendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.setWish(wish{number: 7, cause: meter.Drained}); why != "" {
+		if why := s.orderMove(pendingMove{number: 7, cause: meter.Drained}); why != "" {
 			t.Error(why)
 		}
 	})
@@ -119,8 +119,8 @@ func TestWish(t *testing.T) {
 	next.ExpectOwn(frame.Text, fullConfig)
 	speak(client, next, 3, final("two", 0, 0.1), final("two", 0.3, 0.4))
 	r.on(func(s *Session) {
-		if w := s.wishOf(7); w == nil || w.state != wishGranted || w.arrived != r.backends[1-n] || w.replayed != 0 {
-			t.Errorf("the wish: %+v", w)
+		if w := s.pendingMove(7); w == nil || w.state != moveDone || w.arrived != r.backends[1-n] || w.replayed != 0 {
+			t.Errorf("the pending move: %+v", w)
 		}
 	})
 	for range 3 { // the reset, silence and the reset
@@ -138,12 +138,12 @@ func TestWish(t *testing.T) {
 	client.CloseNormally()
 }
 
-// When its time has come, a wish is carried out by replay.
-func TestWishByReplay(t *testing.T) {
+// When its time has come, a pending move is carried out by replay.
+func TestPendingMoveByReplay(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, _, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.setWish(wish{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(20 * time.Millisecond)}); why != "" {
+		if why := s.orderMove(pendingMove{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(20 * time.Millisecond)}); why != "" {
 			t.Error(why)
 		}
 	})
@@ -155,12 +155,12 @@ func TestWishByReplay(t *testing.T) {
 }
 
 // A session that waits for a place on one backend goes on with any when its server dies.
-func TestServerDiesBeforeWish(t *testing.T) {
+func TestServerDiesBeforePendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
 	r.backends[1-n].SetMode(pool.Draining)
 	r.on(func(s *Session) {
-		if why := s.setWish(wish{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(time.Hour)}); why != "" {
+		if why := s.orderMove(pendingMove{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(time.Hour)}); why != "" {
 			t.Error(why)
 		}
 	})
@@ -170,22 +170,22 @@ func TestServerDiesBeforeWish(t *testing.T) {
 	client.CloseNormally()
 }
 
-// A wish for which there is no connection leaves the session where it is, and so does one that is taken back.
-func TestWishInVain(t *testing.T) {
+// A pending move for which there is no connection leaves the session where it is, and so does one that is taken back.
+func TestPendingMoveWithoutConnection(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *Service) { s.QueueTimeout = 20 * time.Millisecond }})
 	client, server, _ := r.began()
-	r.on(func(s *Session) { s.setWish(wish{number: 7, cause: meter.Drained}) })
-	wstest.Eventually(t, "the wish is refused", func() (refused bool) {
+	r.on(func(s *Session) { s.orderMove(pendingMove{number: 7, cause: meter.Drained}) })
+	wstest.Eventually(t, "the pending move is refused", func() (refused bool) {
 		r.on(func(s *Session) {
-			w := s.wishOf(7)
-			refused = w.state == wishRefused && w.why == "no other connection for it: no connection came free in time"
+			w := s.pendingMove(7)
+			refused = w.state == moveRefused && w.why == "no other connection for it: no connection came free in time"
 		})
 		return refused
 	})
 	speak(client, server, 1, final("one", 0, 0.2), final("one", 0, 0.2))
 	r.on(func(s *Session) {
-		s.setWish(wish{number: 8, cause: meter.Drained})
-		s.withdrawWish(8)
+		s.orderMove(pendingMove{number: 8, cause: meter.Drained})
+		s.withdrawMove(8)
 	})
 	speak(client, server, 2, final("two", 0.2, 0.3), final("two", 0.2, 0.3))
 	client.CloseNormally()

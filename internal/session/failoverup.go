@@ -52,7 +52,7 @@ func (f *failover) pass(b []byte) {
 	}
 }
 
-// take takes whole messages into the window, and streams them if the session is not assured. It returns how many bytes it has taken: the rest
+// take takes whole messages into the window, and streams them if the session is not recoverable. It returns how many bytes it has taken: the rest
 // waits until there is room for it, or all that is kept was sent.
 func (f *failover) take(b []byte) (taken int) {
 	for taken < len(b) {
@@ -65,9 +65,9 @@ func (f *failover) take(b []byte) (taken int) {
 			if taken += n; n == 0 || f.streaming {
 				return taken
 			}
-			continue // it is assured again
+			continue // it is recoverable again
 		}
-		if !f.assured { // what is kept is to be sent first
+		if !f.recoverable { // what is kept is to be sent first
 			return taken
 		}
 		m, n, is := f.up.next(b[taken:])
@@ -112,7 +112,7 @@ func (f *failover) tooLong(rest []byte) {
 	f.restore(f.up.begun(), rest)
 	f.up.reset()
 	if !f.mayWait() {
-		f.lose(meter.UnassuredMessage, fmt.Sprintf("the client sent a message of more than %d KiB", maxWhole>>10), true)
+		f.lose(meter.UnrecoverableMessage, fmt.Sprintf("the client sent a message of more than %d KiB", maxWhole>>10), true)
 	}
 }
 
@@ -132,7 +132,7 @@ func (f *failover) keep(m *message) {
 		t.Sent(e)
 	}
 	if why := t.Whole(); why != "" {
-		f.lose(meter.UnassuredFormat, why, true)
+		f.lose(meter.UnrecoverableFormat, why, true)
 		return
 	}
 	f.checkAge()
@@ -153,16 +153,16 @@ func (f *failover) classify(m *message) profile.Entry {
 	return e
 }
 
-// checkAge takes the assurance away if what is kept has become too much, although the server has got all of it.
+// checkAge makes the session unrecoverable if what is kept has become too much, although the server has got all of it.
 func (f *failover) checkAge() {
-	if !f.assured || !f.tooMuch() || !f.atEnd() || f.session.life.state != relaying {
+	if !f.recoverable || !f.tooMuch() || !f.atEnd() || f.session.life.state != relaying {
 		return
 	}
 	why := "the server has answered nothing for longer than replay-window %v"
 	if !f.tooOld() {
 		why = "the client has sent more than is kept for replay-window %v"
 	}
-	f.lose(meter.UnassuredWindow, fmt.Sprintf(why, f.session.record.Service.ReplayWindow), false)
+	f.lose(meter.UnrecoverableWindow, fmt.Sprintf(why, f.session.record.Service.ReplayWindow), false)
 }
 
 // tooMuch reports whether more is kept than the service's ReplayWindow allows.
@@ -205,7 +205,7 @@ func (f *failover) follow(b []byte) {
 		}
 		f.tracker.Sent(e)
 	}
-	f.assureAgain()
+	f.keepAgain()
 }
 
 // relay streams bytes to the server as they come. It returns how many it has taken.
@@ -250,7 +250,7 @@ func (f *failover) holds() bool {
 	case relaying:
 		return s.leg.hold && !f.replaying || s.leg.up.to.Stalled() || !f.atEnd() && (!f.replaying || f.tooMuch())
 	case moving:
-		return !f.assured || f.tooMuch()
+		return !f.recoverable || f.tooMuch()
 	}
 	return false
 }
@@ -436,5 +436,5 @@ func (f *failover) postpones(payload []byte) bool {
 func (f *failover) closeNow() {
 	payload := f.closing
 	f.closing = nil
-	f.session.clientClosed(payload)
+	f.session.handleClientClose(payload)
 }

@@ -66,7 +66,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 		}
 		switch {
 		case err != nil:
-			s.clientBroke(err)
+			s.handleClientError(err)
 		case run.HasControl():
 			s.clientControl(run.Control, run.Payload)
 		case !run.Inspect:
@@ -100,7 +100,7 @@ func (s *Session) lookForClose() {
 	switch {
 	case !closes:
 	case s.life.state == moving: // nobody gets what it said before
-		s.clientClosed(payload)
+		s.handleClientClose(payload)
 	case s.life.state == relaying: // the backend may still take that
 		s.awaitLeaving()
 	}
@@ -168,7 +168,7 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 		}
 	case frame.Close:
 		if s.failover == nil || !s.failover.postpones(payload) {
-			s.clientClosed(payload)
+			s.handleClientClose(payload)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 		s.leg.conn.Pong(payload)
 	case frame.Close:
 		s.leg.conn.CloseReceived()
-		s.backendClosed(payload)
+		s.handleBackendClose(payload)
 	}
 }
 

@@ -115,7 +115,7 @@ type Server struct {
 	listeners  []net.Listener        // guarded by mu
 	handshakes map[net.Conn]struct{} // guarded by mu
 	orders     map[string]*order     // guarded by mu: by backend, see carryOut
-	moveOrders moveOrders            // has a mutex of its own
+	moveJobs   moveJobs              // has a mutex of its own
 	closed     bool                  // guarded by mu
 	rebalances bool                  // guarded by mu: rebalance runs
 }

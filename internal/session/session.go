@@ -99,7 +99,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	s.leg.found = found
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
-	if s.life.moves == 0 && (s.failover == nil || s.failover.legs == 0) {
+	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.legs == 0) {
 		s.record.logStart(s.server.options.Log)
 	}
 	conn.Stream().SetHandler((*backendSide)(s))
@@ -169,7 +169,7 @@ func (s *Session) handle(e event) {
 	if s.life.state != before {
 		s.leg.sent = sent
 		if s.failover != nil && s.life.state != relaying && s.life.state != moving {
-			s.failover.refuseWish("the session is ending")
+			s.failover.refuseMove("the session is ending")
 		}
 		s.enforce(rulesOf[s.life.state])
 	}

@@ -214,7 +214,7 @@ func (f *failover) lookForStall() {
 	if w.stalls < 255 {
 		w.stalls++
 	}
-	s.interrupted(meter.Stalled, event{
+	s.leaveServer(meter.Stalled, event{
 		kind: stopped, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: why, fault: true,
 	})
 }

@@ -150,7 +150,7 @@ func (t *tapping) observe(conn *backend.Conn) {
 // legStarted observes the connection of a new leg.
 func (t *tapping) legStarted(conn *backend.Conn) {
 	t.observe(conn)
-	if t.session.life.moves > 0 {
+	if t.session.life.turnedAway > 0 {
 		t.emit(TapEvent{Event: tapSession, What: "moved", Backend: conn.Backend().Name()})
 	}
 }
