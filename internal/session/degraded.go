@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -44,7 +45,7 @@ func (s *Session) sayMoved() {
 // sayState tells the client that its service or session is degraded, or not any more, if it does not know that. why says why the service
 // is; empty if it is not. A client that does not read hears of it later.
 func (s *Session) sayState(why string) {
-	if f := s.failover; why == "" && f != nil && f.kept && !f.recoverable {
+	if f := s.failover; why == "" && f != nil && !f.machine.Recoverable() && f.machine.State() != failover.Off {
 		why = endsWithServer
 	}
 	if degraded := why != ""; degraded != s.life.degraded && s.client.Pending() == 0 {

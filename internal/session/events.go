@@ -3,12 +3,15 @@ package session
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // This file turns what a side does (it closes, fails or leaves) into an event. The session's life decides what follows.
@@ -78,6 +81,14 @@ func (s *Session) clientEnding() {
 	}
 }
 
+// leaveServer acts on a server that cannot continue the session, or must not: another one continues it, if it may. Otherwise e ends the session.
+func (s *Session) leaveServer(cause meter.Cause, e event) {
+	if s.failover != nil {
+		s.failover.leaveServer(cause, &e)
+	}
+	s.handle(e)
+}
+
 // handleBackendClose acts on the backend's close frame.
 func (s *Session) handleBackendClose(payload []byte) {
 	conn := s.leg.conn
@@ -100,6 +111,17 @@ func (s *Session) handleBackendClose(payload []byte) {
 		} else {
 			s.leaveServer(meter.Closed, e)
 		}
+	}
+}
+
+// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
+// fault: it may accept nothing because nobody reads what it sends.
+func (h *backendSide) Ended(c *loop.Conn, err error) {
+	reason := "backend connection lost: " + err.Error()
+	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
+		(*Session)(h).connectionLost(reason)
+	} else {
+		(*Session)(h).backendFailed(reason)
 	}
 }
 

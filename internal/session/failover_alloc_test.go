@@ -47,8 +47,8 @@ func TestFailoverAllocatesNothing(t *testing.T) {
 		}
 	})
 	r.on(func(s *Session) {
-		if !s.failover.recoverable {
-			t.Errorf("the session is not recoverable: %s", s.failover.why)
+		if !s.failover.machine.Recoverable() {
+			t.Errorf("the session is not recoverable: %s", s.failover.unrecoverable())
 		}
 	})
 	if n := result.AllocsPerOp(); n > 0 {

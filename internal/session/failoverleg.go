@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -9,220 +8,129 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// What protects servers from sessions that kill them.
 const (
-	// A session moves at most maxMovesWithin times within movesPeriod.
-	maxMovesWithin = 16
-	movesPeriod    = 5 * time.Minute
-	// Of servers in a row that failed within crashTime after they began to get the replay, and that answered nothing of it, the last one that a
-	// session is moved from is number maxCrashes-1: its audio may be what crashes them.
-	maxCrashes = 2
-	crashTime  = 5 * time.Second
-	// A connection that ends within atOnce may be one whose server has been dead for a while. But maxDead such servers in a row, with those that
-	// failed later, are as good as crashed.
-	atOnce  = 50 * time.Millisecond
-	maxDead = 3
-)
-
-const (
-	// replayTick is how often a replay goes on that is paced.
+	// replayTick is how often a replay continues that is paced.
 	replayTick = 20 * time.Millisecond
-	// replayBurst is how much audio is sent at once.
+	// replayBurst is how much audio is sent without a pause.
 	replayBurst = time.Second
 )
 
-// leaveServer acts on a server that cannot go on with the session, or must not: another one goes on, if it may. Otherwise e ends the session,
-// or does nothing if the cause is a pending move.
-func (s *Session) leaveServer(cause meter.Cause, e event) {
-	if s.failover != nil {
-		s.failover.interrupt(cause, &e)
-	}
-	if e.kind != interrupted && cause.Planned() {
-		return
-	}
-	s.handle(e)
+// configured is a message that configures the present server, as others were.
+type configured struct {
+	op      frame.Opcode
+	payload []byte
 }
 
-// interrupt makes e an event that moves the session, unless the session must not be moved. Then the reason says why, if the service
-// keeps what clients send.
-func (f *failover) interrupt(cause meter.Cause, e *event) {
+// leaveServer makes e an event that moves the session, if another server may continue it. Otherwise its reason says why none may, if the
+// service keeps what clients send.
+func (f *recovery) leaveServer(cause meter.Cause, e *event) {
 	s := f.session
-	if f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended() {
-		return
+	failed := failover.Event{
+		Kind: failover.ServerFailed, Now: loop.Now(), Cause: cause, Code: e.code, Over: f.over(), Answered: f.tracker.Answered(),
+		LastWord:   f.tracker.LastWord(frame.AbnormalClosure),
+		SameServer: f.left.backend == s.record.Backend, Sent: f.sent > 0, Spared: cause == meter.Closed && s.leg.conn.FailsAtOnce(e.code),
 	}
-	if !cause.Planned() && f.tracker.LastWord(frame.AbnormalClosure) { // such as a message that says that the session has failed
-		return
+	f.happens(&failed)
+	if f.machine.State() == failover.Left {
+		f.leaveWith(e)
+	} else if failed.Why != "" {
+		e.reason += "; " + failed.Why
 	}
-	if !f.recoverable {
-		if f.kept && !cause.Planned() && e.code == frame.InternalError {
-			e.reason += "; not moved: " + f.why
-		}
-		return
-	}
-	now := loop.Now()
-	if why := f.refuses(cause, e.code, now); why != "" {
-		if !cause.Planned() {
-			s.meter.FailedOver(cause, false)
-			e.reason += "; " + why
-		}
-		return
-	}
-	f.judgeLost(false)
-	s.leg.spared = cause == meter.Closed && s.leg.conn.FailsAtOnce(e.code)
+}
+
+// over reports whether the session needs no other server.
+func (f *recovery) over() bool {
+	s := f.session
+	return f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended()
+}
+
+// leaveWith makes e an event that moves the session, and notes how e would have ended it.
+func (f *recovery) leaveWith(e *event) {
+	s := f.session
 	s.meter.Hold() // succeeds, since the session holds it
-	f.lost = lost{
-		backend: s.record.Backend, meter: s.meter, cause: cause, at: now, waits: true, unjudged: s.leg.spared,
-		answered: f.tracker.Answered(), by: e.by, class: e.class, code: e.code, reason: e.reason,
-	}
+	f.left = left{backend: s.record.Backend, meter: s.meter, by: e.by, class: e.class, code: e.code, reason: e.reason}
 	e.closed = e.kind == backendClosed
 	e.kind = interrupted
 }
 
-// refuses returns why the session must not be moved; empty if it may. It counts the move.
-func (f *failover) refuses(cause meter.Cause, code frame.CloseCode, now loop.Instant) string {
-	if f.period == 0 || now > f.period.After(movesPeriod) {
-		f.period, f.inPeriod = now, 0
-	}
-	if f.inPeriod++; f.inPeriod > maxMovesWithin {
-		return fmt.Sprintf("not moved: it was moved %d times within %v", maxMovesWithin, movesPeriod)
-	}
-	if cause.Planned() {
-		return ""
-	}
-	if f.endsAlike(cause, code, now) {
-		f.judgeLost(true)
-		f.session.leg.alike = true
-		return "another server has ended it in the same way"
-	}
-	switch {
-	case f.legs > 1 && now < f.began.After(crashTime) && f.tracker.Answered() == f.lost.answered:
-		if now > f.began.After(atOnce) {
-			f.crashes++
-		} else { // perhaps it was dead before, and nobody knew
-			f.dead++
-		}
-	default:
-		f.crashes, f.dead = 0, 0
-	}
-	if failed := f.crashes + f.dead; f.crashes >= maxCrashes || failed >= maxDead {
-		return fmt.Sprintf("moved from %d servers that failed", failed)
-	}
-	return ""
-}
-
-// endsAlike reports whether the server closes the session as the one before it did, soon after it got the same from the client: it is the
-// client's messages that servers take badly. A server that closes because it stops, or is full, does not.
-func (f *failover) endsAlike(cause meter.Cause, code frame.CloseCode, now loop.Instant) bool {
-	switch code {
-	case frame.GoingAway, frame.ServiceRestart, frame.TryAgainLater:
-		return false
-	}
-	return cause == meter.Closed && f.lost.cause == meter.Closed && f.lost.moved && f.lost.code == code && f.lost.backend != f.session.record.Backend && f.sent > 0 &&
-		now < f.began.After(crashTime) && f.tracker.Answered() == f.lost.answered
-}
-
-// judgeLost counts that the server that was left ended the session, which was spared until it was known what the next one would do: it does
-// alike, or goes on with the session, or there is none.
-func (f *failover) judgeLost(alike bool) {
-	if f.lost.unjudged {
-		f.lost.unjudged = false
-		f.lost.backend.SessionFailed(f.session.voter(), f.lost.code, alike)
-	}
-}
-
 // leave prepares for another server: it ends the session's part on the present leg. The lease is about to end.
-func (f *failover) leave(e *event) {
+func (f *recovery) leave(e *event) {
 	s := f.session
 	s.leg.conn.AddHeard(f.tracker.Heard())
 	f.relayed.FramesFromBackends += s.leg.conn.Scanner.Frames - s.leg.framesBefore
 	f.relayed.BytesFromBackends += s.leg.conn.Scanner.Bytes - s.leg.bytesBefore
 	f.timer.Stop()
 	f.down.reset()
-	f.resent, f.replaying = nil, false
-	if e.kind == interrupted {
-		f.reached = max(f.reached, f.cursor)
+	f.resent = nil
+	if e.kind != interrupted {
+		f.happens(&failover.Event{Kind: failover.ServerRefused})
 	}
 }
 
 // search returns the search for the next server.
-func (f *failover) search(variant string, first profile.Opening) *search {
+func (f *recovery) search(variant string, first profile.Opening) *search {
 	s := f.session
 	limit := s.record.Service.QueueTimeout
-	if f.recoverable { // nothing is lost meanwhile, and the client has nowhere else to go
+	if f.machine.Recoverable() { // nothing is lost meanwhile, and the client has nowhere else to go
 		limit = max(limit, s.record.Service.MoveTimeout)
 	}
 	found := s.newSearch(variant, time.Now().Add(limit), first)
-	if f.recoverable {
+	if f.machine.Recoverable() {
 		found.waiter.Ahead, found.waiter.Avoid = true, s.record.Backend.Pool()
 	}
 	return found
 }
 
 // begin begins the session's part on a new leg. first is what the client has said on an earlier one, if the session is not recoverable.
-func (f *failover) begin(conn *backend.Conn, first profile.Opening) {
+func (f *recovery) begin(conn *backend.Conn, first profile.Opening) {
 	s := f.session
-	f.legs++
 	f.down.reset()
 	f.sent = 0
 	f.framesBefore += f.outgoing.Frames
 	f.outgoing = frame.NewClientScanner(0)
 	f.from, f.resent = 0, nil
-	l := &s.leg
-	l.down.scanner, l.up.scanner = nil, nil
-	if f.streaming {
-		l.up.scanner = &f.outgoing
+	s.leg.down.scanner, s.leg.up.scanner = nil, nil
+	if f.machine.Streams() {
+		s.leg.up.scanner = &f.outgoing
 	}
-	if f.legs > 1 && f.recoverable {
-		f.cursor = f.window.First()
+	began := failover.Event{Kind: failover.LegBegan, Now: loop.Now(), First: f.window.First()}
+	var space [4]failover.Action
+	do := f.machine.Handle(&began, space[:0])
+	again := f.machine.State() == failover.Replaying
+	if again {
 		f.from = f.resumeAt()
 	}
 	f.tracker.Begin(profile.Leg{From: f.from, Heard: conn.Heard()})
 	f.watchLeg()
-	if f.legs == 1 {
-		return
-	}
-	f.caughtUp = false
-	f.began = loop.Now()
-	if !f.recoverable { // the former server has said nothing
-		f.caughtUp = true
-		f.tracker.CaughtUp()
-		if first.Opcode != 0 {
-			f.sent = 1
-			f.tracker.Sent(f.first)
+	f.perform(do, &began)
+	switch {
+	case again:
+		f.fromServer(conn.TakeGreeting())
+		if s.holds(conn) {
+			f.loseAgain()
 		}
-		return
+	case f.machine.Legs() > 1 && first.Opcode != 0: // the server before it has said nothing
+		f.sent = 1
+		f.tracker.Sent(f.first)
 	}
-	f.replaying, f.leftAlone = true, true
+}
+
+// replay prepares what the present server gets before what is kept.
+func (f *recovery) replay() {
 	for op, payload := range f.tracker.Configuration() {
 		f.resent = append(f.resent, configured{op, slices.Clone(payload)})
 	}
-	switch to := s.record.Backend.Name(); {
-	case f.lost.backend == nil: // the first server would not serve it
-	case f.lost.moved: // the next one would not, either
-		f.moves[len(f.moves)-1].To = to
-	default:
-		f.lost.moved = true
-		f.countMove(true)
-		if len(f.moves) == maxMovesShown {
-			f.moves = slices.Delete(f.moves, 0, 1)
-		}
-		f.moves = append(f.moves, Move{
-			At: time.Now().Add(f.lost.at.Until()), From: f.lost.backend.Name(), To: to, Cause: f.lost.cause,
-		})
-		s.record.Moves++
-		s.sayMoved()
-	}
-	f.fromServer(conn.TakeGreeting())
 }
 
 // resumeAt returns the first audio that the next server gets.
-func (f *failover) resumeAt() profile.Position {
+func (f *recovery) resumeAt() profile.Position {
 	answered := f.tracker.Answered()
-	for number := f.cursor; number < f.window.Next(); number++ {
+	for number := f.machine.Cursor(); number < f.window.Next(); number++ {
 		e := f.window.Entry(number)
 		if e.Kind != profile.EntryAudio || f.tracker.Done(e) {
 			continue
@@ -241,13 +149,175 @@ func (f *failover) resumeAt() profile.Position {
 	return f.tracker.Received()
 }
 
-// inPace reports whether an audio message may be sent now. Otherwise the replay goes on in a moment.
-func (f *failover) inPace(e profile.Entry) bool {
+// pump sends the server what it has not got, as far as it takes that now.
+func (f *recovery) pump() {
+	s := f.session
+	if f.pumping || s.leg.conn == nil {
+		return
+	}
+	f.pumping = true
+	for {
+		for f.maySend() && f.sendNext() { //nolint:revive // all is done in the condition
+		}
+		if f.sentAll(); !f.atEnd() || len(f.rest) == 0 || !f.maySend() {
+			break
+		}
+		rest := f.rest
+		f.rest = nil
+		n := f.take(rest)
+		f.rest = append(f.rest, rest[n:]...)
+		if n == 0 && f.atEnd() {
+			break
+		}
+	}
+	f.pumping = false
+	f.regulate()
+	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
+		f.closeNow()
+	}
+}
+
+// sendNext sends the next message that is kept. It returns false if there is none, or if it has to wait.
+func (f *recovery) sendNext() bool {
+	if len(f.resent) > 0 {
+		c := f.resent[0]
+		return f.present(profile.Entry{Kind: profile.EntryConfiguration}, c.op, c.payload, -1)
+	}
+	if f.machine.Cursor() == f.window.Next() {
+		return false
+	}
+	e := f.window.Entry(f.machine.Cursor())
+	switch {
+	case !f.tracker.Resend(e):
+		f.machine.Advance()
+		return true
+	case f.machine.Replays() && e.Kind == profile.EntryAudio && !f.inPace(e):
+		return false
+	}
+	cut := e.Kind == profile.EntryAudio && e.From < f.from && f.from < e.To
+	if !cut && f.inspected() == 0 {
+		f.sendKept(e)
+		return true
+	}
+	buffer := messageBuffers.Get().(*[]byte)
+	defer freeBuffer(buffer)
+	op, payload := f.window.Payload(*buffer, f.machine.Cursor())
+	*buffer = payload
+	if !cut {
+		if f.inspected()&(1<<op) == 0 {
+			f.sendKept(e)
+			return true
+		}
+		return f.present(e, op, payload, f.machine.Cursor())
+	}
+	shorter, _ := f.tracker.Cut(nil, e, payload, f.from) // it could be cut when the leg began
+	e.From = f.from
+	return f.present(e, op, shorter, -1)
+}
+
+// sendKept sends the message at the cursor, with that entry, as it came.
+func (f *recovery) sendKept(e profile.Entry) {
+	number := f.machine.Cursor()
+	f.advance()
+	f.insertNow()
+	f.window.Pieces(number, f.write)
+	f.tracker.Sent(e)
+}
+
+// advance notes that a message goes to the server.
+func (f *recovery) advance() {
+	f.sent++
+	if len(f.resent) > 0 {
+		f.resent = f.resent[1:]
+	} else {
+		f.machine.Advance()
+	}
+}
+
+// insertNow sends the control frames that wait, before a message.
+func (f *recovery) insertNow() { f.session.leg.up.insertNow() }
+
+// write sends the server frames, or a piece of them.
+func (f *recovery) write(raw []byte) {
+	if d := &f.session.leg.up; !d.closed {
+		d.to.Write(raw)
+	}
+}
+
+// present presents a whole message to the boundary, and sends it if the boundary says so: the frames of the kept message of that number,
+// or a new frame if it is negative. It returns false if the message has to wait.
+func (f *recovery) present(e profile.Entry, op frame.Opcode, payload []byte, number int64) bool {
+	s := f.session
+	conn := s.leg.conn
+	b := conn.Boundary()
+	var step profile.Step
+	if b.Inspect(profile.FromClient)&(1<<op) != 0 {
+		step = b.Frame(profile.FromClient, op, int64(len(payload)), true)
+		if step.Pass == profile.Keep {
+			s.tapStep(step)
+			s.act(step)
+			return false
+		}
+		if step.Feed {
+			if s.act(step); !s.holds(conn) {
+				return false
+			}
+			step = b.Feed(profile.FromClient, payload, 0, true)
+		}
+		s.tapStep(step)
+	}
+	f.advance()
+	switch {
+	case step.Pass == profile.Relay || step.Pass == profile.Release:
+		if number >= 0 {
+			f.insertNow()
+			f.window.Pieces(number, f.write)
+		} else {
+			s.sendUp(op, payload, true)
+		}
+		f.tracker.Sent(e)
+	case step.Then == profile.Replaced:
+		f.tracker.Sent(e)
+	}
+	s.act(step)
+	return s.holds(conn)
+}
+
+// tapStep shows what the boundary makes of a whole message of the client.
+func (s *Session) tapStep(step profile.Step) {
+	if s.tap != nil {
+		s.tap.clientStep(step, []byte{}, true)
+	}
+}
+
+// sentNow returns how far the client's frames have got to the present server.
+func (f *recovery) sentNow() sent {
+	return sent{
+		messages: f.sent + f.outgoing.Messages, midMessage: !f.outgoing.AtMessageBoundary(), midFrame: !f.outgoing.AtFrameBoundary(),
+	}
+}
+
+// atEnd reports whether the present server has got everything that is kept.
+func (f *recovery) atEnd() bool { return f.machine.Cursor() == f.window.Next() && len(f.resent) == 0 }
+
+// maySend reports whether the server may be sent something now.
+func (f *recovery) maySend() bool {
+	s := f.session
+	return s.life.state == relaying && !s.leg.hold && s.leg.first == nil && !s.leg.up.to.Stalled()
+}
+
+// inspected returns the kinds of messages that the boundary inspects now.
+func (f *recovery) inspected() frame.Kinds {
+	return f.session.leg.conn.Boundary().Inspect(profile.FromClient)
+}
+
+// inPace reports whether an audio message may be sent now. Otherwise the replay continues in a moment.
+func (f *recovery) inPace(e profile.Entry) bool {
 	pace := f.session.record.Service.Profile.Failover().Pace
 	if pace == 0 {
 		return true
 	}
-	since := time.Duration(loop.Now() - f.began)
+	since := time.Duration(loop.Now() - f.machine.Began)
 	may := f.tracker.Bytes(time.Duration(float64(since)*pace) + replayBurst)
 	if sent := f.tracker.Delivered() - f.from; may == 0 || sent == 0 || int64(sent+e.To-max(e.From, f.from)) <= may {
 		return true
@@ -257,70 +327,70 @@ func (f *failover) inPace(e profile.Entry) bool {
 }
 
 // sentAll does what follows when the server has got something.
-func (f *failover) sentAll() {
+func (f *recovery) sentAll() {
 	s := f.session
 	if s.life.state != relaying {
 		return
 	}
-	if !f.caughtUp && len(f.resent) == 0 && f.cursor >= f.reached {
-		f.caughtUp = true
-		f.tracker.CaughtUp()
-		f.noteMove()
+	if f.machine.Behind() {
+		e := f.moveEvent(failover.Progressed)
+		f.happens(&e)
 	}
-	if !f.atEnd() {
-		return
-	}
-	f.replaying = false
-	switch {
-	case !f.recoverable && !f.streaming:
-		f.stream()
-	case f.recoverable:
+	if f.machine.State() == failover.Live && f.atEnd() {
 		f.drop()
 		f.checkAge()
 	}
 }
 
-// noteMove logs a move, when the next server has got what the former one had.
-func (f *failover) noteMove() {
-	s := f.session
-	s.life.turnedAway, s.life.tries = 0, 0
-	if !f.lost.moved || f.lost.noted {
-		return
+// recordMove records that another server continues the session.
+func (f *recovery) recordMove() {
+	if len(f.moves) == failover.MovesShown {
+		f.moves = slices.Delete(f.moves, 0, 1)
 	}
-	f.lost.noted = true
+	at, cause := f.machine.Left()
+	f.moves = append(f.moves, Move{
+		At: time.Now().Add(at.Until()), From: f.left.backend.Name(), To: f.session.record.Backend.Name(), Cause: cause,
+	})
+	f.session.record.Moves++
+	f.session.sayMoved()
+}
+
+// noteMove logs a move, when the next server has got what the former one had.
+func (f *recovery) noteMove() {
+	at, _ := f.machine.Left()
 	m := &f.moves[len(f.moves)-1]
 	m.Replayed = f.tracker.Duration(int64(f.tracker.Delivered() - f.from))
-	m.Took = time.Duration(loop.Now() - f.lost.at)
-	f.completeMove(m)
-	s.server.options.Log.Info("session moved", append(attrs(s.record.identity()),
+	m.Took = time.Duration(loop.Now() - at)
+	f.session.server.options.Log.Info("session moved", append(attrs(f.session.record.identity()),
 		slog.String("from", m.From), slog.String("to", m.To), slog.String("cause", m.Cause.String()),
 		slog.Duration("replayed", m.Replayed), slog.Duration("took", m.Took))...)
 }
 
 // countMove counts what came of a move, for the server that was left.
-func (f *failover) countMove(moved bool) {
-	if m := f.lost.meter; m != nil {
-		m.FailedOver(f.lost.cause, moved)
+func (f *recovery) countMove(moved bool) {
+	if m := f.left.meter; m != nil {
+		_, cause := f.machine.Left()
+		m.FailedOver(cause, moved)
 		f.releaseMeter()
 	}
 }
 
 // releaseMeter says that nothing more is counted of a move. f may be nil.
-func (f *failover) releaseMeter() {
-	if f != nil && f.lost.meter != nil {
-		f.lost.meter.Release()
-		f.lost.meter = nil
+func (f *recovery) releaseMeter() {
+	if f != nil && f.left.meter != nil {
+		f.left.meter.Release()
+		f.left.meter = nil
 	}
 }
 
-// endAsLost makes the end of a search in vain the end that the session would have had without the search.
-func (f *failover) endAsLost(e *event) {
-	if f == nil || f.lost.backend == nil || f.lost.moved || e.class == meter.Shutdown {
+// endAsLost makes the end of a search without success the end that the session would have had without the search.
+func (f *recovery) endAsLost(e *event) {
+	if f == nil || e.class == meter.Shutdown || f.machine.State() != failover.Left {
 		return
 	}
-	f.countMove(false)
+	f.happens(&failover.Event{Kind: failover.SearchFailed})
 	why := e.reason
-	e.by, e.class, e.code, e.reason = f.lost.by, f.lost.class, f.lost.code, f.lost.reason
+	e.by, e.class, e.code, e.reason = f.left.by, f.left.class, f.left.code, f.left.reason
 	if why != "" {
 		e.reason += "; not moved: " + why
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -55,9 +54,9 @@ func TestLargestSessionPays(t *testing.T) {
 	wstest.Eventually(t, "the largest session is no longer recoverable", func() (is bool) {
 		r.each(func(s *Session) {
 			if f := s.failover; s.record.ID == hogID {
-				is = !f.recoverable && f.unrecoverable == meter.UnrecoverableMemory && f.window.Memory() == 0
-			} else if !f.recoverable {
-				t.Errorf("the other one is not recoverable: %s", f.why)
+				is = !f.machine.Recoverable() && f.unrecoverable() == "the proxy's replay-memory is used up" && f.window.Memory() == 0
+			} else if !f.machine.Recoverable() {
+				t.Errorf("the other one is not recoverable: %s", f.unrecoverable())
 			}
 		})
 		return is

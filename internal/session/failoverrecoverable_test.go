@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -16,7 +17,7 @@ import (
 func (r *failoverRig) recoverable(wanted bool) (why string) {
 	r.t.Helper()
 	wstest.Eventually(r.t, "the session is recoverable, or not any more", func() (is bool) {
-		r.on(func(s *Session) { is, why = s.failover.recoverable == wanted, s.failover.why })
+		r.on(func(s *Session) { is, why = s.failover.machine.Recoverable() == wanted, s.failover.unrecoverable() })
 		return is
 	})
 	return why
@@ -109,7 +110,7 @@ func TestPendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.orderMove(pendingMove{number: 7, cause: meter.Drained}); why != "" {
+		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil); why != "" {
 			t.Error(why)
 		}
 	})
@@ -119,8 +120,8 @@ func TestPendingMove(t *testing.T) {
 	next.ExpectOwn(frame.Text, fullConfig)
 	speak(client, next, 3, final("two", 0, 0.1), final("two", 0.3, 0.4))
 	r.on(func(s *Session) {
-		if w := s.pendingMove(7); w == nil || w.state != moveDone || w.arrived != r.backends[1-n] || w.replayed != 0 {
-			t.Errorf("the pending move: %+v", w)
+		if m, ok := s.pendingMove(7); !ok || m.State != failover.MoveDone || s.failover.pending.arrived != r.backends[1-n] || s.failover.pending.replayed != 0 {
+			t.Errorf("the pending move: %+v, %+v", m, s.failover.pending)
 		}
 	})
 	for range 3 { // the reset, silence and the reset
@@ -143,7 +144,7 @@ func TestPendingMoveByReplay(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, _, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.orderMove(pendingMove{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(20 * time.Millisecond)}); why != "" {
+		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(20 * time.Millisecond)}, r.backends[1-n]); why != "" {
 			t.Error(why)
 		}
 	})
@@ -160,7 +161,7 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 	client, server, n := r.began()
 	r.backends[1-n].SetMode(pool.Draining)
 	r.on(func(s *Session) {
-		if why := s.orderMove(pendingMove{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(time.Hour)}); why != "" {
+		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(time.Hour)}, r.backends[1-n]); why != "" {
 			t.Error(why)
 		}
 	})
@@ -174,17 +175,17 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 func TestPendingMoveWithoutConnection(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *Service) { s.QueueTimeout = 20 * time.Millisecond }})
 	client, server, _ := r.began()
-	r.on(func(s *Session) { s.orderMove(pendingMove{number: 7, cause: meter.Drained}) })
+	r.on(func(s *Session) { s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
 	wstest.Eventually(t, "the pending move is refused", func() (refused bool) {
 		r.on(func(s *Session) {
-			w := s.pendingMove(7)
-			refused = w.state == moveRefused && w.why == "no other connection for it: no connection came free in time"
+			m, _ := s.pendingMove(7)
+			refused = m.State == failover.MoveRefused && m.Why == "no other connection for it: no connection came free in time"
 		})
 		return refused
 	})
 	speak(client, server, 1, final("one", 0, 0.2), final("one", 0, 0.2))
 	r.on(func(s *Session) {
-		s.orderMove(pendingMove{number: 8, cause: meter.Drained})
+		s.orderMove(failover.PendingMove{Number: 8, Cause: meter.Drained}, nil)
 		s.withdrawMove(8)
 	})
 	speak(client, server, 2, final("two", 0.2, 0.3), final("two", 0.2, 0.3))
@@ -195,12 +196,12 @@ func TestPendingMoveWithoutConnection(t *testing.T) {
 func TestPoisonousSession(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{})
 	client, server, _ := r.began()
-	for range maxCrashes {
+	for range failover.MaxCrashes {
 		server.Reset()
 		server = r.servers[0].Take()
 		server.ExpectOwn(frame.Text, fullConfig)
 		server.Expect(frame.Binary, chunk(0))
-		r.on(func(s *Session) { s.failover.began -= loop.Instant(2 * atOnce) }) // it took a while
+		r.on(func(s *Session) { s.failover.machine.Began -= loop.Instant(2 * failover.Immediately) }) // it took a while
 	}
 	server.Reset()
 	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; moved from 2 servers that failed")

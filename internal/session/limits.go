@@ -103,7 +103,7 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case timeStall:
 		s.failover.lookForStall()
 	case timeMove:
-		s.failover.considerMove(false)
+		s.considerMove()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -330,25 +331,26 @@ func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Back
 		return
 	}
 	if m.pending != 0 {
-		w := session.pendingMove(m.pending)
+		move, ok := session.pendingMove(m.pending)
 		switch {
-		case w == nil: // another order has replaced it, or it is no longer recoverable: orderMove says which
+		case !ok: // another order has replaced it, or it is no longer recoverable: orderMove says which
 			m.pending = 0
-		case w.state == moveDone:
-			m.State, m.To, m.Replayed, m.Why = Moved, w.arrived.Name(), w.replayed, ""
+		case move.State == failover.MoveDone:
+			arrived := &session.failover.pending
+			m.State, m.To, m.Replayed, m.Why = Moved, arrived.arrived.Name(), arrived.replayed, ""
 			return
-		case w.state == moveRefused:
-			m.pending, m.Why, m.State = 0, w.why, MovePending
+		case move.State == failover.MoveRefused:
+			m.pending, m.Why, m.State = 0, move.Why, MovePending
 			if late {
 				m.State = MoveRefused
 			}
 			return // it is tried again the next time
-		case w.state == moveUnderWay:
+		case move.State == failover.MoveUnderWay:
 			m.State = MoveUnderway
 			return
 		case late:
 			m.State, m.Why = MoveRefused, "it did not come to an answered point in time"
-			if s := session.search; s != nil && s.pending == m.pending && s.conn == nil {
+			if searches, found := session.searchesForMove(m.pending); searches && !found {
 				m.Why = o.noPlace()
 			}
 			session.withdrawMove(m.pending)
@@ -368,7 +370,7 @@ func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Back
 		m.State = MoveUnderway
 	case room[m.from] <= 0:
 		m.State, m.Why = MovePending, o.noPlace()
-		if _, why := session.movePlace(); why != "" {
+		if why := session.whyNotMovable(); why != "" {
 			m.State, m.Why = MoveRefused, why
 		} else if why := session.whyNotTo(o.to); why != "" {
 			m.State, m.Why = MoveRefused, why
@@ -377,7 +379,7 @@ func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Back
 		}
 	default:
 		number := o.server.moveJobs.next()
-		why := session.orderMove(pendingMove{number: number, cause: o.cause, to: o.to, by: o.byLoop})
+		why := session.orderMove(failover.PendingMove{Number: number, Cause: o.cause, By: o.byLoop}, o.to)
 		if why != "" {
 			m.State, m.Why = MoveRefused, why
 			return

@@ -42,7 +42,10 @@ func TestMoveSessionAtAnsweredPoint(t *testing.T) {
 		t.Fatalf("%+v, %v", m, ok)
 	}
 	wstest.Eventually(t, "the session has the pending move", func() (has bool) {
-		r.on(func(s *Session) { has = s.failover.pending.isOpen() })
+		r.on(func(s *Session) {
+			pending := s.failover.machine.Pending()
+			has = pending.IsOpen()
+		})
 		return has
 	})
 	speak(client, server, 1, partial("one and"), partial("one and"))

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -72,13 +73,13 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	f, l := s.failover, &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
-		Fault: l.fault, Slow: l.slow, Spared: l.spared, Client: s.voter(),
+		Fault: l.fault, Slow: l.slow, Spared: e.kind == interrupted && f.machine.Spares(), Client: s.voter(),
 	}
 	if e.kind == interrupted && e.closed { // the answer to its close frame
 		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code
 	}
 	first := profile.Opening{}
-	if !f.recoverable {
+	if !f.machine.Recoverable() {
 		first = l.conn.Boundary().Opening()
 	}
 	if s.search != nil && (s.search.conn == nil || variant != s.variant || e.kind != interrupted) {
@@ -187,7 +188,9 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 			return
 		}
 		s.search = nil
-		s.failover.refuseMove("no other connection for it: " + whyNotFound(errors.Join(err, search.waiter.Refused())))
+		s.failover.happens(&failover.Event{
+			Kind: failover.MoveUnplaced, Why: "no other connection for it: " + whyNotFound(errors.Join(err, search.waiter.Refused())),
+		})
 		return
 	case err == nil && search.waiter.Refused() == nil:
 		search.pending = 0

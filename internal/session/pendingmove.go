@@ -6,61 +6,43 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// pendingMove is a move that an operator ordered, or the rebalancer, that another backend goes on with a recoverable session. The session carries it out at its
-// next answered point, when no audio has to be sent again; from the time by on it does so by replay. Its backend works, so a pending move never
-// ends a session: if no other backend has a place, the session stays where it is. It is data, owned by the session's loop.
-//
-// Who orders it sets it ([Session.orderMove]) and looks at it again and again ([pendingMove.state]); the session says what came of it, and
-// leaves that here until the next one.
+// pendingMove is what the session itself knows of a pending move; the machine knows how far it has come ([failover.PendingMove]). It is owned by
+// the session's loop. A move is ordered with [Session.orderMove]; what has come of it is left here until the next one.
 type pendingMove struct {
-	number uint64           // tells it from others; 0 for no pending move
-	cause  meter.Cause      // Drained, Ordered or Rebalanced
-	to     *backend.Backend // the only one to go to; nil for any but the present one
-	by     loop.Instant     // when it goes by replay, if no answered point has come; 0 for never
-
-	// Set by the session.
-	state    pendingMoveState
-	why      string           // with moveRefused: why it stays
-	arrived  *backend.Backend // with moveDone
-	replayed time.Duration    // with moveDone: the audio that the next backend got again
+	to       *backend.Backend // the only one to go to; nil for any but the present one
+	due      loop.Timer       // when it is carried out by replay
+	arrived  *backend.Backend // where it has led, if it is done
+	replayed time.Duration    // the audio that the next backend got again then
 }
 
-// pendingMoveState is how far a session has come with a pending move.
-type pendingMoveState uint8
-
-const (
-	movePending  pendingMoveState = iota // it waits for its next answered point
-	moveUnderWay                         // it has left its backend, or looks for a connection to another one
-	moveDone                             // another backend goes on with it
-	moveRefused                          // it stays where it is, or has ended
-)
-
-// isOpen reports whether nobody knows yet what will come of the pending move.
-func (w *pendingMove) isOpen() bool { return w.number != 0 && w.state <= moveUnderWay }
-
-// orderMove makes a pending move, in place of an earlier one that is still pending. It returns why the session cannot be moved; empty if it can. It is
-// called on the session's loop.
-func (s *Session) orderMove(w pendingMove) (why string) {
-	place, why := s.movePlace()
-	switch {
+// orderMove orders a move, to the backend to, or to any other if that is nil. An earlier one that is pending is forgotten. It returns why the
+// session cannot be moved; empty if it can. It is called on the session's loop.
+func (s *Session) orderMove(m failover.PendingMove, to *backend.Backend) (why string) {
+	switch why := s.whyNotMovable(); {
 	case why != "":
 		return why
 	case !s.record.Ended.IsZero():
 		return "the session is ending"
 	case s.life.state != relaying:
 		return "the session is " + s.life.state.String()
-	case place.isOpen() && place.state == moveUnderWay:
-		return "it is on its way to another backend already"
-	case s.whyNotTo(w.to) != "":
-		return s.whyNotTo(w.to)
+	case s.whyNotTo(to) != "":
+		return s.whyNotTo(to)
 	}
-	*place = w
-	s.considerMove()
-	return ""
+	f := s.failover
+	if pending := f.machine.Pending(); pending.State != failover.MoveUnderWay {
+		f.pending.to, f.pending.arrived, f.pending.replayed = to, nil, 0
+	}
+	e := failover.Event{Kind: failover.MoveOrdered, Move: m}
+	f.happens(&e)
+	if e.Why == "" {
+		f.checkMove()
+	}
+	return e.Why
 }
 
 // whyNotTo returns why the session can never move to a backend; empty if it can, and for nil, which is any other.
@@ -75,125 +57,108 @@ func (s *Session) whyNotTo(b *backend.Backend) string {
 	return ""
 }
 
-// pendingMove returns the session's pending move of that number; nil if another one has replaced it, or the session is no longer recoverable. It is called
-// on the session's loop.
-func (s *Session) pendingMove(number uint64) *pendingMove {
-	if place, _ := s.movePlace(); place != nil && place.number == number {
-		return place
+// whyNotMovable returns why the session cannot be moved to any backend; empty if it can.
+func (s *Session) whyNotMovable() string {
+	switch f := s.failover; {
+	case f == nil || !s.record.Service.Failover:
+		return "its service has failover: off"
+	case !f.machine.Recoverable():
+		return "the session is not recoverable: " + f.unrecoverable()
 	}
-	return nil
+	return ""
+}
+
+// pendingMove returns the session's pending move of that number; ok is false if another order has replaced it, or the session is no longer
+// recoverable. It is called on the session's loop.
+func (s *Session) pendingMove(number uint64) (m failover.PendingMove, ok bool) {
+	if s.whyNotMovable() != "" {
+		return m, false
+	}
+	m = s.failover.machine.Pending()
+	return m, m.Number == number
 }
 
 // withdrawMove takes a pending move back. It is called on the session's loop.
 func (s *Session) withdrawMove(number uint64) {
-	if w := s.pendingMove(number); w != nil && w.state == movePending {
-		s.failover.refuseMove("it was taken back")
+	if _, ok := s.pendingMove(number); ok {
+		s.failover.happens(&failover.Event{Kind: failover.MoveWithdrawn})
 	}
 }
 
-// movePlace returns where the session's pending move is kept, or why the session cannot be moved.
-func (s *Session) movePlace() (place *pendingMove, why string) {
-	f := s.failover
-	switch {
-	case f == nil || !s.record.Service.Failover:
-		return nil, "its service has failover: off"
-	case !f.recoverable:
-		return nil, "the session is not recoverable: " + f.recoverability().Why
+// searchesForMove reports whether the session looks for a connection for its pending move, and has found one.
+func (s *Session) searchesForMove(number uint64) (searches, found bool) {
+	if s.search == nil || s.search.pending != number {
+		return false, false
 	}
-	return &f.pending, ""
+	return true, s.search.conn != nil
 }
 
-// considerMove carries out the session's pending move if it can be carried out now. It is called when a pending move was made, and when its time has come.
+// considerMove carries out the session's pending move if it can be carried out now. It is called when its time has come.
 func (s *Session) considerMove() {
-	f := s.failover
-	if s.life.state != relaying || f.pending.number == 0 {
-		return
+	if f := s.failover; s.life.state == relaying {
+		if pending := f.machine.Pending(); pending.State == failover.MovePending {
+			f.searchForMove()
+			f.checkMove()
+		}
 	}
-	f.searchForMove()
-	f.considerMove(false)
+}
+
+// moveEvent returns an event of that kind, with what decides whether the session moves now.
+func (f *recovery) moveEvent(kind failover.Kind) failover.Event {
+	pending := f.machine.Pending()
+	_, found := f.session.searchesForMove(pending.Number)
+	return failover.Event{
+		Kind: kind, Now: loop.Now(), Over: f.over(), Answered: f.tracker.Answered(),
+		First: f.window.First(), Next: f.window.Next(), Configured: len(f.resent) == 0,
+		Connected: found && pending.Number != 0, Arrived: f.pending.to == nil || f.pending.to == f.session.record.Backend,
+	}
+}
+
+// checkMove carries out the pending move if there is a connection for it, and its moment has come.
+func (f *recovery) checkMove() {
+	if f.session.life.state == relaying {
+		e := f.moveEvent(failover.MoveChecked)
+		f.happens(&e)
+	}
+}
+
+// moveFound continues with a connection that was found for the pending move, while the session relays.
+func (f *recovery) moveFound(search *search, conn *backend.Conn) {
+	search.conn = conn
+	f.checkMove()
 }
 
 // searchForMove looks for the connection that the session is to move to. The session stays where it is until there is one.
-func (f *failover) searchForMove() {
-	s, w := f.session, &f.pending
-	if w.state != movePending || s.search != nil && s.search.pending == w.number {
+func (f *recovery) searchForMove() {
+	s, pending := f.session, f.machine.Pending()
+	if searches, _ := s.searchesForMove(pending.Number); searches {
 		return
 	}
 	s.stopSearch()
 	s.search = f.search(s.variant, profile.Opening{})
-	s.search.pending = w.number
-	if w.to != nil {
-		s.search.waiter.Avoid, s.search.waiter.Only = nil, w.to.Pool()
+	s.search.pending = pending.Number
+	if to := f.pending.to; to != nil {
+		s.search.waiter.Avoid, s.search.waiter.Only = nil, to.Pool()
 	}
-	if w.by != 0 {
-		left := max(w.by.Until(), 1)
+	if pending.By != 0 {
+		left := max(pending.By.Until(), 1)
 		s.search.until = s.search.until.Add(left)
-		f.due.Set(s.client, left, timeMove)
+		f.pending.due.Set(s.client, left, timeMove)
 	}
 	s.startSearch()
 }
 
-// considerMove carries out the session's pending move if there is a connection for it, and if the session is at an answered point or the pending move's time
-// has come.
-func (f *failover) considerMove(answered bool) {
-	s, w := f.session, &f.pending
-	if s.search == nil || s.search.pending == 0 || s.search.conn == nil || s.life.state != relaying {
-		return
-	}
-	if w.state != movePending || w.number != s.search.pending { // it was taken back
-		s.stopSearch()
-		return
-	}
-	if f.replaying || !answered && f.window.Next() > f.window.First() && (w.by == 0 || w.by.Until() > 0) {
-		return
-	}
-	w.state = moveUnderWay
-	s.leaveServer(w.cause, event{kind: backendLost, by: byProxy, class: meter.Normal, code: frame.GoingAway, reason: "moved to another backend"})
-	if s.life.state != moving {
-		why := "the session is ending"
-		if f.inPeriod > maxMovesWithin {
-			why = "it was moved too often"
-		}
-		f.refuseMove(why)
-	}
-}
-
-// answeredPoint is called when something was answered for good.
-func (f *failover) answeredPoint() {
-	if f.pending.number != 0 {
-		f.considerMove(true)
-	}
-}
-
-// moveFound goes on with a connection that was found for the pending move, while the session relays.
-func (f *failover) moveFound(search *search, conn *backend.Conn) {
-	search.conn = conn
-	f.considerMove(false)
-}
-
-// completeMove notes that the session has moved as ordered.
-func (f *failover) completeMove(m *Move) {
-	if w := &f.pending; w.state == moveUnderWay && w.number != 0 {
-		w.state, w.arrived, w.replayed = moveDone, f.session.record.Backend, m.Replayed
-	}
-	switch w := &f.pending; {
-	case w.number == 0 || w.state != movePending: // it has moved for another reason
-	case w.to == nil || w.to == f.session.record.Backend:
-		w.state, w.arrived, w.replayed = moveDone, f.session.record.Backend, m.Replayed
-	default:
-		f.searchForMove()
-		return
-	}
-	f.due.Stop()
-}
-
-// refuseMove notes why the session stays where it is.
-func (f *failover) refuseMove(why string) {
-	f.due.Stop()
-	if f.pending.isOpen() {
-		f.pending.state, f.pending.why = moveRefused, why
-	}
+// stopSearchForMove ends that, and leaves the search alone that a session without a server depends on.
+func (f *recovery) stopSearchForMove() {
+	f.pending.due.Stop()
 	if s := f.session; s.search != nil && s.search.pending != 0 && s.life.state != moving {
 		s.stopSearch()
 	}
+}
+
+// leaveByOrder leaves the present backend for the pending move.
+func (f *recovery) leaveByOrder() {
+	e := event{by: byProxy, class: meter.Normal, code: frame.GoingAway, reason: "moved to another backend"}
+	f.leaveWith(&e)
+	f.session.handle(e)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -186,19 +187,18 @@ func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*Session {
 
 // mayBeRebalanced reports whether the session may move to even out the load. It is called on the session's loop.
 func (s *Session) mayBeRebalanced() bool {
-	place, why := s.movePlace()
-	if why != "" || place.isOpen() || s.life.state != relaying || !s.record.Ended.IsZero() {
+	if s.whyNotMovable() != "" || s.life.state != relaying || !s.record.Ended.IsZero() {
 		return false
 	}
-	moves := s.failover.moves
-	return len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime
+	moves, pending := s.failover.moves, s.failover.machine.Pending()
+	return !pending.IsOpen() && (len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime)
 }
 
 // order has a session move at its next answered point.
 func (r *rebalancing) order(session *Session, now time.Duration, from, to int, target *backend.Backend) {
 	number := r.server.moveJobs.next()
 	r.server.each([]*Session{session}, func(s *Session) {
-		if s.mayBeRebalanced() && s.orderMove(pendingMove{number: number, cause: meter.Rebalanced, to: target}) == "" {
+		if s.mayBeRebalanced() && s.orderMove(failover.PendingMove{Number: number, Cause: meter.Rebalanced}, target) == "" {
 			r.pending = append(r.pending, balanceMove{session: s, number: number, from: from, to: to, since: now})
 		}
 	})
@@ -208,9 +208,9 @@ func (r *rebalancing) order(session *Session, now time.Duration, from, to int, t
 func (r *rebalancing) review(now time.Duration) {
 	open := make(map[uint64]bool, len(r.pending))
 	r.visit(func(s *Session, w *balanceMove) {
-		if found := s.pendingMove(w.number); found != nil && found.isOpen() && s.record.Ended.IsZero() {
+		if move, ok := s.pendingMove(w.number); ok && move.IsOpen() && s.record.Ended.IsZero() {
 			open[w.number] = true
-			w.holds = s.search != nil && s.search.pending == w.number && s.search.conn != nil
+			_, w.holds = s.searchesForMove(w.number)
 		}
 	})
 	kept := r.pending[:0]

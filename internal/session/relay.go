@@ -5,7 +5,6 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -308,17 +307,6 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 	if !h.leg.hold {
 		h.client.Resume()
-	}
-}
-
-// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
-// fault: it may accept nothing because nobody reads what it sends.
-func (h *backendSide) Ended(c *loop.Conn, err error) {
-	reason := "backend connection lost: " + err.Error()
-	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
-		(*Session)(h).connectionLost(reason)
-	} else {
-		(*Session)(h).backendFailed(reason)
 	}
 }
 

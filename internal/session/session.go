@@ -6,6 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -36,7 +37,7 @@ type Session struct {
 	record   Record
 	limited  *limited  // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
 	tap      *tapping  // nil while nobody taps the session
-	failover *failover // nil unless the session may outlive its server, or results are rewritten
+	failover *recovery // nil unless the session may outlive its server, or results are rewritten
 
 	meter    *meter.Backend // of the backend that serves it, or served it last; held
 	controls controls       // of the client
@@ -78,7 +79,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	if s.tap != nil {
 		s.tap.greet(greeting)
 	}
-	if s.failover = newFailover(s, req.URL.RawQuery); s.failover == nil {
+	if s.failover = newRecovery(s, req.URL.RawQuery); s.failover == nil {
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
@@ -99,7 +100,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	s.leg.found = found
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
-	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.legs == 0) {
+	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {
 		s.record.logStart(s.server.options.Log)
 	}
 	conn.Stream().SetHandler((*backendSide)(s))
@@ -169,7 +170,7 @@ func (s *Session) handle(e event) {
 	if s.life.state != before {
 		s.leg.sent = sent
 		if s.failover != nil && s.life.state != relaying && s.life.state != moving {
-			s.failover.refuseMove("the session is ending")
+			s.failover.happens(&failover.Event{Kind: failover.EndDecided})
 		}
 		s.enforce(rulesOf[s.life.state])
 	}

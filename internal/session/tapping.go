@@ -468,7 +468,7 @@ func (h *backendTap) Apply(step profile.Step) { h.inner.(backend.LeaseHolder).Ap
 
 // framesHandled returns how many of the client's data frames were handled.
 func (s *Session) framesHandled() uint64 {
-	if f := s.failover; f != nil && f.streaming {
+	if f := s.failover; f != nil && f.machine.Streams() {
 		return f.framesBefore + f.outgoing.Frames
 	}
 	return s.scanner.Frames
