@@ -42,7 +42,7 @@ const (
 
 func (s State) String() string {
 	return [states]string{
-		"off", "live", "left", "turned away", "replaying", "catching up", "last replay", "draining", "streaming", "given up",
+		"off", "live", "left", "turnedAway", "replaying", "catchingUp", "lastReplay", "draining", "streaming", "givenUp",
 	}[s]
 }
 
@@ -164,26 +164,26 @@ type Action uint8
 
 // The actions.
 const (
-	Blame         Action = iota // count for the server that was left that it has ended the session
-	BlameAlike                  // count that, and that the present server has ended the session alike
-	EndAlike                    // the present server ends the session as the one before it did
-	CountMoved                  // count and record that another server continues the session
-	CountNotMoved               // count for the server that was left that no other continues the session
-	CountStayed                 // count for the present server that the session must not leave it
-	Redirect                    // record that the move leads to yet another server
-	Measure                     // count how long the client waited for a message from another server
-	Replay                      // send the present server the configuration, and what is kept from the cursor on
-	TellCaughtUp                // the present server has got all that the one before it had
-	ForgetRefusals              // start anew to count the servers that would not serve the session
-	NoteMove                    // log the move, whose replay is over
-	NoteLoss                    // count and log why the session is no longer recoverable
-	Drop                        // forget what the present server has got
-	Stream                      // let the client's messages stream, and keep nothing
-	Keep                        // keep the client's messages again
-	LeaveServer                 // leave the present server for the connection that was found for the pending move
-	NoteArrival                 // record where the pending move has led
-	StartSearch                 // look for a connection for the pending move
-	StopSearch                  // stop looking for one
+	Blame          Action = iota // count for the server that was left that it has ended the session
+	BlameAlike                   // count that, and that the present server has ended the session alike
+	EndAlike                     // the present server ends the session as the one before it did
+	CountMoved                   // count and record that another server continues the session
+	CountNotMoved                // count for the server that was left that no other continues the session
+	CountStayed                  // count for the present server that the session must not leave it
+	Redirect                     // record that the move leads to yet another server
+	Measure                      // count how long the client waited for a message from another server
+	Replay                       // send the present server the configuration, and what is kept from the cursor on
+	TellCaughtUp                 // the present server has got all that the one before it had
+	ForgetRefusals               // start anew to count the servers that would not serve the session
+	NoteMove                     // log the move, whose replay is over
+	NoteLoss                     // count and log why the session is no longer recoverable
+	Drop                         // forget what the present server has got
+	Stream                       // let the client's messages stream, and keep nothing
+	Keep                         // keep the client's messages again
+	LeaveServer                  // leave the present server for the connection that was found for the pending move
+	NoteArrival                  // record where the pending move has led
+	StartSearch                  // look for a connection for the pending move
+	StopSearch                   // stop looking for one
 )
 
 // Machine decides how one session outlives its servers.
@@ -194,14 +194,14 @@ type Machine struct {
 
 	Began   loop.Instant // of the present leg, if it is not the first; changed by tests only
 	legs    int
-	cursor  int64        // number of the next message that the present server gets
-	reached int64        // what any server has got: the highest cursor
+	cursor  int64 // number of the next message that the present server gets
+	reached int64 // what any server has got: the highest cursor
 
-	left    departure // the server that was left last
-	crashes uint8     // servers in a row that failed soon after they began to get the replay
-	dead    uint8     // those that failed immediately: perhaps they had been dead before
-	period  loop.Instant
-	moves   uint8 // since period began
+	left    departure    // the server that was left last
+	crashes uint8        // servers in a row that failed soon after they began to get the replay
+	dead    uint8        // those that failed immediately: perhaps they had been dead before
+	period  loop.Instant // when moves was 0
+	moves   uint8        // since then
 }
 
 // New returns the machine of a session. kept tells that its service and its profile allow that another server continues it.
@@ -396,7 +396,7 @@ func (m *Machine) progressed(e *Event, do []Action) []Action {
 		case CatchingUp:
 			m.enter(Live)
 		case Draining:
-			do = m.stream(e, do)
+			do = m.stream(do)
 		}
 	}
 	return do
@@ -451,13 +451,12 @@ func (m *Machine) keepingFailed(e *Event, do []Action) []Action {
 }
 
 // stream keeps nothing from now on.
-func (m *Machine) stream(e *Event, do []Action) []Action {
+func (m *Machine) stream(do []Action) []Action {
 	if m.loss.ForGood {
 		m.enter(GivenUp)
 	} else {
 		m.enter(Streaming)
 	}
-	m.cursor, m.reached = e.Next, e.Next
 	return append(do, Stream)
 }
 

@@ -59,7 +59,7 @@ func (m *Machine) settle(blame Action, do []Action) []Action {
 
 // protect returns why the session must not leave its server; empty if it may, which it counts.
 func (m *Machine) protect(e *Event, do []Action) (string, []Action) {
-	if m.period == 0 || e.Now > m.period.After(movesPeriod) {
+	if e.Now > m.period.After(movesPeriod) {
 		m.period, m.moves = e.Now, 0
 	}
 	if m.moves == MaxMoves {
