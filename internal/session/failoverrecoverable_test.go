@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -208,4 +209,36 @@ func TestPoisonousSession(t *testing.T) {
 	client.SendClose(frame.InternalError, "")
 	client.ExpectEnd()
 	_ = client.Close()
+}
+
+// A session whose memory is needed while it looks for its next server continues there: that gets all that is kept, and nothing is kept after that.
+func TestMemoryNeededWhileMoving(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.began()
+	r.group.Pause()
+	server.Reset()
+	r.is(moving)
+	hog := new(replay.Window)
+	hog.SetArena(r.arena, replay.Owner{Tenant: "another", GiveUp: func() {}})
+	r.arena.SetLimit(r.arena.Used())
+	for hog.Append([]byte(chunk(0))) && !r.asked() { // asks the session for its memory
+	}
+	hog.Free()
+	r.group.Resume()
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(0))
+	next.Send(frame.Text, partial("one again"))
+	if why := r.recoverable(false); why != "the proxy's replay-memory is used up" {
+		t.Errorf("it is not recoverable since %s", why)
+	}
+	speak(client, next, 1, final("one", 0, 0.2), final("one", 0, 0.2))
+	r.recoverable(true)
+	client.CloseNormally()
+}
+
+// asked reports whether the only session was asked for its memory.
+func (r *failoverRig) asked() (is bool) {
+	r.on(func(s *Session) { is = s.failover.window.Asked() })
+	return is
 }
