@@ -4,8 +4,9 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/accesslog"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // useAccessLog starts the access log that the settings in force ask for, if any, and closes the one before. It is called at the start
@@ -39,7 +40,7 @@ func (p *Proxy) ReopenAccessLog() bool {
 }
 
 // sessionEnded adds a session that has ended to the access log. It is called on the session's loop.
-func (p *Proxy) sessionEnded(r *session.Record) {
+func (p *Proxy) sessionEnded(r *record.Record) {
 	log := p.accessLog.Load()
 	if log == nil {
 		return
@@ -63,9 +64,9 @@ func (p *Proxy) sessionEnded(r *session.Record) {
 func rounded(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 
 // clientRefused adds a client that got no session to the access log. Any goroutine calls it.
-func (p *Proxy) clientRefused(r *session.Refused) {
+func (p *Proxy) clientRefused(r *record.Refused) {
 	if log := p.accessLog.Load(); log != nil {
-		who := session.ShownIdentity(r.Identity)
+		who := record.ShownIdentity(r.Identity)
 		log.Add(accesslog.Entry{
 			Ended: r.At, ID: r.ID.String(), Service: r.Service, Path: r.Path, Tenant: who.Tenant, Subject: who.Subject, Auth: who.Method, Key: who.Key, Client: r.Client, Peer: r.Peer, Status: r.Status, Reason: r.Reason,
 			RequestID: r.RequestID, TraceID: r.TraceID,

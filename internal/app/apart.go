@@ -41,7 +41,7 @@ func (p *Proxy) openApart() error {
 	}
 	p.serveAdminAt(p.apart, at)
 	p.apartAt.Store(&addresses)
-	p.tellFleet() // before the address of the settings is another process's
+	p.announce() // before the address of the settings is another process's
 	return nil
 }
 

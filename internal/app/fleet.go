@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
@@ -56,7 +58,7 @@ func (s *Settings) Ledger() (ledger *Ledger, why string) {
 		path += "-fleet"
 		return &Ledger{Shown: path, path: path}, ""
 	}
-	// In flags-only operation, only a directory that somebody has chosen for this proxy is used.
+	// In flags-only operation, only a directory that the operator has chosen for this proxy is used.
 	directory := s.StateDirectory
 	if directory == "" && os.Getenv("STATE_DIRECTORY") != "" {
 		directory = s.Directory()
@@ -92,8 +94,8 @@ func (l *Ledger) folder(s *Settings) string {
 	return s.StateDirectory
 }
 
-// part is a proxy's part in its fleet.
-type part struct {
+// membership is a proxy's part in its fleet.
+type membership struct {
 	agent    *agent.Agent
 	presence *presence.Presence
 	id       fleet.ID
@@ -155,8 +157,8 @@ func (p *Proxy) Lend(conn net.Conn) {
 	p.fleet.agent.Lend(conn)
 }
 
-// newPart returns the proxy's part in its fleet; nil for none.
-func (p *Proxy) newPart() *part {
+// newMembership returns the proxy's part in its fleet; nil for none.
+func (p *Proxy) newMembership() *membership {
 	ledger, why := p.settings.Ledger()
 	if ledger == nil {
 		if p.settings.Fleet == settings.FleetAuto {
@@ -166,7 +168,7 @@ func (p *Proxy) newPart() *part {
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return &part{id: fleet.ID(hex.EncodeToString(random[:]))}
+	return &membership{id: fleet.ID(hex.EncodeToString(random[:]))}
 }
 
 // poke tells the agent that the pools' demand, the configuration or what the proxy does has changed.
@@ -185,7 +187,7 @@ func (p *Proxy) permission() backend.Permission {
 }
 
 // MayDial implements [backend.Permission]. Nothing is dialed before there is a configuration, which comes after the agent.
-func (f *part) MayDial() bool { return f.agent.MayDial() }
+func (f *membership) MayDial() bool { return f.agent.MayDial() }
 
 // awaitGrants waits until the ledger has answered what the configuration needs, but not for long.
 func (p *Proxy) awaitGrants(ctx context.Context) {
@@ -232,7 +234,7 @@ func (p *Proxy) about() fleet.Member {
 
 // learned hands on what the agent has learned.
 func (p *Proxy) learned(s *agent.Status) {
-	if s.Mode == agent.Whole {
+	if s.Mode == agent.Unshared {
 		p.services.SetLedger(nil)
 		return
 	}
@@ -274,7 +276,7 @@ func (p *Proxy) hasAnnounced(address string) bool {
 	return ok && address != ""
 }
 
-// ownAddress returns the URL of the admin API if this process has opened its listener, and nobody else; otherwise an empty text. What
+// ownAddress returns the URL of the admin API if this process has opened its listener, and no other process; otherwise an empty text. What
 // --fleet-address says may lead to several, or have been copied from another proxy's settings.
 func (p *Proxy) ownAddress() string {
 	if p.settings.FleetAddress != "" {
@@ -291,8 +293,8 @@ func (p *Proxy) ownAddress() string {
 	return p.fleetAddress()
 }
 
-// tellFleet waits until the ledger knows what the proxy is and does at this moment, but not for long.
-func (p *Proxy) tellFleet() { p.awaitGrants(context.Background()) }
+// announce waits until the ledger knows what the proxy is and does at this moment, but not for long.
+func (p *Proxy) announce() { p.awaitGrants(context.Background()) }
 
 // findAddress finds out, once, at which URL other proxies reach the admin API.
 func (p *Proxy) findAddress(ledger *Ledger) {
@@ -372,7 +374,7 @@ type fleetLedger struct{ agent *agent.Agent }
 
 // modes are the admin API's names of an agent's modes.
 var modes = map[agent.Mode]string{
-	agent.Waiting: api.FleetWaiting, agent.Alone: api.FleetAlone, agent.Shares: api.FleetShare, agent.Whole: api.FleetWhole,
+	agent.Waiting: api.FleetWaiting, agent.Alone: api.FleetAlone, agent.Shared: api.FleetShare, agent.Unshared: api.FleetWhole,
 }
 
 // View implements [peers.Ledger].
@@ -413,4 +415,70 @@ func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Me
 	}
 	others = slices.DeleteFunc(others, func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
 	return others, store.Check(ctx)
+}
+
+// fleetMemory is a file that says whether the proxy has always been alone in its fleet. It is owned by the agent's goroutine.
+type fleetMemory struct {
+	path string // static
+	own  note   // static, but for Alone
+	log  *slog.Logger
+
+	written bool // own is what the file has
+	failed  bool // that it cannot be written was logged
+}
+
+// note is the file's content. A note of another ledger says nothing, and neither does one in a copy of the state directory, whose instance is
+// another.
+type note struct {
+	Ledger   string `json:"ledger"`
+	Instance string `json:"instance"`
+	Alone    bool   `json:"alone"`
+}
+
+// newFleetMemory returns the memory of a process with that instance of its state directory.
+func newFleetMemory(path, ledger, instance string, log *slog.Logger) *fleetMemory {
+	return &fleetMemory{path: path, own: note{Ledger: ledger, Instance: instance}, log: log}
+}
+
+// Alone implements [agent.Memory].
+func (m *fleetMemory) Alone() bool {
+	n, ok := m.read()
+	return ok && n.Alone
+}
+
+// read returns the file's note, if it is about this state directory and ledger.
+func (m *fleetMemory) read() (n note, ok bool) {
+	data, err := os.ReadFile(m.path)
+	if err != nil || json.Unmarshal(data, &n) != nil {
+		return note{}, false
+	}
+	return n, m.own.Instance != "" && n.Instance == m.own.Instance && n.Ledger == m.own.Ledger
+}
+
+// Note implements [agent.Memory]. A proxy that has seen others may have them again at any time, so that is never forgotten.
+func (m *fleetMemory) Note(alone bool) {
+	if m.written && (m.own.Alone == alone || !m.own.Alone) || m.own.Instance == "" {
+		return
+	}
+	n, ok := m.read()
+	m.own.Alone, m.written = alone && (!ok || n.Alone), true
+	if ok && n == m.own {
+		return
+	}
+	data, err := json.Marshal(m.own)
+	if err == nil {
+		err = file.Replace(m.path, append(data, '\n'))
+	}
+	if err == nil {
+		m.failed = false
+		return
+	}
+	m.written = false
+	if !m.own.Alone { // a note that says otherwise would be wrong from now on
+		_ = os.Remove(m.path)
+	}
+	if !m.failed {
+		m.failed = true
+		m.log.Warn("cannot note whether other proxies share the caps: a start without the database waits for it", "reason", err)
+	}
 }

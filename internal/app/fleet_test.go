@@ -149,7 +149,7 @@ func TestFleetMemory(t *testing.T) {
 	}
 	m.Note(true)
 	if next := open("db", "here"); !next.Alone() {
-		t.Error("it was alone, and nobody knows")
+		t.Error("it was alone, and that is not known")
 	} else {
 		next.Note(true)
 	}
@@ -211,7 +211,7 @@ func TestLedger(t *testing.T) {
 // same one, copied or of a load balancer, must not take each other for dead.
 func TestOwnAddress(t *testing.T) {
 	address := "http://10.0.0.5:9090"
-	p := &Proxy{fleet: new(part)}
+	p := &Proxy{fleet: new(membership)}
 	p.fleet.address.Store(&address)
 	if own := p.ownAddress(); own != address {
 		t.Errorf("derived from --admin: %q", own)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -8,7 +9,7 @@ import (
 // limitsReached returns what the statistics say about limits.
 func limitsReached(s *session.Stats) api.Limits {
 	all := api.Limits{HeldBack: s.HeldBack, Totals: []api.LimitTotal{}, Lately: []api.LimitReached{}}
-	total := func(l *session.LimitReached) api.LimitTotal {
+	total := func(l *limits.Reached) api.LimitTotal {
 		return api.LimitTotal{Limit: l.Limit.String(), Scope: l.Kind.String(), Count: l.Times}
 	}
 	for i := range s.Limits {

@@ -3,6 +3,8 @@ package app
 import (
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -26,7 +28,7 @@ func (p *Proxy) movers() admin.Movers {
 					return api.Moving{}, answered(err)
 				}
 			}
-			id, _ := session.ParseID(text)
+			id, _ := record.ParseID(text)
 			m, ok := p.sessions.MoveSession(id, target, timeout)
 			if !ok {
 				return api.Moving{}, admin.WrongState("session %s has ended", text)
@@ -38,7 +40,7 @@ func (p *Proxy) movers() admin.Movers {
 			return moveOrderOf(m), ok
 		},
 		OfSession: func(text string) (api.Moving, bool) {
-			id, ok := session.ParseID(text)
+			id, ok := record.ParseID(text)
 			if !ok {
 				return api.Moving{}, false
 			}

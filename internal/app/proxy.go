@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
@@ -85,7 +87,7 @@ type Proxy struct {
 	ledger      peers.Ledger // nil for none; static
 	// announced are the addresses at which the ledger was told that this process is, as keys: one, and another one during an upgrade.
 	announced   sync.Map
-	fleet       *part             // nil for none; static
+	fleet       *membership       // nil for none; static
 	peers       *peers.Peers      // nil without an admin API; static
 	fleetCA     *x509.CertPool    // of other proxies' admin APIs; nil for the system's; static
 	warnedHosts string            // the last warning about hosts without a certificate; owned by warnOfHosts
@@ -152,7 +154,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	meters := meter.NewRegistry(len(p.loops.Loops()))
 	sessions := session.Options{
 		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
-		Ended: p.sessionEnded, Refused: p.clientRefused, Health: session.Health{Path: p.settings.HealthPath, Ready: p.healthy},
+		Ended: p.sessionEnded, Refused: p.clientRefused, Health: admission.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 	}
 	p.scopes = limits.NewRegistry()
 	p.scopes.SetProcess(limits.Instant(loop.Now()), p.settings.Total())
@@ -163,7 +165,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	sessions.Replay = p.replay
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
-	p.fleet = p.newPart()
+	p.fleet = p.newMembership()
 	p.services = services.New(services.Options{
 		Loops: p.loops, SetRoutes: p.sessions.SetServices, CheckCredentials: p.sessions.CheckCredentials, Scopes: p.scopes, LimitsChanged: p.sessions.LimitsChanged, Descriptors: p.descriptors, DialFrom: p.settings.Sources(), Meters: meters, Guard: p.guard, Log: p.log,
 		InForce:  p.warnOf,
@@ -241,8 +243,8 @@ func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
 }
 
 // limits returns the limits of clients that have no session yet.
-func (s *Settings) limits() session.Limits {
-	return session.Limits{
+func (s *Settings) limits() admission.Limits {
+	return admission.Limits{
 		MaxHead: int(s.MaxHeader), HandshakeTimeout: s.HandshakeTimeout, MaxHandshakes: s.MaxHandshakes, ClientTimeout: max(s.ClientTimeout, 0),
 	}
 }

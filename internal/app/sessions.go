@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -22,7 +24,7 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 		},
 		Detail: p.sessionDetail,
 		Kill: func(text, why string) bool {
-			id, ok := session.ParseID(text)
+			id, ok := record.ParseID(text)
 			return ok && p.sessions.Kill(id, why)
 		},
 		KillAll: func(backend, why string, within time.Duration) (int, error) {
@@ -36,7 +38,7 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 
 // allSessions returns all sessions and waiting clients, in no order.
 func (p *Proxy) allSessions() []api.Session {
-	described, now := p.sessions.Sessions(), time.Now()
+	described, now := p.sessions.List(), time.Now()
 	all := make([]api.Session, len(described))
 	for i := range described {
 		all[i] = sessionOf(&described[i], now)
@@ -51,7 +53,7 @@ func (p *Proxy) endedSessions(n uint64) (all []api.Session, count uint64) {
 	return endedOf(records), count
 }
 
-func endedOf(records []session.Record) []api.Session {
+func endedOf(records []record.Record) []api.Session {
 	all := make([]api.Session, len(records))
 	for i := range records {
 		all[i] = endedSession(&records[i])
@@ -60,7 +62,7 @@ func endedOf(records []session.Record) []api.Session {
 }
 
 // endedSession returns the description of a session that has ended.
-func endedSession(r *session.Record) api.Session {
+func endedSession(r *record.Record) api.Session {
 	s := sessionOf(&session.Description{Record: *r, State: api.StateEnded, Decided: true}, r.Ended)
 	s.Fate = r.Outcome.String()
 	return s
@@ -84,14 +86,14 @@ func withoutNames(d *session.Description, now time.Time) api.Session {
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
 		FirstReplySeconds: d.FirstReply.Seconds(),
-		Tenant:            session.ShownIdentity(d.Identity).Tenant,
+		Tenant:            record.ShownIdentity(d.Identity).Tenant,
 		Assured:           d.Recoverable, Unassured: d.Unrecoverable, KeptBytes: d.Kept, Failovers: int(d.Record.Moves),
 	}
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()
 	}
 	if d.Identity != nil {
-		who := session.ShownIdentity(d.Identity)
+		who := record.ShownIdentity(d.Identity)
 		s.Tenant, s.Subject, s.Auth, s.Key = who.Tenant, who.Subject, who.Method, who.Key
 	}
 	if d.Decided {
@@ -133,7 +135,7 @@ func (p *Proxy) nameSession(s *live.Session) {
 
 // sessionDetail returns one session, also one that has ended and is remembered.
 func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
-	id, ok := session.ParseID(text)
+	id, ok := record.ParseID(text)
 	if !ok {
 		return detail, false
 	}

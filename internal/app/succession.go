@@ -124,7 +124,7 @@ func (p *Proxy) LacksPlaces() string {
 	if p.fleet == nil || p.Ready() == nil {
 		return ""
 	}
-	if s := p.fleet.agent.Status(); s.Mode == agent.Waiting || s.Mode != agent.Whole && (s.Frozen || s.Problem != "") {
+	if s := p.fleet.agent.Status(); s.Mode == agent.Waiting || s.Mode != agent.Unshared && (s.Frozen || s.Problem != "") {
 		return s.Line()
 	}
 	return ""

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -13,7 +15,7 @@ import (
 func (p *Proxy) startTap(q api.TapQuery) (admin.Tap, error) {
 	o := session.TapOptions{Service: q.Service, Backend: q.Backend, Client: q.Client, First: q.First, Text: q.Text}
 	if q.Session != "" {
-		id, ok := session.ParseID(q.Session)
+		id, ok := record.ParseID(q.Session)
 		if !ok {
 			return nil, admin.ErrNoSession
 		}

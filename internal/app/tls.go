@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/wire/acme"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -175,7 +176,7 @@ func (p *Proxy) warnOfHosts(snapshot *config.Snapshot) {
 }
 
 // tls returns the statistics of TLS towards clients; nil without it.
-func (p *Proxy) tls(handshakes []session.TLSHandshakes) *api.TLS {
+func (p *Proxy) tls(handshakes []admission.TLSHandshakes) *api.TLS {
 	if p.secured == nil {
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/tracing"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 )
@@ -27,11 +29,11 @@ func (p *Proxy) startTracing(o *session.Options) {
 	p.tracer = tracer
 	o.Trace = tracer.Trace
 	ended, refused := o.Ended, o.Refused
-	o.Ended = func(r *session.Record) {
+	o.Ended = func(r *record.Record) {
 		ended(r)
 		tracer.Ended(r)
 	}
-	o.Refused = func(r *session.Refused) {
+	o.Refused = func(r *record.Refused) {
 		refused(r)
 		tracer.Refused(r)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
@@ -30,14 +32,14 @@ func TestTracingIsOn(t *testing.T) {
 	s, log := validSettings(), new(bytes.Buffer)
 	s.OTLPEndpoint = "http://127.0.0.1:1"
 	p, o, told := &Proxy{settings: s, log: slog.New(slog.NewTextHandler(log, nil))}, session.Options{}, 0
-	o.Ended = func(*session.Record) { told++ }
-	o.Refused = func(*session.Refused) { told++ }
+	o.Ended = func(*record.Record) { told++ }
+	o.Refused = func(*record.Refused) { told++ }
 	p.startTracing(&o)
 	if o.Trace == nil || p.tracer == nil {
 		t.Fatalf("options %+v", o)
 	}
-	o.Ended(new(session.Record))
-	if o.Refused(new(session.Refused)); told != 2 {
+	o.Ended(new(record.Record))
+	if o.Refused(new(record.Refused)); told != 2 {
 		t.Error("the others were not told")
 	}
 	p.endTracing()

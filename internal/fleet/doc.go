@@ -20,7 +20,11 @@
 //   - A proxy that has seen more of the ledger than a new epoch began with names the others that it knew: they are known proxies, too.
 //   - The ledger keeps the sequence numbers of the last proxies that left or were forgotten, so that a report that was under way
 //     cannot bring them back.
-//   - The places of a proxy that is not seen any more stay charged until it is proven dead, an operator says so ([Store.Forget]), or the
+//   - The places of a proxy that is no longer seen stay charged until it is proven dead, an operator says so ([Store.Forget]), or the
 //     grant time-out has passed, if there is one. Liveness and elapsed times are judged by observers' monotonic clocks, never by a
 //     wall clock, so clocks may be wrong and jump.
+//
+// allocation.go decides who gives places, who takes them, and who is woken; ledger.go and holder.go carry it out; loans.go has the places that two
+// processes lend each other; guards.go names the rules. What a proxy does while its database is away is in agent/outage.go, how it is found that
+// another is dead in presence, and how proxies ask and trust each other in peers.
 package fleet

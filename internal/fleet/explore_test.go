@@ -3,7 +3,6 @@ package fleet_test
 import (
 	"flag"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -42,42 +41,43 @@ func TestEveryState(t *testing.T) {
 // TestEveryGuardIsNeeded leaves out each guard in turn: the exploration must find what it is for. With -long, it must do so with proxies that are
 // not interchangeable, too, and must find nothing while the guard is there: among all states, or for 20 s.
 func TestEveryGuardIsNeeded(t *testing.T) {
-	options := map[string]explore.Options{
-		"sequence": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Delays: 1}},
-		"departed": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Delays: 1, Forgets: 1}},
-		"identity": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}},
-		"stranger": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 2}},
-		"join":     {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Databases: 1, Cuts: 1, Delays: 1, Lost: 2}},
-		"beats":    {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Cuts: 1, Timeouts: 1, Delays: 1}},
-		"lease":    {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 2}},
-		"missing":  {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 1}},
-		"others":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 3}},
-		"frozen":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}},
-		"returned": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Databases: 1, Forgets: 1, Cuts: 1, Lost: 3}},
-		"forget":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 4, Databases: 1, Forgets: 2, Cuts: 1, Lost: 3}},
-		"free":     {Proxies: 2, Cap: 1},
-		"used":     {Proxies: 2, Cap: 1},
-		"granted":  {Proxies: 2, Cap: 2, Faults: explore.Faults{Losses: 2}},
-		"forgot":   {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Forgets: 1}},
-		"timeout":  {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Cuts: 1, Timeouts: 1}},
-		"answered": {Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Answers: 1}},
+	tests := []struct {
+		name    string
+		leftOut fleet.Guard
+		o       explore.Options
+	}{
+		{"sequence", fleet.GuardSequence, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Delays: 1}}},
+		{"departed", fleet.GuardDeparted, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Delays: 1, Forgets: 1}}},
+		{"identity", fleet.GuardIdentity, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}}},
+		{"stranger", fleet.GuardStranger, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 2}}},
+		{"join", fleet.GuardJoin, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Databases: 1, Cuts: 1, Delays: 1, Lost: 2}}},
+		{"lease", fleet.GuardLease, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 2}}},
+		{"missing", fleet.GuardMissing, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 1}}},
+		{"others", fleet.GuardOthers, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Databases: 1, Cuts: 1, Lost: 3}}},
+		{"frozen", fleet.GuardFrozen, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Databases: 1, Lost: 1}}},
+		{"free", fleet.GuardFree, explore.Options{Proxies: 2, Cap: 1}},
+		{"heartbeats", fleet.GuardHeartbeats, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Cuts: 1, Timeouts: 1, Delays: 1}}},
+		{"returned", fleet.GuardReturned, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 3, Databases: 1, Forgets: 1, Cuts: 1, Lost: 3}}},
+		{"forget", fleet.GuardForget, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 4, Databases: 1, Forgets: 2, Cuts: 1, Lost: 3}}},
+		{"used", fleet.GuardUsed, explore.Options{Proxies: 2, Cap: 1}},
+		{"granted", fleet.GuardGranted, explore.Options{Proxies: 2, Cap: 2, Faults: explore.Faults{Losses: 2}}},
+		{"forgot", fleet.GuardForgot, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Forgets: 1}}},
+		{"timeout", fleet.GuardTimeout, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 2, Cuts: 1, Timeouts: 1}}},
+		{"answered", fleet.GuardAnswered, explore.Options{Proxies: 2, Cap: 1, Faults: explore.Faults{Total: 1, Answers: 1}}},
 	}
-	names := fleet.Guards()
-	slices.Sort(names)
+	if all := fleet.LedgerGuards + fleet.HolderGuards; len(tests) != all-1 { // TestLentIsCharged leaves out the missing one
+		t.Errorf("%d of %d guards are left out", len(tests), all)
+	}
 	orders := []bool{false}
 	if *long {
 		orders = []bool{false, true}
 	}
-	for _, name := range names {
-		if name == "lent" { // TestLendingIsExact leaves it out
-			continue
-		}
+	for _, test := range tests {
 		for _, ordered := range orders {
-			t.Run(fmt.Sprintf("%s ordered=%v", name, ordered), func(t *testing.T) {
-				var r *explore.Result
-				o := options[name]
-				o.Ordered, o.Most = ordered, 500000
-				fleet.WithoutGuard(name, func() { r = explore.Explore(o) })
+			t.Run(fmt.Sprintf("%s ordered=%v", test.name, ordered), func(t *testing.T) {
+				o := test.o
+				o.Ordered, o.Most, o.LeftOut = ordered, 500000, fleet.Without(test.leftOut)
+				r := explore.Explore(o)
 				t.Log(r)
 				if r.Wrong == "" {
 					t.Error("nothing is found without it")
@@ -85,7 +85,7 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 				if !*long {
 					return
 				}
-				o.Most, o.For = 0, 20*time.Second
+				o.Most, o.For, o.LeftOut = 0, 20*time.Second, 0
 				if r = explore.Explore(o); r.Wrong != "" {
 					t.Errorf("something is found with it: %v", r)
 				}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -25,7 +26,7 @@ type State string
 const (
 	Starting State = "starting" // it does not accept clients yet
 	Serving  State = "serving"
-	Draining State = "draining" // it accepts no clients any more; its sessions go on
+	Draining State = "draining" // it no longer accepts clients; its sessions continue
 )
 
 // Member is what proxies know of one of them.
@@ -41,9 +42,9 @@ type Member struct {
 	State    State
 	Sessions int
 	Config   string // version of the configuration in force
-	// Seen is the store's time of the last exchange; for people only, since clocks jump. Beats counts exchanges; observers judge by it.
-	Seen  time.Time
-	Beats uint64
+	// Seen is the store's time of the last exchange; for people only, since clocks jump. Heartbeats counts exchanges; observers judge by it.
+	Seen       time.Time
+	Heartbeats uint64
 	// Epoch is the last one in which it has said what it holds.
 	Epoch Epoch
 	// Sequence is that of its last report.
@@ -75,7 +76,7 @@ type Grant struct {
 // Account is what the ledger has of one server.
 type Account struct {
 	Server string // as config.ServerOf
-	// Version is the ledger's version when the account last changed so that others must know: somebody is or was short of places, few
+	// Version is the ledger's version when the account last changed so that others must know: a proxy is or was short of places, few
 	// are left in reserve, many became free, more are granted than there are, or the cap is another.
 	Version int64
 	Grants  []Grant
@@ -89,34 +90,34 @@ type Report struct {
 	Version  int64  // the ledger's version that the last answer had which brought accounts
 	// Settle says that the proxy has watched the epoch for a lease time.
 	Settle bool
-	// Whole says that Claims has all servers at which the proxy holds or wants something. Otherwise it has those that have changed.
-	Whole  bool
+	// Full: Claims has all servers at which the proxy holds or wants something. Otherwise it has those that have changed.
+	Full   bool
 	Claims map[string]Claim // by server; the zero Claim gives up everything there
 	// Others are the other proxies that this one knew before the epoch began, if the ledger has asked for them with [Answer.Lost].
 	Others []Member
 	Unseen []ID    // proxies that this one suspects; no free places are kept for them
 	Dead   []Death // proxies whose places are to be free
-	Leaves bool    // the proxy ends: it has no connections any more
-	About  Member  // what it says of itself; ID, Seen, Beats, Epoch and Sequence are the store's business
+	Leaves bool    // the proxy ends: it has no connections left
+	About  Member  // what it says of itself; ID, Seen, Heartbeats, Epoch and Sequence are the store's business
 }
 
-// Quiet reports whether the report changes nothing but what its proxy says of itself, its beats and its sequence number, as long as the
+// Quiet reports whether the report changes nothing but what its proxy says of itself, its heartbeats and its sequence number, as long as the
 // ledger's epoch and version are the report's and its proxy is a member that has said in this epoch what it holds. A store may then answer
 // with epoch, version, frozen, settled and members alone.
 func (r *Report) Quiet() bool {
-	return !r.Settle && !r.Whole && !r.Leaves && len(r.Claims) == 0 && len(r.Dead) == 0 && len(r.Others) == 0
+	return !r.Settle && !r.Full && !r.Leaves && len(r.Claims) == 0 && len(r.Dead) == 0 && len(r.Others) == 0
 }
 
 // All reports whether an exchange needs all accounts, rather than those that the report names or that have changed since its version. If
 // the report's epoch or the database's identity is not the ledger's, it needs none.
-func (r *Report) All() bool { return r.Whole || r.Leaves || len(r.Dead) > 0 }
+func (r *Report) All() bool { return r.Full || r.Leaves || len(r.Dead) > 0 }
 
 // Death says that a proxy is to be taken for dead.
 type Death struct {
 	ID ID
-	// Proven: its process has ended. Otherwise its grant time-out has passed, which holds only if it has made no exchange after Beats.
-	Proven bool
-	Beats  uint64
+	// Proven: its process has ended. Otherwise its grant time-out has passed, which holds only if it has made no exchange after Heartbeats.
+	Proven     bool
+	Heartbeats uint64
 }
 
 // Answer is what a proxy learns in an exchange.
@@ -128,13 +129,13 @@ type Answer struct {
 	Frozen  bool
 	Settled bool
 	Missing []ID
-	// Again: the ledger does not know in this epoch what this proxy holds, so the next report must be whole. Forgotten: it was taken for
+	// Again: the ledger does not know in this epoch what this proxy holds, so the next report must be full. Forgotten: it was taken for
 	// dead, and its places may be others' by now. Lost: the proxy has seen more of the ledger than there still is, so the next report must
 	// also name the others that it knew.
 	Again, Forgotten, Lost bool
 	// Stale: a later report has arrived before this one, which changed nothing.
 	Stale    bool
-	Accounts []Account // those that the report names or that have changed since its version; all for a whole report
+	Accounts []Account // those that the report names or that have changed since its version; all for a full report
 	// Members are all proxies. A store may leave them out (nil) if the version is the report's and all have been seen lately.
 	Members []Member
 }
@@ -151,11 +152,26 @@ type Store interface {
 	// one of the last exchange, a new epoch begins first.
 	Forget(ctx context.Context, id ID) error
 	// Changed returns a channel of size one that receives a value when another proxy has changed something, so that an exchange is worth
-	// making before the next beat. It may never receive anything. It is closed when ctx ends.
+	// making before the next heartbeat. It may never receive anything. It is closed when ctx ends.
 	Changed(ctx context.Context) <-chan struct{}
-	// Tells reports whether a channel of Changed receives a value, as things are, soon after each change that concerns the proxy. It does not
+	// Notifies reports whether a channel of Changed receives a value, as things are, soon after each change that concerns the proxy. It does not
 	// wait.
-	Tells() bool
+	Notifies() bool
 	// Close releases the store's resources. It removes no proxy from the ledger.
 	Close() error
 }
+
+var (
+	// ErrUnknown says that the ledger has no such proxy.
+	ErrUnknown = errors.New("no such proxy")
+	// ErrNoTables says that the database has no tables for the ledger: it was not migrated.
+	ErrNoTables = errors.New("the database has no tables for grants")
+	// ErrNoRights says that the database's user may not write the ledger.
+	ErrNoRights = errors.New("the database's user may not write grants")
+	// ErrDisk says that the store's file can be neither read nor written: the disk is full, or has failed.
+	ErrDisk = errors.New("the disk with the file of grants is full or fails")
+	// ErrUnreachable says that the store cannot be reached.
+	ErrUnreachable = errors.New("the database of grants cannot be reached")
+	// ErrNetworkFile says that the store's file is on a network file system, where locks cannot be trusted.
+	ErrNetworkFile = errors.New("the file of grants is on a network file system")
+)

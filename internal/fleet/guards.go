@@ -1,39 +1,40 @@
 package fleet
 
-// guard is one of the rules that keep the protocol safe or live. Tests leave each of them out to see that the exploration finds it.
-type guard int
+// Guard is one of the rules that keep the protocol safe or live. The exploration (internal/proof/explore) leaves each of them out to see that
+// it then finds what the rule is for.
+type Guard int
 
-// guardSet is a set of guards.
-type guardSet uint32
+// Guards is a set of rules that are left out of a [Ledger] or [Holder]. The zero value, which is all that proxies use, leaves out none.
+type Guards uint32
 
-func (s guardSet) off(g guard) bool { return s&(1<<g) != 0 }
+// Without returns the set that leaves out one rule.
+func Without(g Guard) Guards { return 1 << g }
 
-// guards are those that a test has left out. It is written by tests alone, before they use anything of the package.
-var guards guardSet
+func (s Guards) has(g Guard) bool { return s&Without(g) != 0 }
 
 // The ledger's guards.
 const (
-	guardSequence guard = iota // ignore a report that arrives after a later one
-	guardDeparted              // remember the sequence numbers of those that left
-	guardIdentity              // begin a new epoch when the database is another
-	guardStranger              // begin a new epoch when a report names one that the ledger has never had
-	guardJoin                  // let a new proxy say in the epoch at hand that it holds nothing, while that is not settled or it is waited for
-	guardLease                 // wait for one lease time in a new epoch
-	guardMissing               // wait for all known proxies in a new epoch
-	guardOthers                // ask for the proxies that were lost
-	guardFrozen                // grant nothing while frozen
-	guardFree                  // grant only what is free
-	guardBeats                 // do not take a proxy for dead that has been seen since
-	guardReturned              // wait also for those that departed before the epoch if another has seen them since
-	guardLent                  // believe no stranger that one of two processes that may lend each other places is dead
-	guardForget                // begin a new epoch before a proxy is forgotten when the database is another
+	GuardSequence   Guard = iota // ignore a report that arrives after a later one
+	GuardDeparted                // remember the sequence numbers of those that left
+	GuardIdentity                // begin a new epoch when the database is another
+	GuardStranger                // begin a new epoch when a report names one that the ledger has never had
+	GuardJoin                    // let a new proxy say in the current epoch that it holds nothing, while that is not settled or it is waited for
+	GuardLease                   // wait for one lease time in a new epoch
+	GuardMissing                 // wait for all known proxies in a new epoch
+	GuardOthers                  // ask for the proxies that were lost
+	GuardFrozen                  // grant nothing while frozen
+	GuardFree                    // grant only what is free
+	GuardHeartbeats              // do not take a proxy for dead that has been seen since
+	GuardReturned                // wait also for those that departed before the epoch if another has seen them since
+	GuardLent                    // believe no stranger that one of two processes that may lend each other places is dead
+	GuardForget                  // begin a new epoch before a proxy is forgotten when the database is another
 )
 
 // The holder's guards.
 const (
-	guardUsed     guard = iota + 16 // hold what is used, even above the limit
-	guardGranted                    // do not raise the limit above what the last report said
-	guardForgot                     // lower the limit to what is used after having been forgotten
-	guardTimeout                    // lower the limit when others may take the places
-	guardAnswered                   // ignore the answer of an earlier report
+	GuardUsed     Guard = iota + 16 // hold what is used, even above the limit
+	GuardGranted                    // do not raise the limit above what the last report said
+	GuardForgot                     // lower the limit to what is used after having been forgotten
+	GuardTimeout                    // lower the limit when others may take the places
+	GuardAnswered                   // ignore the answer of an earlier report
 )

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 func TestAlone(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(16).needs(0, 0, 4)
-	a.beat()
+	a.exchange()
 	r.expect("after the first exchange", map[ID]int{"a": 16})
 	version := r.ledger.Version
 	for i := range 10 {
@@ -19,10 +20,10 @@ func TestAlone(t *testing.T) {
 		}
 		r.exchange(report)
 		a.h.Failed(report, r.now)
-		a.beat()
+		a.exchange()
 	}
 	if r.ledger.Version != version {
-		t.Errorf("the ledger changed while nobody else was there")
+		t.Errorf("the ledger changed while no other was there")
 	}
 }
 
@@ -30,15 +31,15 @@ func TestAnswersAndReportsThatAreLost(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(7).needs(0, 0, 5)
 	b := r.join(HolderOptions{ID: "b"}).cap(7).needs(0, 0, 2)
-	a.beat()
-	b.beat()
-	a.beat() // its limit is 5 now
+	a.exchange()
+	b.exchange()
+	a.exchange() // its limit is 5 now
 
 	late := a.report() // gives two places back, and is under way for long
 	a.h.Failed(late, r.now)
 	b.h.Leave()
 	b.usage["s"] = Usage{}
-	b.beat()
+	b.exchange()
 	report := a.report()
 	if report.Claims["s"].Holds != 5 {
 		t.Fatalf("a holds %d, not 5", report.Claims["s"].Holds)
@@ -57,15 +58,15 @@ func TestAnswersAndReportsThatAreLost(t *testing.T) {
 	report = c.report()
 	r.exchange(report)
 	c.h.Failed(report, r.now)
-	a.beat()
-	a.beat()
+	a.exchange()
+	a.exchange()
 	report = c.report()
 	r.exchange(report)
 	c.h.Failed(report, r.now)
-	if !c.report().Whole {
-		t.Error("the report of a proxy that has never had an answer is not whole")
+	if !c.report().Full {
+		t.Error("the report of a proxy that has never had an answer is not full")
 	}
-	c.beat()
+	c.exchange()
 	r.expect("c has got its answer", map[ID]int{"a": 0, "c": 7})
 }
 
@@ -73,31 +74,31 @@ func TestForgottenComesBack(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(3, 3, 3)
 	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 4, 4)
-	a.beat()
+	a.exchange()
 	if !r.forget("a") || r.forget("a") {
 		t.Fatal("a cannot be forgotten once")
 	}
-	b.beat()
+	b.exchange()
 	b.needs(4, 4, 4)
 	r.expect("a was forgotten", map[ID]int{"a": 4, "b": 4})
-	if answer := a.beat(); !answer.Forgotten || !answer.Again || !answer.Frozen {
+	if answer := a.exchange(); !answer.Forgotten || !answer.Again || !answer.Frozen {
 		t.Fatalf("a was not told that it was forgotten: %+v", answer)
 	}
 	r.expect("a has heard of it", map[ID]int{"a": 3})
-	a.beat()
+	a.exchange()
 	if got := r.ledger.Accounts["s"].Granted(); got != 7 {
-		t.Errorf("%d places are booked, not 7", got)
+		t.Errorf("%d places are granted, not 7", got)
 	}
 	r.expect("both are too much", map[ID]int{"a": 2})
-	b.beat()
+	b.exchange()
 	r.expect("both are too much", map[ID]int{"b": 2})
-	a.needs(2, 2, 2).beat()
-	b.needs(2, 2, 2).beat()
-	a.beat()
-	b.beat()
+	a.needs(2, 2, 2).exchange()
+	b.needs(2, 2, 2).exchange()
+	a.exchange()
+	b.exchange()
 	r.expect("both have enough", map[ID]int{"a": 2, "b": 2})
 	if got := r.ledger.Accounts["s"].Granted(); got != 4 {
-		t.Errorf("%d places are booked, not 4", got)
+		t.Errorf("%d places are granted, not 4", got)
 	}
 }
 
@@ -105,11 +106,11 @@ func TestNewEpoch(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(2, 2, 2)
 	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 2, 2)
-	a.beat()
-	b.beat()
-	a.beat()
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
+	a.exchange()
+	a.exchange()
+	b.exchange()
 	b.needs(2, 2, 2)
 	r.expect("before", map[ID]int{"a": 2, "b": 2})
 
@@ -117,41 +118,41 @@ func TestNewEpoch(t *testing.T) {
 	r.identity++
 	r.ledger.Accounts["s"].set("b", 0, Claim{Cap: 4, Needs: 2})
 	a.needs(2, 4, 4)
-	answer := a.beat()
+	answer := a.exchange()
 	if !answer.Again || answer.Settled || len(answer.Missing) != 2 {
 		t.Fatalf("a was not told of the new epoch: %+v", answer)
 	}
-	answer = a.beat()
+	answer = a.exchange()
 	if !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
 		t.Fatalf("the ledger does not wait for b: %+v", answer)
 	}
 	r.now += Instant(Lease)
-	answer = a.beat()
+	answer = a.exchange()
 	if !answer.Frozen || !answer.Settled {
 		t.Fatalf("the ledger does not wait for b: %+v", answer)
 	}
 	r.expect("without b", map[ID]int{"a": 2})
-	b.beat()
-	answer = b.beat()
+	b.exchange()
+	answer = b.exchange()
 	if answer.Frozen {
 		t.Fatalf("the ledger waits for more than both: %+v", answer)
 	}
-	a.beat()
+	a.exchange()
 	r.expect("after", map[ID]int{"a": 2, "b": 2})
 	if got := r.ledger.Accounts["s"].Granted(); got != 4 {
-		t.Errorf("%d places are booked, not 4", got)
+		t.Errorf("%d places are granted, not 4", got)
 	}
 }
 
 func TestLostMembersAreNamed(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(4).needs(0, 0, 1)
-	a.beat()
+	a.exchange()
 	lost := *r.ledger.Members["a"]
 	version := r.ledger.Version
 	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 1, 1)
-	b.beat()
-	a.beat()
+	b.exchange()
+	a.exchange()
 
 	// A standby takes over that has never heard of b, which cannot reach it.
 	r.identity++
@@ -159,12 +160,12 @@ func TestLostMembersAreNamed(t *testing.T) {
 		Identity: "process 0", Epoch: r.ledger.Epoch, Settled: true, Version: version, Members: map[ID]*Member{"a": &lost},
 		Accounts: map[string]*Account{"s": {Server: "s", Version: version, Grants: []Grant{{"a", 4, Claim{Cap: 4, Holds: 0}}}}},
 	}
-	if answer := a.beat(); !answer.Lost {
+	if answer := a.exchange(); !answer.Lost {
 		t.Fatalf("a was not asked for those it knew: %+v", answer)
 	}
-	a.beat()
+	a.exchange()
 	r.now += Instant(Lease)
-	if answer := a.beat(); !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
+	if answer := a.exchange(); !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
 		t.Errorf("the ledger does not wait for b: %+v", answer)
 	}
 }
@@ -182,7 +183,7 @@ func TestRestored(t *testing.T) {
 			earlier.Accounts["s"].set("b", 0, Claim{})
 			return earlier
 		}},
-		{"nobody is known", func(now, _ *Ledger) *Ledger {
+		{"none is known", func(now, _ *Ledger) *Ledger {
 			now.Members, now.Accounts = map[ID]*Member{}, map[string]*Account{}
 			return now
 		}},
@@ -195,39 +196,39 @@ func TestRestored(t *testing.T) {
 			a := r.join(HolderOptions{ID: "a"}).cap(4).needs(0, 0, 0)
 			b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 0, 0)
 			for range 3 {
-				a.beat()
-				b.beat()
+				a.exchange()
+				b.exchange()
 			}
 			earlier := r.ledger.Clone() // b has none of the places that it needs now
 			b.needs(0, 4, 4)
 			for range 3 {
-				b.beat()
-				a.beat()
+				b.exchange()
+				a.exchange()
 			}
-			b.needs(4, 4, 4).beat()
-			a.beat()
+			b.needs(4, 4, 4).exchange()
+			a.exchange()
 			r.expect("before", map[ID]int{"a": 0, "b": 4})
 
 			r.ledger = test.restore(r.ledger, earlier)
 			epoch := a.h.epoch
 			a.needs(0, 4, 4)
-			if answer := a.beat(); !answer.Again || !answer.Lost || answer.Epoch == epoch || answer.Settled {
+			if answer := a.exchange(); !answer.Again || !answer.Lost || answer.Epoch == epoch || answer.Settled {
 				t.Fatalf("no epoch begins: %+v", answer)
 			}
-			a.beat()
+			a.exchange()
 			r.now += Instant(Lease)
-			if answer := a.beat(); !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
+			if answer := a.exchange(); !answer.Frozen || len(answer.Missing) != 1 || answer.Missing[0] != "b" {
 				t.Fatalf("the ledger does not wait for b: %+v", answer)
 			}
 			r.expect("without b", map[ID]int{"a": 0, "b": 4})
-			b.beat()
-			if answer := b.beat(); answer.Frozen {
+			b.exchange()
+			if answer := b.exchange(); answer.Frozen {
 				t.Fatalf("the ledger waits for more than both: %+v", answer)
 			}
-			a.beat()
+			a.exchange()
 			r.expect("after", map[ID]int{"a": 0, "b": 2})
-			b.needs(2, 2, 2).beat()
-			a.beat()
+			b.needs(2, 2, 2).exchange()
+			a.exchange()
 			r.expect("b has given back", map[ID]int{"a": 2, "b": 2})
 		})
 	}
@@ -239,17 +240,17 @@ func TestTimeout(t *testing.T) {
 	a := r.join(o).cap(4).needs(1, 1, 1)
 	o.ID = "b"
 	b := r.join(o).cap(4).needs(0, 4, 4)
-	a.beat()
+	a.exchange()
 	for range 3 {
-		r.now += Instant(Beat)
-		b.beat()
+		r.now += Instant(HeartbeatInterval)
+		b.exchange()
 	}
-	if len(b.h.Suspects(r.now)) != 0 {
-		t.Errorf("a is suspected after two beats: %+v", b.h.Suspects(r.now))
+	if len(b.h.Suspects()) != 0 {
+		t.Errorf("a is suspected after two heartbeats: %+v", b.h.Suspects())
 	}
-	r.now += Instant(Beat)
-	b.beat()
-	if s := b.h.Suspects(r.now); len(s) != 1 || s[0].Member.ID != "a" || s[0].Unseen != Unseen {
+	r.now += Instant(HeartbeatInterval)
+	b.exchange()
+	if s := b.h.Suspects(); len(s) != 1 || s[0].Member.ID != "a" || s[0].Unseen != Unseen {
 		t.Errorf("a is not suspected: %+v", s)
 	}
 	at, ok := a.h.Expired()
@@ -257,17 +258,17 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("a's grants expire at %v", at)
 	}
 	for r.now < Instant(30*time.Second) {
-		r.now += Instant(Beat)
-		b.beat()
+		r.now += Instant(HeartbeatInterval)
+		b.exchange()
 	}
 	r.now += Instant(time.Minute) // in which b had no answers either
-	b.beat()
+	b.exchange()
 	if r.ledger.Members["a"] == nil {
-		t.Fatal("b counted time in which it saw nobody")
+		t.Fatal("b counted time in which it saw none")
 	}
 	for range 40 {
-		r.now += Instant(Beat)
-		b.beat()
+		r.now += Instant(HeartbeatInterval)
+		b.exchange()
 	}
 	if r.ledger.Members["a"] != nil {
 		t.Fatal("a still has its places after its time-out")
@@ -279,28 +280,28 @@ func TestTimeout(t *testing.T) {
 func TestTimeoutOfOneThatWasSeen(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(4)
-	a.beat()
+	a.exchange()
 	b := r.join(HolderOptions{ID: "b", Timeout: 2 * time.Second}).cap(4)
 	for range 4 {
-		r.now += Instant(Beat)
-		b.beat()
+		r.now += Instant(HeartbeatInterval)
+		b.exchange()
 	}
 	a2 := r.ledger.Members["a"]
 	if a2 != nil {
 		t.Fatal("a was not taken for dead")
 	}
-	a.beat()
-	a.beat()
-	b.beat()
+	a.exchange()
+	a.exchange()
+	b.exchange()
 	for range 2 {
-		r.now += Instant(Beat)
-		b.beat()
+		r.now += Instant(HeartbeatInterval)
+		b.exchange()
 	}
 	report := b.report()
 	if len(report.Dead) != 1 {
 		t.Fatalf("b does not take a for dead: %+v", report)
 	}
-	a.beat()
+	a.exchange()
 	r.exchange(report)
 	if r.ledger.Members["a"] == nil {
 		t.Error("a was taken for dead after it had been seen")
@@ -312,21 +313,21 @@ func TestWaitWhileDraining(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(4)
 	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 0, 4)
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
 	a.h.Drain()
-	a.beat()
-	a.beat()
-	b.beat()
+	a.exchange()
+	a.exchange()
+	b.exchange()
 	r.expect("b has all places", map[ID]int{"a": 0, "b": 4})
-	a.needs(0, 1, 1).beat()
-	b.beat()
-	b.beat()
-	a.beat()
+	a.needs(0, 1, 1).exchange()
+	b.exchange()
+	b.exchange()
+	a.exchange()
 	r.expect("a client waits at a", map[ID]int{"a": 1, "b": 3})
-	a.needs(1, 0, 0).beat()
-	a.needs(0, 0, 0).beat()
-	b.beat()
+	a.needs(1, 0, 0).exchange()
+	a.needs(0, 0, 0).exchange()
+	b.exchange()
 	r.expect("its session has ended", map[ID]int{"a": 0, "b": 4})
 }
 
@@ -334,26 +335,26 @@ func TestDrainAndLeave(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a", Floor: 2}).cap(8).needs(5, 3, 5)
 	b := r.join(HolderOptions{ID: "b"}).cap(8)
-	a.beat()
-	b.beat()
+	a.exchange()
+	b.exchange()
 	a.h.Drain()
-	a.beat()
+	a.exchange()
 	r.expect("a drains", map[ID]int{"a": 3, "b": 0})
-	a.needs(3, 3, 3).beat()
-	b.beat()
+	a.needs(3, 3, 3).exchange()
+	b.exchange()
 	r.expect("a has closed what its sessions do not use", map[ID]int{"a": 3, "b": 5})
 	a.h.Leave()
 	if a.needs(1, 1, 1).report().Leaves {
 		t.Error("a leaves with a connection")
 	}
-	a.needs(0, 0, 0).beat()
-	a.beat()
+	a.needs(0, 0, 0).exchange()
+	a.exchange()
 	if r.ledger.Members["a"] != nil {
 		t.Error("a has not left")
 	}
-	b.beat()
+	b.exchange()
 	r.expect("a has left", map[ID]int{"b": 8})
-	if answer := r.exchange(&Report{ID: "a", Sequence: 1, Whole: true, Claims: map[string]Claim{"s": {Cap: 8, Holds: 8}}}); !answer.Stale {
+	if answer := r.exchange(&Report{ID: "a", Sequence: 1, Full: true, Claims: map[string]Claim{"s": {Cap: 8, Holds: 8}}}); !answer.Stale {
 		t.Error("a report that was under way for long has brought a back")
 	}
 }
@@ -361,12 +362,12 @@ func TestDrainAndLeave(t *testing.T) {
 func TestServerLeavesConfiguration(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(2, 2, 2)
-	a.beat()
-	a.cap(0).needs(2, 2, 2).beat()
+	a.exchange()
+	a.cap(0).needs(2, 2, 2).exchange()
 	r.expect("it is not in the configuration", map[ID]int{"a": 2})
 	delete(a.usage, "s")
-	a.beat()
-	a.beat()
+	a.exchange()
+	a.exchange()
 	r.expect("nothing is used", map[ID]int{"a": 0})
 	if n := len(r.ledger.Accounts["s"].Grants); n != 0 {
 		t.Errorf("there are %d grants", n)
@@ -380,14 +381,85 @@ func TestLeastCapCounts(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(8, 8, 8)
 	b := r.join(HolderOptions{ID: "b"}).cap(4).needs(0, 1, 1)
-	a.beat()
-	b.beat()
-	a.beat()
+	a.exchange()
+	b.exchange()
+	a.exchange()
 	r.expect("b knows of a lower cap", map[ID]int{"a": 3, "b": 0})
-	a.needs(4, 4, 4).beat()
-	b.beat()
+	a.needs(4, 4, 4).exchange()
+	b.exchange()
 	r.expect("a has four", map[ID]int{"a": 3, "b": 0})
-	a.needs(3, 3, 3).beat()
-	b.beat()
+	a.needs(3, 3, 3).exchange()
+	b.exchange()
 	r.expect("a has three", map[ID]int{"a": 3, "b": 1})
+}
+
+// TestBeat: in a crowd that is told of changes, proxies make half as many exchanges, unless an epoch has just begun.
+func TestBeat(t *testing.T) {
+	r := newRig(t)
+	var all []*played
+	round := func() {
+		for _, p := range all {
+			p.exchange()
+		}
+		r.now += Instant(HeartbeatInterval)
+	}
+	expect := func(what string, tells bool, want time.Duration) {
+		t.Helper()
+		if got := all[0].h.HeartbeatInterval(tells); got != want {
+			t.Errorf("%s: %s; want %s", what, got, want)
+		}
+	}
+	for i := range crowd {
+		all = append(all, r.join(HolderOptions{ID: ID(fmt.Sprintf("%02d", i))}).cap(8).needs(0, 0, 0))
+	}
+	round()
+	round()
+	expect("few enough", true, HeartbeatInterval)
+	all = append(all, r.join(HolderOptions{ID: "last"}).cap(8).needs(0, 0, 0))
+	round()
+	round()
+	expect("a crowd", true, SlowHeartbeatInterval)
+	expect("a crowd that is not told", false, HeartbeatInterval)
+	r.identity++
+	round()
+	expect("the database is another", true, HeartbeatInterval)
+	for range 10 {
+		round()
+	}
+	expect("the epoch has settled", true, SlowHeartbeatInterval)
+}
+
+// TestLate: who is not late makes an exchange before it is suspected, and who is late can be looked at twice before it would be free too late.
+func TestLate(t *testing.T) {
+	for members, heartbeat := range map[int]time.Duration{2: HeartbeatInterval, crowd: HeartbeatInterval, crowd + 1: SlowHeartbeatInterval, 1000: SlowHeartbeatInterval} {
+		if late := Late(members); late <= heartbeat || late >= Unseen || late+heartbeat >= 5*time.Second {
+			t.Errorf("%d proxies: %s", members, late)
+		}
+	}
+}
+
+// A proxy that has made an exchange since the last look, or has had no time for one, is not suspected because the database's clock has jumped;
+// one that has not, and that the database has not seen for long, is.
+func TestClockOfTheDatabaseJumps(t *testing.T) {
+	for _, test := range []struct {
+		moved     bool
+		after     time.Duration
+		suspected bool
+	}{{true, HeartbeatInterval, false}, {false, HeartbeatInterval / 10, false}, {false, HeartbeatInterval, true}} {
+		h := NewHolder(HolderOptions{ID: "a"})
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		look := func(heartbeats uint64, own time.Duration, at Instant) {
+			h.observe([]Member{{ID: "a", Seen: start.Add(own)}, {ID: "b", Heartbeats: heartbeats, Seen: start}}, at)
+		}
+		look(7, 0, Instant(time.Second))
+		heartbeats := uint64(7)
+		if test.moved {
+			heartbeats++
+		}
+		h.askedAt = Instant(time.Second)
+		look(heartbeats, 10*time.Minute, Instant(time.Second+test.after))
+		if got := len(h.Suspects()) > 0; got != test.suspected {
+			t.Errorf("%+v: suspected: %v", test, got)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -11,8 +12,8 @@ const (
 	pastEpochs = 32
 	// keptDeparted is how many of the last proxies that left or were forgotten a ledger keeps.
 	keptDeparted = 128
-	// keptEmpty is for how many versions a ledger keeps the account of a server of which nobody has a grant any more, so that all proxies hear of it.
-	// One that makes no exchange meanwhile goes on showing the grants that it knew.
+	// keptEmpty is for how many versions a ledger keeps the account of a server at which no proxy has a grant, so that all proxies hear of it.
+	// One that makes no exchange meanwhile continues to show the grants that it knew.
 	keptEmpty = 128
 )
 
@@ -42,11 +43,29 @@ type Ledger struct {
 	Epoch    Epoch       // empty before the first exchange
 	Past     []PastEpoch // the latest ones before it, the latest last
 	Departed []Departed  // the latest last
+	LeftOut  Guards      // for the exploration; a store never sets it
 	// Settled: a lease time has passed in this epoch. The first epoch of a ledger is settled from the beginning.
 	Settled  bool
 	Version  int64 // goes up with each change that others must know of
 	Members  map[ID]*Member
 	Accounts map[string]*Account // by server
+}
+
+// Clone returns a copy of a ledger that shares nothing with it.
+func (l *Ledger) Clone() *Ledger {
+	c := *l
+	c.Past, c.Departed = slices.Clone(l.Past), slices.Clone(l.Departed)
+	c.Members = make(map[ID]*Member, len(l.Members))
+	for id, m := range l.Members {
+		copied := *m
+		c.Members[id] = &copied
+	}
+	c.Accounts = make(map[string]*Account, len(l.Accounts))
+	for server, a := range l.Accounts {
+		copied := a.Clone()
+		c.Accounts[server] = &copied
+	}
+	return &c
 }
 
 // exchange is the work of one call of [Ledger.Exchange] or [Ledger.Forget].
@@ -60,7 +79,7 @@ type exchange struct {
 // Exchange carries out a report. identity is that of the database process that keeps the ledger now, and fresh is an epoch that
 // has never been, for the case that one begins.
 func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
-	if !guards.off(guardSequence) && r.Sequence <= l.sequence(r.ID) {
+	if !l.LeftOut.has(GuardSequence) && r.Sequence <= l.sequence(r.ID) {
 		return &Answer{Epoch: l.Epoch, Version: l.Version, Stale: true}
 	}
 	x := &exchange{Ledger: l, unseen: make(map[ID]bool), before: make(map[string]Account)}
@@ -72,20 +91,20 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	m, departed := l.Members[r.ID], l.departed(r.ID) >= 0
 	joins := m == nil
 	if joins {
-		// One that was removed and comes back never has as many beats as before, so nobody who has not heard of it takes it for silent: sequence
+		// One that was removed and comes back never has as many heartbeats as before, so no proxy that has not heard of it takes it for silent: sequence
 		// numbers go up with each exchange.
-		m = &Member{ID: r.ID, Beats: r.Sequence - 1}
+		m = &Member{ID: r.ID, Heartbeats: r.Sequence - 1}
 		l.Members[r.ID] = m
 		x.changed = true
 	}
 	m.Sequence = r.Sequence
-	m.Beats++
+	m.Heartbeats++
 	x.about(m, r.About)
 
 	for _, d := range r.Dead {
-		// A failover may have lost beats, so those of another epoch say nothing.
-		unseen := r.Epoch == l.Epoch && d.Beats == l.beats(d.ID)
-		if d.ID != r.ID && l.Members[d.ID] != nil && (d.Proven && x.mayRemove(r, d.ID) || !d.Proven && unseen || guards.off(guardBeats)) {
+		// A failover may have lost heartbeats, so those of another epoch prove nothing.
+		unseen := r.Epoch == l.Epoch && d.Heartbeats == l.heartbeats(d.ID)
+		if d.ID != r.ID && l.Members[d.ID] != nil && (d.Proven && x.mayRemove(r, d.ID) || !d.Proven && unseen || l.LeftOut.has(GuardHeartbeats)) {
 			x.remove(d.ID)
 		}
 	}
@@ -95,35 +114,41 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 		x.remove(r.ID)
 	case r.Epoch != "" && r.Epoch != l.Epoch:
 		// What it says belongs to another epoch. Whatever the ledger has of it, it may hold something else.
-		x.unbook(m)
+		x.invalidate(m)
 		a.Again, a.Lost, a.Forgotten = true, lost, departed
-	case !r.Whole && m.Epoch != l.Epoch:
+	case !r.Full && m.Epoch != l.Epoch:
 		a.Again, a.Forgotten = true, departed || joins
 	case joins && r.Epoch != "":
 		// It was forgotten, and this report may have been sent before that.
 		a.Again, a.Forgotten = true, true
-	case r.Epoch == "" && (!l.Settled || !joins && m.Epoch != l.Epoch) && !guards.off(guardJoin):
+	case r.Epoch == "" && (!l.Settled || !joins && m.Epoch != l.Epoch) && !l.LeftOut.has(GuardJoin):
 		// This may be a report from before the epoch that arrives late, and its proxy may hold something by now.
-		x.unbook(m)
+		x.invalidate(m)
 		a.Again = true
 	default:
-		x.book(m, r)
+		x.recordClaims(m, r)
 	}
 
 	a.Missing = l.missing()
 	a.Frozen = !l.Settled || len(a.Missing) > 0
-	if guards.off(guardFrozen) {
+	if l.LeftOut.has(GuardFrozen) {
 		a.Frozen = false
 	}
 	if !a.Again && !r.Leaves {
 		for server, account := range l.Accounts {
 			_, named := r.Claims[server]
 			_, touched := x.before[server]
-			if !named && !touched && !r.Whole && account.Version <= r.Version {
+			if !named && !touched && !r.Full && account.Version <= r.Version {
 				continue
 			}
-			if !a.Frozen {
-				x.grow(account, r.ID, named || touched || r.Whole)
+			if i := account.index(r.ID); i >= 0 && !a.Frozen {
+				free := account.Cap() - account.Granted()
+				if l.LeftOut.has(GuardFree) {
+					free = account.Cap() - account.Grants[i].Places
+				}
+				if more := account.takes(i, named || touched || r.Full, free, x.unseen); more > 0 {
+					x.touch(account).Grants[i].Places += more
+				}
 			}
 			a.Accounts = append(a.Accounts, Account{Server: server})
 		}
@@ -131,9 +156,9 @@ func (l *Ledger) Exchange(r *Report, identity string, fresh Epoch) *Answer {
 	x.publish(r.ID)
 	x.finish()
 	for i := range a.Accounts {
-		a.Accounts[i] = l.Accounts[a.Accounts[i].Server].clone()
+		a.Accounts[i] = l.Accounts[a.Accounts[i].Server].Clone()
 	}
-	slices.SortFunc(a.Accounts, func(a, b Account) int { return compareText(a.Server, b.Server) })
+	slices.SortFunc(a.Accounts, func(a, b Account) int { return cmp.Compare(a.Server, b.Server) })
 	a.Epoch, a.Version, a.Settled = l.Epoch, l.Version, l.Settled
 	a.Members = l.members()
 	return a
@@ -147,7 +172,7 @@ func (l *Ledger) Forget(id ID, identity string, fresh Epoch) bool {
 		return false
 	}
 	x := &exchange{Ledger: l, before: make(map[string]Account)}
-	if l.Epoch != "" && l.moved(identity) && !guards.off(guardForget) {
+	if l.Epoch != "" && l.moved(identity) && !l.LeftOut.has(GuardForget) {
 		x.begin(fresh, false, PastEpoch{l.Epoch, l.Version})
 		l.Identity = identity
 	}
@@ -160,22 +185,22 @@ func (l *Ledger) Forget(id ID, identity string, fresh Epoch) bool {
 func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 	past := slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
 	stranger := r.Epoch != "" && r.Epoch != x.Epoch && past < 0
-	virgin, restored := x.Epoch == "", x.restored(r)
-	if virgin || restored || x.moved(identity) || (stranger && !guards.off(guardStranger)) {
+	unused, restored := x.Epoch == "", x.restored(r)
+	if unused || restored || x.moved(identity) || (stranger && !x.LeftOut.has(GuardStranger)) {
 		var before []PastEpoch
 		switch {
-		case restored: // nobody knows which versions it had
+		case restored: // which versions it had is not known
 			before = append(before, PastEpoch{x.Epoch, -1})
-		case !virgin:
+		case !unused:
 			before = append(before, PastEpoch{x.Epoch, x.Version})
 		}
 		if stranger {
 			before = append(before, PastEpoch{r.Epoch, -1})
 		}
-		x.begin(fresh, virgin && r.Epoch == "" && (x.Identity == "" || x.Identity == identity), before...)
+		x.begin(fresh, unused && r.Epoch == "" && (x.Identity == "" || x.Identity == identity), before...)
 	}
 	x.Identity = identity
-	if r.Epoch == "" || r.Epoch == x.Epoch || guards.off(guardOthers) {
+	if r.Epoch == "" || r.Epoch == x.Epoch || x.LeftOut.has(GuardOthers) {
 		return false
 	}
 	past = slices.IndexFunc(x.Past, func(p PastEpoch) bool { return p.Epoch == r.Epoch })
@@ -184,7 +209,7 @@ func (x *exchange) enter(r *Report, identity string, fresh Epoch) (lost bool) {
 
 // moved reports whether the database is another process than the one that last kept the ledger.
 func (l *Ledger) moved(identity string) bool {
-	return l.Identity != identity && !guards.off(guardIdentity)
+	return l.Identity != identity && !l.LeftOut.has(GuardIdentity)
 }
 
 // begin begins a new epoch. before are those that are past now, and that the ledger does not have among them yet.
@@ -195,23 +220,23 @@ func (x *exchange) begin(fresh Epoch, settled bool, before ...PastEpoch) {
 	for i := range x.Departed {
 		x.Departed[i].Past = true
 	}
-	x.Epoch, x.Settled, x.changed = fresh, settled || guards.off(guardLease), true
+	x.Epoch, x.Settled, x.changed = fresh, settled || x.LeftOut.has(GuardLease), true
 }
 
 // restored reports whether the ledger has less than it had in this epoch: a report has seen a later version of it, or comes from a proxy that
-// the ledger knew in this epoch and did not see leave. Somebody has put the tables back to an earlier state, or has emptied them. A whole report
+// the ledger knew in this epoch and did not see leave. The tables were put back to an earlier state, or emptied. A full report
 // depends on no version: it says what its proxy holds, whatever the ledger has forgotten.
 func (x *exchange) restored(r *Report) bool {
 	if r.Epoch == "" || r.Epoch != x.Epoch {
 		return false
 	}
-	return !r.Whole && r.Version > x.Version || x.Members[r.ID] == nil && x.departed(r.ID) < 0
+	return !r.Full && r.Version > x.Version || x.Members[r.ID] == nil && x.departed(r.ID) < 0
 }
 
 // about takes over what a proxy says of itself.
 func (x *exchange) about(m *Member, about Member) {
 	said := about
-	said.ID, said.Seen, said.Beats, said.Epoch, said.Sequence = m.ID, m.Seen, m.Beats, m.Epoch, m.Sequence
+	said.ID, said.Seen, said.Heartbeats, said.Epoch, said.Sequence = m.ID, m.Seen, m.Heartbeats, m.Epoch, m.Sequence
 	said.Started = about.Started.Round(0).UTC()
 	was := *m
 	was.Started, was.Sessions = was.Started.Round(0).UTC(), said.Sessions
@@ -221,15 +246,15 @@ func (x *exchange) about(m *Member, about Member) {
 	*m = said
 }
 
-// unbook says that the ledger does not know what a proxy holds.
-func (x *exchange) unbook(m *Member) {
+// invalidate notes that the ledger does not know what a proxy holds.
+func (x *exchange) invalidate(m *Member) {
 	if m.Epoch != "" {
 		m.Epoch, x.changed = "", true
 	}
 }
 
-// book takes over a report's claims.
-func (x *exchange) book(m *Member, r *Report) {
+// recordClaims takes over a report's claims.
+func (x *exchange) recordClaims(m *Member, r *Report) {
 	if m.Epoch != x.Epoch {
 		m.Epoch, x.changed = x.Epoch, true
 		for i := range r.Others {
@@ -237,7 +262,7 @@ func (x *exchange) book(m *Member, r *Report) {
 			if x.Members[o.ID] != nil || x.hasLeft(o.ID) {
 				continue
 			}
-			o.Epoch, o.Sequence, o.Beats = "", 0, 0
+			o.Epoch, o.Sequence, o.Heartbeats = "", 0, 0
 			x.Members[o.ID] = &o
 		}
 	}
@@ -247,7 +272,7 @@ func (x *exchange) book(m *Member, r *Report) {
 	if r.Settle && !x.Settled {
 		x.Settled, x.changed = true, true
 	}
-	if r.Whole {
+	if r.Full {
 		for server, a := range x.Accounts {
 			if _, named := r.Claims[server]; !named && a.index(m.ID) >= 0 {
 				x.touch(a).set(m.ID, 0, Claim{})
@@ -267,40 +292,11 @@ func (x *exchange) book(m *Member, r *Report) {
 	}
 }
 
-// grow gives a proxy what is free of the places that are fair for it. named: its report is about the account, which is written anyway.
-func (x *exchange) grow(a *Account, id ID, named bool) {
-	i := a.index(id)
-	if i < 0 {
-		return
-	}
-	g := &a.Grants[i]
-	free := a.Cap() - a.Granted()
-	if guards.off(guardFree) {
-		free = a.Cap() - g.Places
-	}
-	if free <= 0 {
-		return
-	}
-	target := fair(a, x.unseen)[i]
-	if !named && !a.takes(i, target) {
-		return
-	}
-	more := target - g.Places
-	if lacks := g.accepts(g.Claim.Needs) - g.Places; lacks > 0 && a.Reserve() > 0 && more >= lacks {
-		// Half of what is free is left for others that come to need it.
-		more = max(more, lacks+min(g.advance(), (free-lacks)/2))
-	}
-	if more = min(more, free); more > 0 {
-		x.touch(a)
-		g.Places += more
-	}
-}
-
 // mayRemove reports whether a proof of death counts. Processes with one state directory may use places of each other's of which the ledger does not know
 // yet. So as long as one of them is left, only they prove each other's end.
 func (x *exchange) mayRemove(r *Report, id ID) bool {
 	instance := x.Members[id].Instance
-	if instance == "" || instance == r.About.Instance || guards.off(guardLent) {
+	if instance == "" || instance == r.About.Instance || x.LeftOut.has(GuardLent) {
 		return true
 	}
 	for other, m := range x.Members {
@@ -331,7 +327,7 @@ func (x *exchange) remove(id ID) {
 // touch must be called before an account is changed, and returns it.
 func (x *exchange) touch(a *Account) *Account {
 	if _, touched := x.before[a.Server]; !touched {
-		x.before[a.Server] = a.clone()
+		x.before[a.Server] = a.Clone()
 	}
 	return a
 }
@@ -343,10 +339,10 @@ func (x *exchange) finish() {
 		a := x.Accounts[server]
 		switch {
 		case slices.Equal(before.Grants, a.Grants):
-		case x.concerns(&before, a), !a.isLarge() && x.interests(&before, a):
+		case mustTell(&before, a), !a.isLarge() && worthTelling(&before, a):
 			tell = append(tell, a)
 			x.changed = true
-		case a.isLarge() && x.interests(&before, a):
+		case a.isLarge() && worthTelling(&before, a):
 			note = append(note, a)
 		}
 	}
@@ -366,23 +362,10 @@ func (x *exchange) finish() {
 	}
 }
 
-// concerns reports whether others must know of a change of an account at once: somebody is or was short of places that it needs, more are or
-// were granted than there are, or the cap is another.
-func (x *exchange) concerns(before, after *Account) bool {
-	return after.Granted() > after.Cap() || before.Granted() > before.Cap() || before.Cap() != after.Cap() || before.needy(nil) || after.needy(nil)
-}
-
-// interests reports whether others should know of it: somebody lacks or lacked what it wants, the reserve runs low, or places became free that
-// are worth taking. Where many use a server, that would be told to all many times a second. So the account gets the ledger's next version, and
-// who reads the ledger for another reason hears of it, until [exchange.publish] tells it.
-func (x *exchange) interests(before, after *Account) bool {
-	return after.isLow() && !before.isLow() || after.Granted() < before.Granted() && after.offers() || after.isWanting() || before.isWanting()
-}
-
-// publish gives the ledger the version that accounts have already, so that nobody reads them again and again. In a large fleet, one proxy's
+// publish gives the ledger the version that accounts have already, so that no proxy reads them again and again. In a large fleet, one proxy's
 // exchanges do so.
 func (x *exchange) publish(by ID) {
-	if len(x.Members) <= few {
+	if len(x.Members) <= smallFleet {
 		return
 	}
 	for id := range x.Members {
@@ -403,16 +386,16 @@ func (l *Ledger) sequence(id ID) uint64 {
 	if m := l.Members[id]; m != nil {
 		n = m.Sequence
 	}
-	if i := l.departed(id); i >= 0 && !guards.off(guardDeparted) {
+	if i := l.departed(id); i >= 0 && !l.LeftOut.has(GuardDeparted) {
 		n = max(n, l.Departed[i].Sequence)
 	}
 	return n
 }
 
-// beats returns how many exchanges a member has made; 0 if it is none.
-func (l *Ledger) beats(id ID) uint64 {
+// heartbeats returns how many exchanges a member has made; 0 if it is none.
+func (l *Ledger) heartbeats(id ID) uint64 {
 	if m := l.Members[id]; m != nil {
-		return m.Beats
+		return m.Heartbeats
 	}
 	return 0
 }
@@ -424,7 +407,7 @@ func (l *Ledger) departed(id ID) int {
 
 // missing returns the members that have not said in this epoch what they hold, by ID.
 func (l *Ledger) missing() []ID {
-	if guards.off(guardMissing) {
+	if l.LeftOut.has(GuardMissing) {
 		return nil
 	}
 	var ids []ID
@@ -441,7 +424,7 @@ func (l *Ledger) missing() []ID {
 // back: the other knew it in a later version than the ledger began the epoch with.
 func (l *Ledger) hasLeft(id ID) bool {
 	i := l.departed(id)
-	return i >= 0 && (!l.Departed[i].Past || guards.off(guardReturned))
+	return i >= 0 && (!l.Departed[i].Past || l.LeftOut.has(GuardReturned))
 }
 
 // members returns copies of all members, by ID.
@@ -453,12 +436,62 @@ func (l *Ledger) members() []Member {
 	return all
 }
 
-func compareText(a, b string) int {
+// Cap returns how many places the server has: the least that any proxy with a grant or claim there knows; 0 if none of them knows.
+func (a *Account) Cap() int {
+	least := 0
+	for i := range a.Grants {
+		if c := a.Grants[i].Claim.Cap; c > 0 && (least == 0 || c < least) {
+			least = c
+		}
+	}
+	return least
+}
+
+// Granted returns how many places all proxies have together.
+func (a *Account) Granted() int {
+	sum := 0
+	for i := range a.Grants {
+		sum += a.Grants[i].Places
+	}
+	return sum
+}
+
+// IsEmpty reports whether no proxy has a grant or claim there.
+func (a *Account) IsEmpty() bool { return len(a.Grants) == 0 }
+
+// index returns the index of a proxy's grant; -1 if it has none.
+func (a *Account) index(id ID) int {
+	return slices.IndexFunc(a.Grants, func(g Grant) bool { return g.Proxy == id })
+}
+
+// set replaces a proxy's grant. Nothing at all removes it. Grants stay in the order of their proxies.
+func (a *Account) set(id ID, places int, c Claim) {
+	i, found := slices.BinarySearchFunc(a.Grants, id, func(g Grant, id ID) int { return cmp.Compare(g.Proxy, id) })
 	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+	case c == (Claim{}) && places == 0:
+		if found {
+			a.Grants = slices.Delete(a.Grants, i, i+1)
+		}
+	case found:
+		a.Grants[i] = Grant{id, places, c}
+	default:
+		a.Grants = slices.Insert(a.Grants, i, Grant{id, places, c})
+	}
+}
+
+// Clone returns a copy that shares nothing with the account.
+func (a *Account) Clone() Account {
+	c := *a
+	c.Grants = slices.Clone(a.Grants)
+	return c
+}
+
+// places returns how many places a proxy has. The account may be nil.
+func (a *Account) places(id ID) int {
+	if a != nil {
+		if i := a.index(id); i >= 0 {
+			return a.Grants[i].Places
+		}
 	}
 	return 0
 }

@@ -8,47 +8,47 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
-// TestDeathOfAnotherEpoch: a report that a grant time-out has passed arrives after a failover, which has lost beats. By now the proxy has made
-// as many exchanges as the report says, so its beats alone do not tell that it was seen.
+// TestDeathOfAnotherEpoch: a report that a grant time-out has passed arrives after a failover, which has lost heartbeats. By now the proxy has made
+// as many exchanges as the report says, so its heartbeats alone do not tell that it was seen.
 func TestDeathOfAnotherEpoch(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	say := func(id fleet.ID, sequence uint64, epoch fleet.Epoch, identity string, fresh fleet.Epoch, dead ...fleet.Death) {
-		l.Exchange(&fleet.Report{ID: id, Sequence: sequence, Epoch: epoch, Whole: true, Dead: dead}, identity, fresh)
+		l.Exchange(&fleet.Report{ID: id, Sequence: sequence, Epoch: epoch, Full: true, Dead: dead}, identity, fresh)
 	}
 	say("a", 1, "", "first", "before")
 	say("b", 1, "", "first", "before")
 	standby := l.Clone()
 	say("b", 2, "before", "first", "")
-	beats := l.Members["b"].Beats
+	heartbeats := l.Members["b"].Heartbeats
 
 	l = standby
 	say("b", 3, "before", "second", "after")
-	if l.Members["b"].Beats != beats {
-		t.Fatalf("b made %d exchanges, not %d", l.Members["b"].Beats, beats)
+	if l.Members["b"].Heartbeats != heartbeats {
+		t.Fatalf("b made %d exchanges, not %d", l.Members["b"].Heartbeats, heartbeats)
 	}
-	say("a", 2, "before", "second", "", fleet.Death{ID: "b", Beats: beats})
+	say("a", 2, "before", "second", "", fleet.Death{ID: "b", Heartbeats: heartbeats})
 	if l.Members["b"] == nil {
 		t.Error("b was taken for dead, which has just been seen")
 	}
-	say("a", 3, "after", "second", "", fleet.Death{ID: "b", Beats: beats})
+	say("a", 3, "after", "second", "", fleet.Death{ID: "b", Heartbeats: heartbeats})
 	if l.Members["b"] != nil {
 		t.Error("b was not taken for dead after its time-out in this epoch")
 	}
 }
 
 // TestBeatsNeverComeBack: a proxy that an operator has forgotten comes back. Who has not heard of that, and says that its grant time-out has passed
-// since the beats that it knows, must not take it for dead.
+// since the heartbeats that it knows, must not take it for dead.
 func TestBeatsNeverComeBack(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	say := func(id fleet.ID, sequence uint64, dead ...fleet.Death) {
-		l.Exchange(&fleet.Report{ID: id, Sequence: sequence, Epoch: l.Epoch, Whole: true, Dead: dead}, "", "only")
+		l.Exchange(&fleet.Report{ID: id, Sequence: sequence, Epoch: l.Epoch, Full: true, Dead: dead}, "", "only")
 	}
 	say("a", 1)
 	say("b", 1)
-	beats := l.Members["b"].Beats
+	heartbeats := l.Members["b"].Heartbeats
 	l.Forget("b", "", "another")
 	say("b", 2)
-	say("a", 2, fleet.Death{ID: "b", Beats: beats})
+	say("a", 2, fleet.Death{ID: "b", Heartbeats: heartbeats})
 	if l.Members["b"] == nil {
 		t.Error("b was taken for dead, which has come back")
 	}
@@ -59,10 +59,10 @@ func TestBeatsNeverComeBack(t *testing.T) {
 func TestFirstReportOfOneThatIsWaitedFor(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	needs := map[string]fleet.Claim{"s": {Cap: 1, Needs: 1, Wants: 1}}
-	first := &fleet.Report{ID: "lost", Sequence: 1, Whole: true, Claims: needs}
-	a := l.Exchange(&fleet.Report{ID: "b", Sequence: 1, Whole: true}, "second", "epoch")
+	first := &fleet.Report{ID: "lost", Sequence: 1, Full: true, Claims: needs}
+	a := l.Exchange(&fleet.Report{ID: "b", Sequence: 1, Full: true}, "second", "epoch")
 	l.Settled = false // as after a failover
-	b := &fleet.Report{ID: "b", Sequence: 2, Epoch: a.Epoch, Whole: true, Others: []fleet.Member{{ID: "lost"}}}
+	b := &fleet.Report{ID: "b", Sequence: 2, Epoch: a.Epoch, Full: true, Others: []fleet.Member{{ID: "lost"}}}
 	l.Members["b"].Epoch = ""
 	l.Exchange(b, "second", "")
 	a = l.Exchange(&fleet.Report{ID: "b", Sequence: 3, Epoch: a.Epoch, Version: a.Version, Settle: true}, "second", "")
@@ -74,8 +74,8 @@ func TestFirstReportOfOneThatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestLostWhileAskedAgain: a proxy that the ledger asks for a whole report has seen another one join in the new epoch. A second failover forgets that
-// before the whole report arrives, so the proxy must be asked whom it knew.
+// TestLostWhileAskedAgain: a proxy that the ledger asks for a full report has seen another one join in the new epoch. A second failover forgets that
+// before the full report arrives, so the proxy must be asked whom it knew.
 func TestLostWhileAskedAgain(t *testing.T) {
 	l := &fleet.Ledger{Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 	identity, epochs := "first", 0
@@ -118,7 +118,7 @@ func TestWithinCapAgain(t *testing.T) {
 		t.Helper()
 		sequence++
 		c.Wants, c.Share = c.Cap, 1
-		r := &fleet.Report{ID: id, Sequence: sequence, Epoch: l.Epoch, Version: version[id], Whole: version[id] == 0, Claims: map[string]fleet.Claim{"s": c}}
+		r := &fleet.Report{ID: id, Sequence: sequence, Epoch: l.Epoch, Version: version[id], Full: version[id] == 0, Claims: map[string]fleet.Claim{"s": c}}
 		if c.Cap == 0 { // there is nothing to say
 			r.Claims = nil
 		}

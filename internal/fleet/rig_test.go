@@ -57,8 +57,8 @@ func (p *played) report() *Report {
 	return p.h.Report(p.r.now)
 }
 
-// beat makes an exchange.
-func (p *played) beat() *Answer {
+// exchange makes an exchange.
+func (p *played) exchange() *Answer {
 	report := p.report()
 	a := p.r.exchange(report)
 	p.h.Answered(report, a, p.r.now, p.r.now)

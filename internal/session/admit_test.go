@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -15,7 +17,7 @@ import (
 // What is no session gets an honest HTTP answer, and costs no connection.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, setup{
-		service: func(s *Service) { s.Origins = []string{"https://allowed.example"} },
+		service: func(s *route.Service) { s.Origins = []string{"https://allowed.example"} },
 		options: func(o *Options) { o.Limits.HandshakeTimeout = 300 * time.Millisecond },
 	})
 	good := wstest.UpgradeRequest("/v1/test")
@@ -72,7 +74,7 @@ func TestRefusals(t *testing.T) {
 
 // Browsers say where they come from, and are accepted from there; other clients do not, and are accepted.
 func TestOriginsThatAreAccepted(t *testing.T) {
-	r := newRig(t, setup{cap: 2, service: func(s *Service) { s.Origins = []string{"https://a.example", "https://b.example"} }})
+	r := newRig(t, setup{cap: 2, service: func(s *route.Service) { s.Origins = []string{"https://a.example", "https://b.example"} }})
 	r.ready(2)
 	r.join("Origin: https://b.example")
 	r.join()
@@ -95,9 +97,7 @@ func TestDraining(t *testing.T) {
 	p := r.join()
 	late := r.connect("GET /v1/test HTTP/1.1\r\n")
 	wstest.Eventually(t, "the request is being read", func() bool {
-		r.server.mu.Lock()
-		defer r.server.mu.Unlock()
-		return len(r.server.handshakes) == 1
+		return r.server.Stats().Handshakes == 1
 	})
 	r.server.StopAccepting()
 	late.SendBytes([]byte(strings.TrimPrefix(wstest.UpgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
@@ -136,9 +136,7 @@ func TestClientLeavesDuringHandshake(t *testing.T) {
 		r.connect(wstest.UpgradeRequest("/nowhere")).Reset()
 	}
 	wstest.Eventually(t, "all handshakes end", func() bool {
-		r.server.mu.Lock()
-		defer r.server.mu.Unlock()
-		return len(r.server.handshakes) == 0
+		return r.server.Stats().Handshakes == 0
 	})
 	if s := r.backend.Stats(); s.Totals.Leased != 0 {
 		t.Errorf("leased %d connections", s.Totals.Leased)

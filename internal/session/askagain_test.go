@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -51,7 +53,7 @@ func TestAskAgain(t *testing.T) {
 	for _, turn := range []time.Duration{0, time.Millisecond} {
 		method := &askedMethod{turn: turn, answers: make(chan string)}
 		r := newRig(t, setup{
-			profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) },
+			profile: "echo", service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) },
 			options: func(o *Options) { o.AskAgainAfter = time.Millisecond },
 		})
 		client := r.join("Authorization: Bearer secret")
@@ -79,15 +81,15 @@ func TestAskAgainOnlyIfItMatters(t *testing.T) {
 	keeps := policyOf(t, "header", method)
 	keeps.EndUnauthorized = false
 	r := newRig(t, setup{
-		profile: "echo", service: func(s *Service) { s.Auth = keeps }, options: func(o *Options) { o.AskAgainAfter = time.Millisecond },
+		profile: "echo", service: func(s *route.Service) { s.Auth = keeps }, options: func(o *Options) { o.AskAgainAfter = time.Millisecond },
 	})
 	ends := *r.service
 	ends.Auth = policyOf(t, "header", method)
-	r.server.SetServices([]*Service{&ends})
+	r.server.SetServices([]*route.Service{&ends})
 	client := r.join("Authorization: Bearer secret")
 	server := r.accepted()
 	wstest.Eventually(t, "it is asked", func() bool { return method.turns.Load() == 1 })
-	r.server.SetServices([]*Service{r.service})
+	r.server.SetServices([]*route.Service{r.service})
 	method.answers <- "it was taken back"
 	client.Send(frame.Text, "hello")
 	server.Expect(frame.Text, "hello")

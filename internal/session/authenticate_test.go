@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
@@ -88,7 +90,7 @@ func TestUnauthenticatedClients(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{
-				service: func(s *Service) { s.Auth = policyOf(t, "header", c.method) },
+				service: func(s *route.Service) { s.Auth = policyOf(t, "header", c.method) },
 				options: func(o *Options) {
 					if slow, ok := c.method.(fixedMethod); ok && slow.wait != nil {
 						o.Limits.HandshakeTimeout = 300 * time.Millisecond
@@ -100,7 +102,7 @@ func TestUnauthenticatedClients(t *testing.T) {
 			if err != nil || response.StatusCode != c.status || response.Header.Get("WWW-Authenticate") != c.challenge {
 				t.Errorf("%s, %q, %v", response.Status, response.Header.Get("WWW-Authenticate"), err)
 			}
-			if c.status == 401 && string(body) != unauthorized+"\n" || strings.Contains(string(body), "phone") || strings.Contains(string(body), "away") {
+			if c.status == 401 && string(body) != "unauthorized: the service requires a valid credential\n" || strings.Contains(string(body), "phone") || strings.Contains(string(body), "away") {
 				t.Errorf("the answer says %q", body)
 			}
 			p.ExpectEnd()
@@ -121,7 +123,10 @@ func TestUnauthenticatedClients(t *testing.T) {
 }
 
 // hangingMethod is a method that waits for another server until its channel is closed.
-type hangingMethod struct{ answers chan struct{} }
+type hangingMethod struct {
+	answers chan struct{}
+	asked   chan struct{} // of enough room: receives for each question
+}
 
 func (hangingMethod) Name() string { return identity.MethodExternal }
 
@@ -129,6 +134,7 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 	if err := a.Wait(); err != nil {
 		return nil, err
 	}
+	m.asked <- struct{}{}
 	select {
 	case <-m.answers:
 		return &identity.Identity{Method: identity.MethodExternal}, nil
@@ -141,25 +147,23 @@ func (m hangingMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*iden
 func TestSlowAuthentication(t *testing.T) {
 	t.Parallel()
 	const limit = 8
-	slow := hangingMethod{answers: make(chan struct{})}
+	slow := hangingMethod{answers: make(chan struct{}), asked: make(chan struct{}, 2*limit)}
 	r := newRig(t, setup{
 		profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo},
 		options: func(o *Options) { o.Limits.MaxHandshakes, o.Limits.HandshakeTimeout = limit, time.Hour },
-		service: func(s *Service) { s.Auth = policyOf(t, "header", slow) },
+		service: func(s *route.Service) { s.Auth = policyOf(t, "header", slow) },
 	})
 	r.ready(1)
 	var waiting []*wstest.Peer
 	for range 2 { // as many as one network may have
 		waiting = append(waiting, r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc")))
 	}
-	wstest.Eventually(t, "clients wait", func() bool {
-		r.server.openings.mu.Lock()
-		defer r.server.openings.mu.Unlock()
-		return r.server.openings.aside["test"] == len(waiting)
-	})
+	for range waiting {
+		wstest.Receive(t, slow.asked, "a client that waits")
+	}
 	for range 2 * limit {
 		p, response := r.request(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer abc"))
-		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || string(body) != crowded+"\n" {
+		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || string(body) != "too many clients wait for authentication: try again later\n" {
 			t.Errorf("%s, %q, %v", response.Status, body, err)
 		}
 		p.ExpectEnd()
@@ -174,11 +178,7 @@ func TestSlowAuthentication(t *testing.T) {
 	for _, p := range waiting {
 		p.Close()
 	}
-	wstest.Eventually(t, "nobody is left", func() bool {
-		r.server.openings.mu.Lock()
-		defer r.server.openings.mu.Unlock()
-		return r.server.openings.asides == 0 && r.server.openings.all.Len() == 0
-	})
+	wstest.Eventually(t, "no handshake is left", func() bool { return r.server.Gate.Stats().Handshakes == 0 })
 }
 
 // refusedLine returns the log's next line about a refused client.
@@ -208,7 +208,7 @@ func TestClientsWithKeys(t *testing.T) {
 		{"one subprotocol", "subprotocol:api-key", "/v1/test", "Sec-WebSocket-Protocol: v1.other, api-key." + secretKey(), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{service: func(s *Service) {
+			r := newRig(t, setup{service: func(s *route.Service) {
 				s.Auth = policyOf(t, c.from, keys)
 				pass, err := profile.ParsePass([]string{"header:Authorization", "header:X-Api-Key", "header:Cookie", "query"})
 				if err != nil {
@@ -222,7 +222,7 @@ func TestClientsWithKeys(t *testing.T) {
 			if response.StatusCode != 101 || response.Header.Get("Sec-Websocket-Protocol") != c.granted {
 				t.Fatalf("%s, granted %q; want %q", response.Status, response.Header.Get("Sec-Websocket-Protocol"), c.granted)
 			}
-			shown := r.server.Sessions()
+			shown := r.server.List()
 			if len(shown) != 1 || shown[0].Identity == nil || shown[0].Identity.Tenant != "acme" || shown[0].Identity.Key != "phone" {
 				t.Errorf("%+v", shown)
 			}
@@ -245,7 +245,7 @@ func TestGuessingClients(t *testing.T) {
 	good := apikey.New()
 	keys := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(good)})
 	r := newRig(t, setup{
-		service: func(s *Service) { s.Auth = policyOf(t, "header", keys) },
+		service: func(s *route.Service) { s.Auth = policyOf(t, "header", keys) },
 		options: func(o *Options) {
 			o.AuthGuard = auth.NewGuard(limits.Rate{N: 3, Per: time.Hour}, slog.New(slog.DiscardHandler), time.Now)
 		},
@@ -281,33 +281,13 @@ func TestGuessingClients(t *testing.T) {
 	}
 }
 
-// What counts as a guess: a client that is known, or gives nothing, does not guess.
-func TestGuesses(t *testing.T) {
-	for _, c := range []struct {
-		denied auth.Denied
-		want   bool
-	}{
-		{auth.Denied{}, true},
-		{auth.Denied{Missing: true}, false},
-		{auth.Denied{Status: 403}, true},
-		{auth.Denied{Status: 403, Missing: true}, false},
-		{auth.Denied{Status: 403, Identity: &identity.Identity{Key: "phone"}}, false},
-		{auth.Denied{Status: 429}, false},
-		{auth.Denied{Status: 400}, false},
-	} {
-		if got := isGuess(&c.denied); got != c.want {
-			t.Errorf("%+v: %v", c.denied, got)
-		}
-	}
-}
-
 // withKey begins a session with a key that expires, or never does.
 func withKey(t *testing.T, expires time.Time) (r *rig, client *wstest.Peer, method *apikey.Method, key apikey.Key) {
 	t.Helper()
 	secret := apikey.New()
 	key = apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Tenant: "acme", Expires: expires}
 	method = authKeys(t, key)
-	r = newRig(t, setup{profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) }})
+	r = newRig(t, setup{profile: "echo", service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }})
 	client = r.join("Authorization: Bearer " + secret)
 	return r, client, method, key
 }
@@ -380,12 +360,12 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	kept := *r.service
 	kept.Auth = policyOf(t, "header", method)
 	kept.Auth.EndUnauthorized = false
-	r.server.SetServices([]*Service{&kept})
+	r.server.SetServices([]*route.Service{&kept})
 	method.SetTable(apikey.NewTable(nil, method.Table()))
 	r.server.CheckCredentials()
 	client.Send(frame.Text, "hello")
 	server.Expect(frame.Text, "hello")
-	r.server.SetServices([]*Service{r.service}) // and then it does
+	r.server.SetServices([]*route.Service{r.service}) // and then it does
 	r.server.CheckCredentials()
 	client.ExpectClose(frame.PolicyViolation, "the API key was revoked")
 	client.SendClose(frame.PolicyViolation, "")
@@ -396,7 +376,7 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Expires: time.Now().Add(time.Minute)})
-	r := newRig(t, setup{profile: "echo", service: func(s *Service) {
+	r := newRig(t, setup{profile: "echo", service: func(s *route.Service) {
 		s.Auth, s.MaxDuration = policyOf(t, "header", method), time.Hour
 	}})
 	r.join("Authorization: Bearer " + secret)
@@ -410,7 +390,7 @@ func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
 	kept := *r.service
 	kept.Auth = policyOf(t, "header", method)
 	kept.Auth.EndUnauthorized = false
-	r.server.SetServices([]*Service{&kept})
+	r.server.SetServices([]*route.Service{&kept})
 	r.on(func(s *Session) { // as when the key expires
 		s.deadline.Stop()
 		s.checkCredential()
@@ -424,7 +404,7 @@ func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
 func TestKeyThatIsRevokedMeanwhile(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
-	r := newRig(t, setup{profile: "echo", queue: 10, service: func(s *Service) { s.Auth = policyOf(t, "header", method) }})
+	r := newRig(t, setup{profile: "echo", queue: 10, service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }})
 	first := r.join("Authorization: Bearer " + secret)
 	second := r.connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer "+secret))
 	wstest.Eventually(t, "the second client waits", func() bool { return r.group.Queue().Waiting == 1 })

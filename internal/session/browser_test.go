@@ -1,42 +1,13 @@
 package session
 
 import (
-	"crypto/tls"
-	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
-
-func TestOwnOrigin(t *testing.T) {
-	for _, c := range []struct {
-		origin, host string
-		want         bool
-	}{
-		{"https://stt.example.org", "stt.example.org", true},
-		{"https://stt.example.org", "STT.example.org:443", true},
-		{"https://stt.example.org:443", "stt.example.org", true},
-		{"https://stt.example.org:8443", "stt.example.org:8443", true},
-		{"http://127.0.0.1:8080", "127.0.0.1:8080", true},
-		{"http://[::1]:8080", "[::1]:8080", true},
-		{"http://[::1]", "[::1]", true},
-		{"https://example.org", "stt.example.org", false},
-		{"https://stt.example.org:8443", "stt.example.org", false},
-		{"https://stt.example.org", "stt.example.org:80", false},
-		{"https://stt.example.org.evil.example", "stt.example.org", false},
-		{"https://evil.example/stt.example.org", "stt.example.org", false},
-		{"null", "null", false},
-		{"null", "", false},
-		{"://", "", false},
-		{"file://", "", false},
-		{"file://stt.example.org", "stt.example.org", false},
-	} {
-		if got := isOwnOrigin(c.origin, c.host); got != c.want {
-			t.Errorf("%q at %q: %v", c.origin, c.host, got)
-		}
-	}
-}
 
 // A page of another origin does not connect as its visitor, unless the service says so. Requests without what browsers add are let in.
 func TestBrowsersCredentials(t *testing.T) {
@@ -58,7 +29,7 @@ func TestBrowsersCredentials(t *testing.T) {
 		"another page without cookies, refused": {true, []string{"https://app.example"}, "Origin: https://evil.example\r\n", 403},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.Cookies, s.Origins = c.cookies, c.origins }})
+			r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *route.Service) { s.Cookies, s.Origins = c.cookies, c.origins }})
 			r.allReady(1, r.backends...)
 			request := strings.Replace(wstest.UpgradeRequest("/v1/test"), "Host: ", c.header+"Host: ", 1)
 			request = strings.Replace(request, "Host: "+hostOf(request), "Host: 127.0.0.1", 1)
@@ -67,11 +38,6 @@ func TestBrowsersCredentials(t *testing.T) {
 				t.Errorf("status %d; want %d", response.StatusCode, c.status)
 			}
 		})
-	}
-	s := &Service{Certificates: true}
-	page := &http.Request{Host: "stt.example.org", Header: http.Header{"Origin": {"https://evil.example"}}, TLS: new(tls.ConnectionState)}
-	if s.refuseOrigin(page, true) == nil || s.refuseOrigin(page, false) != nil {
-		t.Error("a page of another origin uses its visitor's certificate, or one without is refused")
 	}
 }
 

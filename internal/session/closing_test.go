@@ -18,13 +18,13 @@ func TestSeekWhileClosing(t *testing.T) {
 	server.Expect(frame.Text, `{"uid": "a"}`)
 	r.server.StopAccepting()
 	release := make(chan struct{})
-	r.server.pending.Go(func() { <-release }) // so that Close waits
+	r.server.Sessions.pending.Go(func() { <-release }) // so that Close waits
 	closed := make(chan struct{})
 	go func() { r.server.Close(); close(closed) }()
 	wstest.Eventually(t, "the server closes", func() bool {
-		r.server.mu.Lock()
-		defer r.server.mu.Unlock()
-		return r.server.closed
+		r.server.Sessions.mu.Lock()
+		defer r.server.Sessions.mu.Unlock()
+		return r.server.Sessions.closed
 	})
 	for range 1000 {
 		runtime.Gosched() // it waits now

@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -16,20 +19,20 @@ func TestControlFlood(t *testing.T) {
 	t.Parallel()
 	for _, op := range []frame.Opcode{frame.Ping, frame.Pong} {
 		// The client is not read any more after the end, and the portable driver does not notice then that it leaves.
-		r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = time.Second }})
+		r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = time.Second }})
 		client, server := r.session()
 		client.Send(frame.Text, "hello")
 		server.Expect(frame.Text, "hello")
 		server.Send(frame.Text, "answer")
 		client.Expect(frame.Text, "answer")
-		flood := bytes.Repeat(wstest.ClientFrame(true, op, ""), maxControls)
+		flood := bytes.Repeat(wstest.ClientFrame(true, op, ""), 1000)
 		client.SendBytes(flood)
 		client.Send(frame.Text, "still welcome")
 		server.Expect(frame.Text, "still welcome")
 		go func() { _, _ = client.Conn.Write(flood) }()
 		for answers := 0; ; answers++ {
 			h, payload, err := client.Next()
-			if err == nil && h.Opcode == frame.Pong && answers < 2*maxControls {
+			if err == nil && h.Opcode == frame.Pong && answers < 2*1000 {
 				continue
 			}
 			if want := frame.AppendClosePayload(nil, frame.PolicyViolation, "too many control frames"); err != nil || !bytes.Equal(payload, want) {
@@ -59,22 +62,22 @@ func TestControlsOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := loop.Now()
 		for _, step := range []time.Duration{15 * time.Second, 11 * time.Millisecond, 10*time.Millisecond + 20*time.Microsecond} {
-			var c controls
-			for i := range 5 * maxControls {
-				if c.exceeded() {
+			var c limits.Controls
+			for i := range 5 * 1000 {
+				if c.Exceeded(route.Now) {
 					t.Fatalf("one each %v: too many after %d", step, i)
 				}
 				time.Sleep(step)
 			}
 		}
-		var c controls
+		var c limits.Controls
 		count := 0
-		for !c.exceeded() {
+		for !c.Exceeded(route.Now) {
 			count++
 			time.Sleep(9 * time.Millisecond)
 		}
-		if count != maxControls {
-			t.Errorf("ended after %d; want %d", count, maxControls)
+		if count != 1000 {
+			t.Errorf("ended after %d; want %d", count, 1000)
 		}
 		if loop.Now() == start {
 			t.Error("the clock stands still")
@@ -88,11 +91,11 @@ func TestFloodAfterTheEnd(t *testing.T) {
 	for name, last := range map[string][]byte{
 		"it closed":          wstest.ClientFrame(true, frame.Close, "\x03\xe8"),
 		"it broke a rule":    wstest.ServerFrame(true, frame.Text, "not masked"),
-		"the proxy ended it": bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), maxControls+1),
+		"the proxy ended it": bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), 1000+1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 2 * time.Second }})
+			r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 2 * time.Second }})
 			client, server := r.session()
 			client.SendBytes(last)
 			flood := bytes.Repeat(wstest.ClientFrame(true, frame.Ping, ""), 10_000)

@@ -2,15 +2,15 @@ package session
 
 import (
 	"encoding/hex"
-	"net/http"
-	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 const (
@@ -19,101 +19,9 @@ const (
 	valid    = "00-" + traceID + "-" + parentID + "-01"
 )
 
-// What does not have exactly the form of Trace Context, sections 3.2 and 4.3, is no trace.
-func TestTraceparent(t *testing.T) {
-	for _, c := range []struct {
-		text  string
-		ok    bool
-		flags byte
-	}{
-		{valid, true, 1},
-		{" " + valid + "\t", true, 1},
-		{"00-" + traceID + "-" + parentID + "-00", true, 0},
-		{"00-" + traceID + "-" + parentID + "-03", true, 3},
-		{"00-" + traceID + "-" + parentID + "-ff", true, 3}, // the other flags are reserved
-		{"cc-" + traceID + "-" + parentID + "-01", true, 1}, // a later version
-		{"cc-" + traceID + "-" + parentID + "-01-what the future brings", true, 1},
-		{"cc-" + traceID + "-" + parentID + "-01.what", false, 0},
-		{valid + "-", false, 0},
-		{valid + "0", false, 0},
-		{"ff-" + traceID + "-" + parentID + "-01", false, 0},
-		{"0-" + traceID + "-" + parentID + "-01", false, 0},
-		{"00-" + strings.Repeat("0", 32) + "-" + parentID + "-01", false, 0},
-		{"00-" + traceID + "-" + strings.Repeat("0", 16) + "-01", false, 0},
-		{strings.ToUpper(valid), false, 0},
-		{"00_" + valid[3:], false, 0},
-		{valid[:35] + "_" + valid[36:], false, 0},
-		{valid[:52] + "_" + valid[53:], false, 0},
-		{valid[:53] + "0g", false, 0},
-		{valid[:54], false, 0},
-		{"", false, 0},
-		{strings.Repeat("-", 55), false, 0},
-		{strings.Repeat("\x00", 55), false, 0},
-		{strings.Repeat("ä", 40), false, 0},
-		{valid + ", " + valid, false, 0},
-	} {
-		trace, ok := parseTraceparent(c.text)
-		switch {
-		case ok != c.ok:
-			t.Errorf("%q: valid %v; want %v", c.text, ok, c.ok)
-		case ok && (hex.EncodeToString(trace.ID[:]) != traceID || hex.EncodeToString(trace.Parent[:]) != parentID || trace.Flags != c.flags):
-			t.Errorf("%q: %+v", c.text, trace)
-		case ok && trace.Sampled():
-			t.Errorf("%q is sampled before the proxy has a span", c.text)
-		}
-	}
-}
-
-func TestTraceHeaders(t *testing.T) {
-	for _, c := range []struct {
-		header http.Header
-		want   string // the tracestate; "none" for no trace
-	}{
-		{http.Header{}, "none"},
-		{http.Header{"Tracestate": {"a=1"}}, "none"},
-		{http.Header{"Traceparent": {valid, valid}}, "none"},
-		{http.Header{"Traceparent": {"x"}, "Tracestate": {"a=1"}}, "none"},
-		{http.Header{"Traceparent": {valid}}, ""},
-		{http.Header{"Traceparent": {valid}, "Tracestate": {"a=1", "b=2,c=3"}}, "a=1,b=2,c=3"},
-		{http.Header{"Traceparent": {valid}, "Tracestate": {" , a=1,"}}, "a=1"},
-		{http.Header{"Traceparent": {valid}, "Tracestate": {strings.Repeat("a", maxTracestate)}}, strings.Repeat("a", maxTracestate)},
-		{http.Header{"Traceparent": {valid}, "Tracestate": {strings.Repeat("a", maxTracestate+1)}}, ""},
-		{http.Header{"Traceparent": {valid}, "Tracestate": {"a=\x80"}}, ""},
-	} {
-		trace := traceOf(c.header)
-		switch {
-		case trace == nil && c.want != "none":
-			t.Errorf("%v is no trace", c.header)
-		case trace != nil && trace.State != c.want:
-			t.Errorf("%v: tracestate %q; want %q", c.header, trace.State, c.want)
-		}
-	}
-}
-
-// FuzzTraceparent checks that nothing panics, and that what is accepted says the same when it is written again.
-func FuzzTraceparent(f *testing.F) {
-	for _, text := range []string{valid, "cc-" + valid[3:] + "-more", strings.Repeat("-", 55)} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		trace, ok := parseTraceparent(text)
-		if !ok {
-			return
-		}
-		trace.Lease = trace.Parent
-		written := trace.traceparent()
-		if again, ok := parseTraceparent(written); !ok || again.ID != trace.ID || again.Parent != trace.Parent || again.Flags != trace.Flags {
-			t.Errorf("%q was written as %q", text, written)
-		}
-		if text = strings.Trim(text, " \t"); written[3:53] != text[3:53] {
-			t.Errorf("%q was written as %q", text, written)
-		}
-	})
-}
-
 // traced is what the proxy's own tracing makes of every session.
-func traced(client *Trace) *Trace {
-	own := &Trace{ID: [16]byte{15: 9}, Flags: TraceSampled, Session: [8]byte{7: 1}, Lease: [8]byte{7: 2}}
+func traced(client *record.Trace) *record.Trace {
+	own := &record.Trace{ID: [16]byte{15: 9}, Flags: record.TraceSampled, Session: [8]byte{7: 1}, Lease: [8]byte{7: 2}}
 	if client != nil {
 		own.ID, own.Parent, own.State, own.Flags = client.ID, client.Parent, client.State, client.Flags
 	}
@@ -160,7 +68,7 @@ func TestTraceIsPassed(t *testing.T) {
 			}
 			r := newRig(t, setup{
 				cap: 2, queue: 1,
-				service: func(s *Service) {
+				service: func(s *route.Service) {
 					one, _ := profile.Named("one-shot")
 					s.Passing = &profile.HandshakePolicy{Profile: one, Pass: rules, AlwaysPrivate: c.always}
 				},
@@ -192,9 +100,9 @@ func TestTraceIsPassed(t *testing.T) {
 
 // The record of a session has its trace when its end is told, and nothing is told to nobody.
 func TestEndedGetsTheRecord(t *testing.T) {
-	ended := make(chan Record, 1)
+	ended := make(chan record.Record, 1)
 	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, options: func(o *Options) {
-		o.Ended = func(record *Record) {
+		o.Ended = func(record *record.Record) {
 			if record.Service.Name != "test" {
 				t.Errorf("service %q", record.Service.Name)
 			}
@@ -215,16 +123,16 @@ func TestEndedGetsTheRecord(t *testing.T) {
 // A sampled session's trace has the times at which the server was ready and first replied.
 func TestTraceHasTimes(t *testing.T) {
 	for _, sampled := range []bool{true, false} {
-		ended := make(chan Record, 1)
+		ended := make(chan record.Record, 1)
 		r := newRig(t, setup{profile: "whisperlive", options: func(o *Options) {
-			o.Trace = func(client *Trace) *Trace {
+			o.Trace = func(client *record.Trace) *record.Trace {
 				own := traced(client)
 				if !sampled {
 					own.Flags = 0
 				}
 				return own
 			}
-			o.Ended = func(record *Record) { ended <- *record }
+			o.Ended = func(record *record.Record) { ended <- *record }
 		}})
 		client, server := r.session()
 		client.Send(frame.Text, `{"uid":"x"}`)
@@ -243,9 +151,9 @@ func TestTraceHasTimes(t *testing.T) {
 
 // A refused client's trace is told, too. An id that nobody records is not shown.
 func TestRefusedHasItsTrace(t *testing.T) {
-	refusedOnes := make(chan Refused, 1)
+	refusedOnes := make(chan record.Refused, 1)
 	r := newRig(t, setup{options: func(o *Options) {
-		o.Trace, o.Refused = traced, func(c *Refused) { refusedOnes <- *c }
+		o.Trace, o.Refused = traced, func(c *record.Refused) { refusedOnes <- *c }
 	}})
 	p, _ := r.request(wstest.UpgradeRequest("/v1/nothing", "Traceparent: "+valid))
 	_ = p.Close()
@@ -254,28 +162,16 @@ func TestRefusedHasItsTrace(t *testing.T) {
 		t.Errorf("refused: %+v", refused)
 	}
 	for _, c := range []struct {
-		trace *Trace
+		trace *record.Trace
 		shown bool
 	}{
 		{nil, false},
-		{&Trace{ID: [16]byte{1}, Parent: [8]byte{1}}, true},
-		{&Trace{ID: [16]byte{1}, Session: [8]byte{1}}, false},
-		{&Trace{ID: [16]byte{1}, Session: [8]byte{1}, Flags: TraceSampled}, true},
+		{&record.Trace{ID: [16]byte{1}, Parent: [8]byte{1}}, true},
+		{&record.Trace{ID: [16]byte{1}, Session: [8]byte{1}}, false},
+		{&record.Trace{ID: [16]byte{1}, Session: [8]byte{1}, Flags: record.TraceSampled}, true},
 	} {
-		if record := (&Record{Trace: c.trace}); (record.TraceID() != "") != c.shown {
+		if record := (&record.Record{Trace: c.trace}); (record.TraceID() != "") != c.shown {
 			t.Errorf("%+v is shown as %q", c.trace, record.TraceID())
 		}
-	}
-}
-
-// Without a traceparent and without tracing, a session pays nothing for traces.
-func TestNoTraceCostsNothing(t *testing.T) {
-	s, req := new(Server), &handshake.Request{Request: &http.Request{Header: http.Header{"Authorization": {"x"}}}}
-	if n := testing.AllocsPerRun(100, func() {
-		if trace := s.trace(req); trace != nil || trace.Sampled() {
-			t.Error("there is a trace")
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }

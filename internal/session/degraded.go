@@ -12,9 +12,6 @@ import (
 // This file tells clients in their sessions how these fare: that another server has taken over, and that the service or the session is
 // degraded. The board looks at that once a second, on the sessions' loops.
 
-// tellsState reports whether the service tells clients that it or their session is degraded.
-func (s *Service) tellsState() bool { return s.TellClients && s.Profile.Tell().Degrades() }
-
 // endsWithServer is why a session is degraded that was to outlive its server.
 const endsWithServer = "the session would end with its server"
 
@@ -57,10 +54,11 @@ func (s *Session) sayState(why string) {
 }
 
 // tellStates tells the clients of services that want that whether these are degraded. It is called by the board.
-func (s *Server) tellStates(r *routes) {
+func (s *Sessions) tellStates() {
+	r := s.routes.Load()
 	reasons := make(map[*pool.Group[*backend.Conn]]string)
-	for _, service := range r.services {
-		if service.tellsState() {
+	for _, service := range r.Services {
+		if service.TellsState() {
 			reasons[service.Group] = degradedBy(service.Group)
 		}
 	}
@@ -69,7 +67,7 @@ func (s *Server) tellStates(r *routes) {
 	}
 	sessions, _ := s.registry.all()
 	s.each(sessions, func(session *Session) {
-		if service := session.record.Service; service.tellsState() {
+		if service := session.record.Service; service.TellsState() {
 			session.sayState(reasons[service.Group])
 		}
 	})

@@ -2,7 +2,8 @@ package session
 
 import (
 	"testing"
-	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -12,7 +13,7 @@ import (
 
 const tellAll = `tell: {moved: '{"moved":true}', degraded: '{"state":"$state","reason":"$reason"}'}`
 
-func tells(s *Service) { s.TellClients = true }
+func tells(s *route.Service) { s.TellClients = true }
 
 // The client hears of a move before it hears of the next server.
 func TestTellsMoved(t *testing.T) {
@@ -59,7 +60,7 @@ func TestTellsDegraded(t *testing.T) {
 		say("")
 	}
 	client.Expect(frame.Text, `{"state":"normal","reason":""}`)
-	r.server.updateBoard(time.Now()) // nothing is wrong
+	r.server.tellStates() // nothing is wrong
 	client.Send(frame.Text, "question")
 	server.Expect(frame.Text, "question")
 	server.Send(frame.Text, "answer")
@@ -74,9 +75,9 @@ func TestTellsUnrecoverable(t *testing.T) {
 	client.Send(frame.Text, fullConfig)
 	server.Expect(frame.Text, fullConfig)
 	speak(client, server, 0, partial("one"), partial("one"))
-	r.server.updateBoard(time.Now())
+	r.server.tellStates()
 	r.on(func(s *Session) { s.failover.lose(0, "a test", true) })
-	r.server.updateBoard(time.Now())
+	r.server.tellStates()
 	client.Expect(frame.Text, `{"state":"degraded","reason":"`+endsWithServer+`"}`)
 	client.CloseNormally()
 }

@@ -4,21 +4,24 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
-	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
-// Waiting is the state of a client that waits for its first connection, beside the states that sessions have.
-const Waiting = "waiting"
+// StateWaiting is the state of a client that waits for its first connection, beside the states that sessions have.
+const StateWaiting = "waiting"
 
 // Description is a session, or a client that waits for one, at one instant.
 type Description struct {
-	Record         // what is known of it so far; Relayed is up to date, Leased is zero while it waits
-	State   string // relaying and so on, or Waiting
-	Place   int    // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
-	Moves   int    // connections that could not serve it
-	Decided bool   // its end is decided: By, Code and Reason say how
-	Taps    int    // that watch it
+	record.Record        // what is known of it so far; Relayed is up to date, Leased is zero while it waits
+	State         string // relaying and so on, or StateWaiting
+	Place         int    // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
+	Moves         int    // connections that could not serve it
+	Decided       bool   // its end is decided: By, Code and Reason say how
+	Taps          int    // that watch it
 
 	// Recoverable: another server could go on with it. Unrecoverable says why none could, if its service has Failover.
 	Recoverable   bool
@@ -37,13 +40,13 @@ type Detail struct {
 	Server                 *backend.Description // the connection that it holds; nil for none
 	Waiting                int                  // clients in its service's queue, if it waits
 	Until                  time.Time            // when its wait ends in vain, if it waits for its first connection or is moving
-	Before                 []Record             // earlier sessions of its connection, newest first
+	Before                 []record.Record      // earlier sessions of its connection, newest first
 	Recoverability         *Recoverability      // nil if no other server can go on with it
 }
 
-// Sessions returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
+// List returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
 // 25 microseconds.
-func (s *Server) Sessions() (all []Description) {
+func (s *Sessions) List() (all []Description) {
 	s.Describe(func(some []Description) { all = append(all, some...) })
 	return all
 }
@@ -51,7 +54,7 @@ func (s *Server) Sessions() (all []Description) {
 // Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that nobody needs memory for all of
 // them. f is called on the sessions' loops, one call at a time: it must be quick, must not block, and must not keep the slice. Describe
 // must not be called on a loop, and holds none for longer than some 25 microseconds.
-func (s *Server) Describe(f func(some []Description)) {
+func (s *Sessions) Describe(f func(some []Description)) {
 	sessions, clients := s.registry.all()
 	some := make([]Description, 0, perTurn)
 	flush := func() {
@@ -59,40 +62,18 @@ func (s *Server) Describe(f func(some []Description)) {
 		some = some[:0]
 	}
 	s.inTurns(sessions, func(session *Session) { some = append(some, session.describe()) }, flush)
-	places := placesOf(clients)
+	places := record.PlacesOf(clients)
 	for turn := range slices.Chunk(clients, perTurn) {
 		for _, w := range turn {
-			some = append(some, w.describe(places[w]))
+			some = append(some, describeWaiting(w, places[w]))
 		}
 		flush()
 	}
 }
 
-// placesOf returns the place of each waiting client in its service's queue.
-func placesOf(clients []*waiting) map[*waiting]int {
-	if len(clients) == 0 {
-		return nil
-	}
-	queues := make(map[*pool.Group[*backend.Conn]][]*waiting)
-	for _, w := range clients {
-		queues[w.service.Group] = append(queues[w.service.Group], w)
-	}
-	places := make(map[*waiting]int, len(clients))
-	for group, waiting := range queues {
-		queued := make([]pool.Client, len(waiting))
-		for i, w := range waiting {
-			queued[i] = pool.Client{Tenant: tenantOf(w.arrival.identity), Ticket: w.ticket}
-		}
-		for i, place := range group.Standings().Places(queued) {
-			places[waiting[i]] = place
-		}
-	}
-	return places
-}
-
-func (w *waiting) describe(place int) Description {
-	d := Description{State: Waiting, Place: place}
-	d.begin(w.service, w.arrival)
+func describeWaiting(w *record.Waiting, place int) Description {
+	d := Description{State: StateWaiting, Place: place}
+	d.Begin(w.Service, &w.Client)
 	d.Leased = time.Time{}
 	return d
 }
@@ -110,24 +91,24 @@ func (s *Session) describe() Description {
 
 // Detail returns one session or waiting client in detail. ok is false if there is none of that id; then the record tells whether it is
 // remembered as one that has ended. It must not be called on a loop.
-func (s *Server) Detail(id ID) (d Detail, ok bool) {
+func (s *Sessions) Detail(id record.ID) (d Detail, ok bool) {
 	if id.Process != s.process {
 		return d, false
 	}
 	session, waits := s.registry.find(id.Number)
 	if waits != nil {
 		_, clients := s.registry.all()
-		clients = slices.DeleteFunc(clients, func(w *waiting) bool { return w.service.Name != waits.service.Name })
-		d.Description = waits.describe(placesOf(clients)[waits])
-		d.ofService(waits.service)
-		d.Variant, d.Waiting, d.Until = waits.arrival.variant, len(clients), waits.arrival.until
+		clients = slices.DeleteFunc(clients, func(w *record.Waiting) bool { return w.Service.Name != waits.Service.Name })
+		d.Description = describeWaiting(waits, record.PlacesOf(clients)[waits])
+		d.ofService(waits.Service)
+		d.Variant, d.Waiting, d.Until = waits.Client.Variant, len(clients), waits.Client.Until
 		return d, true
 	}
 	if session != nil {
 		s.each([]*Session{session}, func(session *Session) { d, ok = session.detail(), true })
 	}
 	if ok {
-		records, _ := s.history.since(0)
+		records, _ := s.history.Since(0)
 		for _, r := range slices.Backward(records) {
 			if d.Backend != nil && r.Backend == d.Backend && r.Connection == d.Connection {
 				d.Before = append(d.Before, r)
@@ -137,7 +118,7 @@ func (s *Server) Detail(id ID) (d Detail, ok bool) {
 	return d, ok
 }
 
-func (d *Detail) ofService(s *Service) { d.Host, d.Profile = s.Host, s.Profile.Name }
+func (d *Detail) ofService(s *route.Service) { d.Host, d.Profile = s.Host, s.Profile.Name }
 
 // detail is called on the session's loop.
 func (s *Session) detail() Detail {
@@ -147,7 +128,7 @@ func (s *Session) detail() Detail {
 	d.ofService(s.record.Service)
 	d.Recoverability = s.failover.recoverability()
 	if l := s.limited; l != nil && l.throttle.since != 0 {
-		d.HeldBack, d.HeldBackSince = describeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
+		d.HeldBack, d.HeldBackSince = limits.DescribeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
 	}
 	if s.life.state == moving && s.search != nil {
 		d.Until = s.search.until
@@ -161,19 +142,19 @@ func (s *Session) detail() Detail {
 }
 
 // ID returns the id of the session of that number.
-func (s *Server) ID(number uint64) ID { return ID{s.process, number} }
+func (s *Sessions) ID(number uint64) record.ID { return record.ID{Process: s.process, Number: number} }
 
 // Ended returns the records of the sessions that have ended after the first n, oldest first, as far as they are remembered (the last
 // 1,024), and how many sessions have ended: the n for the next call.
-func (s *Server) Ended(n uint64) (records []Record, count uint64) { return s.history.since(n) }
+func (s *Sessions) Ended(n uint64) (records []record.Record, count uint64) { return s.history.Since(n) }
 
 // EndedSession returns the record of a session that has ended, if it is remembered.
-func (s *Server) EndedSession(id ID) (Record, bool) { return s.history.find(id) }
+func (s *Sessions) EndedSession(id record.ID) (record.Record, bool) { return s.history.Find(id) }
 
 // IDs returns the ids of all sessions and waiting clients, in no order.
-func (s *Server) IDs() []ID {
+func (s *Sessions) IDs() []record.ID {
 	numbers := s.registry.numbers()
-	ids := make([]ID, len(numbers))
+	ids := make([]record.ID, len(numbers))
 	for i, number := range numbers {
 		ids[i] = s.ID(number)
 	}

@@ -50,14 +50,9 @@ func (d *direction) sendPing() {
 	d.insertNow()
 }
 
-// closePayload returns the payload of a close frame; it is never nil.
-func closePayload(code frame.CloseCode, reason string) []byte {
-	return frame.AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
-}
-
 // queueClose sends a close frame as soon as the frame that is passing is complete.
 func (d *direction) queueClose(code frame.CloseCode, reason string) {
-	d.close = closePayload(code, reason)
+	d.close = frame.ClosePayload(code, reason)
 	d.inserting = true
 }
 

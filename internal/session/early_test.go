@@ -1,18 +1,16 @@
 package session
 
 import (
-	"bytes"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
+
+// mostEarly is the most, in bytes, that the proxy takes of a client that waits.
+const mostEarly = 64 << 10
 
 // What a client sends behind its request, before it has the answer, is the beginning of its frames.
 func TestEarlyData(t *testing.T) {
@@ -42,7 +40,7 @@ func TestEarlyData(t *testing.T) {
 func TestEarlyDataOfWaitingClient(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", queue: 1})
 	holder, server := r.session()
-	for _, size := range []int{1, 125, 1000, maxEarly - 20, maxEarly, maxEarly + 1, 2*maxEarly + 1, 4 << 20} {
+	for _, size := range []int{1, 125, 1000, mostEarly - 20, mostEarly, mostEarly + 1, 2*mostEarly + 1, 4 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			client := r.queued()
 			payload := wstest.Noise(byte(size), size)
@@ -70,58 +68,6 @@ func TestEarlyDataOfWaitingClient(t *testing.T) {
 			}
 			holder = client
 		})
-	}
-}
-
-// The proxy reads what a waiting client sends, to see whether it leaves, but no more than it may keep; the rest stays where
-// it is. What was read is the beginning of the frames.
-func TestWaitingClientIsReadToALimit(t *testing.T) {
-	const piece = 512
-	request := []byte("behind the request")
-	for _, size := range []int{0, piece, maxEarly - piece, maxEarly, maxEarly + piece, 4 * maxEarly} {
-		r := newRig(t, setup{queue: 1})
-		held := r.hold()
-		client, nc := net.Pipe() // what is written is what is read
-		data, limit := wstest.Noise(1, size), min(size, maxEarly)
-		enough, written := make(chan struct{}), make(chan int, 1)
-		go func() {
-			n := 0
-			for n < size {
-				if n == limit {
-					close(enough)
-				}
-				if _, err := client.Write(data[n : n+piece]); err != nil {
-					break
-				}
-				n += piece
-			}
-			if n == limit {
-				close(enough)
-			}
-			written <- n
-		}()
-		req := &handshake.Request{Early: bytes.Clone(request)}
-		conn, err := r.acquire(nc, req, time.Now(), func() {
-			go func() {
-				<-enough
-				held.ReturnUnused()
-			}()
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.ReturnUnused()
-		if want := slicesOf(request, data[:limit]); !bytes.Equal(req.Early, want) {
-			t.Errorf("%d bytes of %d were read; want the first %d", len(req.Early)-len(request), size, limit)
-		}
-		rest := make([]byte, size-limit)
-		if _, err := io.ReadFull(nc, rest); err != nil || !bytes.Equal(rest, data[limit:]) {
-			t.Errorf("not left of %d bytes were the %d last: %v", size, len(rest), err)
-		}
-		if n := <-written; n != size {
-			t.Errorf("%d of %d bytes were written", n, size)
-		}
-		_, _ = nc.Close(), client.Close()
 	}
 }
 

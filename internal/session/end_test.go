@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -159,7 +161,7 @@ func TestClientBreaksProtocol(t *testing.T) {
 		{"fragments too large together", part, encode(true, frame.Continuation, strings.Repeat("x", 96)), frame.MessageTooBig},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", service: func(s *Service) { s.MaxMessage = 100 }})
+			r := newRig(t, setup{profile: "echo", service: func(s *route.Service) { s.MaxMessage = 100 }})
 			client, server := r.session()
 			client.SendBytes([]byte(c.before + c.bad + encode(true, frame.Text, "too late")))
 			if c.before != "" {
@@ -215,7 +217,7 @@ func TestBadTextSparesConnection(t *testing.T) {
 		{"answered too late", 30 * time.Millisecond, false, "resetting"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{profile: "echo", service: func(s *Service) { s.CloseTimeout = c.timeout }})
+			r := newRig(t, setup{profile: "echo", service: func(s *route.Service) { s.CloseTimeout = c.timeout }})
 			client, server := r.session()
 			client.SendBytes(client.Encode(true, frame.Text, []byte("good")), client.Encode(true, frame.Text, []byte("bad \xff")))
 			server.Expect(frame.Text, "good")
@@ -270,7 +272,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 func TestSessionLimit(t *testing.T) {
-	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.MaxDuration = 30 * time.Millisecond }})
+	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}, service: func(s *route.Service) { s.MaxDuration = 30 * time.Millisecond }})
 	begun := time.Now()
 	p := r.join()
 	p.ExpectClose(frame.PolicyViolation, "session limit reached")
@@ -284,7 +286,7 @@ func TestSessionLimit(t *testing.T) {
 }
 
 func TestIdleLimit(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.IdleTimeout = 40 * time.Millisecond }})
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, service: func(s *route.Service) { s.IdleTimeout = 40 * time.Millisecond }})
 	for range 2 { // on a new connection and on one that has relayed before
 		p := r.join()
 		p.Send(frame.Text, "hello")
@@ -322,7 +324,7 @@ func TestWhatIsIdle(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Hour }})
+			r := newRig(t, setup{service: func(s *route.Service) { s.IdleTimeout = time.Hour }})
 			client, server := r.session()
 			ended := r.looks(func() { c.pass(client, server) })
 			if ended != c.idle {
@@ -331,7 +333,7 @@ func TestWhatIsIdle(t *testing.T) {
 		})
 	}
 	t.Run("a large frame that takes its time", func(t *testing.T) {
-		r := newRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Hour }})
+		r := newRig(t, setup{service: func(s *route.Service) { s.IdleTimeout = time.Hour }})
 		client, server := r.session()
 		large := client.Encode(true, frame.Binary, wstest.Noise(1, 10_000))
 		if r.looks(func() {
@@ -418,7 +420,7 @@ func TestCloseWaitsForFrame(t *testing.T) {
 
 // A frame that is never completed is not waited for without limit, and neither is a client's part in closing.
 func TestCloseTimeout(t *testing.T) {
-	short := func(s *Service) { s.CloseTimeout = 30 * time.Millisecond }
+	short := func(s *route.Service) { s.CloseTimeout = 30 * time.Millisecond }
 	t.Run("frame not completed", func(t *testing.T) {
 		r := newRig(t, setup{service: short})
 		client, server := r.session()

@@ -11,7 +11,7 @@ import (
 
 // recordEnd notes who ends the session and why.
 func (s *Session) recordEnd(e *event) {
-	s.record.end(e.by, e.class, e.code, e.reason)
+	s.record.End(e.by, e.class, e.code, e.reason)
 	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
 	if e.class == meter.Shutdown {
 		s.server.stopped.Add(1)
@@ -27,7 +27,7 @@ func (s *Session) relayClose(e *event) {
 
 // sendClose sends the client its close frame, at a frame boundary.
 func (s *Session) sendClose() {
-	payload := closePayload(s.record.Code, s.record.Reason)
+	payload := frame.ClosePayload(s.record.Code, s.record.Reason)
 	if s.leg.conn == nil {
 		writeControl(s.client, frame.Close, payload, false)
 		return
@@ -81,8 +81,8 @@ func (s *Session) forget() {
 		}
 	}
 	s.countEnd()
-	s.server.history.add(&s.record)
-	s.record.log(s.server.options.Log)
+	s.server.history.Add(&s.record)
+	s.record.Log(s.server.options.Log)
 	if ended := s.server.options.Ended; ended != nil {
 		ended(&s.record)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -109,7 +110,7 @@ func newRecovery(s *Session, query string) *recovery {
 	if kept {
 		client := s.client
 		f.window.SetArena(s.server.options.Replay, replay.Owner{
-			Tenant: tenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
+			Tenant: record.TenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
 			GiveUp: func() { client.Post(f.giveUp) },
 		})
 	} else {
@@ -194,7 +195,7 @@ func (f *recovery) noteLoss(l *failover.Loss) {
 	s.meter.BecameUnrecoverable(l.Reason)
 	if !f.logged {
 		f.logged = true
-		s.server.options.Log.Info("session is no longer recoverable", append(attrs(s.record.identity()), slog.String("reason", l.Why))...)
+		s.server.options.Log.Info("session is no longer recoverable", append(attrs(s.record.Attrs()), slog.String("reason", l.Why))...)
 	}
 }
 

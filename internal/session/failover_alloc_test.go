@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -30,7 +32,7 @@ func TestFailoverAllocatesNothing(t *testing.T) {
 				return
 			}
 		}
-	}}, service: func(s *Service) { s.Failover, s.ReplayWindow, s.CloseTimeout = true, 15*time.Second, time.Second }, options: func(o *Options) {
+	}}, service: func(s *route.Service) { s.Failover, s.ReplayWindow, s.CloseTimeout = true, 15*time.Second, time.Second }, options: func(o *Options) {
 		o.Replay = replay.NewArena(1 << 20)
 	}})
 	client := r.join()

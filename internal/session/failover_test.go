@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	profiles "github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
@@ -39,7 +41,7 @@ func newFailoverRig(t *testing.T, profile string, servers int, o setup) *failove
 			options(o)
 		}
 	}
-	o.service = func(s *Service) {
+	o.service = func(s *route.Service) {
 		s.Failover, s.ReplayWindow = true, 15*time.Second
 		s.QueueTimeout = wstest.Timeout
 		if service != nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -34,7 +36,7 @@ func (r *failoverRig) inReplay() (client, next *wstest.Peer) {
 
 // A client that closes during the replay does not wait for longer than CloseTimeout for a server that takes nothing.
 func TestClientClosesInReplay(t *testing.T) {
-	r := newFailoverRig(t, "whisperlive", 2, setup{service: func(s *Service) { s.CloseTimeout = 50 * time.Millisecond }})
+	r := newFailoverRig(t, "whisperlive", 2, setup{service: func(s *route.Service) { s.CloseTimeout = 50 * time.Millisecond }})
 	client, _ := r.inReplay()
 	client.SendClose(frame.NormalClosure, "enough")
 	client.ExpectClose(frame.NormalClosure, "enough")

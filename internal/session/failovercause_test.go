@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -107,7 +109,7 @@ func TestServerDiesAtTheEnd(t *testing.T) {
 
 // The limits of a session apply again when it goes on after its end had begun.
 func TestLimitedAfterItsEndWasTakenBack(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.MaxDuration = time.Hour }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.MaxDuration = time.Hour }})
 	client, server, _ := r.began()
 	client.Send(frame.Text, voskEnd)
 	r.is(completing)
@@ -124,7 +126,7 @@ func TestLimitedAfterItsEndWasTakenBack(t *testing.T) {
 
 // A session that waits for its next server may wait for longer than a new client, and says for how long.
 func TestMoveTimeout(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.QueueTimeout, s.MoveTimeout = time.Millisecond, wstest.Timeout }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.QueueTimeout, s.MoveTimeout = time.Millisecond, wstest.Timeout }})
 	client, server, n := r.began()
 	for _, s := range r.servers {
 		s.HangUp(true)
@@ -134,7 +136,7 @@ func TestMoveTimeout(t *testing.T) {
 	wstest.Eventually(t, "the other server's connection is lost", func() bool { return r.backends[1-n].Stats().Idle == 0 })
 	server.Reset()
 	wstest.Eventually(t, "the session says how long it waits", func() bool {
-		for _, d := range r.server.Sessions() {
+		for _, d := range r.server.List() {
 			if detail, ok := r.server.Detail(d.ID); ok && detail.State == "moving" {
 				return time.Until(detail.Until) > time.Second
 			}
@@ -148,7 +150,7 @@ func TestMoveTimeout(t *testing.T) {
 
 // Without another server, the client gets what it gets without failover, with the reason why nobody went on.
 func TestNoOtherServer(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.QueueTimeout = 50 * time.Millisecond }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.QueueTimeout = 50 * time.Millisecond }})
 	client, server, n := r.began()
 	for _, s := range r.servers {
 		s.HangUp(true)
@@ -221,7 +223,7 @@ func (r *rig) is(wanted state) {
 
 // A client that sends faster than real time while its session moves is read until the window is full, and then not; nothing is lost.
 func TestClientFloodsWhileMoving(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.ReplayWindow = time.Second }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.ReplayWindow = time.Second }})
 	client, server, n := r.began()
 	r.group.Pause()
 	server.Reset()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -30,7 +31,7 @@ func TestLargestSessionPays(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 3, setup{})
 	r.arena.SetLimit(200 << 10)
 	hog, hogServer, hogs := r.began()
-	hogID := ID{}
+	hogID := record.ID{}
 	r.on(func(s *Session) { hogID = s.record.ID })
 	for range 110 { // 11 seconds, 180 kB
 		hog.Send(frame.Binary, chunk(1))

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -27,7 +28,7 @@ func (r *failoverRig) recoverable(wanted bool) (why string) {
 // A session whose server answers nothing for longer than replay-window goes on, not recoverable; once all is answered it is recoverable again, and
 // moves.
 func TestWindowTooSmall(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.ReplayWindow = time.Second }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.ReplayWindow = time.Second }})
 	client, server, n := r.began()
 	for i := range 12 {
 		client.Send(frame.Binary, chunk(i))
@@ -174,7 +175,7 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 
 // A pending move for which there is no connection leaves the session where it is, and so does one that is taken back.
 func TestPendingMoveWithoutConnection(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *Service) { s.QueueTimeout = 20 * time.Millisecond }})
+	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *route.Service) { s.QueueTimeout = 20 * time.Millisecond }})
 	client, server, _ := r.began()
 	r.on(func(s *Session) { s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
 	wstest.Eventually(t, "the pending move is refused", func() (refused bool) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -36,7 +38,7 @@ func TestCloseBehindMessageThatWaits(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				r := newTLSRigIf(t, apart, setup{
 					profile: "speechmatics", script: new(wstest.Server), cap: 1, queue: 1,
-					service: func(s *Service) {
+					service: func(s *route.Service) {
 						s.CloseTimeout, s.QueueTimeout = 20*time.Millisecond, wstest.Timeout
 						s.Failover, s.ReplayWindow = failover, 15*time.Second
 					},
@@ -77,7 +79,7 @@ func newTLSRigIf(t *testing.T, secured bool, o setup) *rig {
 
 // Neither does one keep its lease that closes behind messages that a limit holds back for longer than the close timeout.
 func TestCloseHeldBack(t *testing.T) {
-	r := limitedRig(t, setup{service: func(s *Service) { s.CloseTimeout = 20 * time.Millisecond }}, once, limits.Limits{})
+	r := limitedRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }}, once, limits.Limits{})
 	client, server := r.heldBackSession()
 	client.Send(frame.Text, "three")
 	client.SendClose(frame.NormalClosure, "bye")
@@ -107,7 +109,7 @@ func TestCloseWhileMoving(t *testing.T) {
 					_, _ = p.Write(p.Encode(true, frame.Text, []byte(`{"status": "WAIT"}`)))
 				}
 			}}
-			r := limitedRig(t, setup{profile: "whisperlive", queue: 1, script: script, service: func(s *Service) {
+			r := limitedRig(t, setup{profile: "whisperlive", queue: 1, script: script, service: func(s *route.Service) {
 				s.CloseTimeout = time.Hour // the client is gone at once
 			}}, rate, limits.Limits{})
 			client := r.join()

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -10,7 +11,7 @@ const killedBy = "ended by an operator"
 
 // Kill ends a session for an operator: its client gets 1012 (service restart) and the reason; a client that still waits gets HTTP 503.
 // It returns false if there is no such session, or its end was decided before. It must not be called on a loop.
-func (s *Server) Kill(id ID, why string) (killed bool) {
+func (s *Sessions) Kill(id record.ID, why string) (killed bool) {
 	if id.Process != s.process {
 		return false
 	}
@@ -29,9 +30,9 @@ func (s *Server) Kill(id ID, why string) (killed bool) {
 }
 
 // killIfWaitEnded ends a session whose client's wait an operator has ended at the moment when it was over.
-func (s *Session) killIfWaitEnded(waited *waiting) {
+func (s *Session) killIfWaitEnded(waited *record.Waiting) {
 	select {
-	case reason := <-waited.killed:
+	case reason := <-waited.Killed:
 		s.end(meter.Killed, frame.ServiceRestart, reason)
 	default:
 	}

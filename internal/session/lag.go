@@ -13,7 +13,7 @@ type Lag struct{ Longest, Median time.Duration }
 
 // Lags returns the lag of each backend that has such sessions. Like [Server.Describe], it must not be called on a loop, and holds none
 // for long.
-func (s *Server) Lags() map[BackendName]Lag {
+func (s *Sessions) Lags() map[BackendName]Lag {
 	if !s.watching.Load() {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -17,7 +19,7 @@ import (
 // A client that ends its part while its backend takes nothing is noticed, though nothing is read from it, and does not
 // hold the lease for ever. (The portable driver does not notice it.)
 func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
-	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 50 * time.Millisecond }})
+	r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 50 * time.Millisecond }})
 	client, _ := r.session()
 	chunk := client.Encode(true, frame.Binary, wstest.Noise(1, 32<<10))
 	wstest.Eventually(t, "the client is not read any more", func() (paused bool) {
@@ -70,7 +72,7 @@ func TestResetWhileHeldBack(t *testing.T) {
 
 // One that ends its stream while it is held back, for longer than the close timeout, does not hold the lease for ever.
 func TestClientLeavesWhileHeldBack(t *testing.T) {
-	r := limitedRig(t, setup{service: func(s *Service) { s.CloseTimeout = 50 * time.Millisecond }}, once, limits.Limits{})
+	r := limitedRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 50 * time.Millisecond }}, once, limits.Limits{})
 	client, _ := r.heldBackSession()
 	client.Send(frame.Text, "three")
 	if err := client.TCP().CloseWrite(); err != nil {

@@ -118,6 +118,15 @@ const (
 	notFound
 )
 
+// party is who can end a session.
+type party = meter.Party
+
+const (
+	byClient  = meter.Client
+	byBackend = meter.Server
+	byProxy   = meter.Proxy
+)
+
 // event is something that happens to a session, with what its consequences depend on.
 type event struct {
 	kind eventKind

@@ -1,14 +1,10 @@
 package session
 
 import (
-	"fmt"
-	"math"
-	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -26,78 +22,6 @@ type limited struct {
 
 	throttle throttle
 	question *question // for a method that is asked once more about the client; nil for none
-}
-
-// instant returns the present as package limits knows it.
-func instant() limits.Instant { return limits.Instant(loop.Now()) }
-
-// enter takes the place of a client that has not said who it is: in its address. The error is a [handshake.Refusal].
-func (s *Server) enter(service *Service, a *arrival) error {
-	a.limitsAt, a.hold = s.options.Scopes.Generation(), new(limits.Hold)
-	return s.limitReached(s.options.Scopes.Arrive(instant(), visitor(service, a), a.hold))
-}
-
-// enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
-// process.
-func (s *Server) enterAuthenticated(service *Service, a *arrival) error {
-	return s.limitReached(s.options.Scopes.Admit(instant(), visitor(service, a), a.hold))
-}
-
-// visitor returns what limits depend on.
-func visitor(service *Service, a *arrival) *limits.Visitor {
-	v := &limits.Visitor{Service: service.Scopes, Address: a.client.Addr()}
-	if who := a.identity; who != nil {
-		v.Tenant = who.Tenant
-		v.Holder = limits.Holder{Method: who.Method, Tenant: who.Tenant, Name: who.Key}
-		if who.Key == "" {
-			v.Holder.Name = who.Subject
-		}
-		if who.Limits != (limits.Limits{}) && who.Method != identity.MethodKeys { // those of keys are in the configuration, and may have changed
-			v.Own = &who.Limits
-		}
-	}
-	return v
-}
-
-// limitReached returns the answer to a client that is refused because of a limit; nil for none.
-func (s *Server) limitReached(r *limits.Refusal) error {
-	if r == nil {
-		return nil
-	}
-	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	s.limitLog.note(cause, "")
-	who := r.Scope.Kind()
-	refusal := &handshake.Refusal{
-		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: describeCause(cause, "") + " reached", Header: handshake.RetryAfter(retryAfter),
-	}
-	switch {
-	case r.Limit == limits.SessionRate:
-		refusal.Reason = "too many new sessions " + whose[who] + ": try again later"
-		refusal.Header = handshake.RetryAfter(int(math.Ceil(r.Wait.Seconds())))
-	case who == limits.Process || who == limits.Service: // it is not the client who has too many
-		refusal.Status = http.StatusServiceUnavailable
-	}
-	return refusal
-}
-
-// whose says whose sessions are too many.
-var whose = [limits.Kinds]string{
-	limits.Process: "on this proxy", limits.Service: "of this service", limits.Client: "from this address", limits.Key: "with this credential",
-	limits.Tenant: "of this tenant",
-}
-
-// describeCause returns a limit in words, such as "session-limit 3 of tenant acme". service is the name of the session's service, which
-// a cause without a scope belongs to.
-func describeCause(c limits.Cause, service string) string {
-	about := aboutCause(c, service)
-	of := about.kind.String()
-	if about.name != "" {
-		of += " " + about.name
-	}
-	if c.Scope == nil {
-		return fmt.Sprintf("%v of %s", c.Limit, of)
-	}
-	return fmt.Sprintf("%v %s of %s", c.Limit, c.Scope.Limits().Text(c.Limit), of)
 }
 
 // newLimited returns what limits a session whose places are in hold.
@@ -144,7 +68,7 @@ func (s *Session) maxMessage() (int64, limits.Cause) {
 }
 
 // limitEnds notes that a limit ends the session.
-func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.note(c, s.record.Service.Name) }
+func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.Note(c, s.record.Service.Name) }
 
 // leaveLimits gives the session's places back. Whoever ended it may begin another session at once, even if the rest of its closing
 // handshake takes a while.
@@ -158,7 +82,7 @@ func (s *Session) leaveLimits() {
 
 // LimitsChanged brings running sessions under limits that are new. Rates and numbers of sessions apply at once; the size of messages,
 // the duration of sessions and idleness only to sessions that begin later. It does not wait, and may be called from any goroutine.
-func (s *Server) LimitsChanged() {
+func (s *Sessions) LimitsChanged() {
 	s.pending.Go(func() {
 		sessions, _ := s.registry.all()
 		s.each(sessions, (*Session).limitsChanged)
@@ -175,8 +99,7 @@ func (s *Session) limitsChanged() {
 		l.spend() // before there is more to pay to
 		hold = l.hold
 	}
-	a := arrival{client: s.record.Client, identity: s.record.Identity}
-	s.server.options.Scopes.Join(instant(), visitor(s.record.Service, &a), hold)
+	s.server.options.Scopes.Join(route.Now(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return

@@ -1,14 +1,17 @@
 package session
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
@@ -49,14 +52,14 @@ func (r *rig) checkLimits() {
 func limitedRig(t *testing.T, o setup, service, client limits.Limits) *rig {
 	scopes := limits.NewService("test")
 	change := o.service
-	o.service = func(s *Service) {
+	o.service = func(s *route.Service) {
 		s.Scopes = scopes
 		if change != nil {
 			change(s)
 		}
 	}
 	r := newRig(t, o)
-	r.scopes.SetService(instant(), scopes, service, client)
+	r.scopes.SetService(route.Now(), scopes, service, client)
 	return r
 }
 
@@ -89,10 +92,10 @@ func TestSessionLimits(t *testing.T) {
 				client.ExpectClose(frame.NormalClosure, "")
 				_ = server.Close()
 			}
-			if got := r.server.limitLog.total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
+			if got := r.server.Sessions.limitLog.Total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
 				t.Errorf("counted: %+v", got)
 			}
-			if got := r.server.limitLog.lately(); len(got) != 1 || got[0].Times != 20 {
+			if got := r.server.Sessions.limitLog.Lately(); len(got) != 1 || got[0].Times != 20 {
 				t.Errorf("lately: %+v", got)
 			}
 			if line := r.line("limit reached"); line["scope"].String() != c.name || line["value"].String() != "1" {
@@ -126,7 +129,7 @@ func TestStrangersUseUpNoLimit(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
 	shared := limits.Limits{Sessions: 1, SessionRate: limits.Rate{N: 1, Per: time.Hour}}
-	r := limitedRig(t, setup{profile: "echo", service: func(s *Service) { s.Auth = policyOf(t, "header", method) }}, shared, limits.Limits{})
+	r := limitedRig(t, setup{profile: "echo", service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }}, shared, limits.Limits{})
 	for range 3 {
 		p, response := r.request(wstest.UpgradeRequest("/v1/test"))
 		_ = p.Close()
@@ -152,45 +155,56 @@ func TestPlacesOfRefusedClients(t *testing.T) {
 	wstest.Eventually(t, "the place of one that left is free", func() bool { return r.scopes.Process().Sessions() == 0 })
 }
 
+// enter takes the places of a client, as its admission does.
+func (r *rig) enter(who *identity.Identity, hold *limits.Hold) *limits.Refusal {
+	visitor := r.service.Visitor(netip.Addr{}, who)
+	if refused := r.scopes.Arrive(route.Now(), visitor, hold); refused != nil {
+		return refused
+	}
+	return r.scopes.Admit(route.Now(), visitor, hold)
+}
+
+// admitted stands for no limit that refuses a client.
+const admitted = limits.Kind(limits.Kinds)
+
+// refusedBy returns whose limit refuses a client.
+func refusedBy(r *limits.Refusal) limits.Kind {
+	if r == nil {
+		return admitted
+	}
+	return r.Scope.Kind()
+}
+
 // The identity of a client brings the limits of its key and tenant.
 func TestLimitsOfIdentity(t *testing.T) {
 	who := &identity.Identity{Tenant: "acme", Method: identity.MethodJWT, Subject: "k1", Limits: limits.Limits{Sessions: 2, MaxMessage: 10}}
 	r := newRig(t, setup{})
-	r.scopes.SetTenants(instant(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
-	var taken []*arrival
-	enter := func() error {
-		a := &arrival{identity: who}
-		taken = append(taken, a)
-		if err := r.server.enter(r.service, a); err != nil {
-			return err
-		}
-		return r.server.enterAuthenticated(r.service, a)
-	}
-	for range 2 {
-		if err := enter(); err != nil {
-			t.Fatal(err)
+	r.scopes.SetTenants(route.Now(), map[string]limits.Limits{"acme": {Sessions: 3, IdleTimeout: time.Hour}}, nil)
+	var taken []*limits.Hold
+	enter := func(by limits.Kind) {
+		t.Helper()
+		hold := new(limits.Hold)
+		taken = append(taken, hold)
+		if got := refusedBy(r.enter(who, hold)); got != by {
+			t.Errorf("client %d is refused by %v; want %v", len(taken), got, by)
 		}
 	}
-	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
-		t.Errorf("the third gets %v", err)
-	}
-	taken[2].hold.Release()
+	enter(admitted)
+	enter(admitted)
+	enter(limits.Key)
+	taken[2].Release()
 	who.Limits.Sessions = 0
-	if err := enter(); err != nil {
-		t.Fatal(err)
-	}
-	if err := enter(); fmt.Sprint(err) != "429 Too Many Requests: too many sessions of this tenant" {
-		t.Errorf("the fourth gets %v", err)
-	}
-	s := r.server.newSession(r.service, *taken[0])
+	enter(admitted)
+	enter(limits.Tenant)
+	s := r.server.newSession(r.service, &record.Client{Identity: who, Hold: taken[0]})
 	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
 		t.Errorf("messages of %d bytes, by %v", limit, by)
 	}
 	if limit, by := s.idleTimeout(); limit != time.Hour || by.Scope.Name() != "acme" {
 		t.Errorf("idle for %v, by %v", limit, by)
 	}
-	for _, a := range taken {
-		a.hold.Release()
+	for _, hold := range taken {
+		hold.Release()
 	}
 }
 
@@ -198,7 +212,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 func TestLimitsOfKeyChange(t *testing.T) {
 	r, _, _, key := withKey(t, time.Time{})
 	holder := limits.Holder{Method: identity.MethodKeys, Tenant: key.Tenant, Name: key.Name}
-	r.scopes.SetKeys(instant(), map[limits.Holder]*limits.Limits{holder: {Sessions: 1, MaxMessage: 10}})
+	r.scopes.SetKeys(route.Now(), map[limits.Holder]*limits.Limits{holder: {Sessions: 1, MaxMessage: 10}})
 	r.server.LimitsChanged()
 	wstest.Eventually(t, "the session that runs is counted", func() (counted bool) {
 		r.on(func(s *Session) {
@@ -207,14 +221,11 @@ func TestLimitsOfKeyChange(t *testing.T) {
 		})
 		return counted
 	})
-	old := &arrival{identity: &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}}
-	if err := r.server.enter(r.service, old); err != nil {
-		t.Fatal(err)
+	old, hold := &identity.Identity{Method: identity.MethodKeys, Tenant: key.Tenant, Key: key.Name, Limits: limits.Limits{Sessions: 9}}, new(limits.Hold)
+	if got := refusedBy(r.enter(old, hold)); got != limits.Key {
+		t.Errorf("another client with the key is refused by %v", got)
 	}
-	if err := r.server.enterAuthenticated(r.service, old); fmt.Sprint(err) != "429 Too Many Requests: too many sessions with this credential" {
-		t.Errorf("another client with the key gets %v", err)
-	}
-	old.hold.Release()
+	hold.Release()
 }
 
 // line returns the next line of the log that says message.

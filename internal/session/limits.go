@@ -10,13 +10,6 @@ import (
 
 // This file limits how long a session may last or be idle, and how many control frames its client may send, and handles its timers.
 
-// A client may send maxControls pings and pongs within controlPeriod. Each is answered, or at least read, and none counts as a message. Clients
-// that are usual send one in some seconds.
-const (
-	maxControls   = 1000
-	controlPeriod = 10 * time.Second
-)
-
 // maxDiscarded is how much is read of a client whose part of the session is over, to see its close frame or the end of its stream: each read
 // counts one, and one more for each KiB. It lets a client end the large frame that it was sending.
 const maxDiscarded = 60_000
@@ -38,22 +31,6 @@ func (s *Session) readNoMore() {
 	if !s.client.Closed() {
 		s.client.Pause()
 	}
-}
-
-// controls counts the control frames of a client. It is owned by the session's loop.
-type controls struct {
-	count uint32 // since the period began
-	begun uint32 // when the period began, in milliseconds; 0 before the first control frame
-}
-
-// exceeded counts a control frame, and reports whether there were too many. It reads the clock only once in maxControls times.
-func (c *controls) exceeded() bool {
-	if c.count++; c.count > 1 && c.count <= maxControls {
-		return false
-	}
-	now, begun := uint32(loop.Now()/loop.Instant(time.Millisecond))|1, c.begun
-	c.count, c.begun = 1, now
-	return begun != 0 && now-begun < uint32(controlPeriod.Milliseconds()) // also after an overflow
 }
 
 // idleChecks is how often a session is checked within its idle limit.

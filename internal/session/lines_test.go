@@ -4,28 +4,25 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
-
-// requestWith returns a request with that header.
-func requestWith(header http.Header) *handshake.Request {
-	return &handshake.Request{Request: &http.Request{Header: header}}
-}
 
 // A session has a line when it begins, and one when it ends. Both, and the admin API, have the names that its client gave it.
 func TestLinesOfASession(t *testing.T) {
 	r := newRig(t, setup{script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(1)
 	p, response := r.request(wstest.UpgradeRequest("/v1/test", "X-Request-Id: r-1", "Traceparent: "+valid))
-	id := response.Header.Get(idHeader)
+	id := response.Header.Get(record.IDHeader)
 	if d := r.described(p); d.RequestID != "r-1" || d.TraceID() != traceID {
 		t.Errorf("described %+v", d)
 	}
@@ -89,8 +86,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 
 	long := strings.Repeat("\xff\n\x1b\u009b", 16<<10) // 80 KiB
-	record := Record{Path: shortened(long), Service: &Service{Name: "test"}, Reason: long, Code: frame.InternalError}
-	refused := Refused{Path: shortened(long), Reason: "x", Status: 404}
+	record := record.Record{Path: printable.Text(long, 256), Service: &route.Service{Name: "test"}, Reason: long, Code: frame.InternalError}
 	for name, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"text": func(b *bytes.Buffer) slog.Handler {
 			return slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -100,13 +96,8 @@ func TestHostileTexts(t *testing.T) {
 		},
 	} {
 		for _, write := range []func(*slog.Logger){
-			func(log *slog.Logger) { record.log(log) },
-			func(log *slog.Logger) { record.logStart(log) },
-			func(log *slog.Logger) {
-				var r refusals
-				r.init(log)
-				r.log(&refused)
-			},
+			func(log *slog.Logger) { record.Log(log) },
+			func(log *slog.Logger) { record.LogStart(log) },
 		} {
 			var out bytes.Buffer
 			write(slog.New(handler(&out)))

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -26,7 +28,7 @@ type MoveOrder struct {
 
 // OrderedMove is what has come of an order for one session.
 type OrderedMove struct {
-	ID    ID
+	ID    record.ID
 	State MoveState
 	To    string // the backend that serves it now, with Moved
 	Why   string // why it has not moved, unless State is Moved
@@ -82,7 +84,7 @@ func (m *moveJobs) next() uint64 {
 // moveJob is an order to move sessions. A goroutine of its own carries it out.
 type moveJob struct {
 	// Static.
-	server  *Server
+	server  *Sessions
 	about   string           // a backend's name, or a session's id
 	backend string           // that the sessions leave; empty for an order about one session
 	to      *backend.Backend // the only one to go to; nil for any other
@@ -111,7 +113,7 @@ func (m *movedSession) isOpen() bool { return m.State <= MoveUnderway }
 // that have not come to one within timeout by replay. No more move at a time than there are places elsewhere. It returns at once;
 // BackendMoveOrder tells what comes of it. It replaces an order about the same backend that is not completed, and Close cancels it. The
 // backend should get no new sessions: those that begin there meanwhile are moved, too. It must not be called on a loop.
-func (s *Server) MoveBackend(name string, timeout time.Duration) MoveOrder {
+func (s *Sessions) MoveBackend(name string, timeout time.Duration) MoveOrder {
 	o := &moveJob{server: s, about: name, backend: name, cause: meter.Drained}
 	o.rescan()
 	return s.order(o, timeout)
@@ -119,7 +121,7 @@ func (s *Server) MoveBackend(name string, timeout time.Duration) MoveOrder {
 
 // MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
 // session.
-func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
+func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
 	o := &moveJob{server: s, about: id.String(), to: to, cause: meter.Ordered}
 	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
 		s.each([]*Session{session}, func(session *Session) {
@@ -133,10 +135,12 @@ func (s *Server) MoveSession(id ID, to *backend.Backend, timeout time.Duration) 
 }
 
 // BackendMoveOrder returns the last order to move the sessions of a backend; ok is false if there was none.
-func (s *Server) BackendMoveOrder(name string) (m MoveOrder, ok bool) { return s.moveJobs.find(name) }
+func (s *Sessions) BackendMoveOrder(name string) (m MoveOrder, ok bool) { return s.moveJobs.find(name) }
 
 // SessionMoveOrder returns the last order to move a session; ok is false if there was none.
-func (s *Server) SessionMoveOrder(id ID) (m MoveOrder, ok bool) { return s.moveJobs.find(id.String()) }
+func (s *Sessions) SessionMoveOrder(id record.ID) (m MoveOrder, ok bool) {
+	return s.moveJobs.find(id.String())
+}
 
 func (m *moveJobs) find(about string) (MoveOrder, bool) {
 	m.mu.Lock()
@@ -160,7 +164,7 @@ func (o *moveJob) describe() MoveOrder {
 }
 
 // order starts to carry out an order, in place of one about the same backend or session.
-func (s *Server) order(o *moveJob, timeout time.Duration) MoveOrder {
+func (s *Sessions) order(o *moveJob, timeout time.Duration) MoveOrder {
 	o.begun = time.Now()
 	o.by, o.byLoop = o.begun.Add(timeout), loop.Now()+loop.Instant(timeout)
 	var ctx context.Context

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -12,7 +15,7 @@ import (
 )
 
 // id returns the id of the only session.
-func (r *failoverRig) id() (id ID) {
+func (r *failoverRig) id() (id record.ID) {
 	r.on(func(s *Session) { id = s.record.ID })
 	return id
 }
@@ -119,7 +122,7 @@ func TestMoveWaitsForGrant(t *testing.T) {
 // What cannot move stays where it is, and the order says why.
 func TestMoveRefused(t *testing.T) {
 	t.Run("no failover", func(t *testing.T) {
-		r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.Failover = false }})
+		r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.Failover = false }})
 		client, server, _ := r.begin()
 		id := r.id()
 		r.server.MoveSession(id, nil, 0)
@@ -140,7 +143,7 @@ func TestMoveRefused(t *testing.T) {
 	})
 	t.Run("unknown session", func(t *testing.T) {
 		r := newFailoverRig(t, "vosk", 1, setup{})
-		if _, ok := r.server.MoveSession(ID{}, nil, 0); ok {
+		if _, ok := r.server.MoveSession(record.ID{}, nil, 0); ok {
 			t.Error("it is moved")
 		}
 	})
@@ -171,15 +174,9 @@ func TestRebalancing(t *testing.T) {
 		clients[i], _, _ = r.begin()
 	}
 	r.backends[1].SetMode(pool.Enabled)
-	service := r.server.routes.Load().find("", "/")
-	if service == nil {
-		for _, s := range r.server.routes.Load().byName {
-			service = s
-		}
-	}
-	v := *service
+	v := *r.service
 	v.Rebalance, v.Backends = true, r.backends
-	b := newRebalancing(r.server, v.Group)
+	b := newRebalancing(r.server.Sessions, v.Group)
 	serving := func() (n [2]int) {
 		loads, _ := v.Group.Loads()
 		for i, backend := range r.backends {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -41,7 +43,7 @@ type search struct {
 func (s *Session) newSearch(variant string, until time.Time, first profile.Opening) *search {
 	search := &search{until: until, ended: make(chan struct{}), first: first}
 	search.waiter.Key, search.waiter.Variant, search.waiter.Begun = s.key, variant, true
-	search.waiter.Tenant = tenantOf(s.record.Identity)
+	search.waiter.Tenant = record.TenantOf(s.record.Identity)
 	return search
 }
 
@@ -150,7 +152,7 @@ func (s *Session) startSearch() {
 		search.wait()
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = server.queued(server.closing, service, &search.waiter, search.until, search.ended, nil, nil)
+			conn, err = service.Wait(server.closing, &search.waiter, search.until, search.ended, nil, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {

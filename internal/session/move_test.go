@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -119,9 +121,9 @@ func streamWhileMoving(t *testing.T, begin func(*rig) (stop func())) {
 
 // A session's timers go with it.
 func TestMoveTakesTimers(t *testing.T) {
-	for name, limit := range map[string]func(*Service){
-		"idle limit":    func(s *Service) { s.IdleTimeout = 60 * time.Millisecond },
-		"session limit": func(s *Service) { s.MaxDuration = 60 * time.Millisecond },
+	for name, limit := range map[string]func(*route.Service){
+		"idle limit":    func(s *route.Service) { s.IdleTimeout = 60 * time.Millisecond },
+		"session limit": func(s *route.Service) { s.MaxDuration = 60 * time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{loops: 2, service: limit})

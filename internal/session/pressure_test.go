@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -79,7 +81,7 @@ func TestBackpressure(t *testing.T) {
 		{"slow backend", func(client, server *wstest.Peer) (*wstest.Peer, *wstest.Peer) { return client, server }, func(s *Session) *loop.Conn { return s.leg.conn.Stream() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, setup{service: func(s *Service) { s.MaxMessage = 0 }})
+			r := newRig(t, setup{service: func(s *route.Service) { s.MaxMessage = 0 }})
 			from, to := c.ends(r.session())
 			most := 0
 			look := func() {
@@ -216,7 +218,7 @@ func TestCloseOfSlowClient(t *testing.T) {
 
 // A client that is slow for ever does not hold the connection for ever once the session has ended.
 func TestSlowClientIsGivenUp(t *testing.T) {
-	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 20 * time.Millisecond }})
+	r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }})
 	client, server := r.session()
 	go func() { _, _ = server.Conn.Write(server.Encode(true, frame.Binary, wstest.Noise(1, 16<<20))) }()
 	wstest.Eventually(t, "the client's socket is full", func() (full bool) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -332,7 +334,7 @@ func TestBusy(t *testing.T) {
 // When all servers are full, the client is told to come again later; nothing of what they say reaches it.
 func TestAllBusy(t *testing.T) {
 	r := newRig(t, setup{
-		profile: "whisperlive", queue: 1, service: func(s *Service) { s.QueueTimeout = 50 * time.Millisecond },
+		profile: "whisperlive", queue: 1, service: func(s *route.Service) { s.QueueTimeout = 50 * time.Millisecond },
 		script: &wstest.Server{Serve: func(p *wstest.Peer) {
 			for {
 				if h, _, err := p.Next(); err != nil || h.Opcode == frame.Close {
@@ -359,7 +361,7 @@ func TestAllBusy(t *testing.T) {
 // A client whose search for another connection ends without one has its 101: its close reason names no HTTP status.
 func TestWhyNotFound(t *testing.T) {
 	for err, want := range map[error]string{
-		unavailable("no connection came free in time"): "no connection came free in time",
+		route.Unavailable("no connection came free in time"): "no connection came free in time",
 		pool.ErrQueueFull: pool.ErrQueueFull.Error(),
 	} {
 		if got := whyNotFound(err); got != want {

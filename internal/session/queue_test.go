@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -72,7 +74,7 @@ func TestQueueIsServedInOrder(t *testing.T) {
 func TestQueueTimeout(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	r := newRig(t, setup{
-		profile: "echo", queue: 10, script: &wstest.Server{Serve: wstest.Echo}, service: func(s *Service) { s.QueueTimeout = limit },
+		profile: "echo", queue: 10, script: &wstest.Server{Serve: wstest.Echo}, service: func(s *route.Service) { s.QueueTimeout = limit },
 	})
 	holder := r.join()
 	for range 2 {
@@ -178,7 +180,7 @@ func TestDialingOnDemand(t *testing.T) {
 
 // Clients that wait hold nobody up: neither those of other services nor those that are refused, however many they are.
 func TestWaitingHoldsNobodyUp(t *testing.T) {
-	const many = 2*turns + 10
+	const many = 138 // more than twice as many as may begin their handshakes at a time
 	r := newRig(t, setup{profile: "echo", queue: many, script: &wstest.Server{Serve: wstest.Echo}, other: &wstest.Server{Serve: wstest.Echo}})
 	r.allReady(1, r.backends...)
 	holder := r.join()

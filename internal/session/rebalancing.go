@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -22,7 +24,7 @@ const (
 )
 
 // startRebalancing starts the goroutine that evens out the loads of services with Rebalance, unless it runs.
-func (s *Server) startRebalancing(services []*Service) {
+func (s *Sessions) startRebalancing(services []*route.Service) {
 	wanted := false
 	for _, v := range services {
 		wanted = wanted || v.Rebalance
@@ -36,7 +38,7 @@ func (s *Server) startRebalancing(services []*Service) {
 }
 
 // rebalance evens out the loads of services until ctx ends.
-func (s *Server) rebalance(ctx context.Context) {
+func (s *Sessions) rebalance(ctx context.Context) {
 	ticker := time.NewTicker(rebalanceTick)
 	defer ticker.Stop()
 	running := make(map[string]*rebalancing)
@@ -51,10 +53,10 @@ func (s *Server) rebalance(ctx context.Context) {
 }
 
 // rebalanceOnce does one step for each service that wants it. After a mistake, the next second goes on.
-func (s *Server) rebalanceOnce(running map[string]*rebalancing) {
+func (s *Sessions) rebalanceOnce(running map[string]*rebalancing) {
 	defer s.options.Guard.Recover("rebalancing", nil)
 	present := make(map[string]bool)
-	for _, v := range s.routes.Load().byName {
+	for _, v := range s.routes.Load().ByName {
 		if !v.Rebalance || !v.Failover {
 			continue
 		}
@@ -77,7 +79,7 @@ func (s *Server) rebalanceOnce(running map[string]*rebalancing) {
 // rebalancing evens out the load of one service. The goroutine of Server.rebalance owns it.
 type rebalancing struct {
 	*rebalancer
-	server  *Server
+	server  *Sessions
 	group   *pool.Group[*backend.Conn]        // static
 	ids     map[*pool.Pool[*backend.Conn]]int // of the backends that the service has or had at the last step
 	lastID  int
@@ -93,7 +95,7 @@ type balanceMove struct {
 	holds    bool // the session has a connection to the other backend already, which counts as a session there
 }
 
-func newRebalancing(s *Server, group *pool.Group[*backend.Conn]) *rebalancing {
+func newRebalancing(s *Sessions, group *pool.Group[*backend.Conn]) *rebalancing {
 	return &rebalancing{
 		rebalancer: newRebalancer(uint64(time.Now().UnixNano())), server: s, group: group,
 		ids: make(map[*pool.Pool[*backend.Conn]]int),
@@ -101,7 +103,7 @@ func newRebalancing(s *Server, group *pool.Group[*backend.Conn]) *rebalancing {
 }
 
 // step compares the loads once, and begins the transfers that follow.
-func (r *rebalancing) step(now time.Duration, v *Service) {
+func (r *rebalancing) step(now time.Duration, v *route.Service) {
 	r.review(now)
 	backends := make(map[int]*backend.Backend, len(v.Backends))
 	for _, b := range v.Backends {

@@ -3,6 +3,8 @@ package session
 import (
 	"sync"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -15,28 +17,20 @@ const registryParts = 64
 
 type registryPart struct {
 	mu       sync.Mutex
-	sessions map[uint64]*Session // guarded by mu
-	waiting  map[uint64]*waiting // guarded by mu
-}
-
-// waiting is a client that waits for its first connection, or has one and no session yet. It is static.
-type waiting struct {
-	arrival arrival
-	service *Service
-	ticket  uint64      // tells the order in the service's queue
-	killed  chan string // of size one: why an operator ends its wait
+	sessions map[uint64]*Session        // guarded by mu
+	waiting  map[uint64]*record.Waiting // guarded by mu
 }
 
 func (r *registry) init() {
 	for i := range r.parts {
-		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*Session), make(map[uint64]*waiting)
+		r.parts[i].sessions, r.parts[i].waiting = make(map[uint64]*Session), make(map[uint64]*record.Waiting)
 	}
 }
 
 func (r *registry) part(number uint64) *registryPart { return &r.parts[number%registryParts] }
 
 // add adds a session. If its client has waited, the session takes that place, and add returns what was there: nobody sees both, or none.
-func (r *registry) add(s *Session) (waited *waiting) {
+func (r *registry) add(s *Session) (waited *record.Waiting) {
 	p := r.part(s.record.ID.Number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,11 +47,11 @@ func (r *registry) remove(s *Session) {
 	delete(p.sessions, s.record.ID.Number)
 }
 
-func (r *registry) addWaiting(w *waiting) {
-	p := r.part(w.arrival.id.Number)
+func (r *registry) addWaiting(w *record.Waiting) {
+	p := r.part(w.Client.ID.Number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waiting[w.arrival.id.Number] = w
+	p.waiting[w.Client.ID.Number] = w
 }
 
 // removeWaiting removes the client of that number, if it waits.
@@ -78,16 +72,11 @@ func (r *registry) endWait(number uint64, reason string) (waits, told bool) {
 	if w == nil {
 		return false, false
 	}
-	select {
-	case w.killed <- reason:
-		return true, true
-	default:
-		return true, false
-	}
+	return true, w.Kill(reason)
 }
 
 // find returns the session or the waiting client of that number; nil for none.
-func (r *registry) find(number uint64) (*Session, *waiting) {
+func (r *registry) find(number uint64) (*Session, *record.Waiting) {
 	p := r.part(number)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +84,7 @@ func (r *registry) find(number uint64) (*Session, *waiting) {
 }
 
 // all returns all sessions and waiting clients, in no order.
-func (r *registry) all() (sessions []*Session, clients []*waiting) {
+func (r *registry) all() (sessions []*Session, clients []*record.Waiting) {
 	for i := range r.parts {
 		p := &r.parts[i]
 		p.mu.Lock()
@@ -140,10 +129,10 @@ const (
 
 // each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
 // be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
-func (s *Server) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
+func (s *Sessions) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
 
 // inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.
-func (s *Server) inTurns(sessions []*Session, f func(*Session), after func()) {
+func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) {
 	for range maxPasses {
 		var moved []*Session
 		byLoop := make([][]*Session, len(s.shards))

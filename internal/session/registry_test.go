@@ -1,52 +1,24 @@
 package session
 
 import (
-	"fmt"
-	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-func TestID(t *testing.T) {
-	id := ID{NewProcess(), 1042}
-	if got, ok := ParseID(id.String()); !ok || got != id {
-		t.Errorf("%s is read as %v, %v", id, got, ok)
-	}
-	other, ok := ParseID(ID{id.Process, 1043}.String())
-	if !ok || other.Number != 1043 {
-		t.Errorf("the next one is read as %v, %v", other, ok)
-	}
-	for _, number := range []uint64{0, 1, math.MaxUint16, 1<<16 + 1, math.MaxUint32, 1 << 32, 3<<32 + 7} {
-		if shown := shuffle(number); unshuffle(shown) != number || shown>>32 != number>>32 {
-			t.Errorf("%d is shown as %d, and read as %d", number, shown, unshuffle(shown))
-		}
-	}
-	if a, b := NewProcess(), NewProcess(); a == b {
-		t.Errorf("two processes are %s", a)
-	}
-	for _, text := range []string{
-		"", "-", "1042", "abcdefgh", "abcdefgh-", "abcdefgh-x", "abcdefgh--1", "abcdefgh-01", "abcdefgh-+1", "abcdefg-1", "abcdefghi-1",
-		"abcdefgh-18446744073709551616", "abcdefgh-1 ", "abcdefgh-1-1",
-	} {
-		if id, ok := ParseID(text); ok {
-			t.Errorf("%q is read as %v", text, id)
-		}
-	}
-}
-
 // described returns the session or waiting client whose client this is.
 func (r *rig) described(p *wstest.Peer) (d Description) {
 	r.t.Helper()
 	wstest.Eventually(r.t, "the session is listed", func() bool {
-		for _, d = range r.server.Sessions() {
+		for _, d = range r.server.List() {
 			if d.Client.String() == p.LocalAddr().String() {
 				return true
 			}
@@ -62,12 +34,12 @@ func TestIDInAnswers(t *testing.T) {
 	r.ready(1)
 	p := r.connect(wstest.UpgradeRequest("/v1/test"))
 	answer := p.Response()
-	id, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
+	id, ok := record.ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
 	if d := r.described(p); !ok || d.ID != id || d.State != "relaying" || d.Service != r.service || d.Path != "/v1/test" {
 		t.Errorf("the answer has %q; the session is %+v", answer.Header.Get("X-Wsbouncer-Session-Id"), d)
 	}
 	_, answer = r.request(wstest.UpgradeRequest("/nothing"))
-	refused, ok := ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
+	refused, ok := record.ParseID(answer.Header.Get("X-Wsbouncer-Session-Id"))
 	if answer.StatusCode != http.StatusNotFound || !ok || refused == id || refused.Process != id.Process {
 		t.Errorf("%d, %q", answer.StatusCode, answer.Header.Get("X-Wsbouncer-Session-Id"))
 	}
@@ -94,7 +66,7 @@ func TestDescriptions(t *testing.T) {
 	first, second := r.queued(), r.queued()
 	for place, p := range []*wstest.Peer{first, second} {
 		d := r.described(p)
-		if d.State != Waiting || d.Place != place+1 || d.Backend != nil || !d.Leased.IsZero() {
+		if d.State != StateWaiting || d.Place != place+1 || d.Backend != nil || !d.Leased.IsZero() {
 			t.Errorf("waiting: %+v; want place %d", d, place+1)
 		}
 		if detail, ok := r.server.Detail(d.ID); !ok || detail.Place != place+1 || detail.Waiting != 2 || time.Until(detail.Until) < time.Minute {
@@ -112,8 +84,8 @@ func TestDescriptions(t *testing.T) {
 		t.Errorf("the next session of the connection: %+v", next)
 	}
 	ended, count := r.server.Ended(0)
-	record, found := r.server.EndedSession(d.ID)
-	if count != 1 || len(ended) != 1 || ended[0] != record || !found || record.Code != frame.NormalClosure || record.Service != r.service {
+	remembered, found := r.server.EndedSession(d.ID)
+	if count != 1 || len(ended) != 1 || ended[0] != remembered || !found || remembered.Code != frame.NormalClosure || remembered.Service != r.service {
 		t.Errorf("ended: %+v, %d", ended, count)
 	}
 	if again, count := r.server.Ended(count); len(again) != 0 || count != 1 {
@@ -122,7 +94,7 @@ func TestDescriptions(t *testing.T) {
 	if _, ok := r.server.Detail(d.ID); ok {
 		t.Error("an ended session is shown as one that runs")
 	}
-	if _, ok := r.server.Detail(ID{NewProcess(), d.ID.Number}); ok {
+	if _, ok := r.server.Detail(record.ID{Process: record.NewProcess(), Number: d.ID.Number}); ok {
 		t.Error("a session of another process is found")
 	}
 }
@@ -147,7 +119,7 @@ func TestKill(t *testing.T) {
 	}
 	_ = p.Close()
 	r.expectRecord(fate{"proxy", frame.ServiceRestart, "ended by an operator: new model", "returned"})
-	if r.server.Kill(id, "") || r.server.Kill(ID{NewProcess(), id.Number}, "") {
+	if r.server.Kill(id, "") || r.server.Kill(record.ID{Process: record.NewProcess(), Number: id.Number}, "") {
 		t.Error("a session that is over was ended")
 	}
 }
@@ -181,7 +153,7 @@ func TestKillAtTheLastMoment(t *testing.T) {
 func TestListWhileSessionsMove(t *testing.T) {
 	const stay = 8
 	r := newRig(t, setup{profile: "echo", cap: stay + 4, loops: 3, queue: 100, script: &wstest.Server{Serve: wstest.Echo}})
-	var ids []ID
+	var ids []record.ID
 	for range stay {
 		ids = append(ids, r.described(r.join()).ID)
 	}
@@ -204,8 +176,8 @@ func TestListWhileSessionsMove(t *testing.T) {
 		})
 	}
 	for range 300 {
-		seen := make(map[ID]int)
-		for _, d := range r.server.Sessions() {
+		seen := make(map[record.ID]int)
+		for _, d := range r.server.List() {
 			seen[d.ID]++
 		}
 		for _, id := range ids {
@@ -221,44 +193,6 @@ func TestListWhileSessionsMove(t *testing.T) {
 	guests.Wait()
 }
 
-// The proxy remembers the sessions that ended last, and who follows them misses none.
-func TestHistory(t *testing.T) {
-	var h history
-	add := func(n int) {
-		for range n {
-			h.add(&Record{ID: ID{Number: h.count + 1}})
-		}
-	}
-	numbers := func(records []Record) (all []uint64) {
-		for _, r := range records {
-			all = append(all, r.ID.Number)
-		}
-		return all
-	}
-	add(3)
-	records, count := h.since(1)
-	if got := numbers(records); !slices.Equal(got, []uint64{2, 3}) || count != 3 {
-		t.Errorf("%v, %d", got, count)
-	}
-	add(remembered)
-	records, count = h.since(count)
-	if got := numbers(records); len(got) != remembered || got[0] != 4 || got[remembered-1] != remembered+3 {
-		t.Errorf("%d records from %d, count %d", len(got), got[0], count)
-	}
-	if records, _ := h.since(0); len(records) != remembered {
-		t.Errorf("%d records", len(records))
-	}
-	if records, again := h.since(count + 5); len(records) != remembered || again != count {
-		t.Errorf("from the future: %d records, count %d", len(records), again)
-	}
-	if _, ok := h.find(ID{Number: 3}); ok {
-		t.Error("a record that was overwritten is found")
-	}
-	if r, ok := h.find(ID{Number: 4}); !ok || r.ID.Number != 4 {
-		t.Error(fmt.Sprint("the oldest is not found: ", r.ID))
-	}
-}
-
 // BenchmarkSessions lists sessions that one loop owns.
 func BenchmarkSessions(b *testing.B) {
 	const n = 256
@@ -269,7 +203,7 @@ func BenchmarkSessions(b *testing.B) {
 	}
 	b.ResetTimer()
 	for range b.N {
-		if got := len(r.server.Sessions()); got != n {
+		if got := len(r.server.List()); got != n {
 			b.Fatal(got, "sessions")
 		}
 	}

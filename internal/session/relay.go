@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -150,7 +151,7 @@ func (s *Session) holdsBack() bool {
 
 // clientControl acts on a control frame from the client.
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
-	if op != frame.Close && s.controls.exceeded() {
+	if op != frame.Close && s.controls.Exceeded(route.Now) {
 		s.end(meter.Limit, frame.PolicyViolation, "too many control frames")
 		if s.life.state != relaying {
 			s.readNoMore()

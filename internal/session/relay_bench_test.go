@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -35,7 +37,7 @@ func newCircle(t testing.TB, size int) *circle {
 				return
 			}
 		}
-	}}, service: func(s *Service) { s.CloseTimeout = time.Second }})
+	}}, service: func(s *route.Service) { s.CloseTimeout = time.Second }})
 	client := r.join()
 	_ = client.SetDeadline(time.Time{})
 	return &circle{rig: r, client: client, out: out, back: back, got: make([]byte, len(back))}

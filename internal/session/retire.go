@@ -25,7 +25,7 @@ func (s *Session) retire() {
 	s.deadline.Stop()
 	s.stopSearch()
 	s.endFailover()
-	s.record.end(byProxy, meter.InternalError, frame.InternalError, mistake.Err.Error())
+	s.record.End(byProxy, meter.InternalError, frame.InternalError, mistake.Err.Error())
 	if was != lingering {
 		s.tell()
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -51,7 +53,7 @@ func TestOneShotRelaysClose(t *testing.T) {
 
 // A backend that does not answer the close does not keep the client waiting without limit.
 func TestOneShotCloseTimeout(t *testing.T) {
-	r := newRig(t, setup{service: func(s *Service) { s.CloseTimeout = 30 * time.Millisecond }})
+	r := newRig(t, setup{service: func(s *route.Service) { s.CloseTimeout = 30 * time.Millisecond }})
 	client, server := r.session()
 	client.SendClose(4001, "bye")
 	server.ExpectClose(4001, "bye")

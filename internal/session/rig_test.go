@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
@@ -35,7 +38,7 @@ type rig struct {
 	peers    backend.Peers
 	server   *Server
 	scopes   *limits.Registry // with a limit on sessions that no test reaches, so that all are counted
-	service  *Service
+	service  *route.Service
 	address  string
 	tls      *tls.Config // of the clients; nil for clients without TLS
 	log      *capture
@@ -55,7 +58,7 @@ type setup struct {
 	options func(*Options)
 	// recovers is told the guard of a rig that goes on after panics; nil for one that does not.
 	recovers func(*mistake.Guard)
-	service  func(*Service)
+	service  func(*route.Service)
 	backend  func(*backend.Options)
 }
 
@@ -79,14 +82,14 @@ func newRig(t testing.TB, o setup) *rig {
 	}
 	r.meters = meter.NewRegistry(len(r.loops.Loops()))
 	r.group = pool.NewGroup[*backend.Conn](pool.Options{Balance: o.balance, Queue: o.queue, Now: o.now})
-	r.service = &Service{
+	r.service = &route.Service{
 		Name: "test", Path: "/v1/test", Group: r.group, QueueTimeout: time.Hour, Variants: new(backend.Variants),
 		MaxMessage: 64 << 20, CloseTimeout: wstest.Timeout,
 	}
 	if o.service != nil {
 		o.service(r.service)
 	}
-	services := []*Service{r.service}
+	services := []*route.Service{r.service}
 	for _, s := range append([]*wstest.Server{o.script}, o.more...) {
 		r.startBackend(s, r.group, o)
 	}
@@ -94,16 +97,16 @@ func newRig(t testing.TB, o setup) *rig {
 	r.service.Profile = r.backend.Profile()
 	if o.other != nil {
 		group := pool.NewGroup[*backend.Conn](pool.Options{})
-		services = append(services, &Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile, CloseTimeout: wstest.Timeout})
+		services = append(services, &route.Service{Name: "other", Path: "/v1/other", Group: group, Profile: r.service.Profile, CloseTimeout: wstest.Timeout})
 		r.startBackend(o.other, group, o)
 	}
 	r.scopes = limits.NewRegistry()
-	r.scopes.SetProcess(instant(), limits.Limits{Sessions: 1 << 20})
+	r.scopes.SetProcess(route.Now(), limits.Limits{Sessions: 1 << 20})
 	if limitAll {
-		r.scopes.SetProcess(instant(), tinyTurns)
+		r.scopes.SetProcess(route.Now(), tinyTurns)
 	}
 	options := Options{
-		Scopes: r.scopes, Services: services, Loops: r.loops, Meters: r.meters, Limits: Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
+		Scopes: r.scopes, Services: services, Loops: r.loops, Meters: r.meters, Limits: admission.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Guard: guard, Log: slog.New(r.log),
 	}
 	if o.options != nil {
 		o.options(&options)

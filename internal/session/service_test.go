@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -40,20 +42,20 @@ func TestHashBalance(t *testing.T) {
 	query := func(name string) string { return wstest.UpgradeRequest("/v1/test?a=b&device=" + url.QueryEscape(name)) }
 	for _, c := range []struct {
 		name    string
-		by      HashBy
+		by      route.HashBy
 		request func(name string) string
 		spread  bool
 	}{
-		{"header", HashBy{Header: "x-device"}, header, true},
-		{"query", HashBy{Query: "device"}, query, true},
-		{"client's address", HashBy{}, header, false}, // all come from the same one
-		{"missing header", HashBy{Header: "X-Other"}, header, false},
-		{"missing parameter", HashBy{Query: "other"}, query, false},
+		{"header", route.HashBy{Header: "x-device"}, header, true},
+		{"query", route.HashBy{Query: "device"}, query, true},
+		{"client's address", route.HashBy{}, header, false}, // all come from the same one
+		{"missing header", route.HashBy{Header: "X-Other"}, header, false},
+		{"missing parameter", route.HashBy{Query: "other"}, query, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, setup{
 				profile: "echo", cap: 2, balance: pool.Hash, script: &wstest.Server{Serve: wstest.Echo}, more: []*wstest.Server{{Serve: wstest.Echo}, {Serve: wstest.Echo}},
-				service: func(s *Service) { s.HashBy = c.by },
+				service: func(s *route.Service) { s.HashBy = c.by },
 			})
 			r.allReady(2, r.backends...)
 			used := make(map[string]int)
@@ -93,18 +95,18 @@ func TestHashKeys(t *testing.T) {
 	}
 	one, other := request("/?d=1&e=2", "a"), request("/x?e=1&d=1", "b")
 	for _, c := range []struct {
-		by              HashBy
+		by              route.HashBy
 		address, second string
 		same            bool
 	}{
-		{HashBy{}, "192.0.2.1", "192.0.2.1", true},
-		{HashBy{}, "192.0.2.1", "192.0.2.2", false},
-		{HashBy{Query: "d"}, "192.0.2.1", "192.0.2.2", true},
-		{HashBy{Query: "e"}, "192.0.2.1", "192.0.2.1", false},
-		{HashBy{Header: "x-device"}, "192.0.2.1", "192.0.2.1", false},
-		{HashBy{Header: "X-Absent"}, "192.0.2.1", "192.0.2.2", true},
+		{route.HashBy{}, "192.0.2.1", "192.0.2.1", true},
+		{route.HashBy{}, "192.0.2.1", "192.0.2.2", false},
+		{route.HashBy{Query: "d"}, "192.0.2.1", "192.0.2.2", true},
+		{route.HashBy{Query: "e"}, "192.0.2.1", "192.0.2.1", false},
+		{route.HashBy{Header: "x-device"}, "192.0.2.1", "192.0.2.1", false},
+		{route.HashBy{Header: "X-Absent"}, "192.0.2.1", "192.0.2.2", true},
 	} {
-		if same := c.by.key(one, c.address) == c.by.key(other, c.second); same != c.same {
+		if same := c.by.Key(one, c.address) == c.by.Key(other, c.second); same != c.same {
 			t.Errorf("%+v from %s and %s: the same %v; want %v", c.by, c.address, c.second, same, c.same)
 		}
 	}

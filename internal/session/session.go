@@ -3,6 +3,10 @@ package session
 import (
 	"hash/maphash"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -15,7 +19,7 @@ import (
 // Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
 type Session struct {
 	// Static.
-	server  *Server
+	server  *Sessions
 	key     uint64 // what its backend is chosen by
 	variant string // of the connections that can serve it
 
@@ -34,31 +38,37 @@ type Session struct {
 	deadline loop.Timer // ends a session that lasts too long
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
-	record   Record
+	record   record.Record
 	limited  *limited  // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
 	tap      *tapping  // nil while nobody taps the session
 	failover *recovery // nil unless the session may outlive its server, or results are rewritten
 
-	meter    *meter.Backend // of the backend that serves it, or served it last; held
-	controls controls       // of the client
-	spoke    loop.Instant   // when the client's first message had come; 0 before that
+	meter    *meter.Backend  // of the backend that serves it, or served it last; held
+	controls limits.Controls // of the client
+	spoke    loop.Instant    // when the client's first message had come; 0 before that
 }
 
-// newSession returns the session of a client for whom a connection was leased. It runs on the connection's loop.
-func (s *Server) newSession(service *Service, arrival arrival) *Session {
-	maxMessage, _ := arrival.hold.MaxMessage(service.MaxMessage)
-	session := &Session{server: s, key: arrival.key, variant: arrival.variant, scanner: frame.NewClientScanner(maxMessage)}
-	session.record.begin(service, arrival)
-	if !arrival.hold.Empty() || arrival.question != nil {
-		session.limited = newLimited(session, arrival.hold)
-		session.limited.question = arrival.question
+// Begin begins the session of a client for whom conn was leased. It runs on the connection's loop.
+func (s *Sessions) Begin(service *route.Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, c *record.Client) {
+	s.newSession(service, c).begin(conn, socket, req, c)
+}
+
+func (s *Sessions) newSession(service *route.Service, c *record.Client) *Session {
+	maxMessage, _ := c.Hold.MaxMessage(service.MaxMessage)
+	session := &Session{server: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
+	session.record.Begin(service, c)
+	if !c.Hold.Empty() || c.Question != "" {
+		session.limited = newLimited(session, c.Hold)
+		if c.Question != "" {
+			session.limited.question = s.newQuestion(c.Question)
+		}
 	}
 	return session
 }
 
 // begin accepts the client's upgrade and starts relaying over conn. The client is granted the server's subprotocol if it offers that, and
-// otherwise arrival.grant, which is empty for none.
-func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, arrival *arrival) {
+// otherwise c.Grant, which is empty for none.
+func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, c *record.Client) {
 	l := conn.Stream().Loop()
 	s.countBegin(conn)
 	s.enterShard(l)
@@ -67,12 +77,12 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.client = l.Add(socket, s.handler(), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
-	if arrival.told == nil { // otherwise it was accepted while it waited
+	if !c.Accepted { // while it waited
 		protocol := conn.Protocol()
 		if !req.Offers(protocol) {
-			protocol = arrival.grant
+			protocol = c.Grant
 		}
-		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: idHeader, Value: s.record.ID.String()}))
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: s.record.ID.String()}))
 	}
 	s.offerToTaps(conn)
 	greeting := conn.TakeGreeting()
@@ -87,7 +97,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	if waited != nil {
 		s.killIfWaitEnded(waited)
 	}
-	if arrival.limitsAt != s.server.options.Scopes.Generation() { // LimitsChanged may have missed it
+	if c.LimitsAt != s.server.options.Scopes.Generation() { // LimitsChanged may have missed it
 		s.limitsChanged()
 	}
 	s.checkCredential() // it may have been revoked since it was checked
@@ -101,7 +111,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
 	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {
-		s.record.logStart(s.server.options.Log)
+		s.record.LogStart(s.server.options.Log)
 	}
 	conn.Stream().SetHandler((*backendSide)(s))
 	if s.tap != nil {
@@ -219,7 +229,7 @@ func (s *Session) perform(a action, e *event) {
 	case recordEnd:
 		s.recordEnd(e)
 	case undoEnd:
-		s.record.goOn()
+		s.record.GoOn()
 		s.limitDuration() // which the end had stopped
 	case relayClose:
 		s.relayClose(e)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -13,7 +15,7 @@ import (
 // their clients do not all come back at once. Sessions that begin there later, or have left it when their turn comes, go on. KillAll
 // returns how many there are, without waiting for their ends. It replaces an order for the same backend that is not completed, and
 // Close cancels it. It must not be called on a loop.
-func (s *Server) KillAll(backend, why string, within time.Duration) (sessions int) {
+func (s *Sessions) KillAll(backend, why string, within time.Duration) (sessions int) {
 	o := &order{backend: backend, class: meter.Killed, code: frame.ServiceRestart, reason: killReason(why), within: within}
 	s.carryOut(o)
 	return len(o.ids)
@@ -22,7 +24,7 @@ func (s *Server) KillAll(backend, why string, within time.Duration) (sessions in
 // EndAllWithin ends the sessions that there are now, as EndAll does, but spread over a time as KillAll spreads them, and returns without
 // waiting for their ends. It replaces an order of its own that is not completed; cancel and Close cancel it. It must not be called on a
 // loop.
-func (s *Server) EndAllWithin(code frame.CloseCode, reason string, within time.Duration) (cancel func()) {
+func (s *Sessions) EndAllWithin(code frame.CloseCode, reason string, within time.Duration) (cancel func()) {
 	o := &order{class: meter.Shutdown, code: code, reason: reason, within: within}
 	s.carryOut(o)
 	return o.cancel
@@ -35,12 +37,12 @@ type order struct {
 	code    frame.CloseCode
 	reason  string
 	within  time.Duration
-	ids     []ID // of the sessions, in the order in which they end
+	ids     []record.ID // of the sessions, in the order in which they end
 	cancel  context.CancelFunc
 }
 
 // carryOut finds the sessions of an order and starts to end them. It replaces an order for the same backend.
-func (s *Server) carryOut(o *order) {
+func (s *Sessions) carryOut(o *order) {
 	all, _ := s.registry.all()
 	s.each(all, func(session *Session) {
 		if o.concerns(session) {
@@ -78,7 +80,7 @@ func (o *order) concerns(s *Session) bool {
 }
 
 // run ends the sessions, one after the other, until ctx ends. Each has an equal part of the time and ends at random in it.
-func (o *order) run(ctx context.Context, s *Server) {
+func (o *order) run(ctx context.Context, s *Sessions) {
 	begun, part := time.Now(), o.within/time.Duration(max(1, len(o.ids)))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -104,7 +106,7 @@ func (o *order) run(ctx context.Context, s *Server) {
 }
 
 // forgetOrder forgets an order that is completed, cancelled or replaced.
-func (s *Server) forgetOrder(o *order) {
+func (s *Sessions) forgetOrder(o *order) {
 	o.cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,14 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // orders returns how many orders to end sessions are not completed.
 func (r *rig) orders() int {
-	r.server.mu.Lock()
-	defer r.server.mu.Unlock()
+	r.server.Sessions.mu.Lock()
+	defer r.server.Sessions.mu.Unlock()
 	return len(r.server.orders)
 }
 
@@ -54,7 +56,7 @@ func TestKillAllLater(t *testing.T) {
 	order.ids = append(order.ids, r.described(p).ID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	order.run(ctx, r.server) // cancelled
+	order.run(ctx, r.server.Sessions) // cancelled
 	p.Ask("still here")
 	name := r.backend.Name()
 	r.server.KillAll(name, "slowly", time.Hour)
@@ -82,8 +84,8 @@ func TestKillAllLater(t *testing.T) {
 func TestKillAllSparesOthers(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
-	order := &order{ids: []ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
-	order.run(t.Context(), r.server)
+	order := &order{ids: []record.ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
+	order.run(t.Context(), r.server.Sessions)
 	p.Ask("still here")
 }
 

@@ -11,14 +11,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // stallingAfter watches servers, without failover.
-func stallingAfter(timeout time.Duration) func(*Service) {
-	return func(s *Service) { s.Failover, s.StallTimeout = false, timeout }
+func stallingAfter(timeout time.Duration) func(*route.Service) {
+	return func(s *route.Service) { s.Failover, s.StallTimeout = false, timeout }
 }
 
 // A server answers pings and nothing else. Its only session ends, and it gets no other until it has answered again.
@@ -109,7 +110,7 @@ func (r *rig) looksAtServer(times int) {
 
 // A session moves on from a server that stalls, and the next one gets what is not answered.
 func TestSessionLeavesStalledServer(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) { s.StallTimeout = 200 * time.Millisecond }})
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.StallTimeout = 200 * time.Millisecond }})
 	client, server, n := r.begin()
 	speak(client, server, 0, final("one", 0, 0.1), final("one", 0, 0.1))
 	client.Send(frame.Binary, chunk(1))
@@ -129,7 +130,7 @@ func TestSessionLeavesStalledServer(t *testing.T) {
 
 // A session that stalls wherever it goes ends, and does not take one server after the other out of service.
 func TestSessionStallsEverywhere(t *testing.T) {
-	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *Service) {
+	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) {
 		s.StallTimeout, s.QueueTimeout = 100*time.Millisecond, 200*time.Millisecond
 	}})
 	client, server, n := r.begin()

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -33,7 +35,7 @@ var (
 // TapOptions choose what a tap shows: the session, or the client that waits for one, with that ID; or, if ID is zero, the next First
 // sessions that begin and fit all fields that are not empty.
 type TapOptions struct {
-	ID      ID
+	ID      record.ID
 	Service string
 	Backend string // that serves the session first
 	Client  string // address, or address and port
@@ -62,7 +64,7 @@ type TapEvent struct {
 // Tap collects events for one reader. Any goroutine may use it; Close ends it.
 type Tap struct {
 	// Static.
-	server  *Server
+	server  *Sessions
 	options TapOptions
 	wake    chan struct{} // of size one: there may be something for the reader
 
@@ -87,9 +89,9 @@ type taps struct {
 
 // Tap starts a tap. The error is ErrTooManyTaps or ErrNoSession. Any goroutine may call it. The caller reads with [Tap.Next] and calls
 // [Tap.Close] in the end.
-func (s *Server) Tap(o TapOptions) (*Tap, error) {
+func (s *Sessions) Tap(o TapOptions) (*Tap, error) {
 	t := &Tap{server: s, options: o, wake: make(chan struct{}, 1), expected: max(o.First, 1), sessions: make(map[*Session]struct{})}
-	chosen := o.ID != (ID{})
+	chosen := o.ID != (record.ID{})
 	if chosen {
 		t.expected = 1
 	}
@@ -113,7 +115,7 @@ func (s *Server) Tap(o TapOptions) (*Tap, error) {
 }
 
 // EndTaps ends all taps, and refuses others: the proxy is shutting down. Any goroutine may call it.
-func (s *Server) EndTaps() { s.taps.close() }
+func (s *Sessions) EndTaps() { s.taps.close() }
 
 // add adds a tap.
 func (s *taps) add(t *Tap) error {
@@ -153,7 +155,7 @@ func (s *taps) close() {
 }
 
 // left tells the taps that the client of that id has left without a session.
-func (s *taps) left(id ID) {
+func (s *taps) left(id record.ID) {
 	if s.seeking.Load() == 0 {
 		return
 	}
@@ -261,7 +263,7 @@ func (t *Tap) watches(s *Session, backend string, began bool) bool {
 // fits reports whether a session that begins is one of those that the tap is for.
 func (t *Tap) fits(s *Session, backend string) bool {
 	o := &t.options
-	if o.ID != (ID{}) {
+	if o.ID != (record.ID{}) {
 		return o.ID == s.record.ID
 	}
 	return (o.Service == "" || o.Service == s.record.Service.Name) &&

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -38,7 +40,7 @@ func (r *rig) startTap(o TapOptions) *tapped {
 // tapRunning taps the only session there is, which runs.
 func (r *rig) tapRunning(text int) *tapped {
 	r.t.Helper()
-	var id ID
+	var id record.ID
 	r.on(func(s *Session) { id = s.record.ID })
 	return r.startTap(TapOptions{ID: id, Text: text})
 }
@@ -319,13 +321,13 @@ func TestTapThatIsTooSlow(t *testing.T) {
 func TestTapOfWaitingClient(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", queue: 2, script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.join()
-	var id ID
+	var id record.ID
 	for name, leaves := range map[string]bool{"leaves": true, "is served": false} {
 		client := r.queued()
 		former := id
 		wstest.Eventually(t, "the client is shown", func() bool { // a little after it is in the queue; the one before may still be
-			for _, d := range r.server.Sessions() {
-				if d.State == Waiting && d.ID.Number > id.Number {
+			for _, d := range r.server.List() {
+				if d.State == StateWaiting && d.ID.Number > id.Number {
 					id = d.ID
 				}
 			}
@@ -352,7 +354,7 @@ func TestTapOfWaitingClient(t *testing.T) {
 func TestTapsAreBounded(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(4)
-	for name, id := range map[string]ID{"number": {r.server.process, 1 << 40}, "process": {Process{'x'}, 1}} {
+	for name, id := range map[string]record.ID{"number": {Process: r.server.process, Number: 1 << 40}, "process": {Process: record.Process{'x'}, Number: 1}} {
 		if _, err := r.server.Tap(TapOptions{ID: id}); !errors.Is(err, ErrNoSession) {
 			t.Errorf("unknown %s: %v", name, err)
 		}
@@ -377,7 +379,7 @@ func TestTapsAreBounded(t *testing.T) {
 	}
 	two.expect("session began", "session began")
 	shown := 0
-	for _, d := range r.server.Sessions() {
+	for _, d := range r.server.List() {
 		shown += d.Taps
 	}
 	if shown != 2 {

@@ -1,9 +1,12 @@
 package session
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -12,11 +15,11 @@ import (
 )
 
 // tellingRig is a rig with one connection, whose service tells clients how they fare.
-func tellingRig(t *testing.T, change func(*Service)) *rig {
+func tellingRig(t *testing.T, change func(*route.Service)) *rig {
 	return newRig(t, setup{
 		queue: 3, script: &wstest.Server{Serve: wstest.Echo},
 		backend: withYAML(t, `profiles: {p: {from: echo, tell: {queue: '{"place":$place,"wait":$wait}'}}}`),
-		service: func(s *Service) {
+		service: func(s *route.Service) {
 			s.TellClients = true
 			if change != nil {
 				change(s)
@@ -51,7 +54,7 @@ func TestTellsQueue(t *testing.T) {
 	second.Expect(frame.Pong, "between")
 	holder.CloseNormally()
 	first.Ask("one") // it is served, with no further answer to its upgrade
-	wstest.Eventually(t, "the board sees it", func() bool { r.server.updateBoard(time.Now()); return r.group.Queue().Waiting == 1 })
+	wstest.Eventually(t, "the board sees it", func() bool { return r.group.Queue().Waiting == 1 })
 	second.Expect(frame.Text, `{"place":1,"wait":null}`)
 	second.SendBytes(wstest.ClientFrame(true, frame.Continuation, "pieces"))
 	first.CloseNormally()
@@ -94,7 +97,7 @@ func TestToldInVain(t *testing.T) {
 		"no code":   {func(_ *rig, p *wstest.Peer) { p.SendClose(frame.NoStatus, "") }, frame.NoStatus, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := tellingRig(t, func(s *Service) {
+			r := tellingRig(t, func(s *route.Service) {
 				s.MaxMessage, s.Removed = 100, removed
 				if name == "too long" {
 					s.QueueTimeout = 20 * time.Millisecond
@@ -150,18 +153,25 @@ func TestNotTold(t *testing.T) {
 	expectUnavailable(t, full, pool.ErrQueueFull.Error())
 }
 
-// What is expected of the wait is known when leases have ended.
+// A client is told how long it probably waits, as soon as leases have ended within the second that the board looks back at.
 func TestTellsWait(t *testing.T) {
+	t.Parallel()
 	r := tellingRig(t, nil)
-	now := time.Now()
-	for range enoughEnds + 1 {
-		now = now.Add(1900 * time.Millisecond)
+	for range 4 {
 		r.join().CloseNormally()
 		r.ready(1)
-		r.server.board.sample(now, r.server.routes.Load())
 	}
 	holder := r.join()
-	r.told(`{"place":1,"wait":2}`)
-	r.told(`{"place":2,"wait":4}`)
+	known := regexp.MustCompile(`^\{"place":1,"wait":[1-9]\d*\}$`)
+	wstest.Eventually(t, "the board has looked", func() bool {
+		p := r.connect(wstest.UpgradeRequest("/v1/test"))
+		defer func() {
+			p.Reset()
+			wstest.Eventually(t, "its place is free", func() bool { return r.group.Queue().Waiting == 0 })
+		}()
+		p.ExpectUpgrade()
+		_, payload, err := p.Next()
+		return err == nil && known.Match(payload)
+	})
 	holder.CloseNormally()
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -22,13 +24,13 @@ func (namedTenants) Authenticate(_ context.Context, a *auth.Attempt) (*identity.
 }
 
 // withTenants authenticates the service's clients by [namedTenants].
-func withTenants(t *testing.T) func(*Service) {
+func withTenants(t *testing.T) func(*route.Service) {
 	t.Helper()
 	sources, err := auth.ParseSources([]string{"header"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(s *Service) {
+	return func(s *route.Service) {
 		s.Auth = &auth.Policy{Methods: auth.Chain{namedTenants{}}, Sources: sources, Withheld: sources}
 	}
 }
@@ -61,8 +63,8 @@ func TestQueueIsFairAmongTenants(t *testing.T) {
 
 	wstest.Eventually(t, "quiet is the first of three", func() bool { // the refused client is still there for a moment
 		places := make(map[string][]int)
-		for _, d := range r.server.Sessions() {
-			if d.State == Waiting {
+		for _, d := range r.server.List() {
+			if d.State == StateWaiting {
 				places[d.Identity.Tenant] = append(places[d.Identity.Tenant], d.Place)
 			}
 		}

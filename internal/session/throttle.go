@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -91,7 +92,7 @@ func (l *limited) startTurn() {
 func (l *limited) spend() (wait time.Duration, cause limits.Cause) {
 	t := &l.throttle
 	if t.rated {
-		wait, cause = l.hold.Spend(instant(), l.scanner.Messages-t.paidMessages, l.scanner.Bytes-t.paidBytes)
+		wait, cause = l.hold.Spend(route.Now(), l.scanner.Messages-t.paidMessages, l.scanner.Bytes-t.paidBytes)
 	}
 	t.paidMessages, t.paidBytes = l.scanner.Messages, l.scanner.Bytes
 	l.startTurn()
@@ -109,7 +110,7 @@ func (l *limited) pay() {
 		if t.since == 0 {
 			t.since = loop.Now()
 			l.server.throttled.Add(1)
-			l.server.limitLog.note(cause, l.record.Service.Name)
+			l.server.limitLog.Note(cause, l.record.Service.Name)
 		}
 		t.cause = cause
 		l.client.Throttle()

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -138,7 +141,7 @@ func TestTurnIsNotExceeded(t *testing.T) {
 // Both sides can end a session whose client is held back, and the proxy can.
 func TestEndWhileHeldBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		service func(*Service)
+		service func(*route.Service)
 		act     func(r *rig, client, server *wstest.Peer)
 		code    frame.CloseCode
 		reason  string
@@ -146,11 +149,11 @@ func TestEndWhileHeldBack(t *testing.T) {
 	}{
 		"backend closes": {nil, func(_ *rig, _, server *wstest.Peer) { server.SendClose(4000, "enough") }, 4000, "enough", fate{"backend", 4000, "enough", "discarded"}},
 		"session limit": {
-			func(s *Service) { s.MaxDuration = 300 * time.Millisecond }, func(*rig, *wstest.Peer, *wstest.Peer) {}, 1008, "session limit reached",
+			func(s *route.Service) { s.MaxDuration = 300 * time.Millisecond }, func(*rig, *wstest.Peer, *wstest.Peer) {}, 1008, "session limit reached",
 			fate{"proxy", 1008, "session limit reached", "discarded"},
 		},
 		"operator": {nil, func(r *rig, _, _ *wstest.Peer) {
-			var id ID
+			var id record.ID
 			r.on(func(s *Session) { id = s.record.ID })
 			r.server.Kill(id, "")
 		}, 1012, killedBy, fate{"proxy", 1012, killedBy, "discarded"}},
@@ -189,7 +192,7 @@ func TestCloseWhileHeldBack(t *testing.T) {
 
 // The time for which we do not read a client does not count as its idleness.
 func TestIdleWhileHeldBack(t *testing.T) {
-	r := limitedRig(t, setup{service: func(s *Service) { s.IdleTimeout = time.Hour }}, once, limits.Limits{})
+	r := limitedRig(t, setup{service: func(s *route.Service) { s.IdleTimeout = time.Hour }}, once, limits.Limits{})
 	client, server := r.heldBackSession()
 	r.on(func(s *Session) {
 		for range 3 * idleChecks {
@@ -204,7 +207,7 @@ func TestIdleWhileHeldBack(t *testing.T) {
 func TestLimitsChange(t *testing.T) {
 	r := limitedRig(t, setup{}, limits.Limits{}, limits.Limits{})
 	change := func(service, client limits.Limits) {
-		r.scopes.SetService(instant(), r.service.Scopes, service, client)
+		r.scopes.SetService(route.Now(), r.service.Scopes, service, client)
 		r.server.LimitsChanged()
 	}
 	client, server := r.session()
@@ -238,7 +241,7 @@ func TestRateComesLater(t *testing.T) {
 		client.Send(frame.Text, "free")
 		server.Expect(frame.Text, "free")
 	}
-	r.scopes.SetService(instant(), r.service.Scopes, limits.Limits{Sessions: 5, MessageRate: limits.Rate{N: 50, Per: time.Hour}}, limits.Limits{})
+	r.scopes.SetService(route.Now(), r.service.Scopes, limits.Limits{Sessions: 5, MessageRate: limits.Rate{N: 50, Per: time.Hour}}, limits.Limits{})
 	r.server.LimitsChanged()
 	wstest.Eventually(t, "the rate applies", func() (applies bool) {
 		r.on(func(s *Session) { applies = s.limited.throttle.rated })

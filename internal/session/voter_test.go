@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -13,7 +15,7 @@ import (
 func TestVoter(t *testing.T) {
 	at := origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:5000")}
 	voter := func(who *identity.Identity) backend.Client {
-		return (&Session{record: Record{Client: at, Identity: who}}).voter()
+		return (&Session{record: record.Record{Client: at, Identity: who}}).voter()
 	}
 	if nobody := voter(nil); nobody != (backend.Client{Address: at.Addr()}) {
 		t.Errorf("a client without a credential is %+v", nobody)

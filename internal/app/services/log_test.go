@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -43,7 +44,7 @@ func TestLog(t *testing.T) {
 	}
 	defer loops.Close()
 	log := new(nosy)
-	s := New(Options{Loops: loops, SetRoutes: func([]*session.Service) {}, Log: slog.New(log)})
+	s := New(Options{Loops: loops, SetRoutes: func([]*route.Service) {}, Log: slog.New(log)})
 	log.ask = func() {
 		_ = s.Ready()
 		s.advance() // as it may at any moment

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
@@ -31,7 +32,7 @@ type servicePlan struct {
 	config.Service
 	profile *profile.Profile
 	balance pool.Balance
-	hashBy  session.HashBy
+	hashBy  route.HashBy
 	passing *profile.HandshakePolicy
 	// What the service tells its servers itself, and whether any of it differs by client.
 	setHeaders, setQuery []profile.SetPart
@@ -244,7 +245,7 @@ func (b *backendPlan) needsRedial(next *backendPlan) bool {
 }
 
 // hashBy returns what the balance hash identifies a client by. The text has been checked.
-func hashBy(text string) (by session.HashBy) {
+func hashBy(text string) (by route.HashBy) {
 	switch kind, name, _ := strings.Cut(text, ":"); kind {
 	case "header":
 		by.Header = name

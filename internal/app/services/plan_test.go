@@ -3,13 +3,14 @@ package services
 import (
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 func TestHashBy(t *testing.T) {
-	for text, want := range map[string]session.HashBy{
+	for text, want := range map[string]route.HashBy{
 		"client": {}, "header:X-Device": {Header: "X-Device"}, "header:x": {Header: "x"}, "query:device": {Query: "device"},
 		"query:a:b": {Query: "a:b"},
 	} {

@@ -4,10 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // The functions of this file are called with Services.mu held.
@@ -48,7 +49,7 @@ func (s *Services) reconcile(now time.Time) (more bool) {
 func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
 		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
-		variants: new(backend.Variants), peers: new(backend.Peers), dropped: session.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
+		variants: new(backend.Variants), peers: new(backend.Peers), dropped: route.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
 		removed: make(chan struct{}), members: make(map[string]*member),
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue, Demand: s.o.Demand}),
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
@@ -43,7 +45,7 @@ func newLoggedRig(t testing.TB, handler slog.Handler, changes ...func(*Options))
 	}
 	log, scopes := slog.New(handler), limits.NewRegistry()
 	r.sessions = session.NewServer(session.Options{
-		Loops: r.loops, Scopes: scopes, Limits: session.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
+		Loops: r.loops, Scopes: scopes, Limits: admission.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
 	})
 	o := Options{Loops: r.loops, Scopes: scopes, LimitsChanged: r.sessions.LimitsChanged, SetRoutes: r.sessions.SetServices, Log: log}
 	for _, change := range changes {

@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/external"
@@ -35,7 +37,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -75,7 +76,7 @@ type Options struct {
 	// [session.Server.CheckCredentials], and after a key has left a key set. Calls may overlap, and must not call Services. Nil for nobody.
 	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
-	SetRoutes func([]*session.Service)
+	SetRoutes func([]*route.Service)
 	// Scopes has the limits of tenants and keys, as session.Options.Scopes; default a new registry.
 	Scopes *limits.Registry
 	// LimitsChanged is called when limits have changed that running sessions may be under, such as [session.Server.LimitsChanged]. It must
@@ -131,7 +132,7 @@ type service struct {
 	group    *pool.Group[*backend.Conn] // static
 	variants *backend.Variants          // static
 	peers    *backend.Peers             // static
-	dropped  *session.Dropped           // static
+	dropped  *route.Dropped             // static
 	scopes   *limits.ServiceScopes      // static
 	removed  chan struct{}              // static; closed when the service is removed
 	auth     *auth.Policy               // how its clients are authenticated; nil for not at all
@@ -335,7 +336,7 @@ func (s *Services) wake() {
 
 // route passes the routes to the session server. It is called with mu held.
 func (s *Services) route() {
-	var routes []*session.Service
+	var routes []*route.Service
 	for _, name := range slices.Sorted(maps.Keys(s.services)) {
 		routes = append(routes, s.services[name].route())
 	}
@@ -343,9 +344,9 @@ func (s *Services) route() {
 }
 
 // route returns the service as clients see it.
-func (v *service) route() *session.Service {
+func (v *service) route() *route.Service {
 	c := &v.plan.Service
-	return &session.Service{
+	return &route.Service{
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),

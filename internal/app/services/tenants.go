@@ -5,11 +5,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // tenantsOf returns how tenants share each service of a snapshot: a value for each service to which places are guaranteed, and one, under
@@ -81,7 +82,7 @@ func (s *Services) tenantStats(to *api.Stats) {
 			}
 			t := all[k.Name]
 			if t == nil {
-				t = &api.Tenant{Name: session.ShownIdentity(&identity.Identity{Tenant: k.Name}).Tenant, Unconfigured: true, Share: k.Share}
+				t = &api.Tenant{Name: record.ShownIdentity(&identity.Identity{Tenant: k.Name}).Tenant, Unconfigured: true, Share: k.Share}
 				all[k.Name] = t
 			}
 			t.Sessions += k.InUse

@@ -1,8 +1,8 @@
 // Package agent carries what a proxy's pools use and want to the ledger of its fleet, and what the ledger grants to the pools.
 //
-// An [Agent] has one goroutine that makes the exchanges, one at a time: about once a second, and at once when clients wait for places or
+// An [Agent] has one goroutine that makes the exchanges, one at a time: about once a second, and immediately when clients wait for places or
 // others do. It opens the ledger when it can, and again when it was lost. A second goroutine looks for proof that proxies are dead which
-// are not seen any more (proof.go). The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
+// are no longer seen (prover.go). What a proxy does while the database is away is in outage.go. The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
 // frame or of a lease comes here.
 package agent
 
@@ -41,7 +41,7 @@ type Presence interface {
 	Hold(id fleet.ID) (release func(), err error)
 	// Alone reports whether no other process with the same state directory runs; false if that cannot be known. Any goroutine may call it.
 	Alone() bool
-	// Tidy removes what is left of processes that are in no ledger any more.
+	// Tidy removes what is left of processes that are no longer in a ledger.
 	Tidy(members []fleet.Member)
 }
 
@@ -60,18 +60,18 @@ type Options struct {
 	Open func() (fleet.Store, error)
 	// Ledger is the ledger as people and logs may see it: without a password.
 	Ledger string
-	// Local: all proxies of the ledger run on this host, and the store tells of each change by another process. While such a proxy is
+	// Local: all proxies of the ledger run on this host, and the store notifies of each change by another process. While such a proxy is
 	// alone, it makes no exchange. A local ledger that cannot be used is no reason not to serve if no other process runs.
 	Local  bool
 	Holder fleet.HolderOptions
 	Pools  Pools
 	// About says what the proxy is and does at this moment. It is called by the agent's goroutine.
 	About    func() fleet.Member
-	Presence Presence // nil for none: nobody is ever proven dead
+	Presence Presence // nil for none: no proxy is ever proven dead
 	// Memory says whether the proxy has always been alone in the ledger. If so, and it runs alone, it starts with the whole caps while
 	// the ledger cannot be reached. Nil: it waits for the ledger, with Holder.Without places of each server.
 	Memory Memory
-	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. Nil for nobody.
+	// Learned is called by the agent's goroutine after each exchange, and when the ledger is lost. It must not call the agent. May be nil.
 	Learned func(*Status)
 	// Now is the clock; nil for the machine's.
 	Now func() fleet.Instant
@@ -86,35 +86,35 @@ type Agent struct {
 	expires atomic.Int64
 	shared  atomic.Pointer[fleet.Store] // the store, for Forget; nil while there is none
 
-	poked   chan struct{}      // of size one
-	syncs   chan chan struct{} // who waits for an exchange that begins from now on
-	meets   chan *neighbour
-	heard   chan heard
-	leaving chan context.Context
-	left    bool               // the ledger does not know the proxy any more; static once done is closed
-	done    chan struct{}      // closed when both goroutines have ended
-	end     context.CancelFunc // ends them
+	poked         chan struct{}      // of size one
+	syncs         chan chan struct{} // who waits for an exchange that begins from now on
+	newNeighbours chan *neighbour
+	received      chan receivedMessage
+	leaving       chan context.Context
+	left          bool               // the ledger no longer knows the proxy; static once done is closed
+	done          chan struct{}      // closed when both goroutines have ended
+	end           context.CancelFunc // ends them
 
 	// All below is owned by the goroutine of run.
-	holder   *fleet.Holder
-	store    fleet.Store     // nil while there is none
-	changed  <-chan struct{} // of store
-	unwatch  context.CancelFunc
-	usage    map[string]fleet.Usage // as it was last said to the holder
-	said     map[string]int         // what the pools were told; nil for the whole caps
-	told     bool                   // whether they were told anything
-	kept     map[string]int         // while whole gives way to an exchange: what the pools have; nil otherwise
-	answered bool                   // there was an answer
-	assumes  bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
-	whole    bool                   // a local ledger cannot be used, and nobody else could use it, so the pools have the whole caps
-	expired  bool                   // others may have the places, since the ledger was not reached for so long
-	failures int                    // exchanges that failed one after the other
-	next     fleet.Instant          // when the next exchange is due
-	lookAt   fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
-	last     fleet.Instant          // when the last one began
-	waiters  []chan struct{}        // for whom syncs asked
-	view     view                   // what the last answers said
-	proofs   *prover
+	holder       *fleet.Holder
+	store        fleet.Store     // nil while there is none
+	changed      <-chan struct{} // of store
+	unwatch      context.CancelFunc
+	usage        map[string]fleet.Usage // as the holder was last given it
+	limits       map[string]int         // that the pools have; nil for the whole caps
+	limitsSet    bool                   // whether they have any
+	kept         map[string]int         // while unshared gives way to an exchange: what the pools have; nil otherwise
+	answered     bool                   // there was an answer
+	assumesAlone bool                   // there was no answer, but the proxy was alone before, so the pools have the whole caps
+	unshared     bool                   // a local ledger cannot be used, and no other could use it, so the pools have the whole caps
+	expired      bool                   // others may have the places, since the ledger was not reached for so long
+	failures     int                    // exchanges that failed one after the other
+	next         fleet.Instant          // when the next exchange is due
+	lookAt       fleet.Instant          // when to look again whether an exchange is due sooner; 0 for never
+	last         fleet.Instant          // when the last one began
+	waiters      []chan struct{}        // for whom syncs asked
+	view         view                   // what the last answers had
+	proofs       *prover
 
 	neighbours []*neighbour
 	offers     map[string]*neighbour // to whom places are offered, by server
@@ -122,12 +122,12 @@ type Agent struct {
 }
 
 const (
-	// timeout is the longest that an exchange may take, and wholeTimeout one with a whole report: many proxies may join at once.
-	timeout, wholeTimeout = fleet.Beat * 3 / 2, 3 * time.Second
+	// timeout is the longest that an exchange may take, and fullTimeout one with a full report: many proxies may join at once.
+	timeout, fullTimeout = fleet.HeartbeatInterval * 3 / 2, 3 * time.Second
 	// gap is the shortest time between the beginnings of two exchanges.
 	gap = 100 * time.Millisecond
 	// The waits after exchanges that failed: from the shortest, doubled each time, to the longest.
-	shortestWait, longestWait = fleet.Beat / 2, 2 * time.Second
+	shortestWait, longestWait = fleet.HeartbeatInterval / 2, 2 * time.Second
 	// refusedWait is the wait after an exchange that the database refused: a person has to do something first.
 	refusedWait = 15 * time.Second
 )
@@ -140,7 +140,7 @@ func Start(o Options) *Agent {
 	ctx, end := context.WithCancel(context.Background())
 	a := &Agent{
 		o: o, holder: fleet.NewHolder(o.Holder), end: end,
-		meets: make(chan *neighbour), heard: make(chan heard), offers: make(map[string]*neighbour),
+		newNeighbours: make(chan *neighbour), received: make(chan receivedMessage), offers: make(map[string]*neighbour),
 		poked: make(chan struct{}, 1), syncs: make(chan chan struct{}), leaving: make(chan context.Context), done: make(chan struct{}),
 	}
 	a.view.init()
@@ -160,20 +160,13 @@ func Start(o Options) *Agent {
 	return a
 }
 
-// Poke says that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
+// Poke notifies the agent that what the pools want has changed: clients wait for places, places that others want are free, the configuration or what
 // the proxy does has changed. It does not wait.
 func (a *Agent) Poke() {
 	select {
 	case a.poked <- struct{}{}:
 	default:
 	}
-}
-
-// MayDial reports whether the places that the pools have are still the proxy's. A process that was stopped for longer than the grant time-out
-// finds out by it before its agent runs. It reads a clock only if there is a time-out.
-func (a *Agent) MayDial() bool {
-	expires := a.expires.Load()
-	return expires == 0 || a.o.Now() < fleet.Instant(expires)
 }
 
 // Sync waits until an exchange that begins from now on has ended, well or badly, or ctx ends.
@@ -206,8 +199,8 @@ func (a *Agent) Forget(ctx context.Context, id fleet.ID) error {
 	return nil
 }
 
-// Leave ends the agent. If the pools have no connections any more, it gives all places back and removes the proxy from the ledger, for
-// which it waits until ctx ends; otherwise, or if the ledger is not reached, it leaves the places to whoever proves that the process has ended, and
+// Leave ends the agent. If the pools have no connections, it gives all places back and removes the proxy from the ledger, for
+// which it waits until ctx ends; otherwise, or if the ledger is not reached, it leaves the places to the proxy that proves that the process has ended, and
 // returns false.
 func (a *Agent) Leave(ctx context.Context) (left bool) {
 	select {
@@ -218,7 +211,7 @@ func (a *Agent) Leave(ctx context.Context) (left bool) {
 	return a.left
 }
 
-// run makes the exchanges until ctx ends or somebody calls Leave.
+// run makes the exchanges until ctx ends or Leave is called.
 func (a *Agent) run(ctx context.Context) {
 	defer a.close()
 	listening, deaf := context.WithCancel(ctx)
@@ -242,10 +235,10 @@ func (a *Agent) run(ctx context.Context) {
 				a.changed = nil
 			}
 			a.hurry()
-		case n := <-a.meets:
-			a.meet(listening, n)
-		case h := <-a.heard:
-			a.hear(&h)
+		case n := <-a.newNeighbours:
+			a.addNeighbour(listening, n)
+		case h := <-a.received:
+			a.receive(&h)
 		case death := <-a.proofs.deaths:
 			a.died(death)
 			a.hurry()
@@ -261,26 +254,22 @@ func (a *Agent) act(ctx context.Context) {
 	at := a.o.Now()
 	if a.lookAt > 0 && at >= a.lookAt {
 		a.lookAt = 0
-		if a.observe(); a.holder.Due(at) || a.unsaid() {
+		if a.observe(); a.holder.Due(at) || a.hasUnreported() {
 			a.hurry()
 		}
 		a.lend()
 	}
 	switch expires, ok := a.holder.Expired(); {
-	case at >= a.next && a.quiet():
+	case at >= a.next && a.mayRest():
 		a.rest()
 	case at >= a.next:
 		a.exchange(ctx)
 	case ok && at >= expires && !a.expired: // others may take the places from now on
-		a.expired = true
-		a.observe()
-		a.holder.Expire(at)
-		a.apply()
-		a.o.Log.Error("the ledger was not reached for grant-timeout: other proxies may take this one's places, so no server is dialed")
+		a.expire(at)
 	}
 }
 
-// hurry makes the next exchange begin at once, or a gap after the last; while the ledger fails, no sooner than it would.
+// hurry makes the next exchange begin immediately, or a gap after the last; while the ledger fails, no sooner than it would.
 func (a *Agent) hurry() {
 	if a.failures > 0 && len(a.waiters) == 0 {
 		return
@@ -301,42 +290,42 @@ func (a *Agent) wake() fleet.Instant {
 	return at
 }
 
-// quiet reports whether no exchange is needed, since nobody else is there, and the store will tell when somebody comes.
-func (a *Agent) quiet() bool {
+// mayRest reports whether no exchange is needed, since no other proxy is there, and the store notifies when one comes.
+func (a *Agent) mayRest() bool {
 	return a.o.Local && a.o.Holder.Timeout == 0 && a.changed != nil && a.view.resting
 }
 
-// rest looks whether there is something to say after all.
+// rest looks whether there is something to report after all.
 func (a *Agent) rest() {
-	if a.observe(); a.holder.Due(a.o.Now()) || a.unsaid() {
+	if a.observe(); a.holder.Due(a.o.Now()) || a.hasUnreported() {
 		a.hurry()
 		return
 	}
-	a.next = a.o.Now() + jitter(fleet.Beat)
+	a.next = a.o.Now() + jitter(fleet.HeartbeatInterval)
 	a.publish()
 }
 
-// unsaid reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
-func (a *Agent) unsaid() bool {
+// hasUnreported reports whether the ledger does not know of a server, or of its cap as it is now, or of what the proxy does.
+func (a *Agent) hasUnreported() bool {
 	about := a.o.About()
-	if about.State != a.view.saidState || about.Config != a.view.saidConfig {
+	if about.State != a.view.reportedState || about.Config != a.view.reportedConfig {
 		return true
 	}
 	for server := range a.usage {
-		if a.usage[server].Cap != a.view.saidCaps[server] {
+		if a.usage[server].Cap != a.view.reportedCaps[server] {
 			return true
 		}
 	}
-	return len(a.usage) != len(a.view.saidCaps)
+	return len(a.usage) != len(a.view.reportedCaps)
 }
 
-// jitter returns a little less than d, so that proxies that were started together do not stay together, and that two beats, in which places
+// jitter returns a little less than d, so that proxies that were started together do not stay together, and that two heartbeat intervals, in which places
 // move, and the gaps after them take less than two seconds.
 func jitter(d time.Duration) fleet.Instant {
 	return fleet.Instant(float64(d) * (0.8 + 0.15*rand.Float64()))
 }
 
-// observe tells the holder how the pools use the servers.
+// observe gives the holder how the pools use the servers.
 func (a *Agent) observe() {
 	usage := a.o.Pools.Usage()
 	for server, u := range usage {
@@ -385,7 +374,7 @@ func (a *Agent) open(ctx context.Context) error {
 
 // try carries out an exchange with the store.
 func (a *Agent) try(ctx context.Context) error {
-	if a.whole {
+	if a.unshared {
 		a.keep()
 	}
 	a.observe()
@@ -398,8 +387,8 @@ func (a *Agent) try(ctx context.Context) error {
 	r.About = about
 	asked := a.o.Now()
 	limit := timeout
-	if r.Whole {
-		limit = wholeTimeout
+	if r.Full {
+		limit = fullTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -407,7 +396,7 @@ func (a *Agent) try(ctx context.Context) error {
 	at := a.o.Now()
 	if err != nil {
 		a.holder.Failed(r, at)
-		if !a.whole {
+		if !a.unshared {
 			a.apply()
 		}
 		return err
@@ -417,15 +406,15 @@ func (a *Agent) try(ctx context.Context) error {
 		a.expires.Store(int64(expires))
 	}
 	first := !a.answered
-	a.answered, a.assumes, a.whole, a.kept, a.expired = true, false, false, nil, false
-	if a.apply() { // places that no connection uses can be given back now, and no connection that closes will say so
+	a.answered, a.assumesAlone, a.unshared, a.kept, a.expired = true, false, false, nil, false
+	if a.apply() { // places that no connection uses can be given back now, and no connection that closes will cause it
 		a.observe()
 	}
 	a.failures = 0
-	a.next = asked + jitter(a.holder.Beat(a.store.Tells()))
+	a.next = asked + jitter(a.holder.HeartbeatInterval(a.store.Notifies()))
 	a.view.took = time.Duration(at - asked)
 	a.learn(r, answer, at, first)
-	a.book(answer.Frozen || answer.Stale || answer.Again)
+	a.settleLoans(answer.Frozen || answer.Stale || answer.Again)
 	if a.o.Memory != nil && !answer.Stale {
 		a.o.Memory.Note(!a.hasOthers(about.Instance))
 	}
@@ -436,31 +425,21 @@ func (a *Agent) try(ctx context.Context) error {
 	return nil
 }
 
-// keep takes the whole caps from the pools: until there is an answer, they may have what they have at this moment, which the first report
-// says.
-func (a *Agent) keep() {
-	a.kept = make(map[string]int)
-	for server, u := range a.o.Pools.Usage() {
-		a.kept[server] = u.Used
-	}
-	a.tell(a.kept)
-}
-
-// apply tells the pools what they may use, and reports whether that is new to them.
+// apply gives the pools the limits of the holder, and reports whether they are new to them.
 func (a *Agent) apply() (changed bool) {
 	limits := a.holder.Limits()
 	for server, n := range a.kept {
 		limits[server] = max(limits[server], n)
 	}
-	return a.tell(limits)
+	return a.setLimits(limits)
 }
 
-// tell tells the pools what they may use, unless they know.
-func (a *Agent) tell(limits map[string]int) (changed bool) {
-	if a.told && maps.Equal(limits, a.said) && (limits == nil) == (a.said == nil) {
+// setLimits gives the pools their limits, unless they have them.
+func (a *Agent) setLimits(limits map[string]int) (changed bool) {
+	if a.limitsSet && maps.Equal(limits, a.limits) && (limits == nil) == (a.limits == nil) {
 		return false
 	}
-	a.told, a.said = true, maps.Clone(limits)
+	a.limitsSet, a.limits = true, maps.Clone(limits)
 	a.o.Pools.SetGrants(limits)
 	return true
 }
@@ -476,7 +455,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 			return false
 		}
 	}
-	a.part()
+	a.returnLoans()
 	if n := a.holder.Lent(); n > 0 {
 		a.o.Log.Warn("leaving the fleet while another process of this host uses places of this one: they are free when the ledger knows of it", "places", n)
 		return false
@@ -484,7 +463,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 	a.holder.Leave()
 	a.apply()
 	var err error
-	for range 3 { // the first may be told that it has to say more
+	for range 3 { // the first may be asked for a full report
 		a.observe()
 		r := a.holder.Report(a.o.Now())
 		r.About = a.o.About()
@@ -512,7 +491,7 @@ func (a *Agent) leave(ctx context.Context) (left bool) {
 
 // close closes the store.
 func (a *Agent) close() {
-	a.forsake()
+	a.closeNeighbours()
 	if a.unwatch != nil {
 		a.unwatch()
 	}

@@ -71,11 +71,11 @@ func TestAloneOnOneHost(t *testing.T) {
 		if sum := a.pools.uses("gpu") + b.pools.uses("gpu"); sum != 12 || b.pools.uses("gpu") == 0 {
 			t.Errorf("a has %d places and b %d\n%s\n%s", a.pools.uses("gpu"), b.pools.uses("gpu"), a.log, b.log)
 		}
-		a.expect(t, a.pools.uses("gpu"), Shares)
+		a.expect(t, a.pools.uses("gpu"), Shared)
 	})
 }
 
-// TestMovesInTime moves places within two seconds wherever the proxies' beats are: the other hears of the need with its next beat, and this
+// TestMovesInTime moves places within two seconds wherever the proxies' heartbeats are: the other hears of the need with its next heartbeat, and this
 // one of what the other has given back with its own.
 func TestMovesInTime(t *testing.T) {
 	for range 100 {
@@ -88,7 +88,7 @@ func TestMovesInTime(t *testing.T) {
 			a.pools.need("gpu", 1)
 			b.pools.need("gpu", 9)
 			wait(2 * time.Second)
-			b.expect(t, 9, Shares)
+			b.expect(t, 9, Shared)
 			a.pools.need("gpu", 0)
 			b.pools.need("gpu", 0)
 			a.leaves()
@@ -105,12 +105,12 @@ func TestPlacesMove(t *testing.T) {
 		wait(3 * time.Second)
 		a.pools.need("gpu", 8)
 		wait(2 * time.Second)
-		a.expect(t, 8, Shares)
+		a.expect(t, 8, Shared)
 		a.pools.need("gpu", 1)
 		b.pools.need("gpu", 9)
 		wait(2 * time.Second)
-		a.expect(t, 1, Shares)
-		b.expect(t, 9, Shares)
+		a.expect(t, 1, Shared)
+		b.expect(t, 9, Shared)
 		a.pools.need("gpu", 0)
 		a.leaves()
 		b.pools.need("gpu", 10)
@@ -161,12 +161,12 @@ func TestKilled(t *testing.T) {
 			b.presence.set(a.o.Holder.ID, proven)
 			b.pools.need("gpu", 10)
 			wait(2 * time.Second)
-			b.expect(t, free, Shares)
+			b.expect(t, free, Shared)
 			wait(3 * time.Second)
 			b.logged(t, "a proxy is not seen")
 			if !proven {
 				wait(time.Hour)
-				b.expect(t, free, Shares)
+				b.expect(t, free, Shared)
 				return
 			}
 			b.expect(t, 10, Alone)
@@ -194,18 +194,18 @@ func TestCrowd(t *testing.T) {
 		a, b := all[0], all[1]
 		a.pools.need("gpu", 10)
 		wait(2 * time.Second)
-		a.expect(t, 10, Shares)
+		a.expect(t, 10, Shared)
 		a.pools.need("gpu", 1)
 		b.pools.need("gpu", 9)
 		wait(2 * time.Second)
-		b.expect(t, 9, Shares)
+		b.expect(t, 9, Shared)
 		b.kill()
 		for _, p := range all {
 			p.presence.set(b.o.Holder.ID, true)
 		}
 		a.pools.need("gpu", 10)
 		wait(5 * time.Second)
-		a.expect(t, 10, Shares)
+		a.expect(t, 10, Shared)
 		for _, p := range all {
 			p.pools.need("gpu", 0)
 			if p != b {
@@ -227,7 +227,7 @@ func TestForget(t *testing.T) {
 		a.kill()
 		b.pools.need("gpu", 10)
 		wait(time.Minute)
-		b.expect(t, 10-a.Status().Limits["gpu"], Shares)
+		b.expect(t, 10-a.Status().Limits["gpu"], Shared)
 		if err := b.Forget(t.Context(), a.o.Holder.ID); err != nil {
 			t.Error(err)
 		}
@@ -236,7 +236,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestGrantTimeout takes a proxy's places after the grant time-out, and says so. The proxy itself dials nobody from then on.
+// TestGrantTimeout takes a proxy's places after the grant time-out, and says so. The proxy itself dials no server from then on.
 func TestGrantTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -255,11 +255,11 @@ func TestGrantTimeout(t *testing.T) {
 		b.logged(t, "assumed to be dead")
 		a.pools.need("gpu", 8)
 		wait(time.Second)
-		a.expect(t, 3, Shares)
+		a.expect(t, 3, Shared)
 		a.logged(t, "the ledger was not reached for grant-timeout", "the ledger is lost")
 		a.cut.Store(false)
 		wait(4 * time.Second)
-		a.logged(t, "the ledger is back", "this proxy was taken for dead", `msg="more places are granted than the cap`, "no more places are granted than the cap any more")
+		a.logged(t, "the ledger is back", "this proxy was taken for dead", `msg="more places are granted than the cap`, "grants are back within the cap")
 		b.logged(t, `msg="more places are granted than the cap`)
 		if n := a.log.count("the database was restarted"); n != 0 {
 			t.Errorf("the database was not restarted:\n%s", a.log)
@@ -269,7 +269,7 @@ func TestGrantTimeout(t *testing.T) {
 	})
 }
 
-// TestStopped stops a proxy for longer than the grant time-out. When it runs again, it may dial nobody, even before its agent has run.
+// TestStopped stops a proxy for longer than the grant time-out. When it runs again, it may dial no server, even before its agent has run.
 func TestStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New()
@@ -322,8 +322,8 @@ func TestLedgerLost(t *testing.T) {
 		wait(3 * time.Second)
 		db.Fail(fmt.Errorf("%w: connection refused", fleet.ErrUnreachable))
 		wait(time.Minute)
-		a.expect(t, 5, Shares)
-		b.expect(t, 3, Shares)
+		a.expect(t, 5, Shared)
+		b.expect(t, 3, Shared)
 		if s := a.Status(); s.Problem == "" || s.Line() == "" || s.Lost.IsZero() {
 			t.Errorf("%+v", s)
 		}
@@ -339,7 +339,7 @@ func TestLedgerLost(t *testing.T) {
 		}
 		b.pools.need("gpu", 5)
 		wait(2 * time.Second)
-		b.expect(t, 5, Shares)
+		b.expect(t, 5, Shared)
 		a.logged(t, "the ledger is lost", "the ledger is back", "no places are granted until all proxies have said", "the database was restarted or replaced", "places are granted again")
 	})
 }
@@ -384,7 +384,7 @@ func TestAloneBefore(t *testing.T) {
 				a.presence.with.Store(false) // the other process has ended
 				wait(5 * time.Second)
 				if test.alone {
-					a.expect(t, 10, Whole)
+					a.expect(t, 10, Unshared)
 				} else {
 					a.expect(t, 0, Waiting)
 				}
@@ -394,7 +394,7 @@ func TestAloneBefore(t *testing.T) {
 				a.leaves()
 				return
 			}
-			a.expect(t, 10, Whole)
+			a.expect(t, 10, Unshared)
 			a.logged(t, "this proxy was alone in it, and uses the whole caps; if other proxies have joined meanwhile, servers may get up to twice")
 			if s := a.Status(); !strings.Contains(s.Line(), "up to twice") || s.Advice != "" {
 				t.Errorf("%+v", s)
@@ -402,12 +402,12 @@ func TestAloneBefore(t *testing.T) {
 			a.pools.setCap("gpu", 12)
 			a.pools.need("gpu", 12)
 			wait(5 * time.Second)
-			a.expect(t, 12, Whole)
+			a.expect(t, 12, Unshared)
 			if m.notes.Load() != 0 {
 				t.Error("it has noted something without an exchange")
 			}
 
-			// Another one has all places by now: what both have is booked, and nobody gets more.
+			// Another one has all places by now: what both have is recorded, and no proxy gets more.
 			db.Fail(nil)
 			a.cut.Store(true)
 			b := start(t, db, "b", nil)
@@ -420,7 +420,7 @@ func TestAloneBefore(t *testing.T) {
 			if m.Alone() || m.notes.Load() == 0 {
 				t.Error("it has not noted that another proxy is there")
 			}
-			if sum := a.pools.uses("gpu") + b.pools.uses("gpu"); a.Status().Mode != Shares || sum != 12 {
+			if sum := a.pools.uses("gpu") + b.pools.uses("gpu"); a.Status().Mode != Shared || sum != 12 {
 				t.Errorf("both use %d places\n%s", sum, a.log)
 			}
 			b.pools.need("gpu", 0)

@@ -90,7 +90,7 @@ type presence struct {
 	mu   sync.Mutex
 	dead map[fleet.ID]bool
 	with atomic.Bool  // another process has the same state directory
-	held atomic.Value // the ID of the process whose end nobody may prove; empty for none
+	held atomic.Value // the ID of the process whose end may not be proven; empty for none
 }
 
 func (p *presence) Alone() bool { return !p.with.Load() }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // keptCommits is how many of the last commits a failover can lose.
@@ -33,12 +33,12 @@ type Database struct {
 // Counts are how many exchanges a database has carried out.
 type Counts struct {
 	Exchanges int
-	Slow      int // those that changed more than their proxy's beat
+	Slow      int // those that changed more than their proxy's heartbeat
 }
 
 // New returns an empty database.
 func New() *Database {
-	return &Database{ledger: change.NewLedger(), identity: 1, stores: make(map[*Store]struct{})}
+	return &Database{ledger: storage.NewLedger(), identity: 1, stores: make(map[*Store]struct{})}
 }
 
 // Store returns a store of the database: each proxy has its own.
@@ -112,7 +112,7 @@ func (s *Store) begin(ctx context.Context) (unlock func(), err error) {
 
 // Exchange implements [fleet.Store].
 func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, error) {
-	if err := change.CheckReport(r); err != nil {
+	if err := storage.CheckReport(r); err != nil {
 		return nil, err
 	}
 	unlock, err := s.begin(ctx)
@@ -123,7 +123,7 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 	d := s.database
 	s.self = r.ID
 	identity, fresh := d.keeper()
-	answer, after, changes := change.Exchange(d.ledger, r, identity, fresh, time.Now())
+	answer, after, changes := storage.Exchange(d.ledger, r, identity, fresh, time.Now())
 	d.counts.Exchanges++
 	if changes.Anything() {
 		d.counts.Slow++
@@ -139,13 +139,13 @@ func (d *Database) keeper() (identity string, fresh fleet.Epoch) {
 }
 
 // commit puts a ledger in force and wakes those whom the changes concern. The caller holds the lock.
-func (d *Database) commit(after *fleet.Ledger, changes *change.Changes, by fleet.ID) {
+func (d *Database) commit(after *fleet.Ledger, changes *storage.Changes, by fleet.ID) {
 	if len(d.commits) == keptCommits {
 		d.commits = slices.Delete(d.commits, 0, 1)
 	}
 	d.commits = append(d.commits, d.ledger)
 	d.ledger = after
-	concerned := changes.Concerned(by)
+	concerned := changes.Woken(by)
 	for s := range d.stores {
 		if !slices.Contains(concerned, s.self) {
 			continue
@@ -166,7 +166,7 @@ func (s *Store) Members(ctx context.Context) ([]fleet.Member, error) {
 		return nil, err
 	}
 	defer unlock()
-	return change.Members(s.database.ledger), nil
+	return storage.Members(s.database.ledger), nil
 }
 
 // Accounts implements [fleet.Store].
@@ -176,7 +176,7 @@ func (s *Store) Accounts(ctx context.Context) ([]fleet.Account, error) {
 		return nil, err
 	}
 	defer unlock()
-	return change.Accounts(s.database.ledger), nil
+	return storage.Accounts(s.database.ledger), nil
 }
 
 // Forget implements [fleet.Store].
@@ -188,7 +188,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 	defer unlock()
 	d := s.database
 	identity, fresh := d.keeper()
-	after, changes, ok := change.Forget(d.ledger, id, identity, fresh)
+	after, changes, ok := storage.Forget(d.ledger, id, identity, fresh)
 	if !ok {
 		return fmt.Errorf("%w: %s", fleet.ErrUnknown, strings.TrimSpace(string(id)))
 	}
@@ -216,8 +216,8 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return watcher
 }
 
-// Tells implements [fleet.Store].
-func (s *Store) Tells() bool { return true }
+// Notifies implements [fleet.Store].
+func (s *Store) Notifies() bool { return true }
 
 // Close implements [fleet.Store].
 func (s *Store) Close() error {

@@ -68,7 +68,7 @@ func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	own := &recorded{header: make(http.Header), status: http.StatusOK}
 	next.ServeHTTP(own, r)
-	if !own.goesOn() {
+	if !own.asksOthers() {
 		own.copy(w)
 		return
 	}
@@ -80,7 +80,7 @@ func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	if len(body) > 0 {
 		ask.Body = json.RawMessage(body)
 	}
-	if !own.isWhole(r) {
+	if !own.isFinal(r) {
 		asked := p.ask(r.Context(), &view, ask)
 		defer asked.end()
 		q.others, q.each = asked.answers, asked.each()
@@ -139,12 +139,12 @@ func (a *recorded) Write(b []byte) (int, error) { return a.body.Write(b) }
 
 // goesOn reports whether other proxies are asked, too: the caller may make the request, and it was understood. What this proxy does not
 // know, or cannot do in its state, another one may.
-func (a *recorded) goesOn() bool {
+func (a *recorded) asksOthers() bool {
 	return a.status/100 == 2 || a.status == http.StatusNotFound || a.status == http.StatusConflict
 }
 
 // isWhole reports whether this proxy's answer is all there is: a session has one proxy, and this one has it.
-func (a *recorded) isWhole(r *http.Request) bool {
+func (a *recorded) isFinal(r *http.Request) bool {
 	return a.status != http.StatusNotFound && isAboutOne(r)
 }
 

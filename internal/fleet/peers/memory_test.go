@@ -129,15 +129,15 @@ func TestAnswersWithoutMemory(t *testing.T) {
 
 // Statistics are summed as they arrive, and take no memory afterwards, unless they list something new.
 func TestStatsAreNotKept(t *testing.T) {
-	all := begin(part{"a", stats("1", 1, true)})
+	all := begin(proxyStats{"a", stats("1", 1, true)})
 	before := size(all)
-	join(all, part{"b", stats("1", 1, true)})
+	join(all, proxyStats{"b", stats("1", 1, true)})
 	if size(all) != before {
 		t.Errorf("the same lists have %d entries, and %d before", size(all), before)
 	}
 	other := stats("1", 1, true)
 	other.Backends[0].Name = "gpu-2"
-	if join(all, part{"c", other}); size(all) != before+1 {
+	if join(all, proxyStats{"c", other}); size(all) != before+1 {
 		t.Errorf("with another backend, the lists have %d entries, and %d before", size(all), before)
 	}
 }

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
@@ -34,9 +36,9 @@ const (
 // Options are what [New] needs.
 type Options struct {
 	Ledger Ledger
-	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see proof.go.
+	// Token returns the token that the admin APIs of other proxies know; empty for none. It is never sent: see authentication.go.
 	Token func() string
-	// Announced reports whether this process has told the ledger that it is at an address. What the ledger says of it now may be from somebody else.
+	// Announced reports whether this process has told the ledger that it is at an address. What the ledger has of it now may be written by another.
 	Announced func(address string) bool
 	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
 	Authorities func() *x509.CertPool
@@ -56,7 +58,7 @@ type Peers struct {
 	known  map[fleet.ID]connection // proxies that were asked; guarded by mu
 }
 
-// connection is how one proxy is asked. It is replaced when one of its fields is not right any more.
+// connection is how one proxy is asked. It is replaced when one of its fields is no longer right.
 type connection struct {
 	address string
 	token   string
@@ -98,15 +100,15 @@ func (a *answer) missing() api.MissingProxy {
 }
 
 // asking is a request to other proxies that is under way. Its owner calls end.
-type asking struct {
+type inquiry struct {
 	answers []answer        // of the index that done has
-	done    []chan struct{} // closed when the answer is there; nobody else uses it then
+	done    []chan struct{} // closed when the answer is there; only the owner uses it then
 	cancel  context.CancelFunc
 	all     sync.WaitGroup
 }
 
 // ask sends a request to all other proxies at once. The answers are in the order of the proxies' names.
-func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
+func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *inquiry {
 	r.Timeout = p.options.Timeout
 	var others []*fleet.Member
 	for i := range v.Members {
@@ -116,7 +118,7 @@ func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
 	}
 	slices.SortFunc(others, func(a, b *fleet.Member) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	p.drop(others)
-	q := &asking{answers: make([]answer, len(others)), done: make([]chan struct{}, len(others))}
+	q := &inquiry{answers: make([]answer, len(others)), done: make([]chan struct{}, len(others))}
 	ctx, q.cancel = context.WithCancel(ctx)
 	request, large := newMemory(p.request), make(chan struct{}, 1)
 	turns := make(chan struct{}, maxAsked)
@@ -134,7 +136,7 @@ func (p *Peers) ask(ctx context.Context, v *View, r client.Request) *asking {
 }
 
 // each returns the answers, each as soon as it and those before it are there. The body of an answer is gone afterwards.
-func (q *asking) each() iter.Seq[*answer] {
+func (q *inquiry) each() iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
 		for i := range q.answers {
 			<-q.done[i]
@@ -151,7 +153,7 @@ func (q *asking) each() iter.Seq[*answer] {
 }
 
 // end waits for what is under way, and gives back the memory.
-func (q *asking) end() {
+func (q *inquiry) end() {
 	q.cancel()
 	q.all.Wait()
 	for i := range q.answers {
@@ -219,7 +221,7 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error)
 	if p.options.Authorities != nil {
 		o.Authorities = p.options.Authorities()
 	}
-	// The address comes from the ledger: whoever writes to that must get nothing where certificates say who is a proxy.
+	// The address comes from the ledger: a client that writes to that must get nothing where certificates say who is a proxy.
 	if o.Authorities != nil && !isTLS(other.Address) {
 		return nil, fmt.Errorf("its address %s is not https://, and --fleet-ca says whose certificates are to be trusted: nothing is sent there", other.Address)
 	}
@@ -250,7 +252,7 @@ func isTLS(address string) bool {
 	return err == nil && u.Scheme == "https"
 }
 
-// drop closes connections to proxies that are not in the ledger any more.
+// drop closes connections to proxies that are no longer in the ledger.
 func (p *Peers) drop(others []*fleet.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,4 +262,98 @@ func (p *Peers) drop(others []*fleet.Member) {
 			delete(p.known, id)
 		}
 	}
+}
+
+const (
+	// maxRequest and maxProcess limit the memory that the answers of others take, for one request about the whole fleet and for all of them, in bytes.
+	// With what is made of them, a request takes a few times as much.
+	maxRequest = 32 << 20
+	maxProcess = 64 << 20
+	// perObject is what an object of an answer counts, beside its text: {} takes a few bytes there, and hundreds when it is decoded.
+	perObject = 256
+	// free bytes and freeObjects of each answer do not count, so that it is always known what came of an action.
+	freeBytes   = 64 << 10
+	freeObjects = 64
+	// largeBytes is from where on an answer is read while no other one of the request is: otherwise many that are too large together would
+	// all be read in part, and all be left out.
+	largeBytes = 256 << 10
+)
+
+var errMemory = errors.New("its answer is left out, since all together take too much memory (32 MiB): ask for less, such as the sessions of one service, or ask it alone")
+
+// memory is how many bytes are left. Its methods may be called from any goroutine.
+type memory struct{ left atomic.Int64 }
+
+func newMemory(size int64) *memory {
+	m := new(memory)
+	m.left.Store(size)
+	return m
+}
+
+func (m *memory) take(n int64) bool {
+	if m.left.Add(-n) >= 0 {
+		return true
+	}
+	m.left.Add(n)
+	return false
+}
+
+func (m *memory) give(n int64) { m.left.Add(n) }
+
+// charge is the memory of one answer. One goroutine uses it at a time.
+type charge struct {
+	request, process *memory
+	large            chan struct{} // of size one: who reads a large answer
+	reads            bool          // this one does
+	read, taken      int64
+}
+
+// take counts bytes of the answer that were read. It waits while another large answer is read, until ctx ends.
+func (c *charge) take(ctx context.Context, n int) error {
+	c.read += int64(n)
+	if c.read > largeBytes && !c.reads {
+		select {
+		case c.large <- struct{}{}:
+			c.reads = true
+		case <-ctx.Done():
+			return errMemory
+		}
+	}
+	return c.add(c.read - freeBytes - c.taken)
+}
+
+// decoding counts what the answer takes when it is decoded.
+func (c *charge) decoding(body []byte) error {
+	return c.add(perObject * int64(bytes.Count(body, []byte("{"))-freeObjects))
+}
+
+func (c *charge) add(n int64) error {
+	switch {
+	case n <= 0:
+		return nil
+	case !c.request.take(n):
+		return errMemory
+	case !c.process.take(n):
+		c.request.give(n)
+		return errMemory
+	}
+	c.taken += n
+	return nil
+}
+
+// done says that the answer was read, or that nothing more will be read.
+func (c *charge) done() {
+	if c.reads {
+		<-c.large
+	}
+	c.reads = false
+}
+
+// release gives the memory back.
+func (c *charge) release() {
+	if c.taken > 0 {
+		c.request.give(c.taken)
+		c.process.give(c.taken)
+	}
+	c.taken = 0
 }

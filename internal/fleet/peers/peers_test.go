@@ -174,7 +174,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// Nobody is asked for a caller who may not ask this proxy, or whose request is not understood.
+// No proxy is asked for a caller who may not ask this proxy, or whose request is not understood.
 func TestRefused(t *testing.T) {
 	r := newRig(t, "a", "b")
 	r.proxies[1].answer(200, stats("1", 1, true))
@@ -247,13 +247,13 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// With authorities for the proxies' certificates, whoever writes another address to the ledger does not get the token.
+// With authorities for the proxies' certificates, a client that writes another address to the ledger does not get the token.
 func TestStrangersGetNoToken(t *testing.T) {
 	r := newRig(t, "a")
 	a := r.proxies[0]
 	a.token = "secret-of-the-fleet"
 	a.answer(200, stats("1", 1, true))
-	a.peers.options.Authorities = x509.NewCertPool // which vouches for nobody
+	a.peers.options.Authorities = x509.NewCertPool // which is empty
 	var asked atomic.Int32
 	stranger := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 	plain, secured := httptest.NewServer(stranger), httptest.NewUnstartedServer(stranger)
@@ -317,7 +317,7 @@ func TestNames(t *testing.T) {
 
 // The parts of a sum stay what they are: the statistics of a proxy are used again.
 func TestSumChangesNothing(t *testing.T) {
-	parts := []part{{"a", stats("1", 1, true)}, {"b", stats("1", 2, true)}}
+	parts := []proxyStats{{"a", stats("1", 1, true)}, {"b", stats("1", 2, true)}}
 	all := begin(parts[0])
 	join(all, parts[1])
 	finish(all)
@@ -328,7 +328,7 @@ func TestSumChangesNothing(t *testing.T) {
 	}
 }
 
-// A proxy that cannot reach the ledger sees nobody: it does not say of the others that they are not seen.
+// A proxy that cannot reach the ledger sees no other: it does not say of the others that they are not seen.
 func TestShownWithoutLedger(t *testing.T) {
 	v := View{
 		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}},

@@ -33,7 +33,7 @@ type proxy struct {
 	token  string // both to prove and to be proven; empty for none
 	reader string
 	caller string              // who sent the last request, as it was proven
-	seen   func(*http.Request) // gets each request as it arrives; nil for nobody
+	seen   func(*http.Request) // gets each request as it arrives; may be nil
 	asked  []string            // requests that reached its own API
 	own    http.HandlerFunc
 }

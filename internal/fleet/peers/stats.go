@@ -2,20 +2,21 @@ package peers
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// part is the statistics of one proxy.
-type part struct {
+// proxyStats is the statistics of one proxy.
+type proxyStats struct {
 	name  string
 	stats *api.Stats
 }
 
 // begin returns the statistics of a fleet of which one proxy is known, this one: what cannot be added, such as the version and the
-// certificates, stays that of its. The part stays as it is.
-func begin(own part) *api.Stats {
+// certificates, stays that of its. own stays as it is.
+func begin(own proxyStats) *api.Stats {
 	all := *own.stats
 	all.Drain, all.Shortages = nil, nil
 	all.Services, all.Backends, all.Leaving = []api.Service{}, []api.Backend{}, nil
@@ -30,8 +31,8 @@ func begin(own part) *api.Stats {
 	return &all
 }
 
-// join adds another proxy to the statistics of a fleet: all numbers are those of all proxies together. The part stays as it is.
-func join(all *api.Stats, p part) {
+// join adds another proxy to the statistics of a fleet: all numbers are those of all proxies together. p stays as it is.
+func join(all *api.Stats, p proxyStats) {
 	s := p.stats
 	all.Draining = all.Draining && s.Draining
 	all.InternalErrors += s.InternalErrors
@@ -51,7 +52,7 @@ func join(all *api.Stats, p part) {
 }
 
 // list adds a proxy to what the statistics list.
-func list(all *api.Stats, p part) {
+func list(all *api.Stats, p proxyStats) {
 	for _, short := range p.stats.Shortages {
 		all.Shortages = append(all.Shortages, p.name+": "+short)
 	}
@@ -110,7 +111,7 @@ func addServices(all, s *api.Stats) {
 	}
 }
 
-func addBackends(all *api.Stats, p part) {
+func addBackends(all *api.Stats, p proxyStats) {
 	for i := range p.stats.Backends {
 		b := &p.stats.Backends[i]
 		k := slices.IndexFunc(all.Backends, func(a api.Backend) bool { return a.Name == b.Name && a.Service == b.Service })
@@ -224,4 +225,38 @@ func utilisation(s *api.Service, backends []api.Backend) float64 {
 		return 0
 	}
 	return float64(used) / float64(room)
+}
+
+// add adds the numbers of one value to those of another of the same type: of fields, of what is embedded and of maps. Texts, times,
+// lists and what pointers lead to stay what they are.
+func add[T any](to, from *T) { addValue(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()) }
+
+func addValue(to, from reflect.Value) {
+	switch {
+	case to.CanInt():
+		to.SetInt(to.Int() + from.Int())
+	case to.CanUint():
+		to.SetUint(to.Uint() + from.Uint())
+	case to.CanFloat():
+		to.SetFloat(to.Float() + from.Float())
+	case to.Kind() == reflect.Struct:
+		for i := range to.NumField() {
+			if to.Type().Field(i).IsExported() { // not what times consist of
+				addValue(to.Field(i), from.Field(i))
+			}
+		}
+	case to.Kind() == reflect.Map && from.Len() > 0:
+		sum := reflect.MakeMapWithSize(to.Type(), from.Len()) // the other map has another owner
+		for _, all := range []reflect.Value{to, from} {
+			for key, value := range all.Seq2() {
+				n := reflect.New(to.Type().Elem()).Elem()
+				if before := sum.MapIndex(key); before.IsValid() {
+					n.Set(before)
+				}
+				addValue(n, value)
+				sum.SetMapIndex(key, n)
+			}
+		}
+		to.Set(sum)
+	}
 }

@@ -26,7 +26,7 @@ type Ledger interface {
 	Forget(ctx context.Context, id fleet.ID) error
 }
 
-// View is what one proxy knows of the fleet at one instant. Whoever gets it owns it, but not what it refers to.
+// View is what one proxy knows of the fleet at one instant. The caller who gets it owns it, but not what it refers to.
 type View struct {
 	Mode   string // one of the modes of package api
 	Ledger string // where the grants are kept, without a password
@@ -101,7 +101,7 @@ func (v *View) Shown(now time.Time) api.Fleet {
 			p.SeenSeconds = v.Unseen[m.ID].Seconds()
 		}
 		switch {
-		case !p.Self && v.Unseen[m.ID] > fleet.Unseen && v.Problem != "": // this proxy sees nobody
+		case !p.Self && v.Unseen[m.ID] > fleet.Unseen && v.Problem != "": // this proxy sees no other
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen:
 			p.Problem = notSeen(v.Unseen[m.ID])
 		case names[m.Name] > 1 && m.State != fleet.Draining:

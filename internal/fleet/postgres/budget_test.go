@@ -35,7 +35,7 @@ var (
 	budgetChanges = flag.Float64("budget-changes", 100, "sessions that begin or end in a second, in TestBudget")
 	budgetWarm    = flag.Int("budget-warm", 1, "connections that each proxy keeps warm at each server, in TestBudget; 1000 for as many as it may have")
 	budgetPause   = flag.Duration("budget-pause", 100*time.Millisecond, "time between the starts of proxies, in TestBudget")
-	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a beat")
+	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a heartbeat")
 )
 
 // counter counts statements.
@@ -176,7 +176,7 @@ func (f *fleetLoad) proxy(ctx context.Context, s *Store, n int) {
 	a.Sync(ctx)
 	for joined := false; !joined && ctx.Err() == nil; a.Sync(ctx) {
 		mode := a.Status().Mode
-		joined = mode == agent.Alone || mode == agent.Shares
+		joined = mode == agent.Alone || mode == agent.Shared
 	}
 	f.joined.Add(1)
 	each := *budgetChanges / float64(*budgetProxies) / 10 // changes in a tenth of a second
@@ -297,7 +297,7 @@ func explainBeat(t *testing.T, dsn string) {
 	if err := conn.QueryRow(t.Context(), "SELECT members_tag FROM wsbouncer.fleet").Scan(&tag); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+beatStatement, pgx.QueryExecModeExec, false, "x", int64(0), 0, "", tag, int64(1<<40), []string{})
+	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS) "+readStatement, pgx.QueryExecModeExec, false, "x", int64(0), 0, "", tag, int64(1<<40), []string{})
 	if err != nil {
 		t.Fatal(err)
 	}

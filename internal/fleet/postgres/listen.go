@@ -36,8 +36,8 @@ func payload(concerned []fleet.ID) string {
 	return b.String()
 }
 
-// concerns reports whether an announcement is for a proxy.
-func concerns(payload string, id fleet.ID) bool {
+// isAddressedTo reports whether an announcement is for a proxy.
+func isAddressedTo(payload string, id fleet.ID) bool {
 	if payload == everyone {
 		return true
 	}
@@ -74,7 +74,7 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 			}
 			select {
 			case <-time.After(retry):
-			case <-s.back: // until it listens, places move with beats only
+			case <-s.recovered: // until it listens, places move with heartbeats only
 				retry = s.firstRetry
 				continue
 			case <-ctx.Done():
@@ -85,8 +85,8 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
-// Tells implements [fleet.Store].
-func (s *Store) Tells() bool { return s.tells.Load() }
+// Notifies implements [fleet.Store].
+func (s *Store) Notifies() bool { return s.notifies.Load() }
 
 // listen listens until the connection fails or ctx ends. It returns whether it has listened at all.
 func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened bool) {
@@ -104,8 +104,8 @@ func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened b
 	if _, err := conn.Exec(connecting, "LISTEN "+channel); err != nil {
 		return false
 	}
-	s.tells.Store(pgconnect.IsDirect(connecting, conn))
-	defer s.tells.Store(false)
+	s.notifies.Store(pgconnect.IsDirect(connecting, conn))
+	defer s.notifies.Store(false)
 	for {
 		waiting, cancel := context.WithTimeout(ctx, silence)
 		n, err := conn.WaitForNotification(waiting)
@@ -115,7 +115,7 @@ func (s *Store) listen(ctx context.Context, changed chan<- struct{}) (listened b
 		case ctx.Err() != nil:
 			return true
 		case err == nil:
-			if self := s.self.Load(); self != nil && concerns(n.Payload, *self) {
+			if self := s.self.Load(); self != nil && isAddressedTo(n.Payload, *self) {
 				select {
 				case changed <- struct{}{}:
 				default:

@@ -22,7 +22,7 @@ func TestTells(t *testing.T) {
 		if behind {
 			s.config.DialFunc = pgtest.DialPooled
 		}
-		if s.Tells() {
+		if s.Notifies() {
 			t.Error("it is told of changes before it listens")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -38,13 +38,13 @@ func TestTells(t *testing.T) {
 			case <-time.After(100 * time.Millisecond):
 			}
 		}
-		if s.Tells() == behind {
-			t.Errorf("behind a pooler: %v; it is told of changes: %v", behind, s.Tells())
+		if s.Notifies() == behind {
+			t.Errorf("behind a pooler: %v; it is told of changes: %v", behind, s.Notifies())
 		}
 		cancel()
 		for range changed { // until it is closed
 		}
-		if s.Tells() {
+		if s.Notifies() {
 			t.Error("it is told of changes after it has stopped listening")
 		}
 	}
@@ -68,9 +68,9 @@ func TestListensAgainAtOnce(t *testing.T) {
 	<-refused
 	cut, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.store.Exchange(cut, &fleet.Report{ID: "a", Sequence: 1, Whole: true}); err == nil {
+	if _, err := p.store.Exchange(cut, &fleet.Report{ID: "a", Sequence: 1, Full: true}); err == nil {
 		t.Fatal("an exchange whose context has ended was carried out")
 	}
 	p.claim(true, false, 0, 0)
-	wstest.Eventually(t, "the store listens", p.store.Tells)
+	wstest.Eventually(t, "the store listens", p.store.Notifies)
 }

@@ -1,12 +1,13 @@
 // Package postgres keeps the ledger of a fleet in a PostgreSQL database, in the tables fleet* of the schema wsbouncer, which
 // `wsbouncer migrate` makes (internal/config/postgres/migrations).
 //
-// An exchange in which nothing changes, and nobody else has changed anything since the proxy's last answer, is one short statement
-// (pulse.go). If somebody has, another one (statements.go, beat) counts the beat and reads what has changed. Otherwise a second statement writes what the protocol has changed, if nobody else has written since the first
-// one read. If somebody has, the exchange is carried out again in a transaction that locks the ledger's head.
+// An exchange in which nothing changes, and no other proxy has changed anything since the proxy's last answer, is one short statement
+// (heartbeatStatement). If one has, another (readStatement) counts the heartbeat and reads what has changed. A further one (writeStatement)
+// writes what the protocol has changed, if no other proxy has written since. If one has, the exchange is carried out again in a transaction that
+// locks the ledger's head.
 //
 // A commit that the server may forget is never answered for: changes are committed with synchronous_commit=local whatever the database's
-// default is, and a server that has crashed or failed over is another process, which the protocol tells by the identity. Beats may be
+// default is, and a server that has crashed or failed over is another process, which the protocol tells by the identity. Heartbeats may be
 // forgotten.
 package postgres
 
@@ -24,7 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 )
 
@@ -38,7 +39,7 @@ const (
 	application = "wsbouncer fleet"
 	// callTimeout is how long a call may take if its context has no deadline.
 	callTimeout = 5 * time.Second
-	// contention is for how long exchanges lock the ledger after one was in vain without.
+	// contention is for how long exchanges lock the ledger after one failed without the lock.
 	contention = 2 * time.Second
 	// connections is how many a store has at most, apart from the one that listens.
 	connections = 2
@@ -57,10 +58,10 @@ type Store struct {
 	end       context.CancelFunc // ends the listeners
 	ended     context.Context    //nolint:containedctx // until Close
 
-	tells    atomic.Bool   // announcements arrive
-	failing  atomic.Bool   // the last exchange failed
-	back     chan struct{} // of size one: exchanges do not fail any more
-	conflict atomic.Int64  // when somebody else last wrote between the statements of an exchange: of time.Time.UnixNano
+	notifies  atomic.Bool   // announcements arrive
+	failing   atomic.Bool   // the last exchange failed
+	recovered chan struct{} // of size one: exchanges no longer fail
+	conflict  atomic.Int64  // when another proxy last wrote between the statements of an exchange: of time.Time.UnixNano
 
 	self atomic.Pointer[fleet.ID] // the proxy that made the last exchange; nil before
 
@@ -95,7 +96,7 @@ func open(dsn string, o Options, tracer pgx.QueryTracer) (*Store, error) {
 	c.MinConns, c.MinIdleConns, c.MaxConns = 0, 0, connections
 	// Trying out a connection first would double what an exchange of a ledger at rest costs. One that fails is repeated soon.
 	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, back: make(chan struct{}, 1)}
+	s := &Store{config: c.ConnConfig.Copy(), log: o.Log, firstRetry: firstRetry, recovered: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -135,7 +136,7 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) error {
 	return s.explain(err)
 }
 
-// errNoHead says that somebody has emptied the table of the ledger's head.
+// errNoHead says that the table of the ledger's head was emptied.
 var errNoHead = fmt.Errorf("%w: the table wsbouncer.fleet has no row", fleet.ErrNoTables)
 
 // explain translates an error for an operator. After one that says that the server is not the one to write to, the store connects anew,
@@ -173,7 +174,7 @@ func (s *Store) explain(err error) error {
 
 // Exchange implements [fleet.Store].
 func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.Answer, err error) {
-	if err := change.CheckReport(r); err != nil {
+	if err := storage.CheckReport(r); err != nil {
 		return nil, err
 	}
 	self := r.ID
@@ -184,7 +185,7 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.An
 	})
 	if s.failing.Swap(err != nil) && err == nil {
 		select {
-		case s.back <- struct{}{}:
+		case s.recovered <- struct{}{}:
 		default:
 		}
 	}
@@ -197,17 +198,17 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		return nil, err
 	}
 	defer conn.Release()
-	e := &exchange{store: s, report: r, fresh: change.NewEpoch(), beaten: notBeaten}
-	answer, counted, err := s.pulse(ctx, &attempt{conn: conn.Conn()}, r)
+	e := &exchange{store: s, report: r, fresh: storage.NewEpoch(), sequenceBefore: notCounted}
+	answer, counted, err := s.heartbeat(ctx, &attempt{conn: conn.Conn()}, r)
 	if answer != nil || err != nil {
 		return answer, err
 	}
 	if counted {
-		e.beaten = int64(r.Sequence) - 1
+		e.sequenceBefore = int64(r.Sequence) - 1
 	}
 	for _, locks := range []bool{false, true} {
-		// Where many write at once, as when all join, attempts without the lock would be in vain.
-		if !locks && !r.Quiet() && (r.Whole || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
+		// Where many write at once, as when all join, attempts without the lock would fail.
+		if !locks && !r.Quiet() && (r.Full || time.Since(time.Unix(0, s.conflict.Load())) < contention) {
 			continue
 		}
 		answer, ok, err := e.run(ctx, &attempt{conn: conn.Conn(), locks: locks})
@@ -224,42 +225,42 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 		}
 		s.conflict.Store(time.Now().UnixNano())
 	}
-	// Nobody else writes while the head is locked.
+	// No other proxy writes while the head is locked.
 	return nil, fmt.Errorf("%w: it has changed during an exchange", fleet.ErrUnreachable)
 }
 
 // exchange is one exchange, which may take more than one attempt.
 type exchange struct {
-	store  *Store
-	report *fleet.Report
-	fresh  fleet.Epoch
-	beaten int64 // the proxy's sequence number before an earlier attempt has counted its beat; notBeaten if none has
+	store          *Store
+	report         *fleet.Report
+	fresh          fleet.Epoch
+	sequenceBefore int64 // the proxy's sequence number before an earlier attempt has counted its heartbeat; notCounted if none has
 }
 
-const notBeaten = -2
+const notCounted = -2
 
-// run makes an attempt. It returns false if somebody else has written between its statements.
+// run makes an attempt. It returns false if another proxy has written between its statements.
 func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, error) {
 	defer a.end(ctx)
 	r := e.report
-	want := request{report: r, beat: r.Quiet() && !a.locks, everything: r.All()}
+	want := request{report: r, countHeartbeat: r.Quiet() && !a.locks, everything: r.All()}
 	for {
 		l, err := e.store.load(ctx, a, &want)
 		if err != nil {
 			return nil, false, err
 		}
-		if self := l.ledger.Members[r.ID]; self != nil && e.beaten != notBeaten && self.Sequence == r.Sequence {
-			self.Sequence = uint64(e.beaten)
+		if self := l.ledger.Members[r.ID]; self != nil && e.sequenceBefore != notCounted && self.Sequence == r.Sequence {
+			self.Sequence = uint64(e.sequenceBefore)
 		}
-		if l.beat {
-			e.beaten = l.sequence
+		if l.counted {
+			e.sequenceBefore = l.sequence
 		}
-		answer, _, changes := change.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
+		answer, _, changes := storage.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
 		switch {
-		case !changes.Anything() && (l.beat || answer.Stale):
+		case !changes.Anything() && (l.counted || answer.Stale):
 			return answer, true, nil
-		case want.beat: // there is more to it, which needs the ledger's history
-			want.beat = false
+		case want.countHeartbeat: // there is more to it, which needs the ledger's history
+			want.countHeartbeat = false
 			continue
 		}
 		ok, err := e.store.write(ctx, a, l, changes, r.ID)
@@ -281,7 +282,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 		if err != nil {
 			return err
 		}
-		_, changes, ok := change.Forget(l.ledger, id, l.identity, change.NewEpoch())
+		_, changes, ok := storage.Forget(l.ledger, id, l.identity, storage.NewEpoch())
 		if !ok {
 			return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 		}
@@ -298,7 +299,7 @@ func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error)
 	if err != nil {
 		return nil, err
 	}
-	return change.Members(l.ledger), nil
+	return storage.Members(l.ledger), nil
 }
 
 // Accounts implements [fleet.Store].
@@ -307,7 +308,7 @@ func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err err
 	if err != nil {
 		return nil, err
 	}
-	return change.Accounts(l.ledger), nil
+	return storage.Accounts(l.ledger), nil
 }
 
 // all reads the whole ledger.
@@ -333,4 +334,68 @@ func (s *Store) Close() error {
 	s.listeners.Wait()
 	s.pool.Close()
 	return nil
+}
+
+// mostHeartbeats returns how many exchanges in a row may be nothing but heartbeats. After them, the proxy reads how many sessions the others have, which costs the
+// more, the more of them there are: about every members/4 seconds.
+func mostHeartbeats(members int) int {
+	return max(3, int(time.Duration(members)*time.Second/4/fleet.Late(members)))
+}
+
+// rest is what the last answer had of a ledger at rest. While the ledger has that version in that epoch, it is still true: each change of
+// it, of members or of what is frozen makes another version.
+type rest struct {
+	valid      bool // the ledger is not frozen, and settled
+	epoch      fleet.Epoch
+	version    int64
+	about      fleet.Member // what the ledger knows of the proxy
+	heartbeats int          // since that answer
+}
+
+// learn notes what an answer had.
+func (s *Store) learn(r *fleet.Report, a *fleet.Answer) {
+	about := storage.Lasting(&r.About)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = rest{
+		valid: !a.Frozen && a.Settled && !a.Again && !a.Stale && !r.Leaves,
+		epoch: a.Epoch, version: a.Version, about: about,
+	}
+}
+
+// heartbeat tries to carry out an exchange by counting a heartbeat. It returns no answer if there is more to do; counted: the heartbeat was counted then.
+func (s *Store) heartbeat(ctx context.Context, a *attempt, r *fleet.Report) (answer *fleet.Answer, counted bool, err error) {
+	s.mu.Lock()
+	s.rest.heartbeats++
+	last, members := s.rest, len(s.members.byID)
+	s.mu.Unlock()
+	if !last.valid || !r.Quiet() || r.Epoch != last.epoch || r.Version != last.version || last.heartbeats > mostHeartbeats(members) || storage.Lasting(&r.About) != last.about {
+		return nil, false, nil
+	}
+	var all bool
+	late := fleet.Late(members).Milliseconds()
+	err = a.heartbeat(ctx, []any{string(r.ID), int64(r.Sequence), r.About.Sessions, string(r.Epoch), r.Version, late}, []any{&all})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, false, nil
+	case err != nil || !all:
+		return nil, err == nil, err
+	}
+	return &fleet.Answer{Epoch: last.epoch, Version: last.version, Settled: true}, true, nil
+}
+
+// Check returns what keeps the database's user from using the ledger; nil for nothing. It changes nothing.
+func (s *Store) Check(ctx context.Context) error {
+	var missing *string
+	err := s.call(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `SELECT string_agg(t.relname || ' (' || p.privilege || ')', ', ' ORDER BY t.relname, p.privilege)
+			FROM pg_class AS t CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p (privilege)
+			WHERE t.relnamespace = 'wsbouncer'::regnamespace AND t.relkind = 'r'
+			AND (t.relname = 'fleet' AND p.privilege IN ('SELECT', 'UPDATE') OR t.relname IN ('fleet_members', 'fleet_beats', 'fleet_accounts'))
+			AND NOT has_table_privilege(t.oid, p.privilege)`).Scan(&missing)
+	})
+	if err == nil && missing != nil {
+		return fmt.Errorf("%w: it lacks rights to %s", fleet.ErrNoRights, *missing)
+	}
+	return err
 }

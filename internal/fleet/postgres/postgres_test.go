@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -36,10 +36,10 @@ func newProxy(t testing.TB, dsn string, id fleet.ID) *proxy {
 	return &proxy{t: t, store: openStore(t, dsn), id: id}
 }
 
-func (p *proxy) report(whole, settle bool, c *fleet.Claim) (*fleet.Answer, error) {
+func (p *proxy) report(full, settle bool, c *fleet.Claim) (*fleet.Answer, error) {
 	p.sequence++
 	r := &fleet.Report{
-		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Whole: whole, Settle: settle,
+		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Full: full, Settle: settle,
 		About: fleet.Member{Name: string(p.id), State: fleet.Serving},
 	}
 	if c != nil {
@@ -53,9 +53,9 @@ func (p *proxy) report(whole, settle bool, c *fleet.Claim) (*fleet.Answer, error
 }
 
 // claim says that the proxy holds and needs places, and returns what it has then.
-func (p *proxy) claim(whole, settle bool, holds, needs int) (*fleet.Answer, int) {
+func (p *proxy) claim(full, settle bool, holds, needs int) (*fleet.Answer, int) {
 	p.t.Helper()
-	a, err := p.report(whole, settle, &fleet.Claim{Cap: 8, Holds: holds, Needs: needs, Wants: needs})
+	a, err := p.report(full, settle, &fleet.Claim{Cap: 8, Holds: holds, Needs: needs, Wants: needs})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("forgetting: %v", err)
 	}
 	if left := text(t, admin, "SELECT count(*)::text FROM wsbouncer.fleet_beats"); left != "0" {
-		t.Errorf("%s beats are left of those that were forgotten", left)
+		t.Errorf("%s heartbeats are left of those that were forgotten", left)
 	}
 	if text(t, admin, "SELECT identity FROM wsbouncer.fleet") == "lost" {
 		t.Error("the store's own deletion makes the ledger lost")
@@ -182,7 +182,7 @@ func TestConfigurationIsNotWoken(t *testing.T) {
 	}
 }
 
-// TestRestored: somebody restores the tables from a dump, or empties some or all of them, while proxies run. Nobody gets places that another has.
+// TestRestored: the tables are restored from a dump, or some or all of them emptied, while proxies run. No proxy gets places that another has.
 func TestRestored(t *testing.T) {
 	const all = "wsbouncer.fleet, wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"
 	for _, test := range []struct {
@@ -197,7 +197,7 @@ func TestRestored(t *testing.T) {
 		{"all but the head is empty", []string{"TRUNCATE wsbouncer.fleet_members, wsbouncer.fleet_beats, wsbouncer.fleet_accounts"}},
 		{"no head", []string{"TRUNCATE wsbouncer.fleet"}},
 		{"no members", []string{"TRUNCATE wsbouncer.fleet_members"}},
-		{"no beats", []string{"TRUNCATE wsbouncer.fleet_beats"}},
+		{"no heartbeats", []string{"TRUNCATE wsbouncer.fleet_beats"}},
 		{"no accounts", []string{"TRUNCATE wsbouncer.fleet_accounts"}},
 		{"the other and its places are deleted", []string{"DELETE FROM wsbouncer.fleet_members WHERE id = 'b'", "DELETE FROM wsbouncer.fleet_accounts"}},
 		{"an account is deleted", []string{"DELETE FROM wsbouncer.fleet_accounts WHERE server = '" + gpu + "'"}},
@@ -224,7 +224,7 @@ func TestRestored(t *testing.T) {
 			}
 			others := []fleet.Member{{ID: "b", Name: "b"}}
 			a, err := p.store.Exchange(t.Context(), &fleet.Report{
-				ID: p.id, Sequence: 100, Epoch: p.epoch, Version: p.version, Whole: true, Others: others,
+				ID: p.id, Sequence: 100, Epoch: p.epoch, Version: p.version, Full: true, Others: others,
 				Claims: map[string]fleet.Claim{gpu: {Cap: 8, Needs: 8, Wants: 8}}, About: fleet.Member{Name: "a", State: fleet.Serving},
 			})
 			if err != nil || !slices.Equal(a.Missing, []fleet.ID{"b"}) {
@@ -240,14 +240,14 @@ func TestRestored(t *testing.T) {
 			if a, n := q.claim(true, false, 8, 8); n != 8 || a.Frozen {
 				t.Errorf("b has %d places: %+v", n, a)
 			}
-			if beats := text(t, dsn, "SELECT string_agg(id, '' ORDER BY id) FROM wsbouncer.fleet_beats"); beats != "ab" {
-				t.Errorf("there are beats of %s", beats)
+			if left := text(t, dsn, "SELECT string_agg(id, '' ORDER BY id) FROM wsbouncer.fleet_beats"); left != "ab" {
+				t.Errorf("there are heartbeats of %s", left)
 			}
 		})
 	}
 }
 
-// TestLocked: somebody who keeps the ledger locked makes exchanges that change something fail, not hang; beats go on.
+// TestLocked: a client that keeps the ledger locked makes exchanges that change something fail, not hang; heartbeats continue.
 func TestLocked(t *testing.T) {
 	dsn := migrated(t)
 	p := newProxy(t, dsn, "a")
@@ -263,7 +263,7 @@ func TestLocked(t *testing.T) {
 		}
 	}
 	if _, err := p.report(false, false, nil); err != nil {
-		t.Errorf("a beat: %v", err)
+		t.Errorf("a heartbeat: %v", err)
 	}
 	before := p.store.pool.Stat().NewConnsCount()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -280,7 +280,7 @@ func TestLocked(t *testing.T) {
 		t.Errorf("afterwards it has %d places", n)
 	}
 	if after := p.store.pool.Stat().NewConnsCount(); after != before {
-		t.Errorf("waiting in vain has cost a connection: %d became %d", before, after)
+		t.Errorf("waiting without success has cost a connection: %d became %d", before, after)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestDelayedReport: a report whose proxy has made a beat between its two statements is not written, although a beat changes nothing else.
+// TestDelayedReport: a report whose proxy has made a heartbeat between its two statements is not written, although a heartbeat changes nothing else.
 func TestDelayedReport(t *testing.T) {
 	dsn := migrated(t)
 	p := newProxy(t, dsn, "a")
@@ -324,7 +324,7 @@ func TestDelayedReport(t *testing.T) {
 	if _, err := p.report(false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, _, changes := change.Exchange(l.ledger, late, l.identity, "fresh", l.at)
+	_, _, changes := storage.Exchange(l.ledger, late, l.identity, "fresh", l.at)
 	if ok, err := p.store.write(t.Context(), a, l, changes, late.ID); ok || err != nil {
 		t.Errorf("the delayed report was written: %v, %v", ok, err)
 	}
@@ -333,7 +333,7 @@ func TestDelayedReport(t *testing.T) {
 	}
 }
 
-// TestFirstEpochIsLost: a failover that loses all epochs leaves a ledger that looks unused. Nobody gets places from it before a lease time has
+// TestFirstEpochIsLost: a failover that loses all epochs leaves a ledger that looks unused. No proxy gets places from it before a lease time has
 // passed. The server that made the tables grants at once.
 func TestFirstEpochIsLost(t *testing.T) {
 	if server == nil {
@@ -360,7 +360,7 @@ func TestFirstEpochIsLost(t *testing.T) {
 	}
 }
 
-// TestFailover: a standby that misses the last commits is promoted. In the new epoch nobody gets anything before all have said what they hold, and
+// TestFailover: a standby that misses the last commits is promoted. In the new epoch no proxy gets anything before all have reported what they hold, and
 // the sum stays within the cap.
 func TestFailover(t *testing.T) {
 	if server == nil {
@@ -488,7 +488,7 @@ func text(t *testing.T, dsn, statement string) (text string) {
 func TestPooler(t *testing.T) {
 	s := openStore(t, "postgres://proxy@127.0.0.1:1/none") // which is never connected
 	for _, code := range []string{"26000", "42P05"} {
-		err := s.explain(&pgconn.PgError{Code: code, Message: `prepared statement "fleet_beat" does not exist`})
+		err := s.explain(&pgconn.PgError{Code: code, Message: `prepared statement "fleet_read" does not exist`})
 		if !errors.Is(err, fleet.ErrUnreachable) || !strings.Contains(err.Error(), "add default_query_exec_mode=exec") {
 			t.Errorf("%s: %v", code, err)
 		}

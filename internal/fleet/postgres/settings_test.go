@@ -38,7 +38,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestStoppedInTheMiddle: the server ends an exchange that has locked the ledger and does not go on, so that the others can write.
+// TestStoppedInTheMiddle: the server ends an exchange that has locked the ledger and does not continue, so that the others can write.
 func TestStoppedInTheMiddle(t *testing.T) {
 	p := newProxy(t, migrated(t), "a")
 	conn, err := p.store.pool.Acquire(t.Context())

@@ -8,33 +8,34 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // identity tells one process of the database server from another: a server that was restarted, or a standby that was promoted, was
 // started at another time. All users may ask for it; what only some may ask for would make proxies disagree.
 const identity = `to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
-// beatStatement counts a beat if $1 says so and the ledger is the one that the proxy knows, and reads the ledger as it was before: its
-// head, the beats of all members, what members say of themselves if that has changed, and the accounts that are wanted. A beat needs no
+// readStatement counts a heartbeat if $1 is true and the ledger is the one that the proxy knows, and reads the ledger as it was before: its
+// head, the heartbeats of all members, what members say of themselves if that has changed, and the accounts that are wanted. A heartbeat needs no
 // history of the ledger, and is committed without waiting for the disk.
 //
-// $1 whether to count a beat, $2 the proxy, $3 its sequence number, $4 its sessions, $5 its epoch, $6 the tag of the members that are
+// $1 whether to count a heartbeat, $2 the proxy, $3 its sequence number, $4 its sessions, $5 its epoch, $6 the tag of the members that are
 // known, $7 the version after which accounts are wanted, $8 servers whose accounts are wanted in any case
-const beatStatement = `WITH head AS MATERIALIZED (
+const readStatement = `WITH head AS MATERIALIZED (
     SELECT *, ` + identity + ` AS server FROM wsbouncer.fleet
-), beat AS (
+), heartbeat AS (
     UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $3, sessions = $4, seen = clock_timestamp()
     FROM head WHERE $1 AND b.id = $2 AND b.sequence < $3 AND head.identity = head.server AND head.epoch = $5
         AND set_config('synchronous_commit', 'off', true) <> ''
     RETURNING b.id
 )
-SELECT head.server, pg_is_in_recovery(), clock_timestamp(), EXISTS (SELECT FROM beat),
+SELECT head.server, pg_is_in_recovery(), clock_timestamp(), EXISTS (SELECT FROM heartbeat),
     head.identity, head.epoch, CASE WHEN $1 THEN '[]' ELSE head.past::text END, CASE WHEN $1 THEN '[]' ELSE head.departed::text END, head.settled, head.version, head.revision, head.members_tag,
     b.ids, b.beats, b.sessions, b.seen, coalesce((SELECT sequence FROM wsbouncer.fleet_beats WHERE id = $2), -1),
     CASE WHEN head.members_tag <> $6 THEN
@@ -48,26 +49,26 @@ FROM head, (
     FROM wsbouncer.fleet_accounts WHERE (head.version > $7 OR cardinality($8::text[]) > 0) AND (version > $7 OR server = ANY ($8) OR granted = 0 AND grants::text = '[]')
 ) AS a`
 
-// pulseStatement counts a beat if nothing has changed since the proxy's last answer, and reports whether all other members have been seen
-// lately: no longer ago than [fleet.Late], so that the reading of beats that follows otherwise begins before [fleet.Unseen] ends. It
-// returns no row if something has changed. It is far cheaper than beatStatement, and in a fleet at rest nearly all exchanges are it. One that
+// heartbeatStatement counts a heartbeat if nothing has changed since the proxy's last answer, and reports whether all other members have been seen
+// lately: no longer ago than [fleet.Late], so that the reading of heartbeats that follows otherwise begins before [fleet.Unseen] ends. It
+// returns no row if something has changed. It is far cheaper than readStatement, and in a fleet at rest nearly all exchanges are it. One that
 // was seen in the future, since the server's clock was put back, has not been seen.
 //
 // $1 the proxy, $2 its sequence number, $3 its sessions, $4 its epoch, $5 its version, $6 after how many milliseconds a proxy is late
-const pulseStatement = `UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $2, sessions = $3, seen = clock_timestamp()
+const heartbeatStatement = `UPDATE wsbouncer.fleet_beats AS b SET beats = b.beats + 1, sequence = $2, sessions = $3, seen = clock_timestamp()
 FROM wsbouncer.fleet AS head
 WHERE b.id = $1 AND b.sequence < $2 AND head.epoch = $4 AND head.version = $5 AND head.identity = ` + identity + `
     AND set_config('synchronous_commit', 'off', true) <> ''
 RETURNING NOT EXISTS (SELECT FROM wsbouncer.fleet_beats AS o
     WHERE o.id <> b.id AND (o.seen < statement_timestamp() - $6 * interval '1 ms' OR o.seen > statement_timestamp()))`
 
-// writeStatement writes what has changed, if nobody has written since the statement above has read, or is writing. First it locks the
+// writeStatement writes what has changed, if no other proxy has written since readStatement has read, or is writing. First it locks the
 // ledger's head, then the proxy's own row, in this order always. It returns whether it has written.
 //
 // $1 revision, $2 identity of the server, $3 the proxy, $4 its sequence number before, or -1 if it has none; $5 ... $9 the new head;
 // $10 whether members have changed, $11 the tag that they get then, $12 those that are new or differ, $13 those that are gone; $14 ... $16 the
-// proxy's beat, $17 whether it has one; $18 ... $21 and $27 accounts, $22 servers without one; $23 what the
-// others are told, or nothing; $24 0 if only the beat is written, otherwise 1; $25 departed, of the head; $26 how long to wait for
+// proxy's heartbeat, $17 whether it has one; $18 ... $21 and $27 accounts, $22 servers without one; $23 what the
+// others are sent, or nothing; $24 0 if only the heartbeat is written, otherwise 1; $25 departed, of the head; $26 how long to wait for
 // a lock, in milliseconds
 const writeStatement = `WITH settings AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'local', true), set_config('lock_timeout', $26, true)
@@ -90,7 +91,7 @@ const writeStatement = `WITH settings AS MATERIALIZED (
     DELETE FROM wsbouncer.fleet_members USING ok WHERE id = ANY ($13)
 ), silent AS (
     DELETE FROM wsbouncer.fleet_beats USING ok WHERE id = ANY ($13)
-), beat AS (
+), heartbeat AS (
     INSERT INTO wsbouncer.fleet_beats (id, beats, sequence, sessions, seen) SELECT $3, $14, $15, $16, clock_timestamp() FROM ok WHERE $17
     ON CONFLICT (id) DO UPDATE SET beats = EXCLUDED.beats, sequence = EXCLUDED.sequence, sessions = EXCLUDED.sessions, seen = EXCLUDED.seen
 ), accounts AS (
@@ -103,7 +104,7 @@ const writeStatement = `WITH settings AS MATERIALIZED (
 )
 SELECT EXISTS (SELECT FROM ok), (SELECT pg_notify('` + channel + `', $23)::text FROM ok WHERE $23 <> '')`
 
-// headStatement writes a head in the place of one that somebody has deleted. Its identity says that a ledger was lost, so that the first epoch
+// headStatement writes a head instead of one that was deleted. Its identity says that a ledger was lost, so that the first epoch
 // begins frozen.
 const headStatement = `INSERT INTO wsbouncer.fleet (identity, epoch, past, departed, settled, version, revision, members_tag)
 VALUES ('lost', '', '[]', '[]', false, 0, 0, 'lost') ON CONFLICT DO NOTHING`
@@ -116,9 +117,9 @@ SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
 
 // request is what to read.
 type request struct {
-	report     *fleet.Report // nil for none
-	beat       bool          // count the report's beat, and read no history
-	everything bool          // all accounts
+	report         *fleet.Report // nil for none
+	countHeartbeat bool          // count the report's heartbeat, and read no history
+	everything     bool          // all accounts
 }
 
 // loaded is a ledger as it was read.
@@ -128,7 +129,7 @@ type loaded struct {
 	sequence int64  // of the proxy's own row; -1 if there is none
 	identity string // of the database process
 	at       time.Time
-	beat     bool // the proxy's beat was counted, after what was read
+	counted  bool // the proxy's heartbeat was counted, after what was read
 }
 
 // cachedMembers are members as they were when they had a tag, without what each exchange may change. They are not changed.
@@ -150,7 +151,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	if r.everything {
 		after = -1
 	}
-	l := &loaded{ledger: change.NewLedger()}
+	l := &loaded{ledger: storage.NewLedger()}
 	var (
 		head             = l.ledger
 		isStandby        bool
@@ -166,10 +167,10 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 		serversInAnyCase = slices.Sorted(maps.Keys(report.Claims))
 	)
 	err := a.read(ctx, []any{
-		r.beat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
+		r.countHeartbeat, string(report.ID), int64(report.Sequence), report.About.Sessions, string(report.Epoch),
 		known.tag, after, serversInAnyCase,
 	}, []any{
-		&l.identity, &isStandby, &l.at, &l.beat, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
+		&l.identity, &isStandby, &l.at, &l.counted, &head.Identity, &epoch, &past, &departed, &head.Settled, &head.Version, &l.revision, &tag,
 		&ids, &beats, &sessions, &seen, &l.sequence, &members, &servers, &versions, &grants,
 	})
 	switch {
@@ -181,7 +182,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 		return nil, errReadOnly
 	}
 	head.Epoch = fleet.Epoch(epoch)
-	if err := change.DecodeHistory(head, past, departed); err != nil {
+	if err := storage.DecodeHistory(head, past, departed); err != nil {
 		return nil, err
 	}
 	if members != nil {
@@ -198,13 +199,13 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 			continue
 		}
 		copied := *m
-		copied.Beats, copied.Sessions, copied.Seen = uint64(beats[i]), int(sessions[i]), seen[i]
+		copied.Heartbeats, copied.Sessions, copied.Seen = uint64(beats[i]), int(sessions[i]), seen[i]
 		if copied.ID == report.ID {
 			copied.Sequence = uint64(l.sequence)
 		}
 		head.Members[copied.ID] = &copied
 	}
-	for id, m := range known.byID { // without a beat it was written by hand; of itself a proxy knows that its beat was lost
+	for id, m := range known.byID { // without a heartbeat it was written by hand; of itself a proxy knows that its heartbeat was lost
 		if head.Members[id] == nil && id != report.ID {
 			copied := *m
 			head.Members[id] = &copied
@@ -212,7 +213,7 @@ func (s *Store) load(ctx context.Context, a *attempt, r *request) (*loaded, erro
 	}
 	for i, server := range servers {
 		account := &fleet.Account{Server: server, Version: versions[i]}
-		if account.Grants, err = change.DecodeGrants(server, grants[i]); err != nil {
+		if account.Grants, err = storage.DecodeGrants(server, grants[i]); err != nil {
 			return nil, err
 		}
 		head.Accounts[server] = account
@@ -227,7 +228,7 @@ func decodeMembers(tag, text string) (cachedMembers, error) {
 	}
 	c := cachedMembers{tag: tag, byID: make(map[fleet.ID]*fleet.Member, len(rows))}
 	for _, row := range rows {
-		m, err := change.DecodeMember(fleet.ID(row[0]), fleet.Epoch(row[1]), row[2])
+		m, err := storage.DecodeMember(fleet.ID(row[0]), fleet.Epoch(row[1]), row[2])
 		if err != nil {
 			return cachedMembers{}, err
 		}
@@ -243,23 +244,23 @@ type memberRow struct {
 	About json.RawMessage `json:"about"`
 }
 
-// write writes what has changed since the ledger was read. It returns false if it has written nothing, because somebody else has
+// write writes what has changed since the ledger was read. It returns false if it has written nothing, because another proxy has
 // written meanwhile. by is the proxy whose exchange it is, if it is one.
-func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Changes, by fleet.ID) (ok bool, err error) {
+func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *storage.Changes, by fleet.ID) (ok bool, err error) {
 	after := c.After
-	past, departed := change.EncodeHistory(after)
+	past, departed := storage.EncodeHistory(after)
 	members := make([]memberRow, 0, len(c.Members))
 	for _, id := range c.Members {
 		m := after.Members[id]
-		members = append(members, memberRow{ID: id, Epoch: m.Epoch, About: json.RawMessage(change.EncodeMember(m))})
+		members = append(members, memberRow{ID: id, Epoch: m.Epoch, About: json.RawMessage(storage.EncodeMember(m))})
 	}
 	membersText, err := json.Marshal(members)
 	if err != nil {
 		return false, err
 	}
-	var beat fleet.Member
+	var self fleet.Member
 	if m := after.Members[by]; m != nil {
-		beat = *m
+		self = *m
 	}
 	servers, versions, caps, grants := make([]string, 0, len(c.Accounts)), make([]int64, 0, len(c.Accounts)), make([]int32, 0, len(c.Accounts)), make([]string, 0, len(c.Accounts))
 	granted := make([]int32, 0, len(c.Accounts))
@@ -267,7 +268,7 @@ func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Chan
 		account := after.Accounts[server]
 		servers, versions = append(servers, server), append(versions, account.Version)
 		granted = append(granted, int32(account.Granted()))
-		caps, grants = append(caps, int32(account.Cap())), append(grants, change.EncodeGrants(account.Grants))
+		caps, grants = append(caps, int32(account.Cap())), append(grants, storage.EncodeGrants(account.Grants))
 	}
 	removed := make([]string, 0, len(c.Removed))
 	for _, id := range c.Removed {
@@ -285,8 +286,113 @@ func (s *Store) write(ctx context.Context, a *attempt, l *loaded, c *change.Chan
 		l.revision, l.identity, string(by), l.sequence,
 		after.Identity, string(after.Epoch), past, after.Settled, after.Version,
 		len(c.Members)+len(c.Removed) > 0, rand.Text(), string(membersText), removed,
-		int64(beat.Beats), int64(beat.Sequence), beat.Sessions, beat.ID != "",
-		servers, versions, caps, grants, gone, payload(c.Concerned(by)), revision, departed, lockTimeout(ctx), granted,
+		int64(self.Heartbeats), int64(self.Sequence), self.Sessions, self.ID != "",
+		servers, versions, caps, grants, gone, payload(c.Woken(by)), revision, departed, lockTimeout(ctx), granted,
 	}, []any{&ok, nil})
 	return ok, err
 }
+
+// attempt runs the statements of an exchange: each by itself, or all in one transaction that has locked the ledger's head. In both cases
+// each of them takes one trip to the server.
+type attempt struct {
+	conn  *pgx.Conn
+	locks bool
+}
+
+// prepared are the names of the statements that a connection prepares once. The driver's own cache would prepare them anew after an error,
+// such as a lock that was not free in time.
+var prepared = map[string]string{
+	heartbeatStatement: "fleet_heartbeat", readStatement: "fleet_read", lockStatement: "fleet_lock", writeStatement: "fleet_write",
+	beginStatement: "fleet_begin", commitStatement: "fleet_commit",
+}
+
+const (
+	beginStatement  = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+	commitStatement = "COMMIT"
+)
+
+// session has the settings of a connection. Its statements are the same all the time. They may wait for a lock longer than an administrator
+// may allow the statements of applications: they have time limits of their own. The server would compile a statement that it takes for a
+// costly one, which takes far longer than to carry it out.
+const session = "SET plan_cache_mode = force_generic_plan; SET statement_timeout = 0; SET jit = off"
+
+// prepare makes a new connection ready.
+func prepare(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, session); err != nil {
+		return err
+	}
+	for statement, name := range prepared {
+		if _, err := conn.Prepare(ctx, name, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name returns how to run a statement on the connection.
+func (a *attempt) name(statement string) string {
+	if a.conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return statement
+	}
+	return prepared[statement]
+}
+
+// heartbeat counts a heartbeat if nothing has changed. Without a row, it returns [pgx.ErrNoRows].
+func (a *attempt) heartbeat(ctx context.Context, arguments, results []any) error {
+	return a.conn.QueryRow(ctx, a.name(heartbeatStatement), arguments...).Scan(results...)
+}
+
+// read reads the ledger.
+func (a *attempt) read(ctx context.Context, arguments, results []any) error {
+	if !a.locks {
+		return a.conn.QueryRow(ctx, a.name(readStatement), arguments...).Scan(results...)
+	}
+	batch := new(pgx.Batch)
+	batch.Queue(a.name(beginStatement))
+	batch.Queue(a.name(lockStatement), lockTimeout(ctx), abandoned)
+	batch.Queue(a.name(readStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	return a.conn.SendBatch(ctx, batch).Close()
+}
+
+// write writes what has changed, and commits.
+func (a *attempt) write(ctx context.Context, arguments, results []any) error {
+	if !a.locks {
+		return a.conn.QueryRow(ctx, a.name(writeStatement), arguments...).Scan(results...)
+	}
+	batch := new(pgx.Batch)
+	batch.Queue(a.name(writeStatement), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(results...) })
+	batch.Queue(a.name(commitStatement))
+	return a.conn.SendBatch(ctx, batch).Close()
+}
+
+// end ends a transaction that was not committed.
+func (a *attempt) end(ctx context.Context) {
+	const idle = 'I'
+	if !a.locks || a.conn.IsClosed() || a.conn.PgConn().TxStatus() == idle {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = a.conn.Exec(ctx, "ROLLBACK") // if it fails, the pool closes the connection
+}
+
+// lockTimeout returns how long the server is to wait for a lock, in milliseconds: so short that the call still hears of it. A call whose
+// context ends costs its connection, and many proxies that connect anew make it worse.
+func lockTimeout(ctx context.Context) string {
+	wait := longestWait
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(deadline)-margin)
+	}
+	return strconv.FormatInt(max(wait, shortestWait).Milliseconds(), 10)
+}
+
+const (
+	// abandoned is after how many milliseconds the server ends a connection that has locked the ledger and says nothing: its proxy is stopped
+	// or cut off, and no other can write meanwhile. An exchange does not take as long.
+	abandoned = "2000"
+	// shortestWait and longestWait bound how long a lock is waited for.
+	shortestWait = 50 * time.Millisecond
+	longestWait  = 4 * time.Second
+	// margin is what is left of a call's time when a lock was not free in time.
+	margin = 300 * time.Millisecond
+)

@@ -25,7 +25,7 @@ func Host() string {
 	return digest(boot + namespace)
 }
 
-// listens reports whether a socket of this network namespace may listen at an address of this host: the kernel lets nobody bind what another
+// listens reports whether a socket of this network namespace may listen at an address of this host: the kernel lets no socket bind what another
 // socket listens at. A firewall of this host cannot make that up, as it can a refusal. Nothing is accepted here.
 func listens(ip net.IP, port int) bool {
 	family, address := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: port, Addr: [16]byte(ip.To16())})
@@ -77,7 +77,7 @@ func inode(path string) string {
 }
 
 // sign writes into a lock's file which file it is. A copy, as from a backup, has another inode for as long as the process holds the original
-// open, even if that was removed, so nobody takes the copy for it.
+// open, even if that was removed, so no process takes the copy for it.
 func sign(path string) error { return fileowner.Write(path, []byte(inode(path))) }
 
 // isSigned reports whether a lock's file is the one that a process has made, and no copy of it.

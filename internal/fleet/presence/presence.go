@@ -6,9 +6,9 @@
 //     the same state directory that gets this lock knows. Which state directory it is says [Presence.Instance].
 //   - A proxy's admin API listens until its last connection is closed. So a proxy has ended whose address refuses connections, if this
 //     process has reached that very proxy at the address before, and the kernel under both ([Host]) says that it is an address of this host at
-//     which nobody listens. From elsewhere, a refusal proves nothing unless an operator says so ([Options.AnyRefusal]): firewalls reject,
+//     which no socket listens. From elsewhere, a refusal proves nothing unless an operator says so ([Options.AnyRefusal]): firewalls reject,
 //     Services of Kubernetes without endpoints do, and addresses move to other hosts. A time-out never proves anything.
-//   - A proxy of the same host is not seen any more, and this process itself listens at the address that was the other's.
+//   - A proxy of the same host is no longer seen, and this process itself listens at the address that was the other's.
 //
 // Each is looked at twice, some time apart, since the system closes the files of a process that ends one after the other.
 package presence
@@ -95,7 +95,7 @@ func Open(o Options) *Presence {
 }
 
 // Close gives up the lock of this process. If the process has left its ledger, it removes the lock's file, too; otherwise that stays, and proves to
-// the others with the same state directory that the process has ended. Call it when the process has no connections to servers any more.
+// the others with the same state directory that the process has ended. Call it when the process has no connections to servers left.
 func (p *Presence) Close(left bool) { p.directory.close(left) }
 
 // Instance identifies the state directory; empty if there is none that can be used.
@@ -127,7 +127,7 @@ func (p *Presence) Dead(ctx context.Context, m fleet.Member, suspected bool) (ho
 
 func (p *Presence) look(ctx context.Context, m *fleet.Member, suspected bool) (how string, dead bool) {
 	if p.instance != "" && m.Instance == p.instance { // then the lock says it, and nothing else may
-		return "it does not hold its lock in the state directory any more", p.ended(m.ID)
+		return "it no longer holds its lock in the state directory", p.ended(m.ID)
 	}
 	if m.Address == "" || !suspected {
 		return "", false
@@ -171,7 +171,7 @@ func (p *Presence) hasMet(m *fleet.Member) bool {
 	return p.met[m.ID].address == m.Address && p.reachable(m)
 }
 
-// Tidy removes the locks of processes that have ended and are in no ledger any more.
+// Tidy removes the locks of processes that have ended and are no longer in a ledger.
 func (p *Presence) Tidy(members []fleet.Member) {
 	there := make(map[fleet.ID]bool, len(members))
 	for i := range members {
@@ -214,7 +214,7 @@ func (p *Presence) whoAnswers(ctx context.Context, m *fleet.Member) string {
 	return response.Header.Get(Header)
 }
 
-// refuses reports whether the proxy's address refuses connections, and, if the proxy is one of this host, whether the kernel says that nobody
+// refuses reports whether the proxy's address refuses connections, and, if the proxy is one of this host, whether the kernel says that no socket
 // listens there: at all of them, if it is a name.
 func (p *Presence) refuses(ctx context.Context, m *fleet.Member) bool {
 	u, err := url.Parse(m.Address)
@@ -243,7 +243,7 @@ func (p *Presence) refuses(ctx context.Context, m *fleet.Member) bool {
 	return true
 }
 
-// silent reports whether an IP address is one of this host at whose port nobody listens, whatever a firewall says about that.
+// silent reports whether an IP address is one of this host at whose port no socket listens, whatever a firewall says about that.
 func silent(address, port string) bool {
 	ip := net.ParseIP(address)
 	number, err := strconv.Atoi(port)

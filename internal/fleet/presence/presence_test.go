@@ -82,7 +82,7 @@ func TestLock(t *testing.T) {
 	}
 	b.Tidy([]fleet.Member{m}) // it is in the ledger still
 	if _, dead := b.Dead(t.Context(), m, false); !dead {
-		t.Error("not dead any more")
+		t.Error("no longer dead")
 	}
 	b.Tidy(nil)
 	if _, dead := b.Dead(t.Context(), m, false); dead {
@@ -98,7 +98,7 @@ func TestLock(t *testing.T) {
 }
 
 // TestEndedWithoutLedger: a process ends in order, but does not reach the ledger to leave it. The next one with the same state directory must be able to
-// prove that it has ended, since nobody else may be.
+// prove that it has ended, since no other may.
 func TestEndedWithoutLedger(t *testing.T) {
 	state := t.TempDir()
 	a := open(t, state, idA)
@@ -188,7 +188,7 @@ func TestRefusal(t *testing.T) {
 	}
 	elsewhere, moved, local := m, m, m
 	elsewhere.Host = "another host"                                         // whose loopback this is not
-	moved.Address = strings.Replace(m.Address, "127.0.0.1", "127.0.0.2", 1) // nobody was met there
+	moved.Address = strings.Replace(m.Address, "127.0.0.1", "127.0.0.2", 1) // no proxy was met there
 	local.Instance = b.Instance()                                           // only the lock proves something
 	for name, m := range map[string]fleet.Member{"never met": unmet, "elsewhere": elsewhere, "moved": moved, "with the same state directory": local} {
 		if how, dead := b.Dead(t.Context(), m, true); dead {
@@ -233,14 +233,14 @@ func TestFirewallOfThisHost(t *testing.T) {
 	}
 	_ = listener.Close()
 	if !silent("127.0.0.1", port) {
-		t.Error("not silent although nobody listens")
+		t.Error("not silent although no socket listens")
 	}
 	if silent("192.0.2.1", port) {
 		t.Error("an address of another host is silent")
 	}
 }
 
-// TestSilence takes nobody for dead whose address does not answer.
+// TestSilence takes no proxy for dead whose address does not answer.
 func TestSilence(t *testing.T) {
 	b := open(t, t.TempDir(), idB)
 	id := idA
@@ -249,7 +249,7 @@ func TestSilence(t *testing.T) {
 	b.Meet(t.Context(), m)
 	address := strings.TrimPrefix(server.URL, "http://")
 	server.Close()
-	listener, err := net.Listen("tcp", address) // a process that was stopped: the system accepts, nobody answers
+	listener, err := net.Listen("tcp", address) // a process that was stopped: the system accepts, no process answers
 	if err != nil {
 		t.Skip(err)
 	}
@@ -320,7 +320,7 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRestoredLock proves nothing by a lock's file that somebody removed and restored from a backup, although nobody locks that one.
+// TestRestoredLock proves nothing by a lock's file that was removed and restored from a backup, although no process locks that one.
 func TestRestoredLock(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("a copy cannot be told from the file here")
@@ -363,7 +363,7 @@ func TestHeld(t *testing.T) {
 	}
 	release()
 	if _, dead := c.Dead(t.Context(), m, true); !dead {
-		t.Error("it is not dead although nobody holds it any more")
+		t.Error("it is not dead although no process holds it")
 	}
 	if err := os.WriteFile(filepath.Join(state, "fleet", string(idA)+".d000000000000001.held"), nil, 0o600); err != nil {
 		t.Fatal(err)

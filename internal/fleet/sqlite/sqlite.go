@@ -4,8 +4,8 @@
 // All proxies of an earlier boot are dead, so a file from one is emptied, and nothing has to survive the machine: the file is written
 // without waiting for the disk. A proxy that is alone writes nothing while nothing changes; it notices others by PRAGMA data_version.
 //
-// If the file is damaged, it is put aside, and a new ledger begins in which nobody gets places before all have had the time to say what
-// they hold. The same is so if somebody deletes the file while it is in use. On a network file system, whose locks cannot be trusted and
+// If the file is damaged, it is put aside, and a new ledger begins in which no proxy gets places before all have had the time to say what
+// they hold. The same is so if the file is deleted while it is in use. On a network file system, whose locks cannot be trusted and
 // which other hosts may use, the file is refused.
 package sqlite
 
@@ -26,7 +26,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
@@ -51,17 +51,17 @@ type Store struct {
 	timeout time.Duration
 	boot    string // static: identifies the machine's boot; empty where there is no such text
 
-	closed    atomic.Bool
-	watchers  sync.WaitGroup
-	end       context.CancelFunc // ends the watchers
-	ended     context.Context    //nolint:containedctx // until Close
-	turn      chan struct{}      // has room for one: whoever uses what follows holds the turn
-	handle    *handle            // owned by the holder of the turn; nil while the file is not open
-	ledger    *fleet.Ledger      // owned by the holder of the turn: as it was read or written last; nil if it must be read
-	data      int64              // owned by the holder of the turn: the file's data version that ledger belongs to
-	revision  int64              // owned by the holder of the turn: that of ledger
-	lost      bool               // owned by the holder of the turn: the ledger that this proxy went by is gone
-	toldAbout int64              // owned by the holder of the turn: the ledger's version that the last answer had
+	closed          atomic.Bool
+	watchers        sync.WaitGroup
+	end             context.CancelFunc // ends the watchers
+	ended           context.Context    //nolint:containedctx // until Close
+	turn            chan struct{}      // has room for one: a call that uses what follows holds the turn
+	handle          *handle            // owned by the holder of the turn; nil while the file is not open
+	ledger          *fleet.Ledger      // owned by the holder of the turn: as it was read or written last; nil if it must be read
+	data            int64              // owned by the holder of the turn: the file's data version that ledger belongs to
+	revision        int64              // owned by the holder of the turn: that of ledger
+	lost            bool               // owned by the holder of the turn: the ledger that this proxy used is gone
+	answeredVersion int64              // owned by the holder of the turn: the ledger's version that the last answer had
 }
 
 var _ fleet.Store = (*Store)(nil)
@@ -125,7 +125,7 @@ func (s *Store) call(ctx context.Context, f func(context.Context) error) (err er
 	}
 	switch {
 	case err != nil && caller.Err() != nil:
-		return caller.Err() // the driver returns an error of its own
+		return caller.Err() // the driver returns its own error
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%w: another process has kept %s locked for %v", fleet.ErrUnreachable, s.path, s.timeout)
 	}
@@ -192,10 +192,10 @@ func (s *Store) explain(err error) error {
 
 // Exchange implements [fleet.Store].
 func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (answer *fleet.Answer, err error) {
-	if err := change.CheckReport(r); err != nil {
+	if err := storage.CheckReport(r); err != nil {
 		return nil, err
 	}
-	fresh := change.NewEpoch()
+	fresh := storage.NewEpoch()
 	err = s.call(ctx, func(ctx context.Context) error {
 		answer, err = s.exchange(ctx, r, fresh)
 		return err
@@ -207,28 +207,28 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
-	answer, after, changes := change.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+	answer, after, changes := storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 	if !changes.Anything() {
-		isAlone := len(after.Members) == 1 // nobody else wants to see its beats
+		isAlone := len(after.Members) == 1 // no other wants to see its heartbeats
 		if !answer.Stale && !isAlone {
-			if err := s.handle.writeBeat(ctx, after.Members[r.ID]); err != nil {
+			if err := s.handle.writeHeartbeat(ctx, after.Members[r.ID]); err != nil {
 				return nil, err
 			}
 		}
-		s.ledger, s.toldAbout = after, after.Version
+		s.ledger, s.answeredVersion = after, after.Version
 		return answer, nil
 	}
 	err := s.handle.transact(ctx, func(tx queryer) error {
 		if err := s.read(ctx); err != nil { // another process may have written since
 			return err
 		}
-		answer, after, changes = change.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+		answer, after, changes = storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 		return s.handle.write(ctx, tx, changes, r.ID, s.revision+1)
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.ledger, s.toldAbout = after, after.Version
+	s.ledger, s.answeredVersion = after, after.Version
 	s.revision++
 	return answer, nil
 }
@@ -244,8 +244,8 @@ func (s *Store) read(ctx context.Context) error {
 		return err
 	}
 	if s.ledger != nil && revision == s.revision {
-		l := change.Clone(s.ledger)
-		if err := s.handle.readBeats(ctx, l); err != nil {
+		l := s.ledger.Clone()
+		if err := s.handle.readHeartbeats(ctx, l); err != nil {
 			return err
 		}
 		s.ledger, s.data = l, data
@@ -267,7 +267,7 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 			if err := s.read(ctx); err != nil {
 				return err
 			}
-			forgotten, changes, ok := change.Forget(s.ledger, id, s.identity(), change.NewEpoch())
+			forgotten, changes, ok := storage.Forget(s.ledger, id, s.identity(), storage.NewEpoch())
 			if !ok {
 				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 			}
@@ -288,7 +288,7 @@ func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error)
 		if err := s.read(ctx); err != nil {
 			return err
 		}
-		members = change.Members(s.ledger)
+		members = storage.Members(s.ledger)
 		return nil
 	})
 	return members, err
@@ -300,7 +300,7 @@ func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err err
 		if err := s.read(ctx); err != nil {
 			return err
 		}
-		accounts = change.Accounts(s.ledger)
+		accounts = storage.Accounts(s.ledger)
 		return nil
 	})
 	return accounts, err
@@ -337,8 +337,8 @@ func (s *Store) Changed(ctx context.Context) <-chan struct{} {
 	return changed
 }
 
-// Tells implements [fleet.Store].
-func (s *Store) Tells() bool { return true }
+// Notifies implements [fleet.Store].
+func (s *Store) Notifies() bool { return true }
 
 // news reports whether others have changed something since the last answer, and the ledger's version. It opens no file: before the first
 // exchange, and while the file cannot be used, there is no news.
@@ -360,7 +360,7 @@ func (s *Store) news(ctx context.Context) (version int64, news bool) {
 	if s.ledger == nil || s.read(ctx) != nil {
 		return 0, false
 	}
-	return s.ledger.Version, s.ledger.Version != s.toldAbout
+	return s.ledger.Version, s.ledger.Version != s.answeredVersion
 }
 
 // Close implements [fleet.Store].

@@ -52,7 +52,7 @@ const server = "ws://gpu-1:2700"
 // report returns a report of a proxy that needs all of 8 places.
 func report(id fleet.ID, sequence uint64, epoch fleet.Epoch) *fleet.Report {
 	return &fleet.Report{
-		ID: id, Sequence: sequence, Epoch: epoch, Whole: true, Claims: map[string]fleet.Claim{server: {Cap: 8, Needs: 8, Wants: 8}},
+		ID: id, Sequence: sequence, Epoch: epoch, Full: true, Claims: map[string]fleet.Claim{server: {Cap: 8, Needs: 8, Wants: 8}},
 		About: fleet.Member{Name: string(id), State: fleet.Serving},
 	}
 }
@@ -78,7 +78,7 @@ func places(a *fleet.Answer, id fleet.ID) int {
 	return 0
 }
 
-// TestAnotherBoot: all proxies of an earlier boot are dead, and nobody waits for them.
+// TestAnotherBoot: all proxies of an earlier boot are dead, and no proxy waits for them.
 func TestAnotherBoot(t *testing.T) {
 	path := newPath(t)
 	before := open(t, path, nil)
@@ -100,7 +100,7 @@ func TestAnotherBoot(t *testing.T) {
 	}
 }
 
-// TestDamage: a damaged file is put aside. Nobody gets places in the new one before there was time to say who holds what.
+// TestDamage: a damaged file is put aside. No proxy gets places in the new one before there was time to say who holds what.
 func TestDamage(t *testing.T) {
 	path := newPath(t)
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o640); err != nil {
@@ -118,15 +118,15 @@ func TestDamage(t *testing.T) {
 		t.Errorf("the log says\n%s", log.String())
 	}
 	r := report("a", 2, exchange(t, s, &fleet.Report{ID: "a", Sequence: 2}).Epoch)
-	r.Sequence, r.Whole = 3, true
+	r.Sequence, r.Full = 3, true
 	exchange(t, s, r)
-	r.Sequence, r.Whole, r.Settle = 4, false, true
+	r.Sequence, r.Full, r.Settle = 4, false, true
 	if a := exchange(t, s, r); a.Frozen || places(a, "a") != 8 {
 		t.Errorf("after a lease time: %+v", a)
 	}
 }
 
-// TestDamagedInUse: a file is damaged while somebody goes by it. A new proxy finds the damage, and both go by the new file.
+// TestDamagedInUse: a file is damaged while a proxy uses it. A new one finds the damage, and both use the new file.
 func TestDamagedInUse(t *testing.T) {
 	path := newPath(t)
 	p, q := open(t, path, nil), open(t, path, nil)
@@ -149,7 +149,7 @@ func TestDamagedInUse(t *testing.T) {
 	}
 }
 
-// TestDeleted: a file that is deleted in use is made again, and nobody gets what others may still hold, not even a proxy that knows
+// TestDeleted: a file that is deleted in use is made again, and no proxy gets what others may still hold, not even a proxy that knows
 // nothing of it.
 func TestDeleted(t *testing.T) {
 	path := newPath(t)
@@ -196,16 +196,16 @@ func TestAloneWritesNothing(t *testing.T) {
 		return [2]int64{file.ModTime().UnixNano() + file.Size(), wal.ModTime().UnixNano() + wal.Size()}
 	}
 	before := size()
-	beat := func(sequence uint64) *fleet.Answer {
+	heartbeat := func(sequence uint64) *fleet.Answer {
 		return exchange(t, p, &fleet.Report{ID: "a", Sequence: sequence, Epoch: a.Epoch, Version: a.Version, About: r.About})
 	}
 	for n := range uint64(20) {
-		if a := beat(n + 2); a.Stale || a.Again {
-			t.Errorf("beat %d: %+v", n, a)
+		if a := heartbeat(n + 2); a.Stale || a.Again {
+			t.Errorf("heartbeat %d: %+v", n, a)
 		}
 	}
 	if after := size(); after != before {
-		t.Errorf("20 beats have written: %v became %v", before, after)
+		t.Errorf("20 heartbeats have written: %v became %v", before, after)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -217,13 +217,13 @@ func TestAloneWritesNothing(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("it was not told that another one has joined")
 	}
-	if a := beat(30); len(a.Members) != 2 {
+	if a := heartbeat(30); len(a.Members) != 2 {
 		t.Errorf("the members are %+v", a.Members)
 	}
 	before = size()
-	beat(31)
+	heartbeat(31)
 	if size() == before {
-		t.Error("a proxy that is not alone leaves no trace of its beats")
+		t.Error("a proxy that is not alone leaves no trace of its heartbeats")
 	}
 }
 
@@ -338,7 +338,7 @@ func TestLocked(t *testing.T) {
 	exchange(t, p, report("a", 3, ""))
 }
 
-// TestReplaced: a file that somebody replaces in use by an earlier copy of it, as from a backup, makes a new epoch begin.
+// TestReplaced: a file that is replaced in use by an earlier copy of it, as from a backup, makes a new epoch begin.
 func TestReplaced(t *testing.T) {
 	path := newPath(t)
 	var log bytes.Buffer

@@ -68,17 +68,17 @@ func (s *Succession) takeSocket() error {
 	return nil
 }
 
-// Step tells the running process, and whoever waits there, what this one does now.
+// Step tells the running process, and the operator who waits there, what this one does now.
 func (s *Succession) Step(text string) {
 	if s == nil {
 		return
 	}
 	_ = s.conn.nc.SetWriteDeadline(time.Now().Add(tellTimeout))
-	_ = s.conn.send(&message{Type: step, Text: text}, nil) // Ready finds out if nobody hears it
+	_ = s.conn.send(&message{Type: step, Text: text}, nil) // Ready finds out if it is not received
 	_ = s.conn.nc.SetWriteDeadline(time.Time{})
 }
 
-// Ready says that this process can serve, and waits until it may. Prepare everything before. lacks is as in [Offer]: the running process may go on
+// Ready says that this process can serve, and waits until it may. Prepare everything before. lacks is as in [Offer]: the running process may continue
 // because of it. If Ready returns an error, it does.
 func (s *Succession) Ready(ctx context.Context, lacks string) error {
 	defer s.conn.until(ctx, 0)()
@@ -96,7 +96,7 @@ func (s *Succession) Ready(ctx context.Context, lacks string) error {
 	return err
 }
 
-// Serving says that this process accepts clients, and which of the sockets, by number, it goes on with. An error says that nobody has
+// Serving says that this process accepts clients, and which of the sockets, by number, it continues with. An error says that no process has
 // heard it. It ends the succession, and returns the connection to the process before, for what the two have to say to each other from now on.
 // The caller closes it.
 func (s *Succession) Serving(kept []int) (net.Conn, error) {
@@ -112,7 +112,7 @@ func (s *Succession) Serving(kept []int) (net.Conn, error) {
 	return s.conn.nc, s.conn.nc.SetDeadline(time.Time{})
 }
 
-// Fail tells the running process why there is no take-over, and ends the succession. The sockets that nobody has taken are closed.
+// Fail tells the running process why there is no take-over, and ends the succession. The sockets that were not taken are closed.
 func (s *Succession) Fail(reason error) {
 	if s == nil {
 		return

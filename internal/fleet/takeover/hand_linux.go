@@ -48,7 +48,7 @@ func hand(ctx context.Context, c *conn, o *Offer) (*Successor, error) {
 		return nil, err
 	}
 	// From here on, the successor accepts clients. If this process was stopped meanwhile, or is asked to end at this moment, what the
-	// successor has said counts nevertheless: both would go on, or the successor would be killed with its sessions.
+	// successor has said counts nevertheless: both would continue, or the successor would be killed with its sessions.
 	defer c.until(ctx, tellTimeout)()
 	if err := c.tell(&message{Type: yours}, nil); err != nil {
 		return nil, err

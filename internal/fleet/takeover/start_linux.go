@@ -103,7 +103,7 @@ func lastLines(output []byte) string {
 	return text[max(len(text)-most, 0):]
 }
 
-// Start starts a successor, which asks for the sockets over a connection of its own. The successor is no child of this process but of its
+// Start starts a successor, which asks for the sockets over its own connection. The successor is no child of this process but of its
 // parent (CLONE_PARENT, clone(2)), the service manager above all, which so hears when it ends, as it would hear of this one.
 func (p *Program) Start(path string) (*Child, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -162,7 +162,7 @@ func (c *Child) endsWithin(limit time.Duration) bool {
 	}
 }
 
-// Close forgets the successor, which goes on.
+// Close forgets the successor, which continues.
 func (c *Child) Close() {
 	_ = c.Conn.Close()
 	if c.fd >= 0 {

@@ -14,7 +14,7 @@
 //
 // Each message is one of JSON behind its length. Fields and messages that a side does not know are ignored, so that older and newer
 // programs succeed each other. Both processes accept clients between "yours" and the end, so that there is no moment in which none does.
-// The running process goes on as if nothing had been if anything fails before "serving", and says why to the successor ("refused").
+// The running process continues as if nothing had happened if anything fails before "serving", and says why to the successor ("refused").
 //
 // [Hand] is the side of the running process, [Ask] that of its successor. Both work on Linux only: [Supported].
 package takeover
@@ -51,7 +51,7 @@ const (
 
 // Socket is a listening socket.
 type Socket struct {
-	Kind     Kind         // empty if nobody knows: a socket that systemd opened
+	Kind     Kind         // empty if it is not known: a socket that systemd opened
 	Name     string       // its address as the settings have it, or the name that systemd has for it
 	Listener net.Listener // a [*net.TCPListener] or [*net.UnixListener]
 	Foreign  bool         // systemd opened it, and keeps it: the path of a unix socket is not removed
@@ -80,14 +80,14 @@ type Offer struct {
 	// Step hears in words how far the take-over has come. It must not block.
 	Step func(text string)
 	// Prepare is called when the successor is ready, before it may accept clients. lacks says what it still lacks to serve, where that may be a
-	// reason to go on with this process; empty for nothing. An error ends the take-over.
+	// reason to continue with this process; empty for nothing. An error ends the take-over.
 	Prepare func(lacks string) error
 }
 
 // Successor is a process that has taken over.
 type Successor struct {
 	Process
-	Kept []bool // whether it goes on with the socket of the same number
+	Kept []bool // whether it continues with the socket of the same number
 	// Conn is the connection to it, for what the two have to say to each other from now on. It breaks when the process ends. The caller of [Hand]
 	// closes it.
 	Conn net.Conn

@@ -117,7 +117,7 @@ func TestTakeOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := wait(t, done)
-	// They go on talking over the same connection, also when the one of the take-over is closed.
+	// They continue to talk over the same connection, also when the one of the take-over is closed.
 	_ = ours.Close()
 	for _, way := range []struct{ from, to net.Conn }{{before, h.successor.Conn}, {h.successor.Conn, before}} {
 		got := make([]byte, 2)
@@ -161,7 +161,7 @@ func TestFailures(t *testing.T) {
 		change    func(o *Offer, p *Process)
 		successor func(t *testing.T, s *Succession)
 		asking    string // why the successor does not even get the sockets
-		says      string // why the running process goes on
+		says      string // why the running process continues
 	}{
 		"another state directory": {
 			change: func(_ *Offer, p *Process) { p.Instance = "there" },
@@ -322,7 +322,7 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
-// A successor without a free descriptor says so, and the running process goes on.
+// A successor without a free descriptor says so, and the running process continues.
 func TestDescriptors(t *testing.T) {
 	ours, theirs := pair(t)
 	o := offer(t)

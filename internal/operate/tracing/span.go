@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -26,7 +27,7 @@ const (
 )
 
 // begin starts the span of the whole session, which began when its client arrived.
-func (t *Tracer) begin(own *session.Trace, arrived time.Time, attributes []attribute.KeyValue) (context.Context, trace.Span) {
+func (t *Tracer) begin(own *record.Trace, arrived time.Time, attributes []attribute.KeyValue) (context.Context, trace.Span) {
 	ctx := context.WithValue(context.Background(), idsKey{}, ids{own.ID, own.Session})
 	if own.Parent != [8]byte{} {
 		state, _ := trace.ParseTraceState(own.State) // an invalid one is left out
@@ -108,7 +109,7 @@ func who(client *identity.Identity) (all []attribute.KeyValue) {
 	if client == nil {
 		return nil
 	}
-	shown := session.ShownIdentity(client)
+	shown := record.ShownIdentity(client)
 	for _, a := range []attribute.KeyValue{
 		semconv.EnduserID(shown.Subject), attribute.String("wsbouncer.tenant", shown.Tenant),
 		attribute.String("wsbouncer.auth.method", shown.Method), attribute.String("wsbouncer.auth.key", shown.Key),

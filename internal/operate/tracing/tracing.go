@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -20,8 +22,6 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 const (
@@ -60,10 +60,10 @@ type Tracer struct {
 type finished interface{ spans(t *Tracer) }
 
 // ended is the record of a session that has ended.
-type ended struct{ session.Record }
+type ended struct{ record.Record }
 
 // refused is what is known of a client that got no session.
-type refused struct{ session.Refused }
+type refused struct{ record.Refused }
 
 // Start returns a tracer, which Close ends. The collector need not be there yet.
 func Start(o Options) (*Tracer, error) {
@@ -113,14 +113,14 @@ func (t *Tracer) SetRatio(ratio float64) {
 }
 
 // Trace is for [session.Options]: it gives a session its spans' ids, and decides whether the session is sampled. It keeps client.
-func (t *Tracer) Trace(client *session.Trace) *session.Trace {
+func (t *Tracer) Trace(client *record.Trace) *record.Trace {
 	own := client
 	if own == nil {
-		own = &session.Trace{Flags: session.TraceRandom}
+		own = &record.Trace{Flags: record.TraceRandom}
 		random(own.ID[:8])
 		random(own.ID[8:])
 		if (*t.sampler.Load()).ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: own.ID}).Decision == sdk.RecordAndSample {
-			own.Flags |= session.TraceSampled
+			own.Flags |= record.TraceSampled
 		}
 	}
 	random(own.Session[:])
@@ -129,14 +129,14 @@ func (t *Tracer) Trace(client *session.Trace) *session.Trace {
 }
 
 // Ended is for [session.Options]: it queues a session's record. It does not wait.
-func (t *Tracer) Ended(r *session.Record) {
+func (t *Tracer) Ended(r *record.Record) {
 	if r.Trace.Sampled() {
 		t.enqueue(&ended{*r})
 	}
 }
 
 // Refused is for [session.Options]: it queues a client that a service refused. It does not wait.
-func (t *Tracer) Refused(r *session.Refused) {
+func (t *Tracer) Refused(r *record.Refused) {
 	if r.Trace.Sampled() && r.Service != "" {
 		t.enqueue(&refused{*r})
 	}

@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -20,7 +23,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -80,14 +82,14 @@ func (r *rig) close(limit time.Duration) string {
 }
 
 // parent is what a client says of its trace.
-func parent(flags byte) *session.Trace {
-	return &session.Trace{ID: [16]byte{1, 15: 2}, Parent: [8]byte{3, 7: 4}, Flags: flags, State: "vendor=x"}
+func parent(flags byte) *record.Trace {
+	return &record.Trace{ID: [16]byte{1, 15: 2}, Parent: [8]byte{3, 7: 4}, Flags: flags, State: "vendor=x"}
 }
 
 // end tells the tracer of a session that has ended.
-func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.Trace {
-	record := &session.Record{
-		ID: id(1042), Service: &session.Service{Name: "stt"}, Path: "/v1/stt",
+func (r *rig) end(client *record.Trace, change func(*record.Record)) *record.Trace {
+	record := &record.Record{
+		ID: id(1042), Service: &route.Service{Name: "stt"}, Path: "/v1/stt",
 		Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:4711")}, Backend: r.backend, Trace: r.Trace(client),
 		Arrived: begun, Position: 3, Leased: begun.Add(time.Second), Ended: begun.Add(3 * time.Second),
 		Relayed: meter.Relayed{FramesFromClients: 1, BytesFromClients: 2, FramesFromBackends: 3, BytesFromBackends: 4},
@@ -101,8 +103,8 @@ func (r *rig) end(client *session.Trace, change func(*session.Record)) *session.
 }
 
 // id returns the id of a session.
-func id(number uint64) session.ID {
-	return session.ID{Process: session.Process([]byte("q7m2kd4x")), Number: number}
+func id(number uint64) record.ID {
+	return record.ID{Process: record.Process([]byte("q7m2kd4x")), Number: number}
 }
 
 // The spans say everything that the record says, with the record's times.
@@ -110,7 +112,7 @@ func TestSpans(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	c := newCollector(t, nil)
 	r := newRig(t, 0, c.url) // the client's flag decides
-	trace := r.end(parent(session.TraceSampled), func(record *session.Record) {
+	trace := r.end(parent(record.TraceSampled), func(record *record.Record) {
 		record.Trace.Ready, record.Trace.Replied, record.Class = begun.Add(2*time.Second), begun.Add(2500*time.Millisecond), meter.Normal
 	})
 	if log := r.close(wstest.Timeout); log != "" {
@@ -174,7 +176,7 @@ func TestRootSpan(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "edge")
 	c := newCollector(t, nil)
 	r := newRig(t, 1, c.url)
-	trace := r.end(nil, func(record *session.Record) { record.Position = 0 })
+	trace := r.end(nil, func(record *record.Record) { record.Position = 0 })
 	r.close(wstest.Timeout)
 	spans := c.spans()
 	whole := spans["session"]
@@ -191,13 +193,13 @@ func TestRefused(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, 0, c.url)
 	for _, service := range []string{"", "stt"} {
-		r.Refused(&session.Refused{
+		r.Refused(&record.Refused{
 			ID: id(1043), Service: service, Path: "/v1/stt", Client: origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:0")},
 			Peer:    &origin.Address{AddrPort: netip.MustParseAddrPort("10.0.0.5:40000")},
-			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(session.TraceSampled)),
+			Arrived: begun, At: begun.Add(10 * time.Second), Status: 503, Reason: "no connection came free in time", Trace: r.Trace(parent(record.TraceSampled)),
 		})
 	}
-	r.Refused(&session.Refused{Service: "stt"})
+	r.Refused(&record.Refused{Service: "stt"})
 	r.close(wstest.Timeout)
 	spans := c.spans()
 	whole := spans["session"]
@@ -221,9 +223,9 @@ func TestStatus(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, 1, c.url)
 	for _, class := range meter.Classes() {
-		r.end(nil, func(record *session.Record) {
+		r.end(nil, func(record *record.Record) {
 			record.Position, record.By, record.Class, record.Reason = 0, meter.Server, class, "broke"
-			record.Service = &session.Service{Name: class.String()}
+			record.Service = &route.Service{Name: class.String()}
 		})
 	}
 	r.close(wstest.Timeout)
@@ -248,9 +250,9 @@ func TestStatus(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, 1, c.url)
-	hostile := parent(session.TraceSampled)
+	hostile := parent(record.TraceSampled)
 	hostile.State = "=,=,\x00 no tracestate"
-	r.end(hostile, func(record *session.Record) {
+	r.end(hostile, func(record *record.Record) {
 		record.Code, record.Class, record.Reason = frame.InternalError, meter.BackendFailed, "bad \xff\x00\x1b[2J"+strings.Repeat("ä", 64<<10)
 	})
 	if log := r.close(wstest.Timeout); log != "" {
@@ -289,7 +291,7 @@ func TestSampling(t *testing.T) {
 		if got := r.Trace(nil).Sampled(); got != (ratio == 1) {
 			t.Errorf("with ratio %v sampled is %v", ratio, got)
 		}
-		if !r.Trace(parent(session.TraceSampled)).Sampled() || r.Trace(parent(0)).Sampled() {
+		if !r.Trace(parent(record.TraceSampled)).Sampled() || r.Trace(parent(0)).Sampled() {
 			t.Errorf("with ratio %v the client's flag is not respected", ratio)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
 )
 
 // Options are what is explored.
@@ -15,6 +17,8 @@ type Options struct {
 	Proxies int // at most 3
 	Cap     int // places of the server, at most 15
 	Faults  Faults
+	// LeftOut are rules of the protocol that are left out, to see that the exploration finds what they are for.
+	LeftOut fleet.Guards
 	// Ordered: the IDs of proxies keep their order. Otherwise each step is taken with each order, and proxies are interchangeable.
 	Ordered bool
 	// Most is after how many states the exploration gives up; 0 for never.
@@ -57,7 +61,7 @@ type Result struct {
 	Trace         []string // the steps to it
 }
 
-// String tells the result in one line.
+// String returns the result in one line.
 func (r *Result) String() string {
 	s := fmt.Sprintf("%d states, %d steps, at most %d from the start, %d checked for recovery, %.1f s", r.States, r.Steps, r.Depth, r.Live, r.Time.Seconds())
 	if r.Complete {
@@ -71,17 +75,16 @@ func (r *Result) String() string {
 	return s
 }
 
-// batch are states that were seen and whose steps have not been taken yet, packed one after the other. From, and the step in the order of
-// [machine.step], say how each was reached.
+// batch are states that were seen and whose steps have not been taken yet.
 type batch struct {
-	packed []byte
-	count  int
+	worlds  []world
+	history history
 }
 
-// batchBytes is about how large a batch gets.
-const batchBytes = 256 << 10
+// batchSize is how many states a batch has at most.
+const batchSize = 512
 
-// history says how states were reached: by which step from which other one, by their numbers.
+// history says how states were reached: by which step, in the order of [machine.step], from which other one, by their numbers.
 type history struct {
 	from []uint32
 	step []uint16
@@ -106,7 +109,6 @@ type exploration struct {
 // found is what one worker has found at one level.
 type found struct {
 	batches     []batch
-	histories   []history // by batch
 	steps, live int
 	wrong       string
 	from        int // the last step, if something is wrong
@@ -121,9 +123,9 @@ func start(o *Options) *world {
 		restarts: uint8(f.Restarts), cuts: uint8(f.Cuts), timeouts: uint8(f.Timeouts), forgets: uint8(f.Forgets), databases: uint8(f.Databases),
 		lost: uint8(f.Lost),
 	}}
-	w.ledgers[current] = ledger{exists: true, own: true, virgin: true}
+	w.ledgers[current] = ledger{exists: true, own: true, unused: true}
 	for i := range o.Proxies {
-		w.proxies[i].holder.whole = true
+		w.proxies[i].holder.needsFull = true
 	}
 	w.normalise(o)
 	w.nameEpochs()
@@ -140,12 +142,12 @@ func Explore(o Options) *Result {
 	x := &exploration{o: &o, began: began, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	machines := make([]*machine, max(1, o.Workers))
 	for i := range machines {
-		machines[i] = newMachine(&o)
+		machines[i] = newMachine(&o, x.seeds)
 	}
 	first := start(&o)
 	x.seen.add(first.key(&x.seeds))
 	x.states.Store(1)
-	x.level, x.first = []batch{{first.pack(nil), 1}}, []int{0}
+	x.level, x.first = []batch{{worlds: []world{*first}}}, []int{0}
 	x.history = history{[]uint32{0}, []uint16{0}}
 	for len(x.level) > 0 && !x.stop.Load() {
 		results := make([]found, len(machines))
@@ -164,12 +166,12 @@ func Explore(o Options) *Result {
 			if f.wrong != "" && r.Wrong == "" {
 				r.Wrong, r.Trace = f.wrong, x.trace(f.from, f.step)
 			}
-			for j, b := range f.batches {
+			for _, b := range f.batches {
 				x.first = append(x.first, len(x.history.from))
 				x.level = append(x.level, b)
-				x.history.from = append(x.history.from, f.histories[j].from...)
-				x.history.step = append(x.history.step, f.histories[j].step...)
-				following += b.count
+				x.history.from = append(x.history.from, b.history.from...)
+				x.history.step = append(x.history.step, b.history.step...)
+				following += len(b.worlds)
 			}
 		}
 		if o.Progress != nil {
@@ -186,7 +188,6 @@ func Explore(o Options) *Result {
 
 // work takes the steps of states of the level until there are no more.
 func (x *exploration) work(m *machine, f *found) {
-	var from world
 	var number, step int
 	m.found = func(w *world, problem string) {
 		f.steps++
@@ -210,15 +211,12 @@ func (x *exploration) work(m *machine, f *found) {
 			x.stop.Store(true)
 			return
 		}
-		if n := len(f.batches); n == 0 || len(f.batches[n-1].packed) >= batchBytes {
+		if n := len(f.batches); n == 0 || len(f.batches[n-1].worlds) == batchSize {
 			f.batches = append(f.batches, batch{})
-			f.histories = append(f.histories, history{})
 		}
-		last := len(f.batches) - 1
-		b, h := &f.batches[last], &f.histories[last]
-		b.packed = w.pack(b.packed)
-		b.count++
-		h.from, h.step = append(h.from, uint32(number)), append(h.step, uint16(step-1))
+		b := &f.batches[len(f.batches)-1]
+		b.worlds = append(b.worlds, *w)
+		b.history.from, b.history.step = append(b.history.from, uint32(number)), append(b.history.step, uint16(step-1))
 		if x.o.Most > 0 && states >= int64(x.o.Most) {
 			x.stop.Store(true)
 		}
@@ -228,18 +226,17 @@ func (x *exploration) work(m *machine, f *found) {
 		if n >= len(x.level) {
 			return
 		}
-		b := x.level[n]
-		x.level[n].packed = nil // it is not needed any more
-		for i := range b.count {
+		worlds := x.level[n].worlds
+		x.level[n] = batch{} // its memory is no longer needed
+		for i := range worlds {
 			if x.o.For > 0 && i%256 == 0 && time.Since(x.began) > x.o.For {
 				x.stop.Store(true)
 			}
 			if x.stop.Load() {
 				return
 			}
-			b.packed = from.unpack(b.packed)
 			number, step = x.first[n]+i, 0
-			m.step(&from)
+			m.step(&worlds[i])
 		}
 	}
 }
@@ -250,7 +247,7 @@ func (x *exploration) trace(from, last int) []string {
 	for i := from; i > 0; i = int(x.history.from[i]) {
 		steps = append(steps, int(x.history.step[i]))
 	}
-	m := newMachine(x.o)
+	m := newMachine(x.o, x.seeds)
 	m.named = true
 	var all []string
 	w := *start(x.o)
@@ -265,8 +262,8 @@ func (x *exploration) trace(from, last int) []string {
 				w = *to
 				all = append(all, m.name)
 				var next [maxProxies]byte
-				for i, slot := range m.slots {
-					next[i] = m.labels[slot]
+				for i, position := range m.positions {
+					next[i] = m.labels[position]
 				}
 				label = string(next[:])
 			}
@@ -275,4 +272,194 @@ func (x *exploration) trace(from, last int) []string {
 		m.step(&from)
 	}
 	return all
+}
+
+// seen is a set of keys that several goroutines use.
+type seen [256]shard
+
+// shard is a table of keys with open addressing.
+type shard struct {
+	mu    sync.Mutex
+	keys  []key // guarded by mu; the zero key is no key
+	count int   // guarded by mu
+}
+
+// add adds a key, and reports whether it is new.
+func (s *seen) add(k key) bool {
+	if k == (key{}) {
+		k[0] = 1
+	}
+	p := &s[k[1]>>56]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if 4*p.count >= 3*len(p.keys) {
+		p.grow()
+	}
+	at := p.find(k)
+	if p.keys[at] == k {
+		return false
+	}
+	p.keys[at] = k
+	p.count++
+	return true
+}
+
+// find returns where a key is, or belongs.
+func (p *shard) find(k key) int {
+	mask := len(p.keys) - 1
+	at := int(k[0]) & mask
+	for p.keys[at] != (key{}) && p.keys[at] != k {
+		at = (at + 1) & mask
+	}
+	return at
+}
+
+// grow makes room for more keys.
+func (p *shard) grow() {
+	was := p.keys
+	p.keys = make([]key, max(64, 2*len(was)))
+	for _, k := range was {
+		if k != (key{}) {
+			p.keys[p.find(k)] = k
+		}
+	}
+}
+
+// settleAccounts counts by how much the cap is exceeded since a process that was declared dead has come back. It only goes down, as places
+// are given back.
+func (m *machine) settleAccounts(w *world) {
+	declared := w.excess > 0
+	for i := range m.o.Proxies {
+		declared = declared || w.proxies[i].declared
+	}
+	if !declared {
+		return
+	}
+	beyond := func() uint8 { return uint8(max(0, m.charged(w)-m.o.Cap)) }
+	l := &w.ledgers[current]
+	for i := range m.o.Proxies {
+		p := &w.proxies[i]
+		// An old report may bring it back before it has heard of the epoch. It has nothing of what the process has.
+		if id := m.o.id(i, p); p.declared && l.members.has(id) && l.reported[id] == reportedHere && here(p.at.relation[current]) {
+			p.declared = false
+			w.excess = max(w.excess, beyond())
+		}
+	}
+	w.excess = min(w.excess, beyond())
+}
+
+// charged is how many places are granted or may be used, apart from those of processes that were declared dead.
+func (m *machine) charged(w *world) int {
+	granted := w.ledgers[current].grants // all of them, also of processes that are gone
+	sum := 0
+	for i := range m.o.Proxies {
+		p := &w.proxies[i]
+		id := m.o.id(i, p)
+		if !p.declared {
+			sum += int(max(p.may(), granted.of[id].places))
+		}
+		granted.of[id].places = 0
+	}
+	for id := range granted.of {
+		sum += int(granted.of[id].places)
+	}
+	return sum
+}
+
+// check returns what is wrong in a world; empty if nothing is.
+func (m *machine) check(w *world) string {
+	sum := 0
+	for i := range m.o.Proxies {
+		if p := &w.proxies[i]; !p.declared {
+			sum += int(p.may())
+		}
+	}
+	if most := m.o.Cap + int(w.excess); sum > most {
+		return fmt.Sprintf("there may be %d connections to a server with %d places", sum, most)
+	}
+	l := &w.ledgers[current]
+	if !l.own {
+		return "" // no proxy has asked the new database yet
+	}
+	for i := range m.o.Proxies {
+		p := &w.proxies[i]
+		id := m.o.id(i, p)
+		if p.dead || p.declared || !m.joined(w, i) {
+			continue
+		}
+		if granted := l.grants.of[id].places; p.may() > granted {
+			return m.text(w, "%s may have %d connections, and the ledger has %d places for it", []int{i, int(p.may()), int(granted)})
+		}
+	}
+	return ""
+}
+
+// recovers reports what is wrong if, without further faults, places do not all become usable again, first by each process alone and
+// then by all in fair parts.
+func (m *machine) recovers(from *world) string {
+	w := *from
+	w.left = faults{}
+	w.flights = [maxFlights]flight{}
+	var living []int
+	for i := range m.o.Proxies {
+		if p := &w.proxies[i]; !p.dead {
+			p.cut = false
+			living = append(living, i)
+		}
+	}
+	if len(living) == 0 {
+		return ""
+	}
+	w.normalise(m.o)
+	for _, one := range living {
+		m.rounds(&w, living, func(i int) int {
+			if i == one {
+				return m.o.Cap
+			}
+			return 0
+		})
+		if n := int(w.proxies[one].holder.limit); n != m.o.Cap {
+			return m.text(&w, "%s may use %d places of %d, although no other needs any", []int{one, n, m.o.Cap})
+		}
+	}
+	m.rounds(&w, living, func(int) int { return m.o.Cap })
+	sum := 0
+	for _, i := range living {
+		n := int(w.proxies[i].holder.limit)
+		sum += n
+		if n < m.o.Cap/len(living) {
+			return m.text(&w, "%s may use %d places of %d, although it needs all", []int{i, n, m.o.Cap})
+		}
+	}
+	if sum != m.o.Cap {
+		return fmt.Sprintf("all may use %d places of %d, although they need them", sum, m.o.Cap)
+	}
+	return ""
+}
+
+// rounds lets all living processes make exchanges, and close what they have above their limits, until nothing changes.
+func (m *machine) rounds(w *world, living []int, demand func(i int) int) {
+	for range 10 {
+		before := *w
+		for _, i := range living {
+			p := &w.proxies[i]
+			settles, cuts := m.maySettle(w, i)
+			c := choice{used: min(p.used, p.holder.limit), demand: uint8(demand(i)), proven: p.holder.members & m.ended(w)}
+			q := m.question(w, i, c)
+			q.waits = settles && cuts == 0
+			q.simplify()
+			r := m.answers(q)[0] // that of the order that IDs keep from now on
+			m.complete(&r, w, i)
+			m.begin(w)
+			m.to.proxies[i].used = c.used
+			m.answered(i, &r)
+			m.settleAccounts(m.to)
+			m.to.normalise(m.o)
+			m.to.nameEpochs()
+			*w = *m.to
+		}
+		if *w == before {
+			return
+		}
+	}
 }

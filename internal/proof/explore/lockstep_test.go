@@ -3,6 +3,7 @@ package explore
 import (
 	"flag"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -59,13 +60,13 @@ func (s *lockstep) spawn(i int) {
 	p.holder = fleet.NewHolder(fleet.HolderOptions{ID: p.id, Timeout: timeout})
 }
 
-// process returns the name of a process of the machine's world, in which IDs are given anew when nobody speaks of a process any more.
+// process returns the name of a process of the machine's world, in which IDs are given anew when nothing mentions a process.
 func (s *lockstep) process(id uint8) fleet.ID {
 	per := s.o.generations()
-	slot := int(id) / per
-	p := &s.from.proxies[slot]
-	ago := int(s.at.proxies[slot].generation) - int(id)%per
-	return fleet.ID([]byte{'a' + byte(slot), '0' + byte(p.starts-1-ago)})
+	position := int(id) / per
+	p := &s.from.proxies[position]
+	ago := int(s.at.proxies[position].generation) - int(id)%per
+	return fleet.ID([]byte{'a' + byte(position), '0' + byte(p.starts-1-ago)})
 }
 
 // commit lets a report arrive.
@@ -115,7 +116,7 @@ func (s *lockstep) exchange(i int, c choice, waits bool, timedOut ids, what outc
 			name := s.process(id)
 			for _, k := range members {
 				if k.ID == name {
-					r.Dead = append(r.Dead, fleet.Death{ID: name, Beats: k.Beats})
+					r.Dead = append(r.Dead, fleet.Death{ID: name, Heartbeats: k.Heartbeats})
 				}
 			}
 		}
@@ -211,11 +212,11 @@ func (s *lockstep) compare(w *world) {
 // flat makes a world of the real holders and ledgers. What they do not have is that of another.
 func (s *lockstep) flat(w *world) world {
 	to := *w
-	n := newNames([]int{0, 1, 2}[:s.o.Proxies], s.o.generations())
+	n := newNames(s.o, []int{0, 1, 2}[:s.o.Proxies])
 	// In the machine's world, processes have IDs by how long ago others took their places.
 	id := func(name fleet.ID) (fleet.ID, bool) {
-		slot := int(name[0] - 'a')
-		generation := int(w.proxies[slot].generation) - (s.to.proxies[slot].starts - 1 - int(name[1]-'0'))
+		position := int(name[0] - 'a')
+		generation := int(w.proxies[position].generation) - (s.to.proxies[position].starts - 1 - int(name[1]-'0'))
 		return fleet.ID([]byte{name[0], '0' + byte(generation)}), generation >= 0
 	}
 	epochs := map[fleet.Epoch]uint8{}
@@ -249,11 +250,11 @@ func (s *lockstep) flat(w *world) world {
 		}
 		return r
 	}
-	// seen reports whether a process has made no more exchanges than somebody who knows an epoch has heard of.
-	seen := func(e fleet.Epoch, name fleet.ID, beats uint64) bool {
+	// seen reports whether a process has made no more exchanges than a reader that knows an epoch has heard of.
+	seen := func(e fleet.Epoch, name fleet.ID, heartbeats uint64) bool {
 		for i, l := range s.to.ledgers[:commits] {
 			if l != nil && l.Epoch == e && l.Identity == s.to.identities[i] && l.Members[name] != nil {
-				return l.Members[name].Beats == beats
+				return l.Members[name].Heartbeats == heartbeats
 			}
 		}
 		return false
@@ -284,7 +285,7 @@ func (s *lockstep) flat(w *world) world {
 		for _, k := range state.Members {
 			if name, there := id(k.ID); there {
 				h.Members = append(h.Members, fleet.Known{ID: name})
-				if seen(state.Epoch, k.ID, k.Beats) {
+				if seen(state.Epoch, k.ID, k.Heartbeats) {
 					fresh |= one(n.id(name))
 				}
 			}
@@ -356,7 +357,7 @@ func (s *lockstep) flat(w *world) world {
 		for _, d := range f.report.Dead {
 			if name, there := id(d.ID); there {
 				r.Dead = append(r.Dead, fleet.Death{ID: name, Proven: d.Proven})
-				if !d.Proven && seen(f.report.Epoch, d.ID, d.Beats) {
+				if !d.Proven && seen(f.report.Epoch, d.ID, d.Heartbeats) {
 					fresh |= one(n.id(name))
 				}
 			}
@@ -398,14 +399,14 @@ func TestNothingDroppedMatters(t *testing.T) {
 		steps := 0
 		for walk := range *walks {
 			random := rand.New(rand.NewPCG(uint64(i), uint64(walk)))
-			m := newMachine(&o)
+			m := newMachine(&o, [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()})
 			m.named = true
 			s := &lockstep{t: t, o: &o, m: m}
 			w := start(&o)
 			s.to.ledgers[current] = &fleet.Ledger{Identity: "0", Members: map[fleet.ID]*fleet.Member{}, Accounts: map[string]*fleet.Account{}}
 			s.to.identities[current] = "0"
-			for slot := range o.Proxies {
-				s.spawn(slot)
+			for position := range o.Proxies {
+				s.spawn(position)
 			}
 			s.from = s.to
 			m.beside = s

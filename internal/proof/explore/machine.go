@@ -1,19 +1,18 @@
 package explore
 
 import (
-	"bytes"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // machine takes steps. It belongs to one goroutine.
 type machine struct {
 	o      *Options
-	orders []*names // of equals; each that may be
+	seeds  [2]maphash.Seed // of keys
+	orders []*names        // of equals; each that may be
 	// The same holder asks the same ledger the same in many worlds.
 	results  cache[result]
 	failures cache[failure]
@@ -28,10 +27,10 @@ type machine struct {
 	// found is called with each world that a step leads to, in its normal form.
 	found func(w *world, problem string)
 
-	named  bool // steps have names
-	name   string
-	labels string          // letters of the proxies by slot, for names of steps
-	slots  [maxProxies]int // where the proxies of the last world were before it was put into its normal form
+	named     bool // steps have names
+	name      string
+	labels    string          // letters of the proxies by position, for names of steps
+	positions [maxProxies]int // where the proxies of the last world were before it was put into its normal form
 	// beside does the same with holders and ledgers that are never made flat, in a test; nil for none.
 	beside companion
 }
@@ -61,17 +60,17 @@ const (
 	answerDelayed
 )
 
-func newMachine(o *Options) *machine {
-	m := &machine{o: o, to: new(world), renamings: make(map[int]reordering)}
+func newMachine(o *Options, seeds [2]maphash.Seed) *machine {
+	m := &machine{o: o, seeds: seeds, to: new(world), renamings: make(map[int]reordering)}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
 	}
 	permute(order, 0, func(order []int) {
-		to, back := reslot(order, o.generations())
+		to, back := reposition(order, o.generations())
 		m.renamings[code(order)] = reordering{to, back, len(m.renamings) == 0}
 		if !o.Ordered || len(m.orders) == 0 {
-			m.orders = append(m.orders, newNames(order, o.generations()))
+			m.orders = append(m.orders, newNames(o, order))
 		}
 	})
 	return m
@@ -83,10 +82,10 @@ type reordering struct {
 	same     bool
 }
 
-// code returns a number for an order of slots.
+// code returns a number for an order of proxies.
 func code(order []int) (n int) {
-	for _, slot := range order {
-		n = n*maxProxies + slot
+	for _, position := range order {
+		n = n*maxProxies + position
 	}
 	return n
 }
@@ -104,11 +103,13 @@ func permute(all []int, from int, do func([]int)) {
 	}
 }
 
-// generations is how many processes a slot can have, one after the other.
+// generations is how many processes can follow each other at a position, one after the other.
 func (o *Options) generations() int { return o.Faults.Restarts + 1 }
 
-// id returns the ID of the process in a slot.
-func (o *Options) id(slot int, p *proxy) uint8 { return uint8(slot*o.generations()) + p.generation }
+// id returns the ID of the process at a position.
+func (o *Options) id(position int, p *proxy) uint8 {
+	return uint8(position*o.generations()) + p.generation
+}
 
 // begin begins a step.
 func (m *machine) begin(w *world) { *m.to, m.problem = *w, "" }
@@ -116,7 +117,7 @@ func (m *machine) begin(w *world) { *m.to, m.problem = *w, "" }
 // wrong says what is wrong with the step.
 func (m *machine) wrong(format string, args ...int) { m.problem = m.text(m.to, format, args) }
 
-// add ends a step. The first of the arguments is a slot, or -1 less the ID of a process.
+// add ends a step. The first of the arguments is a proxy's position, or -1 less the ID of a process.
 func (m *machine) add(format string, args ...int) {
 	if m.named {
 		m.name = m.text(m.to, format, args)
@@ -140,17 +141,17 @@ func (m *machine) text(w *world, format string, args []int) string {
 		if n >= 0 {
 			n = -1 - int(m.o.id(n, &w.proxies[n]))
 		}
-		slot, generation := (-1-n)/m.o.generations(), (-1-n)%m.o.generations()
-		all[i] = fmt.Sprintf("%c%d", m.letter(slot), generation)
+		position, generation := (-1-n)/m.o.generations(), (-1-n)%m.o.generations()
+		all[i] = fmt.Sprintf("%c%d", m.letter(position), generation)
 	}
 	return fmt.Sprintf(format, all...)
 }
 
-func (m *machine) letter(slot int) byte {
+func (m *machine) letter(position int) byte {
 	if m.labels != "" {
-		return m.labels[slot]
+		return m.labels[position]
 	}
-	return 'a' + byte(slot)
+	return 'a' + byte(position)
 }
 
 // canonical puts the proxies into one order, if they are interchangeable. They are, since each step is taken with each order of equals
@@ -162,7 +163,7 @@ func (m *machine) canonical(w *world) {
 	for i := range order {
 		order[i] = i
 	}
-	m.slots = order
+	m.positions = order
 	if m.o.Ordered {
 		w.nameEpochs()
 		return
@@ -180,7 +181,7 @@ func (m *machine) canonical(w *world) {
 		}
 		return a - b
 	})
-	m.slots = order
+	m.positions = order
 	equal := false
 	for i := 1; i < n; i++ {
 		equal = equal || marks[order[i]] == marks[order[i-1]]
@@ -189,8 +190,9 @@ func (m *machine) canonical(w *world) {
 		m.reorder(w, w, order[:n])
 		return
 	}
-	// Proxies with equal marks may still be told apart by what others know of them, so the least world of all that fit counts.
+	// Proxies with equal marks may still be told apart by what others know of them, so the world of all that fit counts whose key is least.
 	from, first, sorted := *w, true, order
+	var least key
 	all := order
 	permute(all[:n], 0, func(order []int) {
 		for i := range order {
@@ -199,10 +201,10 @@ func (m *machine) canonical(w *world) {
 			}
 		}
 		m.reorder(&m.other, &from, order)
-		if first || bytes.Compare(m.other.bytes(), w.bytes()) < 0 {
-			first = false
+		if k := m.other.key(&m.seeds); first || slices.Compare(k[:], least[:]) < 0 {
+			first, least = false, k
 			*w = m.other
-			copy(m.slots[:], order)
+			copy(m.positions[:], order)
 		}
 	})
 }
@@ -210,8 +212,8 @@ func (m *machine) canonical(w *world) {
 // reorder puts the proxies of a world into an order.
 func (m *machine) reorder(to, from *world, order []int) {
 	same := true
-	for i, slot := range order {
-		same = same && i == slot
+	for i, position := range order {
+		same = same && i == position
 	}
 	if same {
 		*to = *from
@@ -220,8 +222,8 @@ func (m *machine) reorder(to, from *world, order []int) {
 	}
 	was := from.proxies
 	*to = *from
-	for i, slot := range order {
-		to.proxies[i] = was[slot]
+	for i, position := range order {
+		to.proxies[i] = was[position]
 	}
 	m.renamings[code(order)].to.world(to)
 	to.nameEpochs()
@@ -244,12 +246,12 @@ func (w *world) mark(o *Options, i int) uint64 {
 		}
 		mix(b)
 	}
-	flag(p.dead, p.cut, p.expired, p.declared, p.at.known, h.whole, h.frozen, h.settled)
+	flag(p.dead, p.cut, p.expired, p.declared, p.at.known, h.needsFull, h.frozen, h.settled)
 	flag(h.dirty, h.short, h.account)
 	mix(p.generation)
 	mix(p.used<<4 | h.limit)
-	mix(h.granted<<4 | h.told.needs)
-	mix(h.told.wants)
+	mix(h.granted<<4 | h.reported.needs)
+	mix(h.reported.wants)
 	for _, s := range [...]ids{p.knows, p.knew, h.lost, h.dead, h.members, h.fresh, h.view.there} {
 		mix(uint8(bits.OnesCount8(uint8(s))))
 	}
@@ -261,7 +263,7 @@ func (w *world) mark(o *Options, i int) uint64 {
 		mix(p.at.relation[j])
 		for id := i * per; id < (i+1)*per; id++ {
 			flag(l.members.has(uint8(id)), l.departed.has(uint8(id)), l.past.has(uint8(id)))
-			mix(l.said[id])
+			mix(l.reported[id])
 			mix(l.sequence[id]<<4 | l.parted[id])
 			g := &l.grants.of[id]
 			mix(g.places<<4 | g.holds)
@@ -276,48 +278,194 @@ func (w *world) mark(o *Options, i int) uint64 {
 	return n
 }
 
-// bytes returns the world's memory, in which there are no gaps, since all fields are bytes.
-func (w *world) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(w)), unsafe.Sizeof(*w)) }
-
 // key identifies a world: 128 bits, of which two seldom agree. With 100 million worlds, the probability that any two do is below 10 to the -22.
 type key [2]uint64
 
 func (w *world) key(seeds *[2]maphash.Seed) key {
-	all := w.bytes()
-	return key{maphash.Bytes(seeds[0], all), maphash.Bytes(seeds[1], all)}
+	return key{maphash.Comparable(seeds[0], *w), maphash.Comparable(seeds[1], *w)}
 }
 
-// pack appends a world to memory: which of its bytes are not zero, and those.
-func (w *world) pack(to []byte) []byte {
-	all := w.bytes()
-	for len(all) > 0 {
-		n := min(8, len(all))
-		at := len(to)
-		to = append(to, 0)
-		mask := byte(0)
-		for i, b := range all[:n] {
-			if b != 0 {
-				mask |= 1 << i
-				to = append(to, b)
+// maxKept is how many questions a machine keeps the results of.
+const maxKept = 1_500_000
+
+// ask returns what can come of a question: one result for each order of equals that makes a difference.
+func (m *machine) ask(q *question) []result {
+	q.simplify()
+	if m.o.Ordered {
+		return m.answers(q)
+	}
+	// Proxies are interchangeable, so the one that asks may be the first, and the others in any order.
+	var order [maxProxies]int
+	for i := range order {
+		order[i] = i
+	}
+	asks := int(q.id)
+	if q.arrives {
+		asks = int(q.report.id)
+	}
+	asks /= m.o.generations()
+	order[0], order[asks] = order[asks], order[0]
+	if m.o.Proxies == 3 && q.mark(m.o, order[1]) > q.mark(m.o, order[2]) {
+		order[1], order[2] = order[2], order[1]
+	}
+	renaming := m.renamings[code(order[:m.o.Proxies])]
+	renaming.to.question(q)
+	results := m.answers(q)
+	if renaming.same {
+		return results
+	}
+	m.renamed = append(m.renamed[:0], results...)
+	for i := range m.renamed {
+		renaming.back.result(&m.renamed[i])
+	}
+	return m.renamed
+}
+
+// mark returns a number for the proxy at a position that does not depend on the order of proxies.
+func (q *question) mark(o *Options, position int) (mark uint64) {
+	per := o.generations()
+	l, h := &q.ledger, &q.holder
+	for id := uint8(position * per); id < uint8((position+1)*per); id++ {
+		for _, s := range [...]ids{l.members, l.departed, l.past, h.members, h.lost, h.dead, q.report.others} {
+			mark <<= 1
+			if s.has(id) {
+				mark |= 1
 			}
 		}
-		to[at] = mask
-		all = all[n:]
+		for _, g := range [...]grant{l.grants.of[id], h.view.of[id]} {
+			for _, n := range [...]uint8{g.places, g.holds, g.needs, g.wants} {
+				mark = mark*31 + uint64(n)
+			}
+		}
+		mark = mark*5 + uint64(l.reported[id])
 	}
-	return to
+	return mark
 }
 
-// unpack reads a world, and returns what follows it.
-func (w *world) unpack(from []byte) []byte {
-	*w = world{}
-	all := w.bytes()
-	for at := 0; at < len(all); at += 8 {
-		mask := from[0]
-		from = from[1:]
-		for ; mask != 0; mask &= mask - 1 {
-			all[at+bits.TrailingZeros8(mask)] = from[0]
-			from = from[1:]
+// answers returns what can come of a simple question.
+func (m *machine) answers(q *question) []result {
+	if results, ok := m.results.find(q); ok {
+		return results
+	}
+	// Only the order of those that have grants, or get one, can matter.
+	involved := q.ledger.grants.there | q.holder.view.there | one(q.id)
+	if q.arrives {
+		involved = q.ledger.grants.there | one(q.report.id)
+	}
+	var all [6]result
+	found := all[:0]
+	m.inOrders(involved, func(n *names) {
+		if r := n.answer(q, m.o.Cap); !slices.Contains(found, r) {
+			found = append(found, r)
+		}
+	})
+	return m.results.keep(q, found)
+}
+
+// askFailures returns what can come of a question without an answer, one for each order of equals that makes a difference.
+func (m *machine) askFailures(q *question) []failure {
+	// It does not depend on the ledger, but for how a report compares with it.
+	alone := *q
+	alone.ledger, alone.relation = ledger{}, unknown
+	alone.simplify()
+	if failures, ok := m.failures.find(&alone); ok {
+		return failures
+	}
+	var all [6]failure
+	found := all[:0]
+	m.inOrders(q.holder.view.there|one(q.id), func(n *names) {
+		if f := n.fail(&alone, m.o.Cap); !slices.Contains(found, f) {
+			found = append(found, f)
+		}
+	})
+	return m.failures.keep(&alone, found)
+}
+
+// inOrders calls a function with each order of some processes.
+func (m *machine) inOrders(some ids, do func(*names)) {
+	var all [6]uint64
+	tried := all[:0]
+	for _, n := range m.orders {
+		if order := n.among(some); !slices.Contains(tried, order) {
+			tried = append(tried, order)
+			do(n)
 		}
 	}
-	return from
+}
+
+// cache keeps what has come of questions. It has no pointers that the garbage collector would have to follow.
+type cache[T any] struct {
+	locations map[question]location
+	blocks    [][]T
+}
+
+// location is where in a cache the results of a question are.
+type location struct{ block, from, to uint32 }
+
+// blockSize is how many results a cache has room for at a time.
+const blockSize = 1024
+
+func (c *cache[T]) find(q *question) ([]T, bool) {
+	p, ok := c.locations[*q]
+	if !ok {
+		return nil, false
+	}
+	return c.blocks[p.block][p.from:p.to], true
+}
+
+// keep keeps results, and returns where they are.
+func (c *cache[T]) keep(q *question, results []T) []T {
+	if c.locations == nil || len(c.locations) >= maxKept {
+		c.locations, c.blocks = make(map[question]location), nil
+	}
+	last := len(c.blocks) - 1
+	if last < 0 || len(c.blocks[last])+len(results) > blockSize {
+		c.blocks = append(c.blocks, make([]T, 0, blockSize))
+		last++
+	}
+	b := &c.blocks[last]
+	from := len(*b)
+	*b = append(*b, results...)
+	c.locations[*q] = location{uint32(last), uint32(from), uint32(len(*b))}
+	return (*b)[from:]
+}
+
+// simplify drops what the answer does not depend on, so that more questions are the same.
+func (q *question) simplify() {
+	if !q.arrives {
+		// The holder's next report is later than all before.
+		q.holder.sequence = 0
+		q.ledger.sequence, q.ledger.parted = [maxIDs]uint8{}, [maxIDs]uint8{}
+		q.holder.fresh &= q.timedOut
+	}
+}
+
+// latest is a sequence number that is higher than those of all reports under way.
+const latest = 255
+
+// complete puts what [question.simplify] dropped into the result of an exchange of process i.
+func (m *machine) complete(r *result, w *world, i int) {
+	p, l := &w.proxies[i], &w.ledgers[current]
+	id := m.o.id(i, p)
+	for other := range uint8(maxIDs) {
+		if r.ledger.members.has(other) {
+			r.ledger.sequence[other] = l.sequence[other]
+		}
+		switch {
+		case !r.ledger.departed.has(other):
+		case l.members.has(other) && !r.ledger.members.has(other):
+			r.ledger.parted[other] = max(l.sequence[other], l.parted[other])
+		default:
+			r.ledger.parted[other] = l.parted[other]
+		}
+	}
+	if r.ledger.members.has(id) {
+		r.ledger.sequence[id] = latest
+	}
+}
+
+// completeFailure does the same for an exchange without an answer.
+func (m *machine) completeFailure(f *failure, w *world, i int) {
+	f.holder.fresh = w.proxies[i].holder.fresh & f.holder.members
+	f.report.sequence = latest
 }

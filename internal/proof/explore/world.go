@@ -8,7 +8,10 @@
 // beside, which are never made flat, and compares.
 package explore
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 const (
 	server = "s"
@@ -29,7 +32,7 @@ type Faults struct {
 	Delays    int // a report arrives after later ones
 	Answers   int // an answer arrives after its report was given up
 	Crashes   int
-	Restarts  int // a new process in the place of one that crashed
+	Restarts  int // a new process instead of one that crashed
 	Cuts      int // a proxy cannot reach the database for a lease time or longer
 	Timeouts  int // a grant time-out passes
 	Forgets   int // an operator declares a proxy dead, whether it is or not
@@ -42,7 +45,7 @@ type faults struct {
 	total, losses, delays, answers, crashes, restarts, cuts, timeouts, forgets, databases, lost uint8
 }
 
-// ids is a set of processes. Slot s has the processes s*generations and those after it: one after the other, in the order of their starts.
+// ids is a set of processes. Position p has the processes p*generations and those after it: one after the other, in the order of their starts.
 type ids uint8
 
 func (s ids) has(id uint8) bool { return s&(1<<id) != 0 }
@@ -58,33 +61,33 @@ type grants struct {
 	of    [maxIDs]grant
 }
 
-// What a ledger has heard of a member's epoch.
+// In which epoch a member has last reported to a ledger what it holds.
 const (
-	saidNothing = iota
-	saidEarlier
-	saidHere
+	reportedNever = iota
+	reportedEarlier
+	reportedHere
 )
 
 // ledger is one that there is or may be again.
 type ledger struct {
 	exists, own      bool // own: its identity is that of the database process that has it
-	settled, virgin  bool // virgin: it has no epoch yet
+	settled, unused  bool // unused: it has no epoch yet
 	account          bool
 	members          ids
 	departed, past   ids           // past: of the departed, those that departed before the epoch
-	said             [maxIDs]uint8 // by member
+	reported         [maxIDs]uint8 // by member
 	sequence, parted [maxIDs]uint8 // of members and of those that departed: how many of the reports under way are no later
 	grants           grants
 }
 
-// The places of a world's ledgers.
+// Indexes of a world's ledgers.
 const (
 	current = iota
 	old     // that of the database before the last failover
 	commits // what the ledger was before the last exchange; those before follow
 )
 
-// How what somebody knows of the ledger compares with a ledger. A version says how much somebody has seen of an epoch.
+// How what a reader knows of the ledger compares with a ledger. A version is how much the reader has seen of an epoch.
 const (
 	unknown    = iota // the ledger has never had the epoch
 	pastWithin        // the epoch is before the ledger's, which has had at least the version in it
@@ -96,7 +99,7 @@ const (
 
 func here(relation uint8) bool { return relation >= behind }
 
-// reader is what somebody knows of the ledger.
+// reader is what a process or message knows of the ledger.
 type reader struct {
 	known bool
 	// epoch tells epochs apart which some ledger does not know; 0 for those that all know.
@@ -106,17 +109,17 @@ type reader struct {
 
 // holder is a fleet.Holder.
 type holder struct {
-	sequence               uint8 // how many reports of it are under way
-	whole, frozen, settled bool
-	lost, dead, members    ids
-	fresh                  ids // the members that have made no exchange since the holder's answer
-	granted, limit         uint8
-	told                   grant
-	dirty, short, account  bool
-	view                   grants // the account, without its own grant
+	sequence                   uint8 // how many reports of it are under way
+	needsFull, frozen, settled bool
+	lost, dead, members        ids
+	fresh                      ids // the members that have made no exchange since the holder's answer
+	granted, limit             uint8
+	reported                   grant
+	dirty, short, account      bool
+	view                       grants // the account, without its own grant
 }
 
-// proxy is the process in a slot.
+// proxy is the process at a position.
 type proxy struct {
 	dead       bool
 	generation uint8
@@ -140,12 +143,12 @@ func (p *proxy) may() uint8 {
 
 // report is a fleet.Report.
 type report struct {
-	id, sequence         uint8
-	whole, settle, named bool
-	claim                grant
-	others               ids
-	proven, timedOut     ids // of the dead
-	fresh                ids // those of the dead that have made no exchange since
+	id, sequence        uint8
+	full, settle, named bool
+	claim               grant
+	others              ids
+	proven, timedOut    ids // of the dead
+	fresh               ids // those of the dead that have made no exchange since
 }
 
 // answer is a fleet.Answer.
@@ -189,4 +192,140 @@ func (w *world) readers(do func(*reader)) {
 	for i := range w.flights {
 		do(&w.flights[i].at)
 	}
+}
+
+// renaming gives processes other IDs.
+type renaming struct {
+	to        [maxIDs]uint8
+	mentioned ids // the others are nowhere
+	sets      [256]ids
+	known     [256]bool // which of sets are worked out
+}
+
+func newRenaming(mentioned ids, to [maxIDs]uint8) *renaming {
+	return &renaming{to: to, mentioned: mentioned}
+}
+
+func (r *renaming) set(s *ids) {
+	if *s == 0 {
+		return
+	}
+	if !r.known[*s] {
+		renamed := ids(0)
+		for rest := *s & r.mentioned; rest != 0; rest &= rest - 1 {
+			renamed |= one(r.to[bits.TrailingZeros8(uint8(rest))])
+		}
+		r.sets[*s], r.known[*s] = renamed, true
+	}
+	*s = r.sets[*s]
+}
+
+func (r *renaming) numbers(all *[maxIDs]uint8) {
+	if *all == ([maxIDs]uint8{}) {
+		return
+	}
+	var renamed [maxIDs]uint8
+	for id, n := range all {
+		if r.mentioned.has(uint8(id)) {
+			renamed[r.to[id]] = n
+		}
+	}
+	*all = renamed
+}
+
+func (r *renaming) grants(g *grants) {
+	if g.there == 0 {
+		return
+	}
+	var renamed [maxIDs]grant
+	for rest := g.there & r.mentioned; rest != 0; rest &= rest - 1 {
+		id := bits.TrailingZeros8(uint8(rest))
+		renamed[r.to[id]] = g.of[id]
+	}
+	g.of = renamed
+	r.set(&g.there)
+}
+
+func (r *renaming) holder(h *holder) {
+	r.set(&h.lost)
+	r.set(&h.dead)
+	r.set(&h.members)
+	r.set(&h.fresh)
+	r.grants(&h.view)
+}
+
+func (r *renaming) ledger(l *ledger) {
+	if !l.exists {
+		return
+	}
+	r.set(&l.members)
+	r.set(&l.departed)
+	r.set(&l.past)
+	r.numbers(&l.reported)
+	r.numbers(&l.sequence)
+	r.numbers(&l.parted)
+	r.grants(&l.grants)
+}
+
+func (r *renaming) report(to *report) {
+	to.id = r.to[to.id]
+	r.set(&to.others)
+	r.set(&to.proven)
+	r.set(&to.timedOut)
+	r.set(&to.fresh)
+}
+
+func (r *renaming) answer(a *answer) {
+	r.set(&a.members)
+	r.grants(&a.grants)
+}
+
+func (r *renaming) world(w *world) {
+	for i := range w.proxies {
+		r.set(&w.proxies[i].knows)
+		r.set(&w.proxies[i].knew)
+		r.holder(&w.proxies[i].holder)
+	}
+	for i := range w.ledgers {
+		r.ledger(&w.ledgers[i])
+	}
+	for i := range w.flights {
+		if f := &w.flights[i]; f.exists {
+			r.report(&f.report)
+			r.answer(&f.answer)
+		}
+	}
+}
+
+func (r *renaming) question(q *question) {
+	r.ledger(&q.ledger)
+	if q.arrives {
+		r.report(&q.report)
+		return
+	}
+	q.id = r.to[q.id]
+	r.holder(&q.holder)
+	r.set(&q.proven)
+	r.set(&q.timedOut)
+}
+
+func (r *renaming) result(to *result) {
+	r.ledger(&to.ledger)
+	r.holder(&to.holder)
+	r.answer(&to.answer)
+}
+
+// reposition returns the renaming that gives the proxies another order, and its reverse.
+func reposition(order []int, per int) (to, back *renaming) {
+	to, back = newRenaming(^ids(0), [maxIDs]uint8{}), newRenaming(^ids(0), [maxIDs]uint8{})
+	for id := range uint8(maxIDs) {
+		to.to[id], back.to[id] = id, id
+	}
+	for position, was := range order {
+		for g := range per {
+			to.to[was*per+g] = uint8(position*per + g)
+			back.to[position*per+g] = uint8(was*per + g)
+		}
+	}
+	return to, back
 }

@@ -91,7 +91,7 @@ func forget(r *proof, ctx context.Context) (time.Time, error) {
 	}
 	defer silent.Close()
 	r.avoid(p)
-	if err := r.pause(ctx, fleet.Unseen+fleet.Beat, fleet.Unseen+4*time.Second); err != nil {
+	if err := r.pause(ctx, fleet.Unseen+fleet.HeartbeatInterval, fleet.Unseen+4*time.Second); err != nil {
 		return time.Time{}, err
 	}
 	other := r.proxies[(p.index+1)%len(r.proxies)]

@@ -6,13 +6,14 @@ package simulate
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/change"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 )
 
 // Options are what is simulated.
@@ -36,8 +37,8 @@ type Result struct {
 	// Waited are how long clients waited for a place that another proxy had idle, sorted. Clients that came when all places of the server
 	// were in use are not among them.
 	Waited []time.Duration
-	// Beats are exchanges a second in which nothing changed, Reads those that only heard of others' changes, and Writes the rest.
-	Beats, Reads, Writes float64
+	// Heartbeats are exchanges a second in which nothing changed, Reads those that only heard of others' changes, and Writes the rest.
+	Heartbeats, Reads, Writes float64
 	// Unfair is by how many places of a hundred grants differ from fair ones after everybody has wanted more than there is for a minute.
 	Unfair float64
 	// Above is how often there were more connections than places.
@@ -85,42 +86,42 @@ type pool struct {
 	limit                        int
 	opening, idle, busy, closing int
 	waiting                      []time.Duration // since when clients wait
-	hunger                       int             // clients that come and never stop coming
+	demand                       int             // clients that come and never stop coming
 }
 
 func (p *pool) used() int { return p.opening + p.idle + p.busy + p.closing }
 
 type proxy struct {
-	id       fleet.ID
-	holder   *fleet.Holder
-	pools    []pool
-	under    bool // an exchange is under way
-	again    bool // another is wanted as soon as it may be
-	nextBeat int  // counts beats, so that an early exchange puts the next one off
+	id        fleet.ID
+	holder    *fleet.Holder
+	pools     []pool
+	under     bool // an exchange is under way
+	again     bool // another is wanted as soon as it may be
+	exchanges int  // counts exchanges, so that an early exchange puts the next one off
 }
 
 type simulation struct {
-	o       Options
-	rng     *rand.Rand
-	now     time.Duration
-	queue   events
-	order   int
-	ledger  *fleet.Ledger
-	proxies []*proxy
-	used    []int           // connections of each server
-	taken   []int           // sessions and waiting clients of each server
-	full    []time.Duration // when all places of each server were last needed
-	weights [][]float64     // by server and proxy
-	result  Result
-	beats   int
-	reads   int
-	writes  int
+	o          Options
+	rng        *rand.Rand
+	now        time.Duration
+	queue      events
+	order      int
+	ledger     *fleet.Ledger
+	proxies    []*proxy
+	used       []int           // connections of each server
+	taken      []int           // sessions and waiting clients of each server
+	full       []time.Duration // when all places of each server were last needed
+	weights    [][]float64     // by server and proxy
+	result     Result
+	heartbeats int
+	reads      int
+	writes     int
 }
 
 // Run simulates.
 func Run(o Options) *Result {
 	s := &simulation{
-		o: o, rng: rand.New(rand.NewPCG(o.Seed, 1)), ledger: change.NewLedger(), used: make([]int, o.Servers), taken: make([]int, o.Servers),
+		o: o, rng: rand.New(rand.NewPCG(o.Seed, 1)), ledger: storage.NewLedger(), used: make([]int, o.Servers), taken: make([]int, o.Servers),
 		full: make([]time.Duration, o.Servers), weights: make([][]float64, o.Servers),
 	}
 	for server := range o.Servers {
@@ -142,16 +143,16 @@ func Run(o Options) *Result {
 		s.after(time.Duration(s.rng.Int64N(int64(time.Second)))+time.Duration(i)*time.Millisecond, func() { s.exchange(p) })
 	}
 	s.until(10 * time.Second) // all have joined
-	s.beats, s.reads, s.writes, s.result.Waited = 0, 0, 0, nil
+	s.heartbeats, s.reads, s.writes, s.result.Waited = 0, 0, 0, nil
 	s.until(10*time.Second + o.Time)
 	seconds := o.Time.Seconds()
-	s.result.Beats, s.result.Reads, s.result.Writes = float64(s.beats)/seconds, float64(s.reads)/seconds, float64(s.writes)/seconds
+	s.result.Heartbeats, s.result.Reads, s.result.Writes = float64(s.heartbeats)/seconds, float64(s.reads)/seconds, float64(s.writes)/seconds
 	waited := slices.Clone(s.result.Waited)
 	slices.Sort(waited)
 
 	for _, p := range s.proxies {
 		for i := range p.pools {
-			p.pools[i].hunger = 1 + s.rng.IntN(2*o.Cap/o.Proxies+2)
+			p.pools[i].demand = 1 + s.rng.IntN(2*o.Cap/o.Proxies+2)
 		}
 	}
 	s.until(10*time.Second + o.Time + max(o.Time, 3*o.Session))
@@ -222,7 +223,7 @@ func (s *simulation) work(p *proxy, q *pool) {
 	for q.idle > 0 && q.used() > q.limit {
 		s.close(p, q)
 	}
-	for q.idle > 0 && (len(q.waiting) > 0 || q.hunger > q.busy) {
+	for q.idle > 0 && (len(q.waiting) > 0 || q.demand > q.busy) {
 		q.idle--
 		q.busy++
 		if len(q.waiting) > 0 {
@@ -240,7 +241,7 @@ func (s *simulation) work(p *proxy, q *pool) {
 			s.poke(p)
 		})
 	}
-	for q.used() < q.limit && q.opening+q.idle < len(q.waiting)+max(0, q.hunger-q.busy)+s.o.Warm {
+	for q.used() < q.limit && q.opening+q.idle < len(q.waiting)+max(0, q.demand-q.busy)+s.o.Warm {
 		q.opening++
 		if s.used[q.server]++; s.used[q.server] > s.o.Cap {
 			s.result.Above++
@@ -264,11 +265,11 @@ func (s *simulation) close(p *proxy, q *pool) {
 	})
 }
 
-// use tells a proxy's holder how its pools use the servers.
+// use gives a proxy's holder how its pools use the servers.
 func (s *simulation) use(p *proxy) {
 	for i := range p.pools {
 		q := &p.pools[i]
-		needs := q.busy + len(q.waiting) + max(0, q.hunger-q.busy)
+		needs := q.busy + len(q.waiting) + max(0, q.demand-q.busy)
 		waited := 0
 		if len(q.waiting) > 0 {
 			waited = int((s.now - q.waiting[0]).Seconds())
@@ -301,7 +302,7 @@ func (s *simulation) poke(p *proxy) {
 	}
 }
 
-// exchange lets a proxy make an exchange, and then the next one a beat later.
+// exchange lets a proxy make an exchange, and then the next one a heartbeat interval later.
 func (s *simulation) exchange(p *proxy) {
 	p.again = false
 	if p.under {
@@ -321,16 +322,16 @@ func (s *simulation) exchange(p *proxy) {
 		case r.Version != version:
 			s.reads++
 		default:
-			s.beats++
+			s.heartbeats++
 		}
-		// An answer shares nothing with the ledger but texts. Whoever is concerned is woken, as a store does it.
-		changes := &change.Changes{Before: change.NewLedger(), After: s.ledger}
-		for server, account := range s.ledger.Accounts {
-			if account.Version == s.ledger.Version && s.ledger.Version != version {
-				changes.Accounts = append(changes.Accounts, server)
+		var woken []fleet.ID // as a store does it
+		for _, server := range slices.Sorted(maps.Keys(s.ledger.Accounts)) {
+			if account := s.ledger.Accounts[server]; account.Version == s.ledger.Version && s.ledger.Version != version {
+				woken = append(woken, account.Wakes(p.id)...)
 			}
 		}
-		for _, id := range changes.Concerned(p.id) {
+		slices.Sort(woken)
+		for _, id := range slices.Compact(woken) {
 			i := slices.IndexFunc(s.proxies, func(o *proxy) bool { return o.id == id })
 			other := s.proxies[i]
 			s.after(latency, func() {
@@ -348,10 +349,10 @@ func (s *simulation) exchange(p *proxy) {
 			p.under = false
 			p.holder.Answered(r, a, fleet.Instant(asked), fleet.Instant(s.now))
 			s.limits(p)
-			p.nextBeat++
-			beat := p.nextBeat
-			s.after(time.Duration(float64(p.holder.Beat(true))*(0.9+0.2*s.rng.Float64())), func() {
-				if p.nextBeat == beat {
+			p.exchanges++
+			made := p.exchanges
+			s.after(time.Duration(float64(p.holder.HeartbeatInterval(true))*(0.9+0.2*s.rng.Float64())), func() {
+				if p.exchanges == made {
 					s.exchange(p)
 				}
 			})
@@ -376,6 +377,6 @@ func (r *Result) String() string {
 	ms := func(d time.Duration) string {
 		return fmt.Sprintf("%.0f ms", math.Ceil(float64(d)/float64(time.Millisecond)))
 	}
-	return fmt.Sprintf("%d sessions; %d waited for a place to move: median %s, p99 %s, longest %s; a second: %.0f beats, %.0f reads, %.0f writes; %.1f %% unfair; %d times above the cap",
-		r.Sessions, len(r.Waited), ms(r.Percentile(0.5)), ms(r.Percentile(0.99)), ms(r.Percentile(1)), r.Beats, r.Reads, r.Writes, r.Unfair, r.Above)
+	return fmt.Sprintf("%d sessions; %d waited for a place to move: median %s, p99 %s, longest %s; a second: %.0f heartbeats, %.0f reads, %.0f writes; %.1f %% unfair; %d times above the cap",
+		r.Sessions, len(r.Waited), ms(r.Percentile(0.5)), ms(r.Percentile(0.99)), ms(r.Percentile(1)), r.Heartbeats, r.Reads, r.Writes, r.Unfair, r.Above)
 }

@@ -18,11 +18,11 @@ func alone(t *testing.T, place Place) {
 	if n := p.claim(server, fleet.Claim{Cap: 16, Needs: 1, Wants: 1, Share: 1.5}); n != 16 {
 		t.Errorf("it got %d of 16 places", n)
 	}
-	a := p.beat()
+	a := p.heartbeat()
 	if a.Epoch == "" || !a.Settled || a.Frozen || len(a.Missing) > 0 || a.Again || a.Stale {
 		t.Errorf("the answer to the next beat: %+v", a)
 	}
-	p.beat()
+	p.heartbeat()
 	all := accounts(t, p.store)
 	want := fleet.Grant{Proxy: p.id, Places: 16, Claim: fleet.Claim{Cap: 16, Needs: 1, Wants: 1, Share: 1.5}}
 	if len(all) != 1 || all[0].Server != server || all[0].Version == 0 || len(all[0].Grants) != 1 || all[0].Grants[0] != want {
@@ -53,7 +53,7 @@ func release(t *testing.T, place Place) {
 	p.exchange(p.report(claims))
 	q.exchange(q.report(claims))
 	p.exchange(p.report(map[string]fleet.Claim{"ws://a": {}, "ws://b": {}}))
-	a := q.beat()
+	a := q.heartbeat()
 	if x, y := places(a.Accounts, "ws://a", q.id), places(a.Accounts, "ws://b", q.id); x != 3 || y != 5 {
 		t.Errorf("it got %d of 3 and %d of 5 places: %+v", x, y, a)
 	}
@@ -71,17 +71,17 @@ func sequence(t *testing.T, place Place) {
 	p.claim(server, fleet.Claim{Cap: 10, Needs: 2, Wants: 2})
 	late := p.report(map[string]fleet.Claim{server: {Cap: 10, Holds: 1, Needs: 1, Wants: 1}})
 	quietlyLate := p.report(nil)
-	p.beat()
+	p.heartbeat()
 	before, _ := member(t, p.store, p.id)
 	for _, r := range []*fleet.Report{late, quietlyLate, quietlyLate} {
 		if a := p.exchange(r); !a.Stale {
 			t.Errorf("report %d after a later one: %+v", r.Sequence, a)
 		}
 	}
-	p.beat()
+	p.heartbeat()
 	after, _ := member(t, p.store, p.id)
-	if after.Beats > before.Beats+1 {
-		t.Errorf("stale reports were counted as beats: %d became %d", before.Beats, after.Beats)
+	if after.Heartbeats > before.Heartbeats+1 {
+		t.Errorf("stale reports were counted as beats: %d became %d", before.Heartbeats, after.Heartbeats)
 	}
 	if n := places(accounts(t, p.store), server, p.id); n != 10 {
 		t.Errorf("a stale report left %d of 10 places", n)
@@ -99,13 +99,13 @@ func quiet(t *testing.T, place Place) {
 	p, q := join(t, place, 1), join(t, place, 2)
 	p.claim(server, fleet.Claim{Cap: 10})
 	q.claim(server, fleet.Claim{Cap: 10})
-	p.beat()
-	last := p.beat()
+	p.heartbeat()
+	last := p.heartbeat()
 	seen := make(map[uint64]bool)
 	for n := range 30 {
 		q.sessions = n
-		q.beat()
-		a := p.beat()
+		q.heartbeat()
+		a := p.heartbeat()
 		if a.Version != last.Version || a.Epoch != last.Epoch || a.Frozen || a.Again || len(a.Accounts) > 0 {
 			t.Errorf("beat %d: %+v", n, a)
 		}
@@ -117,10 +117,10 @@ func quiet(t *testing.T, place Place) {
 			t.Fatalf("beat %d: the members are %+v", n, a.Members)
 		}
 		m := a.Members[i]
-		if seen[m.Beats] || m.Sessions != n || m.Seen.IsZero() {
+		if seen[m.Heartbeats] || m.Sessions != n || m.Seen.IsZero() {
 			t.Errorf("beat %d: the other is %+v", n, m)
 		}
-		seen[m.Beats] = true
+		seen[m.Heartbeats] = true
 	}
 	if len(seen) < 3 {
 		t.Errorf("of 30 answers, %d name the members", len(seen))
@@ -131,7 +131,7 @@ func quiet(t *testing.T, place Place) {
 	r := q.report(nil)
 	r.About.State, r.About.Config = fleet.Draining, "8"
 	q.exchange(r)
-	p.beat()
+	p.heartbeat()
 	if m, _ := member(t, p.store, q.id); m.State != fleet.Draining || m.Config != "8" {
 		t.Errorf("a proxy that drains is %+v", m)
 	}
@@ -238,9 +238,9 @@ func emptied(t *testing.T, place Place) {
 	const gone = "ws://gone"
 	p, q := join(t, place, 1), join(t, place, 2)
 	p.claim(gone, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
-	q.beat()
+	q.heartbeat()
 	p.claim(gone, fleet.Claim{})
-	if a := q.beat().Accounts; len(a) != 1 || a[0].Server != gone || !a[0].IsEmpty() {
+	if a := q.heartbeat().Accounts; len(a) != 1 || a[0].Server != gone || !a[0].IsEmpty() {
 		t.Errorf("the other is not told that the places are gone: %+v", a)
 	}
 	for i := range 150 { // each makes a version

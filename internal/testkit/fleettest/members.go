@@ -25,7 +25,7 @@ func members(t *testing.T, place Place) {
 	if m.Seen.IsZero() || !m.Started.Equal(time.Unix(1000, 0)) || m.Epoch != p.epoch {
 		t.Errorf("it was seen %v, started %v, with epoch %s", m.Seen, m.Started, m.Epoch)
 	}
-	m.Seen, m.Started, m.Beats, m.Epoch, m.Sequence = time.Time{}, time.Time{}, 0, "", 0
+	m.Seen, m.Started, m.Heartbeats, m.Epoch, m.Sequence = time.Time{}, time.Time{}, 0, "", 0
 	want := fleet.Member{
 		ID: p.id, Name: "proxy-01", Version: "1.0", Schema: 10, Address: "http://127.0.0.1:1", Host: "h", Instance: "i",
 		State: fleet.Serving, Sessions: 3, Config: "7",
@@ -50,7 +50,7 @@ func leave(t *testing.T, place Place) {
 	if a := p.exchange(late); !a.Stale && !a.Again {
 		t.Errorf("a report from before: %+v", a)
 	}
-	if n := places(q.beat().Accounts, server, q.id); n != 4 {
+	if n := places(q.heartbeat().Accounts, server, q.id); n != 4 {
 		t.Errorf("the other got %d of 4 places", n)
 	}
 }
@@ -69,15 +69,15 @@ func forget(t *testing.T, place Place) {
 	if err := q.store.Forget(t.Context(), p.id); !errors.Is(err, fleet.ErrUnknown) {
 		t.Errorf("forgetting it again: %v", err)
 	}
-	if n := places(q.beat().Accounts, server, q.id); n != 4 {
+	if n := places(q.heartbeat().Accounts, server, q.id); n != 4 {
 		t.Errorf("the other got %d of 4 places", n)
 	}
-	a := p.beat()
+	a := p.heartbeat()
 	if !a.Again || !a.Forgotten {
 		t.Errorf("who was forgotten and comes back: %+v", a)
 	}
 	r := p.report(map[string]fleet.Claim{server: {Cap: 4, Holds: 3, Needs: 3, Wants: 3}})
-	r.Whole = true
+	r.Full = true
 	p.exchange(r)
 	if n := places(accounts(t, q.store), server, p.id); n != 3 {
 		t.Errorf("what it still uses is booked as %d, not 3, beyond the cap", n)

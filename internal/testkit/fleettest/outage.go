@@ -35,7 +35,7 @@ func changed(t *testing.T, place Place) {
 		need = need%2 + 1
 		q.claim(server, fleet.Claim{Cap: 4, Needs: need, Wants: need})
 	})
-	if !p.store.Tells() {
+	if !p.store.Notifies() {
 		t.Error("the store has told of a change, and says that it does not")
 	}
 	// Each turn takes all places for p and gives two of them back, since q may not have been listening at the turn before.
@@ -68,13 +68,13 @@ func restart(t *testing.T, place Place) {
 	p.claim(server, fleet.Claim{Cap: 8, Needs: 2, Wants: 2})
 	p.claim(server, fleet.Claim{Cap: 8, Holds: 2, Needs: 2, Wants: 2})
 	q.claim(server, fleet.Claim{Cap: 8, Needs: 2, Wants: 2})
-	q.beat()
+	q.heartbeat()
 	former := p.epoch
 	place.Restart(t)
 	until(t, p, func(a *fleet.Answer) bool { return a.Epoch != former })
 	whole := func(p *proxy, c fleet.Claim, settle bool) *fleet.Answer {
 		r := p.report(map[string]fleet.Claim{server: c})
-		r.Whole, r.Settle = true, settle
+		r.Full, r.Settle = true, settle
 		return p.exchange(r)
 	}
 	a := whole(p, fleet.Claim{Cap: 8, Holds: 2, Needs: 8, Wants: 8}, false)
@@ -102,7 +102,7 @@ func forgetAfterRestart(t *testing.T, place Place) {
 	p, q := join(t, place, 1), join(t, place, 2)
 	p.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
 	q.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
-	q.beat()
+	q.heartbeat()
 	place.Restart(t)
 	var err error
 	for range 200 { // the connections to the former process fail first
@@ -127,7 +127,7 @@ func forgetAfterRestart(t *testing.T, place Place) {
 		t.Errorf("the answer to one that has seen more of the former epoch than there is: %+v", a)
 	}
 	r := q.report(map[string]fleet.Claim{server: {Cap: 4, Needs: 4, Wants: 4}})
-	r.Whole, r.Settle = true, true
+	r.Full, r.Settle = true, true
 	r.Others = []fleet.Member{{ID: p.id, Name: "proxy-01"}, {ID: id(3), Name: "proxy-03"}}
 	if a := q.exchange(r); !a.Frozen || !slices.Equal(a.Missing, []fleet.ID{id(3)}) || places(a.Accounts, server, q.id) != 0 {
 		t.Errorf("the ledger does not wait for the one that the other knew and nobody has forgotten: %+v", a)
@@ -162,13 +162,13 @@ func reopen(t *testing.T, place Place) {
 	s := place.Open(t)
 	p := &proxy{t: t, store: s, id: id(1)}
 	p.claim(server, fleet.Claim{Cap: 8, Needs: 2, Wants: 2})
-	p.beat()
+	p.heartbeat()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	p.store = place.Open(t)
 	defer func() { _ = p.store.Close() }()
-	if a := p.beat(); a.Again || a.Frozen {
+	if a := p.heartbeat(); a.Again || a.Frozen {
 		t.Errorf("after its store was opened again: %+v", a)
 	}
 	if n := places(accounts(t, p.store), server, p.id); n != 8 {

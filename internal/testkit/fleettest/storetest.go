@@ -72,7 +72,7 @@ func join(t testing.TB, p Place, n int) *proxy {
 func (p *proxy) report(claims map[string]fleet.Claim) *fleet.Report {
 	p.sequence++
 	return &fleet.Report{
-		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Whole: p.epoch == "", Claims: claims,
+		ID: p.id, Sequence: p.sequence, Epoch: p.epoch, Version: p.version, Full: p.epoch == "", Claims: claims,
 		About: fleet.Member{
 			Name: "proxy-" + string(p.id[14:]), Version: "1.0", Schema: 10, Address: "http://127.0.0.1:1", Host: "h", Instance: "i",
 			Started: time.Unix(1000, 0), State: fleet.Serving, Sessions: p.sessions, Config: "7",
@@ -104,8 +104,8 @@ func (p *proxy) claim(server string, c fleet.Claim) int {
 	return places(a.Accounts, server, p.id)
 }
 
-// beat makes an exchange without claims.
-func (p *proxy) beat() *fleet.Answer {
+// heartbeat makes an exchange without claims.
+func (p *proxy) heartbeat() *fleet.Answer {
 	p.t.Helper()
 	return p.exchange(p.report(nil))
 }

@@ -77,3 +77,8 @@ func AppendClosePayload(dst []byte, code CloseCode, reason string) []byte {
 	}
 	return append(binary.BigEndian.AppendUint16(dst, uint16(code)), reason...)
 }
+
+// ClosePayload returns the payload of a close frame; it is never nil.
+func ClosePayload(code CloseCode, reason string) []byte {
+	return AppendClosePayload(make([]byte, 0, 2+len(reason)), code, reason)
+}

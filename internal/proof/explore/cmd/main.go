@@ -25,7 +25,7 @@ func main() {
 	flag.IntVar(&o.Faults.Delays, "delays", 1, "how many reports arrive late")
 	flag.IntVar(&o.Faults.Answers, "answers", 0, "how many answers arrive late; holders ignore them, so they multiply states for little")
 	flag.IntVar(&o.Faults.Crashes, "crashes", 1, "how many proxies crash")
-	flag.IntVar(&o.Faults.Restarts, "restarts", 1, "how many proxies start in the place of another")
+	flag.IntVar(&o.Faults.Restarts, "restarts", 1, "how many proxies start instead of one that crashed")
 	flag.IntVar(&o.Faults.Cuts, "cuts", 1, "how many proxies are cut off from the database")
 	flag.IntVar(&o.Faults.Timeouts, "timeouts", 1, "how many grant time-outs pass")
 	flag.IntVar(&o.Faults.Forgets, "forgets", 1, "how many proxies an operator forgets")
@@ -33,7 +33,7 @@ func main() {
 	flag.IntVar(&o.Faults.Lost, "lost", 1, "how many commits a failover can lose")
 	flag.BoolVar(&o.Ordered, "ordered", false, "the IDs of proxies keep their order")
 	flag.IntVar(&o.Live, "live", 1, "of how many states one is checked for recovery")
-	flag.IntVar(&o.Most, "states", 0, "give up after so many states")
+	flag.IntVar(&o.Most, "states", 0, "give up after that many states")
 	flag.DurationVar(&o.For, "time", 0, "give up after so long")
 	simulated := flag.Bool("simulate", false, "simulate large fleets instead")
 	flag.IntVar(&o.Workers, "workers", runtime.GOMAXPROCS(0), "how many goroutines explore")
@@ -87,7 +87,7 @@ func restrict(f *explore.Faults, only string) error {
 
 // simulations prints a table of fleets of several sizes.
 func simulations() {
-	fmt.Println("| proxies | servers | places each | seed | sessions | waited for a move | median | p99 | longest | beats/s | reads/s | writes/s | unfair | above the cap |")
+	fmt.Println("| proxies | servers | places each | seed | sessions | waited for a move | median | p99 | longest | heartbeats/s | reads/s | writes/s | unfair | above the cap |")
 	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	failed := false
 	for _, o := range []simulate.Options{
@@ -100,7 +100,7 @@ func simulations() {
 		r := simulate.Run(o)
 		fmt.Printf("| %d | %d | %d | %d | %d | %d | %d ms | %d ms | %d ms | %.0f | %.0f | %.0f | %.1f %% | %d |\n", o.Proxies, o.Servers, o.Cap, o.Seed,
 			r.Sessions, len(r.Waited), r.Percentile(0.5).Milliseconds(), r.Percentile(0.99).Milliseconds(), r.Percentile(1).Milliseconds(),
-			r.Beats, r.Reads, r.Writes, r.Unfair, r.Above)
+			r.Heartbeats, r.Reads, r.Writes, r.Unfair, r.Above)
 		failed = failed || r.Above > 0
 	}
 	if failed {

@@ -1,0 +1,286 @@
+package presence
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/gofrs/flock"
+
+	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+)
+
+// directory is the folder with the locks of all processes of a state directory. The zero value is none.
+type directory struct {
+	path     string
+	instance string
+	own      *flock.Flock
+}
+
+// record is what the file instance of the folder has. A copy of the folder, on another machine or on this one, must not pass for the
+// original, whose processes hold no locks in the copy: so it says where the original is.
+type record struct {
+	Instance string `json:"instance"`
+	Folder   string `json:"folder"`            // which folder it is: its inode, where there is one
+	Boot     string `json:"boot,omitempty"`    // the system's last start
+	Machine  string `json:"machine,omitempty"` // the machine, over restarts of the system; empty if it cannot be told from its clones
+}
+
+const (
+	folder       = "fleet"
+	instanceFile = "instance.json"
+	lockSuffix   = ".lock"
+	holdSuffix   = ".held"
+)
+
+// openDirectory makes the folder if it is missing, and takes the lock of this process.
+func openDirectory(state string, id fleet.ID) (*directory, error) {
+	path := filepath.Join(state, folder)
+	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if kind := networkFile(path); kind != "" {
+		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
+	}
+	d := &directory{path: path}
+	if err := d.identify(); err != nil {
+		return nil, err
+	}
+	own, err := take(d.lockFile(id))
+	if err != nil {
+		return nil, err
+	}
+	d.own = own
+	if err := sign(own.Path()); err != nil {
+		d.close(true)
+		return nil, err
+	}
+	return d, nil
+}
+
+// take makes a lock's file and takes its lock. Another process may remove the file meanwhile, if the lock is not taken yet.
+func take(path string) (*flock.Flock, error) {
+	for range 10 {
+		if file, err := fileowner.Create(path, 0o640); err == nil {
+			_ = file.Close()
+		} else if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
+		locked, err := lock.TryLock()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !locked { // another process may look at it just now
+			sleep()
+			continue
+		}
+		if isFile(lock, path) {
+			return lock, nil
+		}
+		_ = lock.Unlock()
+	}
+	return nil, fmt.Errorf("%s is another process's lock, or is removed again and again", path)
+}
+
+// isFile reports whether a lock's file is the one at the path.
+func isFile(lock *flock.Flock, path string) bool {
+	held, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(held, there)
+}
+
+func (d *directory) lockFile(id fleet.ID) string {
+	return filepath.Join(d.path, string(id)+lockSuffix)
+}
+
+// identify finds out which folder this is, and gives a copy its own identity.
+func (d *directory) identify() error {
+	path := filepath.Join(d.path, instanceFile)
+	guard, err := take(path + lockSuffix)
+	for tries := 0; err != nil && tries < 100; tries++ { // another process is at it
+		sleep()
+		guard, err = take(path + lockSuffix)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = guard.Unlock() }()
+	now := record{Folder: inode(d.path), Boot: machine.Boot(), Machine: machineID()}
+	var was record
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &was)
+	}
+	if err == nil && was.isSame(&now) && was.Instance != "" {
+		now.Instance = was.Instance
+	} else {
+		now.Instance = rand.Text()
+	}
+	d.instance = now.Instance
+	if now == was {
+		return nil
+	}
+	if data, err = json.Marshal(now); err != nil {
+		return err
+	}
+	if file, err := fileowner.Create(path, 0o640); err == nil {
+		_ = file.Close()
+	}
+	return fileowner.Write(path, append(data, '\n'))
+}
+
+// isSame reports whether the folder is the one that it was: while the system runs, or on the same machine after a restart of it.
+func (r *record) isSame(now *record) bool {
+	if r.Folder != now.Folder {
+		return false
+	}
+	return r.Boot != "" && r.Boot == now.Boot || r.Machine != "" && r.Machine == now.Machine
+}
+
+// unlocked reports whether the process no longer holds its lock. A file that is missing proves nothing.
+func (d *directory) unlocked(id fleet.ID) bool {
+	if d.path == "" || !isID.MatchString(string(id)) {
+		return false
+	}
+	return isFree(d.lockFile(id))
+}
+
+// isFree reports whether no process holds the lock of a file that is there.
+func isFree(path string) bool {
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
+	locked, err := lock.TryLock()
+	if err != nil || !locked {
+		return false
+	}
+	defer func() { _ = lock.Unlock() }()
+	return isFile(lock, path)
+}
+
+// hold takes a lock that keeps others from proving that another process has ended.
+func (d *directory) hold(own, id fleet.ID) (release func(), err error) {
+	if d.path == "" || !isID.MatchString(string(id)) {
+		return nil, errors.New("there is no state directory in which both have locks")
+	}
+	lock, err := take(filepath.Join(d.path, string(id)+"."+string(own)+holdSuffix))
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		path := lock.Path()
+		_ = lock.Unlock()
+		_ = os.Remove(path)
+	}, nil
+}
+
+// holds returns the files of locks that keep a process from being proven dead; of all processes if the ID is "*".
+func (d *directory) holds(id fleet.ID) []string {
+	files, err := filepath.Glob(filepath.Join(d.path, string(id)+".*"+holdSuffix))
+	if err != nil {
+		return nil
+	}
+	return files
+}
+
+// isHeld reports whether a process must not be proven dead.
+func (d *directory) isHeld(id fleet.ID) bool {
+	return slices.ContainsFunc(d.holds(id), func(path string) bool {
+		_, err := os.Stat(path)
+		return !isFree(path) && !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+var isID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// alone reports whether no other process holds a lock here. It is false if that cannot be known.
+func (d *directory) alone(own fleet.ID) bool {
+	if d.path == "" {
+		return false
+	}
+	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	if err != nil {
+		return false
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		id := fleet.ID(name[:len(name)-len(lockSuffix)])
+		if id != own && isID.MatchString(string(id)) && !d.unlocked(id) {
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ended reports whether the process has ended: it no longer holds its lock, the file is no copy of the one that it locked, and no
+// other process uses its places.
+func (d *directory) ended(id fleet.ID) bool {
+	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
+}
+
+// tidy removes the files of locks that no process holds, except those of the processes that are there.
+func (d *directory) tidy(there map[fleet.ID]bool) {
+	if d.path == "" {
+		return
+	}
+	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
+	if err != nil {
+		return
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		id := fleet.ID(name[:len(name)-len(lockSuffix)])
+		if isID.MatchString(string(id)) && !there[id] && d.unlocked(id) {
+			_ = os.Remove(path)
+		}
+	}
+	for _, path := range d.holds("*") { // of processes that were killed
+		if isFree(path) {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// close gives up the lock of this process, and removes its file if remove is set.
+func (d *directory) close(remove bool) {
+	if d.own != nil {
+		path := d.own.Path()
+		_ = d.own.Unlock() // before, since Windows removes no open files
+		if remove {
+			_ = os.Remove(path)
+		}
+		d.own = nil
+	}
+}
+
+// digest shortens a text that identifies something.
+func digest(text string) string {
+	if text == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// anyCertificate is for questions whose answer is no secret, and that send none.
+func anyCertificate() *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the question is only which process answers
+}

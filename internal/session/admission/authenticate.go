@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// The texts of answers to clients that are not authenticated. There are few, so that nobody can tell from them what is wrong with a
+// credential. The log has the reason.
+const (
+	unauthorized = "unauthorized: the service requires a valid credential"
+	forbidden    = "forbidden: the credential is not good for this service"
+	guessing     = "too many failed authentications from this address: try again later"
+	cannotTell   = "authentication does not work at present"
+	crowded      = "too many clients wait for authentication: try again later"
+)
+
+// authenticate finds out who the client is, and notes it in arrival. It runs in the goroutine of the client's handshake, and waits for a
+// method at most as long as a handshake may take. The error is a [handshake.Refusal].
+func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arrival *arrival) error {
+	policy := service.Auth
+	if policy == nil {
+		arrival.Identity = certified(arrival.certificate)
+		return nil
+	}
+	client := arrival.Address.Addr()
+	if wait := g.options.AuthGuard.Wait(client); wait > 0 { // before anything is computed or asked for the client
+		return &handshake.Refusal{
+			Status: http.StatusTooManyRequests, Reason: guessing, Header: handshake.RetryAfter(int(math.Ceil(wait.Seconds()))),
+		}
+	}
+	var question string
+	credential, grant, err := policy.Sources.Credential(req.Request)
+	if err != nil {
+		return &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(g.drained, g.limits.Load().HandshakeTimeout)
+	defer cancel()
+	attempt := auth.Attempt{
+		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
+		Waits: func() error {
+			if !arrival.opening.stepAside(service.Name, g.maxHandshakes()) {
+				return errCrowded
+			}
+			return nil
+		},
+	}
+	if policy.EndUnauthorized {
+		attempt.Question = &question
+	}
+	who, method, err := policy.Methods.Authenticate(ctx, &attempt)
+	arrival.opening.comeBack()
+	var denied *auth.Denied
+	switch {
+	case errors.Is(err, errCrowded):
+		g.auth.Add(method, auth.Failed)
+		return route.Unavailable(crowded)
+	case err == nil:
+		g.auth.Add(method, auth.Accepted)
+		arrival.Identity, arrival.Grant = who, grant
+		arrival.Question = question
+		return nil
+	case errors.As(err, &denied):
+		g.auth.Add(method, auth.Refused)
+		arrival.Identity = denied.Identity
+		if isGuess(denied) {
+			g.options.AuthGuard.Failed(client, service.Name)
+		}
+		return deniedAnswer(service.Name, denied)
+	case g.drained.Err() != nil:
+		return route.Unavailable("shutting down")
+	}
+	g.auth.Add(method, auth.Failed)
+	return &handshake.Refusal{
+		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
+		Header: handshake.RetryAfter(route.RetryAfter),
+	}
+}
+
+// isGuess reports whether a client that is turned away may have guessed: it is not known, although it gave something. Servers that are
+// asked about clients say 401 or 403 to that.
+func isGuess(denied *auth.Denied) bool {
+	switch denied.Code() {
+	case http.StatusUnauthorized:
+		return !denied.Missing
+	case http.StatusForbidden:
+		return !denied.Missing && denied.Identity == nil
+	}
+	return false
+}
+
+// errCrowded is the answer to a client for which a method would have to wait, as too many do already.
+var errCrowded = &auth.Denied{Status: http.StatusServiceUnavailable, Err: errors.New(crowded)}
+
+// deniedAnswer returns the answer to a client that is turned away.
+func deniedAnswer(service string, denied *auth.Denied) *handshake.Refusal {
+	refusal := &handshake.Refusal{Status: denied.Code(), Logged: denied.Error(), Header: make(http.Header)}
+	for name, values := range denied.Header {
+		refusal.Header[name] = values
+	}
+	switch refusal.Status {
+	case http.StatusUnauthorized:
+		refusal.Reason = unauthorized
+		if refusal.Header.Get(challengeHeader) == "" {
+			refusal.Header.Set(challengeHeader, challenge(service, denied.Missing))
+		}
+	case http.StatusForbidden:
+		refusal.Reason = forbidden
+	case http.StatusServiceUnavailable:
+		refusal.Reason = cannotTell
+	default:
+		refusal.Reason = http.StatusText(refusal.Status)
+	}
+	return refusal
+}
+
+// challengeHeader says how a client can authenticate (RFC 9110, section 11.6.1).
+const challengeHeader = "Www-Authenticate"
+
+// challenge returns the challenge to a client without a valid credential (RFC 6750, section 3). A service's name needs no quoting.
+func challenge(service string, missing bool) string {
+	text := `Bearer realm="` + service + `"`
+	if !missing {
+		text += `, error="invalid_token"`
+	}
+	return text
+}

@@ -1,0 +1,94 @@
+package record
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
+)
+
+// Client is what is known of a client that has no session yet, and what its session begins with. The goroutine of its handshake owns it; once a
+// connection is leased for it, nothing changes any more.
+type Client struct {
+	ID   ID
+	Path string // that it asks for, without the query: printable and of bounded length
+	// RequestID is the client's X-Request-Id; empty for none that is valid.
+	RequestID string
+	Arrived   time.Time // when its connection was accepted
+	Address   origin.Address
+	Peer      *origin.Address // that its connection comes from, if that is not Address; nil otherwise
+	Asked     time.Time       // when its request had been read
+	Position  int             // in the queue when it began to wait; 0 if it did not wait
+	Until     time.Time       // when its wait times out; zero if it did not wait
+	Key       uint64          // hash that chooses its backend
+	Variant   string          // variant of the connection that it needs
+	Trace     *Trace          // nil for none
+	// Identity is who the client is, if its service authenticates clients; nil for nobody. It is set also if the client is known and refused.
+	Identity *identity.Identity
+	Question string       // to ask once more about the client later; empty for none. It has secrets
+	Grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
+	Hold     *limits.Hold // its places in what is limited; nil before they are taken
+	LimitsAt uint64       // the generation of limits at which they were taken
+	Accepted bool         // it has its 101, since it was told its place in the queue
+}
+
+// Waiting is a client that waits for its first connection, or has one and no session yet. It is static.
+type Waiting struct {
+	Client  Client
+	Service *route.Service
+	Ticket  uint64      // tells the order in the service's queue
+	Killed  chan string // of size one: why an operator ends its wait
+	// Tell tells the client its place in the queue, and how many seconds it waits there (-1 if nobody knows). It never blocks. nil for a client
+	// that is told nothing.
+	Tell func(number, wait int)
+}
+
+// NewWaiting returns an entry for a client that waits in a queue.
+func NewWaiting(client *Client, service *route.Service, ticket uint64) *Waiting {
+	return &Waiting{Client: *client, Service: service, Ticket: ticket, Killed: make(chan string, 1)}
+}
+
+// Kill ends the client's wait for that reason. It returns false if that was done before.
+func (w *Waiting) Kill(reason string) bool {
+	select {
+	case w.Killed <- reason:
+		return true
+	default:
+		return false
+	}
+}
+
+// TenantOf returns the tenant of a client; empty for none.
+func TenantOf(who *identity.Identity) string {
+	if who == nil {
+		return ""
+	}
+	return who.Tenant
+}
+
+// placesOf returns the place of each waiting client in its service's queue.
+func PlacesOf(clients []*Waiting) map[*Waiting]int {
+	if len(clients) == 0 {
+		return nil
+	}
+	queues := make(map[*pool.Group[*backend.Conn]][]*Waiting)
+	for _, w := range clients {
+		queues[w.Service.Group] = append(queues[w.Service.Group], w)
+	}
+	places := make(map[*Waiting]int, len(clients))
+	for group, waiting := range queues {
+		queued := make([]pool.Client, len(waiting))
+		for i, w := range waiting {
+			queued[i] = pool.Client{Tenant: TenantOf(w.Client.Identity), Ticket: w.Ticket}
+		}
+		for i, place := range group.Standings().Places(queued) {
+			places[waiting[i]] = place
+		}
+	}
+	return places
+}
