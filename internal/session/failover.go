@@ -175,6 +175,9 @@ func (f *recovery) perform(do []failover.Action, e *failover.Event) {
 
 // lose reports that what the client sends, or has sent, cannot be kept.
 func (f *recovery) lose(reason meter.Unrecoverable, why string, forGood bool) {
+	if state := f.machine.State(); state == failover.Off || state == failover.GivenUp {
+		return // for each message that follows
+	}
 	f.happens(&failover.Event{
 		Kind: failover.KeepingFailed, Loss: failover.Loss{Reason: reason, Why: why, ForGood: forGood},
 		Next: f.window.Next(), Configured: len(f.resent) == 0,

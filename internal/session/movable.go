@@ -242,7 +242,7 @@ func (o *moveJob) rescan() {
 	var more []movedSession
 	o.server.each(all, func(session *Session) {
 		r := &session.record
-		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && isBackend(r.Backend.Name(), o.backend) {
+		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend) {
 			more = append(more, movedSession{OrderedMove: OrderedMove{ID: r.ID}, from: r.Backend})
 		}
 	})
