@@ -3,13 +3,11 @@ package backend
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // A reset makes a connection that has served a session fit for the next one: the server forgets the session, and what it still sends for
-// it is dropped. What a reset sends and awaits is up to the profile (internal/protocol/profile, reuse.go and end.go), whose boundary asks for it
+// it is dropped. What a reset sends, and what it awaits and for how long, is up to the profile (internal/protocol/profile, reuse.go and end.go), whose boundary asks for it
 // when the session ends; the messages are sent by [Conn.ApplyToServer]. This file has what happens to the connection meanwhile. The lease
 // continues, and ends when the reset is done, and the connection is idle again, or when it fails, and the connection is closed.
 
@@ -18,32 +16,12 @@ func (c *Conn) reset() Outcome {
 	c.to(resetting)
 	c.stateTime = loop.Now()
 	c.timer.Stop()
-	c.limitReset()
 	c.slot.Reset(uint64(c.lease))
 	return Resetting
-}
-
-// limitReset begins the service's limit on how long the server may leave the reset unanswered.
-func (c *Conn) limitReset() {
-	if limit := c.config.backend.options().ResetTimeout; limit > 0 {
-		c.timer.Set(c.stream, limit, timerReset)
-	}
-}
-
-// resetProgressed begins the limit again when the server has answered a part of the reset.
-func (c *Conn) resetProgressed() {
-	if c.state == resetting {
-		c.limitReset()
-	}
 }
 
 // resetDone notes that the server has answered all. The connection is idle as soon as nothing more is received.
 func (c *Conn) resetDone() {
 	c.to(clean)
 	c.config.backend.options().Meter.Reset.Observe(time.Duration(loop.Now() - c.stateTime))
-}
-
-// resetTimedOut gives the connection up when the limit has passed.
-func (c *Conn) resetTimedOut() {
-	c.discard(cause{pool.ResetFailed, frame.GoingAway, "no answer in time"})
 }
