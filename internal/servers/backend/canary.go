@@ -171,7 +171,7 @@ func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) err
 		if errors.Is(why, errFull) {
 			return notPlayedError("not played: " + why.Error())
 		}
-		if errors.Is(dialing.Err(), context.DeadlineExceeded) {
+		if ctx.Err() == nil && !time.Now().Before(limit) { // the dial may see that earlier than its context
 			return fmt.Errorf("%w: %w", &speaker.LateError{What: "connection", Limit: c.Timeout}, err)
 		}
 		return err

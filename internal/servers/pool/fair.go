@@ -10,7 +10,7 @@ type class uint8
 const (
 	// guaranteed: the tenant uses less than it is guaranteed.
 	guaranteed class = iota
-	// overdue: the tenant has no session, and of others this many clients were served since that one of its own is due by its share.
+	// overdue: the tenant has no session, and since it is due by its share, clients of others were served.
 	overdue
 	// byShare: the tenant that will use the least for its share is served next.
 	byShare
