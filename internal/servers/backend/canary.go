@@ -200,6 +200,7 @@ func (b *Backend) speakCanary(ctx context.Context, o *dialConfig, c *Canary) err
 	case !speaker.Contains(result.Text, c.Text):
 		return fmt.Errorf("the results do not contain %q: %.200q", c.Text, lastText(result.Text))
 	}
+	b.report.canaryNotPlayed("") // this one was
 	return nil
 }
 

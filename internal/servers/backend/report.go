@@ -223,7 +223,7 @@ func (r *report) heardCanary(d time.Duration) {
 	r.update(func(h *Health) { h.CanarySeconds = d.Seconds() })
 }
 
-// canaryNotPlayed reports why the last canary could not be played, which says nothing about the server.
+// canaryNotPlayed reports why the last canary could not be played, which says nothing about the server; "" if it was, and passed.
 func (r *report) canaryNotPlayed(reason string) {
 	r.update(func(h *Health) {
 		if h.Canary != "down" && h.Canary != canaryDoubtful {
