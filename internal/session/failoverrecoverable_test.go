@@ -18,7 +18,7 @@ import (
 // recoverable waits until the only session is recoverable, or not.
 func (r *failoverRig) recoverable(wanted bool) (why string) {
 	r.t.Helper()
-	wstest.Eventually(r.t, "the session is recoverable, or not any more", func() (is bool) {
+	wstest.Eventually(r.t, "the session is recoverable, or no longer", func() (is bool) {
 		r.on(func(s *Session) { is, why = s.failover.machine.Recoverable() == wanted, s.failover.unrecoverable() })
 		return is
 	})
