@@ -19,7 +19,7 @@ func (s *Session) inspect() {
 	switch f := s.failover; {
 	case f == nil:
 		s.scanner.Inspect = b.Inspect(profile.FromClient)
-	case f.streaming:
+	case f.machine.Streams():
 		f.outgoing.Inspect = b.Inspect(profile.FromClient)
 	}
 	conn.Scanner.Inspect = b.Inspect(profile.FromServer)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -12,8 +13,8 @@ import (
 // This file tells clients in their sessions how these fare: that another server has taken over, and that the service or the session is
 // degraded. The board looks at that once a second, on the sessions' loops.
 
-// notAssured is why a session is degraded that was to outlive its server.
-const notAssured = "the session would end with its server"
+// endsWithServer is why a session is degraded that was to outlive its server.
+const endsWithServer = "the session would end with its server"
 
 // say sends the client a text message of the proxy's own. It returns false, and sends nothing, if the client has not got the last message of
 // the backend as a whole.
@@ -40,8 +41,8 @@ func (s *Session) sayMoved() {
 // sayState tells the client that its service or session is degraded, or not any more, if it does not know that. why says why the service
 // is; empty if it is not. A client that does not read hears of it later.
 func (s *Session) sayState(why string) {
-	if f := s.failover; why == "" && f != nil && f.kept && !f.assured {
-		why = notAssured
+	if f := s.failover; why == "" && f != nil && !f.machine.Recoverable() && f.machine.State() != failover.Off {
+		why = endsWithServer
 	}
 	if degraded := why != ""; degraded != s.life.degraded && s.client.Pending() == 0 {
 		service := s.record.Service

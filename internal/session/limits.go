@@ -52,7 +52,7 @@ const (
 	timeDuration                       // the limit on the session's duration
 	timeCredential                     // the expiry of the client's credential
 	timeReplay                         // a replay goes on
-	timeWish                           // a wish is carried out by replay
+	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
 )
 
@@ -76,8 +76,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.failover.pump()
 	case timeStall:
 		s.failover.lookForStall()
-	case timeWish:
-		s.failover.considerWish(false)
+	case timeMove:
+		s.considerMove()
 	}
 }
 
@@ -134,10 +134,10 @@ func (s *Session) checkLeaving() {
 	case closing: // the backend, which takes nothing, will not answer either
 		payload := s.failover.closing
 		s.failover.closing = nil
-		s.clientClosedWith(payload, false)
+		s.handleClientCloseWith(payload, false)
 	default:
 		if payload, closes := s.keptClose(); closes {
-			s.clientClosedWith(payload, false)
+			s.handleClientCloseWith(payload, false)
 		} else if s.client.Throttled() {
 			s.clientLeft("client left while a limit held back what it had sent")
 		} else {

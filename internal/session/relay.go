@@ -5,7 +5,6 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -67,7 +66,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 		}
 		switch {
 		case err != nil:
-			s.clientBroke(err)
+			s.handleClientError(err)
 		case run.HasControl():
 			s.clientControl(run.Control, run.Payload)
 		case !run.Inspect:
@@ -101,7 +100,7 @@ func (s *Session) lookForClose() {
 	switch {
 	case !closes:
 	case s.life.state == moving: // nobody gets what it said before
-		s.clientClosed(payload)
+		s.handleClientClose(payload)
 	case s.life.state == relaying: // the backend may still take that
 		s.awaitLeaving()
 	}
@@ -169,7 +168,7 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 		}
 	case frame.Close:
 		if s.failover == nil || !s.failover.postpones(payload) {
-			s.clientClosed(payload)
+			s.handleClientClose(payload)
 		}
 	}
 }
@@ -289,7 +288,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 		s.leg.conn.Pong(payload)
 	case frame.Close:
 		s.leg.conn.CloseReceived()
-		s.backendClosed(payload)
+		s.handleBackendClose(payload)
 	}
 }
 
@@ -309,17 +308,6 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 	if !h.leg.hold {
 		h.client.Resume()
-	}
-}
-
-// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
-// fault: it may accept nothing because nobody reads what it sends.
-func (h *backendSide) Ended(c *loop.Conn, err error) {
-	reason := "backend connection lost: " + err.Error()
-	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
-		(*Session)(h).connectionLost(reason)
-	} else {
-		(*Session)(h).backendFailed(reason)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -41,7 +42,7 @@ type Session struct {
 	record   record.Record
 	limited  *limited    // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
 	tap      *tap.Tapped // nil while no operator taps the session
-	failover *failover   // nil unless the session may outlive its server, or results are rewritten
+	failover *recovery   // nil unless the session may outlive its server, or results are rewritten
 
 	meter    *meter.Backend  // of the backend that serves it, or served it last; held
 	controls limits.Controls // of the client
@@ -88,7 +89,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.compose()
 	greeting := conn.TakeGreeting()
 	s.tap.Greeted(greeting)
-	if s.failover = newFailover(s, req.URL.RawQuery); s.failover == nil {
+	if s.failover = newRecovery(s, req.URL.RawQuery); s.failover == nil {
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
@@ -109,11 +110,11 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	s.leg.found = found
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
-	if s.life.moves == 0 && (s.failover == nil || s.failover.legs == 0) {
+	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {
 		s.record.LogStart(s.server.options.Log)
 	}
 	s.compose()
-	if s.life.moves > 0 {
+	if s.life.turnedAway > 0 {
 		s.tap.Moved(conn.Backend().Name())
 	}
 	if f := s.failover; f != nil {
@@ -179,7 +180,7 @@ func (s *Session) handle(e event) {
 	if s.life.state != before {
 		s.leg.sent = sent
 		if s.failover != nil && s.life.state != relaying && s.life.state != moving {
-			s.failover.refuseWish("the session is ending")
+			s.failover.happens(&failover.Event{Kind: failover.EndDecided})
 		}
 		s.enforce(rulesOf[s.life.state])
 	}

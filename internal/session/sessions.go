@@ -69,7 +69,7 @@ type Sessions struct {
 
 	mu         sync.Mutex
 	orders     map[string]*order // guarded by mu: by backend, see carryOut
-	moveOrders moveOrders        // has a mutex of its own
+	moveJobs   moveJobs          // has a mutex of its own
 	closed     bool              // guarded by mu
 	rebalances bool              // guarded by mu: rebalance runs
 }

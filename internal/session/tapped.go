@@ -67,7 +67,7 @@ func (h *tappedSession) End() tap.End {
 func (h *tappedSession) Scanner() *frame.Scanner { return &h.scanner }
 
 func (h *tappedSession) FramesHandled() uint64 {
-	if f := h.failover; f != nil && f.streaming {
+	if f := h.failover; f != nil && f.machine.Streams() {
 		return f.framesBefore + f.outgoing.Frames
 	}
 	return h.scanner.Frames

@@ -99,7 +99,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "  moves ordered: %s: %d\n", what, r.Ordered[what])
 	}
 	if r.Unassured != "" {
-		fmt.Fprintf(&b, "  not assured:%s\n", r.Unassured)
+		fmt.Fprintf(&b, "  not recoverable:%s\n", r.Unassured)
 	}
 	b.WriteString("  faults:")
 	for _, field := range r.Faults.fields() {

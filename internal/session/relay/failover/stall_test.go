@@ -1,4 +1,4 @@
-package session
+package failover
 
 import (
 	"encoding/binary"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -19,8 +18,8 @@ import (
 // watching is a watch, and a session of 16 kHz audio in messages of 100 ms.
 type watching struct {
 	t    *testing.T
-	w    *stallWatch
-	v    stallView
+	w    *StallWatch
+	v    StallView
 	now  time.Duration
 	next time.Duration // when the next look is due
 	said []byte        // what the client says next
@@ -33,10 +32,10 @@ const (
 )
 
 func watch(t *testing.T, sign profile.StallSign, timeout time.Duration) *watching {
-	w := &watching{t: t, w: &stallWatch{sign: sign, timeout: timeout}, v: stallView{half: int64(timeout.Seconds() / 2 * audioSecond)}}
+	w := &watching{t: t, w: &StallWatch{sign: sign, timeout: timeout}, v: StallView{Half: int64(timeout.Seconds() / 2 * audioSecond)}}
 	w.now = time.Hour
 	w.next = w.now
-	w.w.begin(&w.v)
+	w.w.Begin(&w.v)
 	return w
 }
 
@@ -44,10 +43,10 @@ func watch(t *testing.T, sign profile.StallSign, timeout time.Duration) *watchin
 func (w *watching) does(d time.Duration, each ...func(w *watching)) {
 	for end := w.now + d; w.now < end && w.at == 0; w.now += tick {
 		for w.next <= w.now && w.at == 0 {
-			if _, stalled := w.w.look(&w.v, loop.Instant(w.next)); stalled {
+			if w.w.Look(&w.v, loop.Instant(w.next)).Stalled {
 				w.at = w.next
 			}
-			w.next += w.w.every()
+			w.next += w.w.Every()
 		}
 		for _, f := range each {
 			f(w)
@@ -59,25 +58,22 @@ func (w *watching) does(d time.Duration, each ...func(w *watching)) {
 func audio(w *watching) {
 	chunk := make([]byte, audioSecond/10)
 	w.said = w.said[copy(chunk, w.said):]
-	w.v.delivered += profile.Position(len(chunk))
-	if w.w.listening {
-		if w.w.heard.Heard() == 0 {
-			w.w.heard = replay.NewDetector(profile.S16LE, 16000, 1)
-		}
-		w.w.heard.Write(chunk)
+	w.v.Delivered += profile.Position(len(chunk))
+	if w.w.Listens() {
+		w.w.Hear(chunk, profile.S16LE, 16000, 1)
 	}
 }
 
 // result has the server send one.
-func result(w *watching) { w.v.signs++ }
+func result(w *watching) { w.v.Signs++ }
 
 // send has the client send a message that gets a reply, and replies has the server send that.
-func send(w *watching) { w.v.unanswered++ }
+func send(w *watching) { w.v.Unanswered++ }
 
 func replies(w *watching) {
-	if w.v.unanswered > 0 {
-		w.v.unanswered--
-		w.v.signs++
+	if w.v.Unanswered > 0 {
+		w.v.Unanswered--
+		w.v.Signs++
 	}
 }
 
@@ -162,7 +158,7 @@ func TestCadenceMissing(t *testing.T) {
 	w.stallsWithin(3*time.Second, audio)
 
 	w = watch(t, profile.StallCadence, 3*time.Second)
-	w.does(time.Hour, every(time.Second, func(w *watching) { w.v.delivered += 2 })) // hardly any audio
+	w.does(time.Hour, every(time.Second, func(w *watching) { w.v.Delivered += 2 })) // hardly any audio
 	w.works()
 }
 
@@ -217,16 +213,16 @@ func TestExcused(t *testing.T) {
 	for _, sign := range []profile.StallSign{profile.StallReplies, profile.StallCadence, profile.StallSpeech} {
 		w := watch(t, sign, 2*time.Second)
 		w.does(10*time.Second, send, replies, audio, result)
-		w.v.excused = true // the client does not read
+		w.v.Excused = true // the client does not read
 		w.said = recording(t, 60)
 		w.does(time.Minute, send, audio)
-		w.v.excused = false
+		w.v.Excused = false
 		w.does(1500*time.Millisecond, send, audio)
 		w.works()
 		w.does(10*time.Second, send, replies, audio, result)
 		w.works()
 
-		w.v.replaying = true // twice the time
+		w.v.Replaying = true // twice the time
 		w.said = recording(t, 60)
 		w.does(3500*time.Millisecond, send, audio)
 		w.works()
@@ -241,7 +237,7 @@ func TestExcused(t *testing.T) {
 func TestServerReadsNothing(t *testing.T) {
 	w := watch(t, profile.StallCadence, 3*time.Second)
 	w.does(time.Minute, audio, result)
-	w.v.blocked = true
+	w.v.Blocked = true
 	w.stallsWithin(3 * time.Second)
 }
 
@@ -250,7 +246,7 @@ func TestNextServer(t *testing.T) {
 	w := watch(t, profile.StallCadence, 3*time.Second)
 	w.does(10*time.Second, audio, result)
 	w.does(2500*time.Millisecond, audio)
-	w.w.begin(&w.v)
+	w.w.Begin(&w.v)
 	if w.w.answering {
 		t.Error("the next server has not answered")
 	}

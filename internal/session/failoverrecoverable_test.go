@@ -5,26 +5,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// assured waits until the only session is assured, or not.
-func (r *failoverRig) assured(wanted bool) (why string) {
+// recoverable waits until the only session is recoverable, or not.
+func (r *failoverRig) recoverable(wanted bool) (why string) {
 	r.t.Helper()
-	wstest.Eventually(r.t, "the session is assured, or not any more", func() (is bool) {
-		r.on(func(s *Session) { is, why = s.failover.assured == wanted, s.failover.why })
+	wstest.Eventually(r.t, "the session is recoverable, or not any more", func() (is bool) {
+		r.on(func(s *Session) { is, why = s.failover.machine.Recoverable() == wanted, s.failover.unrecoverable() })
 		return is
 	})
 	return why
 }
 
-// A session whose server answers nothing for longer than replay-window goes on, not assured; once all is answered it is assured again, and
+// A session whose server answers nothing for longer than replay-window goes on, not recoverable; once all is answered it is recoverable again, and
 // moves.
 func TestWindowTooSmall(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{service: func(s *route.Service) { s.ReplayWindow = time.Second }})
@@ -33,10 +34,10 @@ func TestWindowTooSmall(t *testing.T) {
 		client.Send(frame.Binary, chunk(i))
 		server.Expect(frame.Binary, chunk(i))
 	}
-	if why := r.assured(false); why != "the server has answered nothing for longer than replay-window 1s" {
-		t.Errorf("it is not assured since %s", why)
+	if why := r.recoverable(false); why != "the server has answered nothing for longer than replay-window 1s" {
+		t.Errorf("it is not recoverable since %s", why)
 	}
-	r.line("session is not assured any more")
+	r.line("session is no longer recoverable")
 	client.Send(frame.Binary, chunk(12)) // streams
 	server.Expect(frame.Binary, chunk(12))
 	for i := range 12 {
@@ -46,7 +47,7 @@ func TestWindowTooSmall(t *testing.T) {
 	}
 	server.Send(frame.Text, final("one", 0, 1.4))
 	client.Expect(frame.Text, final("one", 0, 1.4))
-	r.assured(true)
+	r.recoverable(true)
 	client.Send(frame.Binary, chunk(13))
 	server.Expect(frame.Binary, chunk(13))
 	server.Reset()
@@ -56,18 +57,18 @@ func TestWindowTooSmall(t *testing.T) {
 	next.Send(frame.Text, final("two", 0, 0.1))
 	client.Expect(frame.Text, final("two", 1.4, 1.5))
 	client.CloseNormally()
-	if n := r.server.Stats().Meters.Total.Unassured[meter.UnassuredWindow]; n != 1 {
-		t.Errorf("%d sessions lost their assurance", n)
+	if n := r.server.Stats().Meters.Total.Unrecoverable[meter.UnrecoverableWindow]; n != 1 {
+		t.Errorf("%d sessions stopped being recoverable", n)
 	}
 }
 
-// Without memory for it, a session goes on, not assured, and ends with its server as without failover.
+// Without memory for it, a session goes on, not recoverable, and ends with its server as without failover.
 func TestNoReplayMemory(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	r.arena.SetLimit(0)
 	client, server, _ := r.began()
-	if why := r.assured(false); why != "the proxy's replay-memory is used up" {
-		t.Errorf("it is not assured since %s", why)
+	if why := r.recoverable(false); why != "the proxy's replay-memory is used up" {
+		t.Errorf("it is not recoverable since %s", why)
 	}
 	server.Reset()
 	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; not moved: the proxy's replay-memory is used up")
@@ -98,20 +99,20 @@ func TestLongMessages(t *testing.T) {
 		}
 		send(client, server, frame.Binary)
 		send(server, client, frame.Text)
-		if why := r.assured(false); why != "the client sent a message of more than 1024 KiB" {
-			t.Errorf("it is not assured since %s", why)
+		if why := r.recoverable(false); why != "the client sent a message of more than 1024 KiB" {
+			t.Errorf("it is not recoverable since %s", why)
 		}
 		speak(client, server, 5, partial("two"), partial("two"))
 		client.CloseNormally()
 	}
 }
 
-// A wish is carried out at the next answered point; the server that is left goes back to its pool.
-func TestWish(t *testing.T) {
+// A pending move is carried out at the next answered point; the server that is left goes back to its pool.
+func TestPendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.setWish(wish{number: 7, cause: meter.Drained}); why != "" {
+		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil); why != "" {
 			t.Error(why)
 		}
 	})
@@ -121,8 +122,8 @@ func TestWish(t *testing.T) {
 	next.ExpectOwn(frame.Text, fullConfig)
 	speak(client, next, 3, final("two", 0, 0.1), final("two", 0.3, 0.4))
 	r.on(func(s *Session) {
-		if w := s.wishOf(7); w == nil || w.state != wishGranted || w.arrived != r.backends[1-n] || w.replayed != 0 {
-			t.Errorf("the wish: %+v", w)
+		if m, ok := s.pendingMove(7); !ok || m.State != failover.MoveDone || s.failover.pending.arrived != r.backends[1-n] || s.failover.pending.replayed != 0 {
+			t.Errorf("the pending move: %+v, %+v", m, s.failover.pending)
 		}
 	})
 	for range 3 { // the reset, silence and the reset
@@ -140,12 +141,12 @@ func TestWish(t *testing.T) {
 	client.CloseNormally()
 }
 
-// When its time has come, a wish is carried out by replay.
-func TestWishByReplay(t *testing.T) {
+// When its time has come, a pending move is carried out by replay.
+func TestPendingMoveByReplay(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, _, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.setWish(wish{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(20 * time.Millisecond)}); why != "" {
+		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(20 * time.Millisecond)}, r.backends[1-n]); why != "" {
 			t.Error(why)
 		}
 	})
@@ -157,12 +158,12 @@ func TestWishByReplay(t *testing.T) {
 }
 
 // A session that waits for a place on one backend goes on with any when its server dies.
-func TestServerDiesBeforeWish(t *testing.T) {
+func TestServerDiesBeforePendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
 	r.backends[1-n].SetMode(pool.Draining)
 	r.on(func(s *Session) {
-		if why := s.setWish(wish{number: 7, cause: meter.Ordered, to: r.backends[1-n], by: loop.Now().After(time.Hour)}); why != "" {
+		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(time.Hour)}, r.backends[1-n]); why != "" {
 			t.Error(why)
 		}
 	})
@@ -172,22 +173,22 @@ func TestServerDiesBeforeWish(t *testing.T) {
 	client.CloseNormally()
 }
 
-// A wish for which there is no connection leaves the session where it is, and so does one that is taken back.
-func TestWishInVain(t *testing.T) {
+// A pending move for which there is no connection leaves the session where it is, and so does one that is taken back.
+func TestPendingMoveWithoutConnection(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *route.Service) { s.QueueTimeout = 20 * time.Millisecond }})
 	client, server, _ := r.began()
-	r.on(func(s *Session) { s.setWish(wish{number: 7, cause: meter.Drained}) })
-	wstest.Eventually(t, "the wish is refused", func() (refused bool) {
+	r.on(func(s *Session) { s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
+	wstest.Eventually(t, "the pending move is refused", func() (refused bool) {
 		r.on(func(s *Session) {
-			w := s.wishOf(7)
-			refused = w.state == wishRefused && w.why == "no other connection for it: no connection came free in time"
+			m, _ := s.pendingMove(7)
+			refused = m.State == failover.MoveRefused && m.Why == "no other connection for it: no connection came free in time"
 		})
 		return refused
 	})
 	speak(client, server, 1, final("one", 0, 0.2), final("one", 0, 0.2))
 	r.on(func(s *Session) {
-		s.setWish(wish{number: 8, cause: meter.Drained})
-		s.withdrawWish(8)
+		s.orderMove(failover.PendingMove{Number: 8, Cause: meter.Drained}, nil)
+		s.withdrawMove(8)
 	})
 	speak(client, server, 2, final("two", 0.2, 0.3), final("two", 0.2, 0.3))
 	client.CloseNormally()
@@ -197,16 +198,48 @@ func TestWishInVain(t *testing.T) {
 func TestPoisonousSession(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{})
 	client, server, _ := r.began()
-	for range maxCrashes {
+	for range failover.MaxCrashes {
 		server.Reset()
 		server = r.servers[0].Take()
 		server.ExpectOwn(frame.Text, fullConfig)
 		server.Expect(frame.Binary, chunk(0))
-		r.on(func(s *Session) { s.failover.began -= loop.Instant(2 * atOnce) }) // it took a while
+		r.on(func(s *Session) { s.failover.machine.Began -= loop.Instant(2 * failover.Immediately) }) // it took a while
 	}
 	server.Reset()
 	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; moved from 2 servers that failed")
 	client.SendClose(frame.InternalError, "")
 	client.ExpectEnd()
 	_ = client.Close()
+}
+
+// A session whose memory is needed while it looks for its next server continues there: that gets all that is kept, and nothing is kept after that.
+func TestMemoryNeededWhileMoving(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.began()
+	r.group.Pause()
+	server.Reset()
+	r.is(moving)
+	hog := new(replay.Window)
+	hog.SetArena(r.arena, replay.Owner{Tenant: "another", GiveUp: func() {}})
+	r.arena.SetLimit(r.arena.Used())
+	for hog.Append([]byte(chunk(0))) && !r.asked() { // asks the session for its memory
+	}
+	hog.Free()
+	r.group.Resume()
+	next := r.other(n)
+	next.ExpectOwn(frame.Text, fullConfig)
+	next.Expect(frame.Binary, chunk(0))
+	next.Send(frame.Text, partial("one again"))
+	if why := r.recoverable(false); why != "the proxy's replay-memory is used up" {
+		t.Errorf("it is not recoverable since %s", why)
+	}
+	speak(client, next, 1, final("one", 0, 0.2), final("one", 0, 0.2))
+	r.recoverable(true)
+	client.CloseNormally()
+}
+
+// asked reports whether the only session was asked for its memory.
+func (r *failoverRig) asked() (is bool) {
+	r.on(func(s *Session) { is = s.failover.window.Asked() })
+	return is
 }
