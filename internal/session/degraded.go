@@ -5,6 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -24,9 +25,7 @@ func (s *Session) say(text string) bool {
 	case s.failover == nil && !s.leg.conn.Scanner.AtMessageBoundary(): // otherwise the client gets whole messages
 		return false
 	}
-	if tap, ok := s.client.Handler().(interface{ Sent(frame.Opcode, []byte) }); ok {
-		tap.Sent(frame.Text, []byte(text))
-	}
+	tap.Sent(s.client, frame.Text, []byte(text))
 	s.client.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(text)), frame.Text, true, []byte(text), false))
 	return true
 }

@@ -81,10 +81,7 @@ func describeWaiting(w *record.Waiting, place int) Description {
 // describe is called on the session's loop.
 func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.moves), Decided: !s.record.Ended.IsZero()}
-	d.Relayed = s.relayed()
-	if s.tap != nil {
-		d.Taps = len(s.tap.audience.taps)
-	}
+	d.Relayed, d.Taps = s.relayed(), s.tap.Count()
 	s.failover.describe(&d)
 	return d
 }
@@ -127,8 +124,8 @@ func (s *Session) detail() Detail {
 	}
 	d.ofService(s.record.Service)
 	d.Assurance = s.failover.assurance()
-	if l := s.limited; l != nil && l.throttle.since != 0 {
-		d.HeldBack, d.HeldBackSince = limits.DescribeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
+	if by, since := s.limited.throttle().HeldBack(); since != 0 {
+		d.HeldBack, d.HeldBackSince = limits.DescribeCause(by, s.record.Service.Name), time.Now().Add(since.Until())
 	}
 	if s.life.state == moving && s.search != nil {
 		d.Until = s.search.until

@@ -63,9 +63,8 @@ func (s *Session) endLease() {
 
 // forget ends the session for good.
 func (s *Session) forget() {
-	if s.tap != nil {
-		s.tap.forgotten()
-	}
+	s.tap.Forgotten()
+	s.tap = nil
 	if s.failover != nil {
 		s.failover.end()
 	}

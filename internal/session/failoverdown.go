@@ -70,8 +70,8 @@ func (f *failover) judge(m *message) {
 	}
 	if j.Pass {
 		f.deliver(m, payload, j.Payload)
-	} else if s.tap != nil {
-		s.tap.emit(TapEvent{Event: tapVerdict, From: fromBackend, What: "hidden"})
+	} else {
+		s.tap.Hidden()
 	}
 	if why := t.Whole(); why != "" {
 		f.lose(meter.UnassuredFormat, why, true)

@@ -407,9 +407,7 @@ func (f *failover) present(e profile.Entry, op frame.Opcode, payload []byte, num
 
 // tapStep shows what the boundary makes of a whole message of the client.
 func (s *Session) tapStep(step profile.Step) {
-	if s.tap != nil {
-		s.tap.clientStep(step, []byte{}, true)
-	}
+	s.tap.ClientStep(step, []byte{}, true)
 }
 
 // sentNow returns how far the client's frames have got to the present server.

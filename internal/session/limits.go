@@ -51,7 +51,6 @@ const (
 	leavingCheck                       // the next check whether the backend takes what a client had sent before it left
 	timeDuration                       // the limit on the session's duration
 	timeCredential                     // the expiry of the client's credential
-	nextTurn                           // the client may send again, see throttle
 	timeReplay                         // a replay goes on
 	timeWish                           // a wish is carried out by replay
 	timeStall                          // the next look whether the server works
@@ -68,11 +67,9 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case leavingCheck:
 		s.checkLeaving()
 	case timeDuration:
-		_, by := s.maxDuration()
+		_, by := s.limited.maxDuration(s.record.Service)
 		s.limitEnds(by)
 		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
-	case nextTurn:
-		s.client.Unthrottle()
 	case timeCredential:
 		s.checkCredential()
 	case timeReplay:
@@ -94,7 +91,7 @@ func (s *Session) checkIdle() {
 		s.awaitLeaving()
 		return
 	}
-	limit, by := s.idleTimeout()
+	limit, by := s.limited.idleTimeout(s.record.Service)
 	if limit <= 0 {
 		return
 	}
@@ -153,7 +150,7 @@ func (s *Session) checkLeaving() {
 // must be checked once more.
 func (s *Session) limitDuration() {
 	left, purpose := time.Duration(0), timeDuration
-	if limit, _ := s.maxDuration(); limit > 0 {
+	if limit, _ := s.limited.maxDuration(s.record.Service); limit > 0 {
 		left = max(limit-time.Since(s.record.Leased), 1)
 	}
 	if check := s.credentialLeft(); check > 0 && (left == 0 || check < left) {

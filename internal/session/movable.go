@@ -241,7 +241,7 @@ func (o *moveOrder) rescan() {
 	var more []movingSession
 	o.server.each(all, func(session *Session) {
 		r := &session.record
-		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && isBackend(r.Backend.Name(), o.backend) {
+		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend) {
 			more = append(more, movingSession{MovingSession: MovingSession{ID: r.ID}, from: r.Backend})
 		}
 	})

@@ -110,8 +110,8 @@ func (s *Session) lookForClose() {
 // mayEndWithClose reports whether the last bytes that a client has sent look like a close frame. It costs little when they do not, and a client that
 // sends something after its close frame may wait for its turn.
 func mayEndWithClose(b []byte) bool {
-	for n := range min(len(b)-smallestFrame, frame.MaxControlPayload) + 1 {
-		if at := len(b) - smallestFrame - n; b[at] == 0x80|byte(frame.Close) && b[at+1] == 0x80|byte(n) {
+	for n := range min(len(b)-frame.MinClientSize, frame.MaxControlPayload) + 1 {
+		if at := len(b) - frame.MinClientSize - n; b[at] == 0x80|byte(frame.Close) && b[at+1] == 0x80|byte(n) {
 			return true
 		}
 	}

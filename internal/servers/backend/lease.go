@@ -251,6 +251,7 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 func (c *Conn) takeBack() {
 	if o := c.observer(); o != nil {
 		o.TakenBack(c)
+		c.stream.SetHandler(o)
 	} else {
 		c.stream.SetHandler(c)
 	}

@@ -10,8 +10,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/rate"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // once is a rate at which one message is free, and the next ones wait for longer than any test.
@@ -130,7 +132,7 @@ func TestTurnIsNotExceeded(t *testing.T) {
 	r.heldBack()
 	passed := uint64(0)
 	r.on(func(s *Session) { passed = s.scanner.Messages })
-	if most := uint64(2 * minPiece / smallestFrame); passed > most || passed < 1 {
+	if most := uint64(2 * rate.MinPiece / frame.MinClientSize); passed > most || passed < 1 {
 		t.Errorf("%d messages have passed; want at most %d", passed, most)
 	}
 	for range passed {
@@ -215,7 +217,7 @@ func TestLimitsChange(t *testing.T) {
 	server.Expect(frame.Text, "zero")
 	change(limits.Limits{}, once)
 	wstest.Eventually(t, "the session is counted", func() (counted bool) {
-		r.on(func(s *Session) { counted = s.limited != nil && s.limited.hold.Rated() })
+		r.on(func(s *Session) { _, counted = loop.As[*rate.Filter](s.client.Handler()) })
 		return counted
 	})
 	client.Send(frame.Text, "one")
@@ -235,6 +237,9 @@ func TestLimitsChange(t *testing.T) {
 
 // What a session sent before it had a rate is free, also if its places were counted.
 func TestRateComesLater(t *testing.T) {
+	if limitAll {
+		t.Skip("each session has a rate from its beginning")
+	}
 	r := limitedRig(t, setup{}, limits.Limits{Sessions: 5}, limits.Limits{})
 	client, server := r.session()
 	for range 100 {
@@ -244,7 +249,7 @@ func TestRateComesLater(t *testing.T) {
 	r.scopes.SetService(route.Now(), r.service.Scopes, limits.Limits{Sessions: 5, MessageRate: limits.Rate{N: 50, Per: time.Hour}}, limits.Limits{})
 	r.server.LimitsChanged()
 	wstest.Eventually(t, "the rate applies", func() (applies bool) {
-		r.on(func(s *Session) { applies = s.limited.throttle.rated })
+		r.on(func(s *Session) { _, applies = loop.As[*rate.Filter](s.client.Handler()) })
 		return applies
 	})
 	for range 50 {

@@ -1,4 +1,4 @@
-package session
+package tap
 
 import (
 	"encoding/binary"
@@ -10,10 +10,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// sideTap sees the frames of one side of a tapped session. It looks at bytes before they are handled, since a control frame is unmasked in
+// side sees the frames of one side of a tapped session. It looks at bytes before they are handled, since a control frame is unmasked in
 // place then, and shows a frame when it is handled, so that frames and verdicts are in order. Bytes that are left for later, and
 // presented again, are looked at once. It is owned by the loop of the side's connection.
-type sideTap struct {
+type side struct {
 	follower frame.Follower
 	frames   uint64 // data frames begun, as the side's scanner counts them
 	ahead    int    // bytes at the beginning of those that come next that were looked at already
@@ -24,91 +24,91 @@ type sideTap struct {
 
 // seenFrame is a frame that was not shown yet.
 type seenFrame struct {
-	event   TapEvent
+	event   Event
 	number  uint64 // as the scanner counts data frames; 0 for a control frame
 	payload []byte // the beginning, as far as it is shown
 	wanted  int    // how much of the payload is shown, at most
 }
 
-// newSideTap returns a sideTap for what follows the bytes that the scanner has passed.
-func newSideTap(s *frame.Scanner) sideTap { return sideTap{follower: s.Follow(), frames: s.Frames} }
+// newSide returns a side for what follows the bytes that the scanner has passed.
+func newSide(s *frame.Scanner) side { return side{follower: s.Follow(), frames: s.Frames} }
 
 // look looks at the bytes that are about to be handled. text is how many bytes of a text are shown.
-func (t *sideTap) look(b []byte, text int) {
+func (s *side) look(b []byte, text int) {
 	now := time.Now()
-	pos := min(t.ahead, len(b))
+	pos := min(s.ahead, len(b))
 	for {
-		p := t.follower.Next(b[pos:])
+		p := s.follower.Next(b[pos:])
 		if p.Size == 0 {
 			break
 		}
 		pos += p.Size
 		if p.Begins {
-			t.begin(&p, now, text)
+			s.begin(&p, now, text)
 		}
-		if t.open {
-			t.collect(&p)
+		if s.open {
+			s.collect(&p)
 		}
 	}
-	t.looked = pos
+	s.looked = pos
 }
 
 // begin notes a frame.
-func (t *sideTap) begin(p *frame.Part, now time.Time, text int) {
+func (s *side) begin(p *frame.Part, now time.Time, text int) {
 	h := p.Header
-	f := seenFrame{event: TapEvent{Time: now, Event: tapFrame, Kind: h.Opcode.String(), Size: h.Length, Fin: h.Fin}}
+	f := seenFrame{event: Event{Time: now, Event: frameEvent, Kind: h.Opcode.String(), Size: h.Length, Fin: h.Fin}}
 	switch {
 	case h.Opcode == frame.Close:
 		f.wanted = frame.MaxControlPayload
 	case h.Opcode.IsControl():
 	default:
-		t.frames++
-		f.number = t.frames
+		s.frames++
+		f.number = s.frames
 		if p.Text {
 			f.wanted = text
 		}
 	}
-	t.seen = append(t.seen, f)
-	t.open = true
+	s.seen = append(s.seen, f)
+	s.open = true
 }
 
 // collect adds a part to the last frame.
-func (t *sideTap) collect(p *frame.Part) {
-	f := &t.seen[len(t.seen)-1]
+func (s *side) collect(p *frame.Part) {
+	f := &s.seen[len(s.seen)-1]
 	n := min(len(p.Payload), f.wanted-len(f.payload))
 	start := len(f.payload)
 	f.payload = append(f.payload, p.Payload[:n]...)
 	frame.ApplyMask(f.payload[start:], p.Key)
 	if p.Ends || f.number != 0 && len(f.payload) == f.wanted {
-		t.open = false
+		s.open = false
 	}
 }
 
 // drop marks the data frames that were not shown yet: they go nowhere.
-func (t *sideTap) drop() {
-	for i := range t.seen {
-		if t.seen[i].number != 0 {
-			t.seen[i].event.What = passWords[profile.Drop]
+func (s *side) drop() {
+	for i := range s.seen {
+		if s.seen[i].number != 0 {
+			s.seen[i].event.What = passWords[profile.Drop]
 		}
 	}
 }
 
 // consumed tells how many of the bytes that were looked at were handled.
-func (t *sideTap) consumed(n int) { t.ahead = max(t.looked-n, 0) }
+func (s *side) consumed(n int) { s.ahead = max(s.looked-n, 0) }
 
 // flush shows the frames up to the data frame of that number, even if the last one is incomplete, and with them the control frames that
 // follow it.
-func (t *sideTap) flush(a *audience, from string, number uint64, control bool) {
+func (s *side) flush(a *audience, from string, number uint64, control bool) {
 	n := 0
-	for n < len(t.seen) && (t.seen[n].number <= number) && (control || t.seen[n].number != 0 || t.dataWithin(n, number)) {
+	for n < len(s.seen) && (s.seen[n].number <= number) && (control || s.seen[n].number != 0 || s.dataWithin(n, number)) {
 		n++
 	}
-	t.show(a, from, n)
+	s.show(a, from, n)
 }
 
 // dataWithin reports whether a data frame up to that number follows the control frame at index i.
-func (t *sideTap) dataWithin(i int, number uint64) bool {
-	for _, f := range t.seen[i:] {
+func (s *side) dataWithin(i int, number uint64) bool {
+	for _, f := range s.seen[i:] {
 		if f.number != 0 {
 			return f.number <= number
 		}
@@ -117,21 +117,21 @@ func (t *sideTap) dataWithin(i int, number uint64) bool {
 }
 
 // flushAll shows all frames, except an incomplete one that may still be shown better.
-func (t *sideTap) flushAll(a *audience, from string) {
-	n := len(t.seen)
-	if t.open {
+func (s *side) flushAll(a *audience, from string) {
+	n := len(s.seen)
+	if s.open {
 		n--
 	}
-	t.show(a, from, n)
+	s.show(a, from, n)
 }
 
 // show shows the first n frames.
-func (t *sideTap) show(a *audience, from string, n int) {
+func (s *side) show(a *audience, from string, n int) {
 	if n == 0 {
 		return
 	}
-	for i := range t.seen[:n] {
-		f := &t.seen[i]
+	for i := range s.seen[:n] {
+		f := &s.seen[i]
 		e := f.event
 		e.From = from
 		switch {
@@ -147,14 +147,14 @@ func (t *sideTap) show(a *audience, from string, n int) {
 		}
 		a.emit(e)
 	}
-	if t.open = t.open && n < len(t.seen); n == len(t.seen) {
-		t.seen = t.seen[:0]
-		if cap(t.seen) > maxSeenKept {
-			t.seen = nil
+	if s.open = s.open && n < len(s.seen); n == len(s.seen) {
+		s.seen = s.seen[:0]
+		if cap(s.seen) > maxSeenKept {
+			s.seen = nil
 		}
 		return
 	}
-	t.seen = append(t.seen[:0], t.seen[n:]...)
+	s.seen = append(s.seen[:0], s.seen[n:]...)
 }
 
 // maxSeenKept is for how many frames memory is kept. One read may bring thousands.
@@ -174,7 +174,7 @@ func withoutPartialRune(b []byte) []byte {
 }
 
 // showClose shows a close frame's code and reason.
-func (e *TapEvent) showClose(payload []byte) {
+func (e *Event) showClose(payload []byte) {
 	if len(payload) >= 2 {
 		e.Code = binary.BigEndian.Uint16(payload)
 		e.Reason = strings.ToValidUTF8(string(payload[2:]), "\uFFFD")
