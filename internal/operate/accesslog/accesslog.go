@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 )
 
 // Bounds of what waits to be written.
@@ -33,7 +33,7 @@ type Options struct {
 	// Counters count the lines; nil to count them in the log alone. Several logs, one after the other, may share them.
 	Counters *Counters
 	// Guard recovers from panics while lines are written; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line when the file cannot be written, and one when it can be written again.
 	Log *slog.Logger
 }

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -325,7 +325,7 @@ func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(messages)
 		log := slog.New(slog.NewTextHandler(m, nil))
-		l := Start(Options{Path: path, Format: JSON, Log: log, Guard: mistake.NewGuard(log)})
+		l := Start(Options{Path: path, Format: JSON, Log: log, Guard: panics.NewGuard(log)})
 		synctest.Wait()
 		l.guarded(func() { // as write does
 			l.Add(entry(1))

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
@@ -52,7 +52,7 @@ type Session struct {
 type Options struct {
 	Source Source
 	// Guard recovers from panics in the hub's goroutine, which then goes on with the next event; nil lets them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	Log   *slog.Logger
 }
 

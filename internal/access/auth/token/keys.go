@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 )
 
 const (
@@ -29,9 +29,9 @@ const (
 
 // KeySets are the key sets of all services. Any goroutine may call its methods.
 type KeySets struct {
-	log     *slog.Logger   // static
-	guard   *mistake.Guard // static
-	removed func()         // static
+	log     *slog.Logger  // static
+	guard   *panics.Guard // static
+	removed func()        // static
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ type KeySets struct {
 
 // NewKeySets returns key sets, of which none is read yet. Close ends it. A nil guard lets panics end the process. removed is called when tokens
 // that were good may have become revoked, as their key has left its set; nil for nobody to tell.
-func NewKeySets(log *slog.Logger, guard *mistake.Guard, removed func()) *KeySets {
+func NewKeySets(log *slog.Logger, guard *panics.Guard, removed func()) *KeySets {
 	if removed == nil {
 		removed = func() {}
 	}
@@ -95,7 +95,7 @@ type Keys struct {
 	pause   time.Duration // minPause or minFilePause
 	grace   time.Duration // removalGrace, or shorter for a file
 	log     *slog.Logger
-	guard   *mistake.Guard
+	guard   *panics.Guard
 	removed func()          // see NewKeySets
 	ctx     context.Context // ends when the key set is not needed any more
 	cancel  context.CancelFunc
@@ -140,7 +140,7 @@ func (e *Unavailable) Error() string {
 	return fmt.Sprintf("the key set %s is not available: %s", e.Location, reason)
 }
 
-func newKeys(from source, log *slog.Logger, guard *mistake.Guard) *Keys {
+func newKeys(from source, log *slog.Logger, guard *panics.Guard) *Keys {
 	k := &Keys{source: from, pause: minPause, grace: removalGrace, missing: make(map[thumbprint]time.Time), removed: func() {}, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
 	if _, isFile := from.(fileSource); isFile {
 		k.pause, k.grace = minFilePause, fileInterval

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/tokentest"
 )
 
@@ -207,8 +207,8 @@ func TestKeysSilent(t *testing.T) {
 func TestKeysPanic(t *testing.T) {
 	s := tokentest.NewSigner(t, "known", "ES256")
 	synctest.Test(t, func(t *testing.T) {
-		from := &panics{fakeSource{document: tokentest.KeySet(s.JWK())}}
-		k := newKeys(from, slog.New(slog.DiscardHandler), mistake.NewGuard(slog.New(slog.DiscardHandler)))
+		from := &panicking{fakeSource{document: tokentest.KeySet(s.JWK())}}
+		k := newKeys(from, slog.New(slog.DiscardHandler), panics.NewGuard(slog.New(slog.DiscardHandler)))
 		var running sync.WaitGroup
 		running.Go(k.run)
 		defer func() { k.cancel(); running.Wait() }()
@@ -222,10 +222,10 @@ func TestKeysPanic(t *testing.T) {
 	})
 }
 
-// panics is a source whose first reading panics.
-type panics struct{ fakeSource }
+// panicking is a source whose first reading panics.
+type panicking struct{ fakeSource }
 
-func (s *panics) read(ctx context.Context) ([]byte, time.Duration, error) {
+func (s *panicking) read(ctx context.Context) ([]byte, time.Duration, error) {
 	if s.count() == 0 {
 		s.readings++
 		panic("on purpose")
