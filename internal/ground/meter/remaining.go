@@ -29,7 +29,7 @@ func (d Distribution) Remaining(age time.Duration) time.Duration {
 	return time.Duration(total / weight)
 }
 
-// MeanRemaining returns how much longer something lasts on average of which only is known that it goes on at this moment; 0 if nothing was
+// MeanRemaining returns how much longer something lasts on average that is known only to be in progress at this moment; 0 if nothing was
 // counted. Long ones are more often met than short ones, so this is more than half of the mean.
 func (d Distribution) MeanRemaining() time.Duration {
 	sum, squares := 0.0, 0.0

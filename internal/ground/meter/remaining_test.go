@@ -20,7 +20,7 @@ func TestRemaining(t *testing.T) {
 		{10 * s, 5 * s}, // only the one of 10 s to 20 s is left
 		{15 * s, 5 * s / 2},
 		{30 * s, 30 * s},    // it has outlasted all
-		{5 * s, 25 * s / 4}, // half of the two, with 2.5 s to go on average, and one with 10 s
+		{5 * s, 25 * s / 4}, // half of the two, with 2.5 s left on average, and one with 10 s
 	} {
 		if got := h.Read().Remaining(c.age); (got - c.want).Abs() > time.Millisecond {
 			t.Errorf("after %v: %v; want %v", c.age, got, c.want)

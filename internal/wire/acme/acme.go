@@ -66,7 +66,7 @@ type Certificate struct {
 	Failure string
 }
 
-// New returns a manager with the certificates that an earlier run has kept. It asks nobody: see [Manager.Start].
+// New returns a manager with the certificates that an earlier run has kept. It sends no request: see [Manager.Start].
 func New(o Options) *Manager {
 	if o.Directory == "" {
 		o.Directory = DefaultDirectory

@@ -36,7 +36,7 @@ func New(addresses []netip.Addr) *Dialer {
 }
 
 // Dial opens a TCP connection to a server, host:port, with the other settings of a dialer. It begins with the address whose turn it is,
-// and tries the next one if that has no port left or is not on this machine any more. If the server's name has addresses of both
+// and tries the next one if that has no port left or is no longer on this machine. If the server's name has addresses of both
 // families, and those of one do not answer within half of the time, it tries an address of the other family. [machine.Local] recognizes the error if no
 // address could be used.
 func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.Conn, error) {

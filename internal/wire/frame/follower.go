@@ -1,6 +1,6 @@
 package frame
 
-// Follower follows one direction of a connection beside the [Scanner] that checks it, for whoever wants to see the frames that pass. It
+// Follower follows one direction of a connection beside the [Scanner] that checks it, for observers of the frames that pass. It
 // neither checks nor changes the bytes. A copy is independent of the original. It is owned by one goroutine.
 type Follower struct {
 	remaining int64  // payload bytes of the current frame that are still to come

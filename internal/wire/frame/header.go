@@ -118,6 +118,6 @@ func AppendControl(dst []byte, op Opcode, payload []byte, masked bool) []byte {
 	return AppendMessage(dst, op, true, payload, masked)
 }
 
-// randomKey returns a masking key. Whoever chooses the payload must not be able to predict it (RFC 6455, section 10.3); the receiver
+// randomKey returns a masking key. The author of the payload must not be able to predict it (RFC 6455, section 10.3); the receiver
 // may.
 func randomKey() uint32 { return rand.Uint32() }

@@ -131,7 +131,7 @@ func (f Field) append(dst []byte) []byte {
 	return append(append(append(append(dst, f.Name...), ": "...), f.Value...), "\r\n"...)
 }
 
-// ClientPart is what a server is told of what a client has said in its own handshake.
+// ClientPart is the part of a client's handshake that is passed on to the server.
 type ClientPart struct {
 	// Path is appended to the target's path, percent-encoded and with a leading slash; empty for nothing.
 	Path string
@@ -232,7 +232,7 @@ type Established struct {
 	Early    []byte      // what the server has sent after its answer
 	Protocol string      // the subprotocol that the server chose; empty for none
 	Server   string      // what the server says of itself (the header Server); empty for nothing
-	Sent     secret.Sent // what the server was told, and may repeat, that nobody else is to see
+	Sent     secret.Sent // what the server got, and may repeat, that must stay secret
 }
 
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the

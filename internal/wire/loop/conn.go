@@ -21,7 +21,7 @@ type Conn struct {
 	paused    bool // reading is paused: stopped or throttled
 	stopped   bool // Pause was called
 	throttled bool // Throttle was called
-	gathers   bool // Gather was called, and there is room: reading goes on while it is paused
+	gathers   bool // Gather was called, and there is room: reading continues while it is paused
 	ended     bool // nothing more is read: Ended was called, or is about to be
 	failed    bool // nothing more is written
 	halfClose bool // CloseWrite was called: the sending side is shut down once out is empty
@@ -346,7 +346,7 @@ func (c *Conn) endLater(err error) {
 	})
 }
 
-// fail notes that the socket takes no more bytes. If the peer has ended the connection, reading goes on to the end of the
+// fail notes that the socket takes no more bytes. If the peer has ended the connection, reading continues to the end of the
 // stream, unless it is paused: what has arrived, perhaps a close frame, must not be lost only because a write was the first
 // to fail.
 func (c *Conn) fail(err error) {

@@ -34,11 +34,11 @@ type Socket struct {
 	fd      int
 	file    bool     // the descriptor is not a socket
 	secured *secured // nil without TLS
-	early   []byte   // what TLS has decrypted, and nobody has read
+	early   []byte   // what TLS has decrypted and the handler has not got
 }
 
 // Detach takes a connection away from package net and the runtime's poller: a TCP or Unix connection, another descriptor that can
-// be polled, or a TLS connection made by package secure whose handshake is complete. Any goroutine may call it, but nobody
+// be polled, or a TLS connection made by package secure whose handshake is complete. Any goroutine may call it, but none
 // else may use nc meanwhile. Detach closes nc, except that a TLS connection continues on the loop, and that nc stays open if its
 // descriptor could not be duplicated, so that the caller can still say something to the peer.
 func Detach(nc net.Conn) (Socket, error) {

@@ -32,7 +32,7 @@ type Group struct {
 
 	// Written by govern's goroutine and the loops, read by any.
 	started atomic.Int32              // loops that run; the others have not been needed yet
-	awake   atomic.Int32              // loops that are awake: the first so many
+	awake   atomic.Int32              // how many loops are awake: the first ones of the group
 	shares  atomic.Pointer[[]float64] // how busy each loop was over the last interval
 	moved   atomic.Uint64             // how many handlers were moved to another loop
 }
@@ -48,7 +48,7 @@ type Options struct {
 	// Wait says how the loops wait; default WaitAuto.
 	Wait Wait
 	// OnPanic is called with the value of a panic of a handler or of a posted function, by a deferred function. The connection is
-	// then retired (see [Retirer]), and the loop goes on. By default, panics are not recovered from.
+	// then retired (see [Retirer]), and the loop continues. By default, panics are not recovered from.
 	OnPanic func(value any)
 	// Interval is how often the group measures how busy the loops are; default 250 ms.
 	Interval time.Duration
@@ -238,7 +238,7 @@ func (g *Group) act(d decision) {
 	case wakeOne:
 		woken := g.loops[awake]
 		if awake == int(g.started.Load()) && g.startNext() != nil {
-			return // something is short on this machine: the awake loops go on alone, and the governor will decide again
+			return // something is short on this machine: the awake loops continue alone, and the governor will decide again
 		}
 		g.addProcessors(1)
 		g.awake.Store(int32(awake + 1))

@@ -6,7 +6,7 @@ import (
 )
 
 // Responds returns nil as soon as each loop has called a function that was posted to it, which a busy one does between two batches of
-// events. When ctx ends before, the error names a loop that has not. A loop that does not run any more counts as one that has. It must not
+// events. When ctx ends before, the error names a loop that has not. A loop that has stopped counts as one that has. It must not
 // be called on a loop.
 func (g *Group) Responds(ctx context.Context) error {
 	loops := g.loops[:g.started.Load()]

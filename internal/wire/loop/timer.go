@@ -24,7 +24,7 @@ type Purpose uint8
 type Owner interface {
 	// Loop returns the loop that the owner lives on.
 	Loop() *Loop
-	// Expired is called on that loop when one of the owner's timers expires. The timer is not set any more.
+	// Expired is called on that loop when one of the owner's timers expires. The timer is then no longer set.
 	Expired(t *Timer)
 }
 

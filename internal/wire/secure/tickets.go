@@ -9,7 +9,7 @@ import (
 // A client that comes back presents a ticket, and saves itself and the proxy most of the handshake (RFC 8446, section 2.2; RFC 5077 for
 // TLS 1.2). Tickets are encrypted with the first of a few keys that only this process has.
 const (
-	// ticketKeyAge is how long a key encrypts tickets. Whoever learns it can read sessions of TLS 1.2 that were resumed with it.
+	// ticketKeyAge is how long a key encrypts tickets. An attacker who learns it can read sessions of TLS 1.2 that were resumed with it.
 	ticketKeyAge = 12 * time.Hour
 	// ticketKeys is how many keys decrypt tickets: a ticket can be used for 24 to 36 hours.
 	ticketKeys = 3

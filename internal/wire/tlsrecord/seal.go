@@ -19,7 +19,7 @@ func (c *Conn) Seal(dst, b []byte) []byte {
 	return dst
 }
 
-// sealKeyUpdate appends the message that new keys follow in this direction, and goes on to them (RFC 8446, section 4.6.3).
+// sealKeyUpdate appends the message that new keys follow in this direction, and switches to them (RFC 8446, section 4.6.3).
 func (c *Conn) sealKeyUpdate(dst []byte) []byte {
 	c.owed = false
 	dst = c.seal(dst, handshakeRecord, []byte{keyUpdate, 0, 0, 1, updateNotRequested})
