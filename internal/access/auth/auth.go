@@ -1,5 +1,5 @@
 // Package auth decides who a client is: it finds the credential in the client's upgrade request, and asks the methods of the client's
-// service, one after the other. The methods are in packages of their own, such as auth/apikey. Package session calls it, in the
+// service, one after the other. The methods have their own packages, such as auth/apikey. Package session calls it, in the
 // goroutine of the client's handshake, before the client joins the queue.
 package auth
 
@@ -25,10 +25,10 @@ type Attempt struct {
 	Client netip.Addr
 	// Certificate is that of the client's TLS connection, verified; nil for none.
 	Certificate *x509.Certificate
-	// Request is the client's upgrade request, for those who pass it on. It holds secrets. It must not be changed.
+	// Request is the client's upgrade request, for methods that pass it on. It holds secrets. It must not be changed.
 	Request *http.Request
 	// Waits is called by a method before it waits for others. An error, which is a [*Denied], means that too many clients wait already.
-	// nil for nobody who wants to know.
+	// nil if it is not wanted.
 	Waits func() error
 	// Question is where an [Asker] that lets the client in puts what it needs to ask again; nil if it will not be asked to.
 	Question *string
@@ -55,7 +55,7 @@ type Method interface {
 // Revoker is a method that can say later whether a client that it has authenticated may stay. Any goroutine may call it.
 type Revoker interface {
 	Method
-	// Revoked returns when the identity expires by what is known now, zero for never. If it is not accepted any more, it returns the reason,
+	// Revoked returns when the identity expires by what is known now, zero for never. If it is no longer accepted, it returns the reason,
 	// as the client gets it in its close frame.
 	Revoked(service string, who *identity.Identity) (expires time.Time, reason string)
 }
@@ -67,7 +67,7 @@ type Asker interface {
 	Turn() time.Duration
 	// Again asks about a client once more, with what the method has put into [Attempt.Question]. It may wait, but not longer than ctx. It
 	// returns the reason, as the client gets it in its close frame, if the client is turned away now, and an empty text otherwise, also if
-	// nobody has answered.
+	// no server has answered.
 	Again(ctx context.Context, question string) (reason string)
 }
 

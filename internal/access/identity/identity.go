@@ -16,7 +16,7 @@ const (
 	MethodExternal    = "external"    // an HTTP server that was asked
 )
 
-// Identity is who a client is. It is immutable, and may be shared by any number of goroutines and sessions. nil is nobody.
+// Identity is who a client is. It is immutable, and may be shared by any number of goroutines and sessions. nil is an anonymous client.
 type Identity struct {
 	Tenant  string // whose limits and share of the queue apply; empty for none
 	Subject string // who the client is, as the method knows it; empty for unknown

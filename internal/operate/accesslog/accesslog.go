@@ -1,6 +1,6 @@
 // Package accesslog writes the access log: a file with one line for each session that has ended and each client that was refused.
 //
-// A [Log] takes entries from any goroutine without ever waiting for the file. A goroutine of its own writes them. If the file cannot be
+// A [Log] takes entries from any goroutine without ever waiting for the file. Its own goroutine writes them. If the file cannot be
 // written, or not fast enough, lines are left out and counted. Sessions are never the worse for it.
 package accesslog
 
@@ -16,7 +16,7 @@ import (
 // Bounds of what waits to be written.
 const (
 	maxQueued  = 16384            // entries; about 6 MB
-	wakeAt     = 512              // so many queued entries are written at once, fewer within a second
+	wakeAt     = 512              // this many queued entries are written immediately, fewer within a second
 	maxKept    = 1024             // entries: a queue with more room than this is given back to the memory when it is empty
 	batchBytes = 64 << 10         // lines are written in pieces of about this size
 	interval   = time.Second      // how often everything that is queued is written, and a file that failed is tried again

@@ -62,7 +62,7 @@ func endsWithinLine(path string) bool {
 	return err == nil && last[0] != '\n'
 }
 
-// set puts another opened file in the place of the present one. It returns whether it is another file.
+// set replaces the present file by another opened one. It returns whether it is another file.
 func (o *output) set(file opened) (another bool) {
 	another = !o.is(file.info)
 	_ = o.close()

@@ -45,7 +45,7 @@ type Source struct {
 	Tap func(api.TapQuery) (Tap, error)
 }
 
-// Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
+// Handler returns the API. The guard admits callers with access; every caller who can reach the address may ask for liveness,
 // readiness and metrics. The source's audit log notes what the guard refuses.
 func Handler(source Source, access Access) http.Handler {
 	access.Audit = source.Audit
@@ -72,7 +72,7 @@ func (s *Source) routes() []route {
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},
 		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},
 	}
-	// Everybody gets the page: the data that it shows come from the routes behind the guard.
+	// Every caller gets the page: the data that it shows come from the routes behind the guard.
 	if s.Dashboard != nil {
 		page := methods{http.MethodGet: s.Dashboard.ServeHTTP}
 		routes = append(routes, route{path: "/{$}", open: true, methods: page}, route{path: "/static/", open: true, methods: page})

@@ -16,7 +16,7 @@ import (
 // auditSize is how many actions the audit log keeps in memory.
 const auditSize = 500
 
-// How many refused requests the audit log takes: so many at once, and then one each refusedEvery. Everybody who reaches the address
+// How many refused requests the audit log takes: at most maxRefused in a row, and then one each refusedEvery. Everyone who reaches the address
 // can send them, and they must not push what operators did out of memory, nor fill the log.
 const (
 	maxRefused   = 20

@@ -254,7 +254,7 @@ func TestRefusedActionsAreBounded(t *testing.T) {
 	})
 }
 
-// An address that sends wrong tokens must wait before the next one. A right one is taken meanwhile, since it may be of somebody else there.
+// An address that sends wrong tokens must wait before the next one. A right one is taken meanwhile, since another user may share the address.
 func TestGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := startRoles(operatorSecret, readerSecret, nil)

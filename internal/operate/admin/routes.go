@@ -11,11 +11,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// route is a path of the API, or several paths with a handler of their own.
+// route is a path of the API, or several paths with one handler.
 type route struct {
 	// path is a pattern of [http.ServeMux] without a method.
 	path string
-	// open: everybody who can reach the address may use it. All other routes are behind the guard.
+	// open: every caller who can reach the address may use it. All other routes are behind the guard.
 	open bool
 	// acts: a GET has an effect, and needs the same role and proof as a change, see [unproven].
 	acts bool
@@ -98,7 +98,7 @@ func (v route) handler(access Access) http.Handler {
 	})
 }
 
-// admit returns who sent a request, and an error if that caller may not make it. The caller is nil if nobody knows.
+// admit returns who sent a request, and an error if that caller may not make it. The caller is nil if that is not known.
 func (v route) admit(r *http.Request, access *Access, hasEffect bool) (*Caller, error) {
 	caller, err := access.admit(r)
 	if err != nil || !hasEffect {

@@ -35,7 +35,7 @@ func beginStream(w http.ResponseWriter, r *http.Request, contentType string) *st
 	return &stream{w, http.NewResponseController(w)}
 }
 
-// send sends a piece, under a deadline of its own instead of the one for whole answers, [Limits.Answer].
+// send sends a piece, under its own deadline instead of the one for whole answers, [Limits.Answer].
 func (s *stream) send(text []byte) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return err

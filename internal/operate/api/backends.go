@@ -24,6 +24,6 @@ type BackendInUse struct {
 	// is the mean of those sessions of the service that have lasted longer.
 	RemainingSeconds float64 `json:"remaining_seconds"`
 	LongestSeconds   float64 `json:"longest_seconds"`
-	// Moves: sessions can go on with another backend (`backend drain NAME --move`).
+	// Moves: another backend can continue its sessions (`backend drain NAME --move`).
 	Moves bool `json:"moves"`
 }

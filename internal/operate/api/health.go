@@ -12,7 +12,7 @@ const Unreachable = "unreachable"
 type Condition struct {
 	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, stalled, outlier or unreachable: the first of these that is true.
 	Word  string
-	Why   string // empty if it is healthy, or if nobody knows
+	Why   string // empty if it is healthy, or if that is not known
 	Since time.Time
 }
 

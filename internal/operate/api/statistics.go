@@ -100,7 +100,7 @@ type Queue struct {
 type QueueTotals struct {
 	Queued     uint64 `json:"queued"`      // clients that had to wait
 	Served     uint64 `json:"served"`      // of those, clients that got a connection
-	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
+	TimedOut   uint64 `json:"timed_out"`   // clients that waited without success
 	Left       uint64 `json:"left"`        // clients that left before
 	TurnedAway uint64 `json:"turned_away"` // clients whose wait the proxy ended: it shut down, the service was removed, or an operator ended the wait
 	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
@@ -128,7 +128,7 @@ type Backend struct {
 	Retired uint64  `json:"retired"` // connections closed or being closed since the start
 
 	// Stalls counts sessions on which the backend has stalled, Moved those that left it for another one, and NotMoved those that no other
-	// backend could go on with.
+	// backend could continue.
 	Stalls   uint64 `json:"stalls,omitempty"`
 	Moved    uint64 `json:"moved_sessions,omitempty"`
 	NotMoved uint64 `json:"not_moved_sessions,omitempty"`

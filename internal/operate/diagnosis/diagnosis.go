@@ -27,7 +27,7 @@ type Finding struct {
 	Level Level
 	What  string // such as "backend gpu-2"
 	Text  string
-	Since time.Time // zero if nobody knows
+	Since time.Time // zero if that is not known
 }
 
 // Find returns what is wrong, the worst first. Services and backends keep their order. Latencies may be nil.

@@ -20,7 +20,7 @@ func ofReplay(r *api.Replay, add func(Level, string, time.Time, string, ...any))
 		figures.Bytes(float64(r.MemoryBytes)), figures.Bytes(float64(r.LimitBytes)))
 }
 
-// ofFailover tells whether a service's sessions can go on with other backends.
+// ofFailover shows whether other backends can continue a service's sessions.
 func ofFailover(v *api.Service, add func(Level, string, time.Time, string, ...any)) {
 	f, what := v.Failover, "service "+v.Name
 	if f == nil || f.Mode == "off" {
@@ -30,6 +30,6 @@ func ofFailover(v *api.Service, add func(Level, string, time.Time, string, ...an
 		add(Warning, what, time.Time{}, "failover: replay has no effect: %s", cmp.Or(f.Why, "its profile does not say how"))
 	}
 	if !f.Failed.IsZero() {
-		add(Failure, what, f.Failed, "sessions whose backend failed could not go on with another one: see how they ended")
+		add(Failure, what, f.Failed, "no other backend could continue sessions whose backend failed: see how they ended")
 	}
 }

@@ -22,7 +22,7 @@ type counted struct {
 // A session that the last sample did not have, such as all sessions at the first sample, gets its average rate since it began, and
 // for its first second the frames that have passed by then: a rate over some milliseconds would put newcomers before all others. The
 // lag counts from the end of the first interval in which the client sent something and the backend did not, until the backend sends
-// something. So it is too short by at most an interval, and never too long: nobody is accused of being silent who was not.
+// something. So it is too short by at most an interval, and never too long: no session counts as silent that was not.
 func (r *rates) measure(at time.Time, all []Session) {
 	if r.sessions == nil {
 		r.sessions = make(map[uint64]*counted, len(all))

@@ -85,7 +85,7 @@ func shortest(all []*subscription) time.Duration {
 func (h *Hub) take(now time.Time) {
 	stats := h.encode(api.EventStats, h.options.Source.Stats())
 	var sessions []Session
-	if h.sample != nil { // nobody needs its sessions any more
+	if h.sample != nil { // its sessions are no longer needed
 		sessions, h.sample = h.sample.sessions[:0], nil
 	}
 	sessions = h.options.Source.Sessions(h.ended, sessions)

@@ -24,7 +24,7 @@ func ofServices() []family {
 			"Clients that wait for a connection at all proxies that share the servers. Each proxy tells the same: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Waiting)) }),
 		service.gauge("service_fleet_oldest_wait_seconds",
-			"How long the first client has waited, at any proxy that shares the servers; 0 if nobody waits. Each proxy tells the "+
+			"How long the first client has waited, at any proxy that shares the servers; 0 if no client waits. Each proxy tells the "+
 				"same: take the maximum.",
 			func(s *api.Service, put put) { put(s.Fleet.OldestSeconds) }),
 		service.gauge("service_fleet_needed_places",
@@ -41,7 +41,7 @@ func ofServices() []family {
 			func(s *api.Service, put put) { put(float64(s.Queue.Limit)) }),
 		service.gauge("queue_waiting", "Clients that wait for a connection now.",
 			func(s *api.Service, put put) { put(float64(s.Queue.Waiting)) }),
-		service.gauge("queue_oldest_wait_seconds", "How long the first client in the queue has waited; 0 if nobody waits.",
+		service.gauge("queue_oldest_wait_seconds", "How long the first client in the queue has waited; 0 if no client waits.",
 			func(s *api.Service, put put) { put(s.Queue.OldestSeconds) }),
 		service.counter("queue_queued_total", "Clients that joined the queue because no connection was free.",
 			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Queued)) }),

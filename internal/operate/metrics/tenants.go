@@ -26,7 +26,7 @@ func ofTenants() []family {
 			func(t *api.Tenant, put put) { put(float64(t.Totals.Sessions)) }),
 		tenant.counter("tenant_queued_total", "Clients of the tenant that joined a queue because no connection was free.",
 			func(t *api.Tenant, put put) { put(float64(t.Totals.Queued)) }),
-		tenant.counter("tenant_refused_total", "Clients of the tenant that got no connection: they waited in vain (timed_out), found the queue "+
+		tenant.counter("tenant_refused_total", "Clients of the tenant that got no connection: they waited without success (timed_out), found the queue "+
 			"full (full), or lost their place in the full queue to another tenant (evicted).",
 			func(t *api.Tenant, put put) {
 				put(float64(t.Totals.TimedOut), "timed_out")

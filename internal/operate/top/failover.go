@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// This file shows which sessions could go on with another backend, and when they did.
+// This file shows which sessions another backend could continue, and when one did.
 
 // failoverOf says what becomes of a service's sessions whose backend fails.
 func failoverOf(f *api.ServiceFailover) string {
@@ -42,7 +42,7 @@ func outliveFields(b *api.Backend, now time.Time) (fields []field) {
 	return fields
 }
 
-// failoverFields says how a session could go on with another backend, and each time that it did.
+// failoverFields shows how another backend could continue a session, and each time that one did.
 func failoverFields(s *api.SessionDetail) (fields []field) {
 	f := s.Failover
 	if f == nil {

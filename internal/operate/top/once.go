@@ -12,7 +12,7 @@ import (
 // onceTimeout is how long a single frame may take.
 const onceTimeout = 20 * time.Second
 
-// Once returns one frame as text, of so many columns, with at most so many sessions; 0 for all that the proxy sends. It takes a second
+// Once returns one frame as text, of this many columns, with at most this many sessions; 0 for all that the proxy sends. It takes a second
 // or two, since rates need two statistics and two lists of sessions.
 func Once(ctx context.Context, proxy *client.Client, style Style, width, mostSessions int) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, onceTimeout, fmt.Errorf("no two updates within %v", onceTimeout))

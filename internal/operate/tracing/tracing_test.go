@@ -326,7 +326,7 @@ func TestDeadCollector(t *testing.T) {
 	}
 }
 
-// A collector that never answers blocks nobody: sessions beyond the queues are left out at once, and closing waits no longer than it may.
+// A collector that never answers blocks no session: those beyond the queues are left out immediately, and closing waits no longer than it may.
 func TestSilentCollector(t *testing.T) {
 	silent := make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) bool {

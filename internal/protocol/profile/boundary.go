@@ -7,7 +7,7 @@ import (
 )
 
 // Boundary follows one connection to a server through all its sessions and decides where one ends and the next may begin. It is
-// a state machine made of values: it does no I/O, has no clock and calls nobody. The owner of the connection reports events to it
+// a state machine made of values: it does no I/O, has no clock and calls nothing. The owner of the connection reports events to it
 // and does what the returned [Step] says. One goroutine at a time may use it. While the connection is idle, its Boundary takes a
 // few words of memory.
 //
@@ -152,7 +152,7 @@ func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	}
 }
 
-// Begin begins a session on a Ready connection. The token is a number that nobody can guess, a new one for each session.
+// Begin begins a session on a Ready connection. The token is an unguessable number, a new one for each session.
 func (b *Boundary) Begin(token uint64) (s Step) {
 	if b.state != idle { // a mistake of the caller
 		return b.markBroken(Step{Close: frame.InternalError}, b.reason)

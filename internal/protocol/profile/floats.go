@@ -4,7 +4,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// Audio may be an array of floats in a MessagePack map, each with a byte of its own before it. A position counts four bytes for each, however
+// Audio may be an array of floats in a MessagePack map, each with its own byte before it. A position counts four bytes for each, however
 // it was encoded.
 
 // floatSize is the size of a sample in positions.
@@ -49,7 +49,7 @@ func floatsLength(payload []byte, key string) (n int64, ok bool) {
 	return int64(count) * floatSize, true
 }
 
-// cutFloats appends the message without so many bytes of audio at the start of its array.
+// cutFloats appends the message without this many bytes of audio at the start of its array.
 func cutFloats(dst, payload []byte, key string, skip int64) ([]byte, bool) {
 	begin, items, count, _, ok := findFloats(payload, key)
 	drop := skip / floatSize

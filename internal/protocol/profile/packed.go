@@ -215,7 +215,7 @@ func packedTime(b []byte, kind hitKind, unit TimeUnit) (nanos int64, ok bool) {
 	return int64(math.Round(v)), true
 }
 
-// shiftPacked appends a number with a time that is later by so many microseconds. A float keeps its size, so that times before and after it
+// shiftPacked appends a number with a time that is later by this many microseconds. A float keeps its size, so that times before and after it
 // keep their precision. changed is false if it is no number.
 func shiftPacked(dst, b []byte, unit TimeUnit, micros int64) (out []byte, changed bool) {
 	v, whole, ok := packedNumber(b)

@@ -10,7 +10,7 @@ import (
 )
 
 // PassRules are the parts of its clients' handshakes that a service passes to its servers, in addition to those that its profile's
-// variant passes. A request with any of these parts gets a connection of its own.
+// variant passes. A request with any of these parts gets its own connection.
 type PassRules struct {
 	Path        bool     // the part of the path after the service's own
 	Query       bool     // all parameters of the URL

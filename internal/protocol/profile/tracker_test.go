@@ -158,7 +158,7 @@ func TestTrackerLockstep(t *testing.T) {
 	}
 }
 
-// A client may do several tasks over one connection. Each has a clock and numbers of its own, whichever servers did the former ones.
+// A client may do several tasks over one connection. Each has its own clock and numbers, whichever servers did the former ones.
 func TestTrackerTasks(t *testing.T) {
 	k := track(t, "profiles: {p: {from: dashscope}}")
 	result := func(id, begin, end int) string {
@@ -240,7 +240,7 @@ func TestTrackerUtterance(t *testing.T) {
 	k.same(`{"mode":"2pass-online","text":"b"}`)
 }
 
-// What the former server said for good stays before what another one says, in a list of the length that clients know.
+// The former server's final results stay before what another one says, in a list of the length that clients know.
 func TestTrackerPrepends(t *testing.T) {
 	k := track(t, "profiles: {p: {from: whisperlive, failover: {prepend: {most: 3}}}}")
 	k.Begin(Leg{})

@@ -24,7 +24,7 @@ type pair struct {
 
 func key(name string, value *yaml.Node) pair { return pair{name, value} }
 
-// block returns a mapping with each key in a line of its own, without those that have no value; nil if none has one.
+// block returns a mapping with each key in its own line, without those that have no value; nil if none has one.
 func block(pairs ...pair) *yaml.Node { return mapping(0, pairs) }
 
 // inline does the same for a mapping in one line, in braces.

@@ -38,7 +38,7 @@ type Detector struct {
 	encoding profile.Encoding
 	size     int // of a sample in bytes; 0 if the audio cannot be decoded
 	samples  int // in a frame, of all channels
-	stride   int // one sample of so many is looked at
+	stride   int // every stride-th sample is looked at
 
 	// The frame that is being measured.
 	taken, looked int

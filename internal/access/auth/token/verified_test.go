@@ -43,7 +43,7 @@ func TestVerifiedAgain(t *testing.T) {
 	}
 }
 
-// However many tokens there are, only so many are remembered, and one in use stays.
+// However many tokens there are, the number that is remembered is bounded, and one in use stays.
 func TestVerifiedIsBounded(t *testing.T) {
 	var v verified
 	set, who := new(keySet), &identity.Identity{Expires: noon}
@@ -59,7 +59,7 @@ func TestVerifiedIsBounded(t *testing.T) {
 		}
 	}
 	if v.find(hash(1), set, now) != nil {
-		t.Error("one that nobody uses is remembered")
+		t.Error("an unused one is remembered")
 	}
 	if v.find(hash(0), new(keySet), now) != nil {
 		t.Error("one is good for another key set")

@@ -82,7 +82,7 @@ func (v *Verifier) Revoked(_ string, who *identity.Identity) (expires time.Time,
 	case !v.now().Before(who.Expires):
 		return time.Time{}, "the credential has expired"
 	case v.Keys.revoked(who.Signer):
-		return time.Time{}, "the key that signed the token is not valid any more"
+		return time.Time{}, "the key that signed the token is no longer valid"
 	}
 	return who.Expires, ""
 }
@@ -156,7 +156,7 @@ func (v *Verifier) header(text string) (h header, err error) {
 	if err != nil {
 		return h, errMalformed
 	}
-	var fields map[string]json.RawMessage // package json of go-jose refuses names that are there twice
+	var fields map[string]json.RawMessage // package json of go-jose refuses duplicate names
 	if err := json.Unmarshal(raw, &fields); err != nil || json.Unmarshal(raw, &h) != nil {
 		return h, errMalformed
 	}

@@ -112,7 +112,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// Each token is refused for a reason of its own, which the log says, and which never quotes the token.
+// Each token is refused for its own reason, which the log shows, and which never quotes the token.
 func TestRefuses(t *testing.T) {
 	r := newRig(t, nil)
 	es, rs, ps := r.signers["ES256"], r.signers["RS256"], r.signers["PS256"]
@@ -263,7 +263,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Whoever names one claim keeps the usual ones for the rest: users whose tokens have limits do not share these with each other.
+// A configuration that names one claim keeps the usual ones for the rest: users whose tokens have limits do not share these with each other.
 func TestUsualClaims(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Claims = map[string]string{"session-limit": "max"} })
 	es := r.signers["ES256"]
@@ -277,7 +277,7 @@ func TestUsualClaims(t *testing.T) {
 	}
 }
 
-// Without any keys nobody can say that a token is wrong.
+// Without any keys, it is not known whether a token is wrong.
 func TestNoKeys(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Keys = fixed(t, nil) })
 	_, err := authenticate(r.Verifier, r.signers["ES256"].Sign(good))
