@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -332,4 +333,66 @@ func (b *Boundary) ensureSession() *session {
 		b.session = new(session)
 	}
 	return b.session
+}
+
+// Phase says in words what the connection waits for, as the profile sees it.
+func (b *Boundary) Phase() string {
+	phase := [...]string{
+		greeting: "waits for the server's greeting", idle: "idle", opening: "waits for the client's first message",
+		notReady: "waits for the server to be ready", streaming: "passes messages on", replacing: "resets the server in place of the client's end",
+		finishing: "waits for the client's last answer", resetting: "waits for the reset to succeed", settling: "waits for the server to stay quiet",
+		leaving: "waits for the server's last word", broken: "must be closed",
+	}[b.state]
+	if b.reason != NoReason {
+		phase += ": " + b.reason.String()
+	}
+	return phase
+}
+
+// Awaited says in words what must still come from the server before the reset has succeeded; empty when no reset is under way, or when
+// nothing must come.
+func (b *Boundary) Awaited() string {
+	if b.state == leaving {
+		if len(b.program.leave.until) == 0 {
+			return "the server's close must come"
+		}
+		return "the server's last message must come"
+	}
+	if b.session == nil || b.session.expected == 0 || b.state != finishing && b.state != resetting {
+		return ""
+	}
+	what := "acknowledgement"
+	switch b.program.reuse {
+	case Lockstep:
+		what = "message"
+	case Tagged:
+		what = "end of a task"
+	}
+	text := "1 " + what + " must come"
+	if n := b.session.expected; n != 1 {
+		text = fmt.Sprintf("%d %s must come", n, map[string]string{
+			"acknowledgement": "acknowledgements", "message": "messages", "end of a task": "ends of tasks",
+		}[what])
+	}
+	if b.state == finishing {
+		text += fmt.Sprintf(", the first %d for the client", b.session.answers)
+	}
+	return text
+}
+
+// Traffic counts the messages that have passed over a connection since its session began. Messages that the proxy itself sent and
+// the greeting, which the proxy sends to the client, do not count.
+type Traffic struct {
+	Sent     uint64 // whole messages from the client, including those that the [Boundary] dropped, but not what it left unread ([Keep])
+	Received uint64 // whole messages from the server
+	// SendingMessage and ReceivingMessage report whether another message has begun in that direction and not ended.
+	SendingMessage, ReceivingMessage bool
+}
+
+// begun returns how many messages have begun: the whole ones, and perhaps one more.
+func begun(whole uint64, another bool) uint64 {
+	if another {
+		whole++
+	}
+	return whole
 }

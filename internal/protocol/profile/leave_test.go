@@ -59,16 +59,16 @@ func TestNoLeave(t *testing.T) {
 		then    Then
 		reason  Reason
 	}{
-		"the client has sent nothing":     {"sherpa-onnx", func(*line) {}, Broken, Served},
-		"the client was cut off":          {"sherpa-onnx", func(l *line) { l.traffic.Sent, l.traffic.SendingMessage = 3, true }, Broken, Cut},
-		"the server has said its last":    {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("x"); l.server("Done!") }, Broken, Served},
-		"the server has closed":           {"sherpa-onnx", func(l *line) { l.client(frame.Text, "a"); l.b.Closed(1000) }, Broken, Served},
-		"the server is not ready":         {"speechmatics", func(l *line) { l.client(frame.Text, "{}") }, Broken, Served},
-		"the profile knows no end":        {"kyutai", func(l *line) { l.client(frame.Text, "a") }, Broken, Served},
-		"the reset ends the session":      {"vosk", func(l *line) { l.client(frame.Binary, "a"); l.server("{}") }, Resetting, NoReason},
-		"no task is open":                 {"dashscope", func(l *line) { l.client(frame.Text, "{}") }, Broken, LeftEarly},
-		"its last word, and then more":    {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("Done!"); l.client(frame.Binary, "a") }, Leaving, Served},
-		"an unexpected last word": {"sherpa-onnx", func(l *line) { l.client(frame.Binary, "a"); l.server("Done!") }, Leaving, Served},
+		"the client has sent nothing":  {"sherpa-onnx", func(*line) {}, Broken, Served},
+		"the client was cut off":       {"sherpa-onnx", func(l *line) { l.traffic.Sent, l.traffic.SendingMessage = 3, true }, Broken, Cut},
+		"the server has said its last": {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("x"); l.server("Done!") }, Broken, Served},
+		"the server has closed":        {"sherpa-onnx", func(l *line) { l.client(frame.Text, "a"); l.b.Closed(1000) }, Broken, Served},
+		"the server is not ready":      {"speechmatics", func(l *line) { l.client(frame.Text, "{}") }, Broken, Served},
+		"the profile knows no end":     {"kyutai", func(l *line) { l.client(frame.Text, "a") }, Broken, Served},
+		"the reset ends the session":   {"vosk", func(l *line) { l.client(frame.Binary, "a"); l.server("{}") }, Resetting, NoReason},
+		"no task is open":              {"dashscope", func(l *line) { l.client(frame.Text, "{}") }, Broken, LeftEarly},
+		"its last word, and then more": {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("Done!"); l.client(frame.Binary, "a") }, Leaving, Served},
+		"an unexpected last word":      {"sherpa-onnx", func(l *line) { l.client(frame.Binary, "a"); l.server("Done!") }, Leaving, Served},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Named(c.profile)

@@ -68,7 +68,7 @@ func TestSets(t *testing.T) {
 		{"a header", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{subject}")}, "model=small", client, `private "model=small" [{X-Tenant user-7}]`},
 		{"a header, all passed", HandshakePolicy{Pass: all, SetHeaders: set(t, "X-Tenant", "{subject}")}, "a=1", client, `private "a=1" [{X-Other other} {X-Tenant user-7}]`},
 		{"an unknown value", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{key}")}, "", client, `shared "" []`},
-		{"anonymous",  HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{tenant}")}, "", Client{}, `shared "" []`},
+		{"anonymous", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{tenant}")}, "", Client{}, `shared "" []`},
 		{"fixed", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "proxy"), SetQuery: set(t, "tenant", "proxy")}, "tenant=evil", client, `shared "" []`},
 		{"a parameter", HandshakePolicy{SetQuery: set(t, "tenant", "{tenant}")}, "tenant=evil&a=1&%74enant=evil", client, `private "a=1&tenant=M%C3%BCller+%26+S%C3%B6hne" []`},
 		{

@@ -5,12 +5,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"net/url"
 	"os"
 	"slices"
@@ -354,4 +357,92 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 	established.Protocol, established.Early, established.Server = chosen, early, sent.Mask(answer.Get("Server"), false)
 	established.Sent = sent
 	return established, nil
+}
+
+// ownFields are the fields of an upgrade request that the handshake sets itself, or that would change where the request ends. Fields
+// that begin with Sec-Websocket- belong to them, too.
+var ownFields = []string{"Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding"}
+
+// header returns the additional fields of the upgrade request in their wire form, and notes the secrets among them.
+func (t *Target) header(sent *secret.Sent) (string, error) {
+	var resolved http.Header
+	if t.Resolve != nil {
+		header, err := t.Resolve()
+		if err != nil {
+			return "", fmt.Errorf("header: %w", err)
+		}
+		resolved = make(http.Header, len(header))
+		for name, values := range header {
+			canonical := textproto.CanonicalMIMEHeaderKey(name)
+			if slices.Contains(ownFields, canonical) || strings.HasPrefix(canonical, "Sec-Websocket-") {
+				return "", fmt.Errorf("header: the proxy sets %s itself", name)
+			}
+			resolved[canonical] = append(resolved[canonical], values...)
+		}
+	}
+	var text strings.Builder
+	for _, field := range t.Header {
+		if _, replaced := resolved[textproto.CanonicalMIMEHeaderKey(field.Name)]; !replaced {
+			fmt.Fprintf(&text, "%s: %s\r\n", field.Name, field.Value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(resolved)) {
+		for _, value := range resolved[name] {
+			// Names and values that are invalid in HTTP could become other fields. The value is not shown: it may be a secret.
+			if !IsToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return "", fmt.Errorf("header: %q or its value has characters that HTTP does not allow", name)
+			}
+			fmt.Fprintf(&text, "%s: %s\r\n", name, value)
+			sent.AddHeader(value)
+		}
+	}
+	return text.String(), nil
+}
+
+// IsToken reports whether a text is a token of HTTP (RFC 9110, section 5.6.2): a field's name, a subprotocol.
+func IsToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// Secure reports whether the server is reached over TLS (wss).
+func (t *Target) Secure() bool { return t.tls != nil }
+
+// HTTP returns the scheme of HTTP URLs of the same server: https if it is reached over TLS, otherwise http.
+func (t *Target) HTTP() string {
+	if t.Secure() {
+		return "https"
+	}
+	return "http"
+}
+
+// SetTLS sets how a server is reached over TLS. The target must be Secure. The server's certificate must be for the host in its URL,
+// unless the settings name another. Files are read for each dial.
+func (t *Target) SetTLS(s secure.Settings) {
+	if s.ServerName == "" {
+		s.ServerName, _, _ = net.SplitHostPort(t.address)
+	}
+	t.tls = secure.NewSource(s)
+}
+
+// TLS returns the configuration for a new connection; nil for a server that is reached without TLS. The caller must not change it.
+// An error names the field, the file and the reason.
+func (t *Target) TLS() (*tls.Config, error) {
+	if t.tls == nil {
+		return nil, nil
+	}
+	return t.tls.Config()
+}
+
+// secure carries out the TLS handshake.
+func (t *Target) secure(ctx context.Context, raw net.Conn, config *tls.Config) (net.Conn, error) {
+	nc, err := secure.Client(ctx, raw, config)
+	if err == nil {
+		return nc, nil
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("no answer to the TLS handshake: %w", context.Cause(ctx))
+	}
+	return nil, err
 }

@@ -2,6 +2,8 @@ package loop
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"sync/atomic"
 	"syscall"
 )
@@ -368,4 +370,16 @@ func (c *Conn) flushed() {
 		c.shutdownWrite()
 	}
 	c.handler.Flushed(c)
+}
+
+// streamError makes clear what an error of package tls means, and returns the system's own error without the addresses: they are known, and
+// reasons with them would not fit a close frame.
+func streamError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("stream cut off within a TLS record: %w", err)
+	}
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		return number
+	}
+	return err
 }

@@ -1,7 +1,13 @@
 package loop
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -270,4 +276,86 @@ func (g *Group) shed(l *Loop, share float64, to ...*Loop) {
 		}
 		g.moved.Add(uint64(len(movers)))
 	})
+}
+
+// Responds returns nil as soon as each loop has called a function that was posted to it, which a busy one does between two batches of
+// events. When ctx ends before, the error names a loop that has not. A loop that has stopped counts as one that has. It must not
+// be called on a loop.
+func (g *Group) Responds(ctx context.Context) error {
+	loops := g.loops[:g.started.Load()]
+	called := make(chan int, len(loops))
+	missing := make(map[int]bool, len(loops))
+	for i, l := range loops {
+		if l.Post(func() { called <- i }) {
+			missing[i] = true
+		}
+	}
+	for len(missing) > 0 {
+		select {
+		case i := <-called:
+			delete(missing, i)
+		case <-ctx.Done():
+			for i := range loops {
+				if missing[i] {
+					return fmt.Errorf("event loop %d does not respond: %w", i, ctx.Err())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Wait says how loops wait for their sockets while these are busy.
+type Wait string
+
+// The values of Wait.
+const (
+	WaitAuto  Wait = "auto"  // like WaitRaw where that works, and like WaitBlock elsewhere
+	WaitRaw   Wait = "raw"   // without telling the Go scheduler, which costs less; NewGroup fails where that does not work
+	WaitBlock Wait = "block" // in an ordinary system call
+)
+
+// Waits returns the values of Wait.
+func Waits() []string { return []string{string(WaitAuto), string(WaitRaw), string(WaitBlock)} }
+
+// preemptible reports whether the scheduler sends signals to threads that keep a P. This can be turned off, for debugging. A loop that
+// kept its P would then block a garbage collection, and with it the whole process, for as long as its sockets are silent.
+var preemptible = !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
+
+// raw reports whether loops keep their P while they wait.
+func (w Wait) raw() (bool, error) {
+	switch {
+	case !slices.Contains(Waits(), string(w)):
+		return false, fmt.Errorf("unknown way to wait %q: use one of %s", string(w), strings.Join(Waits(), ", "))
+	case w == WaitBlock:
+		return false, nil
+	case w == WaitAuto:
+		return canWaitRaw && preemptible, nil
+	case !canWaitRaw:
+		return false, errors.New("waiting outside the Go scheduler needs Linux")
+	case !preemptible:
+		return false, errors.New("waiting outside the Go scheduler needs its signals, which GODEBUG=asyncpreemptoff=1 turns off")
+	}
+	return true, nil
+}
+
+// IOURing says whether loops send with io_uring, which takes one system call for writes to several connections.
+type IOURing string
+
+// The values of IOURing.
+const (
+	IOURingAuto IOURing = "auto" // where the kernel allows it
+	IOURingOn   IOURing = "on"   // NewGroup fails where the kernel does not
+	IOURingOff  IOURing = "off"
+)
+
+// IOURings returns the values of IOURing.
+func IOURings() []string { return []string{string(IOURingAuto), string(IOURingOn), string(IOURingOff)} }
+
+// check returns an error if u is none of the values.
+func (u IOURing) check() error {
+	if slices.Contains(IOURings(), string(u)) {
+		return nil
+	}
+	return fmt.Errorf("unknown way to send %q: use one of %s", string(u), strings.Join(IOURings(), ", "))
 }
