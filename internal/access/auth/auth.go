@@ -159,7 +159,7 @@ type Policy struct {
 	Methods Chain
 	// Sources say where in a request credentials are.
 	Sources Sources
-	// Withheld are the sources that backends are not told.
+	// Withheld are the sources that are not passed on to backends.
 	Withheld Sources
 	// EndUnauthorized ends sessions whose client may not stay: see [Chain.Revoked] and [Asker].
 	EndUnauthorized bool

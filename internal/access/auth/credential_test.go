@@ -108,7 +108,7 @@ func TestWithheld(t *testing.T) {
 	check("query as a whole", []string{sources.Except([]string{"query"}).Query("key=abc&a")}, []string{"a"})
 }
 
-// FuzzCredential holds for every request: what a service finds as a credential, its backends are never told.
+// FuzzCredential holds for every request: what a service finds as a credential never reaches its backends.
 func FuzzCredential(f *testing.F) {
 	f.Add("header", "Bearer abc", "", "", "")
 	f.Add("query:key", "", "key=secret&a=%zz;key=x", "", "")

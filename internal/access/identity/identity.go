@@ -25,7 +25,7 @@ type Identity struct {
 	Subject string // who the client is, as the method knows it; empty for unknown
 	Method  string // how the client was authenticated
 	Key     string // the name of the API key, never the key; empty for none
-	// Serial tells keys apart that had the same name one after the other; 0 for none.
+	// Serial distinguishes keys that had the same name one after the other; 0 for none.
 	Serial uint64
 	// Signer is the thumbprint of the key that has signed the token; zero for none.
 	Signer [sha256.Size]byte

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A wait that Take tells is true: a nanosecond before, there is no token, and then there is.
+// A wait that Take returns is exact: a nanosecond before, there is no token, and then there is.
 func TestTake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Rate{rapid.Int64Range(1, 100_000).Draw(t, "n"), rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "per")}

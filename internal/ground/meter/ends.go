@@ -216,7 +216,7 @@ const (
 	EndTimedOut
 	// EndLost: the connection was lost, or the server broke RFC 6455.
 	EndLost
-	// EndSkipped: the server was not told, since it had too many such connections already.
+	// EndSkipped: the server was not notified, since it had too many such connections already.
 	EndSkipped
 
 	orderlyEnds = iota

@@ -43,7 +43,7 @@ func withCaller(r *http.Request, c *Caller) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 }
 
-// peer is the process at the other end of a unix socket, as the kernel told it when that process connected.
+// peer is the process at the other end of a unix socket, as the kernel reported it when that process connected.
 type peer struct{ uid uint32 }
 
 type peerKey struct{}

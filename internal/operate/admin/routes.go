@@ -71,7 +71,7 @@ func handle(routes []route, access Access) http.Handler {
 	})
 }
 
-// handler returns a route's handler. It tells strangers nothing, not even which methods there are.
+// handler returns a route's handler. It shows strangers nothing, not even which methods there are.
 func (v route) handler(access Access) http.Handler {
 	next := v.all
 	if next == nil {

@@ -185,13 +185,13 @@ type Health struct {
 	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
 	CanarySeconds float64 `json:"canary_seconds"`
 
-	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
+	// Outlier: the backend gets no sessions for a while, since far more fail on it than on its peers.
 	Outlier       bool      `json:"outlier"`
 	OutlierSince  time.Time `json:"outlier_since,omitzero"`
 	OutlierReason string    `json:"outlier_reason,omitempty"`
 	Outliers      uint64    `json:"outlier_times"` // how often
 
-	// Stalled tells that the backend gets no sessions but trials, since sessions on it have stalled.
+	// Stalled: the backend gets no sessions but trials, since sessions on it have stalled.
 	Stalled       bool      `json:"stalled"`
 	StalledSince  time.Time `json:"stalled_since,omitzero"`
 	StalledReason string    `json:"stalled_reason,omitempty"`
@@ -222,7 +222,7 @@ type Pool struct {
 
 // MostConnections returns how many connections this proxy may have to the backend at present.
 func (b *Backend) MostConnections() int {
-	if b.Places == nil { // then Limit is the ceiling, and older proxies do not tell it
+	if b.Places == nil { // then Limit is the ceiling, and older proxies do not report it
 		return b.Ceiling
 	}
 	return b.Limit

@@ -75,7 +75,7 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 // maxLimitFindings is how many limits are named. A flood from many addresses must not hide everything else.
 const maxLimitFindings = 5
 
-// ofLimits tells which limits are being reached, those that are reached most often first.
+// ofLimits reports which limits are being reached, those that are reached most often first.
 func ofLimits(l *api.Limits, add func(Level, string, time.Time, string, ...any)) {
 	lately := slices.Clone(l.Lately)
 	slices.SortStableFunc(lately, func(a, b api.LimitReached) int { return cmp.Compare(b.Count, a.Count) })
@@ -213,7 +213,7 @@ func Failed(s *api.Session) bool {
 // nearlyFull is the part of replay-memory from which on an operator should act.
 const nearlyFull = 0.9
 
-// ofReplay tells whether the memory for failover is nearly used up. r may be nil.
+// ofReplay reports whether the memory for failover is nearly used up. r may be nil.
 func ofReplay(r *api.Replay, add func(Level, string, time.Time, string, ...any)) {
 	if r == nil || float64(r.MemoryBytes) < nearlyFull*float64(r.LimitBytes) {
 		return

@@ -17,7 +17,7 @@ const frozenLong = 30
 // unseen is after how many seconds a proxy is not seen: it makes an exchange about once a second.
 const unseen = 3
 
-// ofFleet tells what keeps servers' caps from being shared, and which proxies are not as they should be.
+// ofFleet reports what keeps servers' caps from being shared, and which proxies are not as they should be.
 func ofFleet(f *api.Fleet, add func(Level, string, time.Time, string, ...any)) {
 	if f == nil {
 		return

@@ -1,5 +1,5 @@
 // Package live serves clients that watch a running proxy. It keeps a history of the last hour, always; and while a client is subscribed, it
-// samples the statistics and all sessions, and tells each subscriber what there is to see, as server-sent events.
+// samples the statistics and all sessions, and sends each subscriber what there is to see, as server-sent events.
 //
 // One goroutine samples and encodes for all, so that subscribers with equal queries get the same bytes, and one more subscriber
 // costs no more than writing them. A subscriber that does not take its events in time is dropped and costs the others nothing.

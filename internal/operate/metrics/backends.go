@@ -55,14 +55,14 @@ func poolOf(backend each[api.Backend]) []family {
 				}
 			}),
 		backend.gauge("backend_granted_places",
-			"Connections that all proxies which share the server may have together. Each proxy tells the same: take the maximum.",
+			"Connections that all proxies which share the server may have together. Each proxy reports the same: take the maximum.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {
 					put(float64(b.Places.Granted))
 				}
 			}),
 		backend.gauge("backend_needed_places",
-			"Connections that sessions use, and clients wait for, at all proxies that share the server. Each proxy tells the same: "+
+			"Connections that sessions use, and clients wait for, at all proxies that share the server. Each proxy reports the same: "+
 				"take the maximum.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {

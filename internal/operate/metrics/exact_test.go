@@ -43,11 +43,11 @@ var notShown = []string{
 	"Services.Failover",                                      // settings, and sums over failovers_total and unassured_sessions_total
 	"Backends.Stalls", "Backends.Moved", "Backends.NotMoved", // counted by the meters
 	"Backends.MedianLagSeconds",
-	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy tells its own grant
-	"Backends.Proxies", "Fleet.Missing", // each proxy tells its own part
+	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy reports its own grant
+	"Backends.Proxies", "Fleet.Missing", // each proxy reports its own part
 	"Fleet.Mode", "Fleet.Ledger", "Fleet.Problem", "Fleet.Advice", "Fleet.SinceSeconds", "Fleet.FrozenWhy", "Fleet.FrozenSeconds", // shown as 0 or 1
 	"Fleet.Proxies.Version", "Fleet.Proxies.Address", "Fleet.Proxies.Host", "Fleet.Proxies.State", "Fleet.Proxies.AgeSeconds", "Fleet.Proxies.Sessions",
-	"Fleet.Proxies.Configuration", "Fleet.Proxies.Places", "Fleet.Proxies.Grants", "Fleet.Proxies.Problem", // each proxy tells its own
+	"Fleet.Proxies.Configuration", "Fleet.Proxies.Places", "Fleet.Proxies.Grants", "Fleet.Proxies.Problem", // each proxy reports its own
 	"Drain", // times, and the sessions that ended because of it, which have their own class
 }
 

@@ -18,23 +18,23 @@ func ofServices() []family {
 			func(s *api.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
 		service.gauge("service_utilization_ratio",
 			"Sessions and waiting clients of all proxies that share the servers, divided by the caps of the backends that take "+
-				"sessions: (leased + waiting) / cap. Above 1, clients wait. Each proxy tells the same: take the maximum.",
+				"sessions: (leased + waiting) / cap. Above 1, clients wait. Each proxy reports the same: take the maximum.",
 			func(s *api.Service, put put) { put(s.Utilisation) }),
 		service.gauge("service_utilisation_ratio", "The same as wsbouncer_service_utilization_ratio, under its former name.",
 			func(s *api.Service, put put) { put(s.Utilisation) }),
 		service.gauge("service_fleet_waiting_clients",
-			"Clients that wait for a connection at all proxies that share the servers. Each proxy tells the same: take the maximum.",
+			"Clients that wait for a connection at all proxies that share the servers. Each proxy reports the same: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Waiting)) }),
 		service.gauge("service_fleet_oldest_wait_seconds",
-			"How long the first client has waited, at any proxy that shares the servers; 0 if no client waits. Each proxy tells the "+
+			"How long the first client has waited, at any proxy that shares the servers; 0 if no client waits. Each proxy reports the "+
 				"same: take the maximum.",
 			func(s *api.Service, put put) { put(s.Fleet.OldestSeconds) }),
 		service.gauge("service_fleet_needed_places",
-			"Connections that sessions use, and clients that wait, at all proxies that share the servers. Each proxy tells the "+
+			"Connections that sessions use, and clients that wait, at all proxies that share the servers. Each proxy reports the "+
 				"same: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Needs)) }),
 		service.gauge("service_fleet_capacity_places",
-			"Caps of the backends that take sessions, or, while none works, of those that are enabled. Each proxy tells what it "+
+			"Caps of the backends that take sessions, or, while none works, of those that are enabled. Each proxy reports what it "+
 				"sees: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Capacity)) }),
 		service.gauge("service_paused", "1 while the service is paused: clients wait in the queue. Otherwise 0.",

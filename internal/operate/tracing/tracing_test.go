@@ -86,7 +86,7 @@ func parent(flags byte) *record.Trace {
 	return &record.Trace{ID: [16]byte{1, 15: 2}, Parent: [8]byte{3, 7: 4}, Flags: flags, State: "vendor=x"}
 }
 
-// end tells the tracer of a session that has ended.
+// end reports an ended session to the tracer.
 func (r *rig) end(client *record.Trace, change func(*record.Record)) *record.Trace {
 	record := &record.Record{
 		ID: id(1042), Service: &route.Service{Name: "stt"}, Path: "/v1/stt",

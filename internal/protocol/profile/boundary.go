@@ -62,7 +62,7 @@ const (
 	finishing              // the reset was sent; the client waits for its last answer
 	resetting              // the session has ended; waits for the reset to succeed
 	settling               // the reset has succeeded; waits for a time without messages
-	leaving                // the session has ended, and the server was told so; waits for its last message or its close
+	leaving                // the session has ended, and the server was notified; waits for its last message or its close
 	broken                 // must be closed
 )
 

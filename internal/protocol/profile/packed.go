@@ -181,7 +181,7 @@ func (c *packedCollector) items(live uint64, depth int) bool {
 	return true
 }
 
-// packedNumber returns the number in b. whole tells that it is an integer.
+// packedNumber returns the number in b. whole: it is an integer.
 func packedNumber(b []byte) (v float64, whole, ok bool) {
 	switch msgp.NextType(b) {
 	case msgp.Float64Type:

@@ -109,7 +109,7 @@ type HandshakePolicy struct {
 	// BackendHeaders are the header fields, in canonical form, that every backend of the service sets itself. The proxy does not pass a
 	// client's values of them.
 	BackendHeaders []string
-	// SetHeaders and SetQuery are what the service tells its servers itself. Whatever a client sends under these names is not passed. Those
+	// SetHeaders and SetQuery are what the service sends its servers itself. Whatever a client sends under these names is not passed. Those
 	// without placeholders are part of all connections, which is for the caller.
 	SetHeaders, SetQuery []SetPart
 	// Subprotocol is what the proxy offers to servers if it does not pass the client's offer; empty for none.

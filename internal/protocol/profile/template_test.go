@@ -52,7 +52,7 @@ func set(t *testing.T, namesAndTexts ...string) (parts []SetPart) {
 	return parts
 }
 
-// What a service tells its servers itself replaces what the client says under the same name, whatever else it passes.
+// What a service sends its servers itself replaces what the client sends under the same name, whatever else it passes.
 func TestSets(t *testing.T) {
 	p := mustParse(t, `profiles: {p: {variant: {query: [model], allow: {model: [small, big]}, private: {query: ["*"], headers: [Authorization, X-Tenant]}}}}`)
 	client := Client{Tenant: "Müller & Söhne", Subject: "user-7", Address: "192.0.2.7"}

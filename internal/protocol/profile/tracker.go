@@ -47,13 +47,13 @@ type Leg struct {
 
 // Judgement is what becomes of a message from the server.
 type Judgement struct {
-	// Pass tells that the client gets Payload: the message itself, or what the tracker made of it. It is valid until the next call of
+	// Pass: the client gets Payload: the message itself, or what the tracker made of it. It is valid until the next call of
 	// ServerMessage.
 	Pass    bool
 	Payload []byte
 	// Final reports that it is a result that is no longer revised.
 	Final bool
-	// Sign tells that the message shows that the server works: see [StallSign].
+	// Sign: the message shows that the server works: see [StallSign].
 	Sign bool
 }
 
@@ -95,7 +95,7 @@ type Tracker struct {
 	endSent          bool   // that one is the client's end message
 	caughtUp         bool
 	failed           bool // the server has told the client that the session has failed
-	nextOf           int  // 1 + the index of the answer whose position the next message tells; 0 for none
+	nextOf           int  // 1 + the index of the answer whose position the next message has; 0 for none
 	again            bool // the client has had the server's first final, since nothing told where it ended
 	resent           []kept
 	resentCount      int // of resent, how many were sent

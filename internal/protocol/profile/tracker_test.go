@@ -11,7 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// timed is a profile of a server that tells the times of its results.
+// timed is a profile of a server that sends the times of its results.
 const timed = `
 profiles:
   p:

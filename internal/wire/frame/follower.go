@@ -24,7 +24,7 @@ type Part struct {
 	Header Header
 	Begins bool
 	Ends   bool // the part is the last one of its frame
-	// Text tells that the frame belongs to a text message.
+	// Text: the frame belongs to a text message.
 	Text bool
 	// Payload is the part's payload, as it is on the wire, and Key its masking key as [ApplyMask] takes it; 0 if it is not masked or if
 	// the frame had begun before the follower did.

@@ -55,9 +55,9 @@ type Run struct {
 	// Otherwise what follows is the incomplete start of a frame (at most MaxControlSize bytes), and has to be presented again
 	// together with the next bytes on the wire.
 	Consumed int
-	// Inspect tells that a piece of a message to inspect follows the data: call NextPiece with the bytes that follow.
+	// Inspect: a piece of a message to inspect follows the data: call NextPiece with the bytes that follow.
 	Inspect bool
-	// Begins tells that the piece begins a frame.
+	// Begins: the piece begins a frame.
 	Begins bool
 	// Header is the header of that frame.
 	Header Header
@@ -70,7 +70,7 @@ func (r *Run) HasControl() bool { return r.Consumed > r.Data }
 //
 // An error is always an [*Error], and final: what later calls return means nothing. The run is valid even with an error. Its Data
 // ends where the offending frame begins, so that the receiver sees nothing of that frame, unless the frame began in an earlier
-// call, as [Scanner.AtFrameBoundary] tells.
+// call, as [Scanner.AtFrameBoundary] reports.
 func (s *Scanner) Next(b []byte) (Run, error) {
 	run := Run{Boundary: -1}
 	pos := 0
@@ -221,7 +221,7 @@ type Piece struct {
 	Payload []byte
 	// Key is the masking key, rotated to the first byte of Payload, as [ApplyMask] takes it; 0 if the frame is not masked.
 	Key uint32
-	// FrameEnds and MessageEnds tell that the piece is the last one of its frame, and of its message.
+	// FrameEnds and MessageEnds: the piece is the last one of its frame, and of its message.
 	FrameEnds, MessageEnds bool
 }
 

@@ -144,7 +144,7 @@ type ClientPart struct {
 	Header []Field
 	// Offers are the subprotocols to offer instead of the target's, of which the server may choose one or none; nil for the target's.
 	Offers []string
-	// Private tells that this part may contain secrets, so that no error may quote what the server answers.
+	// Private: this part may contain secrets, so that no error may quote what the server answers.
 	Private bool
 }
 
@@ -219,7 +219,7 @@ func (t *Target) Endpoint(address string) string {
 	return net.JoinHostPort(t.ip.String(), port)
 }
 
-// Server returns what tells the server from all others, also in other processes: its URL, with the address that At was given. It may
+// Server returns what distinguishes the server from all others, also in other processes: its URL, with the address that At was given. It may
 // have secrets in it, and is not to be shown.
 func (t *Target) Server() string {
 	if !t.ip.IsValid() {

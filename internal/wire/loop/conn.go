@@ -104,7 +104,7 @@ func (c *Conn) Pending() int {
 }
 
 // Stalled reports whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
-// has queued since it was woken. A handler that calls it implements [StallHandler], to be told if the socket does not take that.
+// has queued since it was woken. A handler that calls it implements [StallHandler], to learn if the socket does not take that.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many of the bytes received the handler has left unconsumed.

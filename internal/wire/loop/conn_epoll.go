@@ -23,7 +23,7 @@ type socket struct {
 	interest   uint32 // the events that epoll reports
 	file       bool   // the descriptor is not a socket but, for example, a timer
 	registered bool   // the descriptor is in the epoll set
-	missed     bool   // there may be something to read, of which epoll has told before and does not tell again
+	missed     bool   // there may be something to read, which epoll has reported before and does not report again
 	entry      int32  // the index of the connection's entry in the outbox, if it has one
 
 	secured *secured // nil without TLS

@@ -15,7 +15,7 @@ import (
 type socket struct {
 	// Static after Add.
 	nc      net.Conn
-	next    chan struct{} // of size one: tells the reader that its buffer is free again
+	next    chan struct{} // of size one: signals to the reader that its buffer is free again
 	closing chan struct{} // closed by Close
 
 	// Owned by the loop's goroutine.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A key log tells the master secret of TLS 1.2 in the full handshake, but not when a session is resumed. So this end notes it with what
+// A key log contains the master secret of TLS 1.2 in the full handshake, but not when a session is resumed. So this end notes it with what
 // resumes the session, which has it anyway: in the ticket that it sends as a server, which is encrypted, or in its cache as a client. TLS
 // 1.3 has new secrets for each connection.
 

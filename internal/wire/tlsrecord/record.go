@@ -9,7 +9,7 @@ import (
 // of the next record, which is to be presented again when more has arrived; it is shorter than [MaxRecord].
 //
 // An error says what has ended the peer's stream after that data: [io.EOF] after close_notify, an alert that the peer has sent, or what
-// the peer did wrong, which the caller tells it by [Conn.SealError]. Nothing may be opened after it.
+// the peer did wrong, which the caller reports to it by [Conn.SealError]. Nothing may be opened after it.
 func (c *Conn) Open(b []byte) (from, to, used int, err error) {
 	for {
 		rest := b[used:]

@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 )
 
-// The fields that tell the server about the request, and that no client can set.
+// The fields that describe the request to the server, and that no client can set.
 const (
 	originalURI    = "X-Original-Uri"
 	originalMethod = "X-Original-Method"

@@ -35,7 +35,7 @@ type key struct {
 	thumbprint thumbprint
 }
 
-// thumbprint tells a key from all others, whatever a set calls it (RFC 7638).
+// thumbprint distinguishes a key from all others, whatever a set calls it (RFC 7638).
 type thumbprint [sha256.Size]byte
 
 // keySet is the usable keys of one document. It is immutable.

@@ -215,7 +215,7 @@ func (c *Client) read(ctx context.Context, response *http.Response, take func(n 
 	return answer, nil
 }
 
-// counted tells what is read. take may be nil.
+// counted reports to take what is read. take may be nil.
 type counted struct {
 	io.Reader
 	take    func(n int) error
