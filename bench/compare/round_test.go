@@ -84,7 +84,7 @@ func TestWhoIsFarBehindIsNotRunAgain(t *testing.T) {
 	s := scripted(func(rival string) (observation, error) {
 		runs[rival]++
 		answered := map[string]float64{"ours": 10, "slow": 79, "slower": 10, "good": 100}[rival]
-		o := observation{load: loadResult{Figures: loads.Figures{MessagesPerSecond: answered, Sent: 100}}}
+		o := observation{load: loadResult{Figures: loads.Figures{MessagesPerSecond: answered, Counts: loads.Counts{Sent: 100}}}}
 		o.overload = o.load.overload(load{sessions: 1, rate: 100})
 		return o, nil
 	}, "ours", "slow", "slower", "good")

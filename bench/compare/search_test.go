@@ -57,7 +57,7 @@ func TestANearMissIsTriedAgain(t *testing.T) {
 
 // answered returns the figures of ten sessions, all of whose messages were answered.
 func answered(messages int64) loads.Figures {
-	return loads.Figures{Connections: 10, Connected: 10, Sent: messages, Received: messages, MessagesPerSecond: float64(messages)}
+	return loads.Figures{Connections: 10, MessagesPerSecond: float64(messages), Counts: loads.Counts{Connected: 10, Sent: messages, Received: messages}}
 }
 
 func TestJudge(t *testing.T) {

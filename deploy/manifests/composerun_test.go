@@ -19,7 +19,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -182,7 +182,7 @@ func (u *up) startServers() {
 // proxy is a proxy that serves clients.
 type proxy struct {
 	u       *up
-	process *proxyprocess.Process
+	process *kit.Process
 	admin   string
 }
 
@@ -191,7 +191,7 @@ func (u *up) serve() *proxy {
 	u.t.Helper()
 	ctx, cancel := context.WithTimeout(u.t.Context(), time.Minute)
 	defer cancel()
-	output := new(proxyprocess.Output)
+	output := new(kit.Output)
 	// Later flags win, but for --listen, which is a list: its port is that of compose.yaml otherwise.
 	command := u.command(u.t.Context(), "proxy", "--admin=127.0.0.1:0", "--state-directory="+u.t.TempDir(), "--dns-server="+u.dns)
 	for i, arg := range command.Args {
@@ -200,12 +200,12 @@ func (u *up) serve() *proxy {
 		}
 	}
 	command.Stderr = output
-	process := must[*proxyprocess.Process](u.t)(proxyprocess.Start("proxy", command))
+	process := must[*kit.Process](u.t)(kit.Start("proxy", command))
 	u.t.Cleanup(process.Kill)
 	p := &proxy{u: u, process: process}
 	clients := must[string](u.t)(process.Await(ctx, output, clientsAt))
 	p.admin = must[string](u.t)(process.Await(ctx, output, adminAt))
-	api := proxyprocess.NewAdmin(p.admin)
+	api := kit.NewAdmin(p.admin)
 	if token := u.project.Services["proxy"].Environment["WSBOUNCER_ADMIN_TOKEN"]; token != nil {
 		api.Token = *token
 	}
@@ -238,7 +238,7 @@ func (u *up) serve() *proxy {
 
 func (p *proxy) stop() {
 	p.u.t.Helper()
-	proxyprocess.StopAll(p.process)
+	kit.StopAll(p.process)
 	if status := p.process.State().ExitCode(); status != 0 {
 		p.u.t.Errorf("the proxy ended with status %d", status)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // stage is the processes of the demonstration: the recognisers and the proxy in front of them.
@@ -19,7 +19,7 @@ type stage struct {
 	backends []string // the recognisers' URLs
 	listens  []string // and their addresses
 	proxyURL string
-	admin    *proxyprocess.Admin
+	admin    *kit.Admin
 
 	mu          sync.Mutex
 	recognisers []child // guarded by mu once the stage is set
@@ -27,8 +27,8 @@ type stage struct {
 
 // child is a process with what it writes.
 type child struct {
-	*proxyprocess.Process
-	output *proxyprocess.Output
+	*kit.Process
+	output *kit.Output
 }
 
 // serverListens matches what a recogniser prints once it listens.
@@ -65,18 +65,18 @@ func setStage(ctx context.Context, o options) (_ *stage, err error) {
 	if s.proxy, err = start("the proxy", o.proxy, arguments...); err != nil {
 		return nil, err
 	}
-	address, err := s.proxy.Await(ctx, s.proxy.output, proxyprocess.Listening)
+	address, err := s.proxy.Await(ctx, s.proxy.output, kit.Listening)
 	if err != nil {
 		return nil, err
 	}
 	s.proxyURL = "ws://" + address + "/"
-	adminURL, err := s.proxy.Await(ctx, s.proxy.output, proxyprocess.AdminListening)
+	adminURL, err := s.proxy.Await(ctx, s.proxy.output, kit.AdminListening)
 	if err != nil {
 		return nil, err
 	}
-	s.admin = proxyprocess.NewAdmin(adminURL)
+	s.admin = kit.NewAdmin(adminURL)
 	return s, s.proxy.Until(ctx, "the proxy has a connection for a client", func() (bool, error) {
-		_, err := s.admin.Get(ctx, "/readyz")
+		err := s.admin.Get(ctx, "/readyz", nil)
 		return err == nil, nil
 	})
 }
@@ -101,16 +101,16 @@ func (s *stage) startServers(ctx context.Context, o options) error {
 }
 
 func start(name, binary string, arguments ...string) (child, error) {
-	command, output := exec.Command(binary, arguments...), new(proxyprocess.Output)
+	command, output := exec.Command(binary, arguments...), new(kit.Output)
 	command.Stdout, command.Stderr = output, output
-	proxyprocess.Separate(command)
-	p, err := proxyprocess.Start(name, command)
+	kit.Separate(command)
+	p, err := kit.Start(name, command)
 	return child{p, output}, err
 }
 
 // close stops the processes and returns when they have ended.
 func (s *stage) close() {
-	var all []*proxyprocess.Process
+	var all []*kit.Process
 	if s.proxy.Process != nil {
 		all = append(all, s.proxy.Process)
 	}
@@ -119,7 +119,7 @@ func (s *stage) close() {
 	for _, p := range s.recognisers {
 		all = append(all, p.Process)
 	}
-	proxyprocess.StopAll(all...)
+	kit.StopAll(all...)
 }
 
 // backendStats returns the statistics of the backends when all sessions have ended.

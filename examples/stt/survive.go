@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // This file shows sessions that outlive their servers: while clients stream, the recogniser that serves most of them is killed again and
@@ -158,7 +158,7 @@ func (s *stage) busiest(ctx context.Context) (number, sessions int, err error) {
 }
 
 // recogniser returns one of the recognisers' processes.
-func (s *stage) recogniser(number int) *proxyprocess.Process {
+func (s *stage) recogniser(number int) *kit.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.recognisers[number].Process

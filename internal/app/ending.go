@@ -32,6 +32,12 @@ type timetable struct {
 	over   time.Time // all sessions are ended
 }
 
+// The sessions that are left are ended over the last part of the timeout, so that their clients do not all connect elsewhere at once.
+const (
+	spreadShare   = 3 // the part is a third
+	longestSpread = 10 * time.Minute
+)
+
 // timetable returns the timetable by the settings that are in force now. They may change as long as the ending lasts.
 func (e *ending) timetable(s *settings.Settings) (t timetable) {
 	t.closes = e.closed
@@ -39,7 +45,7 @@ func (e *ending) timetable(s *settings.Settings) (t timetable) {
 		t.closes = e.began.Add(s.ShutdownDelay)
 	}
 	if timeout := e.timeout(s); timeout != settings.NoLimit {
-		last := min(s.DrainSpread, timeout)
+		last := min(timeout/spreadShare, longestSpread)
 		t.over = t.closes.Add(timeout)
 		if least := e.changed.Add(last); !e.changed.IsZero() && t.over.Before(least) {
 			t.over = least

@@ -18,25 +18,24 @@ func TestTimetable(t *testing.T) {
 	}
 	const none = int(settings.NoLimit / time.Second)
 	for name, c := range map[string]struct {
-		delay, timeout, spread   int // in seconds
+		delay, timeout           int // in seconds
 		closed, changed          int // in seconds after the beginning; -1 for not yet
 		closes, spreadFrom, over int // the same
 	}{
-		"before it closes":              {5, 30, 10, -1, -1, 5, 25, 35},
-		"closed":                        {5, 30, 10, 6, -1, 6, 26, 36},
-		"a delay that changed too late": {60, 30, 10, 6, -1, 6, 26, 36},
-		"no delay":                      {0, 30, 10, 0, -1, 0, 20, 30},
-		"no spread":                     {0, 30, 0, 0, -1, 0, 30, 30},
-		"a spread longer than all":      {0, 30, 60, 0, -1, 0, 0, 30},
-		"at once":                       {0, 0, 10, 0, -1, 0, 0, 0},
-		"no limit":                      {5, none, 10, 5, -1, 5, -1, -1},
-		"no limit, before it closes":    {5, none, 10, -1, -1, 5, -1, -1},
-		"a limit is set, and has passed: the spread begins":    {0, 30, 10, 0, 7200, 0, 7200, 7210},
-		"a limit is set, and has passed: at once is asked for": {0, 0, 10, 0, 7200, 0, 7200, 7200},
-		"a limit is set, of which little is left":              {0, 7205, 10, 0, 7200, 0, 7200, 7210},
-		"a longer limit is set":                                {0, 9000, 10, 0, 7200, 0, 8990, 9000},
+		"before it closes":              {5, 30, -1, -1, 5, 25, 35},
+		"closed":                        {5, 30, 6, -1, 6, 26, 36},
+		"a delay that changed too late": {60, 30, 6, -1, 6, 26, 36},
+		"no delay":                      {0, 30, 0, -1, 0, 20, 30},
+		"a long timeout":                {0, 9000, 0, -1, 0, 8400, 9000},
+		"at once":                       {0, 0, 0, -1, 0, 0, 0},
+		"no limit":                      {5, none, 5, -1, 5, -1, -1},
+		"no limit, before it closes":    {5, none, -1, -1, 5, -1, -1},
+		"a limit is set, and has passed: the spread begins":    {0, 30, 0, 7200, 0, 7200, 7210},
+		"a limit is set, and has passed: at once is asked for": {0, 0, 0, 7200, 0, 7200, 7200},
+		"a limit is set, of which little is left":              {0, 7205, 0, 7200, 0, 7200, 7800},
+		"a longer limit is set":                                {0, 9000, 0, 7200, 0, 8400, 9000},
 	} {
-		s := settings.Settings{DrainSpread: time.Duration(c.spread) * time.Second, ShutdownDelay: time.Duration(c.delay) * time.Second, DrainTimeout: settings.NoLimit}
+		s := settings.Settings{ShutdownDelay: time.Duration(c.delay) * time.Second, DrainTimeout: settings.NoLimit}
 		if c.timeout != none {
 			s.DrainTimeout = time.Duration(c.timeout) * time.Second
 		}

@@ -25,9 +25,7 @@ type fixed struct {
 // fixed returns the configuration that the flags describe, and reports what is wrong with it in terms of flags.
 func (s *Settings) fixed(bad complaint) *fixed {
 	f := &fixed{content: config.NewContent(), given: make(map[string]*givenBackend)}
-	service := s.Service
-	service.CloseTimeout = s.CloseTimeout
-	f.content.Services[FixedService] = service
+	f.content.Services[FixedService] = s.Service
 	f.readProfiles(s.ProfileFiles, bad)
 	if len(s.Backends) == 0 {
 		bad("backend", "no backend: give at least one, such as ws://127.0.0.1:9001")
@@ -94,7 +92,6 @@ func (f *fixed) check(fine bool, bad complaint) {
 		p.Text = strings.Replace(p.Text, " of the service "+FixedService, "", 1) // flags do not name the service
 		given := f.given[p.Name]
 		switch {
-		case p.Field == "close-timeout": // it is checked as the process's
 		case p.Kind != config.KindBackend && p.Field != "":
 			say(p.Field, p.Text)
 		case p.Kind != config.KindBackend:

@@ -18,7 +18,7 @@ func (p *Proxy) movers() admin.Movers {
 			if err := p.services.HasBackend(name); err != nil {
 				return api.Moving{}, answered(err)
 			}
-			return movingOf(p.sessions.MoveBackend(name, timeout)), nil
+			return moveOrderOf(p.sessions.MoveBackend(name, timeout)), nil
 		},
 		Session: func(text, to string, timeout time.Duration) (api.Moving, error) {
 			var target *backend.Backend
@@ -33,25 +33,25 @@ func (p *Proxy) movers() admin.Movers {
 			if !ok {
 				return api.Moving{}, admin.WrongState("session %s has ended", text)
 			}
-			return movingOf(m), nil
+			return moveOrderOf(m), nil
 		},
 		OfBackend: func(name string) (api.Moving, bool) {
-			m, ok := p.sessions.MovingBackend(name)
-			return movingOf(m), ok
+			m, ok := p.sessions.BackendMoveOrder(name)
+			return moveOrderOf(m), ok
 		},
 		OfSession: func(text string) (api.Moving, bool) {
 			id, ok := record.ParseID(text)
 			if !ok {
 				return api.Moving{}, false
 			}
-			m, ok := p.sessions.MovingSession(id)
-			return movingOf(m), ok
+			m, ok := p.sessions.SessionMoveOrder(id)
+			return moveOrderOf(m), ok
 		},
 	}
 }
 
-// movingOf returns what the API says of an order to move sessions.
-func movingOf(m session.Moving) api.Moving {
+// moveOrderOf returns what the API says of an order to move sessions.
+func moveOrderOf(m session.MoveOrder) api.Moving {
 	shown := api.Moving{
 		Backend: m.Backend, Begun: m.Begun.UTC(), Deadline: m.Deadline.UTC(), Done: m.Done, Replaced: m.Replaced,
 		Sessions: make([]api.MovingSession, len(m.Sessions)),

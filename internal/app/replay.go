@@ -80,12 +80,12 @@ func addFailovers(to *api.ServiceFailover, t *meter.BackendTotals, moved, notMov
 	if at := t.FailoverFailed; time.Since(at) < failedLately && at.After(to.Failed) {
 		to.Failed = at.UTC()
 	}
-	for why, n := range t.Unassured {
+	for why, n := range t.Unrecoverable {
 		if n > 0 && to.Unassured == nil {
 			to.Unassured = make(map[string]uint64)
 		}
 		if n > 0 {
-			to.Unassured[meter.Unassured(why).String()] += n
+			to.Unassured[meter.Unrecoverable(why).String()] += n
 		}
 	}
 }

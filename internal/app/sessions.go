@@ -87,7 +87,7 @@ func withoutNames(d *session.Description, now time.Time) api.Session {
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
 		FirstReplySeconds: d.FirstReply.Seconds(),
 		Tenant:            record.ShownIdentity(d.Identity).Tenant,
-		Assured:           d.Assured, Unassured: d.Unassured, KeptBytes: d.Kept, Failovers: int(d.Record.Moves),
+		Assured:           d.Recoverable, Unassured: d.Unrecoverable, KeptBytes: d.Kept, Failovers: int(d.Record.Moves),
 	}
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()
@@ -153,7 +153,7 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 		Paused: d.Paused, BackendPaused: d.BackendPaused, PendingToClient: d.ToClient, PendingToBackend: d.ToBackend,
 		Before: endedOf(d.Before),
 	}
-	detail.Failover = failoverOf(d.Assurance)
+	detail.Failover = failoverOf(d.Recoverability)
 	if d.HeldBack != "" {
 		detail.HeldBack = &api.HeldBack{Limit: d.HeldBack, Since: d.HeldBackSince.UTC()}
 	}
@@ -175,12 +175,12 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 }
 
 // failoverOf returns what the API says of how a session could go on with another backend; nil for nothing.
-func failoverOf(a *session.Assurance) *api.Failover {
+func failoverOf(a *session.Recoverability) *api.Failover {
 	if a == nil {
 		return nil
 	}
 	f := &api.Failover{
-		Assured: a.Assured, Why: a.Why, KeptBytes: a.Kept, MemoryBytes: a.Memory, AudioSeconds: a.Audio.Seconds(), AnsweredSeconds: a.Answered.Seconds(),
+		Assured: a.Recoverable, Why: a.Why, KeptBytes: a.Kept, MemoryBytes: a.Memory, AudioSeconds: a.Audio.Seconds(), AnsweredSeconds: a.Answered.Seconds(),
 	}
 	for _, m := range a.Moves {
 		f.Moves = append(f.Moves, api.Move{

@@ -36,7 +36,7 @@ type Settings struct {
 	OneService
 }
 
-// OneService is what flags say of the only service in flags-only operation. Its CloseTimeout is the process's.
+// OneService is what flags say of the only service in flags-only operation.
 type OneService struct {
 	config.Service
 	Backends    []string // its inference servers: a URL each, with settings of its own behind it, see parseBackend

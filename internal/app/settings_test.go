@@ -60,8 +60,6 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.HandshakeTimeout = time.Millisecond }, ""},
 		{func(s *Settings) { s.HandshakeTimeout = 0 }, `--handshake-timeout: invalid duration "0s"`},
 		{func(s *Settings) { s.DialTimeout = -1 }, `--dial-timeout: invalid duration "-1ns"`},
-		{func(s *Settings) { s.ResetTimeout = 0 }, ""},
-		{func(s *Settings) { s.ResetTimeout = -1 }, `--reset-timeout: invalid duration "-1ns"`},
 		{func(s *Settings) { s.CloseTimeout = month + 1 }, `--close-timeout: invalid duration "720h0m0.000000001s"`},
 		{func(s *Settings) { s.IdleTimeout, s.MaxSession, s.DrainTimeout = 0, 0, 0 }, ""},
 		{func(s *Settings) { s.IdleTimeout, s.MaxSession, s.DrainTimeout = month, month, month }, ""},
@@ -72,17 +70,16 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.QueueTimeout = -1 }, `--queue-timeout: invalid duration "-1ns": use a duration from 0s to 720h`},
 		{func(s *Settings) { s.QueueTimeout = month + 1 }, "--queue-timeout: "},
 		{func(s *Settings) {
-			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.TCPUserTimeout, s.SlowStart = 0, 0, 0, 0, 0
+			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.SlowStart = 0, 0, 0, 0
 		}, ""},
 		{func(s *Settings) {
-			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.TCPUserTimeout, s.SlowStart = month, month, month, month, month
+			s.ConnectionMaxAge, s.ConnectionMaxIdle, s.PingInterval, s.SlowStart = month, month, month, month
 		}, ""},
 		{func(s *Settings) { s.ConnectionMaxAge = -time.Second }, `--connection-max-age: invalid duration "-1s"`},
 		{func(s *Settings) { s.ConnectionMaxIdle = -time.Second }, `--connection-max-idle: invalid duration "-1s"`},
 		{func(s *Settings) { s.PingInterval = -time.Second }, `--ping-interval: invalid duration "-1s"`},
 		{func(s *Settings) { s.PingInterval = 1<<63 - 1 }, `--ping-interval: invalid duration "2562047h47m16.854775807s"`},
 		{func(s *Settings) { s.PingTimeout = 0 }, `--ping-timeout: invalid duration "0s"`},
-		{func(s *Settings) { s.TCPUserTimeout = month + 1 }, "--tcp-user-timeout: "},
 		{func(s *Settings) { s.ProbeInterval = time.Millisecond }, `--probe-interval: invalid duration "1ms"`},
 		{func(s *Settings) { s.ProbeTimeout = 0 }, `--probe-timeout: invalid duration "0s"`},
 		{func(s *Settings) { s.SlowStart = -1 }, `--slow-start: invalid duration "-1ns"`},
@@ -90,9 +87,8 @@ func TestBounds(t *testing.T) {
 		{func(s *Settings) { s.ProbeFall = 0 }, `--probe-fall: invalid number "0": use a whole number from 1 to 1000`},
 		{func(s *Settings) { s.ProbeRise = 1001 }, `--probe-rise: invalid number "1001"`},
 		{func(s *Settings) { s.CircuitFailures = 0 }, `--circuit-failures: invalid number "0": use a whole number from 1 to 1000000`},
-		{func(s *Settings) { s.DialParallel = 0 }, `--dial-parallel: invalid number "0": use a whole number from 1 to 10000`},
 		{func(s *Settings) { s.Balance = "hash" }, ""},
-		{func(s *Settings) { s.Balance = "Hash" }, `--balance: unknown balance "Hash": did you mean "hash"? Use one of least-loaded, round-robin, random-two, hash`},
+		{func(s *Settings) { s.Balance = "Hash" }, `--balance: unknown balance "Hash": did you mean "hash:client"? Use one of least-loaded, round-robin, random-two, hash:client, hash:header:NAME, hash:query:NAME`},
 		{func(s *Settings) { s.Balance = "" }, `--balance: unknown balance ""`},
 		{func(s *Settings) { s.Profile = "" }, `--profile: unknown profile "": use one of `},
 		{func(s *Settings) { s.Path = "/" }, ""},
@@ -128,19 +124,22 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestHashBy(t *testing.T) {
-	for _, text := range []string{"client", "header:X-Device", "query:device", "query:a:b"} {
+func TestHash(t *testing.T) {
+	for _, text := range []string{"hash", "hash:client", "hash:header:X-Device", "hash:query:device", "hash:query:a:b"} {
 		s := validSettings()
-		s.HashBy = text
+		s.Balance = text
 		if err := s.Check(); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "Client", "client:", "address", "header", "header:", "header:a b", "header:ä", "query", "query:", "cookie:a"} {
+	for _, text := range []string{
+		"hash:", "hash:Client", "hash:client:", "hash:address", "hash:header", "hash:header:", "hash:header:a b", "hash:header:ä", "hash:query", "hash:query:",
+		"hash:cookie:a", "round-robin:client", "round-robin:header:a",
+	} {
 		s := validSettings()
-		s.HashBy = text
-		want := fmt.Sprintf("--hash-by: invalid value %q: use client, header:NAME or query:NAME", text)
-		if err := s.Check(); err == nil || err.Error() != want {
+		s.Balance = text
+		want := fmt.Sprintf("--balance: unknown balance %q: ", text)
+		if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -38,15 +38,17 @@ func (p *Proxy) Drain() (clean bool) {
 	return p.finish(nil)
 }
 
-// finish lets sessions finish, and ends those that do not in time. No client is accepted any more. hurry is that of awaitSessions.
+// closeTimeout is how long each side of a connection has to close it when the process ends, unless its service gives it less.
+const closeTimeout = 5 * time.Second
+
+// finish lets sessions finish, and ends those that do not in time. No clients are accepted. hurry is that of awaitSessions.
 func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
-	s := p.live.Load()
-	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(p.end.Load(), s))
+	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(p.end.Load(), p.live.Load()))
 	clean = p.awaitSessions(hurry)
 	p.follower.Close()
 	// One call misses sessions that are moving between event loops, so it is repeated. Each side of a session has its own close time-out.
 	p.sessions.Close()
-	p.eventually(3*s.CloseTimeout, func() bool {
+	p.eventually(3*closeTimeout, func() bool {
 		p.sessions.EndAll(frame.GoingAway, shuttingDown)
 		return p.sessions.Active() == 0
 	})
@@ -89,7 +91,7 @@ func (p *Proxy) awaitSessions(hurry <-chan struct{}) (clean bool) {
 	for p.sessions.Active() > 0 {
 		s := p.live.Load()
 		now := time.Now()
-		if end.timeout(&s.Settings) != end.timeout(&before.Settings) || s.DrainSpread != before.DrainSpread {
+		if end.timeout(&s.Settings) != end.timeout(&before.Settings) {
 			before, end = s, &ending{began: end.began, closed: end.closed, changed: now, handedOver: end.handedOver}
 			p.end.Store(end)
 		}
@@ -163,9 +165,8 @@ func timeout(e *ending, s *Settings) slog.Attr {
 // Close ends what Drain has left: the connections to the backends, the admin API, and the proxy's goroutines. It is called after Drain,
 // when nobody calls Reconfigure any more.
 func (p *Proxy) Close() {
-	s := p.live.Load()
 	p.sessions.EndTaps()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*s.CloseTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
 	p.services.Close(ctx)
 	p.leaveFleet()

@@ -8,12 +8,12 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 )
 
 // startTap starts a tap for the admin API.
 func (p *Proxy) startTap(q api.TapQuery) (admin.Tap, error) {
-	o := session.TapOptions{Service: q.Service, Backend: q.Backend, Client: q.Client, First: q.First, Text: q.Text}
+	o := tap.Options{Service: q.Service, Backend: q.Backend, Client: q.Client, First: q.First, Text: q.Text}
 	if q.Session != "" {
 		id, ok := record.ParseID(q.Session)
 		if !ok {
@@ -23,19 +23,19 @@ func (p *Proxy) startTap(q api.TapQuery) (admin.Tap, error) {
 	}
 	t, err := p.sessions.Tap(o)
 	switch {
-	case errors.Is(err, session.ErrNoSession):
+	case errors.Is(err, tap.ErrNoSession):
 		return nil, admin.ErrNoSession
 	case err != nil:
 		return nil, admin.Busy("%v", err)
 	}
-	return tap{t}, nil
+	return shownTap{t}, nil
 }
 
-// tap is a tap in the types of the admin API.
-type tap struct{ *session.Tap }
+// shownTap is a tap in the types of the admin API.
+type shownTap struct{ *tap.Tap }
 
 // Next implements [admin.Tap].
-func (t tap) Next(ctx context.Context) ([]api.TapEvent, bool, error) {
+func (t shownTap) Next(ctx context.Context) ([]api.TapEvent, bool, error) {
 	events, more, err := t.Tap.Next(ctx)
 	all := make([]api.TapEvent, len(events))
 	for i := range events {
@@ -45,7 +45,7 @@ func (t tap) Next(ctx context.Context) ([]api.TapEvent, bool, error) {
 }
 
 // tapEventOf returns what the API says of an event of a tap.
-func tapEventOf(e *session.TapEvent) api.TapEvent {
+func tapEventOf(e *tap.Event) api.TapEvent {
 	return api.TapEvent{
 		Time: e.Time.UTC(), Session: e.Session, Event: e.Event, From: e.From, To: e.To, Kind: e.Kind, Size: e.Size, Fin: e.Fin,
 		Text: e.Text, Cut: e.Cut, Code: e.Code, What: e.What, Reason: e.Reason, Service: e.Service, Backend: e.Backend, Client: e.Client,

@@ -71,7 +71,7 @@ func (s *Settings) acme(log *slog.Logger) (*acme.Manager, error) {
 	if len(s.TLSAuto) == 0 {
 		return nil, nil
 	}
-	o := acme.Options{Names: s.TLSAuto, Directory: s.TLSAutoDirectory, Email: s.TLSAutoEmail, Folder: state.ACME(s.Directory()), Log: log}
+	o := acme.Options{Names: s.TLSAuto, Directory: s.TLSAutoDirectory, Folder: state.ACME(s.Directory()), Log: log}
 	if s.TLSAutoCA != "" {
 		roots, err := secure.Authorities(s.TLSAutoCA)
 		if err != nil {

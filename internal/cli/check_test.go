@@ -142,7 +142,7 @@ func TestCheckTrust(t *testing.T) {
 	if want := "10.0.0.0/8, ::/0; forwarded header: x-forwarded-for; PROXY protocol: required\n"; status != 0 || !strings.Contains(out, want) {
 		t.Errorf("status %d, %s; want %q", status, out, want)
 	}
-	if want := "Warning: --trusted-proxies: ::/0 is everybody: each client is believed about its own address, whatever it says\n"; messages != want {
+	if want := "Warning: --trusted-proxies: ::/0 is every address: each client is believed about its own address, whatever it says\n"; messages != want {
 		t.Errorf("%q; want %q", messages, want)
 	}
 	if _, out, _ := run("check", "--backend", oneBackend); strings.Contains(out, "trusted") {

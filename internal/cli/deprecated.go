@@ -10,8 +10,8 @@ import (
 // deprecated is the annotation of a flag that says what to use instead.
 const deprecated = "deprecated"
 
-// deprecate marks a flag that a later version removes: it works as before, the help leaves it out, and whoever gives it is told
-// on standard error what to use instead. (pflag's own mark would have cobra print that on standard output, among the results.) Call it
+// deprecate marks a flag that a later version removes: it works as before, the help leaves it out, and a warning on standard error
+// says what to use instead. (pflag's own mark would have cobra print that on standard output, among the results.) Call it
 // where the command is made. Settings of the process have a mark of their own, in package settings.
 func deprecate(cmd *cobra.Command, flag, instead string) {
 	for _, err := range []error{

@@ -18,11 +18,15 @@ type fieldFlags struct {
 	values config.Values // that were given
 }
 
-// newFieldFlags adds a flag for each field that is wanted; nil wants all.
+// newFieldFlags adds a flag for each field that people set and that is wanted; nil wants all.
 func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string) bool) *fieldFlags {
 	f := &fieldFlags{kind: kind, values: make(config.Values)}
 	for _, field := range config.Fields(kind) {
 		if wanted != nil && !wanted(field.Name) {
+			continue
+		}
+		if field.Recorded {
+			removeFlags(to, map[string]error{field.Name: errRecorded})
 			continue
 		}
 		help := field.Help
@@ -43,10 +47,14 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 	return f
 }
 
+// errRecorded is about the flag of a field that a command writes.
+var errRecorded = errors.New("the flag no longer exists: 'wsbouncer profile verify' writes the field with --save")
+
 // addFieldFlags adds the flags for all fields of a kind to a command.
 func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	cmd.Flags().SortFlags = false
 	f := newFieldFlags(cmd.Flags(), kind, nil)
+	removeFlags(cmd.Flags(), config.RemovedFields(kind))
 	for _, field := range config.Fields(kind) {
 		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
 			completeFlag(cmd, field.Name, named)

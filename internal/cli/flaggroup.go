@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ type flagGroup struct {
 // helpWidth is how many columns the help of commands with many flags takes, at most: a terminal may be narrower.
 const helpWidth = 120
 
-// groupFlags has the command's help show its flags in groups; those that are in none come last.
+// groupFlags has the command's help show its flags in groups; those that are in none come before the last group.
 func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
 		var b strings.Builder
@@ -36,7 +37,7 @@ func groupFlags(cmd *cobra.Command, groups ...flagGroup) {
 			columns, _ := terminalSize(out)
 			width = min(width, columns)
 		}
-		for _, g := range append(groups, flagGroup{"Others", others}) {
+		for _, g := range slices.Insert(slices.Clone(groups), len(groups)-1, flagGroup{"Others", others}) {
 			fmt.Fprintf(&b, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(width))
 		}
 		_, err := fmt.Fprint(cmd.OutOrStderr(), b.String())

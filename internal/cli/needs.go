@@ -72,7 +72,7 @@ func (n *needs) addReplay(needed, have int64) {
 	next := need{Resource: replayMemory, Needed: needed, Have: &have, Enough: needed <= have}
 	if !next.Enough {
 		next.Advice = fmt.Sprintf("replay-memory is %s, but %s may be needed if all connections serve sessions that are not answered for the replay-window: "+
-			"it is enough for %d %% of them, and those beyond are not assured; raise replay-memory, or lower replay-window",
+			"it is enough for %d %% of them, and those beyond are not recoverable; raise replay-memory, or lower replay-window",
 			figures.Bytes(float64(have)), figures.Bytes(float64(needed)), have*100/needed)
 		n.warnings = append(n.warnings, next.Advice)
 	}

@@ -66,13 +66,13 @@ func (r *reloading) want(got []string, want ...string) {
 }
 
 func TestReload(t *testing.T) {
-	r := newReloading(t, "drain-timeout: 1m\nlisten: a:1\n", "--close-timeout", "1s")
-	r.want(r.reread("drain-timeout: 2m\nlisten: a:2\nclose-timeout: 9s\nmax-header: 1KiB\n"),
+	r := newReloading(t, "drain-timeout: 1m\nlisten: a:1\n", "--handshake-timeout", "1s")
+	r.want(r.reread("drain-timeout: 2m\nlisten: a:2\nhandshake-timeout: 9s\nmax-header: 1KiB\n"),
 		`level=WARN msg="setting needs a restart" name=listen "in force"=a:1 new=a:2 from=w.yaml:2:9`,
 		`level=INFO msg="setting changed" name=max-header was=16KiB is=1KiB from=w.yaml:4:13`,
 		`level=INFO msg="setting changed" name=drain-timeout was=1m is=2m from=w.yaml:1:16`,
 		`level=INFO msg="settings reloaded" file=w.yaml changes=3`)
-	if len(r.applied) != 1 || r.applied[0].DrainTimeout != 120e9 || r.applied[0].MaxHeader != 1024 || r.applied[0].CloseTimeout != 1e9 || r.applied[0].Listen[0] != "a:1" {
+	if len(r.applied) != 1 || r.applied[0].DrainTimeout != 120e9 || r.applied[0].MaxHeader != 1024 || r.applied[0].HandshakeTimeout != 1e9 || r.applied[0].Listen[0] != "a:1" {
 		t.Fatalf("applied: %+v", r.applied)
 	}
 	// What needs a restart is told again, and nothing is applied for it.

@@ -30,10 +30,11 @@ the environment and the files of TLS certificates again. On SIGUSR1, it opens th
 access log again. If systemd started it (Type=notify), it says when it is ready, reloads and
 stops, and serves the watchdog.
 
-On SIGINT or SIGTERM, the proxy is not ready any more, and still accepts clients for
+On SIGINT or SIGTERM, the proxy is no longer ready, and still accepts clients for
 --shutdown-delay. Then it closes its listeners and lets sessions finish for up to
---drain-timeout. Over the last part of that (--drain-spread), it closes those that are left
-with code 1001, one after the other, and exits with status 0. A second signal ends it at once.
+--drain-timeout. Over the last third of that, at most 10 minutes, it closes those that are
+left with code 1001, one after the other, and exits with status 0. A second signal ends it at
+once.
 
 With --take-over, the proxy takes the listening sockets of the one that runs with the same
 state directory, over its admin socket: it gets ready, and then the other one stops

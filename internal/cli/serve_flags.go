@@ -37,8 +37,18 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.Flags().AddFlagSet(process)
 	cmd.Flags().AddFlagSet(f.about)
-	groupFlags(cmd, flagGroup{"Settings of the process (the same names in a file; WSBOUNCER_LISTEN and so on in the environment)", process},
-		flagGroup{"One service by flags, without a database", f.about})
+	removeFlags(cmd.Flags(), settings.Removed())
+	removeFlags(cmd.Flags(), config.RemovedFields(config.KindService))
+	usual, advanced := newFlagSet(), newFlagSet()
+	process.VisitAll(func(flag *pflag.Flag) {
+		if settings.IsAdvanced(flag.Name) {
+			advanced.AddFlag(flag)
+		} else {
+			usual.AddFlag(flag)
+		}
+	})
+	groupFlags(cmd, flagGroup{"Settings of the process (the same names in a file; WSBOUNCER_LISTEN and so on in the environment)", usual},
+		flagGroup{"One service by flags, without a database", f.about}, flagGroup{"Advanced settings of the process, whose defaults suit nearly every proxy", advanced})
 }
 
 func newFlagSet() *pflag.FlagSet {

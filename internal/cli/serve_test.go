@@ -66,14 +66,14 @@ func TestSettingsOfTheProcess(t *testing.T) {
 	t.Setenv("TOKEN", "t0ken")
 	args := []string{
 		"--listen", ":1", "--admin", ":2", "--admin-socket", "/run/a", "--admin-token", "env:TOKEN", "--loops", "3", "--io-uring", "off", "--loop-wait", "block", "--max-header", "4KiB",
-		"--handshake-timeout", "5s", "--close-timeout", "6s", "--drain-timeout", "7s",
+		"--handshake-timeout", "5s", "--drain-timeout", "7s",
 		"--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "192.0.2.7", "--forwarded-header", "forwarded", "--proxy-protocol", "required",
 	}
 	want := app.DefaultSettings()
 	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Token, want.Loops, want.IOURing, want.MaxHeader = []string{":1"}, ":2", "/run/a", "env:TOKEN", "t0ken", 3, "off", 4<<10
 	want.LoopWait = "block"
 	want.TrustedProxies, want.ForwardedHeader, want.ProxyProtocol = []string{"10.0.0.0/8", "192.0.2.7"}, "forwarded", "required"
-	want.HandshakeTimeout, want.CloseTimeout, want.DrainTimeout = 5e9, 6e9, 7e9
+	want.HandshakeTimeout, want.DrainTimeout = 5e9, 7e9
 	for _, c := range []struct {
 		args   []string
 		change func(*app.Settings)
@@ -105,7 +105,7 @@ func TestFlagsOfAService(t *testing.T) {
 	}
 	n := 0
 	parsed(t).about.VisitAll(func(flag *pflag.Flag) {
-		if flag.Name == "backend" {
+		if flag.Name == "backend" || flag.Hidden {
 			return
 		}
 		n++
@@ -169,21 +169,22 @@ func TestHelpGroups(t *testing.T) {
 	for _, command := range []string{"serve", "check"} {
 		status, out, _ := run(command, "--help")
 		process, rest, _ := strings.Cut(out, "\nOne service by flags")
-		service, others, ok := strings.Cut(rest, "\nOthers:")
+		service, rest, _ := strings.Cut(rest, "\nOthers:")
+		others, advanced, ok := strings.Cut(rest, "\nAdvanced settings")
 		if status != 0 || !ok || !strings.Contains(process, "\nSettings of the process") {
 			t.Fatalf("status %d:\n%s", status, out)
 		}
 		cmd := &cobra.Command{}
 		var f serveFlags
 		f.add(cmd)
-		for name, part := range map[string]string{"listen": process, "config": process, "queue": service, "backend": service, "help": others} {
+		for name, part := range map[string]string{"listen": process, "config": process, "queue": service, "backend": service, "help": others, "loop-wait": advanced} {
 			if !strings.Contains(part, "--"+name+" ") {
 				t.Errorf("%s: --%s is not under its heading", command, name)
 			}
 		}
 		_, flags, _ := strings.Cut(out, "\nSettings of the process")
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-			if n := strings.Count(flags, "\n      --"+flag.Name+" "); n != 1 {
+			if n := strings.Count(flags, "\n      --"+flag.Name+" "); n != 1 && !flag.Hidden {
 				t.Errorf("%s: --%s stands there %d times", command, flag.Name, n)
 			}
 		})

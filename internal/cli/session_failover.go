@@ -11,7 +11,7 @@ import (
 
 // This file shows how sessions could go on with another backend, and when they did.
 
-// assured says whether another backend could go on with a session; empty if its service has no failover.
+// assured says whether a session is recoverable: whether another backend could go on with it; empty if its service has no failover.
 func assured(s *api.Session) string {
 	if s.Assured {
 		return "yes"

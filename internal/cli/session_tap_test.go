@@ -32,7 +32,7 @@ func playedTap() []api.TapEvent {
 		{Event: api.TapConnection, What: "resetting", Reason: "2 messages must come"},
 		{Event: api.TapFrame, From: "backend", Kind: "text", Size: 2, Fin: true, Text: "{}", What: "dropped"},
 		{Event: api.TapConnection, What: "returned", Seconds: 0.0123},
-		{Event: api.TapConnection, What: "discarded", Reason: "reset_failed: no answer in time", Seconds: 5.0004},
+		{Event: api.TapConnection, What: "discarded", Reason: "reset_failed: reset timed out", Seconds: 5.0004},
 		{Event: api.TapMissed, Count: 1234},
 		{Event: "of-a-newer-proxy", What: "x"},
 		{Event: api.TapEnd, Reason: "everything that was to be watched has ended"},
@@ -87,7 +87,7 @@ func TestSessionTap(t *testing.T) {
 12:00:14.014 connection is being reset: 2 messages must come
 12:00:15.015 backend    text 2 B, dropped  {}
 12:00:16.016 connection back in the pool, after a reset of 12.3ms
-12:00:17.017 connection discarded: reset_failed: no answer in time, 5.0004s after the reset began
+12:00:17.017 connection discarded: reset_failed: reset timed out, 5.0004s after the reset began
 12:00:18.018 tap        missed 1234 events: this reader is too slow
 12:00:19.019 of-a-newer-proxy x
 12:00:20.020 tap        ends: everything that was to be watched has ended`)

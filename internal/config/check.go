@@ -56,14 +56,6 @@ func checkOrigin(text string) error {
 	return fmt.Errorf("invalid origin %q: use one such as https://example.org or https://example.org:8443, null, or * for all", text)
 }
 
-func checkHashBy(text string) error {
-	kind, name, _ := strings.Cut(text, ":")
-	if text == "client" || kind == "header" && profile.IsToken(name) || kind == "query" && name != "" {
-		return nil
-	}
-	return fmt.Errorf("invalid value %q: use client, header:NAME or query:NAME", text)
-}
-
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	const use = "use a URL such as ws://10.0.0.5:2700/path"

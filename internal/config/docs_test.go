@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// TestDocs holds the tables of docs/reference/configuration.md against the fields. Its output is what should stand there.
+// TestDocs holds the tables of docs/reference/configuration.md against the fields that people set. Its output is what should stand there.
 func TestDocs(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
@@ -18,6 +18,9 @@ func TestDocs(t *testing.T) {
 	for _, kind := range config.Kinds() {
 		var rows strings.Builder
 		for _, f := range config.Fields(kind) {
+			if f.Recorded {
+				continue
+			}
 			standard := f.Default
 			if standard == "" {
 				standard = "empty"

@@ -32,7 +32,7 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	if s.Rebalance && !s.Replays() {
 		problems.add(KindService, name, "rebalance", "sessions can only be moved with failover: replay: set failover, or rebalance to false")
 	}
-	if s.Rebalance && s.Balance == "hash" {
+	if balance, _, _ := BalanceParts(s.Balance); s.Rebalance && balance == balanceHash {
 		problems.add(KindService, name, "rebalance", "it would move clients away from the backends that balance: hash has chosen for them: use another balance, or set rebalance to false")
 	}
 	if s.CanaryText != "" && s.Canary == "" {
@@ -73,6 +73,9 @@ func (s *Service) failoverWarnings(name string, p *profile.Profile) (warnings []
 			warn("the service %s has a replay-window of %s, but many utterances are longer, and a session is not moved in a longer one: use %s or more",
 				name, value.FormatDuration(s.ReplayWindow), value.FormatDuration(usualUtterance))
 		}
+	}
+	if can.Force {
+		warn("the profile %s has failover.force, which no longer exists and never did anything: remove it", s.Profile)
 	}
 	if s.StallTimeout > 0 && can.Stall == profile.StallNone {
 		warn("the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile)

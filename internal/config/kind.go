@@ -43,6 +43,8 @@ type Field struct {
 	Type    string // as in the help of flags, see [value.Kind]
 	IsMap   bool   // it holds texts by name: Name.KEY is one of them
 	IsList  bool   // it holds several texts
+	// Recorded tells that a command writes it, and people do not.
+	Recorded bool
 }
 
 // field is a row of a table of fields: a field of an entity of type E.
@@ -114,7 +116,7 @@ func newTable[E any](kind Kind, list []field[E], all func(*Content) map[string]E
 	for i, f := range list {
 		v := f.value(&e)
 		t.byName[f.name] = i
-		d := Field{Name: f.name, Help: f.help, Default: v.Text(), Allowed: v.Allowed(), Type: value.Kind(v)}
+		d := Field{Name: f.name, Help: f.help, Default: v.Text(), Allowed: v.Allowed(), Type: value.Kind(v), Recorded: f.name == verified}
 		d.IsMap, d.IsList = d.Type == value.KindMap, d.Type == value.KindList
 		t.described = append(t.described, d)
 	}
@@ -187,7 +189,11 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 		field, entry, isEntry := strings.Cut(key, ".")
 		i, known := t.byName[field]
 		if !known || isEntry && !t.described[i].IsMap {
-			problems.add(t.kind, name, "", "%v", spelling.Unknown("field", key, fieldNames(t.kind)))
+			err, gone := RemovedFields(t.kind)[key]
+			if !gone {
+				err = spelling.Unknown("field", key, fieldNames(t.kind))
+			}
+			problems.add(t.kind, name, "", "%v", err)
 			continue
 		}
 		v := t.list[i].value(&e)

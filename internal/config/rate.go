@@ -44,7 +44,9 @@ func (v rateValue) Set(text string) (err error) {
 	return err
 }
 
-// limitFields are the fields for the limits of an entity: of a tenant, or of a key. of says whose they are.
+// limitFields are the fields for the limits of an entity: of a tenant, or of a key. of says whose they are. Only those who send have a
+// message-rate: a key, a token and a client's address. Many small messages cost more than their bytes, so a byte-rate does not stop a
+// client that sends them. A sum over many clients needs no count of its own.
 func limitFields[E any](of string, in func(*E) *limits.Limits) []field[E] {
 	return []field[E]{
 		{"session-limit", "0", "maximum number of sessions of the " + of + " at once; 0 for no limit", func(e *E) value.Value {

@@ -20,8 +20,7 @@ type Service struct {
 	Pass        []string // what of a client's handshake the backends are told, see [profile.ParsePass]; none for what the profile says
 	AllowOrigin []string // values of Origin to accept; none for any
 
-	Balance      string        // how a backend is chosen for a client
-	HashBy       string        // what it is chosen by with the balance hash: client, header:NAME or query:NAME
+	Balance      string        // how a backend is chosen for a client: see [BalanceParts]
 	Queue        int           // most clients that wait for a connection; 0 refuses them at once
 	QueueTimeout time.Duration // for a connection to come free
 
@@ -32,14 +31,11 @@ type Service struct {
 	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
 	ConnectionMaxIdle     time.Duration // of one beyond the warm ones
 	ConnectionMaxSessions int           // that one connection serves; 0 for no limit
-	DialParallel          int           // connections dialed at once to each backend
 	DialTimeout           time.Duration // for a backend to accept a connection
-	ResetTimeout          time.Duration // for a connection's reset after a session; 0 for as long as the profile allows
 	CloseTimeout          time.Duration // for each side's part in closing a connection
 
 	PingInterval    time.Duration // between two pings on a connection to a backend; 0 for none
 	PingTimeout     time.Duration // for its pong
-	TCPUserTimeout  time.Duration // for a backend's system to acknowledge what it was sent; 0 for the system's limit
 	Probe           string        // how backends are probed: empty for not at all, upgrade, a path or a URL
 	ProbeInterval   time.Duration // between two probes
 	ProbeTimeout    time.Duration // for a probe to succeed
@@ -86,9 +82,6 @@ type Service struct {
 // DefaultService returns a service with all defaults.
 func DefaultService() Service { return withDefaults(serviceFields) }
 
-// balances are the ways to choose a backend, the default first. A test compares them with those of package pool.
-var balances = []string{"least-loaded", "round-robin", "random-two", "hash"}
-
 // serviceFields are the fields of a service, in the order in which they are documented, written and compared. This is the only list of
 // them: files, commands, flags, the admin API and databases follow it. CONTRIBUTING.md says how to add a field.
 var serviceFields = []field[Service]{
@@ -110,11 +103,8 @@ var serviceFields = []field[Service]{
 	{"allow-origin", "", "accept browsers from these origins only; * for any; empty for any, but with cookies or client certificates only for pages of the service's own host", func(s *Service) value.Value {
 		return value.NewList(&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)
 	}},
-	{"balance", balances[0], "how to choose a backend for a client", func(s *Service) value.Value {
-		return value.NewChoice(&s.Balance, "balance", balances)
-	}},
-	{"hash-by", "client", "what identifies a client, with balance hash", func(s *Service) value.Value {
-		return value.NewText(&s.HashBy, "client (its address), header:NAME, query:NAME", checkHashBy)
+	{"balance", balances[0], "how to choose a backend for a client; hash: the same one for the same address, header or query parameter", func(s *Service) value.Value {
+		return balanceValue{&s.Balance}
 	}},
 	{"queue", "1000", "maximum number of clients that wait when all connections are in use; 0 refuses them at once", func(s *Service) value.Value {
 		return value.NewCount(&s.Queue, 0, 1_000_000)
@@ -140,14 +130,8 @@ var serviceFields = []field[Service]{
 	{"connection-max-sessions", "0", "replace a connection after this number of sessions; 0 for no limit", func(s *Service) value.Value {
 		return value.NewCount(&s.ConnectionMaxSessions, 0, math.MaxInt32)
 	}},
-	{"dial-parallel", "32", "maximum number of connections to dial at once to each backend", func(s *Service) value.Value {
-		return value.NewCount(&s.DialParallel, 1, 10_000)
-	}},
 	{"dial-timeout", "5s", "maximum time to dial a backend: TCP, TLS and upgrade", func(s *Service) value.Value {
 		return value.NewDuration(&s.DialTimeout, time.Millisecond)
-	}},
-	{"reset-timeout", "0s", "maximum time to reset a connection after a session; 0 for the profile's limit", func(s *Service) value.Value {
-		return value.NewDuration(&s.ResetTimeout, 0)
 	}},
 	{"close-timeout", "5s", "maximum time for each side to close a connection", func(s *Service) value.Value {
 		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
@@ -157,9 +141,6 @@ var serviceFields = []field[Service]{
 	}},
 	{"ping-timeout", "10s", "maximum time for a backend to answer a ping or to send anything else", func(s *Service) value.Value {
 		return value.NewDuration(&s.PingTimeout, time.Millisecond)
-	}},
-	{"tcp-user-timeout", "30s", "maximum time for a backend's kernel to acknowledge data (Linux); 0 for the system's limit", func(s *Service) value.Value {
-		return value.NewDuration(&s.TCPUserTimeout, 0)
 	}},
 	{"probe", "", "active health check of each backend; empty for none", func(s *Service) value.Value {
 		return value.NewText(&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)
@@ -182,10 +163,10 @@ var serviceFields = []field[Service]{
 	{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
 		return value.NewDuration(&s.SlowStart, 0)
 	}},
-	{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend goes on with it, and gets the audio that no result has answered for good", func(s *Service) value.Value {
+	{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend continues it, and gets the audio that no result has answered for good", func(s *Service) value.Value {
 		return value.NewChoice(&s.Failover, "kind of failover", failovers)
 	}},
-	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more cannot be moved any more", func(s *Service) value.Value {
+	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more can no longer be moved", func(s *Service) value.Value {
 		return value.NewDurationWithin(&s.ReplayWindow, time.Second, 10*time.Minute)
 	}},
 	{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s", func(s *Service) value.Value {
@@ -212,7 +193,7 @@ var serviceFields = []field[Service]{
 	{"tell-clients", "false", "send clients the profile's messages about their place in the queue and about moves; clients must know them", func(s *Service) value.Value {
 		return value.NewFlag(&s.TellClients)
 	}},
-	{"verified", "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", verifiedValue},
+	{verified, "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", verifiedValue},
 	{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", func(s *Service) value.Value {
 		return value.NewList(&s.Auth, "the words "+strings.Join(authMethods, ", ")+", or none", checkAuthMethod)
 	}},
@@ -272,9 +253,6 @@ var serviceFields = []field[Service]{
 	}},
 	{"byte-rate", "0", "maximum rate of bytes that the clients of the service send; 0 for no limit", func(s *Service) value.Value {
 		return rateValue{&s.Limits.ByteRate, true}
-	}},
-	{"message-rate", "0", "maximum rate of messages that the clients of the service send; 0 for no limit", func(s *Service) value.Value {
-		return rateValue{&s.Limits.MessageRate, false}
 	}},
 	{"client-session-limit", "0", "maximum number of sessions of each client address at once; 0 for no limit", func(s *Service) value.Value {
 		return value.NewCount(&s.ClientLimits.Sessions, 0, math.MaxInt32)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
@@ -36,7 +37,9 @@ var tenantFields = append([]field[Tenant]{
 	{"guaranteed", "", "sessions of each service for which connections are kept for this tenant only", func(t *Tenant) value.Value {
 		return value.NewMap(&t.Guaranteed, "names of services with numbers of sessions", checkGuaranteed)
 	}},
-}, limitFields("tenant", func(t *Tenant) *limits.Limits { return &t.Limits })...)
+}, slices.DeleteFunc(limitFields("tenant", func(t *Tenant) *limits.Limits { return &t.Limits }), func(f field[Tenant]) bool {
+	return f.name == "message-rate"
+})...)
 
 // checkGuaranteed checks how many places of a service are guaranteed.
 func checkGuaranteed(service, places string) error {

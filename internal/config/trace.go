@@ -60,7 +60,11 @@ func (t Trace) edit() Edits {
 			return diffField(t.Kind, t.Name, f, textOr(t.From, f.Default), textOr(t.To, f.Default))
 		}
 	}
-	return Edits{{Action: Changed, Kind: t.Kind, Name: t.Name, Field: t.Field, From: secret.Hidden, To: secret.Hidden}} // of another version
+	edit := Edit{Action: Changed, Kind: t.Kind, Name: t.Name, Field: t.Field, From: secret.Hidden, To: secret.Hidden} // of another version
+	if _, gone := removed[t.Kind][t.Field]; gone {                                                                    // none of them was a secret
+		edit.From, edit.To = textOr(t.From, ""), textOr(t.To, "")
+	}
+	return Edits{edit}
 }
 
 func textOr(text *string, or string) string {
@@ -98,13 +102,13 @@ func (r Rows) Undo(traces []Trace) {
 	}
 }
 
-// Content returns the content of the rows, without validating it, and what it could not parse.
+// Content returns the content of the rows, which may be those of an earlier version, without validating it, and what it could not parse.
 func (r Rows) Content() (Content, Problems) {
 	content := NewContent()
 	var problems Problems
 	for _, kind := range Kinds() {
 		for _, name := range sortedKeys(r[kind]) {
-			problems = append(problems, content.Set(kind, name, r[kind][name])...)
+			problems = append(problems, content.Set(kind, name, FromEarlier(kind, r[kind][name]))...)
 		}
 	}
 	return content, problems

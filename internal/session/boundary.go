@@ -19,7 +19,7 @@ func (s *Session) inspect() {
 	switch f := s.failover; {
 	case f == nil:
 		s.scanner.Inspect = b.Inspect(profile.FromClient)
-	case f.streaming:
+	case f.machine.Streams():
 		f.outgoing.Inspect = b.Inspect(profile.FromClient)
 	}
 	conn.Scanner.Inspect = b.Inspect(profile.FromServer)
@@ -37,9 +37,7 @@ func (s *Session) presentFromClient(run *frame.Run, b []byte) (int, error) {
 
 // clientStep carries out the boundary's step for a piece of a client's message.
 func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
-	if s.tap != nil {
-		s.tap.clientStep(step, raw, ends)
-	}
+	s.tap.ClientStep(step, raw, ends)
 	switch step.Pass {
 	case profile.Relay:
 		s.leg.up.pass(raw, boundaryAt(raw, ends))
@@ -52,9 +50,7 @@ func (s *Session) clientStep(step profile.Step, raw []byte, ends bool) {
 
 // sendUp sends the backend a frame that the proxy has made.
 func (s *Session) sendUp(op frame.Opcode, payload []byte, fin bool) {
-	if s.tap != nil {
-		s.tap.audience.sent(fromBackend, op, payload)
-	}
+	s.tap.SentToBackend(op, payload)
 	b := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, true)
 	s.leg.up.pass(b, len(b))
 }
@@ -73,9 +69,7 @@ func (s *Session) presentFromBackend(conn *backend.Conn, run *frame.Run, b []byt
 
 func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) {
 	conn := s.leg.conn
-	if s.tap != nil {
-		s.tap.backendStep(step, raw, ends)
-	}
+	s.tap.BackendStep(step, raw, ends)
 	switch step.Pass {
 	case profile.Relay:
 		if len(raw) > 0 {
@@ -111,9 +105,7 @@ func (h *backendSide) Apply(step profile.Step) { (*Session)(h).follow(step) }
 // follow carries out what a step asks of the session.
 func (s *Session) follow(step profile.Step) {
 	conn := s.leg.conn
-	if s.tap != nil {
-		s.tap.followed(step)
-	}
+	s.tap.Followed(step)
 	if s.life.state == relaying {
 		switch step.Client {
 		case profile.Pause:

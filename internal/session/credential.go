@@ -95,12 +95,7 @@ type question struct {
 }
 
 // question returns what the session's method is asked with once more; nil for nothing.
-func (s *Session) question() *question {
-	if s.limited == nil {
-		return nil
-	}
-	return s.limited.question
-}
+func (s *Session) question() *question { return s.limited.asksAgain() }
 
 // newQuestion returns a question that an answer was just given to.
 func (s *Sessions) newQuestion(text string) *question {

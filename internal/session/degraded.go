@@ -5,14 +5,16 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // This file tells clients in their sessions how these fare: that another server has taken over, and that the service or the session is
 // degraded. The board looks at that once a second, on the sessions' loops.
 
-// notAssured is why a session is degraded that was to outlive its server.
-const notAssured = "the session would end with its server"
+// endsWithServer is why a session is degraded that was to outlive its server.
+const endsWithServer = "the session would end with its server"
 
 // say sends the client a text message of the proxy's own. It returns false, and sends nothing, if the client has not got the last message of
 // the backend as a whole.
@@ -24,9 +26,7 @@ func (s *Session) say(text string) bool {
 	case s.failover == nil && !s.leg.conn.Scanner.AtMessageBoundary(): // otherwise the client gets whole messages
 		return false
 	}
-	if tap, ok := s.client.Handler().(interface{ Sent(frame.Opcode, []byte) }); ok {
-		tap.Sent(frame.Text, []byte(text))
-	}
+	tap.Sent(s.client, frame.Text, []byte(text))
 	s.client.Write(frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(text)), frame.Text, true, []byte(text), false))
 	return true
 }
@@ -41,8 +41,8 @@ func (s *Session) sayMoved() {
 // sayState tells the client that its service or session is degraded, or not any more, if it does not know that. why says why the service
 // is; empty if it is not. A client that does not read hears of it later.
 func (s *Session) sayState(why string) {
-	if f := s.failover; why == "" && f != nil && f.kept && !f.assured {
-		why = notAssured
+	if f := s.failover; why == "" && f != nil && !f.machine.Recoverable() && f.machine.State() != failover.Off {
+		why = endsWithServer
 	}
 	if degraded := why != ""; degraded != s.life.degraded && s.client.Pending() == 0 {
 		service := s.record.Service

@@ -68,8 +68,8 @@ func TestTellsDegraded(t *testing.T) {
 	client.CloseNormally()
 }
 
-// A session that has lost its assurance is degraded.
-func TestTellsNotAssured(t *testing.T) {
+// A session that is no longer recoverable is degraded.
+func TestTellsUnrecoverable(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{backend: withYAML(t, "profiles: {p: {from: vosk, "+tellAll+"}}"), service: tells})
 	client, server, _ := r.begin()
 	client.Send(frame.Text, fullConfig)
@@ -78,7 +78,7 @@ func TestTellsNotAssured(t *testing.T) {
 	r.server.tellStates()
 	r.on(func(s *Session) { s.failover.lose(0, "a test", true) })
 	r.server.tellStates()
-	client.Expect(frame.Text, `{"state":"degraded","reason":"`+notAssured+`"}`)
+	client.Expect(frame.Text, `{"state":"degraded","reason":"`+endsWithServer+`"}`)
 	client.CloseNormally()
 }
 

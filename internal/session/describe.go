@@ -23,10 +23,10 @@ type Description struct {
 	Decided       bool   // its end is decided: By, Code and Reason say how
 	Taps          int    // that watch it
 
-	// Assured: another server could go on with it. Unassured says why none could, if its service has Failover.
-	Assured   bool
-	Unassured string
-	Kept      int64 // bytes that are kept for the next server
+	// Recoverable: another server could go on with it. Unrecoverable says why none could, if its service has Failover.
+	Recoverable   bool
+	Unrecoverable string
+	Kept          int64 // bytes that are kept for the next server
 }
 
 // Detail is what only one session at a time is asked for.
@@ -41,7 +41,7 @@ type Detail struct {
 	Waiting                int                  // clients in its service's queue, if it waits
 	Until                  time.Time            // when its wait ends in vain, if it waits for its first connection or is moving
 	Before                 []record.Record      // earlier sessions of its connection, newest first
-	Assurance              *Assurance           // nil if no other server can go on with it
+	Recoverability         *Recoverability      // nil if no other server can go on with it
 }
 
 // List returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
@@ -80,11 +80,8 @@ func describeWaiting(w *record.Waiting, place int) Description {
 
 // describe is called on the session's loop.
 func (s *Session) describe() Description {
-	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.moves), Decided: !s.record.Ended.IsZero()}
-	d.Relayed = s.relayed()
-	if s.tap != nil {
-		d.Taps = len(s.tap.audience.taps)
-	}
+	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.turnedAway), Decided: !s.record.Ended.IsZero()}
+	d.Relayed, d.Taps = s.relayed(), s.tap.Count()
 	s.failover.describe(&d)
 	return d
 }
@@ -126,9 +123,9 @@ func (s *Session) detail() Detail {
 		Description: s.describe(), Variant: s.variant, Paused: s.client.Stopped(), ToClient: s.client.Pending(),
 	}
 	d.ofService(s.record.Service)
-	d.Assurance = s.failover.assurance()
-	if l := s.limited; l != nil && l.throttle.since != 0 {
-		d.HeldBack, d.HeldBackSince = limits.DescribeCause(l.throttle.cause, s.record.Service.Name), time.Now().Add(l.throttle.since.Until())
+	d.Recoverability = s.failover.recoverability()
+	if by, since := s.limited.throttle().HeldBack(); since != 0 {
+		d.HeldBack, d.HeldBackSince = limits.DescribeCause(by, s.record.Service.Name), time.Now().Add(since.Until())
 	}
 	if s.life.state == moving && s.search != nil {
 		d.Until = s.search.until

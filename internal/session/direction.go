@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -95,9 +96,7 @@ func (d *direction) control(op frame.Opcode, payload []byte) {
 
 // writeControl writes a control frame, which must be at a frame boundary.
 func writeControl(to *loop.Conn, op frame.Opcode, payload []byte, masked bool) {
-	if tap, ok := to.Handler().(interface{ Sent(frame.Opcode, []byte) }); ok {
-		tap.Sent(op, payload)
-	}
+	tap.Sent(to, op, payload)
 	var buf [frame.MaxControlSize]byte
 	to.Write(frame.AppendControl(buf[:0], op, payload, masked))
 }

@@ -41,7 +41,7 @@ func (s *Session) endLease() {
 	l := &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session ended",
-		Fault: l.fault, Full: l.full, Slow: l.slow, Spared: l.spared, Alike: l.alike, Client: s.voter(), Hurried: s.record.Class == meter.Shutdown,
+		Fault: l.fault, Full: l.full, Slow: l.slow, Alike: l.alike, Client: s.voter(), Hurried: s.record.Class == meter.Shutdown,
 	}
 	if closed := s.record.Class == meter.Normal || s.record.Class == meter.Application; closed && s.record.By == byClient &&
 		l.conn.Profile().Reuse == profile.OneShot && s.record.Code.Sendable() { // as if its own close frame had been passed on
@@ -63,9 +63,8 @@ func (s *Session) endLease() {
 
 // forget ends the session for good.
 func (s *Session) forget() {
-	if s.tap != nil {
-		s.tap.forgotten()
-	}
+	s.tap.Forgotten()
+	s.tap = nil
 	if s.failover != nil {
 		s.failover.end()
 	}

@@ -3,27 +3,30 @@ package session
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // This file turns what a side does (it closes, fails or leaves) into an event. The session's life decides what follows.
 
-// clientClosed acts on the client's close frame. Over a connection that serves one session, the backend gets it too, and answers
+// handleClientClose acts on the client's close frame. Over a connection that serves one session, the backend gets it too, and answers
 // it when it has sent everything. Otherwise what the backend still owes is dropped.
-func (s *Session) clientClosed(payload []byte) {
-	s.clientClosedWith(payload, s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot && !s.leavesInMiddle())
+func (s *Session) handleClientClose(payload []byte) {
+	s.handleClientCloseWith(payload, s.leg.conn != nil && s.leg.conn.Profile().Reuse == profile.OneShot && !s.leavesInMiddle())
 }
 
-// clientClosedWith is clientClosed for a client that the backend owes something, or not.
-func (s *Session) clientClosedWith(payload []byte, owed bool) {
+// handleClientCloseWith is handleClientClose for a client that the backend owes something, or not.
+func (s *Session) handleClientCloseWith(payload []byte, owed bool) {
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
-		s.clientBroke(err)
+		s.handleClientError(err)
 		return
 	}
 	s.handle(event{
@@ -39,8 +42,8 @@ func (s *Session) leavesInMiddle() bool {
 	return !b.Ended() && b.Leaves(s.leg.traffic(s.sentNow()))
 }
 
-// clientBroke ends the session because the client broke RFC 6455. What it sent before that is still answered.
-func (s *Session) clientBroke(err error) {
+// handleClientError ends the session because the client broke RFC 6455. What it sent before that is still answered.
+func (s *Session) handleClientError(err error) {
 	e := event{kind: clientBroke, by: byClient, class: meter.ClientError, code: frame.ProtocolError, reason: err.Error()}
 	if broken := (*frame.Error)(nil); errors.As(err, &broken) {
 		e.code = broken.Code
@@ -78,8 +81,16 @@ func (s *Session) clientEnding() {
 	}
 }
 
-// backendClosed acts on the backend's close frame.
-func (s *Session) backendClosed(payload []byte) {
+// leaveServer acts on a server that cannot continue the session, or must not: another one continues it, if it may. Otherwise e ends the session.
+func (s *Session) leaveServer(cause meter.Cause, e event) {
+	if s.failover != nil {
+		s.failover.leaveServer(cause, &e)
+	}
+	s.handle(e)
+}
+
+// handleBackendClose acts on the backend's close frame.
+func (s *Session) handleBackendClose(payload []byte) {
 	conn := s.leg.conn
 	code, reason, err := frame.ParseClose(payload)
 	if err != nil {
@@ -98,8 +109,19 @@ func (s *Session) backendClosed(payload []byte) {
 		if s.failover == nil || s.failover.tracker.LastWord(code) {
 			s.handle(e)
 		} else {
-			s.interrupted(meter.Closed, e)
+			s.leaveServer(meter.Closed, e)
 		}
+	}
+}
+
+// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
+// fault: it may accept nothing because nobody reads what it sends.
+func (h *backendSide) Ended(c *loop.Conn, err error) {
+	reason := "backend connection lost: " + err.Error()
+	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
+		(*Session)(h).connectionLost(reason)
+	} else {
+		(*Session)(h).backendFailed(reason)
 	}
 }
 
@@ -112,12 +134,12 @@ func (s *Session) backendFailed(reason string) {
 	if strings.HasPrefix(reason, brokeProtocol) {
 		cause = meter.Protocol
 	}
-	s.interrupted(cause, event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
+	s.leaveServer(cause, event{kind: backendLost, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: reason, fault: true})
 }
 
 // connectionLost acts on the loss of the backend's connection for which the backend is not to blame.
 func (s *Session) connectionLost(reason string) {
-	s.interrupted(meter.Lost, event{kind: backendLost, by: byBackend, class: meter.ConnectionLost, code: frame.InternalError, reason: reason})
+	s.leaveServer(meter.Lost, event{kind: backendLost, by: byBackend, class: meter.ConnectionLost, code: frame.InternalError, reason: reason})
 }
 
 // refusedAtOnce ends a session whose backend accepted the upgrade and ended the connection right after it. The connection was dialed
@@ -125,7 +147,7 @@ func (s *Session) connectionLost(reason string) {
 func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 	switch {
 	case end.Close != nil:
-		s.backendClosed(end.Close)
+		s.handleBackendClose(end.Close)
 	case end.Full:
 		s.handle(event{kind: backendClosed, by: byBackend, class: meter.BackendFull, code: frame.TryAgainLater, reason: end.Reason})
 	default:
@@ -136,7 +158,7 @@ func (s *Session) refusedAtOnce(end *backend.EarlyEnd) {
 // unsolicitedAnswer ends the session because the backend sent what the session did not ask for, none of which has been passed on.
 // between tells that it began with a new frame, so that the client can still be sent a close frame.
 func (s *Session) unsolicitedAnswer(between bool) {
-	s.interrupted(meter.Protocol, event{
+	s.leaveServer(meter.Protocol, event{
 		kind: unsolicited, by: byBackend, class: meter.BackendFailed, code: frame.InternalError, reason: "backend sent an unsolicited answer",
 		fault: true, midFrame: !between,
 	})
@@ -158,7 +180,7 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 		e.code = step.Close
 	}
 	if kind == unfit && !e.full && silentReason(step.Reason) {
-		s.interrupted(meter.Stalled, e)
+		s.leaveServer(meter.Stalled, e)
 		return
 	}
 	s.handle(e)

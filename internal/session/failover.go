@@ -4,97 +4,79 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // A session can outlive its server: what its client has sent and no server has answered for good is kept, and another server gets it.
+// A machine decides what follows from what happens (internal/session/relay/failover); these files keep the messages and send them:
 //
-//   - failover.go: what a session needs for that, when it is assured and when not
-//   - failoverup.go: from the client to the server: the window and its cursor
-//   - failoverdown.go: from the server to the client: whole messages, judged
-//   - failovermove.go: leaving a server, and the replay to the next one
+//   - failover.go: what a session needs for that, and what the machine makes it do
+//   - failoverup.go: from the client: whole messages, which become entries of the window
+//   - failoverleg.go: to the server: from the cursor on, leaving a server, and the replay to the next one
+//   - failoverdown.go: from the server to the client: whole messages, judged, and whether any come
+//   - pendingmove.go: moves that were ordered
 //   - assembly.go: whole messages from frames
 //
-// A session is assured while another server could go on with it. Then each message of the client becomes an entry of the window, and a
+// A session is recoverable while another server could continue it. Then each message of the client becomes an entry of the window, and a
 // cursor goes over the entries: those before it were sent to the present server. Messages that come now and a replay take the same path;
 // the cursor is just at the end, or not. The server gets whole messages only, and so does the client.
 //
-// A session that loses its assurance goes on: its client's messages stream to the server piece by piece, as without failover. It is
-// assured again when everything that the client has sent is answered, unless something is in the way for good.
+// A session that is no longer recoverable continues: its client's messages stream to the server piece by piece, as without failover. It is
+// recoverable again when everything that the client has sent is answered, unless something prevents that for good.
+//
+// The path of a crash, from the server that dies to the next one that gets the replay: events.go (Ended, leaveServer), failoverleg.go
+// (leaveServer asks the machine), session.go (handle, perform) with life.go, move.go (leaveBackend, the search, resume), session.go again
+// (startLeg), failoverleg.go again (begin, pump). docs/architecture.md describes it.
 
-// failover is what a session needs to outlive its server. It is owned by the session's loop, and does not exist for a session whose
+// recovery is what a session needs to outlive its server. It is owned by the session's loop, and does not exist for a session whose
 // service and profile need none of it.
-type failover struct {
+type recovery struct {
 	session *Session         // see Session.moveInto
 	tracker *profile.Tracker // static
-	kept    bool             // static: the service keeps what clients send, so that the session may be assured
+	machine failover.Machine
+	logged  bool // the log has a line about the session being no longer recoverable
 
-	// Why the session is not assured, if it is kept.
-	assured   bool
-	streaming bool // the client's messages go to the server as they come
-	forGood   bool // it will not be assured again
-	unassured meter.Unassured
-	why       string
-	logged    bool // the log has a line about that
-
-	// From the client to the server: failoverup.go.
+	// From the client: failoverup.go.
 	up           assembly
 	window       replay.Window
-	cursor       int64 // number of the next message that the present server gets
-	reached      int64 // what any server has got: the highest cursor
-	resent       []configured
 	rest         []byte        // data frames that wait: the client is not read meanwhile
 	outgoing     frame.Scanner // of what streams to the server
 	framesBefore uint64        // for taps: frames that outgoing has not counted
-	sent         uint64        // messages that the present server has got, without those that outgoing has counted
 	first        profile.Entry // of the client's first message
 	closing      []byte        // the payload of the client's close frame, which waits until all is sent; nil for none
 	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 before the first audio
-	pumping      bool
-	leftAlone    bool // nothing was answered since the session moved, so that what is kept may be older than the window for a while
 
-	// From the server to the client: failoverdown.go.
+	// To the server: failoverleg.go.
+	resent  []configured     // what configures the present server, and that it has not got
+	sent    uint64           // messages that the present server has got, without those that outgoing has counted
+	from    profile.Position // the first audio of the present leg
+	pumping bool             // guards pump against itself
+	timer   loop.Timer       // the next step of the replay
+	left    left             // the server that was left last
+	moves   []Move           // the last few
+	relayed meter.Relayed    // over former legs
+
+	// From the server: failoverdown.go.
 	down  assembly
-	signs uint32      // messages that show that the server works
-	watch *stallWatch // stall.go; nil if stalls are not looked for
+	signs uint32               // messages that show that the server works
+	watch *failover.StallWatch // nil if stalls are not looked for
+	look  loop.Timer           // when it is looked for stalls next
 
-	// Moves: failovermove.go.
-	legs      int
-	began     loop.Instant     // the present leg, if it is not the first
-	from      profile.Position // the first audio of the present leg
-	replaying bool             // the present server gets what was kept
-	caughtUp  bool             // it has got what the former one had
-	timer     loop.Timer       // the next step of the replay
-	due       loop.Timer       // when the wish is carried out by replay
-	lost      lost             // the server that was left last
-	crashes   uint8            // servers in a row that failed soon after they got the replay
-	dead      uint8            // those that failed at once: perhaps they had been dead before
-	period    loop.Instant     // when inPeriod was 0
-	inPeriod  uint16           // moves since then
-	moves     []Move           // the last few
-	relayed   meter.Relayed    // over former legs
-	wish      wish             // see wish.go
+	pending pendingMove
 }
 
-// lost is a server that a session has left, and how the session ends if no other goes on with it.
-type lost struct {
-	backend  *backend.Backend
-	meter    *meter.Backend // its counters, held until it is known what came of the move; nil after that
-	cause    meter.Cause
-	at       loop.Instant
-	answered profile.Position
-	unjudged bool // its end counts against it as soon as another server goes on with the session
-	waits    bool // the client has got nothing from another server yet
-	moved    bool // another server has begun to go on
-	noted    bool // and has got what this one had
+// left is a server that a session has left, and how the session ends if no other continues it.
+type left struct {
+	backend *backend.Backend
+	meter   *meter.Backend // its counters, held until it is known what came of the move; nil after that
 
 	by     party
 	class  meter.Class
@@ -111,11 +93,8 @@ type Move struct {
 	Took     time.Duration // until that had got all that the former one had; 0 before that
 }
 
-// maxMovesShown is how many moves of a session are remembered.
-const maxMovesShown = 16
-
-// newFailover returns what a session needs to outlive its server, nil for nothing. query is the raw query of its client's URL.
-func newFailover(s *Session, query string) *failover {
+// newRecovery returns what a session needs to outlive its server, nil for nothing. query is the raw query of its client's URL.
+func newRecovery(s *Session, query string) *recovery {
 	service := s.record.Service
 	says := service.Profile.Failover()
 	kept := service.Failover && says.Verdict != profile.Never && s.server.options.Replay != nil
@@ -123,9 +102,10 @@ func newFailover(s *Session, query string) *failover {
 	if !kept && !watched && !says.Continues {
 		return nil
 	}
-	f := &failover{session: s, tracker: profile.NewTracker(service.Profile, query), kept: kept, assured: kept, caughtUp: true}
+	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}
 	if watched {
-		f.watchServer(says.Stall)
+		s.server.watching.Store(true)
+		f.watch = failover.NewStallWatch(says.Stall, service.StallTimeout)
 	}
 	if kept {
 		client := s.client
@@ -139,37 +119,98 @@ func newFailover(s *Session, query string) *failover {
 	return f
 }
 
-// lose takes the session's assurance away. All that was kept must have been sent, or will be before anything else.
-func (f *failover) lose(reason meter.Unassured, why string, forGood bool) {
-	f.forGood = f.forGood || forGood
-	if !f.assured {
-		return
-	}
-	s := f.session
-	f.assured, f.unassured, f.why = false, reason, why
-	s.meter.LostAssurance(reason)
-	f.refuseWish("the session is not assured any more: " + why)
-	if !f.logged {
-		f.logged = true
-		s.server.options.Log.Info("session is not assured any more", append(attrs(s.record.Attrs()), slog.String("reason", why))...)
-	}
-	switch {
-	case f.atEnd():
-		f.stream()
-	case s.life.state == relaying: // no other server gets what this one has got
-		f.window.Drop(f.cursor)
+// happens reports an event to the machine, and does what it says.
+func (f *recovery) happens(e *failover.Event) {
+	var space [8]failover.Action
+	f.perform(f.machine.Handle(e, space[:0]), e)
+}
+
+// perform carries out actions.
+func (f *recovery) perform(do []failover.Action, e *failover.Event) {
+	for _, a := range do {
+		switch a {
+		case failover.Blame, failover.BlameAlike:
+			f.left.backend.SessionFailed(f.session.voter(), f.left.code, a == failover.BlameAlike)
+		case failover.EndAlike:
+			f.session.leg.alike = true
+		case failover.CountMoved:
+			f.countMove(true)
+			f.recordMove()
+		case failover.CountNotMoved:
+			f.countMove(false)
+		case failover.CountStayed:
+			f.session.meter.FailedOver(e.Cause, false)
+		case failover.Redirect:
+			f.moves[len(f.moves)-1].To = f.session.record.Backend.Name()
+		case failover.Measure:
+			at, _ := f.machine.Left()
+			f.session.meter.Failover.Observe(time.Duration(loop.Now() - at))
+		case failover.Replay:
+			f.replay()
+		case failover.TellCaughtUp:
+			f.tracker.CaughtUp()
+		case failover.ForgetRefusals:
+			f.session.life.turnedAway, f.session.life.tries = 0, 0
+		case failover.NoteMove:
+			f.noteMove()
+		case failover.NoteLoss:
+			f.noteLoss(&e.Loss)
+		case failover.Drop:
+			f.window.Drop(f.machine.Cursor())
+		case failover.Stream:
+			f.stream()
+		case failover.Keep:
+			f.keepAgain()
+		case failover.LeaveServer:
+			f.leaveByOrder()
+		case failover.NoteArrival:
+			f.pending.arrived, f.pending.replayed = f.session.record.Backend, f.moves[len(f.moves)-1].Replayed
+		case failover.StartSearch:
+			f.searchForMove()
+		case failover.StopSearch:
+			f.stopSearchForMove()
+		}
 	}
 }
 
-// giveUp frees what is kept, since others need the memory, who have less of it.
-func (f *failover) giveUp() {
-	if f.window.Asked() {
+// lose reports that what the client sends, or has sent, cannot be kept.
+func (f *recovery) lose(reason meter.Unrecoverable, why string, forGood bool) {
+	if state := f.machine.State(); state == failover.Off || state == failover.GivenUp {
+		return // for each message that follows
+	}
+	f.happens(&failover.Event{
+		Kind: failover.KeepingFailed, Loss: failover.Loss{Reason: reason, Why: why, ForGood: forGood},
+		Next: f.window.Next(), Configured: len(f.resent) == 0,
+	})
+}
+
+// loseAgain reports once more what had happened while the session had no server.
+func (f *recovery) loseAgain() {
+	if why := f.tracker.Whole(); why != "" {
+		f.lose(meter.UnrecoverableFormat, why, true)
+	}
+	f.giveUp()
+}
+
+// noteLoss counts and logs why the session is no longer recoverable.
+func (f *recovery) noteLoss(l *failover.Loss) {
+	s := f.session
+	s.meter.BecameUnrecoverable(l.Reason)
+	if !f.logged {
+		f.logged = true
+		s.server.options.Log.Info("session is no longer recoverable", append(attrs(s.record.Attrs()), slog.String("reason", l.Why))...)
+	}
+}
+
+// giveUp frees what is kept, if others need the memory, who have less of it.
+func (f *recovery) giveUp() {
+	if f.machine.Recoverable() && f.window.Asked() {
 		f.loseMemory()
 	}
 }
 
-func (f *failover) loseMemory() {
-	f.lose(meter.UnassuredMemory, "the proxy's replay-memory is used up", false)
+func (f *recovery) loseMemory() {
+	f.lose(meter.UnrecoverableMemory, "the proxy's replay-memory is used up", false)
 }
 
 func attrs(list []slog.Attr) (all []any) {
@@ -180,10 +221,8 @@ func attrs(list []slog.Attr) (all []any) {
 }
 
 // stream lets the client's messages stream to the server, from a message boundary on. Nothing is kept.
-func (f *failover) stream() {
-	f.streaming = true
+func (f *recovery) stream() {
 	f.window.Free()
-	f.cursor, f.reached = f.window.Next(), f.window.Next()
 	f.outgoing, f.framesBefore = frame.NewClientScanner(0), f.session.scanner.Frames
 	if conn := f.session.leg.conn; conn != nil {
 		f.session.leg.up.scanner = &f.outgoing
@@ -191,33 +230,36 @@ func (f *failover) stream() {
 	}
 }
 
-// assureAgain assures the session again if all that its client has sent is answered.
-func (f *failover) assureAgain() {
-	s := f.session
-	switch {
-	case f.assured || !f.kept || f.forGood || !f.streaming || s.life.state != relaying || s.leg.first != nil:
-		return
-	case !f.up.between() || !f.outgoing.AtMessageBoundary() || len(f.rest) > 0 || f.down.skipping:
-		return
-	case f.tracker.Whole() != "" || f.tracker.Answered() < f.tracker.Received() || f.tracker.Received() == 0:
-		return
-	}
-	f.assured, f.streaming = true, false
+// keepAgain ends that.
+func (f *recovery) keepAgain() {
 	f.sent += f.outgoing.Messages
 	f.outgoing = frame.NewClientScanner(0)
-	s.leg.up.scanner = nil
-	s.scanner.Inspect = 0
+	f.session.leg.up.scanner = nil
+	f.session.scanner.Inspect = 0
+}
+
+// answered reports that something was answered for good.
+func (f *recovery) answered() {
+	if f.machine.AwaitsAnswer() {
+		e := f.moveEvent(failover.Answered)
+		e.Settled, e.Received = f.settled(), f.tracker.Received()
+		f.happens(&e)
+	}
+}
+
+// settled reports whether nothing is under way in either direction, so that the client's next message may be kept.
+func (f *recovery) settled() bool {
+	s := f.session
+	return s.life.state == relaying && s.leg.first == nil && f.up.between() && f.outgoing.AtMessageBoundary() && len(f.rest) == 0 &&
+		!f.down.skipping && f.tracker.Whole() == ""
 }
 
 // end gives everything back.
-func (f *failover) end() {
-	f.judgeLost(false)
+func (f *recovery) end() {
+	f.happens(&failover.Event{Kind: failover.Ended})
 	f.timer.Stop()
-	f.due.Stop()
-	if f.watch != nil {
-		f.watch.timer.Stop()
-	}
-	f.refuseWish("the session has ended")
+	f.look.Stop()
+	f.pending.due.Stop()
 	f.up.reset()
 	f.down.reset()
 	f.window.Free()
@@ -225,30 +267,26 @@ func (f *failover) end() {
 }
 
 // takeTimers takes the timers off their loop before the session moves to another one, and putTimers puts them there.
-func (f *failover) takeTimers() {
+func (f *recovery) takeTimers() {
 	if f != nil {
 		f.timer.Take()
-		f.due.Take()
-		if f.watch != nil {
-			f.watch.timer.Take()
-		}
+		f.look.Take()
+		f.pending.due.Take()
 	}
 }
 
-func (f *failover) putTimers() {
+func (f *recovery) putTimers() {
 	if f != nil {
 		f.timer.Put()
-		f.due.Put()
-		if f.watch != nil {
-			f.watch.timer.Put()
-		}
+		f.look.Put()
+		f.pending.due.Put()
 	}
 }
 
-// Assurance is whether another server could go on with a session, and what is kept for that.
-type Assurance struct {
-	Assured bool
-	Why     string // if it is not assured
+// Recoverability is whether another server could go on with a session, and what is kept for that.
+type Recoverability struct {
+	Recoverable bool
+	Why         string // if it is not recoverable
 	// Kept is what is kept in bytes, and Memory what that takes of the process's replay-memory.
 	Kept, Memory int64
 	// Audio is how long the audio lasts that the client has sent, and Answered up to where that is answered for good. Both are 0 as long
@@ -258,43 +296,39 @@ type Assurance struct {
 }
 
 // Lag returns how much audio is not answered.
-func (a *Assurance) Lag() time.Duration { return a.Audio - a.Answered }
+func (a *Recoverability) Lag() time.Duration { return a.Audio - a.Answered }
 
 // describe adds what a list of sessions shows of the session's failover.
-func (f *failover) describe(d *Description) {
+func (f *recovery) describe(d *Description) {
 	if f == nil {
 		return
 	}
-	d.Assured, d.Kept = f.assured, f.window.Size()
-	if !f.assured && f.session.record.Service.Failover {
-		d.Unassured = f.whyUnassured()
+	d.Recoverable, d.Kept = f.machine.Recoverable(), f.window.Size()
+	if f.session.record.Service.Failover {
+		d.Unrecoverable = f.unrecoverable()
 	}
 }
 
-// assurance describes the session's failover; nil if it has none.
-func (f *failover) assurance() *Assurance {
+// recoverability describes the session's failover; nil if it has none.
+func (f *recovery) recoverability() *Recoverability {
 	if f == nil {
 		return nil
 	}
 	t := f.tracker
-	a := &Assurance{
-		Assured: f.assured, Why: f.why, Kept: f.window.Size(), Memory: f.window.Memory(),
+	return &Recoverability{
+		Recoverable: f.machine.Recoverable(), Why: f.unrecoverable(), Kept: f.window.Size(), Memory: f.window.Memory(),
 		Audio: t.Duration(int64(t.Received())), Answered: t.Duration(int64(t.Answered())),
 		Moves: append([]Move(nil), f.moves...),
 	}
-	if a.Why = ""; !f.assured {
-		a.Why = f.whyUnassured()
-	}
-	return a
 }
 
-// whyUnassured returns why no other server could go on with the session.
-func (f *failover) whyUnassured() string {
-	switch service := f.session.record.Service; {
-	case !service.Failover:
-		return "its service has failover: off"
-	case !f.kept:
+// unrecoverable returns why no other server could continue the session; empty if one could.
+func (f *recovery) unrecoverable() string {
+	if f.machine.State() != failover.Off {
+		return f.machine.Unrecoverable()
+	}
+	if service := f.session.record.Service; service.Failover {
 		return service.Profile.Failover().Why
 	}
-	return f.why
+	return "its service has failover: off"
 }

@@ -49,8 +49,8 @@ func TestFailoverAllocatesNothing(t *testing.T) {
 		}
 	})
 	r.on(func(s *Session) {
-		if !s.failover.assured {
-			t.Errorf("the session is not assured: %s", s.failover.why)
+		if !s.failover.machine.Recoverable() {
+			t.Errorf("the session is not recoverable: %s", s.failover.unrecoverable())
 		}
 	})
 	if n := result.AllocsPerOp(); n > 0 {

@@ -125,8 +125,8 @@ func TestServerDiesInFrame(t *testing.T) {
 	client.Send(frame.Text, voskEnd)
 	var d Detail
 	r.on(func(s *Session) { d = s.detail() })
-	if a := d.Assurance; !a.Assured || len(a.Moves) != 1 || a.Moves[0].Cause != meter.Lost || a.Moves[0].Replayed != 200*time.Millisecond {
-		t.Errorf("assurance: %+v", a)
+	if a := d.Recoverability; !a.Recoverable || len(a.Moves) != 1 || a.Moves[0].Cause != meter.Lost || a.Moves[0].Replayed != 200*time.Millisecond {
+		t.Errorf("recoverability: %+v", a)
 	}
 	moved := r.line("session moved")
 	if moved["cause"].String() != "lost" || moved["replayed"].Duration() != 200*time.Millisecond {

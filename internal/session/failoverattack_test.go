@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -84,7 +85,7 @@ func (r *failoverRig) poisoned() (client, next *wstest.Peer, second, first int) 
 	server.Expect(frame.Binary, chunk(1))
 	server.SendClose(frame.InternalError, "poison")
 	wstest.Eventually(r.t, "it moves", func() (moved bool) {
-		r.on(func(s *Session) { moved = s.failover.legs == 2 })
+		r.on(func(s *Session) { moved = s.failover.machine.Legs() == 2 })
 		return moved
 	})
 	second = r.serving()
@@ -144,7 +145,7 @@ func TestServersEndDifferently(t *testing.T) {
 			wstest.Eventually(t, "the first server is judged", func() bool { return r.backends[first].Health().Broken == 1 })
 			if name != "it goes on" && then != nil {
 				wstest.Eventually(t, "it moves again", func() (moved bool) {
-					r.each(func(s *Session) { moved = s.failover.legs == 3 })
+					r.each(func(s *Session) { moved = s.failover.machine.Legs() == 3 })
 					return moved
 				})
 			}
@@ -160,12 +161,12 @@ func TestServersEndDifferently(t *testing.T) {
 func TestSessionCrashesServersAtOnce(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{})
 	client, server, _ := r.began()
-	for range maxDead {
+	for range failover.MaxDead {
 		server.Reset()
 		server = r.servers[0].Take()
 		server.ExpectOwn(frame.Text, fullConfig)
 		server.Expect(frame.Binary, chunk(0))
-		r.on(func(s *Session) { s.failover.began = loop.Now() })
+		r.on(func(s *Session) { s.failover.machine.Began = loop.Now() })
 	}
 	server.Reset()
 	client.ExpectClose(frame.InternalError, "backend connection lost: connection reset by peer; moved from 3 servers that failed")

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
-	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -21,13 +19,13 @@ func TestMessagesThatAreNoAudio(t *testing.T) {
 		client.Send(frame.Text, text)
 		server.ExpectOwn(frame.Text, text) // one that comes in several reads goes on as a new frame
 	}
-	if why := r.assured(false); why != "the client has sent more than is kept for replay-window 15s" {
-		t.Errorf("it is not assured since %s", why)
+	if why := r.recoverable(false); why != "the client has sent more than is kept for replay-window 15s" {
+		t.Errorf("it is not recoverable since %s", why)
 	}
 	client.CloseNormally()
 }
 
-// When the memory is used up, the session that keeps the most loses its assurance. One that keeps little stays assured, and outlives its
+// When the memory is used up, the session that keeps the most stops being recoverable. One that keeps little stays recoverable, and outlives its
 // server.
 func TestLargestSessionPays(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 3, setup{})
@@ -54,12 +52,12 @@ func TestLargestSessionPays(t *testing.T) {
 		honest.Send(frame.Binary, chunk(2))
 		server.Expect(frame.Binary, chunk(2))
 	}
-	wstest.Eventually(t, "the largest session is not assured any more", func() (is bool) {
+	wstest.Eventually(t, "the largest session is no longer recoverable", func() (is bool) {
 		r.each(func(s *Session) {
 			if f := s.failover; s.record.ID == hogID {
-				is = !f.assured && f.unassured == meter.UnassuredMemory && f.window.Memory() == 0
-			} else if !f.assured {
-				t.Errorf("the other one is not assured: %s", f.why)
+				is = !f.machine.Recoverable() && f.unrecoverable() == "the proxy's replay-memory is used up" && f.window.Memory() == 0
+			} else if !f.machine.Recoverable() {
+				t.Errorf("the other one is not recoverable: %s", f.unrecoverable())
 			}
 		})
 		return is

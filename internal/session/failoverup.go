@@ -5,14 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
-
-// configured is a message that configures the present server, as others were.
-type configured struct {
-	op      frame.Opcode
-	payload []byte
-}
 
 // How much memory a session takes at most for what it may keep by its service's ReplayWindow.
 const (
@@ -23,7 +16,7 @@ const (
 )
 
 // fromClient takes data frames, or pieces of them, as they come from the client.
-func (f *failover) fromClient(b []byte) {
+func (f *recovery) fromClient(b []byte) {
 	switch {
 	case f.session.life.state == completing: // it has said its last word; what follows goes nowhere
 		f.pass(b)
@@ -39,7 +32,7 @@ func (f *failover) fromClient(b []byte) {
 }
 
 // pass follows what goes nowhere, so that the next message is known by its beginning.
-func (f *failover) pass(b []byte) {
+func (f *recovery) pass(b []byte) {
 	for len(b) > 0 {
 		_, n, is := f.up.next(b)
 		b = b[n:]
@@ -52,22 +45,22 @@ func (f *failover) pass(b []byte) {
 	}
 }
 
-// take takes whole messages into the window, and streams them if the session is not assured. It returns how many bytes it has taken: the rest
+// take takes whole messages into the window, and streams them if the session is not recoverable. It returns how many bytes it has taken: the rest
 // waits until there is room for it, or all that is kept was sent.
-func (f *failover) take(b []byte) (taken int) {
+func (f *recovery) take(b []byte) (taken int) {
 	for taken < len(b) {
-		if f.streaming {
+		if f.machine.Streams() {
 			if !f.maySend() {
 				return taken
 			}
 			n := f.relay(b[taken:])
 			f.follow(b[taken : taken+n])
-			if taken += n; n == 0 || f.streaming {
+			if taken += n; n == 0 || f.machine.Streams() {
 				return taken
 			}
-			continue // it is assured again
+			continue // it is recoverable again
 		}
-		if !f.assured { // what is kept is to be sent first
+		if !f.machine.Recoverable() { // what is kept is to be sent first
 			return taken
 		}
 		m, n, is := f.up.next(b[taken:])
@@ -100,24 +93,24 @@ func (f *failover) take(b []byte) (taken int) {
 }
 
 // mayWait reports whether something is still to be sent of what is kept, so that the client can wait.
-func (f *failover) mayWait() bool { return f.session.life.state == moving || !f.atEnd() }
+func (f *recovery) mayWait() bool { return f.session.life.state == moving || !f.atEnd() }
 
 // restore puts bytes that were taken before those that were not.
-func (f *failover) restore(taken, rest []byte) {
+func (f *recovery) restore(taken, rest []byte) {
 	f.rest = append(append(make([]byte, 0, len(taken)+len(rest)), taken...), rest...)
 }
 
 // tooLong handles a message that is too long to be kept. rest begins with the frame that is too much.
-func (f *failover) tooLong(rest []byte) {
+func (f *recovery) tooLong(rest []byte) {
 	f.restore(f.up.begun(), rest)
 	f.up.reset()
 	if !f.mayWait() {
-		f.lose(meter.UnassuredMessage, fmt.Sprintf("the client sent a message of more than %d KiB", maxWhole>>10), true)
+		f.lose(meter.UnrecoverableMessage, fmt.Sprintf("the client sent a message of more than %d KiB", maxWhole>>10), true)
 	}
 }
 
 // keep makes a message, whose frames are in the window, an entry, and sends it if it is its turn.
-func (f *failover) keep(m *message) {
+func (f *recovery) keep(m *message) {
 	t := f.tracker
 	e := f.classify(m)
 	live := f.atEnd() && f.maySend()
@@ -132,14 +125,14 @@ func (f *failover) keep(m *message) {
 		t.Sent(e)
 	}
 	if why := t.Whole(); why != "" {
-		f.lose(meter.UnassuredFormat, why, true)
+		f.lose(meter.UnrecoverableFormat, why, true)
 		return
 	}
 	f.checkAge()
 }
 
 // classify tells the tracker of a message.
-func (f *failover) classify(m *message) profile.Entry {
+func (f *recovery) classify(m *message) profile.Entry {
 	if m.raw == nil || !f.tracker.NeedsPayload(m.op, m.size) {
 		e := f.tracker.ClientMessage(m.op, nil, m.size)
 		f.listen(m, e, nil)
@@ -153,20 +146,20 @@ func (f *failover) classify(m *message) profile.Entry {
 	return e
 }
 
-// checkAge takes the assurance away if what is kept has become too much, although the server has got all of it.
-func (f *failover) checkAge() {
-	if !f.assured || !f.tooMuch() || !f.atEnd() || f.session.life.state != relaying {
+// checkAge makes the session unrecoverable if what is kept has become too much, although the server has got all of it.
+func (f *recovery) checkAge() {
+	if !f.machine.Recoverable() || !f.tooMuch() || !f.atEnd() || f.session.life.state != relaying {
 		return
 	}
 	why := "the server has answered nothing for longer than replay-window %v"
 	if !f.tooOld() {
 		why = "the client has sent more than is kept for replay-window %v"
 	}
-	f.lose(meter.UnassuredWindow, fmt.Sprintf(why, f.session.record.Service.ReplayWindow), false)
+	f.lose(meter.UnrecoverableWindow, fmt.Sprintf(why, f.session.record.Service.ReplayWindow), false)
 }
 
 // tooMuch reports whether more is kept than the service's ReplayWindow allows.
-func (f *failover) tooMuch() bool {
+func (f *recovery) tooMuch() bool {
 	window := f.session.record.Service.ReplayWindow
 	if f.limit == 0 {
 		f.limit = f.tracker.Bytes(window)
@@ -175,20 +168,15 @@ func (f *failover) tooMuch() bool {
 }
 
 // tooOld reports whether more audio is not answered than the service's ReplayWindow allows.
-func (f *failover) tooOld() bool {
+func (f *recovery) tooOld() bool {
 	return f.limit > 0 && int64(f.tracker.Received()-f.tracker.Answered()) > f.allowed(f.limit)
 }
 
-// allowed returns how much may be kept where the service's ReplayWindow allows so much.
-func (f *failover) allowed(limit int64) int64 {
-	if f.leftAlone {
-		return 2 * limit
-	}
-	return limit
-}
+// allowed returns how much may be kept where the service's ReplayWindow allows that much.
+func (f *recovery) allowed(limit int64) int64 { return f.machine.Allowed(limit, f.tracker.Answered()) }
 
 // follow tells the tracker of messages that have streamed to the server.
-func (f *failover) follow(b []byte) {
+func (f *recovery) follow(b []byte) {
 	for len(b) > 0 {
 		m, n, is := f.up.next(b)
 		b = b[n:]
@@ -205,11 +193,11 @@ func (f *failover) follow(b []byte) {
 		}
 		f.tracker.Sent(e)
 	}
-	f.assureAgain()
+	f.answered()
 }
 
 // relay streams bytes to the server as they come. It returns how many it has taken.
-func (f *failover) relay(b []byte) (taken int) {
+func (f *recovery) relay(b []byte) (taken int) {
 	s := f.session
 	for f.maySend() {
 		run, _ := f.outgoing.Next(b[taken:]) // the session's scanner has checked it
@@ -227,36 +215,23 @@ func (f *failover) relay(b []byte) (taken int) {
 	return taken
 }
 
-// atEnd reports whether the present server has got everything that is kept.
-func (f *failover) atEnd() bool { return f.cursor == f.window.Next() && len(f.resent) == 0 }
-
-// maySend reports whether the server may be sent something now.
-func (f *failover) maySend() bool {
-	s := f.session
-	return s.life.state == relaying && !s.leg.hold && s.leg.first == nil && !s.leg.up.to.Stalled()
-}
-
-// inspected returns the kinds of messages that the boundary inspects now.
-func (f *failover) inspected() frame.Kinds {
-	return f.session.leg.conn.Boundary().Inspect(profile.FromClient)
-}
-
 // holds reports whether the client is not to be read for now.
-func (f *failover) holds() bool {
+func (f *recovery) holds() bool {
 	if len(f.rest) > 0 || f.closing != nil {
 		return true
 	}
 	switch s := f.session; s.life.state {
 	case relaying:
-		return s.leg.hold && !f.replaying || s.leg.up.to.Stalled() || !f.atEnd() && (!f.replaying || f.tooMuch())
+		ahead := f.machine.CatchesUp()
+		return s.leg.hold && !ahead || s.leg.up.to.Stalled() || !f.atEnd() && (!ahead || f.tooMuch())
 	case moving:
-		return !f.assured || f.tooMuch()
+		return !f.machine.Recoverable() || f.tooMuch()
 	}
 	return false
 }
 
 // regulate reads the client again, or not, while the session relays or moves.
-func (f *failover) regulate() {
+func (f *recovery) regulate() {
 	s := f.session
 	if s.life.state != relaying && s.life.state != moving {
 		return
@@ -271,156 +246,8 @@ func (f *failover) regulate() {
 	}
 }
 
-// pump sends the server what it has not got, as far as it takes that now.
-func (f *failover) pump() {
-	s := f.session
-	if f.pumping || s.leg.conn == nil {
-		return
-	}
-	f.pumping = true
-	for {
-		for f.maySend() && f.sendNext() { //nolint:revive // all is done in the condition
-		}
-		if f.sentAll(); !f.atEnd() || len(f.rest) == 0 || !f.maySend() {
-			break
-		}
-		rest := f.rest
-		f.rest = nil
-		n := f.take(rest)
-		f.rest = append(f.rest, rest[n:]...)
-		if n == 0 && f.atEnd() {
-			break
-		}
-	}
-	f.pumping = false
-	f.regulate()
-	if f.closing != nil && s.life.state == relaying && f.atEnd() && len(f.rest) == 0 {
-		f.closeNow()
-	}
-}
-
-// sendNext sends the next message that is kept. It returns false if there is none, or if it has to wait.
-func (f *failover) sendNext() bool {
-	if len(f.resent) > 0 {
-		c := f.resent[0]
-		return f.present(profile.Entry{Kind: profile.EntryConfiguration}, c.op, c.payload, -1)
-	}
-	if f.cursor == f.window.Next() {
-		return false
-	}
-	e := f.window.Entry(f.cursor)
-	switch {
-	case !f.tracker.Resend(e):
-		f.cursor++
-		return true
-	case f.replaying && e.Kind == profile.EntryAudio && !f.inPace(e):
-		return false
-	}
-	cut := e.Kind == profile.EntryAudio && e.From < f.from && f.from < e.To
-	if !cut && f.inspected() == 0 {
-		f.sendKept(e)
-		return true
-	}
-	buffer := messageBuffers.Get().(*[]byte)
-	defer freeBuffer(buffer)
-	op, payload := f.window.Payload(*buffer, f.cursor)
-	*buffer = payload
-	if !cut {
-		if f.inspected()&(1<<op) == 0 {
-			f.sendKept(e)
-			return true
-		}
-		return f.present(e, op, payload, f.cursor)
-	}
-	shorter, _ := f.tracker.Cut(nil, e, payload, f.from) // it could be cut when the leg began
-	e.From = f.from
-	return f.present(e, op, shorter, -1)
-}
-
-// sendKept sends the message at the cursor, with that entry, as it came.
-func (f *failover) sendKept(e profile.Entry) {
-	number := f.cursor
-	f.advance()
-	f.insertNow()
-	f.window.Pieces(number, f.write)
-	f.tracker.Sent(e)
-}
-
-// advance notes that a message goes to the server.
-func (f *failover) advance() {
-	f.sent++
-	if len(f.resent) > 0 {
-		f.resent = f.resent[1:]
-	} else {
-		f.cursor++
-	}
-}
-
-// insertNow sends the control frames that wait, before a message.
-func (f *failover) insertNow() { f.session.leg.up.insertNow() }
-
-// write sends the server frames, or a piece of them.
-func (f *failover) write(raw []byte) {
-	if d := &f.session.leg.up; !d.closed {
-		d.to.Write(raw)
-	}
-}
-
-// present presents a whole message to the boundary, and sends it if the boundary says so: the frames of the kept message of that number,
-// or a new frame if it is negative. It returns false if the message has to wait.
-func (f *failover) present(e profile.Entry, op frame.Opcode, payload []byte, number int64) bool {
-	s := f.session
-	conn := s.leg.conn
-	b := conn.Boundary()
-	var step profile.Step
-	if b.Inspect(profile.FromClient)&(1<<op) != 0 {
-		step = b.Frame(profile.FromClient, op, int64(len(payload)), true)
-		if step.Pass == profile.Keep {
-			s.tapStep(step)
-			s.act(step)
-			return false
-		}
-		if step.Feed {
-			if s.act(step); !s.holds(conn) {
-				return false
-			}
-			step = b.Feed(profile.FromClient, payload, 0, true)
-		}
-		s.tapStep(step)
-	}
-	f.advance()
-	switch {
-	case step.Pass == profile.Relay || step.Pass == profile.Release:
-		if number >= 0 {
-			f.insertNow()
-			f.window.Pieces(number, f.write)
-		} else {
-			s.sendUp(op, payload, true)
-		}
-		f.tracker.Sent(e)
-	case step.Then == profile.Replaced:
-		f.tracker.Sent(e)
-	}
-	s.act(step)
-	return s.holds(conn)
-}
-
-// tapStep shows what the boundary makes of a whole message of the client.
-func (s *Session) tapStep(step profile.Step) {
-	if s.tap != nil {
-		s.tap.clientStep(step, []byte{}, true)
-	}
-}
-
-// sentNow returns how far the client's frames have got to the present server.
-func (f *failover) sentNow() sent {
-	return sent{
-		messages: f.sent + f.outgoing.Messages, midMessage: !f.outgoing.AtMessageBoundary(), midFrame: !f.outgoing.AtFrameBoundary(),
-	}
-}
-
 // postpones reports whether the client's close frame has to wait, because the server has not got all that the client sent before it.
-func (f *failover) postpones(payload []byte) bool {
+func (f *recovery) postpones(payload []byte) bool {
 	if f.session.life.state != relaying || f.atEnd() && len(f.rest) == 0 {
 		return false
 	}
@@ -433,8 +260,8 @@ func (f *failover) postpones(payload []byte) bool {
 }
 
 // closeNow handles the client's close frame, now that the server has got all that the client sent before it.
-func (f *failover) closeNow() {
+func (f *recovery) closeNow() {
 	payload := f.closing
 	f.closing = nil
-	f.session.clientClosed(payload)
+	f.session.handleClientClose(payload)
 }

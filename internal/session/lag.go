@@ -22,7 +22,7 @@ func (s *Sessions) Lags() map[BackendName]Lag {
 	s.each(sessions, func(session *Session) {
 		if f := session.failover; f != nil && f.watch != nil && session.leg.conn != nil {
 			name := BackendName{session.record.Service.Name, session.record.Backend.Name()}
-			all[name] = append(all[name], f.watch.quiet)
+			all[name] = append(all[name], f.watch.Quiet())
 		}
 	})
 	lags := make(map[BackendName]Lag, len(all))

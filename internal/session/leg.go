@@ -24,12 +24,10 @@ type leg struct {
 	// found is the search that has found the connection, if the session could not be served by another; nil otherwise.
 	found *search
 	// hold: the boundary lets no more of the client's messages through for now, so the client is not read.
-	hold bool
-	full bool // the backend would not serve the session, since it is full
-	slow bool // the backend took too long for the client's last result
-	// spared: it does not count against the backend yet that it has ended the session; see [failover.judgeLost].
-	spared bool
-	alike  bool // the backend has ended the session as another one did
+	hold  bool
+	full  bool // the backend would not serve the session, since it is full
+	slow  bool // the backend took too long for the client's last result
+	alike bool // the backend has ended the session as another one did
 
 	sent  sent   // set when the client's part ends
 	fault string // how the backend broke the session; empty if it did not
@@ -61,7 +59,7 @@ type sent struct {
 }
 
 // sentBy returns how far the frames of a client have got.
-func (l *leg) sentBy(client *loop.Conn, scanner *frame.Scanner, f *failover) sent {
+func (l *leg) sentBy(client *loop.Conn, scanner *frame.Scanner, f *recovery) sent {
 	if f != nil {
 		return f.sentNow()
 	}

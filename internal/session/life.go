@@ -173,15 +173,15 @@ const (
 	forget                     // close the client's connection and forget the session
 )
 
-// maxMoves is how many connections are tried for a session, without those of full servers.
-const maxMoves = 16
+// maxTries is how many connections are tried for a session, without those of full servers.
+const maxTries = 16
 
 // life is a session's life cycle: its state, and what decides about the next one. It is data: it does no I/O, has no clock and
 // calls nobody. Its owner reports what happens ([life.handle]) and carries out what follows.
 type life struct {
-	state state
-	moves uint8 // connections that could not serve the session
-	tries uint8 // of those, the ones whose servers were not full
+	state      state
+	turnedAway uint8 // connections that could not serve the session
+	tries      uint8 // of those, the ones whose servers were not full
 	// discardInput: the client has sent its last frame, a close frame or one that broke RFC 6455. What follows is not looked at.
 	discardInput bool
 	told         bool // the client has its close frame
@@ -240,11 +240,11 @@ func (l *life) whileRelaying(e *event, do []action) []action {
 	case notServed:
 		l.enter(moving)
 		do = append(do, leaveBackend)
-		l.moves = min(l.moves, 254) + 1
+		l.turnedAway = min(l.turnedAway, 254) + 1
 		if !e.full { // a full server is asked again until the client has waited for long enough
 			l.tries++
 		}
-		if l.tries > maxMoves || e.late {
+		if l.tries > maxTries || e.late {
 			e.by, e.class, e.code = byProxy, meter.BackendFull, frame.TryAgainLater
 			return l.endUnserved(e, append(do, stopSearch, recordEnd))
 		}

@@ -15,7 +15,7 @@ import (
 // plain data. What must always hold is checked after each step, and at the end every session must go.
 func TestLife(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{t: t, oneShot: rapid.Bool().Draw(t, "one-shot"), assured: rapid.Bool().Draw(t, "assured"), leased: true, leases: 1}
+		w := &world{t: t, oneShot: rapid.Bool().Draw(t, "one-shot"), recoverable: rapid.Bool().Draw(t, "recoverable"), leased: true, leases: 1}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			rapid.SampledFrom(steps).Draw(t, "step").does(w)
 			w.check()
@@ -55,10 +55,10 @@ var steps = []step{
 
 // world is the sides of a session as data.
 type world struct {
-	t       *rapid.T
-	life    life
-	oneShot bool
-	assured bool // what the client sends is kept, and it gets whole messages only
+	t           *rapid.T
+	life        life
+	oneShot     bool
+	recoverable bool // what the client sends is kept, and it gets whole messages only
 
 	clientDone  bool // the client has sent its last frame
 	clientEnded bool // its stream has ended
@@ -105,17 +105,17 @@ func (w *world) clientVanishes() {
 
 // interrupts is a server that fails, stalls or is to be left.
 func (w *world) interrupts() {
-	if !w.assured || w.life.state != relaying && w.life.state != completing || w.clientEnded {
+	if !w.recoverable || w.life.state != relaying && w.life.state != completing || w.clientEnded {
 		return
 	}
 	w.happens(event{kind: interrupted, by: byBackend, code: frame.InternalError, fault: rapid.Bool().Draw(w.t, "fault")})
 }
 
 // readsNot reports whether the client is not read.
-func (w *world) readsNot() bool { return rulesOf[w.life.state].client == whileKept && !w.assured }
+func (w *world) readsNot() bool { return rulesOf[w.life.state].client == whileKept && !w.recoverable }
 
 func (w *world) frameBegins() {
-	if !w.leased || w.midFrame || w.assured {
+	if !w.leased || w.midFrame || w.recoverable {
 		return
 	}
 	w.midFrame = true

@@ -200,7 +200,7 @@ func TestLimitsOfIdentity(t *testing.T) {
 	if limit, by := s.maxMessage(); limit != 10 || by.Scope.Kind() != limits.Key {
 		t.Errorf("messages of %d bytes, by %v", limit, by)
 	}
-	if limit, by := s.idleTimeout(); limit != time.Hour || by.Scope.Name() != "acme" {
+	if limit, by := s.limited.idleTimeout(r.service); limit != time.Hour || by.Scope.Name() != "acme" {
 		t.Errorf("idle for %v, by %v", limit, by)
 	}
 	for _, hold := range taken {

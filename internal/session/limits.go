@@ -51,9 +51,8 @@ const (
 	leavingCheck                       // the next check whether the backend takes what a client had sent before it left
 	timeDuration                       // the limit on the session's duration
 	timeCredential                     // the expiry of the client's credential
-	nextTurn                           // the client may send again, see throttle
 	timeReplay                         // a replay goes on
-	timeWish                           // a wish is carried out by replay
+	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
 )
 
@@ -68,19 +67,17 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case leavingCheck:
 		s.checkLeaving()
 	case timeDuration:
-		_, by := s.maxDuration()
+		_, by := s.limited.maxDuration(s.record.Service)
 		s.limitEnds(by)
 		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
-	case nextTurn:
-		s.client.Unthrottle()
 	case timeCredential:
 		s.checkCredential()
 	case timeReplay:
 		s.failover.pump()
 	case timeStall:
 		s.failover.lookForStall()
-	case timeWish:
-		s.failover.considerWish(false)
+	case timeMove:
+		s.considerMove()
 	}
 }
 
@@ -94,7 +91,7 @@ func (s *Session) checkIdle() {
 		s.awaitLeaving()
 		return
 	}
-	limit, by := s.idleTimeout()
+	limit, by := s.limited.idleTimeout(s.record.Service)
 	if limit <= 0 {
 		return
 	}
@@ -137,10 +134,10 @@ func (s *Session) checkLeaving() {
 	case closing: // the backend, which takes nothing, will not answer either
 		payload := s.failover.closing
 		s.failover.closing = nil
-		s.clientClosedWith(payload, false)
+		s.handleClientCloseWith(payload, false)
 	default:
 		if payload, closes := s.keptClose(); closes {
-			s.clientClosedWith(payload, false)
+			s.handleClientCloseWith(payload, false)
 		} else if s.client.Throttled() {
 			s.clientLeft("client left while a limit held back what it had sent")
 		} else {
@@ -153,7 +150,7 @@ func (s *Session) checkLeaving() {
 // must be checked once more.
 func (s *Session) limitDuration() {
 	left, purpose := time.Duration(0), timeDuration
-	if limit, _ := s.maxDuration(); limit > 0 {
+	if limit, _ := s.limited.maxDuration(s.record.Service); limit > 0 {
 		left = max(limit-time.Since(s.record.Leased), 1)
 	}
 	if check := s.credentialLeft(); check > 0 && (left == 0 || check < left) {

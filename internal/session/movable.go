@@ -12,43 +12,44 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// Moving is an operator's order to move sessions to other backends, and what has come of it so far.
-type Moving struct {
+// MoveOrder is an operator's order to move sessions to other backends, and what has come of it so far.
+type MoveOrder struct {
 	Backend  string    // that the sessions leave; empty for an order about one session
 	Begun    time.Time // when it was given
 	Deadline time.Time // from when on sessions move by replay instead of waiting for an answered point
 	Done     bool      // nothing more will come of it
 	Replaced bool      // a later order about the same backend or session took its place
-	Sessions []MovingSession
+	Sessions []OrderedMove
 }
 
-// MovingSession is what has come of an order for one session.
-type MovingSession struct {
+// OrderedMove is what has come of an order for one session.
+type OrderedMove struct {
 	ID    record.ID
-	State MovingState
+	State MoveState
 	To    string // the backend that serves it now, with Moved
 	Why   string // why it has not moved, unless State is Moved
 	// Replayed is how much audio the next backend got again, with Moved.
 	Replayed time.Duration
 }
 
-// MovingState is how far an order has come with a session.
-type MovingState uint8
+// MoveState is how far an order has come with a session.
+type MoveState uint8
 
 // The states.
 const (
-	MovePending  MovingState = iota // it waits for its next answered point, or for a place
-	MoveUnderway                    // it is on its way
-	Moved                           // another backend serves it
-	MoveRefused                     // it stays where it is
-	MoveEnded                       // it has ended by itself meanwhile
+	MovePending  MoveState = iota // it waits for its next answered point, or for a place
+	MoveUnderway                  // it is on its way
+	Moved                         // another backend serves it
+	MoveRefused                   // it stays where it is
+	MoveEnded                     // it has ended by itself meanwhile
 )
 
 // String returns the state's name in the admin API.
-func (m MovingState) String() string {
+func (m MoveState) String() string {
 	return [...]string{"waiting", "moving", "moved", "not_moved", "ended"}[m]
 }
 
@@ -61,27 +62,27 @@ const (
 	moveGrace = 10 * time.Second
 	// moveHardGrace is how long after that it waits for those on their way.
 	moveHardGrace = 2 * time.Minute
-	// maxMoveOrders is how many completed orders are remembered.
-	maxMoveOrders = 64
+	// maxMoveJobs is how many completed orders are remembered.
+	maxMoveJobs = 64
 )
 
-// moveOrders are the orders to move sessions.
-type moveOrders struct {
+// moveJobs are the orders to move sessions.
+type moveJobs struct {
 	mu     sync.Mutex
-	all    map[string]*moveOrder // guarded by mu: by what they are about, see moveOrder.about
-	number uint64                // guarded by mu: of the last wish
+	all    map[string]*moveJob // guarded by mu: by what they are about, see moveJob.about
+	number uint64              // guarded by mu: of the last pending move
 }
 
-// next returns the number of a new wish.
-func (m *moveOrders) next() uint64 {
+// next returns the number of a new pending move.
+func (m *moveJobs) next() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.number++
 	return m.number
 }
 
-// moveOrder is an order to move sessions. A goroutine of its own carries it out.
-type moveOrder struct {
+// moveJob is an order to move sessions. A goroutine of its own carries it out.
+type moveJob struct {
 	// Static.
 	server  *Sessions
 	about   string           // a backend's name, or a session's id
@@ -94,37 +95,37 @@ type moveOrder struct {
 	cancel  context.CancelFunc
 
 	mu       sync.Mutex
-	sessions []movingSession // guarded by mu; appended to and changed by the goroutine only
-	done     bool            // guarded by mu
-	replaced bool            // guarded by mu
+	sessions []movedSession // guarded by mu; appended to and changed by the goroutine only
+	done     bool           // guarded by mu
+	replaced bool           // guarded by mu
 }
 
-// movingSession is one session of an order.
-type movingSession struct {
-	MovingSession
-	from *backend.Backend // static
-	wish uint64           // the number of the wish that is open; 0 for none
+// movedSession is one session of an order.
+type movedSession struct {
+	OrderedMove
+	from    *backend.Backend // static
+	pending uint64           // the number of the pending move that is open; 0 for none
 }
 
-func (m *movingSession) isOpen() bool { return m.State <= MoveUnderway }
+func (m *movedSession) isOpen() bool { return m.State <= MoveUnderway }
 
-// MoveBackend moves the assured sessions that a backend serves to other backends of its service, each at its next answered point, and those
+// MoveBackend moves the recoverable sessions that a backend serves to other backends of its service, each at its next answered point, and those
 // that have not come to one within timeout by replay. No more move at a time than there are places elsewhere. It returns at once;
-// MovingBackend tells what comes of it. It replaces an order about the same backend that is not completed, and Close cancels it. The
+// BackendMoveOrder tells what comes of it. It replaces an order about the same backend that is not completed, and Close cancels it. The
 // backend should get no new sessions: those that begin there meanwhile are moved, too. It must not be called on a loop.
-func (s *Sessions) MoveBackend(name string, timeout time.Duration) Moving {
-	o := &moveOrder{server: s, about: name, backend: name, cause: meter.Drained}
+func (s *Sessions) MoveBackend(name string, timeout time.Duration) MoveOrder {
+	o := &moveJob{server: s, about: name, backend: name, cause: meter.Drained}
 	o.rescan()
 	return s.order(o, timeout)
 }
 
 // MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
 // session.
-func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m Moving, ok bool) {
-	o := &moveOrder{server: s, about: id.String(), to: to, cause: meter.Ordered}
+func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
+	o := &moveJob{server: s, about: id.String(), to: to, cause: meter.Ordered}
 	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
 		s.each([]*Session{session}, func(session *Session) {
-			o.sessions = append(o.sessions, movingSession{MovingSession: MovingSession{ID: id}, from: session.record.Backend})
+			o.sessions = append(o.sessions, movedSession{OrderedMove: OrderedMove{ID: id}, from: session.record.Backend})
 		})
 	}
 	if len(o.sessions) == 0 {
@@ -133,42 +134,42 @@ func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.D
 	return s.order(o, timeout), true
 }
 
-// MovingBackend returns the last order to move the sessions of a backend; ok is false if there was none.
-func (s *Sessions) MovingBackend(name string) (m Moving, ok bool) { return s.moveOrders.find(name) }
+// BackendMoveOrder returns the last order to move the sessions of a backend; ok is false if there was none.
+func (s *Sessions) BackendMoveOrder(name string) (m MoveOrder, ok bool) { return s.moveJobs.find(name) }
 
-// MovingSession returns the last order to move a session; ok is false if there was none.
-func (s *Sessions) MovingSession(id record.ID) (m Moving, ok bool) {
-	return s.moveOrders.find(id.String())
+// SessionMoveOrder returns the last order to move a session; ok is false if there was none.
+func (s *Sessions) SessionMoveOrder(id record.ID) (m MoveOrder, ok bool) {
+	return s.moveJobs.find(id.String())
 }
 
-func (m *moveOrders) find(about string) (Moving, bool) {
+func (m *moveJobs) find(about string) (MoveOrder, bool) {
 	m.mu.Lock()
 	o := m.all[about]
 	m.mu.Unlock()
 	if o == nil {
-		return Moving{}, false
+		return MoveOrder{}, false
 	}
 	return o.describe(), true
 }
 
 // describe returns a copy of what has come of the order so far.
-func (o *moveOrder) describe() Moving {
+func (o *moveJob) describe() MoveOrder {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m := Moving{Backend: o.backend, Begun: o.begun, Deadline: o.by, Done: o.done, Replaced: o.replaced, Sessions: make([]MovingSession, len(o.sessions))}
+	m := MoveOrder{Backend: o.backend, Begun: o.begun, Deadline: o.by, Done: o.done, Replaced: o.replaced, Sessions: make([]OrderedMove, len(o.sessions))}
 	for i := range o.sessions {
-		m.Sessions[i] = o.sessions[i].MovingSession
+		m.Sessions[i] = o.sessions[i].OrderedMove
 	}
 	return m
 }
 
 // order starts to carry out an order, in place of one about the same backend or session.
-func (s *Sessions) order(o *moveOrder, timeout time.Duration) Moving {
+func (s *Sessions) order(o *moveJob, timeout time.Duration) MoveOrder {
 	o.begun = time.Now()
 	o.by, o.byLoop = o.begun.Add(timeout), loop.Now()+loop.Instant(timeout)
 	var ctx context.Context
 	ctx, o.cancel = context.WithCancel(s.closing)
-	if before := s.moveOrders.add(o); before != nil {
+	if before := s.moveJobs.add(o); before != nil {
 		before.replace()
 	}
 	started := s.pending.Go(func() {
@@ -182,16 +183,16 @@ func (s *Sessions) order(o *moveOrder, timeout time.Duration) Moving {
 	return o.describe()
 }
 
-// add remembers an order, and returns the one that it replaces, if any. It forgets completed orders beyond maxMoveOrders, oldest first.
-func (m *moveOrders) add(o *moveOrder) (before *moveOrder) {
+// add remembers an order, and returns the one that it replaces, if any. It forgets completed orders beyond maxMoveJobs, oldest first.
+func (m *moveJobs) add(o *moveJob) (before *moveJob) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
-		m.all = make(map[string]*moveOrder)
+		m.all = make(map[string]*moveJob)
 	}
 	before, m.all[o.about] = m.all[o.about], o
-	if len(m.all) > maxMoveOrders {
-		byAge := slices.SortedFunc(maps.Values(m.all), func(a, b *moveOrder) int { return a.begun.Compare(b.begun) })
+	if len(m.all) > maxMoveJobs {
+		byAge := slices.SortedFunc(maps.Values(m.all), func(a, b *moveJob) int { return a.begun.Compare(b.begun) })
 		for _, old := range byAge {
 			if old.isDone() {
 				delete(m.all, old.about)
@@ -202,13 +203,13 @@ func (m *moveOrders) add(o *moveOrder) (before *moveOrder) {
 	return before
 }
 
-func (o *moveOrder) isDone() bool {
+func (o *moveJob) isDone() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.done
 }
 
-func (o *moveOrder) replace() {
+func (o *moveJob) replace() {
 	o.mu.Lock()
 	o.replaced = !o.done
 	o.mu.Unlock()
@@ -216,7 +217,7 @@ func (o *moveOrder) replace() {
 }
 
 // finish closes the order: what is still open has not moved.
-func (o *moveOrder) finish() {
+func (o *moveJob) finish() {
 	o.cancel()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -232,17 +233,17 @@ func (o *moveOrder) finish() {
 }
 
 // rescan adds the sessions that the backend serves now and that the order does not know.
-func (o *moveOrder) rescan() {
+func (o *moveJob) rescan() {
 	known := make(map[uint64]bool, len(o.sessions))
 	for i := range o.sessions {
 		known[o.sessions[i].ID.Number] = true
 	}
 	all, _ := o.server.registry.all()
-	var more []movingSession
+	var more []movedSession
 	o.server.each(all, func(session *Session) {
 		r := &session.record
-		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && isBackend(r.Backend.Name(), o.backend) {
-			more = append(more, movingSession{MovingSession: MovingSession{ID: r.ID}, from: r.Backend})
+		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend) {
+			more = append(more, movedSession{OrderedMove: OrderedMove{ID: r.ID}, from: r.Backend})
 		}
 	})
 	o.mu.Lock()
@@ -251,7 +252,7 @@ func (o *moveOrder) rescan() {
 }
 
 // run looks after the sessions until nothing is open, or ctx ends.
-func (o *moveOrder) run(ctx context.Context) {
+func (o *moveJob) run(ctx context.Context) {
 	ticker := time.NewTicker(moveTick)
 	defer ticker.Stop()
 	scanned := o.begun
@@ -267,22 +268,22 @@ func (o *moveOrder) run(ctx context.Context) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			o.visit(func(session *Session, m *movingSession) { session.withdrawWish(m.wish) })
+			o.visit(func(session *Session, m *movedSession) { session.withdrawMove(m.pending) })
 			return
 		}
 	}
 }
 
 // advance does what there is to do for each session that is open, and returns how many still are.
-func (o *moveOrder) advance(now time.Time) (open int) {
+func (o *moveJob) advance(now time.Time) (open int) {
 	late := now.After(o.by.Add(moveGrace))
 	room := o.room()
 	for i := range o.sessions {
-		if m := &o.sessions[i]; m.isOpen() && m.wish != 0 {
+		if m := &o.sessions[i]; m.isOpen() && m.pending != 0 {
 			room[m.from]--
 		}
 	}
-	found := o.visit(func(session *Session, m *movingSession) { o.look(session, m, room, late) })
+	found := o.visit(func(session *Session, m *movedSession) { o.look(session, m, room, late) })
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.sessions {
@@ -301,9 +302,9 @@ func (o *moveOrder) advance(now time.Time) (open int) {
 }
 
 // visit calls f with each session that is open, on its loop, and returns the numbers of those that there are.
-func (o *moveOrder) visit(f func(*Session, *movingSession)) (found map[uint64]bool) {
+func (o *moveJob) visit(f func(*Session, *movedSession)) (found map[uint64]bool) {
 	found = make(map[uint64]bool, len(o.sessions))
-	entries := make(map[*Session]*movingSession, len(o.sessions))
+	entries := make(map[*Session]*movedSession, len(o.sessions))
 	var list []*Session
 	for i := range o.sessions { // which nobody else changes
 		m := &o.sessions[i]
@@ -328,39 +329,40 @@ func (o *moveOrder) visit(f func(*Session, *movingSession)) (found map[uint64]bo
 }
 
 // look goes on with one session. room has the places that are left for sessions of each backend. It is called on the session's loop.
-func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.Backend]int, late bool) {
+func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Backend]int, late bool) {
 	if !session.record.Ended.IsZero() {
 		m.State, m.Why = MoveEnded, "the session has ended"
 		return
 	}
-	if m.wish != 0 {
-		w := session.wishOf(m.wish)
+	if m.pending != 0 {
+		move, ok := session.pendingMove(m.pending)
 		switch {
-		case w == nil: // another wish has replaced it, or it has lost its assurance: setWish says which
-			m.wish = 0
-		case w.state == wishGranted:
-			m.State, m.To, m.Replayed, m.Why = Moved, w.arrived.Name(), w.replayed, ""
+		case !ok: // another order has replaced it, or it is no longer recoverable: orderMove says which
+			m.pending = 0
+		case move.State == failover.MoveDone:
+			arrived := &session.failover.pending
+			m.State, m.To, m.Replayed, m.Why = Moved, arrived.arrived.Name(), arrived.replayed, ""
 			return
-		case w.state == wishRefused:
-			m.wish, m.Why, m.State = 0, w.why, MovePending
+		case move.State == failover.MoveRefused:
+			m.pending, m.Why, m.State = 0, move.Why, MovePending
 			if late {
 				m.State = MoveRefused
 			}
 			return // it is tried again the next time
-		case w.state == wishMoving:
+		case move.State == failover.MoveUnderWay:
 			m.State = MoveUnderway
 			return
 		case late:
 			m.State, m.Why = MoveRefused, "it did not come to an answered point in time"
-			if s := session.search; s != nil && s.wish == m.wish && s.conn == nil {
+			if searches, found := session.searchesForMove(m.pending); searches && !found {
 				m.Why = o.noPlace()
 			}
-			session.withdrawWish(m.wish)
+			session.withdrawMove(m.pending)
 			return
 		default:
 			m.State = MovePending
 			if loop.Now() >= o.byLoop {
-				session.considerWish()
+				session.considerMove()
 			}
 			return
 		}
@@ -372,7 +374,7 @@ func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.B
 		m.State = MoveUnderway
 	case room[m.from] <= 0:
 		m.State, m.Why = MovePending, o.noPlace()
-		if _, why := session.wishPlace(); why != "" {
+		if why := session.whyNotMovable(); why != "" {
 			m.State, m.Why = MoveRefused, why
 		} else if why := session.whyNotTo(o.to); why != "" {
 			m.State, m.Why = MoveRefused, why
@@ -380,19 +382,19 @@ func (o *moveOrder) look(session *Session, m *movingSession, room map[*backend.B
 			m.State = MoveRefused
 		}
 	default:
-		number := o.server.moveOrders.next()
-		why := session.setWish(wish{number: number, cause: o.cause, to: o.to, by: o.byLoop})
+		number := o.server.moveJobs.next()
+		why := session.orderMove(failover.PendingMove{Number: number, Cause: o.cause, By: o.byLoop}, o.to)
 		if why != "" {
 			m.State, m.Why = MoveRefused, why
 			return
 		}
-		m.State, m.wish, m.Why = MovePending, number, "it waits for its next answered point"
+		m.State, m.pending, m.Why = MovePending, number, "it waits for its next answered point"
 		room[m.from]--
 	}
 }
 
 // ended notes that a session has ended meanwhile, perhaps right after it was moved. It is called with mu held.
-func (o *moveOrder) ended(m *movingSession) {
+func (o *moveJob) ended(m *movedSession) {
 	m.State, m.Why = MoveEnded, "the session has ended"
 	if r, ok := o.server.EndedSession(m.ID); ok && r.Backend != nil && r.Backend != m.from {
 		m.State, m.To, m.Why = Moved, r.Backend.Name(), ""
@@ -400,7 +402,7 @@ func (o *moveOrder) ended(m *movingSession) {
 }
 
 // noPlace says why a session does not move although it could.
-func (o *moveOrder) noPlace() string {
+func (o *moveJob) noPlace() string {
 	if o.to != nil {
 		return "backend " + o.to.Name() + " takes no more sessions at present"
 	}
@@ -408,7 +410,7 @@ func (o *moveOrder) noPlace() string {
 }
 
 // room returns how many sessions of each backend of the order could be served elsewhere now.
-func (o *moveOrder) room() map[*backend.Backend]int {
+func (o *moveJob) room() map[*backend.Backend]int {
 	room := make(map[*backend.Backend]int)
 	for i := range o.sessions {
 		from := o.sessions[i].from

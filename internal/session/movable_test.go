@@ -21,7 +21,7 @@ func (r *failoverRig) id() (id record.ID) {
 }
 
 // moved waits until an order about one session is done, and returns what has come of it.
-func (r *failoverRig) moved(find func() (Moving, bool)) (m MovingSession) {
+func (r *failoverRig) moved(find func() (MoveOrder, bool)) (m OrderedMove) {
 	r.t.Helper()
 	wstest.Eventually(r.t, "the order is done", func() bool {
 		all, ok := find()
@@ -44,18 +44,21 @@ func TestMoveSessionAtAnsweredPoint(t *testing.T) {
 	if m, ok := r.server.MoveSession(id, nil, time.Hour); !ok || len(m.Sessions) != 1 || m.Sessions[0].ID != id || m.Backend != "" {
 		t.Fatalf("%+v, %v", m, ok)
 	}
-	wstest.Eventually(t, "the session has the wish", func() (has bool) {
-		r.on(func(s *Session) { has = s.failover.wish.isOpen() })
+	wstest.Eventually(t, "the session has the pending move", func() (has bool) {
+		r.on(func(s *Session) {
+			pending := s.failover.machine.Pending()
+			has = pending.IsOpen()
+		})
 		return has
 	})
 	speak(client, server, 1, partial("one and"), partial("one and"))
-	if m, _ := r.server.MovingSession(id); m.Done || m.Sessions[0].State != MovePending {
+	if m, _ := r.server.SessionMoveOrder(id); m.Done || m.Sessions[0].State != MovePending {
 		t.Errorf("before the answered point: %+v", m)
 	}
 	speak(client, server, 2, final("one", 0.05, 0.15), final("one", 0.05, 0.15))
 	next := r.other(n)
 	next.ExpectOwn(frame.Text, fullConfig)
-	m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) })
+	m := r.moved(func() (MoveOrder, bool) { return r.server.SessionMoveOrder(id) })
 	if m.State != Moved || m.To != r.backends[1-n].Name() || m.Replayed != 0 || m.Why != "" {
 		t.Errorf("%+v", m)
 	}
@@ -78,12 +81,12 @@ func TestMoveBackendByReplay(t *testing.T) {
 	next.ExpectOwn(frame.Text, fullConfig)
 	next.Expect(frame.Binary, chunk(0))
 	next.Send(frame.Text, partial("one"))
-	m := r.moved(func() (Moving, bool) { return r.server.MovingBackend(name) })
+	m := r.moved(func() (MoveOrder, bool) { return r.server.BackendMoveOrder(name) })
 	if m.State != Moved || m.To != r.backends[1-n].Name() || m.Replayed != 100*time.Millisecond {
 		t.Errorf("%+v", m)
 	}
 	speak(client, next, 1, final("one", 0.05, 0.15), final("one", 0.05, 0.15))
-	if _, ok := r.server.MovingBackend("nobody"); ok {
+	if _, ok := r.server.BackendMoveOrder("nobody"); ok {
 		t.Error("there was an order about nobody")
 	}
 }
@@ -110,7 +113,7 @@ func TestMoveWaitsForGrant(t *testing.T) {
 	granted(1)
 	other := r.servers[1-n].Take()
 	other.ExpectOwn(frame.Text, fullConfig)
-	m := r.moved(func() (Moving, bool) { return r.server.MovingBackend(name) })
+	m := r.moved(func() (MoveOrder, bool) { return r.server.BackendMoveOrder(name) })
 	if m.State != Moved || m.To != next.Name() {
 		t.Errorf("%+v", m)
 	}
@@ -123,7 +126,7 @@ func TestMoveRefused(t *testing.T) {
 		client, server, _ := r.begin()
 		id := r.id()
 		r.server.MoveSession(id, nil, 0)
-		if m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) }); m.State != MoveRefused || m.Why != "its service has failover: off" {
+		if m := r.moved(func() (MoveOrder, bool) { return r.server.SessionMoveOrder(id) }); m.State != MoveRefused || m.Why != "its service has failover: off" {
 			t.Errorf("%+v", m)
 		}
 		speak(client, server, 0, partial("one"), partial("one"))
@@ -133,7 +136,7 @@ func TestMoveRefused(t *testing.T) {
 		client, server, n := r.begin()
 		id := r.id()
 		r.server.MoveSession(id, r.backends[n], 0)
-		if m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) }); m.State != MoveRefused || m.Why == "" {
+		if m := r.moved(func() (MoveOrder, bool) { return r.server.SessionMoveOrder(id) }); m.State != MoveRefused || m.Why == "" {
 			t.Errorf("%+v", m)
 		}
 		speak(client, server, 0, partial("one"), partial("one"))
@@ -150,13 +153,13 @@ func TestMoveRefused(t *testing.T) {
 		id := r.id()
 		r.server.MoveSession(id, nil, 0)
 		wstest.Eventually(t, "the order says that there is no place", func() bool {
-			m, _ := r.server.MovingSession(id)
+			m, _ := r.server.SessionMoveOrder(id)
 			return !m.Done && m.Sessions[0].Why == "no other backend of the service has a free place"
 		})
 		speak(client, server, 0, partial("one"), partial("one"))
 		r.server.MoveSession(id, nil, time.Hour) // takes the place of the first order
 		client.CloseNormally()
-		if m := r.moved(func() (Moving, bool) { return r.server.MovingSession(id) }); m.State != MoveEnded {
+		if m := r.moved(func() (MoveOrder, bool) { return r.server.SessionMoveOrder(id) }); m.State != MoveEnded {
 			t.Errorf("after the end: %+v", m)
 		}
 	})
@@ -188,17 +191,17 @@ func TestRebalancing(t *testing.T) {
 	now := time.Duration(loop.Now())
 	b.step(now, &v)
 	b.step(now+tooLong-time.Second, &v)
-	if len(b.wishes) != 0 {
-		t.Fatalf("wishes before half a minute: %+v", b.wishes)
+	if len(b.pending) != 0 {
+		t.Fatalf("pending moves before half a minute: %+v", b.pending)
 	}
 	b.step(now+tooLong, &v)
-	if len(b.wishes) != 2 {
-		t.Fatalf("wishes after half a minute: %+v", b.wishes)
+	if len(b.pending) != 2 {
+		t.Fatalf("pending moves after half a minute: %+v", b.pending)
 	}
 	wstest.Eventually(t, "the load is even", func() bool {
 		now += time.Second
 		b.step(now+tooLong, &v)
-		return len(b.wishes) == 0 && serving() == [2]int{2, 2}
+		return len(b.pending) == 0 && serving() == [2]int{2, 2}
 	})
 	resting := 0
 	r.each(func(s *Session) {
@@ -222,7 +225,7 @@ func TestRebalancing(t *testing.T) {
 		now += time.Second
 		b.step(now, &v)
 	}
-	if got := serving(); got != [2]int{2, 2} || b.gives() || len(b.wishes) != 0 {
-		t.Errorf("afterwards: %v, wishes %+v", got, b.wishes)
+	if got := serving(); got != [2]int{2, 2} || b.gives() || len(b.pending) != 0 {
+		t.Errorf("afterwards: %v, pending moves %+v", got, b.pending)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -26,15 +27,15 @@ var errClosed = errors.New("shutting down")
 
 // search is a session's search for another connection. All but waiter is owned by the session's loop.
 type search struct {
-	waiter pool.Waiter[*backend.Conn] // the searching goroutine's while that runs
-	until  time.Time                  // when it has taken long enough; static
-	ended  chan struct{}              // closed when the session does not need a connection any more
-	first  profile.Opening            // the client's first message; static
-	conn   *backend.Conn              // what was found
-	wish   uint64                     // the number of the wish that it is for, while the session goes on where it is; 0 for none
-	begun  bool                       // it runs, or has ended
-	pause  time.Duration              // before it looks for a connection; static
-	full   int                        // full servers that have refused the session in a row; static
+	waiter  pool.Waiter[*backend.Conn] // the searching goroutine's while that runs
+	until   time.Time                  // when it has taken long enough; static
+	ended   chan struct{}              // closed when the session does not need a connection any more
+	first   profile.Opening            // the client's first message; static
+	conn    *backend.Conn              // what was found
+	pending uint64                     // the number of the pending move that it is for, while the session goes on where it is; 0 for none
+	begun   bool                       // it runs, or has ended
+	pause   time.Duration              // before it looks for a connection; static
+	full    int                        // full servers that have refused the session in a row; static
 }
 
 // newSearch returns a search for a connection of the variant. It ends in vain at until. first is what the connection's backend is sent
@@ -74,17 +75,17 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	f, l := s.failover, &s.leg
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session moved to another connection", Full: l.full,
-		Fault: l.fault, Slow: l.slow, Spared: l.spared, Client: s.voter(),
+		Fault: l.fault, Slow: l.slow, Spared: e.kind == interrupted && f.machine.Spares(), Client: s.voter(),
 	}
 	if e.kind == interrupted && e.closed { // the answer to its close frame
 		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code
 	}
 	first := profile.Opening{}
-	if !f.assured {
+	if !f.machine.Recoverable() {
 		first = l.conn.Boundary().Opening()
 	}
 	if s.search != nil && (s.search.conn == nil || variant != s.variant || e.kind != interrupted) {
-		s.stopSearch() // it is for a wish, and may wait for longer or for other connections than the session can now
+		s.stopSearch() // it is for a pending move, and may wait for longer or for other connections than the session can now
 	}
 	if s.search == nil {
 		s.search = f.search(variant, first)
@@ -167,7 +168,7 @@ func (s *Session) startSearch() {
 func (s *Session) stopSearch() {
 	if s.search != nil {
 		close(s.search.ended)
-		if conn := s.search.conn; conn != nil && s.search.wish != 0 {
+		if conn := s.search.conn; conn != nil && s.search.pending != 0 {
 			conn.ReturnUnused()
 		}
 		s.search = nil
@@ -183,19 +184,21 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 			conn.ReturnUnused()
 		}
 		return
-	case s.life.state != moving: // for a wish
+	case s.life.state != moving: // for a pending move
 		if err == nil && search.waiter.Refused() == nil {
-			s.failover.wishFound(search, conn)
+			s.failover.moveFound(search, conn)
 			return
 		}
 		s.search = nil
-		s.failover.refuseWish("no other connection for it: " + whyNotFound(errors.Join(err, search.waiter.Refused())))
+		s.failover.happens(&failover.Event{
+			Kind: failover.MoveUnplaced, Why: "no other connection for it: " + whyNotFound(errors.Join(err, search.waiter.Refused())),
+		})
 		return
 	case err == nil && search.waiter.Refused() == nil:
-		search.wish = 0
+		search.pending = 0
 		s.join(search, conn)
 		return
-	case search.wish != 0 && s.server.closing.Err() == nil: // any other server will do now
+	case search.pending != 0 && s.server.closing.Err() == nil: // any other server will do now
 		s.search = s.failover.search(s.variant, profile.Opening{})
 		s.startSearch()
 		return
@@ -208,7 +211,7 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 	default:
 		e.reason = whyNotFound(err)
 	}
-	s.failover.notFound(&e)
+	s.failover.endAsLost(&e)
 	s.handle(e)
 }
 

@@ -11,15 +11,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 const (
 	// rebalanceTick is how often the loads of backends are compared.
 	rebalanceTick = time.Second
-	// wishTime is how long a session may take to come to an answered point before another one is asked to move instead. Meanwhile it
+	// answeredPointTime is how long a session may take to come to an answered point before another one is asked to move instead. Meanwhile it
 	// holds a place on the other backend.
-	wishTime = 30 * time.Second
+	answeredPointTime = 30 * time.Second
 )
 
 // startRebalancing starts the goroutine that evens out the loads of services with Rebalance, unless it runs.
@@ -69,7 +70,7 @@ func (s *Sessions) rebalanceOnce(running map[string]*rebalancing) {
 	}
 	for name, r := range running {
 		if !present[name] {
-			r.withdraw(func(*balanceWish) bool { return true })
+			r.withdraw(func(*balanceMove) bool { return true })
 			delete(running, name)
 		}
 	}
@@ -78,15 +79,15 @@ func (s *Sessions) rebalanceOnce(running map[string]*rebalancing) {
 // rebalancing evens out the load of one service. The goroutine of Server.rebalance owns it.
 type rebalancing struct {
 	*rebalancer
-	server *Sessions
-	group  *pool.Group[*backend.Conn]        // static
-	ids    map[*pool.Pool[*backend.Conn]]int // of the backends that the service has or had at the last step
-	lastID int
-	wishes []balanceWish // that are open
+	server  *Sessions
+	group   *pool.Group[*backend.Conn]        // static
+	ids     map[*pool.Pool[*backend.Conn]]int // of the backends that the service has or had at the last step
+	lastID  int
+	pending []balanceMove // that are open
 }
 
-// balanceWish is a wish that a session moves.
-type balanceWish struct {
+// balanceMove is a pending move that a session moves.
+type balanceMove struct {
 	session  *Session
 	number   uint64
 	from, to int // backends
@@ -112,7 +113,7 @@ func (r *rebalancing) step(now time.Duration, v *route.Service) {
 	r.forget(backends, shares)
 	transfers := r.plan(now, shares)
 	if !r.gives() {
-		r.withdraw(func(*balanceWish) bool { return true })
+		r.withdraw(func(*balanceMove) bool { return true })
 		return
 	}
 	wanted := make(map[int][]int) // where to, by where from
@@ -127,7 +128,7 @@ func (r *rebalancing) step(now time.Duration, v *route.Service) {
 	candidates := r.candidates(wanted)
 	for from, targets := range wanted {
 		for i, session := range drawn(r.rebalancer, candidates[from], len(targets)) {
-			r.wish(session, now, from, targets[i], backends[targets[i]])
+			r.order(session, now, from, targets[i], backends[targets[i]])
 		}
 	}
 }
@@ -150,7 +151,7 @@ func (r *rebalancing) forget(backends map[int]*backend.Backend, shares []share) 
 	})
 }
 
-// shares returns how busy the backends are, as if the open wishes were fulfilled.
+// shares returns how busy the backends are, as if the pending moves were fulfilled.
 func (r *rebalancing) shares() []share {
 	loads, _ := r.group.Loads()
 	shares := make([]share, len(loads))
@@ -158,8 +159,8 @@ func (r *rebalancing) shares() []share {
 		l := &loads[i]
 		s := &shares[i]
 		*s = share{id: r.id(l.Pool), sessions: l.Leased, weighted: l.Weighted, free: l.Free, counts: l.Serves, takes: l.Takes}
-		for j := range r.wishes {
-			switch w := &r.wishes[j]; {
+		for j := range r.pending {
+			switch w := &r.pending[j]; {
 			case w.from == s.id:
 				s.sessions--
 			case w.to == s.id && !w.holds:
@@ -188,62 +189,61 @@ func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*Session {
 
 // mayBeRebalanced reports whether the session may move to even out the load. It is called on the session's loop.
 func (s *Session) mayBeRebalanced() bool {
-	place, why := s.wishPlace()
-	if why != "" || place.isOpen() || s.life.state != relaying || !s.record.Ended.IsZero() {
+	if s.whyNotMovable() != "" || s.life.state != relaying || !s.record.Ended.IsZero() {
 		return false
 	}
-	moves := s.failover.moves
-	return len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime
+	moves, pending := s.failover.moves, s.failover.machine.Pending()
+	return !pending.IsOpen() && (len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime)
 }
 
-// wish has a session move at its next answered point.
-func (r *rebalancing) wish(session *Session, now time.Duration, from, to int, target *backend.Backend) {
-	number := r.server.moveOrders.next()
+// order has a session move at its next answered point.
+func (r *rebalancing) order(session *Session, now time.Duration, from, to int, target *backend.Backend) {
+	number := r.server.moveJobs.next()
 	r.server.each([]*Session{session}, func(s *Session) {
-		if s.mayBeRebalanced() && s.setWish(wish{number: number, cause: meter.Rebalanced, to: target}) == "" {
-			r.wishes = append(r.wishes, balanceWish{session: s, number: number, from: from, to: to, since: now})
+		if s.mayBeRebalanced() && s.orderMove(failover.PendingMove{Number: number, Cause: meter.Rebalanced}, target) == "" {
+			r.pending = append(r.pending, balanceMove{session: s, number: number, from: from, to: to, since: now})
 		}
 	})
 }
 
-// review forgets the wishes that are fulfilled or refused, and takes back those that have taken too long.
+// review forgets the pending moves that are fulfilled or refused, and takes back those that have taken too long.
 func (r *rebalancing) review(now time.Duration) {
-	open := make(map[uint64]bool, len(r.wishes))
-	r.visit(func(s *Session, w *balanceWish) {
-		if found := s.wishOf(w.number); found != nil && found.isOpen() && s.record.Ended.IsZero() {
+	open := make(map[uint64]bool, len(r.pending))
+	r.visit(func(s *Session, w *balanceMove) {
+		if move, ok := s.pendingMove(w.number); ok && move.IsOpen() && s.record.Ended.IsZero() {
 			open[w.number] = true
-			w.holds = s.search != nil && s.search.wish == w.number && s.search.conn != nil
+			_, w.holds = s.searchesForMove(w.number)
 		}
 	})
-	kept := r.wishes[:0]
-	for _, w := range r.wishes {
+	kept := r.pending[:0]
+	for _, w := range r.pending {
 		if open[w.number] {
 			kept = append(kept, w)
 		}
 	}
-	clear(r.wishes[len(kept):])
-	r.wishes = kept
-	r.withdraw(func(w *balanceWish) bool { return now-w.since > wishTime })
+	clear(r.pending[len(kept):])
+	r.pending = kept
+	r.withdraw(func(w *balanceMove) bool { return now-w.since > answeredPointTime })
 }
 
-// withdraw takes back the wishes that match and that the sessions have not begun to carry out.
-func (r *rebalancing) withdraw(matches func(*balanceWish) bool) {
-	r.visit(func(s *Session, w *balanceWish) {
+// withdraw takes back the pending moves that match and that the sessions have not begun to carry out.
+func (r *rebalancing) withdraw(matches func(*balanceMove) bool) {
+	r.visit(func(s *Session, w *balanceMove) {
 		if matches(w) {
-			s.withdrawWish(w.number)
+			s.withdrawMove(w.number)
 		}
 	})
 }
 
-// visit calls f with the session of each open wish, on its loop.
-func (r *rebalancing) visit(f func(*Session, *balanceWish)) {
-	if len(r.wishes) == 0 {
+// visit calls f with the session of each pending move, on its loop.
+func (r *rebalancing) visit(f func(*Session, *balanceMove)) {
+	if len(r.pending) == 0 {
 		return
 	}
-	sessions := make([]*Session, len(r.wishes))
-	wishes := make(map[*Session]*balanceWish, len(r.wishes))
-	for i := range r.wishes {
-		sessions[i], wishes[r.wishes[i].session] = r.wishes[i].session, &r.wishes[i]
+	sessions := make([]*Session, len(r.pending))
+	moves := make(map[*Session]*balanceMove, len(r.pending))
+	for i := range r.pending {
+		sessions[i], moves[r.pending[i].session] = r.pending[i].session, &r.pending[i]
 	}
-	r.server.each(sessions, func(s *Session) { f(s, wishes[s]) })
+	r.server.each(sessions, func(s *Session) { f(s, moves[s]) })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -67,7 +66,7 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 		}
 		switch {
 		case err != nil:
-			s.clientBroke(err)
+			s.handleClientError(err)
 		case run.HasControl():
 			s.clientControl(run.Control, run.Payload)
 		case !run.Inspect:
@@ -101,7 +100,7 @@ func (s *Session) lookForClose() {
 	switch {
 	case !closes:
 	case s.life.state == moving: // nobody gets what it said before
-		s.clientClosed(payload)
+		s.handleClientClose(payload)
 	case s.life.state == relaying: // the backend may still take that
 		s.awaitLeaving()
 	}
@@ -110,8 +109,8 @@ func (s *Session) lookForClose() {
 // mayEndWithClose reports whether the last bytes that a client has sent look like a close frame. It costs little when they do not, and a client that
 // sends something after its close frame may wait for its turn.
 func mayEndWithClose(b []byte) bool {
-	for n := range min(len(b)-smallestFrame, frame.MaxControlPayload) + 1 {
-		if at := len(b) - smallestFrame - n; b[at] == 0x80|byte(frame.Close) && b[at+1] == 0x80|byte(n) {
+	for n := range min(len(b)-frame.MinClientSize, frame.MaxControlPayload) + 1 {
+		if at := len(b) - frame.MinClientSize - n; b[at] == 0x80|byte(frame.Close) && b[at+1] == 0x80|byte(n) {
 			return true
 		}
 	}
@@ -169,7 +168,7 @@ func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 		}
 	case frame.Close:
 		if s.failover == nil || !s.failover.postpones(payload) {
-			s.clientClosed(payload)
+			s.handleClientClose(payload)
 		}
 	}
 }
@@ -289,7 +288,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 		s.leg.conn.Pong(payload)
 	case frame.Close:
 		s.leg.conn.CloseReceived()
-		s.backendClosed(payload)
+		s.handleBackendClose(payload)
 	}
 }
 
@@ -309,17 +308,6 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 	if !h.leg.hold {
 		h.client.Resume()
-	}
-}
-
-// Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
-// fault: it may accept nothing because nobody reads what it sends.
-func (h *backendSide) Ended(c *loop.Conn, err error) {
-	reason := "backend connection lost: " + err.Error()
-	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {
-		(*Session)(h).connectionLost(reason)
-	} else {
-		(*Session)(h).backendFailed(reason)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -38,9 +40,9 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   record.Record
-	limited  *limited  // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
-	tap      *tapping  // nil while nobody taps the session
-	failover *failover // nil unless the session may outlive its server, or results are rewritten
+	limited  *limited    // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
+	tap      *tap.Tapped // nil while no operator taps the session
+	failover *recovery   // nil unless the session may outlive its server, or results are rewritten
 
 	meter    *meter.Backend  // of the backend that serves it, or served it last; held
 	controls limits.Controls // of the client
@@ -57,7 +59,7 @@ func (s *Sessions) newSession(service *route.Service, c *record.Client) *Session
 	session := &Session{server: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.Begin(service, c)
 	if !c.Hold.Empty() || c.Question != "" {
-		session.limited = newLimited(session, c.Hold)
+		session.limited = newLimited(session, c.Hold, c.Hold)
 		if c.Question != "" {
 			session.limited.question = s.newQuestion(c.Question)
 		}
@@ -73,7 +75,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.enterShard(l)
 	s.server.active.Add(1)
 	s.server.begun.Add(1)
-	s.client = l.Add(socket, s.handler(), req.Early)
+	s.client = l.Add(socket, (*clientSide)(s), req.Early)
 	waited := s.server.registry.add(s)
 	l.Handling(s.client)
 	if !c.Accepted { // while it waited
@@ -83,12 +85,11 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		}
 		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: s.record.ID.String()}))
 	}
-	s.offerToTaps(conn)
+	s.tap = s.server.taps.Began((*tappedSession)(s), conn.Backend().Name())
+	s.compose()
 	greeting := conn.TakeGreeting()
-	if s.tap != nil {
-		s.tap.greet(greeting)
-	}
-	if s.failover = newFailover(s, req.URL.RawQuery); s.failover == nil {
+	s.tap.Greeted(greeting)
+	if s.failover = newRecovery(s, req.URL.RawQuery); s.failover == nil {
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
@@ -109,12 +110,12 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	s.leg.found = found
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
-	if s.life.moves == 0 && (s.failover == nil || s.failover.legs == 0) {
+	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {
 		s.record.LogStart(s.server.options.Log)
 	}
-	conn.Stream().SetHandler((*backendSide)(s))
-	if s.tap != nil {
-		s.tap.legStarted(conn)
+	s.compose()
+	if s.life.turnedAway > 0 {
+		s.tap.Moved(conn.Backend().Name())
 	}
 	if f := s.failover; f != nil {
 		f.begin(conn, first)
@@ -179,15 +180,15 @@ func (s *Session) handle(e event) {
 	if s.life.state != before {
 		s.leg.sent = sent
 		if s.failover != nil && s.life.state != relaying && s.life.state != moving {
-			s.failover.refuseWish("the session is ending")
+			s.failover.happens(&failover.Event{Kind: failover.EndDecided})
 		}
 		s.enforce(rulesOf[s.life.state])
 	}
 	for _, a := range do {
 		s.perform(a, &e)
 	}
-	if s.tap != nil && s.life.state != before {
-		s.tap.changed(&e)
+	if s.life.state != before {
+		s.showState(&e)
 	}
 }
 
@@ -203,8 +204,8 @@ func (s *Session) enforce(r rules) {
 	if !r.toBackend {
 		s.leg.up.closed = true
 	}
-	if s.limited != nil && s.life.state != relaying {
-		s.limited.stop()
+	if s.life.state != relaying {
+		s.limited.throttle().Stop(s.client)
 	}
 	if s.life.state >= lingering {
 		s.leaveLimits()
@@ -234,9 +235,7 @@ func (s *Session) perform(a action, e *event) {
 		s.relayClose(e)
 	case sendReset:
 		step := s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent))
-		if s.tap != nil {
-			s.tap.reset()
-		}
+		s.tap.Reset()
 		s.act(step)
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
@@ -253,9 +252,7 @@ func (s *Session) perform(a action, e *event) {
 		s.search = nil
 		s.startLeg(found.conn, found.first, nil, found)
 	case endLease:
-		if s.tap != nil {
-			s.tap.ended()
-		}
+		s.tap.Ended()
 		s.endLease()
 	case endStream:
 		s.client.CloseWrite()
@@ -279,18 +276,14 @@ func (s *Session) moveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	s.failover.takeTimers()
-	if s.limited != nil {
-		s.limited.throttle.timer.Take()
-	}
+	s.limited.throttle().TakeTimer()
 	conn.TakeTimers()
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.timer.Put()
 		s.deadline.Put()
 		s.failover.putTimers()
-		if s.limited != nil {
-			s.limited.throttle.timer.Put()
-		}
+		s.limited.throttle().PutTimer()
 		conn.PutTimers()
 	}
 	if !loop.Move(to, arrived, s.client, conn.Stream()) {

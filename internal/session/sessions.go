@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -63,12 +64,12 @@ type Sessions struct {
 	registry  registry
 	history   record.History
 	limitLog  *limits.Log
-	taps      taps
+	taps      tap.Registry
 	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
 
 	mu         sync.Mutex
 	orders     map[string]*order // guarded by mu: by backend, see carryOut
-	moveOrders moveOrders        // has a mutex of its own
+	moveJobs   moveJobs          // has a mutex of its own
 	closed     bool              // guarded by mu
 	rebalances bool              // guarded by mu: rebalance runs
 }

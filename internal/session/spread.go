@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -76,7 +77,7 @@ func (o *order) concerns(s *Session) bool {
 	case o.backend == "":
 		return true
 	}
-	return s.record.Backend != nil && isBackend(s.record.Backend.Name(), o.backend)
+	return s.record.Backend != nil && backend.Matches(s.record.Backend.Name(), o.backend)
 }
 
 // run ends the sessions, one after the other, until ctx ends. Each has an equal part of the time and ends at random in it.

@@ -1,16 +1,20 @@
 package session
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // stallingAfter watches servers, without failover.
@@ -54,7 +58,7 @@ func TestServerStalls(t *testing.T) {
 func TestServerHasNothingToSay(t *testing.T) {
 	r := newRig(t, setup{profile: "vosk", script: new(wstest.Server), service: stallingAfter(100 * time.Millisecond)})
 	client, server := r.session()
-	var w *stallWatch
+	var w *failover.StallWatch
 	for round := range 3 {
 		r.looksAtServer(30)
 		client.Send(frame.Binary, chunk(round))
@@ -64,8 +68,8 @@ func TestServerHasNothingToSay(t *testing.T) {
 	}
 	r.looksAtServer(1)
 	r.on(func(s *Session) { w = s.failover.watch })
-	if !w.answering || w.stalls != 0 || r.counted().Stalls != 0 {
-		t.Errorf("answering %v, %d stalls, %d counted", w.answering, w.stalls, r.counted().Stalls)
+	if w.Quiet() != 0 || r.counted().Stalls != 0 {
+		t.Errorf("it owes a sign for %v, %d stalls counted", w.Quiet(), r.counted().Stalls)
 	}
 }
 
@@ -82,7 +86,9 @@ func TestLags(t *testing.T) {
 	n := time.Duration(0)
 	r.each(func(s *Session) {
 		n++
-		s.failover.watch.quiet = n * time.Second
+		v, now := failover.StallView{Unanswered: 1}, loop.Now()
+		s.failover.watch.Look(&v, now)
+		s.failover.watch.Look(&v, now.After(n*time.Second))
 	})
 	for name, lag := range r.server.Lags() {
 		if want := (Lag{3 * time.Second, 2 * time.Second}); lag != want || name.Backend != r.backends[0].Name() {
@@ -140,6 +146,17 @@ func TestSessionStallsEverywhere(t *testing.T) {
 	if r.backends[1-n].Health().Stalled || !r.backends[1-n].Stats().Usable {
 		t.Error("the second server is out of service because of a session that stalls anywhere")
 	}
+}
+
+const audioSecond = 32000 // bytes at 16 kHz
+
+// recording returns speech.
+func recording(t *testing.T, seconds int) []byte {
+	w, err := wav.Parse(speech.WAV)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Repeat(w.PCM, 1+seconds*audioSecond/len(w.PCM))[:seconds*audioSecond]
 }
 
 // A server that sends heartbeats only has stalled: audio with speech goes in, and no result comes.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -21,7 +22,7 @@ func (r *rig) tapAtRandom(events *atomic.Int64) (stop func()) {
 		random := rand.New(rand.NewPCG(uint64(i), 1))
 		readers.Go(func() {
 			for ctx.Err() == nil {
-				o := TapOptions{First: 1 + random.IntN(5), Text: random.IntN(200)}
+				o := tap.Options{First: 1 + random.IntN(5), Text: random.IntN(200)}
 				if ids := r.server.IDs(); len(ids) > 0 && random.IntN(4) > 0 {
 					o.ID = ids[random.IntN(len(ids))]
 				}
@@ -101,10 +102,9 @@ func TestTapsWhileSessionsEnd(t *testing.T) {
 	wstest.Eventually(t, "no session is tapped", func() bool {
 		tapped := 0
 		r.each(func(s *Session) {
-			if s.tap != nil {
-				tapped++
-			}
+			tapped += s.tap.Count()
 		})
-		return tapped == 0 && r.server.taps.seeking.Load() == 0 && len(r.server.taps.all) == 0
+		all, seeking := r.server.taps.Counts()
+		return tapped == 0 && all == 0 && seeking == 0
 	})
 }

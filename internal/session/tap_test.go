@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -18,23 +19,23 @@ import (
 // tapped is a tap that a test reads.
 type tapped struct {
 	t      testing.TB
-	tap    *Tap
+	tap    *tap.Tap
 	events []string // what it has shown and the test has not expected yet
 	done   bool
 }
 
 // startTap starts a tap.
-func (r *rig) startTap(o TapOptions) *tapped {
+func (r *rig) startTap(o tap.Options) *tapped {
 	r.t.Helper()
 	if tapAll {
 		r.t.Skip("there is a tap on each session already")
 	}
-	tap, err := r.server.Tap(o)
+	started, err := r.server.Tap(o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(tap.Close)
-	return &tapped{t: r.t, tap: tap}
+	r.t.Cleanup(started.Close)
+	return &tapped{t: r.t, tap: started}
 }
 
 // tapRunning taps the only session there is, which runs.
@@ -42,11 +43,11 @@ func (r *rig) tapRunning(text int) *tapped {
 	r.t.Helper()
 	var id record.ID
 	r.on(func(s *Session) { id = s.record.ID })
-	return r.startTap(TapOptions{ID: id, Text: text})
+	return r.startTap(tap.Options{ID: id, Text: text})
 }
 
 // line is an event as tests write it.
-func line(e TapEvent) string {
+func line(e tap.Event) string {
 	words := []string{e.Event}
 	add := func(word string) {
 		if word != "" {
@@ -58,7 +59,7 @@ func line(e TapEvent) string {
 		add("to " + e.To)
 	}
 	add(e.Kind)
-	if e.Event == tapFrame {
+	if e.Event == "frame" {
 		add(fmt.Sprint(e.Size))
 		if !e.Fin {
 			add("unfinished")
@@ -130,7 +131,7 @@ const everythingEnded = "end everything that was to be watched has ended"
 // message, replaces it by the reset, and gives the client the last answer.
 func TestTapOfVosk(t *testing.T) {
 	r := newRig(t, setup{profile: "vosk"})
-	tap := r.startTap(TapOptions{First: 1, Service: "test", Client: "127.0.0.1", Text: 20})
+	tap := r.startTap(tap.Options{First: 1, Service: "test", Client: "127.0.0.1", Text: 20})
 	client, server := r.session()
 	client.Send(frame.Text, voskConfig)
 	client.Send(frame.Binary, "audio")
@@ -212,7 +213,7 @@ func TestTapBeginsAnywhere(t *testing.T) {
 // The server must be ready before the client is read: the tap shows what waits, once, and when it goes on.
 func TestTapOfSessionThatWaitsForServer(t *testing.T) {
 	r := newRig(t, setup{profile: "whisperlive"})
-	tap := r.startTap(TapOptions{First: 1, Text: 100})
+	tap := r.startTap(tap.Options{First: 1, Text: 100})
 	client, server := r.session()
 	client.SendBytes(client.Encode(true, frame.Text, []byte(`{"uid": "a"}`)), client.Encode(true, frame.Binary, []byte("audio 1")),
 		client.Encode(true, frame.Binary, []byte("audio 2")))
@@ -250,7 +251,7 @@ func TestTapOfSessionThatWaitsForServer(t *testing.T) {
 func TestTapOfSessionThatMoves(t *testing.T) {
 	r := newRig(t, setup{profile: "whisperlive", more: []*wstest.Server{{}}, queue: 1, loops: 2, balance: pool.RoundRobin})
 	r.allReady(1, r.backends...)
-	tap := r.startTap(TapOptions{First: 1, Text: 100})
+	tap := r.startTap(tap.Options{First: 1, Text: 100})
 	client := r.connect(wstest.UpgradeRequest("/v1/test"))
 	client.ExpectUpgrade()
 	client.Send(frame.Text, `{"uid": "a"}`)
@@ -290,30 +291,30 @@ func TestTapOfSessionThatMoves(t *testing.T) {
 func TestTapThatIsTooSlow(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	client := r.join()
-	tap := r.tapRunning(4096)
-	tap.expect("session relaying")
+	slow := r.tapRunning(4096)
+	slow.expect("session relaying")
 	text := strings.Repeat("x", 4096)
 	const rounds = 300 // two texts each: more than 1 MiB
 	for range rounds {
 		client.Ask(text)
 	}
 	r.on(func(*Session) {}) // the last event is there
-	events, more, err := tap.tap.Next(wstest.Context(t))
+	events, more, err := slow.tap.Next(wstest.Context(t))
 	if err != nil || !more {
 		t.Fatal(more, err)
 	}
 	frames, missed := 0, uint64(0)
 	for _, e := range events {
-		if e.Event == tapFrame {
+		if e.Event == "frame" {
 			frames++
 		}
 		missed += e.Count
 	}
-	if frames != maxTapText/4096 || frames+int(missed) != 2*rounds || events[len(events)-1].Event != "missed" {
-		t.Errorf("%d frames are shown and %d missed; want %d in all, %d of them shown", frames, missed, 2*rounds, maxTapText/4096)
+	if frames != tap.MaxText/4096 || frames+int(missed) != 2*rounds || events[len(events)-1].Event != "missed" {
+		t.Errorf("%d frames are shown and %d missed; want %d in all, %d of them shown", frames, missed, 2*rounds, tap.MaxText/4096)
 	}
 	client.Ask("and on")
-	tap.expect("frame client text 6 “and on”", "frame backend text 6 “and on”") // nothing is missed any more
+	slow.expect("frame client text 6 “and on”", "frame backend text 6 “and on”") // nothing is missed any more
 	client.CloseNormally()
 }
 
@@ -333,7 +334,7 @@ func TestTapOfWaitingClient(t *testing.T) {
 			}
 			return id != former
 		})
-		tap := r.startTap(TapOptions{ID: id, Text: 10})
+		tap := r.startTap(tap.Options{ID: id, Text: 10})
 		if leaves {
 			_ = client.Close()
 			tap.expect("end the client got no session")
@@ -355,21 +356,21 @@ func TestTapsAreBounded(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(4)
 	for name, id := range map[string]record.ID{"number": {Process: r.server.process, Number: 1 << 40}, "process": {Process: record.Process{'x'}, Number: 1}} {
-		if _, err := r.server.Tap(TapOptions{ID: id}); !errors.Is(err, ErrNoSession) {
+		if _, err := r.server.Tap(tap.Options{ID: id}); !errors.Is(err, tap.ErrNoSession) {
 			t.Errorf("unknown %s: %v", name, err)
 		}
 	}
 	backend := r.backend.Name()
-	two := r.startTap(TapOptions{First: 2, Service: "test", Backend: backend, Client: "127.0.0.1"})
+	two := r.startTap(tap.Options{First: 2, Service: "test", Backend: backend, Client: "127.0.0.1"})
 	var others []*tapped
-	for _, o := range []TapOptions{{Service: "other"}, {Backend: "other"}, {Client: "127.0.0.2"}, {Client: "127.0.0.1:1"}} {
+	for _, o := range []tap.Options{{Service: "other"}, {Backend: "other"}, {Client: "127.0.0.2"}, {Client: "127.0.0.1:1"}} {
 		o.First = 1
 		others = append(others, r.startTap(o))
 	}
-	for len(r.server.taps.all) < maxTaps {
-		others = append(others, r.startTap(TapOptions{First: 1, Service: "other"}))
+	for len(others)+1 < tap.Max {
+		others = append(others, r.startTap(tap.Options{First: 1, Service: "other"}))
 	}
-	if _, err := r.server.Tap(TapOptions{First: 1}); !errors.Is(err, ErrTooManyTaps) {
+	if _, err := r.server.Tap(tap.Options{First: 1}); !errors.Is(err, tap.ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}
 	var clients []*wstest.Peer
@@ -397,8 +398,8 @@ func TestTapsAreBounded(t *testing.T) {
 		o.tap.Close()
 	}
 	two.tap.Close()
-	if n := r.server.taps.seeking.Load(); n != 0 || len(r.server.taps.all) != 0 {
-		t.Errorf("%d taps seek sessions, and there are %d", n, len(r.server.taps.all))
+	if all, seeking := r.server.taps.Counts(); all != 0 || seeking != 0 {
+		t.Errorf("%d taps seek sessions, and there are %d", seeking, all)
 	}
 }
 
@@ -433,7 +434,7 @@ func TestNothingIsLeftOfTap(t *testing.T) {
 	wstest.Eventually(t, "the session has its own handlers", plain)
 	client.Ask("and on")
 	r.server.EndTaps()
-	if _, err := r.server.Tap(TapOptions{First: 1}); err == nil {
+	if _, err := r.server.Tap(tap.Options{First: 1}); err == nil {
 		t.Error("a tap begins while the proxy shuts down")
 	}
 	client.CloseNormally()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -15,7 +16,7 @@ var tapAll = os.Getenv("WSBOUNCER_TEST_TAP_ALL") != ""
 
 // tapAll taps all sessions of the rig.
 func (r *rig) tapAll() {
-	tap, err := r.server.Tap(TapOptions{Service: r.service.Name, First: math.MaxInt, Text: 100})
+	tap, err := r.server.Tap(tap.Options{Service: r.service.Name, First: math.MaxInt, Text: 100})
 	if err != nil {
 		r.t.Fatal(err)
 	}

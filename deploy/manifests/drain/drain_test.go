@@ -35,7 +35,7 @@ func TestDrain(t *testing.T) {
 	if r.complete < 5 || len(r.told) < 5 || r.after < 20 {
 		t.Errorf("too few sessions prove nothing: %d ended by themselves, %d were told 1001, %d began elsewhere", r.complete, len(r.told), r.after)
 	}
-	spread, err := r.kubelet.ending.duration("drain-spread", 0)
+	_, spread, err := r.kubelet.ending.drain()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEnding(t, fleet.ending)
-	drain, err := e.duration("drain-timeout", 30*time.Second)
+	drain, _, err := e.drain()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +74,16 @@ func TestEnding(t *testing.T) {
 
 func checkEnding(t *testing.T, e ending) {
 	t.Helper()
+	const closing = 5 * time.Second // for connections to close
 	times := make(map[string]time.Duration)
-	for name, otherwise := range map[string]time.Duration{"drain-timeout": 30 * time.Second, "shutdown-delay": 0, "close-timeout": 5 * time.Second} {
+	for name, otherwise := range map[string]time.Duration{"drain-timeout": 30 * time.Second, "shutdown-delay": 0} {
 		d, err := e.duration(name, otherwise)
 		if err != nil {
 			t.Fatal(err)
 		}
 		times[name] = d
 	}
-	if need := e.preStop + times["shutdown-delay"] + times["drain-timeout"] + times["close-timeout"]; e.grace < need+10*time.Second {
+	if need := e.preStop + times["shutdown-delay"] + times["drain-timeout"] + closing; e.grace < need+10*time.Second {
 		t.Errorf("terminationGracePeriodSeconds is %v: want 10s more than the %v that preStop and the proxy may take", e.grace, need)
 	}
 	if e.preStop+times["shutdown-delay"] < e.forget {

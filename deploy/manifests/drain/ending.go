@@ -71,7 +71,7 @@ func (e ending) faster(factor float64) (ending, error) {
 	}
 	e.preStop, e.grace, e.forget = divide(e.preStop), divide(e.grace), divide(e.forget)
 	e.args = slices.Clone(e.args)
-	for _, name := range []string{"shutdown-delay", "drain-timeout", "drain-spread"} {
+	for _, name := range []string{"shutdown-delay", "drain-timeout"} {
 		text, ok := argument(e.args, name)
 		if !ok || text == "none" {
 			continue
@@ -96,6 +96,12 @@ func (e ending) duration(name string, otherwise time.Duration) (time.Duration, e
 		return 0, fmt.Errorf("--%s: %w", name, err)
 	}
 	return d, nil
+}
+
+// drain returns the drain-timeout, and its last part, over which the proxy ends the sessions that are left.
+func (e ending) drain() (timeout, spread time.Duration, err error) {
+	timeout, err = e.duration("drain-timeout", 30*time.Second)
+	return timeout, min(timeout/3, 10*time.Minute), err
 }
 
 // argument returns the value of an argument of the form --name=value.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // options are the settings of a run. They are static.
@@ -110,7 +110,7 @@ func run(ctx context.Context, o options) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer proxyprocess.StopAll(p.process)
+		defer kit.StopAll(p.process)
 		both.pods = append(both.pods, p)
 	}
 	a, b := both.pods[0], both.pods[1]

@@ -16,7 +16,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // pod is a proxy that runs with the arguments of the manifest, but at addresses of this machine.
@@ -25,10 +25,10 @@ type pod struct {
 	name    string
 	url     string
 	address string // of url
-	admin   *proxyprocess.Admin
+	admin   *kit.Admin
 	api     string // URL of the admin API
-	process *proxyprocess.Process
-	output  *proxyprocess.Output
+	process *kit.Process
+	output  *kit.Output
 	ready   string // path of the readiness probe
 	args    []string
 }
@@ -50,11 +50,11 @@ func startPod(ctx context.Context, program, name string, e ending, configuration
 	} {
 		args = withArgument(args, name, value)
 	}
-	output := new(proxyprocess.Output)
+	output := new(kit.Output)
 	command := exec.Command(program, args...)
 	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN="+adminToken)
 	command.Stderr = output
-	process, err := proxyprocess.Start(name, command)
+	process, err := kit.Start(name, command)
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +77,14 @@ func (p *pod) awaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.url, p.api, p.admin = "ws://"+clients, admin, proxyprocess.NewAdmin(admin)
+	p.url, p.api, p.admin = "ws://"+clients, admin, kit.NewAdmin(admin)
 	p.admin.Token = adminToken
 	return p.process.Until(ctx, "the readiness probe succeeds", func() (bool, error) { return p.isReady(ctx), nil })
 }
 
 // isReady carries out the readiness probe.
 func (p *pod) isReady(ctx context.Context) bool {
-	_, err := p.admin.Get(ctx, p.ready)
+	err := p.admin.Get(ctx, p.ready, nil)
 	return err == nil
 }
 

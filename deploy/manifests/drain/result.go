@@ -26,8 +26,7 @@ type result struct {
 // count fills in what is counted after the end, and prints it.
 func (r *result) count() {
 	k := r.kubelet
-	drain, _ := k.ending.duration("drain-timeout", 30*time.Second) // they were read before
-	spread, _ := k.ending.duration("drain-spread", 10*time.Second)
+	drain, spread, _ := k.ending.drain() // it was read before
 	began := r.closed().Add(drain - spread)
 	inTime := 0
 	for _, s := range k.clients.on(k.pod, func(s record) bool {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/deploy/manifests/kustomized"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -158,7 +158,7 @@ func rollOut(ctx context.Context, o options) error {
 	}
 	old, err := u.start(ctx, m.replicas)
 	for _, p := range old {
-		defer proxyprocess.StopAll(p.process)
+		defer kit.StopAll(p.process)
 	}
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func rollOut(ctx context.Context, o options) error {
 	for _, gone := range old {
 		fresh, err := u.start(ctx, 1)
 		for _, p := range fresh {
-			defer proxyprocess.StopAll(p.process)
+			defer kit.StopAll(p.process)
 		}
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func rollOut(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer proxyprocess.StopAll(again.process)
+	defer kit.StopAll(again.process)
 	u.judgeServers()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -325,10 +325,10 @@ func freePort(ip string) (string, error) {
 func (u *update) startPod(ctx context.Context, name, admin string, e ending) (*pod, error) {
 	args := withArgument(withArgument(e.args, "listen", "127.0.0.1:0"), "admin", admin)
 	args = withArgument(args, "state-directory", filepath.Join(u.folder, name))
-	output := new(proxyprocess.Output)
+	output := new(kit.Output)
 	command := u.command(context.WithoutCancel(ctx), args...)
 	command.Stderr = output
-	process, err := proxyprocess.Start(name, command)
+	process, err := kit.Start(name, command)
 	if err != nil {
 		return nil, err
 	}

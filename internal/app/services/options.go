@@ -26,7 +26,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 	return backend.Options{
 		Name: m.plan.name, Target: &target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0 || m.plan.setsByClient, Peers: v.peers,
 		Settings: s.sizes(m), Mode: m.mode, Probe: m.plan.probe(), Canary: m.plan.canary,
-		DialTimeout: c.DialTimeout, DialParallel: c.DialParallel, ResetTimeout: c.ResetTimeout, CloseTimeout: c.CloseTimeout,
+		DialTimeout: c.DialTimeout, CloseTimeout: c.CloseTimeout,
 		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,

@@ -5,14 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
@@ -135,10 +135,11 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		return nil, bad("profile", fmt.Errorf("unknown profile %q", settings.Profile))
 	}
 	var err error
-	if v.balance, err = pool.ParseBalance(settings.Balance); err != nil {
+	balance, header, query := config.BalanceParts(settings.Balance)
+	if v.balance, err = pool.ParseBalance(balance); err != nil {
 		return nil, bad("balance", err)
 	}
-	v.hashBy = hashBy(settings.HashBy)
+	v.hashBy = route.HashBy{Header: header, Query: query}
 	pass, err := profile.ParsePass(settings.Pass)
 	if err != nil {
 		return nil, bad("pass", err)
@@ -178,7 +179,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 		return nil, err
 	}
 	configureTarget(planned.target, &planned.Backend)
-	planned.target.UserTimeout = v.TCPUserTimeout
+	planned.target.UserTimeout = userTimeout(&v.Service)
 	planned.target.Protocol = v.Subprotocol
 	if planned.target.Protocol == "" {
 		planned.target.Protocol = v.profile.Subprotocol
@@ -240,17 +241,16 @@ func (p *plan) planFor(m *member) *backendPlan {
 // connections are used with another profile.
 func (b *backendPlan) needsRedial(next *backendPlan) bool {
 	return b.profile != next.profile || b.target.Protocol != next.target.Protocol ||
-		b.target.UserTimeout != next.target.UserTimeout || b.URL != next.URL || !b.sameHandshake(next) ||
+		b.URL != next.URL || !b.sameHandshake(next) ||
 		!maps.Equal(b.service.SetHeader, next.service.SetHeader) || !maps.Equal(b.service.SetQuery, next.service.SetQuery)
 }
 
-// hashBy returns what the balance hash identifies a client by. The text has been checked.
-func hashBy(text string) (by route.HashBy) {
-	switch kind, name, _ := strings.Cut(text, ":"); kind {
-	case "header":
-		by.Header = name
-	case "query":
-		by.Query = name
+// userTimeout returns how long a server's system may acknowledge nothing (TCP_USER_TIMEOUT): as long as a ping takes to find that the server
+// is gone. Without pings it is as long as with the defaults.
+func userTimeout(s *config.Service) time.Duration {
+	if s.PingInterval == 0 {
+		standard := config.DefaultService()
+		s = &standard
 	}
-	return by
+	return s.PingInterval + s.PingTimeout
 }

@@ -2,20 +2,45 @@ package services
 
 import (
 	"testing"
-
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
-func TestHashBy(t *testing.T) {
-	for text, want := range map[string]route.HashBy{
-		"client": {}, "header:X-Device": {Header: "X-Device"}, "header:x": {Header: "x"}, "query:device": {Query: "device"},
-		"query:a:b": {Query: "a:b"},
+func TestBalance(t *testing.T) {
+	for text, want := range map[string]servicePlan{
+		"least-loaded": {balance: pool.LeastLoaded}, "hash:client": {balance: pool.Hash}, "hash": {balance: pool.Hash},
+		"hash:header:X-Device": {balance: pool.Hash, hashBy: route.HashBy{Header: "X-Device"}},
+		"hash:query:a:b":       {balance: pool.Hash, hashBy: route.HashBy{Query: "a:b"}},
 	} {
-		if got := hashBy(text); got != want {
-			t.Errorf("%q is %+v; want %+v", text, got, want)
+		settings := config.DefaultService()
+		settings.Balance = text
+		content := config.NewContent()
+		content.Services["stt"] = settings
+		snapshot, err := config.NewSnapshot("1", &content, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newPlan(snapshot, nil, nothingFound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.services["stt"]; got.balance != want.balance || got.hashBy != want.hashBy {
+			t.Errorf("%q is %v by %+v; want %v by %+v", text, got.balance, got.hashBy, want.balance, want.hashBy)
+		}
+	}
+}
+
+// A server whose system acknowledges nothing is given up when a ping would show that it is gone.
+func TestUserTimeout(t *testing.T) {
+	for _, c := range []struct{ interval, timeout, want time.Duration }{
+		{20 * time.Second, 10 * time.Second, 30 * time.Second}, {time.Minute, time.Second, 61 * time.Second}, {0, time.Hour, 30 * time.Second},
+	} {
+		if got := userTimeout(&config.Service{PingInterval: c.interval, PingTimeout: c.timeout}); got != c.want {
+			t.Errorf("with pings each %v within %v it is %v; want %v", c.interval, c.timeout, got, c.want)
 		}
 	}
 }

@@ -15,7 +15,16 @@ const MaxFile = 4 << 20
 // with its fields. The file's name is for errors, which are [config.Problems] with file:line:column and all that is wrong.
 // check may be nil, as for [config.Content.Validate].
 func Decode(name string, data []byte, check config.ProfileCheck) (config.Content, error) {
-	d := read(name, data)
+	return decode(name, data, false, check)
+}
+
+// DecodeEarlier reads as [Decode] does, and also what an earlier version has written that this one no longer has.
+func DecodeEarlier(name string, data []byte, check config.ProfileCheck) (config.Content, error) {
+	return decode(name, data, true, check)
+}
+
+func decode(name string, data []byte, earlier bool, check config.ProfileCheck) (config.Content, error) {
+	d := read(name, data, earlier)
 	if err := d.result(d.content.Validate(check)); err != nil {
 		return config.Content{}, err
 	}
@@ -25,7 +34,7 @@ func Decode(name string, data []byte, check config.ProfileCheck) (config.Content
 // DecodePart reads as [Decode] does, but what a file says may be a part of a configuration: whether what it refers to exists is
 // not checked, nor what is in profiles.
 func DecodePart(name string, data []byte) (config.Content, error) {
-	d := read(name, data)
+	d := read(name, data, false)
 	if err := d.result(nil); err != nil {
 		return config.Content{}, err
 	}
@@ -33,8 +42,8 @@ func DecodePart(name string, data []byte) (config.Content, error) {
 }
 
 // read reads what a file says, without looking whether it makes sense.
-func read(name string, data []byte) *decoder {
-	d := &decoder{name: name, content: config.NewContent(), places: make(map[place]*strictyaml.Node)}
+func read(name string, data []byte, earlier bool) *decoder {
+	d := &decoder{name: name, content: config.NewContent(), places: make(map[place]*strictyaml.Node), earlier: earlier}
 	d.decode(data)
 	return d
 }
@@ -65,7 +74,8 @@ type decoder struct {
 	content  config.Content
 	problems config.Problems
 	places   map[place]*strictyaml.Node // where entities and fields stand
-	defines  bool                       // it has an entity, or an empty mapping in the place of some
+	defines  bool                       // it has an entity, or an empty mapping instead of some
+	earlier  bool                       // an earlier version may have written it; static
 }
 
 // place is an entity, or a field of one.
@@ -121,8 +131,8 @@ func isEmptyMapping(n *strictyaml.Node) bool {
 	return strictyaml.KindOf(n) == strictyaml.Mapping && len(n.Content) == 0
 }
 
-// mustDefine complains of a file that says nothing: it is more likely that somebody is writing it, or has lost it, than that
-// there should be no services. Who wants that says so.
+// mustDefine complains of a file that defines nothing: it is more likely that it is being written, or was lost, than that there
+// should be no services. An operator who wants that writes an empty mapping.
 func (d *decoder) mustDefine() {
 	if !d.defines && len(d.problems) == 0 {
 		d.problems = append(d.problems, config.Problem{
@@ -138,6 +148,9 @@ func (d *decoder) entity(kind config.Kind, e strictyaml.Entry) {
 	} else {
 		d.fields(kind, e, values)
 	}
+	if d.earlier {
+		values = config.FromEarlier(kind, values)
+	}
 	for _, p := range d.content.Set(kind, e.Key.Value, values) {
 		p.Place = d.placeOf(p)
 		d.problems = append(d.problems, p)
@@ -145,13 +158,21 @@ func (d *decoder) entity(kind config.Kind, e strictyaml.Entry) {
 }
 
 func (d *decoder) fields(kind config.Kind, e strictyaml.Entry, values config.Values) {
-	fields := config.Fields(kind)
+	fields, removed := config.Fields(kind), config.RemovedFields(kind)
 	names := make([]string, len(fields))
 	for i := range fields {
 		names[i] = fields[i].Name
 	}
 	read := d.about(place{kind, e.Key.Value, ""})
 	for _, f := range read.Entries(e.Value, "a mapping from fields to values") {
+		switch err, gone := removed[f.Key.Value]; {
+		case gone && d.earlier:
+			values[f.Key.Value], _ = read.Scalar(f.Value)
+			continue
+		case gone:
+			read.Report(f.Key, err.Error())
+			continue
+		}
 		if !read.Known(f, "key", names) {
 			continue
 		}

@@ -95,6 +95,10 @@ func TestDecodeRefuses(t *testing.T) {
 			`c.yaml:10:13: backend gpu-1: labels.zone: found a list; expected text or a number`,
 			`c.yaml:11:5: backend gpu-1: unknown key "wram": did you mean "warm"?`,
 		}},
+		{"services:\n  stt:\n    balance: hash\n    hash-by: header:X-User\ntenants: {acme: {message-rate: 1/s}}\n", []string{
+			`c.yaml:4:5: service stt: the field hash-by no longer exists: use balance, such as balance: hash:header:NAME`,
+			`c.yaml:5:18: tenant acme: the field message-rate no longer exists: use byte-rate, or message-rate of keys`,
+		}},
 		{start + "    connections: lots\n    warm: 5000\n  gpu-2: {service: sst, url: ws://a/}\n", []string{
 			`c.yaml:8:18: backend gpu-1: connections: invalid number "lots"`,
 			`c.yaml:9:11: backend gpu-1: warm: invalid number "5000": use a whole number from 0 to the cap`,
@@ -137,6 +141,17 @@ func TestDecodeRefuses(t *testing.T) {
 		if strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("the error shows a secret: %v", err)
 		}
+	}
+}
+
+// What an earlier version has written, such as the copy of the last good configuration, is read as it was meant.
+func TestDecodeEarlier(t *testing.T) {
+	content, err := DecodeEarlier("c.yaml", []byte("services:\n  stt:\n    balance: hash\n    hash-by: header:X-User\n    tcp-user-timeout: 1m\n"), nil)
+	if err != nil || content.Services["stt"].Balance != "hash:header:X-User" {
+		t.Errorf("%+v, %v", content.Services["stt"], err)
+	}
+	if _, err := DecodeEarlier("c.yaml", []byte("services: {stt: {hash-bye: client}}\n"), nil); err == nil || !strings.Contains(err.Error(), `unknown key "hash-bye"`) {
+		t.Errorf("a field that no version had: %v", err)
 	}
 }
 

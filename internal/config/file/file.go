@@ -107,7 +107,7 @@ func (s *Store) Load(ctx context.Context) (*config.Snapshot, error) {
 
 // read reads the content of the file, nil for none, which must say something.
 func (s *Store) read(data []byte) *decoder {
-	d := read(s.path, data)
+	d := read(s.path, data, false)
 	if data != nil {
 		d.mustDefine()
 	}
@@ -268,7 +268,7 @@ func (s *Store) At(ctx context.Context, want string) (config.Content, error) {
 	}
 	for i := len(records) - 1; i >= 0; i-- {
 		if records[i].Version == want {
-			return Decode(s.path+" at version "+want, []byte(records[i].File), s.check)
+			return DecodeEarlier(s.path+" at version "+want, []byte(records[i].File), s.check)
 		}
 	}
 	return config.Content{}, fmt.Errorf("%w: %q", config.ErrNoVersion, want)

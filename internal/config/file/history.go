@@ -42,7 +42,7 @@ func outside(records []record, data []byte, at time.Time) record {
 	r := record{Version: version(data), At: at, Who: outsider, File: string(data)}
 	before := config.NewContent()
 	if len(records) > 0 {
-		if content, err := Decode("", []byte(records[len(records)-1].File), nil); err == nil {
+		if content, err := DecodeEarlier("", []byte(records[len(records)-1].File), nil); err == nil {
 			before = content
 		}
 	}

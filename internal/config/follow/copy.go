@@ -77,7 +77,7 @@ func readCopy(path, source string) (*config.Snapshot, error) {
 	default:
 		return nil, fmt.Errorf("%s is a copy of %s", path, from)
 	}
-	content, err := file.Decode(path, data, config.CheckProfiles)
+	content, err := file.DecodeEarlier(path, data, config.CheckProfiles)
 	if err != nil {
 		return nil, err
 	}

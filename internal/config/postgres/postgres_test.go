@@ -4,15 +4,19 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
@@ -194,6 +198,38 @@ func TestRoles(t *testing.T) {
 			t.Errorf("the writer may %s", statement)
 		}
 	}
+}
+
+// Rows of an earlier version mean the same in this one, and so does their history.
+func TestEarlierFields(t *testing.T) {
+	dsn := server.DSN(newDatabase(t))
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	earlier := make(fstest.MapFS)
+	files, err := fs.Glob(embedded, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if data, err := fs.ReadFile(embedded, file); err == nil && !strings.HasPrefix(file, "migrations/12_") {
+			earlier[file] = &fstest.MapFile{Data: data}
+		}
+	}
+	query(t, dsn, "CREATE SCHEMA wsbouncer")
+	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectPostgres, db, earlier); err != nil || to != 11 {
+		t.Fatal(to, err)
+	}
+	query(t, dsn, "INSERT INTO wsbouncer.services (name, path, balance, hash_by) VALUES ('stt', '/v1', 'hash', 'header:A'), ('plain', '/v2', 'hash', NULL)",
+		"UPDATE wsbouncer.services SET hash_by = 'header:B', dial_parallel = 5, message_rate = '10/s' WHERE name = 'stt'",
+		"UPDATE wsbouncer.services SET dial_parallel = 5 WHERE name = 'plain'",
+		"INSERT INTO wsbouncer.tenants (name, message_rate) VALUES ('acme', '1/s')")
+	if _, _, err := Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	configtest.CheckEarlier(t, open(t, dsn))
 }
 
 func TestSchema(t *testing.T) {

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,6 +62,13 @@ func (l *loading) environment(all []string) {
 			texts = []string{"env:" + name} // so that the settings hold a reference, never the token itself
 		}
 		l.set(s, name, name+": ", texts)
+	}
+	gone := Removed()
+	for _, name := range slices.Sorted(maps.Keys(gone)) {
+		if _, given := own[Variable(name)]; given {
+			delete(own, Variable(name))
+			l.bad("%s: %w", Variable(name), gone[name])
+		}
 	}
 	delete(own, ConfigVariable)
 	delete(own, authorityVariable)

@@ -51,9 +51,13 @@ func (l *loading) decode(name string, data []byte) {
 		l.bad("%s: %s%w", strictyaml.Place(name, n), about, errors.New(text))
 		lines[l.problems[len(l.problems)-1]] = n.Line
 	}}
+	gone := Removed()
 	for _, entry := range read.Entries(root, "a mapping from settings, such as listen and database, to values") {
 		s, ok := find(entry.Key.Value)
 		switch {
+		case gone[entry.Key.Value] != nil:
+			read.Report(entry.Key, gone[entry.Key.Value].Error())
+			continue
 		case !ok && slices.Contains([]string{"services", "backends", "profiles", "tenants", "keys"}, entry.Key.Value):
 			read.Report(entry.Key, fmt.Sprintf("%q belongs to the configuration, not to the settings: put it into another file and set database to that file", entry.Key.Value))
 			continue

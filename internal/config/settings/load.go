@@ -51,7 +51,7 @@ func (s Sources) Load() (*Loaded, error) {
 	}
 	l.openTelemetry(variables)
 	if l.sources["listen"] == "" && len(l.settings.TLSListen) > 0 {
-		l.settings.Listen = nil // whoever asks for TLS does not want an open port beside it by default
+		l.settings.Listen = nil // an operator who asks for TLS does not want an open port beside it by default
 	}
 	l.checkTogether()
 	tokens := l.tokens()
@@ -146,7 +146,7 @@ func (l *loading) checkClients() {
 		warn("client-timeout", "none: a client that is gone without a word keeps its server's place for up to a quarter of an hour")
 	}
 	if t := l.settings.HandshakeTimeout; t > slowHandshake {
-		warn("handshake-timeout", "%s: a client needs a few round trips; whoever sends its request slowly stays for that long", value.FormatDuration(t))
+		warn("handshake-timeout", "%s: a client needs a few round trips; one that sends its request slowly stays for that long", value.FormatDuration(t))
 	}
 }
 
@@ -161,7 +161,7 @@ func (l *loading) checkOrigin() {
 	}
 	for _, text := range s.TrustedProxies {
 		if network, err := origin.ParseNetwork(text); err == nil && network.Bits() == 0 {
-			l.warnings = append(l.warnings, fmt.Sprintf("%s%s is everybody: each client is believed about its own address, whatever it says",
+			l.warnings = append(l.warnings, fmt.Sprintf("%s%s is every address: each client is believed about its own address, whatever it says",
 				l.heads["trusted-proxies"], text))
 		}
 	}

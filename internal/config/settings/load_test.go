@@ -77,11 +77,11 @@ var example = map[string][2]string{
 	"tls-listen": {"127.0.0.1:5", ":6"}, "tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a-key.pem", "b-key.pem"}, "tls-client-ca": {"a-ca.pem", "b-ca.pem"},
 	"tls-client-auth": {"optional", "required"}, "tls-min-version": {"1.3", "1.2"},
 	"tls-auto": {"stt.example.com", "mt.example.com"}, "tls-auto-directory": {"https://a.example.org/dir", "https://b.example.org/dir"},
-	"tls-auto-email": {"a@example.org", "b@example.org"}, "tls-auto-ca": {"a-auto.pem", "b-auto.pem"},
-	"io-uring": {"on", "off"}, "replay-memory": {"64MiB", "2GiB"},
+	"tls-auto-ca": {"a-auto.pem", "b-auto.pem"},
+	"io-uring":    {"on", "off"}, "replay-memory": {"64MiB", "2GiB"},
 	"loop-wait":  {"raw", "block"},
-	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "total-session-limit": {"0", "500"}, "total-session-rate": {"0", "100/s"}, "total-byte-rate": {"0", "10MiB/s"}, "total-message-rate": {"0", "5000/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "close-timeout": {"3s", "4s"}, "drain-timeout": {"0s", "none"},
-	"shutdown-delay": {"5s", "0s"}, "drain-spread": {"0s", "1m"}, "upgrade-drain-timeout": {"1h", "2h"}, "health-path": {"/healthz", "/up"},
+	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "total-session-limit": {"0", "500"}, "total-session-rate": {"0", "100/s"}, "total-byte-rate": {"0", "10MiB/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "drain-timeout": {"0s", "none"},
+	"shutdown-delay": {"5s", "0s"}, "upgrade-drain-timeout": {"1h", "2h"}, "health-path": {"/healthz", "/up"},
 	"trusted-proxies": {"10.0.0.0/8", "2001:db8::7"}, "forwarded-header": {"forwarded", "none"}, "proxy-protocol": {"optional", "required"},
 	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
 	"otlp-endpoint": {"http://127.0.0.1:4318", "off"}, "trace-ratio": {"0.1", "0"},
@@ -307,7 +307,7 @@ func TestToken(t *testing.T) {
 // Whoever trusts everybody is told so.
 func TestEverybodyIsTrusted(t *testing.T) {
 	l := given{file: "trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\n"}.load(t)
-	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is everybody: each client is believed about its own address, whatever it says"
+	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is every address: each client is believed about its own address, whatever it says"
 	if len(l.Warnings) != 1 || !strings.HasSuffix(l.Warnings[0], want) {
 		t.Errorf("warnings %q; want %q", l.Warnings, want)
 	}
@@ -321,7 +321,7 @@ func TestSlowClientsAreAllowed(t *testing.T) {
 	l := given{file: "client-timeout: none\nhandshake-timeout: 2m\n"}.load(t)
 	want := []string{
 		"w.yaml:1:17: client-timeout: none: a client that is gone without a word keeps its server's place for up to a quarter of an hour",
-		"w.yaml:2:20: handshake-timeout: 2m: a client needs a few round trips; whoever sends its request slowly stays for that long",
+		"w.yaml:2:20: handshake-timeout: 2m: a client needs a few round trips; one that sends its request slowly stays for that long",
 	}
 	if len(l.Warnings) != 2 || !strings.HasSuffix(l.Warnings[0], want[0]) || !strings.HasSuffix(l.Warnings[1], want[1]) {
 		t.Errorf("warnings %q; want %q", l.Warnings, want)

@@ -34,7 +34,6 @@ type Settings struct {
 	// Certificates that an authority issues, see package acme.
 	TLSAuto          []string // names to get certificates for
 	TLSAutoDirectory string   // URL of the authority's directory; empty for Let's Encrypt
-	TLSAutoEmail     string   // where the authority writes to; empty for nowhere
 	TLSAutoCA        string   // file with the authorities that vouch for the directory's server; empty for the system's
 
 	Admin       string // address of the admin API, host:port; empty for none
@@ -70,16 +69,12 @@ type Settings struct {
 	// DNSServer is the address of the DNS server that names of backends are looked up with, host:port; empty for the system's.
 	DNSServer string
 
-	Loops          int         // most event loops awake; 0 for one per processor
-	IOURing        string      // auto, on or off: whether event loops send with io_uring
-	LoopWait       string      // auto, raw or block: how event loops wait while they are busy
 	MaxHeader      int64       // largest upgrade request in bytes
 	FailedAuthRate limits.Rate // of failed authentications of each client address
 	// What all clients may use together: see Total.
 	TotalSessionLimit int
 	TotalSessionRate  limits.Rate
 	TotalByteRate     limits.Rate
-	TotalMessageRate  limits.Rate
 
 	// ReplayMemory is how many bytes of what clients have sent may be kept for the next server, of all sessions together; 0 for the
 	// default, which depends on the machine.
@@ -88,12 +83,10 @@ type Settings struct {
 	HandshakeTimeout time.Duration // for a client's upgrade request to arrive
 	MaxHandshakes    int           // most clients whose TLS handshake or upgrade request is not complete
 	ClientTimeout    time.Duration // for a client to accept or acknowledge something; [NoLimit] for as long as TCP tries
-	CloseTimeout     time.Duration // for connections to close when the process ends
 
 	// The end of the process, in this order; see package app.
-	ShutdownDelay time.Duration // how long clients are still accepted although the process is not ready any more
+	ShutdownDelay time.Duration // how long clients are still accepted although the process is no longer ready
 	DrainTimeout  time.Duration // for sessions to finish, once no clients are accepted; [NoLimit] for as long as they last
-	DrainSpread   time.Duration // the last part of DrainTimeout, over which the sessions that are left are ended
 	// UpgradeDrainTimeout is DrainTimeout for a process whose successor has taken over.
 	UpgradeDrainTimeout time.Duration
 
@@ -113,9 +106,14 @@ type Settings struct {
 	// OTLPEndpoint is the URL of the collector that gets traces; empty or [Off] for none.
 	OTLPEndpoint string
 	TraceRatio   float64 // share of sessions that are traced, of those whose clients do not decide it
+
+	// Advanced.
+	Loops    int    // most event loops awake; 0 for one per processor
+	IOURing  string // auto, on or off: whether event loops send with io_uring
+	LoopWait string // auto, raw or block: how event loops wait while they are busy
 }
 
-// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit of its own.
+// NoLimit is the value of [Settings.DrainTimeout] for as long as sessions last, and of [Settings.ClientTimeout] for no limit but that of TCP.
 const NoLimit = value.NoLimit
 
 // Off is the value of [Settings.AdminSocket] for no socket, of [Settings.OTLPEndpoint] for no traces, and of [Settings.Fleet] for no
@@ -139,9 +137,7 @@ func Defaults() Settings {
 		HandshakeTimeout:     10 * time.Second,
 		MaxHandshakes:        1024,
 		ClientTimeout:        time.Minute,
-		CloseTimeout:         5 * time.Second,
 		DrainTimeout:         30 * time.Second,
-		DrainSpread:          10 * time.Second,
 
 		UpgradeDrainTimeout: NoLimit,
 
@@ -164,9 +160,7 @@ func (s *Settings) Directory() string {
 
 // Total returns what all clients may use together.
 func (s *Settings) Total() limits.Limits {
-	return limits.Limits{
-		Sessions: s.TotalSessionLimit, SessionRate: s.TotalSessionRate, ByteRate: s.TotalByteRate, MessageRate: s.TotalMessageRate,
-	}
+	return limits.Limits{Sessions: s.TotalSessionLimit, SessionRate: s.TotalSessionRate, ByteRate: s.TotalByteRate}
 }
 
 // DatabaseInUse returns the database in use, which is SQLite in the state directory if no other is given.

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -19,8 +20,10 @@ type setting struct {
 	help  string // one line
 	unset string // the default of an empty value, in words; only if it may be empty
 	live  bool   // whether it can change at run time
-	value func(*Settings) value.Value
-	show  func(text string) string // hides secrets; nil if there are none
+	// advanced: its default suits nearly every proxy, so that it comes last, in the help too.
+	advanced bool
+	value    func(*Settings) value.Value
+	show     func(text string) string // hides secrets; nil if there are none
 	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
 	// works as before, with a warning. docs/reference/stability.md says for how long.
 	deprecated string
@@ -54,9 +57,6 @@ var table = []setting{
 	}},
 	{name: "tls-auto-directory", help: "directory of the authority", unset: "that of Let's Encrypt", value: func(s *Settings) value.Value {
 		return value.NewText(&s.TLSAutoDirectory, acme.DirectoryAllowed, orEmpty(acme.CheckDirectory))
-	}},
-	{name: "tls-auto-email", help: "address to which the authority writes when something is wrong", unset: "none", value: func(s *Settings) value.Value {
-		return value.NewText(&s.TLSAutoEmail, "an address such as ops@example.com", orEmpty(checkEmail))
 	}},
 	{name: "tls-auto-ca", help: "file with the authorities that vouch for the directory's server, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
 		return value.NewText(&s.TLSAutoCA, "a path", orEmpty(checkPath))
@@ -144,15 +144,6 @@ var table = []setting{
 	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
 		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
 	}},
-	{name: "loops", help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
-		return value.NewCount(&s.Loops, 0, 1024)
-	}},
-	{name: "io-uring", help: "whether event loops send with io_uring, which needs less CPU; auto: where the kernel allows it", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
-	}},
-	{name: "loop-wait", help: "how busy event loops wait; raw: outside the Go scheduler, which needs less CPU; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})
-	}},
 	{name: "max-header", help: "maximum size of an upgrade request", live: true, value: func(s *Settings) value.Value {
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)
 	}},
@@ -167,9 +158,6 @@ var table = []setting{
 	}},
 	{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
 		return config.RateValue(&s.TotalByteRate, true)
-	}},
-	{name: "total-message-rate", help: "maximum rate of messages that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.TotalMessageRate, false)
 	}},
 	{
 		name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true,
@@ -187,17 +175,11 @@ var table = []setting{
 	{name: "client-timeout", help: "maximum time for a client to accept or acknowledge something, before it is taken to be gone; none: as long as TCP tries", live: true, value: func(s *Settings) value.Value {
 		return value.NewLimit(&s.ClientTimeout, time.Second)
 	}},
-	{name: "close-timeout", help: "maximum time for connections to close when the process ends; with --backend, also for each side to close any connection", live: true, value: func(s *Settings) value.Value {
-		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
-	}},
-	{name: "shutdown-delay", help: "after SIGTERM, how long to go on accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
+	{name: "shutdown-delay", help: "after SIGTERM, how long to continue accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
 		return value.NewDuration(&s.ShutdownDelay, 0)
 	}},
 	{name: "drain-timeout", help: "maximum time for sessions to finish once no clients are accepted; none: as long as they last", live: true, value: func(s *Settings) value.Value {
 		return value.NewLimit(&s.DrainTimeout, 0)
-	}},
-	{name: "drain-spread", help: "last part of drain-timeout, over which the sessions that are left are closed, at random times", live: true, value: func(s *Settings) value.Value {
-		return value.NewDuration(&s.DrainSpread, 0)
 	}},
 	{name: "upgrade-drain-timeout", help: "maximum time for sessions to finish in a process whose successor has taken over (wsbouncer upgrade); none: as long as they last", live: true, value: func(s *Settings) value.Value {
 		return value.NewLimit(&s.UpgradeDrainTimeout, 0)
@@ -241,6 +223,32 @@ var table = []setting{
 	{name: "trace-ratio", help: "share of sessions to trace, of those whose clients send no traceparent", live: true, value: func(s *Settings) value.Value {
 		return value.NewNumber(&s.TraceRatio, 1)
 	}},
+	{name: "loops", advanced: true, help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
+		return value.NewCount(&s.Loops, 0, 1024)
+	}},
+	{name: "io-uring", advanced: true, help: "whether event loops send with io_uring, which needs less CPU; auto: where the kernel allows it", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
+	}},
+	{name: "loop-wait", advanced: true, help: "how busy event loops wait; raw: outside the Go scheduler, which needs less CPU; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
+		return value.NewChoice(&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})
+	}},
+}
+
+// removed are the settings that earlier versions had, with what to use instead.
+var removed = map[string]string{
+	"close-timeout":      "use the field close-timeout of services; when the process ends, connections have 5s to close",
+	"drain-spread":       "sessions are ended over the last third of drain-timeout, at most the last 10m",
+	"tls-auto-email":     "Let's Encrypt sends no mail: the metric wsbouncer_tls_certificate_expiry_timestamp_seconds shows when certificates expire",
+	"total-message-rate": "use total-byte-rate, or client-message-rate of services to limit each client address",
+}
+
+// Removed returns the settings that no longer exist, by name, with the error that says what to use instead.
+func Removed() map[string]error {
+	all := make(map[string]error, len(removed))
+	for name, instead := range removed {
+		all[name] = fmt.Errorf("the setting %s no longer exists: %s", name, instead)
+	}
+	return all
 }
 
 // names returns the names of all settings.
@@ -259,6 +267,12 @@ func find(name string) (setting, bool) {
 		return setting{}, false
 	}
 	return table[i], true
+}
+
+// IsAdvanced reports whether the setting of that name is an advanced one.
+func IsAdvanced(name string) bool {
+	s, ok := find(name)
+	return ok && s.advanced
 }
 
 // isList reports whether the setting has several values.

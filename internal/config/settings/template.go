@@ -23,6 +23,9 @@ func Template() []byte {
 	defaults := Defaults()
 	for i := range table {
 		s := &table[i]
+		if s.advanced && !table[i-1].advanced {
+			b.WriteString("\n# Advanced: the defaults suit nearly every proxy.\n")
+		}
 		mark := ""
 		if s.live {
 			mark = " *"

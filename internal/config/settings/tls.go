@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/mail"
 	"slices"
 	"strings"
 
@@ -92,13 +91,6 @@ func (s *Settings) keyPairs(listener string) (pairs []secure.KeyPair) {
 	return pairs
 }
 
-func checkEmail(text string) error {
-	if a, err := mail.ParseAddress(text); err != nil || a.Address != text {
-		return value.Invalid("address", text, "an address such as ops@example.com")
-	}
-	return nil
-}
-
 // Secured returns how the listeners of TLSListen speak TLS, in their order. The settings must have passed Check.
 func (s *Settings) Secured() []secure.ListenerSettings {
 	all := make([]secure.ListenerSettings, 0, len(s.TLSListen))
@@ -130,7 +122,7 @@ func (l *loading) checkTLS() {
 		return
 	}
 	if len(s.TLSAuto) == 0 {
-		for _, name := range []string{"tls-auto-directory", "tls-auto-email", "tls-auto-ca"} {
+		for _, name := range []string{"tls-auto-directory", "tls-auto-ca"} {
 			if one, _ := find(name); one.text(s) != "" {
 				l.warn("%sno effect without tls-auto", l.heads[name])
 			}

@@ -404,6 +404,52 @@ func TestOlderSchema(t *testing.T) {
 	}
 }
 
+// Rows of an earlier version mean the same in this one, and so does their history.
+func TestEarlierFields(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	old, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	earlier := make(fstest.MapFS)
+	files, err := fs.Glob(embedded, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if data, err := fs.ReadFile(embedded, file); err == nil && number(file) != "11" {
+			earlier[file] = &fstest.MapFile{Data: data}
+		}
+	}
+	if _, to, err := tables.Migrate(t.Context(), dialect, database.DialectSQLite3, old, earlier); err != nil || to != 10 {
+		t.Fatal(to, err)
+	}
+	for _, statement := range []string{
+		"INSERT INTO services (name, path, balance, hash_by, dial_parallel, message_rate) VALUES ('stt', '/v1', 'hash', 'header:B', 5, '10/s'), ('plain', '/v2', 'hash', NULL, 5, NULL)",
+		"INSERT INTO tenants (name, message_rate) VALUES ('acme', '1/s')",
+		// What the triggers of that version have noted.
+		"UPDATE head SET revision = 4",
+		"INSERT INTO revisions (revision, at, who) SELECT column1, '2026-01-02T03:04:05Z', '(SQL)' FROM (VALUES (1), (2), (3), (4))",
+		"INSERT INTO changes (revision, action, kind, name, field, was, became) VALUES " +
+			"(1, 'added', 'service', 'stt', '', NULL, NULL), (1, 'added', 'service', 'stt', 'path', NULL, '/v1'), " +
+			"(1, 'added', 'service', 'stt', 'balance', NULL, 'hash'), (1, 'added', 'service', 'stt', 'hash_by', NULL, 'header:A'), " +
+			"(1, 'added', 'service', 'plain', '', NULL, NULL), (1, 'added', 'service', 'plain', 'path', NULL, '/v2'), " +
+			"(1, 'added', 'service', 'plain', 'balance', NULL, 'hash'), " +
+			"(2, 'changed', 'service', 'stt', 'hash_by', 'header:A', 'header:B'), (2, 'changed', 'service', 'stt', 'dial_parallel', NULL, '5'), " +
+			"(2, 'changed', 'service', 'stt', 'message_rate', NULL, '10/s'), " +
+			"(3, 'changed', 'service', 'plain', 'dial_parallel', NULL, '5'), " +
+			"(4, 'added', 'tenant', 'acme', '', NULL, NULL), (4, 'added', 'tenant', 'acme', 'message_rate', NULL, '1/s')",
+	} {
+		if _, err := old.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := opener(path)(t, config.Options{})
+	defer s.Close()
+	configtest.CheckEarlier(t, s)
+}
+
 // triggersOf returns the statements that made a database's triggers, by the triggers' names.
 func triggersOf(t *testing.T, path string) map[string]string {
 	t.Helper()

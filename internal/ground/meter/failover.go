@@ -33,29 +33,29 @@ func (c Cause) String() string {
 	return [Causes]string{"lost", "protocol", "closed", "stalled", "drained", "ordered", "rebalanced"}[c]
 }
 
-// Wish reports whether the session leaves a server that works.
-func (c Cause) Wish() bool { return c >= Drained }
+// Planned reports whether the session leaves a server that works.
+func (c Cause) Planned() bool { return c >= Drained }
 
-// Unassured is why a session is not assured: no other server could continue it.
-type Unassured uint8
+// Unrecoverable is why a session is not recoverable: no other server could continue it.
+type Unrecoverable uint8
 
 // The reasons.
 const (
-	// UnassuredFormat: its audio, or what it says, cannot be sent again: see profile.Tracker.Whole.
-	UnassuredFormat Unassured = iota
-	// UnassuredWindow: what is not answered is older than the service's replay-window.
-	UnassuredWindow
-	// UnassuredMemory: all of replay-memory is in use.
-	UnassuredMemory
-	// UnassuredMessage: a message was too long to be kept.
-	UnassuredMessage
+	// UnrecoverableFormat: its audio, or what it says, cannot be sent again: see profile.Tracker.Whole.
+	UnrecoverableFormat Unrecoverable = iota
+	// UnrecoverableWindow: what is not answered is older than the service's replay-window.
+	UnrecoverableWindow
+	// UnrecoverableMemory: all of replay-memory is in use.
+	UnrecoverableMemory
+	// UnrecoverableMessage: a message was too long to be kept.
+	UnrecoverableMessage
 
-	UnassuredReasons = iota
+	UnrecoverableReasons = iota
 )
 
 // String returns the reason's name in metrics.
-func (u Unassured) String() string {
-	return [UnassuredReasons]string{"format", "window", "memory", "message"}[u]
+func (u Unrecoverable) String() string {
+	return [UnrecoverableReasons]string{"format", "window", "memory", "message"}[u]
 }
 
 // Failovers counts the sessions that left a server, or were to leave it, by cause.
@@ -67,7 +67,7 @@ type Failovers [Causes]struct {
 // failovers are a backend's counters of sessions that outlive servers. Any goroutine may add to them.
 type failovers struct {
 	moved, notMoved [Causes]atomic.Uint64
-	unassured       [UnassuredReasons]atomic.Uint64
+	unrecoverable   [UnrecoverableReasons]atomic.Uint64
 	stalls          atomic.Uint64
 	failed          atomic.Int64 // when a session whose server failed was not moved for the last time, in Unix nanoseconds; 0 for never
 }
@@ -78,14 +78,14 @@ func (b *Backend) FailedOver(c Cause, moved bool) {
 		b.failovers.moved[c].Add(1)
 	} else {
 		b.failovers.notMoved[c].Add(1)
-		if !c.Wish() {
+		if !c.Planned() {
 			b.failovers.failed.Store(time.Now().UnixNano())
 		}
 	}
 }
 
-// LostAssurance counts a session that no other server can continue any longer.
-func (b *Backend) LostAssurance(why Unassured) { b.failovers.unassured[why].Add(1) }
+// BecameUnrecoverable counts a session that no other server can continue any longer.
+func (b *Backend) BecameUnrecoverable(why Unrecoverable) { b.failovers.unrecoverable[why].Add(1) }
 
 // Stall counts a session on which the backend has stalled.
 func (b *Backend) Stall() { b.failovers.stalls.Add(1) }
@@ -96,8 +96,8 @@ func (t *Totals) addFailovers(f *failovers) {
 		t.Failovers[c].Moved += f.moved[c].Load()
 		t.Failovers[c].NotMoved += f.notMoved[c].Load()
 	}
-	for why := range f.unassured {
-		t.Unassured[why] += f.unassured[why].Load()
+	for why := range f.unrecoverable {
+		t.Unrecoverable[why] += f.unrecoverable[why].Load()
 	}
 	t.Stalls += f.stalls.Load()
 	if at := f.failed.Load(); at != 0 {

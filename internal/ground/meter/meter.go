@@ -224,8 +224,8 @@ type Totals struct {
 	Failovers Failovers
 	// FailoverFailed is when a session whose server failed was not moved for the last time; zero for never.
 	FailoverFailed time.Time
-	Unassured      [UnassuredReasons]uint64 // sessions that became unrecoverable
-	Stalls         uint64                   // sessions on which the server stalled
+	Unrecoverable  [UnrecoverableReasons]uint64 // sessions that no other server could continue any longer
+	Stalls         uint64                       // sessions on which the server stalled
 	Times
 }
 
@@ -250,8 +250,8 @@ func (t *Totals) Add(other *Totals) {
 		t.Failovers[c].Moved += n.Moved
 		t.Failovers[c].NotMoved += n.NotMoved
 	}
-	for why, n := range other.Unassured {
-		t.Unassured[why] += n
+	for why, n := range other.Unrecoverable {
+		t.Unrecoverable[why] += n
 	}
 	t.Stalls += other.Stalls
 	t.noteFailed(other.FailoverFailed)

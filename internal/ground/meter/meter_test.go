@@ -189,7 +189,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// The time of a failover that failed survives sums, and a wish that is not granted is no failure.
+// The time of a failover that failed survives sums, and a pending move that is refused is no failure.
 func TestFailoverFailed(t *testing.T) {
 	r := NewRegistry(1)
 	a, b := r.Backend("stt", "a"), r.Backend("stt", "b")

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
@@ -89,4 +92,157 @@ func Run(ctx context.Context, o Options) error {
 	clients.Wait()
 	set.Close()
 	return view.summary()
+}
+
+const (
+	chunk       = 100 * time.Millisecond // of audio in a message
+	streamEvery = 6 * time.Second        // clients begin at different times within it
+	pauseLimit  = time.Second            // the longest pause of a client between two streams
+)
+
+// client streams speech again and again, as a device does. Its fields are static.
+type client struct {
+	number  int
+	url     string
+	audio   *wav.Audio
+	results *results
+	wait    time.Duration // before the first stream
+}
+
+func (c *client) run(ctx context.Context) {
+	pause := c.wait
+	for sleep(ctx, pause) {
+		pause = rand.N(pauseLimit)
+		part := choosePart(c.audio)
+		text, err := c.stream(ctx, part)
+		if ctx.Err() != nil {
+			return
+		}
+		c.results.finished(part, text, err)
+	}
+}
+
+// part is a piece of the recording, in samples.
+type part struct{ from, to int }
+
+// choosePart returns one of a few pieces of the recording. So many clients stream the same piece, and their transcripts must be
+// the same.
+func choosePart(audio *wav.Audio) part {
+	second, total := audio.SampleRate, len(audio.PCM)/2
+	from := rand.IntN(4) * second
+	return part{from: from, to: min(total, from+(3+rand.IntN(3))*second)}
+}
+
+// stream runs one session and returns the transcript of its audio.
+func (c *client) stream(ctx context.Context, p part) (text string, err error) {
+	session := speech.Session{
+		URL: c.url, SampleRate: c.audio.SampleRate, PCM: c.audio.PCM[2*p.from : 2*p.to], Chunk: chunk, Speed: 1,
+		Heard: func(a speech.Answer, due time.Time) {
+			if !due.IsZero() {
+				c.results.answered(time.Since(due))
+			}
+			if a.Text != "" {
+				text = joinText(text, a.Text)
+			}
+			if shown := a.Partial + a.Text; shown != "" {
+				c.results.transcript(c.number, shown, a.Text != "")
+			}
+		},
+	}
+	err = session.Run(ctx)
+	return text, err
+}
+
+func joinText(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + " " + b
+}
+
+// sleep waits for d. It returns false if the context ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// results collects what the clients have seen. Any goroutine may call its methods.
+type results struct {
+	mu        sync.Mutex
+	streams   int // finished
+	failures  int
+	mixed     int // transcripts that were not those of their audio
+	lastError error
+	latency   *hdrhistogram.Histogram // in microseconds
+	answers   int
+	expected  map[part]string // the first transcript of each piece of audio
+	lines     []line          // the latest transcripts
+}
+
+// line is a transcript to show.
+type line struct {
+	client int
+	text   string
+	final  bool
+}
+
+const linesKept = 6
+
+func newResults() *results {
+	return &results{latency: hdrhistogram.New(1, 60_000_000, 3), expected: make(map[part]string)}
+}
+
+// answered records the time from when a chunk was due until its answer.
+func (r *results) answered(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers++
+	_ = r.latency.RecordValue(max(1, d.Microseconds())) // a minute is in its range
+}
+
+// transcript records a partial or final transcript.
+func (r *results) transcript(client int, text string, final bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.lines { // a client has one unfinished line: the latest
+		if r.lines[i].client == client && !r.lines[i].final {
+			r.lines[i] = line{client, text, final}
+			return
+		}
+	}
+	r.lines = append(r.lines, line{client, text, final})
+	if len(r.lines) > linesKept {
+		r.lines = append(r.lines[:0], r.lines[1:]...)
+	}
+}
+
+// finished records the end of a stream. The same audio must have the same transcript, whichever client streams it.
+func (r *results) finished(p part, text string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.streams++
+	if err != nil {
+		r.failures++
+		r.lastError = err
+		return
+	}
+	if expected, ok := r.expected[p]; !ok {
+		r.expected[p] = text
+	} else if expected != text {
+		r.mixed++
+	}
+}
+
+// now returns a copy of the results.
+func (r *results) now() (streams, failures, mixed, answers int, p50, p99 time.Duration, lines []line, last error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := func(q float64) time.Duration { return time.Duration(r.latency.ValueAtQuantile(q)) * time.Microsecond }
+	return r.streams, r.failures, r.mixed, r.answers, at(50), at(99), append([]line(nil), r.lines...), r.lastError
 }

@@ -1,8 +1,12 @@
 package load
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"syscall"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -29,7 +33,7 @@ type talk interface {
 	account()
 	// inSession reports whether messages become due for the client.
 	inSession() bool
-	// failed is called when the connection has failed. It counts the messages that get no answer any more.
+	// failed is called when the connection has failed. It counts the messages that no longer get an answer.
 	failed()
 	// closed is called when the server has closed the connection with a close frame. It reports whether a server may do so
 	// now.
@@ -57,7 +61,7 @@ type client struct {
 	outcome outcome // of the session
 	again   bool    // the session is not the client's first
 
-	greeted   bool // the client has its first echo, or cannot get it any more
+	greeted   bool // the client has its first echo, or can no longer get it
 	waiting   bool // counted in lane.unfinished
 	broken    bool // the connection failed: the client sends and expects nothing more
 	closeSent bool
@@ -105,7 +109,7 @@ func (c *client) setOutcome(o outcome) {
 func (c *client) join(s loop.Socket, early []byte) {
 	c.inbox = inbox{}
 	c.broken, c.closeSent, c.closeSeen = false, false, false
-	c.counts().Joined++
+	c.counts().joined++
 	c.conn = c.lane.loop.Add(s, c, early)
 	c.talk.opened()
 }
@@ -168,7 +172,7 @@ func (c *client) Ended(_ *loop.Conn, err error) {
 func (c *client) drop() {
 	if !c.conn.Closed() {
 		c.conn.Close()
-		c.counts().Parted++
+		c.counts().parted++
 	}
 }
 
@@ -241,7 +245,7 @@ func (c *client) recordFirstAnswer(took int64) {
 		return
 	}
 	counts.FirstEcho.record(took)
-	counts.LastEcho = max(counts.LastEcho, c.began+took)
+	counts.lastEcho = max(counts.lastEcho, c.began+took)
 }
 
 // leave ends the connection in order.
@@ -258,5 +262,91 @@ func (c *client) gone() {
 	if c.lane.closing && !c.left {
 		c.left = true
 		c.lane.gone.count()
+	}
+}
+
+// inbox parses the frames of a server as they arrive.
+type inbox struct {
+	remaining int64        // payload bytes of the current data frame that are still to come
+	opcode    frame.Opcode // Text or Binary inside a message, Continuation (0) between messages
+	fin       bool         // the current frame ends its message
+}
+
+// piece is a control frame, or a part of a message.
+type piece struct {
+	payload []byte
+	opcode  frame.Opcode // Text or Binary for a part of a message, or the control frame's
+	first   bool         // begins a message
+	last    bool         // ends a message
+}
+
+// next returns the piece at the start of b and its length in bytes. The length is 0 if more bytes are needed: then the
+// caller must present b again, with more bytes behind it.
+func (in *inbox) next(b []byte) (p piece, n int, err error) {
+	start := 0
+	if in.remaining == 0 {
+		h, size, err := frame.ParseHeader(b)
+		switch {
+		case err != nil:
+			return p, 0, err
+		case len(b) > 1 && b[1]&0x80 != 0:
+			return p, 0, frame.ErrMasked
+		case size == 0:
+			return p, 0, nil
+		case h.Opcode.IsControl():
+			n = size + int(h.Length)
+			if n > len(b) {
+				return p, 0, nil
+			}
+			return piece{payload: b[size:n], opcode: h.Opcode}, n, nil
+		case h.Opcode == frame.Continuation && in.opcode == frame.Continuation:
+			return p, 0, frame.ErrNoMessage
+		case h.Opcode != frame.Continuation && in.opcode != frame.Continuation:
+			return p, 0, frame.ErrInMessage
+		case h.Opcode != frame.Continuation:
+			in.opcode, p.first = h.Opcode, true
+		}
+		in.fin, in.remaining, start = h.Fin, h.Length, size
+	}
+	length := min(int64(len(b)-start), in.remaining)
+	in.remaining -= length
+	n = start + int(length)
+	p.payload, p.opcode = b[start:n], in.opcode
+	if in.remaining == 0 && in.fin {
+		p.last, in.opcode = true, frame.Continuation
+	}
+	return p, n, nil
+}
+
+// kind returns a short name for the kind of an error, so that errors can be counted by kind.
+func kind(err error) string {
+	var status *handshake.StatusError
+	switch {
+	case errors.As(err, &status):
+		return fmt.Sprintf("HTTP %d", status.Status)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
+		return "timeout"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "reset"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "no local port left"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "no descriptor left"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "eof"
+	}
+	return innermost(err).Error()
+}
+
+// innermost returns the innermost error. Outer errors name addresses, which differ from one connection to the next.
+func innermost(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
 	}
 }

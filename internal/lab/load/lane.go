@@ -76,7 +76,7 @@ func (l *lane) tick() {
 	l.pacer.set(0)
 }
 
-// drain ends the steady part, early if need be. Once no client waits for an echo any more, the lane counts itself in
+// drain ends the steady part, early if need be. Once no client waits for an echo, the lane counts itself in
 // stage.drained. Clients still send what was due by now, even if the lane is late.
 func (l *lane) drain() {
 	l.end = min(l.end, l.now())
@@ -134,7 +134,7 @@ func (l *lane) skipFrom(c *client, due int64) {
 	}
 }
 
-// settle checks whether a client has nothing to wait for any more, and counts the lane as drained after the last client.
+// settle checks whether a client has nothing left to wait for, and counts the lane as drained after the last client.
 func (l *lane) settle(c *client) {
 	if !c.waiting || !c.broken && !c.talk.finished() {
 		return

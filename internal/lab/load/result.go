@@ -33,75 +33,29 @@ type TargetResult struct {
 	Figures
 }
 
-// Figures are the counts and measurements. They are of the whole run unless they say otherwise.
+// Figures are the counts and measurements. They are of the whole run unless they say otherwise. In JSON, they lack those times and counts that package
+// report adds.
 type Figures struct {
-	// Connections is the number of clients that the options ask for, Connected is how many of them connected, and
-	// ConnectFailures is how many could not connect their first session. The others were still connecting when the run was
+	// Connections is the number of clients that the options ask for. Those that neither connected nor failed to were still connecting when the run was
 	// ended.
-	Connections     int
-	Connected       int
-	ConnectFailures int
+	Connections int `json:"connections"`
 	// AllConnected is the time until the last client was connected, and LastFirstEcho the time until the last of the first
 	// echoes was complete. Both count from when clients began to connect.
-	AllConnected  time.Duration
-	LastFirstEcho time.Duration
+	AllConnected  time.Duration `json:"-"`
+	LastFirstEcho time.Duration `json:"-"`
 
-	// Sent and Received count messages of the steady part and their correct echoes. They leave out the first message of a
-	// session, which the client sends as soon as it is connected. With audio, they leave it out only in a client's first session.
-	Sent     int64
-	Received int64
+	Counts
+	Distributions
+
 	// MessagesPerSecond is the rate of correct echoes during the steady part, without those that came after its end.
-	MessagesPerSecond float64
-	// Unsent counts messages that were due but could not be sent in time: the load was more than the server could take or
-	// the load generator could send. Latency does not include them.
-	Unsent int64
-	// Lost counts messages, the first of a session included, whose echo never came, or came out of order, on connections
-	// that did not fail.
-	Lost int64
-	// Mixed counts wrong messages: altered, another client's, or received twice.
-	Mixed int64
-	// Abandoned counts messages, the first of a session included, whose echo had not come when their connection failed.
-	Abandoned int64
-
-	Sessions
-
-	// Failed counts connections that ended before the client wanted them to.
-	Failed int64
-	// Partials and Finals count the answers of a speech server: those that may still change, and those that are final.
-	Partials int64
-	Finals   int64
+	MessagesPerSecond float64 `json:"messages_per_second"`
+	// SessionsPerSecond is the rate of complete sessions during the steady part.
+	SessionsPerSecond float64 `json:"sessions_per_second"`
 	// Errors counts errors by kind.
-	Errors map[string]int64
+	Errors map[string]int64 `json:"errors"`
 	// CloseCodes counts the ended connections by the server's close code, whichever side closed first (RFC 6455, section
 	// 7.4.1: 1005 is a close without a code, 1006 an end without a close).
-	CloseCodes map[frame.CloseCode]int64
-
-	// Latency is the time from when a message was due until its echo was complete.
-	Latency Times
-	// Connect is the time from when a client should have connected until it was connected, and FirstEcho until its first echo
-	// was complete. Both cover only clients' first sessions.
-	Connect   Times
-	FirstEcho Times
-	// ConnectAgain is the time from when a further session began to dial until it was connected, and ReplyAgain until its
-	// first reply was complete. With audio, ReplyAgain leaves out the wait for the client's next turn.
-	ConnectAgain Times
-	ReplyAgain   Times
-	// Final is the time from when the end of the audio was due until the final answer was complete.
-	Final Times
-}
-
-// Sessions counts sessions by how they ended: Begun is the sum of ConnectFailures, Failed and the other counts here.
-type Sessions struct {
-	// Begun counts all sessions that clients began.
-	Begun int64
-	// Complete counts sessions that ended in order, before the run did.
-	Complete int64
-	// Refused counts sessions that could not connect, without clients' first sessions.
-	Refused int64
-	// Cut counts sessions that the end of the run ended.
-	Cut int64
-	// SessionsPerSecond is the rate of complete sessions during the steady part.
-	SessionsPerSecond float64
+	CloseCodes map[frame.CloseCode]int64 `json:"close_codes"`
 }
 
 // fill fills in the result from the collected counts.
@@ -126,19 +80,13 @@ func (r *Result) targets(urls []string) {
 
 // fill fills in the figures from the counts.
 func (f *Figures) fill(connections int, c *counts) {
-	f.Connections, f.Connected, f.ConnectFailures = connections, int(c.Connected), int(c.ConnectFailures)
-	f.AllConnected, f.LastFirstEcho = time.Duration(c.LastConnect), time.Duration(c.LastEcho)
-	f.Sent, f.Received, f.Unsent = c.Sent, c.Received, c.Unsent
-	f.Lost, f.Mixed, f.Abandoned, f.Failed = c.Lost, c.Mixed, c.Abandoned, c.Failed
-	f.Begun, f.Complete, f.Refused, f.Cut = c.Begun, c.Complete, c.Refused, c.Cut
-	f.Partials, f.Finals = c.Partials, c.Finals
+	f.Connections, f.Counts, f.Distributions = connections, c.Counts, c.Distributions
+	f.AllConnected, f.LastFirstEcho = time.Duration(c.lastConnect), time.Duration(c.lastEcho)
 	f.Errors, f.CloseCodes = maps.Clone(c.Errors), maps.Clone(c.Closes)
-	f.Latency, f.Connect, f.FirstEcho = c.Latency, c.Connect, c.FirstEcho
-	f.ConnectAgain, f.ReplyAgain, f.Final = c.ConnectAgain, c.ReplyAgain, c.Final
 }
 
 // setRates fills in the rates of the steady part, from the counts at its beginning and its end.
-func (r *Result) setRates(urls []string, before, after []numbers) {
+func (r *Result) setRates(urls []string, before, after []Counts) {
 	r.targets(urls)
 	seconds := r.Duration.Seconds()
 	for i := range after {
@@ -149,9 +97,6 @@ func (r *Result) setRates(urls []string, before, after []numbers) {
 		r.SessionsPerSecond += f.SessionsPerSecond
 	}
 }
-
-// Failures returns how many sessions failed or could not connect.
-func (f *Figures) Failures() int64 { return int64(f.ConnectFailures) + f.Refused + f.Failed }
 
 // Err returns an error if the server served the load badly: it lost or mixed up a message, a connection failed, a client
 // could not connect again, or no client could connect.

@@ -42,7 +42,7 @@ type stage struct {
 	// transcript holds the final texts of the first session that was complete.
 	transcript atomic.Pointer[[]string]
 
-	greeted *latch // opened when each client has its first echo, or cannot get it any more
+	greeted *latch // opened when each client has its first echo, or can no longer get it
 	alive   *latch // opened when each client has failed
 	drained *latch // opened when each lane has drained
 	gone    *latch // opened when each client's connection has ended
@@ -254,11 +254,11 @@ func (r *run) sample(next Phase) {
 }
 
 // count returns the numbers of all targets as they are now.
-func (r *run) count() []numbers {
+func (r *run) count() []Counts {
 	r.collect()
-	now := make([]numbers, len(r.targets))
+	now := make([]Counts, len(r.targets))
 	for at, c := range r.seen.byTarget {
-		now[at] = c.numbers
+		now[at] = c.Counts
 	}
 	return now
 }
@@ -288,4 +288,237 @@ func (r *run) wait(cancelled, happened <-chan struct{}, limit time.Duration) boo
 			r.report(r.reported.Phase)
 		}
 	}
+}
+
+// connectAll opens the connections of all clients with dial, and returns when each dial has begun. It runs on a goroutine of
+// its own, which r.first counts.
+func (r *run) connectAll(ctx context.Context, clients []*client, dial func(context.Context, *client)) {
+	for i, c := range clients {
+		due := r.Ramp * time.Duration(i) / time.Duration(len(clients))
+		if r.Ramp > 0 && !sleep(ctx, due-time.Duration(r.now())) {
+			return
+		}
+		c.began = int64(due)
+		if r.slots != nil {
+			select {
+			case r.slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			// The time to wait for a slot is the load's own choice, and says nothing about the server.
+			c.began = r.now()
+		}
+		r.first.Go(func() {
+			dial(ctx, c)
+			if r.slots != nil {
+				<-r.slots
+			}
+		})
+	}
+}
+
+// dial opens a client's connection and hands it to the client's loop.
+func (r *run) dial(ctx context.Context, c *client) {
+	socket, early, err := r.establish(ctx, c)
+	connected := r.now()
+	l := c.lane
+	if err != nil {
+		if ctx.Err() == nil { // otherwise the run was ended, and nothing failed
+			l.loop.Post(func() { l.refused(c, err) })
+		}
+		return
+	}
+	if !l.loop.Post(func() { l.admit(c, socket, early, connected) }) {
+		socket.Close()
+	}
+}
+
+// dialAgain opens another connection for a client whose last session has ended. Call it on the client's loop.
+func (r *run) dialAgain(ctx context.Context, c *client) {
+	c.again, c.outcome = true, pending
+	c.counts().Begun++
+	r.again.Go(func() {
+		if r.slots != nil {
+			select {
+			case r.slots <- struct{}{}:
+				defer func() { <-r.slots }()
+			case <-ctx.Done():
+			}
+		}
+		began := r.now()
+		socket, early, err := r.establish(ctx, c)
+		connected := r.now()
+		posted := c.lane.loop.Post(func() {
+			c.began, c.took = began, connected-began
+			c.dialled(socket, early, err, ctx.Err() != nil)
+		})
+		if !posted && err == nil {
+			socket.Close()
+		}
+	})
+}
+
+// dialled handles the result of dialAgain. over says that the run was ended meanwhile.
+func (c *client) dialled(socket loop.Socket, early []byte, err error, over bool) {
+	switch {
+	case err == nil && c.lane.closing:
+		socket.Close()
+		c.setOutcome(cut)
+	case err == nil:
+		c.counts().ConnectAgain.record(c.took)
+		c.join(socket, early)
+	case over: // the run was ended, and nothing failed
+		c.setOutcome(cut)
+		c.lane.settle(c)
+	default:
+		c.talk.refused("connect again: " + kind(err))
+	}
+}
+
+// establish opens a connection.
+func (r *run) establish(ctx context.Context, c *client) (socket loop.Socket, early []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.ConnectTimeout)
+	defer cancel()
+	established, err := c.target.Dial(ctx)
+	if err != nil {
+		return socket, nil, err
+	}
+	socket, err = loop.Detach(established.Conn)
+	if err != nil {
+		_ = established.Conn.Close()
+	}
+	return socket, established.Early, err
+}
+
+// sleep waits for d. It returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// admit adds a connected client to the lane. since is when it was connected.
+func (l *lane) admit(c *client, socket loop.Socket, early []byte, since int64) {
+	counts := c.counts()
+	counts.Begun++
+	counts.Connected++
+	counts.Connect.record(since - c.began)
+	counts.lastConnect = max(counts.lastConnect, since)
+	l.clients = append(l.clients, c)
+	c.join(socket, early)
+}
+
+// refused counts a client that could not connect.
+func (l *lane) refused(c *client, err error) {
+	c.outcome = refused
+	counts := c.counts()
+	counts.Begun++
+	counts.ConnectFailures++
+	counts.error("connect: " + kind(err))
+	c.markGreeted()
+	if l.sessionLength > 0 {
+		l.clients = append(l.clients, c) // it tries again
+		return
+	}
+	l.alive.count()
+}
+
+// latch opens after count was called a given number of times. Any goroutine may use it.
+type latch struct {
+	left atomic.Int64
+	open chan struct{} // closed when left is 0
+}
+
+func newLatch(things int) *latch {
+	l := &latch{open: make(chan struct{})}
+	l.left.Store(int64(things))
+	if things == 0 {
+		close(l.open)
+	}
+	return l
+}
+
+// count counts one call. More calls than the latch waits for have no effect.
+func (l *latch) count() {
+	if l.left.Add(-1) == 0 {
+		close(l.open)
+	}
+}
+
+// Phase is a part of a run.
+type Phase int
+
+// The phases of a run, in their order. A run has only the first if no client connected, or if it was ended while connecting.
+const (
+	// Connecting: clients connect, and wait for their first echo.
+	Connecting Phase = iota
+	// Steady: clients send messages at the rate in the options.
+	Steady
+	// Draining: no more messages become due; clients wait for the last echoes.
+	Draining
+	// Done: clients wait for nothing more. The run is about to close the connections.
+	Done
+)
+
+// String returns the phase's name.
+func (p Phase) String() string {
+	switch p {
+	case Connecting:
+		return "connecting"
+	case Steady:
+		return "steady"
+	case Draining:
+		return "draining"
+	}
+	return "done"
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Phase   Phase
+	Begins  bool          // this report is the first one of the phase
+	Elapsed time.Duration // since clients began to connect
+
+	Connections     int
+	Connected       int
+	ConnectFailures int
+	Sent            int64 // in the steady part
+	Received        int64
+	Lost            int64
+	Mixed           int64
+	Failed          int64   // sessions that failed, or could not connect again
+	Sessions        int64   // complete ones
+	Rate            float64 // echoes per second since the last report
+	P50, P99        time.Duration
+}
+
+// report reports the run's progress.
+func (r *run) report(phase Phase) {
+	last := r.reported
+	begins := phase != last.Phase || last.Connections == 0
+	if begins && phase != Connecting {
+		r.sample(phase)
+	} else {
+		r.collect()
+	}
+	c := r.seen.total
+	p := Progress{
+		Phase: phase, Begins: begins, Elapsed: time.Duration(r.now()),
+		Connections: r.Connections, Connected: c.Connected, ConnectFailures: c.ConnectFailures,
+		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed + c.Refused, Sessions: c.Complete,
+		P50: c.Latency.Quantile(0.5), P99: c.Latency.Quantile(0.99),
+	}
+	if seconds := (p.Elapsed - last.Elapsed).Seconds(); seconds > 0 {
+		p.Rate = float64(p.Received-last.Received) / seconds
+	}
+	r.reported = p
+	r.progress(p)
 }

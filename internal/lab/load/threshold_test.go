@@ -68,9 +68,11 @@ func TestParseThreshold(t *testing.T) {
 // measuredResult is a result in which each metric has another value.
 func measuredResult() *Result {
 	r := &Result{Figures: Figures{
-		Connections: 10, Connected: 8, ConnectFailures: 2, Sent: 1000, Received: 980, MessagesPerSecond: 98, Lost: 3, Mixed: 4,
-		Abandoned: 5, Unsent: 6, Failed: 1, AllConnected: time.Second,
-		Sessions: Sessions{Begun: 40, Complete: 20, Refused: 1, Cut: 16, SessionsPerSecond: 2},
+		Connections: 10, AllConnected: time.Second, MessagesPerSecond: 98, SessionsPerSecond: 2,
+		Counts: Counts{
+			Connected: 8, ConnectFailures: 2, Sent: 1000, Received: 980, Lost: 3, Mixed: 4, Abandoned: 5, Unsent: 6, Failed: 1,
+			Begun: 40, Complete: 20, Refused: 1, Cut: 16,
+		},
 	}, Duration: 10 * time.Second}
 	for i := range 100 {
 		r.Latency.record(int64(i+1) * int64(time.Millisecond))

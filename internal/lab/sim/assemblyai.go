@@ -27,12 +27,11 @@ type assemblyAIDialogue struct {
 	model    string
 	turn     int
 	began    time.Time
-	heard    hearing
-	times    timeline
+	recognition
 }
 
 func newAssemblyAIDialogue(query url.Values) *assemblyAIDialogue {
-	d := &assemblyAIDialogue{model: query.Get("speech_model"), times: newTimeline(query.Get("encoding"), number(query.Get("sample_rate")))}
+	d := &assemblyAIDialogue{model: query.Get("speech_model"), recognition: newRecognition(query.Get("encoding"), number(query.Get("sample_rate")))}
 	for _, terms := range query["keyterms_prompt"] {
 		var list []string
 		if json.Unmarshal([]byte(terms), &list) != nil { // the API reference has a list in JSON; one term is taken as it is
@@ -66,7 +65,7 @@ func (d *assemblyAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			assemblyAIFails(v, 3007, fmt.Sprintf("Input Duration Violation: %.1f ms. Expected between %d and %d ms", ms, assemblyAILeast, assemblyAIMost))
 			return
 		}
-		if d.heard.utterances(&d.times, message, func() { d.say(v, true) }) {
+		if d.utterances(message, func() { d.say(v, true) }) {
 			d.say(v, false)
 		}
 		return
@@ -114,22 +113,17 @@ func (d *assemblyAIDialogue) say(v *voice, ends bool) {
 	if d.keyterms != "" {
 		words += " " + d.keyterms
 	}
-	timed := []assemblyAIWord{}
-	for _, w := range d.times.words(words) {
-		timed = append(timed, assemblyAIWord{w.text, inMilliseconds(w.start), inMilliseconds(w.end), 1, ends})
-	}
-	encoded, _ := json.Marshal(timed) // never fails
+	timed := timedJSON(&d.times, words, func(w timedWord) assemblyAIWord {
+		return assemblyAIWord{w.text, inMilliseconds(w.start), inMilliseconds(w.end), 1, ends}
+	})
 	if ends {
 		r, confidence = final, 0.9
-		d.heard.next()
-		d.times.next()
+		d.next()
 		d.turn++
 	}
 	v.text(r, `{"type":"Turn","turn_order":%d,"turn_is_formatted":false,"end_of_turn":%t,"transcript":%s,"end_of_turn_confidence":%g,"words":%s}`,
-		turn, ends, quote(words), confidence, encoded)
+		turn, ends, quote(words), confidence, timed)
 }
-
-func (d *assemblyAIDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 // assemblyAIFails ends a session with an error.
 func assemblyAIFails(v *voice, code frame.CloseCode, reason string) {

@@ -236,7 +236,7 @@ const (
 	timerSilence                       // the client has perhaps been silent for too long
 	timerReply                         // answers are due
 	timerLateReply                     // answers out of turn are due
-	timerUnasked                       // a late message that nobody asked for is due
+	timerUnasked                       // a late message that no client asked for is due
 	timerChatter                       // chatter is due
 )
 
@@ -279,4 +279,103 @@ func (k *conn) Ended(_ *loop.Conn, err error) {
 	}
 	k.gone = true
 	k.hangUp()
+}
+
+// piece is a data frame of a client, or as much of it as has arrived.
+type piece struct {
+	header  frame.Header // of the frame it belongs to
+	first   bool         // the frame begins with it
+	last    bool         // the frame ends with it
+	payload []byte       // unmasked
+}
+
+// splitter splits the data of a frame.Scanner into pieces. The zero value is at a frame boundary.
+type splitter struct {
+	header frame.Header // of the frame under way; Mask is turned to the next byte
+	left   int64        // payload bytes of it that are still to come
+}
+
+// next unmasks the piece at the start of b, in place, and returns what follows it. Headers in b are whole: the scanner
+// saw to that.
+func (s *splitter) next(b []byte) (p piece, rest []byte) {
+	if s.left == 0 {
+		var size int
+		s.header, size, _ = frame.ParseHeader(b)
+		s.left = s.header.Length
+		p.first = true
+		b = b[size:]
+	}
+	n := int(min(int64(len(b)), s.left))
+	p.payload, rest = b[:n], b[n:]
+	s.header.Mask = frame.ApplyMask(p.payload, s.header.Mask)
+	s.left -= int64(n)
+	p.header = s.header
+	p.last = s.left == 0
+	return p, rest
+}
+
+// silence ends a connection whose client sends nothing for too long, as the real server does.
+type silence struct {
+	conn  *conn
+	limit time.Duration // 0 for none
+	heard loop.Instant  // the last message
+	timer loop.Timer
+}
+
+func (s *silence) start() {
+	if s.limit > 0 {
+		s.heard = loop.Now()
+		s.timer.Set(s.conn.socket, s.limit, timerSilence)
+	}
+}
+
+func (s *silence) stop() { s.timer.Stop() }
+
+// broken records that the client sent something.
+func (s *silence) broken() {
+	if s.limit > 0 {
+		s.heard = loop.Now()
+	}
+}
+
+func (s *silence) judge() {
+	if left := s.heard.After(s.limit).Until(); left > 0 {
+		s.timer.Set(s.conn.socket, left, timerSilence)
+		return
+	}
+	k := s.conn
+	if k.server.stalled.Load() { // it watches no clock
+		s.timer.Set(k.socket, s.limit, timerSilence)
+		return
+	}
+	if silent, ok := k.replies.dialogue.(interface{ silent(v *voice) }); ok && !k.stalled && !k.dead {
+		silent.silent(&k.replies.voice)
+		k.replies.speak()
+	}
+	k.flush()
+}
+
+// This file is for servers that do not bear clients that vanish: the connection ends while a session is under way, without the end
+// message, or before the server's last word was sent.
+
+// heard notes that a message came, which begins a session if none is under way.
+func (r *replies) heard() { r.underWay = true }
+
+// told notes that a reply was sent, which may be the session's last.
+func (r *replies) told(a *answer) {
+	if a.closing != 0 || a.role == last {
+		r.underWay = false
+	}
+}
+
+// clientEnds notes that the client ends the connection. If that is in the middle of a session, it is counted, and a fragile server never
+// frees the session's place.
+func (k *conn) clientEnds() {
+	if k.ended || k.replies == nil || !k.replies.underWay {
+		return
+	}
+	k.server.counters.abruptEnds.Add(1)
+	if k.placed && k.replies.voice.hit(k.server.options.Nasty.Fragile) {
+		k.placed = false // so that release does not free it
+	}
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -14,9 +13,8 @@ import (
 type dashScopeDialogue struct {
 	task       string // id of the task under way; empty for none
 	vocabulary string // id of a list of hot words
-	heard      hearing
-	times      timeline // of the task
-	sentence   int      // sentences that have ended
+	recognition
+	sentence int // sentences that have ended
 }
 
 func (d *dashScopeDialogue) greet(*voice) {}
@@ -27,7 +25,7 @@ func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "", "audio without a task")
 			return
 		}
-		if d.heard.utterances(&d.times, message, func() { d.result(v, true) }) {
+		if d.utterances(message, func() { d.result(v, true) }) {
 			d.result(v, false)
 		}
 		return
@@ -82,7 +80,7 @@ type dashScopeSentence struct {
 	Text      string          `json:"text"`
 	Heartbeat bool            `json:"heartbeat"`
 	Ended     bool            `json:"sentence_end"`
-	Words     []dashScopeWord `json:"words"`
+	Words     json.RawMessage `json:"words"`
 }
 
 type dashScopeWord struct {
@@ -98,28 +96,25 @@ func (d *dashScopeDialogue) result(v *voice, ends bool) {
 	if d.vocabulary != "" {
 		words += " " + d.vocabulary
 	}
-	sentence := dashScopeSentence{ID: d.sentence + 1, Begin: d.times.ms(d.times.from), Text: words, Ended: ends, Words: []dashScopeWord{}}
-	for _, w := range d.times.words(words) {
-		sentence.Words = append(sentence.Words, dashScopeWord{inMilliseconds(w.start), inMilliseconds(w.end), w.text, ""})
-	}
+	sentence := dashScopeSentence{ID: d.sentence + 1, Begin: d.times.ms(d.times.from), Text: words, Ended: ends}
+	sentence.Words = timedJSON(&d.times, words, func(w timedWord) dashScopeWord {
+		return dashScopeWord{inMilliseconds(w.start), inMilliseconds(w.end), w.text, ""}
+	})
 	if ends {
 		end := d.times.ms(d.times.heard)
 		r, sentence.End, usage = final, &end, fmt.Sprintf(`{"duration":%d}`, (end+999)/1000)
-		d.heard.next()
-		d.times.next()
+		d.next()
 		d.sentence++
 	}
 	encoded, _ := json.Marshal(sentence) // never fails
 	d.event(v, r, "result-generated", fmt.Sprintf(`{"output":{"sentence":%s},"usage":%s}`, encoded, usage))
 }
 
-func (d *dashScopeDialogue) length() time.Duration { return d.times.length(d.times.heard) }
-
 func (d *dashScopeDialogue) event(v *voice, r role, event, payload string) {
 	v.text(r, `{"header":{"task_id":%s,"event":"%s","attributes":{}},"payload":%s}`, quote(d.task), event, payload)
 }
 
-// fail reports a failed task; the connection cannot be used any more.
+// fail reports a failed task; the connection can no longer be used.
 func (d *dashScopeDialogue) fail(v *voice, task, reason string) {
 	v.text(remark, `{"header":{"task_id":%s,"event":"task-failed","error_code":"CLIENT_ERROR","error_message":%s,"attributes":{}},"payload":{}}`,
 		quote(task), quote(reason))

@@ -21,8 +21,7 @@ type deepgramDialogue struct {
 	model    string
 	channels int
 	request  string // its id
-	heard    hearing
-	times    timeline
+	recognition
 }
 
 func newDeepgramDialogue(query url.Values) *deepgramDialogue {
@@ -32,11 +31,11 @@ func newDeepgramDialogue(query url.Values) *deepgramDialogue {
 		model = "base"
 	}
 	return &deepgramDialogue{
-		keyterms: strings.Join(query["keyterm"], " "),
-		interim:  query.Get("interim_results") != "false",
-		model:    model,
-		channels: channels,
-		times:    newTimeline(query.Get("encoding"), channels*number(query.Get("sample_rate"))),
+		keyterms:    strings.Join(query["keyterm"], " "),
+		interim:     query.Get("interim_results") != "false",
+		model:       model,
+		channels:    channels,
+		recognition: newRecognition(query.Get("encoding"), channels*number(query.Get("sample_rate"))),
 	}
 }
 
@@ -48,7 +47,7 @@ func (d *deepgramDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		Keyterms *[]string `json:"keyterms"`
 	}{Type: "CloseStream"} // which an empty binary message is, too
 	if kind == frame.Binary && len(message) > 0 {
-		if d.heard.utterances(&d.times, message, func() { d.results(v, true, false) }) && d.interim {
+		if d.utterances(message, func() { d.results(v, true, false) }) && d.interim {
 			d.results(v, false, false)
 		}
 		return
@@ -90,24 +89,17 @@ func (d *deepgramDialogue) results(v *voice, isFinal, finalized bool) {
 	if d.keyterms != "" {
 		words += " " + d.keyterms
 	}
-	timed := []deepgramWord{}
-	for _, w := range d.times.words(words) {
-		timed = append(timed, deepgramWord{w.text, w.start, w.end, 1})
-	}
-	encoded, _ := json.Marshal(timed) // never fails
+	timed := timedJSON(&d.times, words, func(w timedWord) deepgramWord { return deepgramWord{w.text, w.start, w.end, 1} })
 	start, duration := d.times.start(), d.times.duration()
 	if isFinal {
 		r = final
-		d.heard.next()
-		d.times.next()
+		d.next()
 	}
 	v.text(r, `{"type":"Results","channel_index":[0,%d],"duration":%g,"start":%g,"is_final":%t,"speech_final":%t,`+
 		`"channel":{"alternatives":[{"transcript":%s,"confidence":1.0,"words":%s}]},`+
 		`"metadata":{"request_id":"%s","model_info":{"name":%s,"version":"simulated","arch":"simulated"},"model_uuid":"%032d"},"from_finalize":%t}`,
-		d.channels, duration, start, isFinal, isFinal && !finalized, quote(words), encoded, d.request, quote(d.model), 0, finalized)
+		d.channels, duration, start, isFinal, isFinal && !finalized, quote(words), timed, d.request, quote(d.model), 0, finalized)
 }
-
-func (d *deepgramDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *deepgramDialogue) silent(v *voice) {
 	v.end(frame.InternalError, "NET-0001: did not receive audio data or a text message within the timeout window")

@@ -148,11 +148,7 @@ func (d *funASRDialogue) endSegment(v *voice) {
 			words += " " + d.hotwords
 		}
 		times := timeline{perSecond: funASRPerSecond, heard: h.bytes}
-		stamps := [][2]int{}
-		for _, w := range times.words(words) {
-			stamps = append(stamps, [2]int{inMilliseconds(w.start), inMilliseconds(w.end)})
-		}
-		list, _ := json.Marshal(stamps) // never fails
+		list := timedJSON(&times, words, func(w timedWord) [2]int { return [2]int{inMilliseconds(w.start), inMilliseconds(w.end)} })
 		d.result(v, final, "offline", words, fmt.Sprintf(`, "timestamp": %s`, list))
 	}
 	d.segment, d.chunk, d.inSpeech = nil, nil, false

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -16,9 +15,8 @@ import (
 // (alumae/gst-kaldi-nnet2-online), in seconds: those of the segment in the stream, those of its words in the segment. The audio is as the
 // parameter content-type says, or 16 kHz in 16 bits.
 type kaldiDialogue struct {
-	id      string
-	heard   hearing
-	times   timeline
+	id string
+	recognition
 	segment int
 }
 
@@ -30,7 +28,7 @@ func newKaldiDialogue(query url.Values) *kaldiDialogue {
 	if found := kaldiRate.FindStringSubmatch(query.Get("content-type")); found != nil {
 		rate = number(found[1])
 	}
-	return &kaldiDialogue{times: newTimeline("int16", rate)}
+	return &kaldiDialogue{recognition: newRecognition("int16", rate)}
 }
 
 // The statuses of the protocol.
@@ -62,7 +60,7 @@ func (d *kaldiDialogue) hear(v *voice, _ frame.Opcode, message []byte) {
 		v.end(frame.NormalClosure, "")
 		return
 	}
-	if d.heard.utterances(&d.times, message, func() { d.result(v, true) }) {
+	if d.utterances(message, func() { d.result(v, true) }) {
 		d.result(v, false)
 	}
 }
@@ -82,20 +80,15 @@ func (d *kaldiDialogue) result(v *voice, ends bool) {
 			kaldiSuccess, d.segment, quote(words), d.id)
 		return
 	}
-	alignment := []kaldiWord{}
-	for _, w := range d.times.words(words) {
-		alignment = append(alignment, kaldiWord{toMillisecond(w.start - d.times.start()), toMillisecond(w.end - w.start), w.text, 1})
-	}
-	list, _ := json.Marshal(alignment) // never fails
+	list := timedJSON(&d.times, words, func(w timedWord) kaldiWord {
+		return kaldiWord{toMillisecond(w.start - d.times.start()), toMillisecond(w.end - w.start), w.text, 1}
+	})
 	v.text(final, `{"status": %d, "segment": %d, "result": {"hypotheses": [{"transcript": %s, "confidence": 1.0, "word-alignment": %s}], "final": true},`+
 		` "segment-start": %g, "segment-length": %g, "total-length": %g, "id": "%s"}`,
 		kaldiSuccess, d.segment, quote(words), list, d.times.start(), d.times.duration(), d.times.end(), d.id)
-	d.heard.next()
-	d.times.next()
+	d.next()
 	d.segment++
 }
-
-func (d *kaldiDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *kaldiDialogue) silent(v *voice) {
 	v.text(remark, `{"status": %d, "message": "no speech"}`, kaldiNoSpeech)

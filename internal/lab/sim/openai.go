@@ -19,12 +19,11 @@ import (
 // (turn_detection), the server finds turns by voice, and commits them itself. (The real service does so by default.) No event begins
 // another conversation; the client closes.
 type openAIDialogue struct {
-	session   openAISession
-	prompt    string // of the transcription
-	vad       bool   // the server finds turns
-	speaking  bool   // it has found the beginning of one
-	heard     hearing
-	times     timeline
+	session  openAISession
+	prompt   string // of the transcription
+	vad      bool   // the server finds turns
+	speaking bool   // it has found the beginning of one
+	recognition
 	items     int
 	responses int
 	history   string // the transcripts of all items
@@ -55,7 +54,7 @@ type openAITranscription struct {
 }
 
 func newOpenAIDialogue(query url.Values) *openAIDialogue {
-	d := &openAIDialogue{times: newTimeline("", 24000)}
+	d := &openAIDialogue{recognition: newRecognition("", 24000)}
 	d.session.Type, d.session.Object, d.session.Model = "realtime", "realtime.session", query.Get("model")
 	if query.Get("intent") == "transcription" {
 		d.session.Type, d.session.Object, d.session.Model = "transcription", "realtime.transcription_session", ""
@@ -109,9 +108,8 @@ func (d *openAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			return
 		}
 		if !d.vad {
-			d.heard.listen(audio)
-			d.times.listen(audio)
-		} else if d.heard.utterances(&d.times, audio, func() { d.turn(v, true) }) {
+			d.listen(audio)
+		} else if d.utterances(audio, func() { d.turn(v, true) }) {
 			d.turn(v, false)
 		}
 	case "input_audio_buffer.clear":
@@ -183,8 +181,7 @@ func (d *openAIDialogue) commit(v *voice) {
 	}
 	d.items++
 	id, words, seconds := fmt.Sprintf("item_%d", d.items), d.heard.words(), d.times.duration()
-	d.heard.next() // also in the middle of a block
-	d.times.next()
+	d.next() // also in the middle of a block
 	if d.prompt != "" {
 		words += " " + d.prompt
 	}
@@ -215,8 +212,6 @@ func (d *openAIDialogue) respond(v *voice) {
 		`[{"id":"%s","type":"message","object":"realtime.item","status":"completed","role":"assistant","content":[{"type":"output_text","text":%s}]}]}}`,
 		d.event(), id, item, text)
 }
-
-func (d *openAIDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *openAIDialogue) fail(v *voice, code, reason string) {
 	openAIFails(v, d.event(), code, reason)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // The names of the protocols that a server can speak.
@@ -146,4 +147,13 @@ func ProtocolNames() []string {
 		names = append(names, p.Name)
 	}
 	return names
+}
+
+// echoDialogue answers every message with the same message.
+type echoDialogue struct{}
+
+func (echoDialogue) greet(*voice) {}
+
+func (echoDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
+	v.say(reply{role: final, kind: kind, payload: message})
 }

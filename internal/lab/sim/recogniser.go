@@ -28,7 +28,7 @@ type word struct {
 // recogniser finds the stretches of sound in audio (mono, 16 bits, little-endian) and puts them into words that tell how
 // long and how loud each was, as in "speech-420ms-31dB" (decibels below full scale). Stretches between two pauses make an
 // utterance, which begins with its number and ends with how much audio was heard by then and the checksum (CRC-32) of
-// it, as in "heard-3360ms-89abcdef": audio that is missing, or belongs to somebody else, shows in the text. All depends
+// it, as in "heard-3360ms-89abcdef": audio that is missing, or belongs to another client, shows in the text. All depends
 // on the samples alone, not on how they were cut into messages. The texts begin anew after finish; the times of the words go on, as
 // Vosk's do. It does no I/O.
 type recogniser struct {

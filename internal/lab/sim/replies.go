@@ -2,9 +2,11 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -51,7 +53,7 @@ type replies struct {
 	lateTimer loop.Timer
 
 	silence  silence
-	underWay bool // a session is: see fragile.go
+	underWay bool // a session is: see clientEnds
 }
 
 // poison is the word that makes a server stumble: see FailOptions.Poison.
@@ -261,7 +263,7 @@ func (r *replies) full() bool {
 	return r.queued+r.keptBytes > maxQueuedBytes || len(r.queue)+len(r.kept) > maxQueued
 }
 
-// sendDue sends the answers whose time has come. A stalled server sends them when it goes on.
+// sendDue sends the answers whose time has come. A stalled server sends them when it continues.
 func (r *replies) sendDue() {
 	if r.conn.server.stalled.Load() {
 		return
@@ -324,4 +326,128 @@ func (r *replies) perform(a *answer) {
 	if a.fate.late {
 		r.unsolicited.sendLate()
 	}
+}
+
+// verdict is what happens instead of an answer.
+type verdict uint8
+
+const (
+	answers       verdict = iota
+	resets                // FailOptions.Reset
+	closes                // FailOptions.Close
+	stalls                // FailOptions.Stall
+	endsInFrame           // FailOptions.MidFrame
+	dies                  // FailOptions.OOM
+	endsInMessage         // NastyOptions.CloseMidMessage
+)
+
+// fate is what happens to the answer to a message.
+type fate struct {
+	verdict verdict
+	late    bool // a late message follows the answer
+}
+
+// draw draws the fate of one answer. If it draws several failures, the first of the list above happens.
+func (f *FailOptions) draw(dice *rand.Rand) (drawn fate) {
+	hit := func(p float64) bool { return p > 0 && dice.Float64() < p }
+	for _, possible := range [...]struct {
+		verdict verdict
+		p       float64
+	}{{resets, f.Reset}, {closes, f.Close}, {stalls, f.Stall}, {endsInFrame, f.MidFrame}, {dies, f.OOM}} {
+		// Each one is drawn, even if it no longer matters, so that the draws of later messages do not depend on it.
+		if hit(possible.p) && drawn.verdict == answers {
+			drawn.verdict = possible.verdict
+		}
+	}
+	drawn.late = hit(f.Late)
+	return drawn
+}
+
+// unsolicited sends messages that answer nothing: texts in JSON that say what they are. All messages to the client are whole frames,
+// so these fit in between at any time.
+type unsolicited struct {
+	conn         *conn
+	late         loop.Timer
+	chatter      loop.Timer
+	lateCount    int // late messages sent
+	chatterCount int // chatter sent
+}
+
+// start sends the greeting and starts the chatter, if the options say so.
+func (p *unsolicited) start() {
+	if p.conn.server.options.Fail.Greeting {
+		p.say(`{"greeting" : "hello"}`)
+	}
+	p.scheduleChatter()
+}
+
+func (p *unsolicited) stop() {
+	p.late.Stop()
+	p.chatter.Stop()
+}
+
+// sendLate schedules a late message, unless one is scheduled.
+func (p *unsolicited) sendLate() {
+	if p.late.Active() {
+		return
+	}
+	after := p.conn.server.options.Fail.LateAfter
+	if after == 0 {
+		after = defaultLateAfter
+	}
+	p.late.Set(p.conn.socket, after, timerUnasked)
+}
+
+// sendDueLate sends the scheduled late message.
+func (p *unsolicited) sendDueLate() {
+	p.lateCount++
+	p.say(fmt.Sprintf(`{"late" : %d}`, p.lateCount))
+	p.conn.flush()
+}
+
+// scheduleChatter schedules the next chatter, if the options say so.
+func (p *unsolicited) scheduleChatter() {
+	if every := p.conn.server.options.Fail.Chatter; every > 0 {
+		p.chatter.Set(p.conn.socket, every, timerChatter)
+	}
+}
+
+// chat sends the scheduled chatter.
+func (p *unsolicited) chat() {
+	p.scheduleChatter()
+	if p.conn.socket.Pending() > 0 {
+		return // nothing accumulates for a client that does not read
+	}
+	p.chatterCount++
+	p.say(fmt.Sprintf(`{"chatter" : %d}`, p.chatterCount))
+	p.conn.flush()
+}
+
+func (p *unsolicited) say(text string) {
+	p.conn.lane.out = frame.Append(p.conn.lane.out, frame.Header{Fin: true, Opcode: frame.Text}, []byte(text))
+}
+
+// cores are what all connections of a slow server decode on. Without any, each connection decodes beside the others. Its methods may be
+// called from any goroutine.
+type cores struct {
+	mu   sync.Mutex
+	busy []time.Time // guarded by mu; until when each core is
+}
+
+// decode takes a core for as long as a piece of audio needs, as soon as one is free, but not before the connection's last piece is done. It
+// returns when this one is done.
+func (c *cores) decode(notBefore time.Time, need time.Duration) time.Time {
+	if len(c.busy) == 0 {
+		return notBefore.Add(need)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := 0
+	for i, until := range c.busy {
+		if until.Before(c.busy[first]) {
+			first = i
+		}
+	}
+	c.busy[first] = slices.MaxFunc([]time.Time{notBefore, c.busy[first]}, time.Time.Compare).Add(need)
+	return c.busy[first]
 }

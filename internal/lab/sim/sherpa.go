@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -22,14 +20,13 @@ const (
 // message begins another stream. Other texts are ignored. Each chunk that was decoded is answered, silence as well. (Real models wait for
 // a whole chunk; here a chunk ends with its message.) start_time is where the segment begins in the stream, timestamps count from there.
 type sherpaDialogue struct {
-	heard     hearing
-	times     timeline
+	recognition
 	undecoded []byte
 	segment   int
 }
 
 func newSherpaDialogue() *sherpaDialogue {
-	return &sherpaDialogue{times: timeline{perSecond: sherpaPerSecond}}
+	return &sherpaDialogue{recognition: recognition{times: timeline{perSecond: sherpaPerSecond}}}
 }
 
 func (d *sherpaDialogue) greet(*voice) {}
@@ -43,21 +40,18 @@ func (d *sherpaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			return
 		}
 		for chunk := range slices.Chunk(d.undecoded[:whole], sherpaChunk) {
-			if d.heard.utterances(&d.times, chunk, func() { d.result(v, true, false) }) {
+			if d.utterances(chunk, func() { d.result(v, true, false) }) {
 				d.result(v, false, false)
 			}
 		}
 		d.undecoded = append(d.undecoded[:0], d.undecoded[whole:]...)
 	case string(message) == "Done" && !v.hit(v.nasty.ResetIgnored):
-		d.heard.listen(d.undecoded)
-		d.times.listen(d.undecoded)
+		d.listen(d.undecoded)
 		d.result(v, true, true)
 		v.text(last, "Done!")
 		*d = *newSherpaDialogue()
 	}
 }
-
-func (d *sherpaDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 // result gives a result: a final one at the end of an utterance.
 func (d *sherpaDialogue) result(v *voice, ends, eof bool) {
@@ -66,17 +60,12 @@ func (d *sherpaDialogue) result(v *voice, ends, eof bool) {
 		r = final
 	}
 	words := d.heard.words()
-	tokens, timestamps := []string{}, []float64{}
-	for _, w := range d.times.words(words) {
-		tokens, timestamps = append(tokens, w.text), append(timestamps, toMillisecond(w.start-d.times.start()))
-	}
-	list, _ := json.Marshal(tokens) // neither fails
-	times, _ := json.Marshal(timestamps)
+	tokens := timedJSON(&d.times, words, func(w timedWord) string { return w.text })
+	times := timedJSON(&d.times, words, func(w timedWord) float64 { return toMillisecond(w.start - d.times.start()) })
 	v.text(r, `{"text":%s,"tokens":%s,"timestamps":%s,"segment":%d,"start_time":%.3f,"is_final":%t,"is_eof":%t}`,
-		quote(words), list, times, d.segment, d.times.start(), ends, eof)
+		quote(words), tokens, times, d.segment, d.times.start(), ends, eof)
 	if ends && !eof {
-		d.heard.next()
-		d.times.next()
+		d.next()
 		d.segment++
 	}
 }

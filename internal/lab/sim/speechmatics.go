@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -19,8 +18,7 @@ type speechmaticsDialogue struct {
 	language string
 	partials bool
 	added    int
-	heard    hearing
-	times    timeline
+	recognition
 }
 
 func (d *speechmaticsDialogue) greet(*voice) {}
@@ -49,7 +47,7 @@ func (d *speechmaticsDialogue) hear(v *voice, kind frame.Opcode, message []byte)
 		}
 		d.added++
 		v.text(remark, `{"message": "AudioAdded", "seq_no": %d}`, d.added)
-		if d.heard.utterances(&d.times, message, func() { d.transcript(v, true) }) && d.partials {
+		if d.utterances(message, func() { d.transcript(v, true) }) && d.partials {
 			d.transcript(v, false)
 		}
 		return
@@ -114,22 +112,17 @@ type speechmaticsAlternative struct {
 
 func (d *speechmaticsDialogue) transcript(v *voice, ends bool) {
 	r, name, words := partial, "AddPartialTranscript", d.heard.words()+d.vocab
-	results := []speechmaticsResult{}
-	for _, w := range d.times.words(words) {
-		results = append(results, speechmaticsResult{"word", w.start, w.end, []speechmaticsAlternative{{w.text, 1, d.language}}})
-	}
-	encoded, _ := json.Marshal(results) // never fails
+	results := timedJSON(&d.times, words, func(w timedWord) speechmaticsResult {
+		return speechmaticsResult{"word", w.start, w.end, []speechmaticsAlternative{{w.text, 1, d.language}}}
+	})
 	start, end := d.times.start(), d.times.end()
 	if ends {
 		r, name = final, "AddTranscript"
-		d.heard.next()
-		d.times.next()
+		d.next()
 	}
 	v.text(r, `{"message": "%s", "format": "2.9", "metadata": {"start_time": %g, "end_time": %g, "transcript": %s}, "results": %s}`,
-		name, start, end, quote(words), encoded)
+		name, start, end, quote(words), results)
 }
-
-func (d *speechmaticsDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *speechmaticsDialogue) fail(v *voice, kind, reason string, code frame.CloseCode) {
 	v.text(remark, `{"message": "Error", "type": "%s", "reason": %s}`, kind, quote(reason))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"mime"
 	"strings"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -21,10 +20,9 @@ type watsonDialogue struct {
 	timestamps bool
 	encoding   string
 	rate       int
-	heard      hearing
-	times      timeline
-	results    int
-	finals     []string // that wait for the stop
+	recognition
+	results int
+	finals  []string // that wait for the stop
 }
 
 const watsonListening = `{"state": "listening"}`
@@ -37,7 +35,7 @@ func (d *watsonDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "audio before start")
 			return
 		}
-		if d.heard.utterances(&d.times, message, func() { d.result(v, true) }) {
+		if d.utterances(message, func() { d.result(v, true) }) {
 			d.result(v, false)
 		}
 		return
@@ -94,11 +92,7 @@ func (d *watsonDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 func (d *watsonDialogue) result(v *voice, ends bool) {
 	words, timestamps := d.heard.words(), ""
 	if d.timestamps {
-		times := [][]any{}
-		for _, w := range d.times.words(words) {
-			times = append(times, []any{w.text, w.start, w.end})
-		}
-		list, _ := json.Marshal(times) // never fails
+		list := timedJSON(&d.times, words, func(w timedWord) []any { return []any{w.text, w.start, w.end} })
 		timestamps = fmt.Sprintf(`, "timestamps": %s`, list)
 	}
 	result := fmt.Sprintf(`{"final": %t, "alternatives": [{"transcript": %s%s}], "keywords_result": {%s: []}}`,
@@ -112,13 +106,10 @@ func (d *watsonDialogue) result(v *voice, ends bool) {
 		d.finals = append(d.finals, result)
 	}
 	if ends {
-		d.heard.next()
-		d.times.next()
+		d.next()
 		d.results++
 	}
 }
-
-func (d *watsonDialogue) length() time.Duration { return d.times.length(d.times.heard) }
 
 func (d *watsonDialogue) fail(v *voice, reason string) {
 	v.text(remark, `{"error": %s}`, quote(reason))

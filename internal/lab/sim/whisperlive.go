@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -19,11 +18,10 @@ const whisperLiveEnd = "END_OF_AUDIO"
 // of the audio it gives what it has and closes. The client's uid stands in every message. A message lists the last ten completed
 // segments, and behind them the one under way; their times are texts, in seconds since the connection began.
 type whisperLiveDialogue struct {
-	begun     bool
-	uid       string
-	prompt    string
-	heard     hearing
-	times     timeline
+	begun  bool
+	uid    string
+	prompt string
+	recognition
 	completed []string // the last segments
 }
 
@@ -60,7 +58,7 @@ func (d *whisperLiveDialogue) hear(v *voice, kind frame.Opcode, message []byte) 
 	case kind == frame.Text: // numpy takes no text in the real server
 		v.end(frame.NormalClosure, "")
 	default:
-		if d.heard.utterances(&d.times, message, func() { d.segment(v, true) }) {
+		if d.utterances(message, func() { d.segment(v, true) }) {
 			d.segment(v, false)
 		}
 	}
@@ -75,12 +73,9 @@ func (d *whisperLiveDialogue) segment(v *voice, completed bool) {
 	list := append(slices.Clip(d.completed), segment)
 	if completed {
 		r = final
-		d.heard.next()
-		d.times.next()
+		d.next()
 		list = list[max(0, len(list)-whisperLiveListed):]
 		d.completed = list
 	}
 	v.text(r, `{"uid": %s, "segments": [%s]}`, quote(d.uid), strings.Join(list, ", "))
 }
-
-func (d *whisperLiveDialogue) length() time.Duration { return d.times.length(d.times.heard) }

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -13,13 +12,12 @@ import (
 // bits, as the greeting says; times are texts, since the connection began.
 type whisperLiveKitDialogue struct {
 	lines []byte // so far, as JSON
-	heard hearing
-	times timeline
+	recognition
 	ended bool
 }
 
 func newWhisperLiveKitDialogue() *whisperLiveKitDialogue {
-	return &whisperLiveKitDialogue{times: newTimeline("int16", 16000)}
+	return &whisperLiveKitDialogue{recognition: newRecognition("int16", 16000)}
 }
 
 func (d *whisperLiveKitDialogue) greet(v *voice) {
@@ -41,7 +39,7 @@ func (d *whisperLiveKitDialogue) hear(v *voice, kind frame.Opcode, message []byt
 		d.state(v, final, "")
 		v.text(last, `{"type":"ready_to_stop"}`)
 	default:
-		d.heard.utterances(&d.times, message, d.endLine)
+		d.utterances(message, d.endLine)
 		d.state(v, partial, d.heard.words())
 	}
 }
@@ -56,13 +54,10 @@ func (d *whisperLiveKitDialogue) endLine() {
 	}
 	d.lines = fmt.Appendf(d.lines, `{"speaker":1,"start":"%s","end":"%s","text":%s}`,
 		d.times.clock(d.times.from), d.times.clock(d.times.heard), quote(d.heard.words()))
-	d.heard.next()
-	d.times.next()
+	d.next()
 }
 
 func (d *whisperLiveKitDialogue) state(v *voice, r role, buffer string) {
 	v.text(r, `{"status":"active_transcription","lines":[%s],"buffer_transcription":%s,"buffer_diarization":"","remaining_time_transcription":0}`,
 		d.lines, quote(buffer))
 }
-
-func (d *whisperLiveKitDialogue) length() time.Duration { return d.times.length(d.times.heard) }

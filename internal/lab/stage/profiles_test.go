@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,13 +19,13 @@ var risks = map[string]string{sim.FunASR: "doubt", sim.SherpaONNX: "quiet", sim.
 
 // withProfile makes the proxy use a protocol's profile, with the risks accepted, if there are any. The simulated servers ask for no
 // key, so that connections can be dialed ahead.
-func withProfile(t *testing.T, protocol, accepted string) func(*app.Settings) {
+func withProfile(t *testing.T, protocol, accepted string, keys ...string) func(*app.Settings) {
 	t.Helper()
 	p, err := profile.Named(protocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	more := ""
+	more := strings.Join(append([]string{""}, keys...), ", ")
 	if p.Predial == profile.PredialWithKey {
 		more = ", predial: idle"
 	}
@@ -127,13 +128,9 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			withProfile := withProfile(t, test.protocol, risks[test.protocol])
 			set := set(t, 16, Options{
 				Server: sim.Options{Protocol: test.protocol, Nasty: nasty, Jitter: time.Millisecond},
-				Proxy: func(s *app.Settings) {
-					withProfile(s)
-					s.ResetTimeout = 300 * time.Millisecond
-				},
+				Proxy:  withProfile(t, test.protocol, risks[test.protocol], "reset: {timeout: 300ms}"),
 			})
 			report := huntOn(t, set, hunt.Options{
 				Protocol: test.protocol, Sessions: 150, Seed: 7, Concurrency: 32, Settings: 0.02, Timeout: time.Second,

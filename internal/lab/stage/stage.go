@@ -4,9 +4,19 @@ package stage
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -26,11 +36,11 @@ type Options struct {
 	TLS bool
 	// Version is what the proxy says its version is.
 	Version string
-	// Log gets what the proxy logs. Default: nobody.
+	// Log gets what the proxy logs. Default: nothing is logged.
 	Log *slog.Logger
 }
 
-// ForHunt changes a proxy's settings for a leak hunt with so many connections to each server: clients that wait for one of a few
+// ForHunt changes a proxy's settings for a leak hunt with that many connections to each server: clients that wait for one of a few
 // connections are not refused, and broken sessions, which are part of the hunt, do not take a server out of service.
 func ForHunt(s *app.Settings, connections int) {
 	s.Connections = connections
@@ -45,7 +55,8 @@ func ForHunt(s *app.Settings, connections int) {
 type Stage struct {
 	proxy   *app.Proxy
 	servers []*sim.Server
-	tls     *certificate // nil for none
+	tls     *Certificate // nil for none
+	folder  string       // of the certificate
 }
 
 // Start starts the servers and the proxy, and waits until the proxy has connections. It returns an error if ctx ends first. The caller
@@ -62,12 +73,16 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 	settings.Listen = []string{"127.0.0.1:0"}
 	if o.TLS {
 		var err error
-		if s.tls, err = newCertificate(); err != nil {
+		if s.folder, err = os.MkdirTemp("", "stage-"); err == nil {
+			s.tls, err = NewCertificate(s.folder)
+		}
+		if err != nil {
+			s.Close()
 			return nil, err
 		}
 		o.Server.TLS = s.tls.server()
 		settings.Listen, settings.TLSListen = nil, settings.Listen
-		settings.TLSCert, settings.TLSKey = []string{s.tls.file()}, []string{s.tls.keyFile()}
+		settings.TLSCert, settings.TLSKey = []string{s.tls.File()}, []string{s.tls.KeyFile()}
 	}
 	for i := range o.Servers {
 		server := o.Server
@@ -117,7 +132,7 @@ func (s *Stage) backend(server *sim.Server) string {
 	if s.tls == nil {
 		return server.URL()
 	}
-	return server.URL() + ",tls-ca=" + s.tls.file()
+	return server.URL() + ",tls-ca=" + s.tls.File()
 }
 
 // URL returns the proxy's address for clients.
@@ -159,7 +174,73 @@ func (s *Stage) Close() {
 	for _, server := range s.servers {
 		server.Close()
 	}
-	if s.tls != nil {
-		s.tls.remove()
+	if s.folder != "" {
+		_ = os.RemoveAll(s.folder)
 	}
+}
+
+// Certificate is one for 127.0.0.1 that is its own authority, in files of a folder. It is immutable.
+type Certificate struct {
+	folder string
+	pair   tls.Certificate
+}
+
+// lifetime is how long the certificate is valid: longer than any proof.
+const lifetime = 30 * 24 * time.Hour
+
+// NewCertificate makes a certificate in a folder.
+func NewCertificate(folder string) (*Certificate, error) {
+	c := &Certificate{folder: folder}
+	if err := c.make(); err != nil {
+		return nil, fmt.Errorf("making a certificate: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Certificate) make() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "stage"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.File(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.KeyFile(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600); err != nil {
+		return err
+	}
+	c.pair, err = tls.LoadX509KeyPair(c.File(), c.KeyFile())
+	return err
+}
+
+// File returns the path of the certificate.
+func (c *Certificate) File() string { return filepath.Join(c.folder, "certificate.pem") }
+
+// KeyFile returns the path of its key.
+func (c *Certificate) KeyFile() string { return filepath.Join(c.folder, "key.pem") }
+
+// server returns the configuration of a server with the certificate.
+func (c *Certificate) server() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{c.pair}}
+}
+
+// client returns the configuration of clients that trust nothing but the certificate. They resume sessions.
+func (c *Certificate) client() *tls.Config {
+	trusted := x509.NewCertPool()
+	trusted.AddCert(c.pair.Leaf)
+	return &tls.Config{RootCAs: trusted, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 }

@@ -48,7 +48,7 @@ func (r *run) move() {
 	}
 	says := "a session that moves to another connection has every final result once, with the right times"
 	if f.Verdict == profile.Visible {
-		says = "a session that moves to another connection goes on: " + f.Why
+		says = "a session that moves to another connection continues: " + f.Why
 	}
 	if why := r.relayed.tracker.Whole(); why != "" {
 		r.claim("move", says, NotTried, why)

@@ -119,7 +119,7 @@ func (l *link) next(until time.Time) error {
 		t := l.traffic
 		if t.ReceivingMessage = true; !l.boundary.Plausible(t) {
 			l.then, l.reason = profile.Foreign, profile.Unsolicited
-			l.lost = errors.New("the server sent a message that nobody asked for")
+			l.lost = errors.New("the server sent a message that no client asked for")
 			return nil
 		}
 	}
@@ -152,7 +152,7 @@ func (l *link) fail(err error) {
 	l.apply(l.boundary.Closed(code))
 }
 
-// present presents a message, and reports whether it goes on to the other side.
+// present presents a message, and reports whether it passes to the other side.
 func (l *link) present(d profile.Direction, m speaker.Message) (passes bool) {
 	if l.boundary.Inspect(d)&(1<<m.Opcode) == 0 {
 		return true

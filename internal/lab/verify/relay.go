@@ -15,7 +15,7 @@ type relay struct {
 	profile *profile.Profile
 	tracker *profile.Tracker
 	link    *link
-	cut     int // after so many messages of audio the session moves; 0 for never
+	cut     int // after this many messages of audio the session moves; 0 for never
 	other   func() (*link, error)
 
 	entries  []entry
@@ -25,7 +25,7 @@ type relay struct {
 	caughtUp bool
 	moved    bool
 	inQueue  []speaker.Message
-	finals   []speaker.Message // results that are not revised any more, as the client gets them
+	finals   []speaker.Message // results that are no longer revised, as the client gets them
 	signs    []time.Duration   // when messages came that show that the server works
 	began    time.Time
 	problem  string // what is wrong with the tracker's bookkeeping
@@ -92,7 +92,7 @@ func (r *relay) deliver() error {
 	return nil
 }
 
-// move goes on with another connection, from the answered point on.
+// move continues with another connection, from the answered point on.
 func (r *relay) move() error {
 	r.moved = true
 	r.link.journal.note("the connection is cut, and the session moves; answered: %v of %v",

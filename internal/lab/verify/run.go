@@ -1,3 +1,8 @@
+// Package verify tries on a real server whether what a profile claims is true: it holds sessions directly and over reused connections, leaves
+// in every manner, cuts sessions and moves them, and compares letter by letter and time by time.
+//
+// [Run] does all of it, within a number of connections and a time. It does what the proxy does, with the proxy's own [profile.Boundary] and
+// [profile.Tracker], but on plain blocking connections, so that it can tell exactly what was sent and received.
 package verify
 
 import (
@@ -35,7 +40,7 @@ type Options struct {
 	Settings []string
 	// Seed chooses the points at which sessions are cut.
 	Seed uint64
-	// Progress is told what is tried; nil for nobody.
+	// Progress is told what is tried; nil for no report.
 	Progress func(what string)
 }
 
@@ -474,4 +479,47 @@ func (r *run) fullCode(err error) (refused, known bool) {
 		return true, r.Profile.ClosesFull(closed.Code) || closed.Code == frame.TryAgainLater
 	}
 	return err != nil, false
+}
+
+// Verdict is whether a claim of the profile is true.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds    Verdict = "holds"
+	Fails    Verdict = "does not hold"
+	NotTried Verdict = "not tried"
+)
+
+// Claim is something that a profile says about its servers, and what was found.
+type Claim struct {
+	Name    string  `json:"name"`
+	Says    string  `json:"says"` // what the profile says
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why"`
+	// Evidence is what was sent and received, if the claim does not hold.
+	Evidence []string `json:"evidence,omitempty"`
+}
+
+// Report is what was found about a profile on a server.
+type Report struct {
+	Profile     string    `json:"profile"`
+	Server      string    `json:"server"`            // its URL, without what may be secret
+	Version     string    `json:"version,omitempty"` // as the server says itself in its handshake
+	At          time.Time `json:"at"`
+	Connections int       `json:"connections"` // how many were used
+	Seconds     float64   `json:"seconds"`
+	Claims      []Claim   `json:"claims"`
+}
+
+// Holds reports whether no claim was found not to hold, and at least one to hold.
+func (r *Report) Holds() bool {
+	some := false
+	for _, c := range r.Claims {
+		if c.Verdict == Fails {
+			return false
+		}
+		some = some || c.Verdict == Holds
+	}
+	return some
 }

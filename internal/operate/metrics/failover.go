@@ -36,8 +36,8 @@ func ofFailover() []family {
 		counted.counter("unassured_sessions_total",
 			"Sessions of services with failover that no other backend could continue any longer, by reason.",
 			func(b *meter.BackendTotals, put put) {
-				for why, n := range b.Unassured {
-					put(float64(n), meter.Unassured(why).String())
+				for why, n := range b.Unrecoverable {
+					put(float64(n), meter.Unrecoverable(why).String())
 				}
 			}, "reason"),
 		counted.counter("backend_stalls_total", "Sessions on which the backend stalled: it gave no sign of work for the stall-timeout.",

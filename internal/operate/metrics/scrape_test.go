@@ -158,7 +158,7 @@ func busyMeters() meter.Snapshot {
 		well.FailedOver(meter.Lost, true)
 	}
 	well.FailedOver(meter.Stalled, false)
-	well.LostAssurance(meter.UnassuredWindow)
+	well.BecameUnrecoverable(meter.UnrecoverableWindow)
 	for range 6 {
 		well.Stall()
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -64,6 +65,16 @@ func (a *attack) upgrade(query string) error {
 		return err
 	}
 	return a.answer()
+}
+
+// upgraded returns an attack that begins with a session.
+func upgraded(act func(a *attack) error) func(a *attack) error {
+	return func(a *attack) error {
+		if err := a.upgrade(""); err != nil {
+			return err
+		}
+		return act(a)
+	}
 }
 
 // answer reads the response to the upgrade request.
@@ -147,15 +158,12 @@ func (a *attack) expect(code frame.CloseCode) error {
 
 // breaks returns an attack that sends invalid bytes and expects a close code for them.
 func breaks(want frame.CloseCode, bytes func(a *attack) []byte) func(a *attack) error {
-	return func(a *attack) error {
-		if err := a.upgrade(""); err != nil {
-			return err
-		}
+	return upgraded(func(a *attack) error {
 		if err := a.write(bytes(a)); err != nil {
 			return err
 		}
 		return a.expect(want)
-	}
+	})
 }
 
 // badKey sends a key that the server refuses, and expects the server's response. A mistake of the operator leads to 404.
@@ -173,9 +181,6 @@ const closedClientTimeout = 10 * time.Second
 
 // closesWithoutWaiting sends a message and a close frame together. It waits for the answer only sometimes.
 func closesWithoutWaiting(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	options := a.clientFrame(true, frame.Text, []byte(`{"uid": "x", "language": "en", "task": "transcribe"}`))
 	if err := a.write(append(options, a.clientFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""))...)); err != nil {
 		return err
@@ -202,9 +207,6 @@ func vanishes(a *attack) error {
 
 // stallsReading sends as much as it can, reads nothing, and leaves after some seconds.
 func stallsReading(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	_ = a.conn.SetReadBuffer(4 << 10)
 	_ = a.conn.SetWriteDeadline(time.Now().Add(3 * time.Second))
 	chunk := a.clientFrame(true, frame.Binary, make([]byte, 64<<10))
@@ -222,7 +224,7 @@ func byteByByte(a *attack) error {
 			if err := a.write(b[i : i+1]); err != nil {
 				return err
 			}
-			if err := wait(a.ctx, time.Duration(a.dice.IntN(5))*time.Millisecond); err != nil {
+			if err := kit.Wait(a.ctx, time.Duration(a.dice.IntN(5))*time.Millisecond); err != nil {
 				return err
 			}
 		}
@@ -245,9 +247,6 @@ func byteByByte(a *attack) error {
 
 // halfCloses ends its direction of the stream after a message, and reads on.
 func halfCloses(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	if err := a.write(a.audio()); err != nil {
 		return err
 	}
@@ -258,9 +257,6 @@ func halfCloses(a *attack) error {
 
 // pingsWithoutEnd sends thousands of pings and reads the pongs.
 func pingsWithoutEnd(a *attack) error {
-	if err := a.upgrade(""); err != nil {
-		return err
-	}
 	pings := make([]byte, 0, 64<<10)
 	for range 100 {
 		pings = append(pings, a.clientFrame(true, frame.Ping, []byte("are you there?"))...)
@@ -288,7 +284,7 @@ func neverEndsRequest(a *attack) error {
 		if err := a.write([]byte("X-More: " + strings.Repeat("x", a.dice.IntN(200)) + "\r\n")); err != nil {
 			return stillConnected(err)
 		}
-		if err := wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
+		if err := kit.Wait(a.ctx, time.Duration(a.dice.IntN(100))*time.Millisecond); err != nil {
 			return err
 		}
 	}

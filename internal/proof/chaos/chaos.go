@@ -10,17 +10,23 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Options are the settings of a run.
@@ -51,12 +57,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Duration == 0 {
-		o.Duration = 10 * time.Minute
-	}
-	if o.Sessions == 0 {
-		o.Sessions = 200
-	}
+	o.Duration, o.Sessions = cmp.Or(o.Duration, 10*time.Minute), cmp.Or(o.Sessions, 200)
 	if o.Out == nil {
 		o.Out = io.Discard
 	}
@@ -87,11 +88,8 @@ func (o Options) Validate() error {
 	if _, err := os.Stat(o.Binary); err != nil {
 		return fmt.Errorf("binary: %q cannot run: %w: build bin/wsbouncer with `make build`", o.Binary, err)
 	}
-	if o.Duration < minDuration || o.Duration > maxDuration {
-		return fmt.Errorf("duration: %v is out of range: use %v to %v", o.Duration, minDuration, maxDuration)
-	}
-	if o.Sessions < 1 || o.Sessions > maxSessions {
-		return fmt.Errorf("sessions: %d is out of range: use 1 to %d", o.Sessions, maxSessions)
+	if err := errors.Join(kit.Within("duration", o.Duration, minDuration, maxDuration), kit.Within("sessions", o.Sessions, 1, maxSessions)); err != nil {
+		return err
 	}
 	names := Names()
 	for _, name := range o.Only {
@@ -108,7 +106,7 @@ var ErrFound = errors.New("the run has findings")
 // run is one call of Run. Its fields are static once stage has returned.
 type run struct {
 	options  Options
-	ledger   *ledger
+	journal  *kit.Journal
 	chosen   []*scenario
 	main     *proxy
 	proxies  []*proxy
@@ -124,7 +122,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	r := &run{options: o.withDefaults(), ledger: newLedger(), services: make(map[*proxy][]*service)}
+	r := &run{options: o.withDefaults(), journal: kit.NewJournal(nil), services: make(map[*proxy][]*service)}
 	for _, s := range scenarios() {
 		if len(o.Only) == 0 || slices.Contains(o.Only, s.name) {
 			r.chosen = append(r.chosen, &s)
@@ -197,7 +195,7 @@ func (r *run) play(ctx context.Context) error {
 		}
 	}
 	for _, p := range r.proxies {
-		w := newWatcher(p, r.services[p], r.ledger, r.operated)
+		w := newWatcher(p, r.services[p], r.journal, r.operated)
 		watchers.Go(func() { w.watch(watching) })
 		for _, s := range r.services[p] {
 			if s.sessions == 0 {
@@ -220,7 +218,7 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	case <-timer.C:
 	}
-	r.ledger.event("no new session begins")
+	r.journal.Event("no new session begins")
 	stopDisturbing()
 	disturbers.Wait()
 	close(finish)
@@ -234,7 +232,7 @@ func (r *run) play(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-late.C:
-		r.ledger.wrong("sessions", "some have not ended", "%v after the last one began", 2*sessionTimeout)
+		r.journal.Violation("sessions", "some have not ended", nil, "%v after the last one began", 2*sessionTimeout)
 		stopSessions()
 		<-ended
 	case <-ctx.Done():
@@ -273,7 +271,7 @@ func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(erro
 	}
 	if len(operators) > 0 {
 		o := &operator{
-			ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, ledger: r.ledger, operated: r.operated,
+			ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, journal: r.journal, operated: r.operated,
 		}
 		tasks.Go(func() { fail(o.work(operators)) })
 	}
@@ -281,14 +279,204 @@ func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(erro
 
 // attack is a hostile client that visits the proxy again and again until ctx ends.
 func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.Rand) {
-	for wait(ctx, 50*time.Millisecond+time.Duration(dice.Int64N(int64(200*time.Millisecond)))) == nil {
+	for kit.Wait(ctx, kit.Between(dice, 50*time.Millisecond, 250*time.Millisecond)) == nil {
 		status, err := attackOnce(ctx, s, r.main.address, path, dice)
 		if ctx.Err() != nil {
 			return
 		}
 		r.answers.count(s.name, status)
 		if err != nil {
-			r.ledger.wrong(s.name, "the proxy ended the visit of a hostile client wrongly", "%v", err)
+			r.journal.Violation(s.name, "the proxy ended the visit of a hostile client wrongly", nil, "%v", err)
 		}
 	}
+}
+
+// stage starts servers and proxies, and waits until they are ready.
+func (r *run) stage(ctx context.Context, directory string) error {
+	var mixed, alone []*scenario
+	for _, s := range r.chosen {
+		switch s.kind() {
+		case "server":
+			mixed = append(mixed, s)
+		case "client":
+			if s.behave != nil {
+				alone = append(alone, s)
+			}
+		}
+	}
+	// If there are services with a hostile server, those with healthy servers only get a third of the sessions.
+	share := r.options.Sessions
+	if len(mixed) > 0 {
+		share /= 3
+	}
+	main, err := r.healthyServices(share)
+	if err != nil {
+		return err
+	}
+	for _, s := range alone {
+		v, err := r.add(s.name, s.protocol, 0, 0, s)
+		if err != nil {
+			return err
+		}
+		main = append(main, v)
+	}
+	for i, s := range mixed {
+		v, err := r.add(s.name, s.protocol, 1, max(1, kit.Share(r.options.Sessions-share, i, len(mixed))), s)
+		if err != nil {
+			return err
+		}
+		main = append(main, v)
+	}
+	if r.main, err = r.start(ctx, "main", directory, machine{}, main); err != nil {
+		return err
+	}
+	for _, s := range r.chosen {
+		if s.machine == nil {
+			continue
+		}
+		v, err := r.add(s.name, s.protocol, 2, machineSessions, s)
+		if err != nil {
+			return err
+		}
+		v.cap = machineCap
+		if _, err := r.start(ctx, s.name, directory, *s.machine, []*service{v}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// healthyServices starts the services that have only healthy servers, for that many sessions. The operator changes the last one.
+func (r *run) healthyServices(sessions int) (all []*service, err error) {
+	kinds := []struct {
+		name, protocol string
+		servers        int
+	}{{"echo", sim.Echo, 2}, {"vosk", sim.Vosk, 2}, {"funasr", sim.FunASR, 2}, {"keys", sim.Deepgram, 2}, {"operated", sim.Echo, 3}}
+	for i, k := range kinds {
+		v, err := r.add(k.name, k.protocol, k.servers, max(1, kit.Share(sessions, i, len(kinds))), nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	r.operated = all[len(all)-1]
+	return all, nil
+}
+
+// add starts the servers of a service.
+func (r *run) add(name, protocol string, healthy, sessions int, s *scenario) (*service, error) {
+	v, err := newService(name, protocol, healthy, sessions, s, r.seed(name), r.journal)
+	if err != nil {
+		return nil, err
+	}
+	r.staged = append(r.staged, v)
+	v.first = uint64(len(r.staged)-1)*1e9 + 1
+	return v, nil
+}
+
+// start starts a proxy with these services, and waits until each healthy server that keeps warm connections has one.
+func (r *run) start(ctx context.Context, name, directory string, m machine, services []*service) (*proxy, error) {
+	config := &configuration{backends: make(map[string]backend)}
+	for _, s := range services {
+		config.add(s)
+	}
+	p, err := startProxy(ctx, r.options.Binary, name, directory, config, m, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.proxies = append(r.proxies, p)
+	r.services[p] = services
+	if err := config.write(config.text()); err != nil {
+		return nil, err
+	}
+	return p, p.Until(ctx, "healthy servers have connections", func() (bool, error) {
+		s, err := p.Stats(ctx)
+		if err != nil || len(s.Backends) != len(config.backends) {
+			return false, nil
+		}
+		for _, b := range s.Backends {
+			if b.Idle == 0 && b.Totals.Dialed == 0 && strings.Contains(b.Name, "-healthy-") && b.Profile != sim.Deepgram {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// clear stops all proxies and servers.
+func (r *run) clear() {
+	for _, p := range r.proxies {
+		p.Kill()
+	}
+	for _, s := range r.staged {
+		s.stop()
+	}
+}
+
+// answers counts the responses to the upgrade requests of hostile clients. Its methods may be called from any goroutine.
+type answers struct {
+	mu     sync.Mutex
+	counts map[string]map[string]int // guarded by mu: by scenario and answer
+}
+
+func (a *answers) count(scenario, status string) {
+	if status = strings.TrimPrefix(status, "HTTP/1.1 "); status == "" {
+		status = "none"
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.counts == nil {
+		a.counts = make(map[string]map[string]int)
+	}
+	if a.counts[scenario] == nil {
+		a.counts[scenario] = make(map[string]int)
+	}
+	a.counts[scenario][status]++
+}
+
+// tallied returns the counts as text, sorted by key.
+func tallied(counts map[string]int) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%s: %d", key, counts[key]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// report writes the report of the run. It returns ErrFound if there are findings.
+func (r *run) report() error {
+	out := r.options.Out
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nSERVICE\tSESSIONS\tCOMPLETED\tREFUSED\tFAILED\tLOST\tREPEATED\tFOREIGN\tHOSTILE: UPGRADES\tPER SECOND\tAT ONCE\tFAILURES")
+	sessions := 0
+	for _, p := range r.proxies {
+		for _, s := range r.services[p] {
+			h := &s.report
+			sessions += h.Sessions
+			fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t", s.name, h.Sessions, h.Completed, h.Refused+h.Busy, h.Failed(), h.Lost, h.Twice, h.Leaks)
+			if s.hostile == nil {
+				fmt.Fprint(table, "-\t-\t-\t")
+			} else {
+				seen := s.hostile.read()
+				fmt.Fprintf(table, "%d\t%d\t%d\t", seen.attempts, seen.burst, seen.peak)
+			}
+			fmt.Fprintln(table, tallied(h.Errors))
+		}
+	}
+	_ = table.Flush()
+	fmt.Fprintln(out)
+	r.answers.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(r.answers.counts)) {
+		fmt.Fprintf(out, "hostile clients %s: %s\n", name, tallied(r.answers.counts[name]))
+	}
+	r.answers.mu.Unlock()
+	found := r.journal.Found()
+	kinds := kit.Tell(out, found)
+	fmt.Fprintf(out, "\n%d sessions, seed %d: ", sessions, r.options.Seed)
+	if len(found) == 0 {
+		fmt.Fprintln(out, "no result on a healthy server was lost, repeated or foreign, and nothing was left over")
+		return nil
+	}
+	fmt.Fprintf(out, "%d kinds of findings\n", kinds)
+	return fmt.Errorf("%w: %d kinds of findings with seed %d", ErrFound, kinds, r.options.Seed)
 }

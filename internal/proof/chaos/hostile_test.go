@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -179,7 +180,7 @@ func TestOperators(t *testing.T) {
 		if err := config.write(config.text()); err != nil {
 			t.Fatal(err)
 		}
-		o := &operator{ctx: ended, dice: rand.New(rand.NewPCG(1, 1)), config: config, ledger: newLedger(), operated: operated}
+		o := &operator{ctx: ended, dice: rand.New(rand.NewPCG(1, 1)), config: config, journal: kit.NewJournal(nil), operated: operated}
 		for range 5 {
 			if err := s.operate(o); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
@@ -205,7 +206,7 @@ func TestSimulatedSpeaksItsProtocol(t *testing.T) {
 			continue
 		}
 		tried++
-		v, err := newService(s.name, s.protocol, 0, 0, &s, 1, newLedger())
+		v, err := newService(s.name, s.protocol, 0, 0, &s, 1, kit.NewJournal(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// keys are what the ledger has found.
-func (l *ledger) keys() (keys []string) {
-	for _, f := range l.findings() {
-		keys = append(keys, f.place+": "+f.kind)
+// keys are what a journal has found.
+func keys(j *kit.Journal) (keys []string) {
+	for _, v := range j.Found() {
+		keys = append(keys, v.Place+": "+v.Kind)
 	}
 	return keys
 }
@@ -64,7 +65,7 @@ func TestJudge(t *testing.T) {
 		{"given up", nil, true, hunt.Outcome{}, "not completed, on a healthy server"},
 	} {
 		w := &healthyServer{name: "w", heard: map[uint64]struct{}{}}
-		s := &service{name: "s", healthy: []*healthyServer{w}, scenario: test.scenario, ledger: newLedger()}
+		s := &service{name: "s", healthy: []*healthyServer{w}, scenario: test.scenario, journal: kit.NewJournal(nil)}
 		if test.scenario != nil {
 			s.hostile = &hostile{}
 		}
@@ -78,7 +79,7 @@ func TestJudge(t *testing.T) {
 		if test.want != "" {
 			want = []string{"s: " + test.want}
 		}
-		if got := s.ledger.keys(); !slices.Equal(got, want) {
+		if got := keys(s.journal); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q; want %q", test.name, got, want)
 		}
 		if len(w.heard) > 0 {
@@ -90,10 +91,10 @@ func TestJudge(t *testing.T) {
 // A service most of whose sessions fail is a black hole, unless what the hostile server says is for its clients.
 func TestBlackHole(t *testing.T) {
 	judged := func(s *scenario, completed, failed int) []string {
-		v := &service{name: "s", sessions: 1, scenario: s, hostile: &hostile{}, ledger: newLedger()}
+		v := &service{name: "s", sessions: 1, scenario: s, hostile: &hostile{}, journal: kit.NewJournal(nil)}
 		v.report.Sessions, v.report.Completed = completed+failed, completed
 		v.judgeAll()
-		return v.ledger.keys()
+		return keys(v.journal)
 	}
 	if got := judged(&scenario{}, 40, 60); !slices.Equal(got, []string{"s: black hole"}) {
 		t.Errorf("got %q", got)
@@ -124,10 +125,10 @@ func TestWatcherJudges(t *testing.T) {
 			Dialed: 12, Leased: 20, Returned: 13, Discarded: 4, RetiredIdle: 1,
 		}}
 		change(&b)
-		w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
+		w := newWatcher(&proxy{Proxy: &kit.Proxy{Name: "main"}}, nil, kit.NewJournal(nil), nil)
 		w.healthy["ws://well"] = true
 		w.judge(&api.Stats{Backends: []api.Backend{b}})
-		if got := strings.Join(w.ledger.keys(), ", "); got != want {
+		if got := strings.Join(keys(w.journal), ", "); got != want {
 			t.Errorf("got %q; want %q", got, want)
 		}
 	}
@@ -135,35 +136,35 @@ func TestWatcherJudges(t *testing.T) {
 	for used, want := range map[int]int{20: 0, 21: 1} {
 		b := api.Backend{Name: "o", Service: "operated"}
 		b.Pool = api.Pool{Cap: 3, Dialing: used}
-		w := newWatcher(&proxy{name: "main"}, nil, newLedger(), &service{name: "operated", cap: 20})
+		w := newWatcher(&proxy{Proxy: &kit.Proxy{Name: "main"}}, nil, kit.NewJournal(nil), &service{name: "operated", cap: 20})
 		w.judge(&api.Stats{Backends: []api.Backend{b}})
-		if got := w.ledger.keys(); len(got) != want {
+		if got := keys(w.journal); len(got) != want {
 			t.Errorf("%d connections: got %q", used, got)
 		}
 	}
 	// An open circuit and broken sessions of a hostile server are no findings.
 	b := api.Backend{Name: "h", Service: "s", URL: "ws://hostile"}
 	b.CircuitOpened, b.Broken = 1, 1
-	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
+	w := newWatcher(&proxy{Proxy: &kit.Proxy{Name: "main"}}, nil, kit.NewJournal(nil), nil)
 	w.judge(&api.Stats{Backends: []api.Backend{b}})
-	if got := w.ledger.keys(); len(got) > 0 {
+	if got := keys(w.journal); len(got) > 0 {
 		t.Errorf("got %q", got)
 	}
 }
 
 // A cap that is exceeded between two looks only is not told; each server is looked at for itself.
 func TestWatcherCompares(t *testing.T) {
-	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
+	w := newWatcher(&proxy{Proxy: &kit.Proxy{Name: "main"}}, nil, kit.NewJournal(nil), nil)
 	s := &service{name: "s"}
 	w.compare(s, "a", 9, 8)
 	w.compare(s, "b", 9, 8)
 	w.compare(s, "a", 8, 8)
 	w.compare(s, "a", 9, 8)
-	if got := w.ledger.keys(); len(got) > 0 {
+	if got := keys(w.journal); len(got) > 0 {
 		t.Errorf("got %q", got)
 	}
 	w.compare(s, "b", 9, 8)
-	if got := w.ledger.keys(); len(got) != 1 {
+	if got := keys(w.journal); len(got) != 1 {
 		t.Errorf("got %q", got)
 	}
 }
@@ -172,12 +173,12 @@ func TestWatcherCompares(t *testing.T) {
 func TestWatcherCounts(t *testing.T) {
 	h := &hostile{name: "h", meter: new(meter)}
 	s := &service{name: "s", hostile: h}
-	w := newWatcher(&proxy{name: "main"}, nil, newLedger(), nil)
+	w := newWatcher(&proxy{Proxy: &kit.Proxy{Name: "main"}}, nil, kit.NewJournal(nil), nil)
 	for range hostileCap + 1 {
 		h.meter.entered()
 	}
-	if w.count(s); len(w.ledger.keys()) > 0 {
-		t.Errorf("at the first look: got %q", w.ledger.keys())
+	if w.count(s); len(keys(w.journal)) > 0 {
+		t.Errorf("at the first look: got %q", keys(w.journal))
 	}
 	w.count(s)
 	now := time.Now()
@@ -185,7 +186,7 @@ func TestWatcherCounts(t *testing.T) {
 		h.meter.attempt(now)
 	}
 	w.count(s)
-	if got := w.ledger.keys(); !slices.Equal(got, []string{"s: a server saw more connections than its cap", "s: flood"}) {
+	if got := keys(w.journal); !slices.Equal(got, []string{"s: a server saw more connections than its cap", "s: flood"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -202,24 +203,6 @@ func TestMeter(t *testing.T) {
 	m.entered()
 	if got, want := m.read(), (reading{open: 2, peak: 2, attempts: 30, burst: 10}); got != want {
 		t.Errorf("got %+v; want %+v", got, want)
-	}
-}
-
-// The first of a kind is told in full, with what went before, and the others are counted.
-func TestLedger(t *testing.T) {
-	l := newLedger()
-	for range maxEvents {
-		l.event("something")
-	}
-	l.event("the last thing")
-	l.wrong("here", "bad", "the first")
-	l.wrong("here", "bad", "the second")
-	l.wrong("there", "bad", "the third")
-	found := l.findings()
-	if len(found) != 2 || found[0].kind != "bad" || found[0].place != "here" || found[0].times != 2 || found[1].times != 1 ||
-		!strings.HasSuffix(found[0].text, "the first") || len(found[0].events) != shown ||
-		!strings.HasSuffix(found[0].events[shown-1], "the last thing") {
-		t.Errorf("got %+v", found)
 	}
 }
 

@@ -2,41 +2,110 @@ package chaos
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
+
+// configuration is the YAML file of a proxy. The goroutine that stages the run owns it, and then the operator's.
+type configuration struct {
+	file     string
+	services []string           // entries, in their order
+	backends map[string]backend // by name
+	writes   int
+}
+
+// backend is one of its backends.
+type backend struct {
+	service, url, state string
+	connections         int
+}
+
+// profiles are the profiles that are not built in.
+const profiles = `  tagged: {from: funasr, unsafe: [doubt]}
+  busy: {from: one-shot, busy: {json: {status: WAIT}}}
+`
+
+// add adds a service.
+func (c *configuration) add(s *service) {
+	c.services = append(c.services, fmt.Sprintf("  %s: {path: /%s, profile: %s, ping-interval: 5s, ping-timeout: 10s, close-timeout: 3s%s}\n",
+		s.name, s.name, s.profile, s.more))
+	for _, w := range s.healthy {
+		c.backends[w.name] = backend{service: s.name, url: w.sim.URL(), connections: s.cap}
+	}
+	if h := s.hostile; h != nil {
+		c.backends[h.name] = backend{service: s.name, url: h.url, connections: hostileCap}
+	}
+}
+
+// text returns the correct content of the file.
+func (c *configuration) text() []byte { return c.textOf(c.backends) }
+
+// withoutBackends returns the content of the file with the services alone.
+func (c *configuration) withoutBackends() []byte { return c.textOf(nil) }
+
+func (c *configuration) textOf(backends map[string]backend) []byte {
+	c.writes++
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Written %d times.\nprofiles:\n%sservices:\n", c.writes, profiles)
+	for _, s := range c.services {
+		b.WriteString(s)
+	}
+	if len(backends) > 0 {
+		b.WriteString("backends:\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(backends)) {
+		o := backends[name]
+		fmt.Fprintf(&b, "  %s:\n    service: %s\n    url: %s\n    connections: %d\n", name, o.service, o.url, o.connections)
+		if o.state != "" {
+			fmt.Fprintf(&b, "    state: %s\n", o.state)
+		}
+	}
+	return []byte(b.String())
+}
+
+// write replaces the file in one step.
+func (c *configuration) write(text []byte) error {
+	if err := os.WriteFile(c.file+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(c.file+".new", c.file)
+}
 
 // operator changes the configuration of the proxy under test. One goroutine owns it and makes one change after the other.
 type operator struct {
 	ctx      context.Context
 	dice     *rand.Rand
 	config   *configuration
-	ledger   *ledger
+	journal  *kit.Journal
 	operated *service // the service whose backends it changes
 }
 
 // work makes random changes until ctx ends. It finishes and repairs each of them.
 func (o *operator) work(scenarios []*scenario) error {
 	for {
-		if wait(o.ctx, o.between(200*time.Millisecond, 1500*time.Millisecond)) != nil {
+		if kit.Wait(o.ctx, kit.Between(o.dice, 200*time.Millisecond, 1500*time.Millisecond)) != nil {
 			return nil
 		}
 		s := scenarios[o.dice.IntN(len(scenarios))]
-		o.ledger.event("operator: %s", s.about)
+		o.journal.Event("operator: %s", s.about)
 		if err := s.operate(o); err != nil {
 			return err
 		}
-		o.ledger.event("operator: %s: done", s.name)
+		o.journal.Event("operator: %s: done", s.name)
 	}
 }
 
-func (o *operator) between(least, most time.Duration) time.Duration {
-	return least + time.Duration(o.dice.Int64N(int64(most-least)))
-}
-
 // pause waits for a random time in this range, or until the run ends.
-func (o *operator) pause(least, most time.Duration) { _ = wait(o.ctx, o.between(least, most)) }
+func (o *operator) pause(least, most time.Duration) {
+	_ = kit.Wait(o.ctx, kit.Between(o.dice, least, most))
+}
 
 // rewriteInPieces rewrites the file in place as an editor does, or a copy over the network: it truncates the file and writes it in pieces.
 func (o *operator) rewriteInPieces() error {
@@ -86,17 +155,20 @@ func (o *operator) breakFile() error {
 	return o.config.write(o.config.text())
 }
 
-// with changes one of the backends for a moment.
+// with changes one of the backends for a moment, or removes it if change is nil.
 func (o *operator) with(change func(b *backend)) error {
 	name := o.operated.healthy[o.dice.IntN(len(o.operated.healthy))].name
 	was := o.config.backends[name]
-	b := was
-	change(&b)
-	o.config.backends[name] = b
+	if b := was; change != nil {
+		change(&b)
+		o.config.backends[name] = b
+	} else {
+		delete(o.config.backends, name)
+	}
 	if err := o.config.write(o.config.text()); err != nil {
 		return err
 	}
-	o.ledger.event("operator: changed %s to %+v", name, b)
+	o.journal.Event("operator: changed %s to %+v", name, o.config.backends[name])
 	o.pause(500*time.Millisecond, 1500*time.Millisecond)
 	o.config.backends[name] = was
 	return o.config.write(o.config.text())
@@ -108,20 +180,9 @@ func (o *operator) resize() error {
 	return o.with(func(b *backend) { b.connections = 1 + o.dice.IntN(b.connections) })
 }
 
-// misdirect gives a backend an address where nothing listens: port 1 of a loopback address that nobody else uses.
+// misdirect gives a backend an address where nothing listens: port 1 of a loopback address that nothing else uses.
 func (o *operator) misdirect() error {
 	return o.with(func(b *backend) { b.url = "ws://127.9.9.9:1" })
 }
 
-func (o *operator) remove() error {
-	name := o.operated.healthy[o.dice.IntN(len(o.operated.healthy))].name
-	was := o.config.backends[name]
-	delete(o.config.backends, name)
-	if err := o.config.write(o.config.text()); err != nil {
-		return err
-	}
-	o.ledger.event("operator: removed %s", name)
-	o.pause(500*time.Millisecond, 1500*time.Millisecond)
-	o.config.backends[name] = was
-	return o.config.write(o.config.text())
-}
+func (o *operator) remove() error { return o.with(nil) }

@@ -144,12 +144,12 @@ var clients = []scenario{
 	{name: "bad-keys", about: "sends keys that the server refuses with 401, beside good ones", attack: badKey, visits: "keys"},
 	{
 		name: "busy-and-gone", about: "sends a message and a close frame together to a server that reports that it is full",
-		profile: "busy", behave: alwaysBusy, attack: closesWithoutWaiting,
+		profile: "busy", behave: alwaysBusy, attack: upgraded(closesWithoutWaiting),
 	},
 	{name: "vanishes", about: "resets the connection at any point", attack: vanishes, visits: "vosk"},
-	{name: "stalls-reading", about: "sends without end and reads nothing", attack: stallsReading, visits: "echo"},
+	{name: "stalls-reading", about: "sends without end and reads nothing", attack: upgraded(stallsReading), visits: "echo"},
 	{name: "byte-by-byte", about: "sends one byte at a time", attack: byteByByte, visits: "echo"},
-	{name: "half-closes", about: "ends its direction of the stream", attack: halfCloses, visits: "echo"},
+	{name: "half-closes", about: "ends its direction of the stream", attack: upgraded(halfCloses), visits: "echo"},
 	{name: "huge-frame", about: "sends a frame over the limit", visits: "echo", attack: breaks(frame.MessageTooBig, func(a *attack) []byte {
 		return frame.AppendHeader(nil, frame.Header{Fin: true, Opcode: frame.Binary, Masked: true, Mask: 1, Length: 1 << 40})
 	})},
@@ -160,7 +160,7 @@ var clients = []scenario{
 	{name: "not-masked", about: "sends frames without a mask", visits: "echo", attack: breaks(frame.ProtocolError, func(*attack) []byte {
 		return plain(frame.Text, []byte("without a mask"))
 	})},
-	{name: "pings", about: "sends thousands of pings", attack: pingsWithoutEnd, visits: "echo"},
+	{name: "pings", about: "sends thousands of pings", attack: upgraded(pingsWithoutEnd), visits: "echo"},
 	{name: "never-asks", about: "sends an upgrade request that never ends", attack: neverEndsRequest, visits: "echo"},
 	{name: "says-nothing", about: "connects and sends nothing", attack: staysSilent, visits: "echo"},
 }

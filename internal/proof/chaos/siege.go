@@ -1,12 +1,17 @@
 package chaos
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,7 +23,10 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // A siege is many hostile clients of one kind at once, against a proxy of its own. Meanwhile well-behaved clients send messages through a
@@ -64,7 +72,7 @@ const (
 // outcome is what a siege has led to.
 type outcome struct {
 	load         *load.Result
-	came         *arrivals
+	came         arrivals
 	visits       int64   // of hostile clients
 	memory       int     // of the proxy at most, in MiB
 	before       int     // the same before the siege
@@ -107,7 +115,7 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
 			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
-			counted(o.ended), counted(o.refused), len(o.came.took), ms(o.came.quantile(0.5)), ms(o.came.quantile(0.99)), ms(o.came.quantile(1)))
+			counted(o.ended), counted(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
 		if s.siege.clients == 0 {
 			r.atPeace = o.load.Latency.Quantile(0.99)
 		}
@@ -132,7 +140,7 @@ func counted[K uint16 | int](counts map[K]uint64) string {
 
 // judgeSiege notes what must not happen.
 func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
-	wrong := func(kind, format string, args ...any) { r.ledger.wrong(s.name, kind, format, args...) }
+	wrong := func(kind, format string, args ...any) { r.journal.Violation(s.name, kind, nil, format, args...) }
 	if l := o.load; l.Failed > 0 || l.Lost > 0 || l.Mixed > 0 || l.ConnectFailures > 0 || l.Received == 0 {
 		wrong("a siege cost well-behaved clients their sessions", "%d failed, %d messages lost, %d wrong, %d could not connect, %d right: %v", l.Failed, l.Lost, l.Mixed, l.ConnectFailures, l.Received, l.Errors)
 	}
@@ -143,7 +151,7 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	if s.siege.checked {
 		within += checkTime
 	}
-	if p99 := o.came.quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > within {
+	if p99 := kit.Quantile(o.came.took, 0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > within {
 		wrong("a siege delayed well-behaved clients that came", "the 99th percentile is %v", p99)
 	}
 	if p99 := o.load.Latency.Quantile(0.99); length >= judgedSiege && runtime.NumCPU() >= judgedProcessors && p99 > siegeLatency+r.atPeace {
@@ -188,12 +196,12 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	if s.siege.replay {
 		crowdServers, besiegedServers, hostile = 2, 0, &swallower
 	}
-	crowd, err := start("crowd", sim.Echo, crowdServers, sessions, nil, r.seed(s.name), r.ledger)
+	crowd, err := start("crowd", sim.Echo, crowdServers, sessions, nil, r.seed(s.name), r.journal)
 	if err != nil {
 		return nil, err
 	}
 	defer crowd.stop()
-	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, r.seed(s.name), r.ledger)
+	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, r.seed(s.name), r.journal)
 	if err != nil {
 		return nil, err
 	}
@@ -210,11 +218,17 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 		size, middle = replayedMessage, crowd.healthy[0].sim.Kill
 	}
 	config := &configuration{backends: make(map[string]backend)}
-	arguments, err := siegeArguments(s.siege, directory)
-	if err != nil {
-		return nil, err
+	m := machine{arguments: []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}}
+	if s.siege.replay {
+		m.arguments = append(m.arguments, "--replay-memory", "16MiB")
 	}
-	p, err := startProxy(ctx, r.options.Binary, s.name, directory, config, machine{arguments: arguments})
+	var certificate *stage.Certificate
+	if s.siege.tls {
+		if certificate, err = stage.NewCertificate(directory); err != nil {
+			return nil, err
+		}
+	}
+	p, err := startProxy(ctx, r.options.Binary, s.name, directory, config, m, certificate)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +243,7 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	if err := config.write(config.text()); err != nil {
 		return nil, err
 	}
-	if err := p.until(ctx, "servers have connections", func() (bool, error) {
+	if err := p.Until(ctx, "servers have connections", func() (bool, error) {
 		stats, err := p.Stats(ctx)
 		busy := func(b api.Backend) bool { return b.Idle == 0 }
 		return err == nil && len(stats.Backends) == len(config.backends) && !slices.ContainsFunc(stats.Backends, busy), nil
@@ -247,22 +261,16 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	var watch sync.WaitGroup
 	var hostile *besieger
 	var failed error // to start the hostile clients
-	address := p.address
-	if s.siege.tls {
-		err := p.until(ctx, "it listens for TLS", func() (found bool, err error) {
-			address, found = p.tlsAddress()
-			return found, nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	coming := &comingClients{address: address, tls: s.siege.tls, path: "/crowd"}
+	address := cmp.Or(p.secured, p.address)
+	coming := &comers{url: "ws://" + address + "/crowd"}
 	if s.siege.checked {
-		coming.path, coming.token = "/besieged", goodToken
+		coming.url, coming.token = "ws://"+address+"/besieged", goodToken
+	}
+	if s.siege.tls {
+		coming.url = strings.Replace(coming.url, "ws://", "wss://", 1)
 	}
 	begin := func() {
-		o.before = memoryOf(p.PID())
+		o.before = p.Memory() / kit.MiB
 		clients := s.siege.clients
 		if length < judgedSiege {
 			clients = min(clients, 3*siegeHandshakes/2) // still more than there may be
@@ -272,13 +280,11 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		}
 		watch.Go(func() { o.watch(attacking, p) })
 		watch.Go(func() {
-			if wait(attacking, length/2) == nil {
+			if kit.Wait(attacking, length/2) == nil {
 				middle()
 			}
 		})
-		for i := range comers {
-			watch.Go(func() { coming.keepComing(attacking, i) })
-		}
+		watch.Go(func() { failed = errors.Join(failed, coming.come(attacking)) })
 	}
 	result, err := load.Run(ctx, load.Options{
 		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
@@ -302,7 +308,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	}
 	o.load = result
 	// What hostile clients have left behind ends by itself.
-	err = p.until(ctx, "no session is left", func() (bool, error) {
+	err = p.Until(ctx, "no session is left", func() (bool, error) {
 		stats, err := p.Stats(ctx)
 		if err != nil {
 			return false, nil
@@ -317,8 +323,8 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		}
 		return o.sessionsLeft == 0, nil
 	})
-	if p.running() != nil {
-		return nil, p.running()
+	if err := p.Failure(); err != nil {
+		return nil, err
 	}
 	if err != nil && ctx.Err() != nil {
 		return nil, err
@@ -349,7 +355,7 @@ func (s *siege) attack(ctx context.Context, address string, number int, dice *ra
 			stop()
 			_ = conn.Close()
 		}
-		if wait(ctx, s.pause+time.Millisecond) != nil {
+		if kit.Wait(ctx, s.pause+time.Millisecond) != nil {
 			return
 		}
 	}
@@ -357,45 +363,178 @@ func (s *siege) attack(ctx context.Context, address string, number int, dice *ra
 
 // watch measures the proxy until ctx ends.
 func (o *outcome) watch(ctx context.Context, p *proxy) {
-	begun, used := time.Now(), processorTime(p.PID())
+	begun, used := time.Now(), p.ProcessorTime()
 	for {
-		o.memory = max(o.memory, memoryOf(p.PID()))
-		o.files = max(o.files, p.openFiles())
-		o.cpu = (processorTime(p.PID()) - used).Seconds() / time.Since(begun).Seconds()
+		o.memory = max(o.memory, p.Memory()/kit.MiB)
+		o.files = max(o.files, p.OpenFiles())
+		o.cpu = (p.ProcessorTime() - used).Seconds() / time.Since(begun).Seconds()
 		if stats, err := p.Stats(ctx); err == nil {
 			o.unfinished, o.takenOut = max(o.unfinished, stats.Sessions.Handshakes.Unfinished), takenOut(stats)
 		}
-		if wait(ctx, 100*time.Millisecond) != nil {
+		if kit.Wait(ctx, 100*time.Millisecond) != nil {
 			return
 		}
 	}
 }
 
-// memoryOf returns the resident memory of a process in MiB; 0 where that cannot be known.
-func memoryOf(pid int) int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if fields := strings.Fields(string(text)); err == nil && len(fields) > 1 {
-		pages, _ := strconv.Atoi(fields[1])
-		return pages * os.Getpagesize() >> 20
-	}
-	return 0
+const (
+	// comersAtOnce is how many well-behaved clients come during a siege at a time, each with a pause of comePause at most between two visits.
+	comersAtOnce = 4
+	comePause    = 50 * time.Millisecond
+	// comeTimeout is how long one of them may take to get in.
+	comeTimeout = 10 * time.Second
+)
+
+// comesFrom returns the address from which a session's client comes: none that hostile clients have.
+func comesFrom(session uint64) net.IP {
+	return net.IPv4(127, 0, byte(1+session%comersAtOnce), byte(1+session/comersAtOnce%250))
 }
 
-// processorTime returns the processor time that a process has used; 0 where that cannot be known.
-func processorTime(pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// comers are well-behaved clients that come during a siege, ask for one echo, and leave in order.
+type comers struct {
+	// Static.
+	url   string
+	token string // their credential; empty for none
+
+	mu sync.Mutex
+	arrivals
+}
+
+// arrivals is what has become of them.
+type arrivals struct {
+	took   []time.Duration // of those who got in, until their echo had come; sorted in a summary
+	failed int
+	err    error // of one that failed
+}
+
+// summary returns what has become of those who came.
+func (c *comers) summary() arrivals {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.Sort(c.took)
+	return c.arrivals
+}
+
+// come has them visit the proxy again and again until ctx ends.
+func (c *comers) come(ctx context.Context) error {
+	o := hunt.Options{
+		URL: c.url, Protocol: sim.Echo, Sessions: 1 << 30, Concurrency: comersAtOnce, MaxChunks: 1, Rest: comePause, Timeout: comeTimeout, Exact: true,
+		Manners: hunt.Manners{hunt.CleanEnd: 1}, From: comesFrom, Outcome: c.judge,
+		TLS: &tls.Config{InsecureSkipVerify: true}, // it is the proxy's own certificate
+	}
+	if c.token != "" {
+		o.Header = "Authorization: Bearer " + c.token + "\r\n"
+	}
+	if _, err := hunt.Run(ctx, o); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// judge takes in how a session ended.
+func (c *comers) judge(o hunt.Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.Succeeded() {
+		c.took = append(c.took, o.Answered)
+		return
+	}
+	c.failed++
+	c.err = fmt.Errorf("%s %s\n%s", o.Kind, o.Reason, o.Trace())
+}
+
+// The hostile clients of a siege are in a process of their own, at a lower priority where the system has the program nice. So what slows
+// well-behaved clients down is the proxy, and not the hostile clients' need for processors.
+
+// besiegerVariable is the environment variable that makes a program the hostile clients of a siege: see [Besieger].
+const besiegerVariable = "WSBOUNCER_CHAOS_BESIEGER"
+
+// Besieger makes this process the hostile clients of a siege if its parent wants that, and reports whether it did. Each program that calls
+// [Run] calls it first, and ends if it returns true.
+func Besieger() bool {
+	order := os.Getenv(besiegerVariable)
+	if order == "" {
+		return false
+	}
+	if err := obey(context.Background(), order, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos: besieger:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// obey attacks until the input ends, and then writes the number of visits. The order is a scenario's name, an address, the number of
+// clients, and a seed.
+func obey(ctx context.Context, order string, in io.Reader, out io.Writer) error {
+	var name, address string
+	var clients int
+	var seed uint64
+	if _, err := fmt.Sscan(order, &name, &address, &clients, &seed); err != nil {
+		return fmt.Errorf("bad order %q: %w", order, err)
+	}
+	var found *siege
+	for i := range sieges {
+		if sieges[i].name == name {
+			found = sieges[i].siege
+		}
+	}
+	if found == nil {
+		return fmt.Errorf("unknown siege %q", name)
+	}
+	attacking, stop := context.WithCancel(ctx)
+	defer stop()
+	var visits atomic.Int64
+	var hostile sync.WaitGroup
+	for i := range clients {
+		dice := rand.New(rand.NewPCG(seed, uint64(i)))
+		hostile.Go(func() { found.attack(attacking, address, i, dice, &visits) })
+	}
+	_, err := io.Copy(io.Discard, in)
+	stop()
+	hostile.Wait()
+	fmt.Fprintln(out, visits.Load())
+	return err
+}
+
+// besieger is a process with hostile clients. The goroutine that starts it ends it, once.
+type besieger struct {
+	command *exec.Cmd
+	in      io.Closer
+	out     io.Reader
+	errors  strings.Builder
+}
+
+// startBesieger starts the hostile clients of a siege.
+func startBesieger(name, address string, clients int, seed uint64) (*besieger, error) {
+	program, err := os.Executable()
 	if err != nil {
-		return 0
+		return nil, err
 	}
-	_, behindName, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(behindName)
-	if len(fields) < 13 {
-		return 0
+	arguments := []string{program}
+	if nice, err := exec.LookPath("nice"); err == nil {
+		arguments = []string{nice, "-n", "10", program}
 	}
-	ticks := 0 // of user and system; see proc_pid_stat(5)
-	for _, field := range fields[11:13] {
-		n, _ := strconv.Atoi(field)
-		ticks += n
+	b := &besieger{command: exec.Command(arguments[0], arguments[1:]...)}
+	b.command.Env = append(os.Environ(), besiegerVariable+"="+fmt.Sprintln(name, address, clients, seed))
+	b.command.Stderr = &b.errors
+	if b.in, err = b.command.StdinPipe(); err != nil {
+		return nil, err
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond // Linux reports a hundred a second on all machines
+	if b.out, err = b.command.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return b, b.command.Start()
+}
+
+// end ends the process and returns the number of its clients' visits.
+func (b *besieger) end() (visits int64, err error) {
+	_ = b.in.Close()
+	_, err = fmt.Fscan(bufio.NewReader(b.out), &visits)
+	if failed := b.command.Wait(); failed != nil {
+		err = errors.Join(failed, errors.New(b.errors.String()))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("hostile clients: %w", err)
+	}
+	return visits, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // The proxy holds out against many hostile clients at once: its memory and the number of unfinished handshakes stay bounded, and
@@ -25,7 +26,7 @@ func TestSieges(t *testing.T) {
 // What must not happen in a siege is found.
 func TestJudgeSiege(t *testing.T) {
 	good := func() *outcome {
-		return &outcome{load: &load.Result{Figures: load.Figures{Received: 1}}, came: &arrivals{took: []time.Duration{1}}, before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1}
+		return &outcome{load: &load.Result{Figures: load.Figures{Counts: load.Counts{Received: 1}}}, came: arrivals{took: []time.Duration{1}}, before: 20, memory: 20 + siegeMemory, unfinished: siegeHandshakes, handshakes: 1}
 	}
 	hostile := &scenario{name: "hostile", siege: &siege{clients: 1, dropped: true, judge: endedWith(1008)}}
 	for want, change := range map[string]func(o *outcome){
@@ -40,13 +41,13 @@ func TestJudgeSiege(t *testing.T) {
 		"a siege took a healthy server out of service":     func(o *outcome) { o.takenOut = []string{"the circuit opened"} },
 		"a siege did not end as it must":                   func(o *outcome) { o.ended = nil },
 	} {
-		r := &run{ledger: newLedger()}
+		r := &run{journal: kit.NewJournal(nil)}
 		o := good()
 		o.ended = map[uint16]uint64{1008: 1}
 		change(o)
 		r.judgeSiege(hostile, o, time.Minute)
-		found := r.ledger.findings()
-		if got := len(found); want == "" && got != 0 || want != "" && (got != 1 || found[0].kind != want) {
+		found := r.journal.Found()
+		if got := len(found); want == "" && got != 0 || want != "" && (got != 1 || found[0].Kind != want) {
 			t.Errorf("want %q; got %+v", want, found)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 const (
@@ -18,14 +19,14 @@ const (
 type watcher struct {
 	proxy    *proxy
 	services []*service
-	ledger   *ledger
+	journal  *kit.Journal
 	operated *service        // the service whose caps change
 	healthy  map[string]bool // by URL: healthy servers
 	above    map[string]bool // servers that saw more than their cap at the last check
 }
 
-func newWatcher(p *proxy, services []*service, l *ledger, operated *service) *watcher {
-	w := &watcher{proxy: p, services: services, ledger: l, operated: operated, healthy: make(map[string]bool), above: make(map[string]bool)}
+func newWatcher(p *proxy, services []*service, j *kit.Journal, operated *service) *watcher {
+	w := &watcher{proxy: p, services: services, journal: j, operated: operated, healthy: make(map[string]bool), above: make(map[string]bool)}
 	for _, s := range services {
 		for _, b := range s.healthy {
 			w.healthy[b.sim.URL()] = true
@@ -36,16 +37,16 @@ func newWatcher(p *proxy, services []*service, l *ledger, operated *service) *wa
 
 // watch checks until ctx ends.
 func (w *watcher) watch(ctx context.Context) {
-	for wait(ctx, watchInterval) == nil {
+	for kit.Wait(ctx, watchInterval) == nil {
 		s, err := w.proxy.Stats(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case w.proxy.running() != nil:
-			w.ledger.wrong(w.proxy.name, "the proxy has ended", "%v", w.proxy.running())
+		case w.proxy.Failure() != nil:
+			w.journal.Violation(w.proxy.Name, "the proxy has ended", nil, "%v", w.proxy.Failure())
 			return
 		case err != nil:
-			w.ledger.wrong(w.proxy.name, "the admin API does not answer", "%v", err)
+			w.journal.Violation(w.proxy.Name, "the admin API does not answer", nil, "%v", err)
 		default:
 			w.judge(s)
 		}
@@ -64,22 +65,22 @@ func (w *watcher) judge(s *api.Stats) {
 			limit = w.operated.cap
 		}
 		if b.Used() > limit {
-			w.ledger.wrong(b.Service, "more connections than the cap", "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), limit, b.Pool)
+			w.journal.Violation(b.Service, "more connections than the cap", nil, "%s: %d connections, the cap is %d: %+v", b.Name, b.Used(), limit, b.Pool)
 		}
 		if held := uint64(b.Leased + b.Resetting); b.Totals.Leased != b.Totals.Returned+b.Totals.Discarded+held {
-			w.ledger.wrong(b.Service, "leases do not add up", "%s: %+v", b.Name, b.Pool)
+			w.journal.Violation(b.Service, "leases do not add up", nil, "%s: %+v", b.Name, b.Pool)
 		}
 		if there := uint64(b.Idle + b.Leased + b.Resetting); b.Totals.Dialed != b.Totals.Discarded+b.Totals.RetiredIdle+there {
-			w.ledger.wrong(b.Service, "connections do not add up", "%s: %+v", b.Name, b.Pool)
+			w.journal.Violation(b.Service, "connections do not add up", nil, "%s: %+v", b.Name, b.Pool)
 		}
 		if !w.healthy[b.URL] {
 			continue
 		}
 		if b.CircuitOpened > 0 {
-			w.ledger.wrong(b.Service, "the circuit of a healthy server opened", "%s: %s", b.Name, b.CircuitReason)
+			w.journal.Violation(b.Service, "the circuit of a healthy server opened", nil, "%s: %s", b.Name, b.CircuitReason)
 		}
 		if b.Broken > 0 {
-			w.ledger.wrong(b.Service, "a healthy server has broken sessions", "%s: %d", b.Name, b.Broken)
+			w.journal.Violation(b.Service, "a healthy server has broken sessions", nil, "%s: %d", b.Name, b.Broken)
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (w *watcher) count(s *service) {
 	r := s.hostile.read()
 	w.compare(s, s.hostile.name, r.open, hostileCap)
 	if r.burst > maxBurst {
-		w.ledger.wrong(s.name, "flood", "%s got %d upgrade requests within a second, more than %d", s.hostile.name, r.burst, maxBurst)
+		w.journal.Violation(s.name, "flood", nil, "%s got %d upgrade requests within a second, more than %d", s.hostile.name, r.burst, maxBurst)
 	}
 }
 
@@ -104,7 +105,7 @@ func (w *watcher) count(s *service) {
 func (w *watcher) compare(s *service, server string, open, limit int) {
 	above := open > limit
 	if above && w.above[server] {
-		w.ledger.wrong(s.name, "a server saw more connections than its cap", "%s sees %d at once; its cap is %d", server, open, limit)
+		w.journal.Violation(s.name, "a server saw more connections than its cap", nil, "%s sees %d at once; its cap is %d", server, open, limit)
 	}
 	w.above[server] = above
 }

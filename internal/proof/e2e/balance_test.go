@@ -85,7 +85,7 @@ func TestHash(t *testing.T) {
 		})
 	}
 	one, two := greeting("one"), greeting("two")
-	p := startReady(t, "--backend", one.URL, "--backend", two.URL, "--connections", "3", "--balance", "hash", "--hash-by", "header:X-Device")
+	p := startReady(t, "--backend", one.URL, "--backend", two.URL, "--connections", "3", "--balance", "hash:header:X-Device")
 	answers := make(map[string]int)
 	for device := range 20 {
 		before := ""

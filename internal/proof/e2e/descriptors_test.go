@@ -16,10 +16,8 @@ import (
 // startShort runs wsbouncer serve with a limit of file descriptors.
 func startShort(t testing.TB, limit int, flags ...string) *proxy {
 	t.Helper()
-	p := &proxy{child: startLimited(t, limit, append([]string{
-		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--drain-timeout", "1s",
-		"--close-timeout", "2s", "--admin-socket", filepath.Join(t.TempDir(), "admin.sock"),
-	}, flags...)...)}
+	flags = append([]string{"--admin-socket", filepath.Join(t.TempDir(), "admin.sock")}, flags...)
+	p := &proxy{child: startLimited(t, limit, append(serving(flags), flags...)...)}
 	p.address = p.awaitLog("listening").text("address")
 	p.admin = p.awaitLog("admin API").text("address")
 	return p

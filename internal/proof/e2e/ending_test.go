@@ -98,7 +98,7 @@ func TestOrderlyEnd(t *testing.T) {
 	before.close(1000, "bye")
 	wstest.Eventually(t, "one session has ended", func() bool { return p.stats().Sessions.Active == 2 })
 
-	reload("drain-timeout: 50ms\ndrain-spread: 20ms\n")
+	reload("drain-timeout: 50ms\n")
 	p.signal(syscall.SIGHUP)
 	during.expectClose(1001, "proxy shutting down")
 	third.expectClose(1001, "proxy shutting down")

@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -52,7 +54,11 @@ func TestHungBackend(t *testing.T) {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			sim := startSim(t, "--fail", "stall:1")
-			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", "1", "--close-timeout", "200ms", "--reset-timeout", "200ms")
+			own := filepath.Join(t.TempDir(), "profiles.yaml")
+			if err := os.WriteFile(own, []byte("profiles: {own: {from: "+profile+", reset: {timeout: 200ms}}}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := startReady(t, "--backend", sim.url, "--profile", "own", "--profile-file", own, "--connections", "1", "--close-timeout", "200ms")
 			c := dialRaw(t, p.url("/"))
 			c.send(ws.NewTextFrame([]byte("are you there?")), ws.NewPingFrame([]byte("you at least")))
 			c.expect(ws.NewPongFrame([]byte("you at least")))

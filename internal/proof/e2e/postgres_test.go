@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -129,8 +130,12 @@ func concurrentWriters(t *testing.T, d *database) {
 // failures has PostgreSQL fail in every way while clients talk. They notice nothing.
 func failures(t *testing.T, server *pgtest.Server, d *database) {
 	at := func() string { return fmt.Sprintf("127.0.0.1:%d", server.Port) }
-	way := startForwarder(t, at())
-	d.name = fmt.Sprintf("postgres://%s:%s@%s/failures?sslmode=disable", pgtest.User, pgtest.Password, way.address())
+	way, err := kit.NewForwarder(at())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(way.Close)
+	d.name = fmt.Sprintf("postgres://%s:%s@%s/failures?sslmode=disable", pgtest.User, pgtest.Password, way.Address())
 	echo := wstest.StartLibraryServer(t, wstest.LibraryEcho)
 	d.addEcho(echo.URL, 40)
 	state := t.TempDir()
@@ -179,12 +184,12 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	_ = server.Stop()
 	server.Port = port(t, wstest.FreeAddress(t))
 	restartPostgres(t, server)
-	way.lead(at())
+	way.Lead(at())
 	resize("failed over to another port", 43)
 
-	way.slow(200 * time.Millisecond)
+	way.Slow(200 * time.Millisecond)
 	resize("200 ms each way", 44)
-	way.slow(0)
+	way.Slow(0)
 
 	d.sql("ALTER SYSTEM SET default_transaction_read_only = on")
 	d.sql("SELECT pg_reload_conf()")
@@ -207,7 +212,7 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	p.awaitCap("gpu", 46)
 	check(p, "copied")
 	copied := p.awaitLog("cannot read the configuration, serving with its last good copy")
-	if !strings.Contains(copied.text("reason"), way.address()) || copied.text("version") != s.Configuration.Version {
+	if !strings.Contains(copied.text("reason"), way.Address()) || copied.text("version") != s.Configuration.Version {
 		t.Errorf("logged %v; the statistics have %+v", copied, s.Configuration)
 	}
 	without := runCommand(t, "serve", "--listen", "127.0.0.1:0", "--database", d.name, "--state-directory", t.TempDir())

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -48,10 +48,10 @@ func runCommand(t testing.TB, args ...string) runResult {
 
 // child is a command that runs until it is told to end.
 type child struct {
-	*proxyprocess.Process
+	*kit.Process
 	t              testing.TB
 	name           string
-	stdout, stderr *proxyprocess.Output
+	stdout, stderr *kit.Output
 	judged         bool // the test has looked at the exit status
 }
 
@@ -70,13 +70,13 @@ func startLimited(t testing.TB, descriptors int, args ...string) *child {
 
 func start(t testing.TB, name string, cmd *exec.Cmd) *child {
 	t.Helper()
-	c := &child{t: t, name: name, stdout: new(proxyprocess.Output), stderr: new(proxyprocess.Output)}
+	c := &child{t: t, name: name, stdout: new(kit.Output), stderr: new(kit.Output)}
 	if cmd.Env == nil {
 		cmd.Env = environment()
 	}
 	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
 	var err error
-	if c.Process, err = proxyprocess.Start(name, cmd); err != nil {
+	if c.Process, err = kit.Start(name, cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.cleanUp)

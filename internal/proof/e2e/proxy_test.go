@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,13 +29,19 @@ type proxy struct {
 // startProxy runs wsbouncer serve for the time of the test. The flags come after those that tests commonly need.
 func startProxy(t testing.TB, flags ...string) *proxy {
 	t.Helper()
-	p := &proxy{child: startChild(t, append([]string{
-		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--drain-timeout", "1s",
-		"--close-timeout", "2s",
-	}, flags...)...)}
+	p := &proxy{child: startChild(t, append(serving(flags), flags...)...)}
 	p.address = p.awaitLog("listening").text("address")
 	p.admin = p.awaitLog("admin API").text("address")
 	return p
+}
+
+// serving returns the arguments of wsbouncer serve that tests commonly need, before the flags of one.
+func serving(flags []string) []string {
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json", "--drain-timeout", "1s"}
+	if slices.Contains(flags, "--backend") { // without it, the configuration has the services
+		args = append(args, "--close-timeout", "2s")
+	}
+	return args
 }
 
 // startReady runs wsbouncer serve for the time of the test, and returns when all backends have a connection.

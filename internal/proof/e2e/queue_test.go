@@ -121,7 +121,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestQueueTimeout has clients wait in vain.
+// TestQueueTimeout has clients wait without success.
 func TestQueueTimeout(t *testing.T) {
 	t.Parallel()
 	sim := startSim(t)

@@ -28,7 +28,7 @@ func TestTLSAuto(t *testing.T) {
 	directory := t.TempDir()
 	flags := []string{
 		"--backend", sim.url, "--profile", "echo", "--state-directory", directory, "--tls-listen", secured, "--tls-auto", name,
-		"--tls-auto-directory", authority.Directory, "--tls-auto-ca", authority.CA, "--tls-auto-email", "ops@example.com",
+		"--tls-auto-directory", authority.Directory, "--tls-auto-ca", authority.CA,
 	}
 	for range 2 {
 		p := startReady(t, flags...)

@@ -70,8 +70,11 @@ func TestMistakes(t *testing.T) {
 		{"queue negative", check("--queue", "-1"), []string{"--queue", `invalid number "-1": use a whole number from 0 to 1000000`}},
 		{"queue no number", check("--queue", "long"), []string{"--queue", `"long"`, ": use "}},
 		{"queue-timeout negative", check("--queue-timeout", "-1s"), []string{"--queue-timeout", `invalid duration "-1s": use a duration from 0s`}},
-		{"bad balance", check("--balance", "fair"), []string{"--balance", `"fair"`, "least-loaded, round-robin, random-two, hash"}},
-		{"bad hash-by", check("--hash-by", "cookie:id"), []string{"--hash-by", `"cookie:id"`, "client, header:NAME or query:NAME"}},
+		{"bad balance", check("--balance", "fair"), []string{"--balance", `"fair"`, "least-loaded, round-robin, random-two, hash:client"}},
+		{"bad key of a hash", check("--balance", "hash:cookie:id"), []string{"--balance", `"hash:cookie:id"`, "hash:client, hash:header:NAME, hash:query:NAME"}},
+		{"removed field", check("--hash-by", "client"), []string{"--hash-by", "no longer exists", "use balance"}},
+		{"removed setting", []string{"check", "--drain-spread", "5s"}, []string{"--drain-spread", "no longer exists", "drain-timeout"}},
+		{"recorded field", check("--verified", "x"), []string{"--verified", "profile verify"}},
 		{"bad probe", check("--probe", "ftp://127.0.0.1/"), []string{"--probe", `"ftp://127.0.0.1/"`, "upgrade, a path such as /health"}},
 		{"probe-interval too short", check("--probe-interval", "1ms"), []string{"--probe-interval", `invalid duration "1ms": use a duration from 10ms`}},
 		{"ping-timeout 0", check("--ping-timeout", "0"), []string{"--ping-timeout", `invalid duration "0": use a duration from 1ms`}},
@@ -148,14 +151,14 @@ func TestCheck(t *testing.T) {
 	r := runCommand(t, "check", "--backend", good, "--backend", "ws://127.0.0.1:10/stt?model=a", "--connections", "32", "--warm", "8",
 		"--profile", "echo", "--path", "/v1/stt", "--listen", "127.0.0.1:8080", "--listen", "[::1]:8080", "--admin", "127.0.0.1:9090",
 		"--subprotocol", "audio.v1", "--max-message", "1MiB", "--log-level", "debug", "--log-format", "json",
-		"--balance", "hash", "--hash-by", "header:X-Device", "--queue", "7", "--queue-timeout", "2s", "--probe", "/health")
+		"--balance", "hash:header:X-Device", "--queue", "7", "--queue-timeout", "2s", "--probe", "/health")
 	if r.status != 0 || r.stderr != "" {
 		t.Errorf("exit status %d, %q", r.status, r.stderr)
 	}
 	for _, want := range []string{
 		`listen +127\.0\.0\.1:8080, path /v1/stt`, `listen +\[::1\]:8080`, `admin +127\.0\.0\.1:9090`, `profile +echo: `,
 		`backend +ws://127\.0\.0\.1:9, at most 32 connections, 8 kept warm`, `backend +ws://127\.0\.0\.1:10/stt\?model=a, `,
-		`balance +hash$`, `queue +at most 7 clients, for 2s each$`, `subprotocol +audio\.v1`, `sessions +at most 64 at once`,
+		`balance +hash:header:X-Device$`, `queue +at most 7 clients, for 2s each$`, `subprotocol +audio\.v1`, `sessions +at most 64 at once`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want).MatchString(r.stdout) {
 			t.Errorf("no line like %q in:\n%s", want, r.stdout)

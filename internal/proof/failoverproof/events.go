@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -22,9 +23,9 @@ const (
 	Kill Kind = "kill"
 	// KillAll: all servers die at once.
 	KillAll Kind = "kill-all"
-	// Close: a server closes all its sessions with 1011, and goes on.
+	// Close: a server closes all its sessions with 1011, and continues.
 	Close Kind = "close"
-	// Stall: a server hangs with open sockets, and goes on later.
+	// Stall: a server hangs with open sockets, and continues later.
 	Stall Kind = "stall"
 	// Slow: a server falls behind for a while.
 	Slow Kind = "slow"
@@ -87,8 +88,8 @@ func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
 	)
 	for n := 0; n < r.o.Events; n++ {
 		kind, victim := draw(r.o.Kinds, dice), dice.IntN(len(r.scene.servers))
-		pause, length := r.o.Every*7/10+time.Duration(dice.Int64N(int64(r.o.Every*6/10))), dice.Float64()
-		if !wait(working, pause) {
+		pause, length := kit.Between(dice, r.o.Every*7/10, r.o.Every*13/10), dice.Float64()
+		if kit.Wait(working, pause) != nil {
 			break
 		}
 		of := []int{victim}
@@ -119,23 +120,11 @@ func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
 	return happened, failed
 }
 
-// wait waits, and returns false if ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // happen lets something happen to a server, and makes it well again. length is from 0 to 1.
 func (s *scene) happen(ctx context.Context, kind Kind, victim int, length float64) error {
 	server := s.servers[victim]
 	between := func(least, most time.Duration) { // also when everything ends, servers must get well again
-		wait(ctx, least+time.Duration(length*float64(most-least)))
+		_ = kit.Wait(ctx, least+time.Duration(length*float64(most-least)))
 	}
 	switch kind {
 	case Kill, KillAll:

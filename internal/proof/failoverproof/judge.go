@@ -18,7 +18,7 @@ type Faults struct {
 	Lost, Twice, Disordered int
 	// WrongTimes are times that are not those of their audio, or go back. WrongNumbers are numbers of results that do not go on.
 	WrongTimes, WrongNumbers int
-	// Returned are results that are not revised any more, and that a later partial result has again.
+	// Returned are results that are no longer revised, and that a later partial result has again.
 	Returned int
 	// Replies are missing or surplus replies where each message gets one. Greetings are missing or surplus greetings.
 	Replies, Greetings int

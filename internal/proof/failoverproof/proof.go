@@ -3,10 +3,11 @@
 // [Run] holds many sessions at a time with the proxy in front of a few simulated servers (package sim), which die in the middle of a frame,
 // hang, fall behind, close, and are drained, at random, all the time. Clients stream audio whose chunks carry marks (sim.Mark), so that
 // each chunk can be followed to the final result that answers it. At the end, every chunk of every session must be in exactly one final
-// result, in order, with the right times and numbers, and nobody must have seen another's. The target failover of the Makefile runs it (cmd).
+// result, in order, with the right times and numbers, and no client must have seen another's. The target failover of the Makefile runs it (cmd).
 package failoverproof
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -55,12 +57,12 @@ type Options struct {
 	Direct bool
 	// Outside is what clients speak with if the proof starts neither proxy nor servers; nil if it does. Then no events happen.
 	Outside *Outside
-	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nobody.
+	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nowhere.
 	Log     io.Writer
 	Verbose bool
 }
 
-// Outside are proxies that somebody else has started, and has things happen to.
+// Outside are proxies that the caller has started, and has things happen to.
 type Outside struct {
 	// URLs are the proxies' addresses, which sessions take in turn.
 	URLs []string
@@ -68,21 +70,21 @@ type Outside struct {
 	Header []handshake.Field
 	// Authority is a file with who has signed the proxies' certificates; empty for the system's authorities.
 	Authority string
-	// Finish is closed when no session is to begin any more.
+	// Finish is closed when no more sessions are to begin.
 	Finish <-chan struct{}
 }
 
 func (o Options) withDefaults() Options {
-	set(&o.Sessions, 300)
-	set(&o.Duration, time.Minute)
-	set(&o.Every, time.Second)
-	set(&o.First, 1)
-	set(&o.Servers, 4)
-	set(&o.Speed, 1)
-	set(&o.MinLength, 5*time.Second)
-	set(&o.MaxLength, max(o.MinLength, 30*time.Second))
-	set(&o.Latency, 10*time.Millisecond)
-	set(&o.Patience, 30*time.Second)
+	o.Sessions = cmp.Or(o.Sessions, 300)
+	o.Duration = cmp.Or(o.Duration, time.Minute)
+	o.Every = cmp.Or(o.Every, time.Second)
+	o.First = cmp.Or(o.First, 1)
+	o.Servers = cmp.Or(o.Servers, 4)
+	o.Speed = cmp.Or(o.Speed, 1)
+	o.MinLength = cmp.Or(o.MinLength, 5*time.Second)
+	o.MaxLength = cmp.Or(o.MaxLength, max(o.MinLength, 30*time.Second))
+	o.Latency = cmp.Or(o.Latency, 10*time.Millisecond)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -92,56 +94,30 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func set[T comparable](field *T, value T) {
-	if zero := *new(T); *field == zero {
-		*field = value
-	}
-}
-
 // validate returns an error that names the wrong option, its value and what to use instead.
 func (o Options) validate() (*protocol, error) {
 	p, err := protocolNamed(o.Protocol)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range []struct {
-		field              string
-		value, least, most int
-	}{
-		{"sessions", o.Sessions, 1, 10_000},
-		{"events", o.Events, 0, 1_000_000},
-		{"servers", o.Servers, 1, 64},
+	for _, err := range []error{
+		kit.Within("sessions", o.Sessions, 1, 10_000), kit.Within("events", o.Events, 0, 1_000_000), kit.Within("servers", o.Servers, 1, 64),
+		kit.Within("duration", o.Duration, time.Second, time.Hour), kit.Within("time between events", o.Every, 10*time.Millisecond, time.Hour),
+		kit.Within("shortest length", o.MinLength, time.Millisecond, time.Hour), kit.Within("greatest length", o.MaxLength, o.MinLength, time.Hour),
+		kit.Within("latency", o.Latency, 0, time.Hour), kit.Within("patience", o.Patience, time.Second, time.Hour), kit.Within("speed", o.Speed, 0.1, 100),
 	} {
-		if n.value < n.least || n.value > n.most {
-			return nil, fmt.Errorf("%s: %d is out of range: use %d to %d", n.field, n.value, n.least, n.most)
-		}
-	}
-	for _, d := range []struct {
-		field        string
-		value, least time.Duration
-	}{
-		{"duration", o.Duration, time.Second},
-		{"time between events", o.Every, 10 * time.Millisecond},
-		{"shortest length", o.MinLength, time.Millisecond},
-		{"greatest length", o.MaxLength, o.MinLength},
-		{"latency", o.Latency, 0},
-		{"patience", o.Patience, time.Second},
-	} {
-		if d.value < d.least || d.value > time.Hour {
-			return nil, fmt.Errorf("%s: %v is out of range: use %v to 1h", d.field, d.value, d.least)
+		if err != nil {
+			return nil, err
 		}
 	}
 	if o.MaxLength/p.chunk > 65535 {
 		return nil, fmt.Errorf("greatest length: %v is out of range: marks count up to 65535 chunks of %v", o.MaxLength, p.chunk)
 	}
-	if !(o.Speed >= 0.1 && o.Speed <= 100) {
-		return nil, fmt.Errorf("speed: %v is out of range: use 0.1 to 100", o.Speed)
-	}
 	if o.Outside != nil && o.Events > 0 {
 		return nil, fmt.Errorf("outside: %d events cannot happen to servers that the proof does not have: use 0", o.Events)
 	}
 	if o.Direct && o.Events > 0 {
-		return nil, fmt.Errorf("direct: without the proxy, nobody survives %d events: use 0", o.Events)
+		return nil, fmt.Errorf("direct: without the proxy, no session survives %d events: use 0", o.Events)
 	}
 	return p, nil
 }
@@ -151,7 +127,7 @@ type proof struct {
 	o      Options
 	p      *protocol
 	scene  *scene
-	finish chan struct{} // closed when no session is to begin any more
+	finish chan struct{} // closed when no more sessions are to begin
 	next   atomic.Uint64
 
 	mu     sync.Mutex
@@ -214,7 +190,7 @@ func (r *proof) work(ctx context.Context, n int) {
 	}
 }
 
-// pause waits, and returns false if no session is to begin any more.
+// pause waits, and returns false if no more sessions are to begin.
 func (r *proof) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -93,15 +93,15 @@ func TestProofFails(t *testing.T) {
 
 func TestOptionsRefused(t *testing.T) {
 	for want, o := range map[string]Options{
-		`unknown protocol "chat"`:               {Protocol: "chat"},
-		"sessions: -1 is out of range":          {Protocol: "vosk", Sessions: -1},
-		"events: -1 is out of range":            {Protocol: "vosk", Events: -1},
-		"servers: 65 is out of range":           {Protocol: "vosk", Servers: 65},
-		"duration: 1ms is out of range":         {Protocol: "vosk", Duration: time.Millisecond},
-		"greatest length: 1s is out of range":   {Protocol: "vosk", MaxLength: time.Second, MinLength: 2 * time.Second},
-		"greatest length: 2h0m0s is out of":     {Protocol: "vosk", MaxLength: 2 * time.Hour},
-		"speed: 1000 is out of range":           {Protocol: "vosk", Speed: 1000},
-		"direct: without the proxy, nobody sur": {Protocol: "vosk", Direct: true, Events: 1},
+		`unknown protocol "chat"`:                   {Protocol: "chat"},
+		"sessions: -1 is out of range":              {Protocol: "vosk", Sessions: -1},
+		"events: -1 is out of range":                {Protocol: "vosk", Events: -1},
+		"servers: 65 is out of range":               {Protocol: "vosk", Servers: 65},
+		"duration: 1ms is out of range":             {Protocol: "vosk", Duration: time.Millisecond},
+		"greatest length: 1s is out of range":       {Protocol: "vosk", MaxLength: time.Second, MinLength: 2 * time.Second},
+		"greatest length: 2h0m0s is out of":         {Protocol: "vosk", MaxLength: 2 * time.Hour},
+		"speed: 1000 is out of range":               {Protocol: "vosk", Speed: 1000},
+		"direct: without the proxy, no session sur": {Protocol: "vosk", Direct: true, Events: 1},
 	} {
 		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v; want %s", err, want)

@@ -24,11 +24,11 @@ type protocol struct {
 	least, most time.Duration
 	// behindPause are the messages that follow where the speaker pauses; then, a message of audio ends there. nil for none.
 	behindPause []hunt.Message
-	// replies is how many messages the client gets for so many messages of audio and an end; nil if that depends on more.
+	// replies is how many messages the client gets for a number of messages of audio and an end; nil if that depends on more.
 	replies func(audio int) int
 	// read returns the results in a message.
 	read func(m hunt.Message) []result
-	// finals tells that the session is over when the client has so many final results; nil if Last tells it.
+	// finals tells that the session is over when the client has that many final results; nil if Last tells it.
 	finals func(pauses int) int
 	// overlap is how many chunks at the end of a final result the next one may have again.
 	overlap int

@@ -26,7 +26,7 @@ type Report struct {
 	Ordered map[string]int
 	// Moved and NotMoved are the sessions that went on with another server, and that could not.
 	Moved, NotMoved uint64
-	// Unassured says how many sessions could not be moved any more, and why; empty for none.
+	// Unassured says how many sessions could no longer be moved, and why; empty for none.
 	Unassured string
 	// Slowest is the longest time in which a session heard nothing.
 	Slowest time.Duration
@@ -85,7 +85,7 @@ func (r *Report) Err() error {
 // String describes the report in a few lines.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: seed %d, %v: %d events, %d sessions, %d chunks, %d final results; moved %d times, %d times in vain; longest silence %v\n",
+	fmt.Fprintf(&b, "%s: seed %d, %v: %d events, %d sessions, %d chunks, %d final results; moved %d times, %d times without success; longest silence %v\n",
 		r.Protocol, r.Seed, r.Duration.Round(time.Millisecond), r.EventCount(), r.Sessions, r.Chunks, r.Finals, r.Moved, r.NotMoved,
 		r.Slowest.Round(time.Millisecond))
 	if len(r.Events) > 0 {
@@ -99,7 +99,7 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "  moves ordered: %s: %d\n", what, r.Ordered[what])
 	}
 	if r.Unassured != "" {
-		fmt.Fprintf(&b, "  not assured:%s\n", r.Unassured)
+		fmt.Fprintf(&b, "  not recoverable:%s\n", r.Unassured)
 	}
 	b.WriteString("  faults:")
 	for _, field := range r.Faults.fields() {

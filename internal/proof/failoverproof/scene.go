@@ -17,6 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
@@ -165,8 +166,8 @@ func (s *scene) move(ctx context.Context, server *sim.Server, timeout time.Durat
 			return fmt.Errorf("after %v, %d sessions still wait and %d are still moving from %s", timeout+moveWithin,
 				moving.Count(api.MoveWaiting), moving.Count(api.MoveUnderway), name)
 		}
-		if !wait(ctx, 50*time.Millisecond) {
-			return ctx.Err()
+		if err := kit.Wait(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 		err = s.admin.Get(ctx, path, nil, &moving)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 )
 
-// How often the speaker pauses: after so many chunks.
+// How often the speaker pauses: after this many chunks.
 const (
 	shortestUtterance = 2
 	longestUtterance  = 6

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -31,7 +32,7 @@ const (
 type crowd struct {
 	ctx     context.Context
 	vanish  context.CancelFunc // for all
-	journal *journal
+	journal *kit.Journal
 	seed    uint64
 	gangs   [][]*clients // by proxy
 	// finishing are those who have left a proxy and end their sessions first.
@@ -62,7 +63,7 @@ type excuse struct {
 	to       time.Time // zero for not yet
 }
 
-func newCrowd(ctx context.Context, proxies int, seed uint64, j *journal) *crowd {
+func newCrowd(ctx context.Context, proxies int, seed uint64, j *kit.Journal) *crowd {
 	ctx, vanish := context.WithCancel(ctx)
 	return &crowd{
 		ctx: ctx, vanish: vanish, journal: j, seed: seed, gangs: make([][]*clients, proxies), excused: make([]excuse, proxies), endings: make(map[string]int),
@@ -108,7 +109,7 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool)
 		}
 		counts = append(counts, fmt.Sprint(want*gang))
 	}
-	c.journal.event("clients at the proxies: %s", strings.Join(counts, ", "))
+	c.journal.Event("clients at the proxies: %s", strings.Join(counts, ", "))
 }
 
 // hunt begins a gang at a proxy.
@@ -124,10 +125,10 @@ func (c *crowd) hunt(index int, address string) *clients {
 			Timeout: patience, Traces: 4 * gang, Pace: pace, Finish: g.finish, Outcome: func(o hunt.Outcome) { c.outcome(index, o) },
 		})
 		if err := report.Err(); err != nil {
-			c.journal.violation("a session got another one's echo", nil, "%v", err)
+			c.journal.Violation("", "a session got another one's echo", nil, "%v", err)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.journal.violation("clients could not run", nil, "%v", err)
+			c.journal.Violation("", "clients could not run", nil, "%v", err)
 		}
 	})
 	return g
@@ -181,7 +182,7 @@ func (c *crowd) outcome(index int, o hunt.Outcome) {
 		return
 	}
 	c.endings[what+": without a reason"]++
-	c.journal.violation("a session on a living proxy failed", strings.Split(strings.TrimSpace(trace), "\n"),
+	c.journal.Violation("", "a session on a living proxy failed", strings.Split(strings.TrimSpace(trace), "\n"),
 		"proxy-%d, session %d: %s", index+1, o.Session, what)
 }
 
@@ -192,7 +193,7 @@ func (c *crowd) cuts() int {
 	return c.cut
 }
 
-// leave has no session begin any more. Those clients that are left after a time vanish, most of them while they wait. It returns false if some are
+// leave lets no further session begin. Those clients that are left after a time vanish, most of them while they wait. It returns false if some are
 // left for long then.
 func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
 	for _, all := range c.gangs {
@@ -200,7 +201,7 @@ func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
 			close(g.finish)
 		}
 	}
-	_ = wait(ctx, patience)
+	_ = kit.Wait(ctx, patience)
 	c.vanish()
 	clear(c.gangs)
 	ended := make(chan struct{})
@@ -208,7 +209,7 @@ func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
 		c.tasks.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(startTimeout)
+	timer := time.NewTimer(kit.StartTimeout)
 	defer timer.Stop()
 	select {
 	case <-ended:

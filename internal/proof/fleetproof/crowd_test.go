@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -33,7 +34,7 @@ func TestCrowdJudges(t *testing.T) {
 		{"closed by a proxy that drains", cut, "received text", false, true, 1},
 		{"another one's echo from a proxy that was killed", foreign, "", true, false, 1},
 	} {
-		c := newCrowd(context.Background(), 1, 1, newJournal(nil))
+		c := newCrowd(context.Background(), 1, 1, kit.NewJournal(nil))
 		switch {
 		case test.killed:
 			c.excuse(0, "killed", false)
@@ -43,7 +44,7 @@ func TestCrowdJudges(t *testing.T) {
 		}
 		test.outcome.Trace = func() string { return test.trace }
 		c.outcome(0, test.outcome)
-		if n := len(c.journal.found()); n != test.violations {
+		if n := len(c.journal.Found()); n != test.violations {
 			t.Errorf("%s: %d violations", test.name, n)
 		}
 	}

@@ -4,6 +4,7 @@ package fleetproof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -21,8 +23,8 @@ type database struct {
 	primary *pgtest.Server
 	standby *pgtest.Server // nil until prepareStandby
 	// replication is the way from the standby to the primary.
-	replication *forwarder
-	ways        []*forwarder // from the proxies; the last is the operator's, which is never cut
+	replication *kit.Forwarder
+	ways        []*kit.Forwarder // from the proxies; the last is the operator's, which is never cut
 }
 
 // startDatabase starts a server with an empty database, and makes that many ways for proxies.
@@ -43,11 +45,11 @@ func (d *database) begin(ctx context.Context, proxies int) error {
 	if err := d.primary.Start(ctx); err != nil {
 		return err
 	}
-	if err := d.execute(ctx, d.primary, "postgres", "CREATE DATABASE "+databaseName); err != nil {
+	if err := pgtest.Execute(ctx, d.primary.DSN("postgres"), "CREATE DATABASE "+databaseName); err != nil {
 		return err
 	}
 	for range proxies + 1 {
-		f, err := newForwarder(address(d.primary))
+		f, err := kit.NewForwarder(address(d.primary))
 		if err != nil {
 			return err
 		}
@@ -60,10 +62,10 @@ func address(s *pgtest.Server) string { return net.JoinHostPort("127.0.0.1", str
 
 func (d *database) close() {
 	for _, f := range d.ways {
-		f.close()
+		f.Close()
 	}
 	if d.replication != nil {
-		d.replication.close()
+		d.replication.Close()
 	}
 	if d.standby != nil {
 		d.standby.Remove()
@@ -73,26 +75,16 @@ func (d *database) close() {
 
 // url returns the name of the database over a way.
 func (d *database) url(way int) string {
-	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", pgtest.User, pgtest.Password, d.ways[way].address(), databaseName)
+	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", pgtest.User, pgtest.Password, d.ways[way].Address(), databaseName)
 }
 
 // operator returns the name of the database over the way that is never cut.
 func (d *database) operator() string { return d.url(len(d.ways) - 1) }
 
-func (d *database) execute(ctx context.Context, s *pgtest.Server, name, statement string) error {
-	conn, err := pgx.Connect(ctx, s.DSN(name))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, statement)
-	return err
-}
-
 // restart ends the server in a way, and starts it again after a pause.
 func (d *database) restart(ctx context.Context, end func() error, pause time.Duration) error {
 	_ = end() // how it ended does not matter
-	if err := wait(ctx, pause); err != nil {
+	if err := kit.Wait(ctx, pause); err != nil {
 		return err
 	}
 	return d.start(ctx, d.primary)
@@ -108,7 +100,7 @@ func (d *database) start(ctx context.Context, s *pgtest.Server) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if err := wait(ctx, 200*time.Millisecond); err != nil {
+		if err := kit.Wait(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -118,15 +110,15 @@ func (d *database) start(ctx context.Context, s *pgtest.Server) error {
 // prepareStandby makes and starts a standby that follows the primary.
 func (d *database) prepareStandby(ctx context.Context) error {
 	if d.replication == nil {
-		f, err := newForwarder(address(d.primary))
+		f, err := kit.NewForwarder(address(d.primary))
 		if err != nil {
 			return err
 		}
 		d.replication = f
 	}
-	d.replication.lead(address(d.primary))
-	d.replication.become(open)
-	host, port, err := net.SplitHostPort(d.replication.address())
+	d.replication.Lead(address(d.primary))
+	d.replication.Become(kit.Open)
+	host, port, err := net.SplitHostPort(d.replication.Address())
 	if err != nil {
 		return err
 	}
@@ -143,28 +135,54 @@ func (d *database) prepareStandby(ctx context.Context) error {
 // failOver ends the primary with SIGKILL, makes the standby the primary after a pause, and lets all ways lead there.
 func (d *database) failOver(ctx context.Context, pause time.Duration) error {
 	_ = d.primary.Destroy()
-	if err := wait(ctx, pause); err != nil {
+	if err := kit.Wait(ctx, pause); err != nil {
 		return err
 	}
-	if err := d.execute(ctx, d.standby, "postgres", "SELECT pg_promote()"); err != nil {
+	if err := pgtest.Execute(ctx, d.standby.DSN("postgres"), "SELECT pg_promote()"); err != nil {
 		return fmt.Errorf("promoting the standby: %w", err)
 	}
 	d.primary.Remove()
 	d.primary, d.standby = d.standby, nil
 	for _, f := range d.ways {
-		f.lead(address(d.primary))
+		f.Lead(address(d.primary))
 	}
 	return nil
 }
 
-// wait waits for a time, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// grantsNothing reports whether the ledger grants nothing as yet, since the database was restarted or replaced.
+func (r *proof) grantsNothing(ctx context.Context) bool {
+	if time.Since(r.replaced) > epochLimit {
+		return false
 	}
+	_, err := readSums(ctx, r.database.operator())
+	return errors.Is(err, errUnsettled)
+}
+
+var errUnsettled = errors.New("not all proxies have said what they hold")
+
+// readSums returns how many places of each server are granted.
+func readSums(ctx context.Context, database string) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	var settled bool
+	if err := conn.QueryRow(ctx, "SELECT settled FROM wsbouncer.fleet").Scan(&settled); err != nil {
+		return nil, err
+	}
+	if !settled {
+		return nil, errUnsettled
+	}
+	rows, err := conn.Query(ctx, "SELECT server, sum(places)::int FROM wsbouncer.fleet_grants GROUP BY server")
+	if err != nil {
+		return nil, err
+	}
+	sums := make(map[string]int)
+	var server string
+	var places int
+	_, err = pgx.ForEachRow(rows, []any{&server, &places}, func() error { sums[server] = places; return nil })
+	return sums, err
 }

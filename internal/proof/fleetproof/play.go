@@ -6,9 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // errViolated ends the proof after the first violation of a cap: what comes after it tells nothing new.
@@ -27,7 +33,7 @@ type tally struct {
 
 // play has events happen until the time is over.
 func (r *proof) play(ctx context.Context) error {
-	if err := r.recover(ctx, "start", time.Now(), startTimeout); err != nil {
+	if err := r.recover(ctx, "start", time.Now(), kit.StartTimeout); err != nil {
 		return err
 	}
 	if err := r.balance(ctx); err != nil {
@@ -67,7 +73,7 @@ func (r *proof) deck() (deck []kind) {
 
 // happen has one event happen, and waits until all is as it should be.
 func (r *proof) happen(ctx context.Context, k kind) error {
-	r.journal.event("event: %s", k.name)
+	r.journal.Event("event: %s", k.name)
 	cut := r.crowd.cuts()
 	since, err := k.happen(r, ctx)
 	if err != nil {
@@ -111,7 +117,7 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 		took := time.Since(since)
 		if missing == "" {
 			t.took = append(t.took, took)
-			r.journal.event("%s: all places are in use after %v", name, took.Round(time.Millisecond))
+			r.journal.Event("%s: all places are in use after %v", name, took.Round(time.Millisecond))
 			return r.violated()
 		}
 		if took > limit && limit != epochLimit && r.grantsNothing(ctx) {
@@ -120,16 +126,16 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 		}
 		if took > limit+r.options.Slack && !late {
 			late = true
-			r.journal.violation("places were not in use for too long: "+name, r.pools(ctx, ""), "after %v (%v are stated): %s", took.Round(time.Millisecond), limit, missing)
+			r.journal.Violation("", "places were not in use for too long: "+name, r.pools(ctx, ""), "after %v (%v are stated): %s", took.Round(time.Millisecond), limit, missing)
 		}
 		if took > 4*limit+time.Minute {
-			r.journal.violation("places were lost: "+name, r.pools(ctx, ""), "after %v: %s", took.Round(time.Second), missing)
+			r.journal.Violation("", "places were lost: "+name, r.pools(ctx, ""), "after %v: %s", took.Round(time.Second), missing)
 			return errViolated
 		}
 		if err := r.violated(); err != nil {
 			return err
 		}
-		if err := wait(ctx, lookInterval); err != nil {
+		if err := kit.Wait(ctx, lookInterval); err != nil {
 			return err
 		}
 	}
@@ -138,39 +144,54 @@ func (r *proof) recover(ctx context.Context, name string, since time.Time, limit
 // balance waits until each proxy whose clients wait has at least half of its fair part of all places: those that sessions use come free as
 // these end. That some have not for long is a violation.
 func (r *proof) balance(ctx context.Context) error {
-	const name = "fair parts"
-	begin := time.Now()
-	t := r.tally(name)
+	t := r.tally("fair parts")
 	t.limit = sessionLimit
-	places := 0
-	for _, s := range r.servers {
-		places += s.cap
-	}
-	sum := 0
+	places, sum := r.places(), 0
 	for _, share := range r.shares {
 		sum += share
 	}
-	for {
+	took, err := r.expect(ctx, "a proxy whose clients wait has too few places", "", sessionLimit, func() string {
 		var missing []string
 		for i, p := range r.proxies {
 			fair := min(r.options.Sessions*r.shares[i]/sum, places/len(r.proxies)) / 2
 			if has := r.watcher.held(p.source); has < fair {
-				missing = append(missing, fmt.Sprintf("%s has %d, half of its part is %d", p.name, has, fair))
+				missing = append(missing, fmt.Sprintf("%s has %d, half of its part is %d", p.Name, has, fair))
 			}
 		}
-		took := time.Since(begin)
-		if len(missing) == 0 {
-			t.events++
-			t.took = append(t.took, took)
-			return nil
+		return strings.Join(missing, "; ")
+	})
+	if took > 0 {
+		t.events++
+		t.took = append(t.took, took)
+	}
+	return err
+}
+
+// places returns how many places all servers have.
+func (r *proof) places() (n int) {
+	for _, s := range r.servers {
+		n += s.cap
+	}
+	return n
+}
+
+// expect waits until nothing is missing, and returns how long that took. That something is for longer than the limit and the slack is a violation: then
+// it returns 0. While the ledger grants nothing, the time does not count. server is whose pools a violation shows; empty for all.
+func (r *proof) expect(ctx context.Context, kind, server string, limit time.Duration, look func() (missing string)) (took time.Duration, err error) {
+	for begin := time.Now(); ; {
+		missing := look()
+		took := max(time.Since(begin), 1)
+		switch {
+		case missing == "":
+			return took, nil
+		case took > limit && r.grantsNothing(ctx):
+			begin = time.Now()
+		case took > limit+r.options.Slack:
+			r.journal.Violation("", kind, r.pools(ctx, server), "after %v: %s", took.Round(time.Millisecond), missing)
+			return 0, nil
 		}
-		if took > sessionLimit+r.options.Slack {
-			r.journal.violation("a proxy whose clients wait has too few places", r.pools(ctx, ""), "after %v: %s",
-				took.Round(time.Millisecond), strings.Join(missing, "; "))
-			return nil
-		}
-		if err := wait(ctx, lookInterval); err != nil {
-			return err
+		if err := kit.Wait(ctx, lookInterval); err != nil {
+			return 0, err
 		}
 	}
 }
@@ -178,17 +199,17 @@ func (r *proof) balance(ctx context.Context) error {
 // pools returns what all proxies say of their connections to a server, or to all.
 func (r *proof) pools(ctx context.Context, name string) (lines []string) {
 	for _, p := range r.proxies {
-		if !p.process.alive() {
+		if !p.Alive() {
 			continue
 		}
-		s, err := p.api.Stats(ctx)
+		s, err := p.Stats(ctx)
 		if err != nil {
-			lines = append(lines, fmt.Sprintf("%s: %v", p.name, err))
+			lines = append(lines, fmt.Sprintf("%s: %v", p.Name, err))
 			continue
 		}
 		for _, b := range s.Backends {
 			if name == "" || b.Name == name {
-				lines = append(lines, fmt.Sprintf("%s, %s: %+v", p.name, b.Name, b.Pool))
+				lines = append(lines, fmt.Sprintf("%s, %s: %+v", p.Name, b.Name, b.Pool))
 			}
 		}
 	}
@@ -212,7 +233,7 @@ func (r *proof) pause(ctx context.Context, least, most time.Duration) error {
 	if r.options.Once {
 		most = least + (most-least)/10
 	}
-	return wait(ctx, least+time.Duration(r.dice.Int64N(int64(most-least)+1)))
+	return kit.Wait(ctx, kit.Between(r.dice, least, most))
 }
 
 // any returns a random proxy.
@@ -260,25 +281,54 @@ func (r *proof) avoid(avoided ...*proxy) {
 
 // finish has all clients leave and all proxies end, and checks that nothing is left.
 func (r *proof) finish(ctx context.Context) {
-	r.journal.event("the clients leave")
+	r.journal.Event("the clients leave")
 	patience := sessionLimit
 	if r.options.Once {
 		patience = time.Second
 	}
 	if !r.crowd.leave(ctx, patience) {
-		r.journal.violation("sessions did not end", nil, "%v after their clients had left, some were left", startTimeout)
+		r.journal.Violation("", "sessions did not end", nil, "%v after their clients had left, some were left", kit.StartTimeout)
 		return
 	}
-	if err := wait(ctx, time.Second); err != nil {
+	if err := kit.Wait(ctx, time.Second); err != nil {
 		return
 	}
 	for _, p := range r.proxies {
 		begin := time.Now()
-		if err := p.drain(); err != nil {
-			r.journal.violation("a proxy did not end well", nil, "%v", err)
+		if err := p.End(drainTimeout + kit.StartTimeout); err != nil {
+			r.journal.Violation("", "a proxy did not end well", nil, "%v", err)
 			continue
 		}
-		r.journal.event("%s has ended after %v", p.name, time.Since(begin).Round(time.Millisecond))
+		r.journal.Event("%s has ended after %v", p.Name, time.Since(begin).Round(time.Millisecond))
 	}
 	r.checkLeft(ctx)
+}
+
+// processLock are the names of the files that processes of proxies lock as long as they live.
+var processLock = regexp.MustCompile(`/fleet/[0-9a-f]{16}\.lock$`)
+
+// checkLeft checks that the ended proxies have left no connection, port, socket or lock behind.
+func (r *proof) checkLeft(ctx context.Context) {
+	if err := kit.Wait(ctx, 200*time.Millisecond); err != nil { // servers' kernels see the last ends
+		return
+	}
+	for _, s := range r.servers {
+		if n := r.watcher.count(s.seen); n > 0 {
+			r.journal.Violation("", "connections are left", nil, "%s has %d after all proxies have ended", s.name, n)
+		}
+	}
+	for _, p := range r.proxies {
+		for _, address := range []string{p.listen, p.admin} {
+			if nc, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+				_ = nc.Close()
+				r.journal.Violation("", "a port is left", nil, "%s still listens at %s", p.Name, address)
+			}
+		}
+		_ = filepath.WalkDir(p.State, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && (entry.Type()&fs.ModeSocket != 0 || processLock.MatchString(filepath.ToSlash(path))) {
+				r.journal.Violation("", "files are left", nil, "%s has left %s", p.Name, path)
+			}
+			return nil
+		})
+	}
 }

@@ -13,9 +13,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strconv"
@@ -23,7 +21,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Options are the settings of a proof.
@@ -57,28 +55,23 @@ type Options struct {
 	Arguments []string
 	// Directory gets the proxies' files, which stay if the proof fails. Default: a temporary one.
 	Directory string
-	// Log gets a line for each event; nil for nobody.
+	// Log gets a line for each event; nil for nowhere.
 	Log io.Writer
 }
 
-// ErrUnavailable says that this system lacks what a proof needs.
-var ErrUnavailable = errors.New("not available here")
-
-func (o *Options) validate() error {
-	switch {
-	case o.Binary == "":
+// Validate returns an error that names the wrong options, their values and what to use instead.
+func (o *Options) Validate() error {
+	if o.Binary == "" {
 		return errors.New("wsbouncer: no program: use the path of one")
-	case o.Proxies < 2 || o.Proxies > 9:
-		return fmt.Errorf("proxies: %d is out of range: use 2 to 9", o.Proxies)
-	case len(o.Caps) == 0 || len(o.Caps) > 9:
-		return fmt.Errorf("caps: %d servers are out of range: use 1 to 9", len(o.Caps))
-	case o.Sessions < gang || o.Sessions > 8000:
-		return fmt.Errorf("sessions: %d is out of range: use %d to 8000", o.Sessions, gang)
+	}
+	wrong := []error{
+		kit.Within("proxies", o.Proxies, 2, 9), kit.Within("number of caps", len(o.Caps), 1, 9), kit.Within("sessions", o.Sessions, gang, 8000),
 	}
 	for _, n := range o.Caps {
-		if n < 4 || n > 1000 {
-			return fmt.Errorf("caps: %d is out of range: use 4 to 1000", n)
-		}
+		wrong = append(wrong, kit.Within("caps", n, 4, 1000))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return err
 	}
 	for _, name := range o.Kinds {
 		if _, err := kindNamed(name); err != nil {
@@ -90,19 +83,18 @@ func (o *Options) validate() error {
 
 // server is a simulated server.
 type server struct {
-	name    string
-	address netip.Addr
-	sim     *sim.Server
-	seen    *seen
-	cap     int // now
-	first   int // in the beginning
+	name  string
+	sim   *sim.Server
+	seen  *seen
+	cap   int // now
+	first int // in the beginning
 }
 
 // proof is one call of Run. Its goroutine owns it.
 type proof struct {
 	options  Options
 	dice     *rand.Rand
-	journal  *journal
+	journal  *kit.Journal
 	watcher  *watcher
 	database *database
 	servers  []*server
@@ -115,7 +107,7 @@ type proof struct {
 
 // Run proves. What must not happen is not an error of Run: see [Report.Err].
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	made := o.Directory == ""
@@ -126,7 +118,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	r := &proof{
-		options: o, dice: rand.New(rand.NewPCG(o.Seed, 0)), journal: newJournal(o.Log), results: make(map[string]*tally),
+		options: o, dice: rand.New(rand.NewPCG(o.Seed, 0)), journal: kit.NewJournal(o.Log), results: make(map[string]*tally),
 	}
 	report, err := r.run(ctx)
 	if made && err == nil && report.Err() == nil {
@@ -149,13 +141,13 @@ func (r *proof) run(ctx context.Context) (*Report, error) {
 	}
 	err := r.play(ctx)
 	if err != nil && !errors.Is(err, errViolated) && ctx.Err() == nil {
-		r.journal.violation("an event could not be carried out", nil, "%v", err)
+		r.journal.Violation("", "an event could not be carried out", nil, "%v", err)
 	}
 	if err == nil {
 		r.finish(ctx)
 	}
-	if err := proxyprocess.Races(r.options.Directory); err != nil {
-		r.journal.violation("a data race", nil, "%v", err)
+	if err := kit.Races(r.options.Directory); err != nil {
+		r.journal.Violation("", "a data race", nil, "%v", err)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -179,19 +171,20 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 		if r.options.GrantTimeout > 0 {
 			arguments = append([]string{"--grant-timeout", r.options.GrantTimeout.String()}, arguments...)
 		}
-		p, err := newProxy(i, r.options.Binary, r.options.Directory, r.database.url(i), r.watcher, r.journal, arguments)
+		p, err := newProxy(i, r.options.Binary, r.options.Directory, r.database.url(i), r.watcher, arguments)
 		if err != nil {
 			return err
 		}
-		if p.otherTime = i == r.options.Proxies-1 && hasOtherTime(); p.otherTime {
-			r.journal.event("the monotonic clock of %s is ten days ahead", p.name)
+		if i == r.options.Proxies-1 && exec.Command(otherTime[0], append(otherTime[1:len(otherTime):len(otherTime)], "true")...).Run() == nil {
+			p.Through = otherTime
+			r.journal.Event("the monotonic clock of %s is ten days ahead", p.Name)
 		}
 		r.proxies, r.shares = append(r.proxies, p), append(r.shares, 1)
 		if err := p.start(ctx); err != nil {
 			return err
 		}
 	}
-	r.journal.event("%d proxies answer", len(r.proxies))
+	r.journal.Event("%d proxies answer", len(r.proxies))
 	r.crowd = newCrowd(ctx, len(r.proxies), r.options.Seed, r.journal)
 	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
 	tasks.Go(func() { r.sums(ctx) })
@@ -199,70 +192,51 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 }
 
 func (r *proof) startServers(ctx context.Context, tasks *sync.WaitGroup) error {
-	var hosts []string
-	for i := range r.options.Caps {
-		hosts = append(hosts, fmt.Sprintf("127.2.0.%d", i+1))
-	}
-	free, err := freeAddress(hosts...) // one port for all servers, so that the kernel can be asked for all at once
-	if err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(free)
-	number, _ := strconv.Atoi(port)
-	k, err := newKernel(number)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	r.watcher = newWatcher(k, r.journal)
-	for i, n := range r.options.Caps {
-		s := &server{name: fmt.Sprintf("server-%d", i+1), address: netip.MustParseAddr(hosts[i]), cap: n, first: n}
-		if s.sim, err = sim.Start(sim.Options{
-			Listen: net.JoinHostPort(hosts[i], port), Protocol: sim.Echo, Seed: r.options.Seed + uint64(i), Jitter: 2 * time.Millisecond,
+	started, kernel, err := kit.StartServers(len(r.options.Caps), func(i int) sim.Options {
+		return sim.Options{
+			Protocol: sim.Echo, Seed: r.options.Seed + uint64(i), Jitter: 2 * time.Millisecond,
 			Admit: func(*http.Request) int { r.watcher.accepted(); return 0 },
-		}); err != nil {
-			return err
 		}
-		s.seen = r.watcher.add(s.address, s.name, n)
-		r.servers = append(r.servers, s)
+	})
+	r.watcher = newWatcher(kernel, r.journal)
+	for i, s := range started {
+		n := r.options.Caps[i]
+		name := fmt.Sprintf("server-%d", i+1)
+		r.servers = append(r.servers, &server{name: name, sim: s, cap: n, first: n, seen: r.watcher.add(kit.ServerAddress(i), name, n)})
 	}
-	tasks.Go(func() { defer k.close(); r.watcher.watch(ctx) })
-	return nil
+	if err == nil {
+		tasks.Go(func() { defer kernel.Close(); r.watcher.watch(ctx) })
+	}
+	return err
 }
 
 // configure makes the schema, the service and the backends.
 func (r *proof) configure(ctx context.Context) error {
-	if err := r.command(ctx, "migrate"); err != nil {
+	if err := r.operate(ctx, "migrate"); err != nil {
 		return err
 	}
-	if err := r.command(ctx, "service", "add", "echo", "--path", "/echo", "--profile", "echo", "--queue", "100000", "--queue-timeout", patience.String(),
+	if err := r.operate(ctx, "service", "add", "echo", "--path", "/echo", "--profile", "echo", "--queue", "100000", "--queue-timeout", patience.String(),
 		"--slow-start", "0s", "--ping-interval", "4s", "--ping-timeout", "3s", "--close-timeout", "2s"); err != nil {
 		return err
 	}
 	for _, s := range r.servers {
-		if err := r.command(ctx, "backend", "add", s.name, s.sim.URL(), "--service", "echo", "--connections", strconv.Itoa(s.cap)); err != nil {
+		if err := r.operate(ctx, "backend", "add", s.name, s.sim.URL(), "--service", "echo", "--connections", strconv.Itoa(s.cap)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// command runs a command of the program on the database, as an operator does.
-func (r *proof) command(ctx context.Context, args ...string) error {
-	command := exec.CommandContext(ctx, r.options.Binary, append(args, "--database", r.database.operator())...)
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("wsbouncer %v: %w\n%s", args, err, out)
-	}
-	return nil
+// operate runs a command of the program on the database, as an operator does.
+func (r *proof) operate(ctx context.Context, args ...string) error {
+	_, err := kit.Operate(ctx, r.options.Binary, append(args, "--database", r.database.operator())...)
+	return err
 }
 
 // clear ends what is left.
 func (r *proof) clear() {
 	for _, p := range r.proxies {
-		for _, q := range []*process{p.process, p.old} {
-			if q != nil {
-				q.kill()
-			}
-		}
+		p.KillAll()
 	}
 	for _, s := range r.servers {
 		s.sim.Close()

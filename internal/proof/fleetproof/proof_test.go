@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -21,7 +22,7 @@ func prove(t *testing.T, o Options) *Report {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	report, err := Run(ctx, o)
-	if errors.Is(err, pgtest.ErrNone) || errors.Is(err, ErrUnavailable) {
+	if errors.Is(err, pgtest.ErrNone) || errors.Is(err, kit.ErrUnavailable) {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -3,11 +3,12 @@
 package fleetproof
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Report is the result of a proof.
@@ -17,7 +18,7 @@ type Report struct {
 	Rows       []Row
 	Servers    []string // one line for each, and what it cost to ask
 	Sessions   []string
-	Violations []Violation
+	Violations []kit.Violation
 	Directory  string // with the proxies' logs; it stays if there are violations
 }
 
@@ -33,14 +34,14 @@ type Row struct {
 
 func (r *proof) report(took time.Duration) *Report {
 	report := &Report{
-		Seed: r.options.Seed, Duration: took, Servers: r.watcher.summary(), Sessions: r.crowd.summary(), Violations: r.journal.found(),
+		Seed: r.options.Seed, Duration: took, Servers: r.watcher.summary(), Sessions: r.crowd.summary(), Violations: r.journal.Found(),
 		Directory: r.options.Directory,
 	}
 	for name, t := range r.results {
 		row := Row{Kind: name, Events: t.events, Limit: t.limit, Cut: t.cut, measured: len(t.took)}
 		if len(t.took) > 0 {
 			slices.Sort(t.took)
-			row.Median, row.Most = t.took[len(t.took)/2], t.took[len(t.took)-1]
+			row.Median, row.Most = kit.Quantile(t.took, 0.5), kit.Quantile(t.took, 1)
 		}
 		report.Rows = append(report.Rows, row)
 	}
@@ -49,12 +50,7 @@ func (r *proof) report(took time.Duration) *Report {
 }
 
 // Err returns an error if something happened that must not happen.
-func (r *Report) Err() error {
-	if len(r.Violations) == 0 {
-		return nil
-	}
-	return errors.New(r.Violations[0].Kind + ": " + r.Violations[0].Text)
-}
+func (r *Report) Err() error { return kit.Err(r.Violations) }
 
 // String returns the report in lines.
 func (r *Report) String() string {
@@ -68,22 +64,8 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "%-20s %6d %10s %10s %8s %8d\n", row.Kind, row.Events, median, most, seconds(row.Limit), row.Cut)
 	}
 	b.WriteString("(median and most: time until all places of all servers were in use; cut: sessions that ended with their killed proxy)\n\n")
-	for _, line := range r.Servers {
-		b.WriteString(line + "\n")
-	}
-	b.WriteByte('\n')
-	for _, line := range r.Sessions {
-		b.WriteString(line + "\n")
-	}
-	for _, v := range r.Violations {
-		fmt.Fprintf(&b, "\nVIOLATION (%d times): %s\n  %s\n", v.Times, v.Kind, v.Text)
-		for _, line := range v.Before {
-			fmt.Fprintf(&b, "    before: %s\n", line)
-		}
-		for _, line := range v.History {
-			fmt.Fprintf(&b, "    history: %s\n", line)
-		}
-	}
+	fmt.Fprintf(&b, "%s\n\n%s\n", strings.Join(r.Servers, "\n"), strings.Join(r.Sessions, "\n"))
+	kit.Tell(&b, r.Violations)
 	if len(r.Violations) > 0 {
 		fmt.Fprintf(&b, "\nthe proxies' logs are in %s\n", r.Directory)
 	}

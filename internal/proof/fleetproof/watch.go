@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 const (
@@ -18,16 +20,16 @@ const (
 	sampleInterval = 5 * time.Millisecond
 	// settling is how long all proxies may take to hear that a cap was lowered. Until then the cap before counts.
 	settling = 3 * time.Second
-	// window is the time over which connections may not rise any more after a cap was lowered.
+	// window is the time over which connections may no longer rise after a cap was lowered.
 	window = 3 * time.Second
-	// maxHistory is how many of the latest changes at a server are kept, for whoever reads about a violation.
+	// maxHistory is how many of the latest changes at a server are kept, for the reader of a violation.
 	maxHistory = 60
 )
 
 // watcher compares what the kernel sees at each server with its cap. Its goroutine is watch; the other methods may be called from any.
 type watcher struct {
-	kernel  *kernel // owned by watch
-	journal *journal
+	kernel  *kit.Kernel // owned by watch
+	journal *kit.Journal
 	wake    chan struct{} // of size one: a server has accepted a connection
 
 	mu      sync.Mutex
@@ -75,7 +77,7 @@ type life struct {
 	lives bool
 }
 
-func newWatcher(k *kernel, j *journal) *watcher {
+func newWatcher(k *kit.Kernel, j *kit.Journal) *watcher {
 	return &watcher{
 		kernel: k, journal: j, wake: make(chan struct{}, 1), servers: make(map[netip.Addr]*seen), proxies: make(map[netip.Addr]*life),
 	}
@@ -93,7 +95,7 @@ func (w *watcher) accepted() {
 func (w *watcher) watch(ctx context.Context) {
 	ticker := time.NewTicker(sampleInterval)
 	defer ticker.Stop()
-	var all, again []socket
+	var all, again []kit.Socket
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,13 +105,13 @@ func (w *watcher) watch(ctx context.Context) {
 		}
 		begin := time.Now()
 		var err error
-		if all, err = w.kernel.sockets(all[:0]); err == nil && w.suspicious(all) {
-			if again, err = w.kernel.sockets(again[:0]); err == nil {
-				all = both(all, again)
+		if all, err = w.kernel.Sockets(all[:0]); err == nil && w.suspicious(all) {
+			if again, err = w.kernel.Sockets(again[:0]); err == nil {
+				all = kit.Both(all, again)
 			}
 		}
 		if err != nil {
-			w.journal.violation("the kernel does not say what it sees", nil, "%v", err)
+			w.journal.Violation("", "the kernel does not say what it sees", nil, "%v", err)
 			return
 		}
 		w.look(begin, time.Now(), all)
@@ -117,13 +119,13 @@ func (w *watcher) watch(ctx context.Context) {
 }
 
 // suspicious reports whether a list has more connections to a server than its limit: then a second list tells whether they were there at once.
-func (w *watcher) suspicious(all []socket) bool {
+func (w *watcher) suspicious(all []kit.Socket) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	counts := make(map[netip.Addr]int, len(w.servers))
 	for _, k := range all {
-		if k.counts() {
-			counts[k.server]++
+		if k.Counts() {
+			counts[k.Server]++
 		}
 	}
 	for address, s := range w.servers {
@@ -136,7 +138,7 @@ func (w *watcher) suspicious(all []socket) bool {
 }
 
 // look takes in what the kernel saw.
-func (w *watcher) look(begin, now time.Time, all []socket) {
+func (w *watcher) look(begin, now time.Time, all []kit.Socket) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.samples++
@@ -147,19 +149,19 @@ func (w *watcher) look(begin, now time.Time, all []socket) {
 		s.now, s.count, s.lingering = make(map[netip.Addr]int), 0, 0
 	}
 	for _, k := range all {
-		s := w.servers[k.server]
+		s := w.servers[k.Server]
 		switch {
 		case s == nil:
-		case k.counts():
+		case k.Counts():
 			s.count++
-			s.now[k.source.Addr()]++
+			s.now[k.Source.Addr()]++
 		default:
 			s.lingering++
 		}
 	}
 	for address, s := range w.servers {
 		if !maps.Equal(before[address], s.now) {
-			s.history = append(s.history, w.journal.stamp(now)+"  "+w.describe(s))
+			s.history = append(s.history, w.journal.Stamp(now)+"  "+w.describe(s))
 			if len(s.history) > 2*maxHistory {
 				s.history = append(s.history[:0], s.history[maxHistory:]...)
 			}
@@ -196,7 +198,7 @@ func (w *watcher) judge(s *seen, now time.Time) {
 	over := s.count - s.limit
 	s.Over = max(s.Over, over)
 	if over > s.Excused {
-		w.journal.violation("a server saw more connections than its cap", slices.Clone(s.history), "%s: %d connections; the limit is %d (cap %d): %s",
+		w.journal.Violation("", "a server saw more connections than its cap", slices.Clone(s.history), "%s: %d connections; the limit is %d (cap %d): %s",
 			s.name, s.count, s.limit, s.cap, w.describe(s))
 	}
 	living := 0
@@ -302,7 +304,7 @@ func (w *watcher) excuse(source netip.Addr) {
 	defer w.mu.Unlock()
 	for _, s := range w.servers {
 		s.Excused = max(s.Excused, s.now[source])
-		w.journal.event("%s may have %d connections above its cap from now on", s.name, s.Excused)
+		w.journal.Event("%s may have %d connections above its cap from now on", s.name, s.Excused)
 	}
 }
 
@@ -335,4 +337,39 @@ func (w *watcher) summary() (lines []string) {
 		lines = append(lines, fmt.Sprintf("the kernel was asked %d times, which took %v each; %d times again, since its list showed more than a cap", w.samples, (w.took/time.Duration(w.samples)).Round(time.Microsecond), w.doubts))
 	}
 	return lines
+}
+
+// sumInterval is the time between two looks into the ledger.
+const sumInterval = time.Second
+
+// sums looks into the ledger until ctx ends: once all proxies have said what they hold, all grants of a server together must not be more than
+// its cap; after the cap was lowered, they may only fall.
+func (r *proof) sums(ctx context.Context) {
+	database := r.database.operator()
+	above := make(map[*seen]int)
+	for kit.Wait(ctx, sumInterval) == nil {
+		sums, err := readSums(ctx, database)
+		if err != nil { // the database is down
+			clear(above)
+			continue
+		}
+		r.watcher.mu.Lock()
+		now := make(map[*seen]int)
+		for address, s := range r.watcher.servers {
+			for server, places := range sums {
+				if strings.HasPrefix(server, address.String()+":") && !r.watcher.forgot && places > s.limit+s.Excused && time.Since(s.lowered) > settling {
+					now[s] = places
+				}
+			}
+		}
+		r.watcher.looks++
+		r.watcher.mu.Unlock()
+		for s, places := range now {
+			// Twice in a row: a cap may have been lowered, or a database replaced, between the two that are compared.
+			if before := above[s]; before > 0 && places >= before {
+				r.journal.Violation("", "the ledger has granted more places than the cap", nil, "%s: %d places are granted", s.name, places)
+			}
+		}
+		above = now
+	}
 }

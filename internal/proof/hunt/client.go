@@ -16,9 +16,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// upgradeRequest returns an upgrade request. The override replaces the path unless it is empty. The key is always the same: other tests
-// check what a server makes of it.
-func upgradeRequest(host, path, override, subprotocol string) string {
+// upgradeRequest returns an upgrade request with further fields. The override replaces the path unless it is empty. The key is always the same:
+// other tests check what a server makes of it.
+func upgradeRequest(host, path, override, subprotocol, fields string) string {
 	if override != "" {
 		path = override
 	}
@@ -27,7 +27,7 @@ func upgradeRequest(host, path, override, subprotocol string) string {
 	if subprotocol != "" {
 		request += "Sec-WebSocket-Protocol: " + subprotocol + "\r\n"
 	}
-	return request + "\r\n"
+	return request + fields + "\r\n"
 }
 
 // client is a WebSocket client that can leave at any point. It is reused for one connection after the other, and keeps its buffers.
@@ -58,8 +58,6 @@ func (e closeError) Error() string { return fmt.Sprintf("close %v", e.code) }
 // maxMessage is the largest message that is received.
 const maxMessage = 1 << 20
 
-var dialer net.Dialer
-
 // versions returns the configurations of TLS among which connections choose.
 func versions(config *tls.Config, name string) []*tls.Config {
 	if config == nil {
@@ -74,10 +72,14 @@ func versions(config *tls.Config, name string) []*tls.Config {
 	return []*tls.Config{newest, newest, newest, older}
 }
 
-// dial connects, by TLS if there are configurations for it, sends the upgrade request and reads the response.
-func (c *client) dial(ctx context.Context, address string, secure []*tls.Config, request string, deadline time.Time) error {
+// dial connects, by TLS if there are configurations for it, from an address unless that is nil, sends the upgrade request and reads the response.
+func (c *client) dial(ctx context.Context, from net.IP, address string, secure []*tls.Config, request string, deadline time.Time) error {
 	dialing, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	var dialer net.Dialer
+	if from != nil {
+		dialer.LocalAddr = &net.TCPAddr{IP: from}
+	}
 	conn, err := dialer.DialContext(dialing, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)

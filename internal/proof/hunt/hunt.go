@@ -8,13 +8,17 @@
 package hunt
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Options are the settings of a hunt.
@@ -29,6 +33,15 @@ type Options struct {
 	Sessions int
 	// Concurrency is the number of sessions at a time. Default 16.
 	Concurrency int
+	// Rate is how many sessions begin each second, as long as there are no more than Concurrency, whatever becomes of those before. Default 0: each
+	// begins as soon as there is one less.
+	Rate float64
+	// Lasting has each session continue until Finish is closed. It waits for the answer to each message. Only for protocols in lockstep.
+	Lasting bool
+	// From, if not nil, returns the address that a session's client comes from.
+	From func(session uint64) net.IP
+	// Header has further fields of the upgrade requests, each with its line's end.
+	Header string
 	// Seed makes the sessions repeatable: what they send and how they end, but not the timing. Default 0.
 	Seed uint64
 	// First is the identity of the first session; the next sessions have the next numbers. Hunts that share a server must not
@@ -52,6 +65,8 @@ type Options struct {
 	Exact bool
 	// Pace is the longest pause before each chunk of audio, and after a session that failed. Default 0: no pauses.
 	Pace time.Duration
+	// Rest is the longest pause after each session. Default 0: none.
+	Rest time.Duration
 	// Finish, when closed, lets no new session begin; running sessions continue to their end. Default nil: never.
 	Finish <-chan struct{}
 	// Outcome, if not nil, is called with the outcome of each session, from any goroutine.
@@ -62,21 +77,8 @@ type Options struct {
 
 // withDefaults returns the options with their defaults filled in.
 func (o Options) withDefaults() Options {
-	set := func(field *int, value int) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	set(&o.Concurrency, 16)
-	set(&o.MaxChunks, 6)
-	set(&o.MaxLeaks, 5)
-	set(&o.Traces, 4096)
-	if o.First == 0 {
-		o.First = 1
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 10 * time.Second
-	}
+	o.Concurrency, o.MaxChunks, o.MaxLeaks, o.Traces = cmp.Or(o.Concurrency, 16), cmp.Or(o.MaxChunks, 6), cmp.Or(o.MaxLeaks, 5), cmp.Or(o.Traces, 4096)
+	o.First, o.Timeout = cmp.Or(o.First, 1), cmp.Or(o.Timeout, 10*time.Second)
 	if o.Manners == (Manners{}) {
 		o.Manners = DefaultManners
 	}
@@ -93,32 +95,23 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, n := range []struct {
-		field string
-		value int
-		most  int
-	}{
-		{"sessions", o.Sessions, 1 << 40},
-		{"concurrency", o.Concurrency, 10_000},
-		{"max chunks", o.MaxChunks, 1000},
-		{"max leaks", o.MaxLeaks, 1 << 20},
-		{"traces", o.Traces, 1 << 20},
+	for _, err := range []error{
+		kit.Within("sessions", o.Sessions, 1, 1<<40), kit.Within("concurrency", o.Concurrency, 1, 10_000), kit.Within("max chunks", o.MaxChunks, 1, 1000),
+		kit.Within("max leaks", o.MaxLeaks, 1, 1<<20), kit.Within("traces", o.Traces, 1, 1<<20), kit.Within("pace", o.Pace, 0, time.Hour),
+		kit.Within("rest", o.Rest, 0, time.Hour), kit.Within("timeout", o.Timeout, time.Millisecond, time.Hour),
 	} {
-		if n.value < 1 || n.value > n.most {
-			return nil, nil, fmt.Errorf("%s: %d is out of range: use 1 to %d", n.field, n.value, n.most)
+		if err != nil {
+			return nil, nil, err
 		}
+	}
+	if o.Lasting && (!d.Lockstep || o.Finish == nil) {
+		return nil, nil, fmt.Errorf("lasting: sessions of %q cannot last: use a protocol in lockstep, and Finish", o.Protocol)
 	}
 	if o.Exact && d.Final == nil {
 		return nil, nil, fmt.Errorf("exact: the final results of %q cannot be distinguished from others", o.Protocol)
 	}
-	if o.Pace < 0 || o.Pace > time.Hour {
-		return nil, nil, fmt.Errorf("pace: %v is out of range: use 0s to 1h", o.Pace)
-	}
 	if !(o.Settings >= 0 && o.Settings <= 1) {
 		return nil, nil, fmt.Errorf("settings: invalid probability %v: use 0 to 1", o.Settings)
-	}
-	if o.Timeout < time.Millisecond || o.Timeout > time.Hour {
-		return nil, nil, fmt.Errorf("timeout: %v is out of range: use 1ms to 1h", o.Timeout)
 	}
 	return u, d, o.Manners.validate()
 }
@@ -130,6 +123,7 @@ type hunt struct {
 	address  string
 	secure   []*tls.Config            // one is chosen for each connection; none for no TLS
 	request  func(path string) string // the upgrade request for a path
+	begin    time.Time
 
 	next   atomic.Int64 // sessions begun
 	held   atomic.Int64 // sessions ended
@@ -159,14 +153,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		override = u.RequestURI()
 	}
-	h.request = func(path string) string { return upgradeRequest(u.Host, path, override, dialogue.Subprotocol) }
-	begin := time.Now()
+	h.request = func(path string) string {
+		return upgradeRequest(u.Host, path, override, dialogue.Subprotocol, o.Header)
+	}
+	h.begin = time.Now()
 	var workers sync.WaitGroup
 	for range o.Concurrency {
 		workers.Go(func() { h.work(hunting) })
 	}
 	workers.Wait()
-	h.report.Duration = time.Since(begin)
+	h.report.Duration = time.Since(h.begin)
 	return h.report, ctx.Err()
 }
 
@@ -180,7 +176,7 @@ func (h *hunt) work(ctx context.Context) {
 	}()
 	for ctx.Err() == nil && !h.finishing() {
 		n := h.next.Add(1)
-		if n > int64(h.options.Sessions) {
+		if n > int64(h.options.Sessions) || !h.turn(ctx, n-1) {
 			return
 		}
 		w.session(ctx, uint64(n-1))
@@ -188,6 +184,22 @@ func (h *hunt) work(ctx context.Context) {
 			h.options.Progress(int(held))
 		}
 	}
+}
+
+// turn waits for the time at which the n-th session begins, from 0. It returns false if no more are to begin.
+func (h *hunt) turn(ctx context.Context, n int64) bool {
+	if h.options.Rate == 0 {
+		return true
+	}
+	timer := time.NewTimer(time.Until(h.begin.Add(time.Duration(float64(n) / h.options.Rate * float64(time.Second)))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-h.options.Finish:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // finishing reports whether Finish is closed.

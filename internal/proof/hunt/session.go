@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -56,7 +57,7 @@ func (w *worker) session(ctx context.Context, n uint64) {
 		w.progress.Word = w.progress.ID
 	}
 	w.manner, w.own, w.busy = o.Manners.draw(w.dice), false, false
-	w.tally, w.outcome = tally{}, Outcome{Session: w.progress.Number, Manner: w.manner}
+	w.tally, w.outcome = tally{}, Outcome{Session: w.progress.Number, Manner: w.manner, Began: time.Now()}
 	w.pen = pen{w.hunt.traces.of(w.progress.Number), w.progress.Number}
 	w.pen.trace.begin(w.progress.Number, w.manner)
 	w.counts.Sessions++
@@ -74,8 +75,12 @@ func (w *worker) session(ctx context.Context, n uint64) {
 	w.settle()
 	// The session is over, so a reset is harmless. It leaves no connection in TIME_WAIT.
 	w.client.drop(true)
-	if w.outcome.Kind != "" && o.Pace > 0 {
-		_ = w.pause(o.Pace)
+	rest := o.Rest
+	if w.outcome.Kind != "" {
+		rest = max(rest, o.Pace)
+	}
+	if rest > 0 {
+		_ = w.pause(rest)
 	}
 }
 
@@ -85,8 +90,13 @@ func (w *worker) dial(ctx context.Context) error {
 	if d.Path != nil {
 		path = d.Path(&w.progress)
 	}
-	err := w.client.dial(ctx, w.hunt.address, w.hunt.secure, w.hunt.request(path), time.Now().Add(w.hunt.options.Timeout))
+	var from net.IP
+	if w.hunt.options.From != nil {
+		from = w.hunt.options.From(w.progress.Number)
+	}
+	err := w.client.dial(ctx, from, w.hunt.address, w.hunt.secure, w.hunt.request(path), time.Now().Add(w.hunt.options.Timeout))
 	if err == nil {
+		w.outcome.Upgraded = time.Since(w.outcome.Began)
 		w.pen.from(w.client.conn.LocalAddr().String())
 	}
 	return err
@@ -94,7 +104,7 @@ func (w *worker) dial(ctx context.Context) error {
 
 // converse runs the session until its end, or until the client leaves.
 func (w *worker) converse() error {
-	d, o := w.hunt.dialogue, &w.hunt.options
+	ctx, d, o := w.ctx, w.hunt.dialogue, &w.hunt.options
 	chunks := 1 + w.dice.IntN(o.MaxChunks)
 	leave := -1 // how many chunks to send before leaving
 	if w.manner != CleanEnd && w.manner != Impatient {
@@ -112,15 +122,25 @@ func (w *worker) converse() error {
 			return err
 		}
 	}
-	for i := range chunks {
+	for i := 0; i < chunks || o.Lasting && !w.hunt.finishing(); i++ {
 		if i == leave {
 			return w.leave()
 		}
 		if o.Pace > 0 && w.pause(o.Pace) != nil {
 			return w.ctx.Err()
 		}
+		if o.Lasting {
+			if _ = w.client.conn.SetDeadline(time.Now().Add(o.Timeout)); ctx.Err() != nil { // it would replace that of the hunt's end
+				return ctx.Err()
+			}
+		}
 		if err := w.speak(); err != nil {
 			return err
+		}
+		if o.Lasting {
+			if err := w.await(func(Message) bool { return w.progress.Received >= w.progress.Sent }); err != nil {
+				return err
+			}
 		}
 		if slow && w.pause(3*time.Millisecond) != nil {
 			return w.ctx.Err()
@@ -233,4 +253,195 @@ func (w *worker) judge(err error) {
 		*kind = Timeout
 	}
 	w.counts.fail(*kind)
+}
+
+// chunk returns the payload of the next message of audio, which is valid until the next call.
+func (w *worker) chunk() []byte {
+	d := w.hunt.dialogue
+	blocks := d.Blocks
+	if blocks == ([2]int{}) {
+		blocks = [2]int{1, 24}
+	}
+	if w.hunt.options.Exact && d.Step > 0 {
+		blocks = [2]int{d.Step, d.Step}
+	}
+	w.progress.Audio++
+	mark := sim.Mark{Session: w.progress.Number, Seq: uint16(w.progress.Audio)}
+	pause := w.dice.IntN(6) == 0
+	w.audio = sim.AppendMark(w.audio[:0], mark, blocks[0]-1+w.dice.IntN(blocks[1]-blocks[0]+1))
+	mark.Pause = pause
+	w.audio = sim.AppendMark(w.audio, mark, 1)
+	if d.Audio == nil {
+		return w.audio
+	}
+	w.scratch = d.Audio(&w.progress, w.scratch[:0], w.audio)
+	return w.scratch
+}
+
+// speak sends audio.
+func (w *worker) speak() error {
+	d := w.hunt.dialogue
+	kind := d.AudioKind
+	if kind == frame.Continuation {
+		kind = frame.Binary
+	}
+	first := w.progress.Audio == 0
+	m := Message{kind, w.chunk()}
+	w.pen.message("sent", Message{frame.Binary, w.audio})
+	if err := w.send(m); err != nil {
+		return err
+	}
+	if first && d.Behind != nil {
+		return w.say(d.Behind(&w.progress))
+	}
+	return nil
+}
+
+func (w *worker) say(messages []Message) error {
+	for _, m := range messages {
+		w.pen.message("sent", m)
+		if err := w.send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *worker) send(m Message) error {
+	w.progress.Sent++
+	w.counts.Sent++
+	err := w.client.send(m)
+	if err == nil {
+		return nil
+	}
+	// The server has closed. What it said before counts, and how it closed says more than the failure to write.
+	if why := w.await(func(Message) bool { return false }); errors.As(why, new(closeError)) {
+		return why
+	}
+	return err
+}
+
+// awaitEnd waits for the end of the stream, so that no reset cuts off what the server still sends.
+func (w *worker) awaitEnd() {
+	for w.client.read() == nil {
+		w.client.in = w.client.in[:0]
+	}
+}
+
+// await receives and checks messages until one matches.
+func (w *worker) await(it func(m Message) bool) error {
+	for {
+		m, err := w.client.receive()
+		if err != nil {
+			return err
+		}
+		if w.check(m); w.busy {
+			return errBusy
+		}
+		if it(m) {
+			return nil
+		}
+	}
+}
+
+// listenBriefly receives messages for a moment.
+func (w *worker) listenBriefly() error {
+	_ = w.client.conn.SetReadDeadline(time.Now().Add(2 * time.Millisecond))
+	err := w.await(func(Message) bool { return len(w.client.in) == 0 })
+	_ = w.client.conn.SetReadDeadline(time.Now().Add(w.hunt.options.Timeout))
+	if w.ctx.Err() != nil {
+		return w.ctx.Err()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// check counts a received message and checks the identities in it.
+func (w *worker) check(m Message) {
+	w.pen.message("received", m)
+	w.progress.Received++
+	w.counts.Messages++
+	if w.outcome.Answered == 0 {
+		w.outcome.Answered = time.Since(w.outcome.Began)
+	}
+	d := w.hunt.dialogue
+	w.busy = d.Busy != nil && d.Busy(m)
+	number := w.progress.Number
+	found, leaked := false, false
+	judge := func(session uint64) {
+		found = true
+		if session != number {
+			if !leaked {
+				w.hunt.leaked(number, session, m)
+			}
+			leaked = true
+			return
+		}
+		w.own = true
+	}
+	sim.Identities(m.Payload, judge)
+	if m.Opcode == frame.Binary {
+		sim.Marks(m.Payload, func(m sim.Mark) { judge(m.Session) })
+	}
+	if found {
+		w.counts.Checked++
+	}
+	if leaked {
+		w.outcome.Foreign++
+	}
+	if w.hunt.options.Exact {
+		w.tally.take(d, number, m)
+	}
+}
+
+// leave ends the session in its manner.
+func (w *worker) leave() error {
+	how := w.manner
+	if how == Stall {
+		w.pen.note("stalls")
+		if w.pause(20*time.Millisecond) != nil {
+			return w.ctx.Err()
+		}
+		how = CloseWithoutEnd + Manner(w.dice.IntN(int(VanishInMessage-CloseWithoutEnd)+1))
+	}
+	if how == Impatient {
+		how = CloseWithoutEnd + Manner(w.dice.IntN(2))
+	}
+	reset := w.dice.IntN(2) == 0
+	kind := w.hunt.dialogue.AudioKind
+	if kind == frame.Continuation {
+		kind = frame.Binary
+	}
+	switch how {
+	case CloseWithoutEnd:
+		w.pen.note("closes")
+		if err := w.client.close(frame.GoingAway); err != nil {
+			return err
+		}
+		if w.dice.IntN(2) == 0 {
+			if err := w.await(func(Message) bool { return false }); !errors.As(err, new(closeError)) && !errors.Is(err, io.EOF) {
+				return err
+			}
+		}
+	case VanishInFrame:
+		w.pen.note("vanishes in the middle of a frame")
+		whole := w.client.frame(true, kind, w.chunk())
+		w.pen.message("sent part of", Message{frame.Binary, w.audio})
+		if err := w.client.write(whole[:1+w.dice.IntN(len(whole)-1)]); err != nil {
+			return err
+		}
+	case VanishInMessage:
+		w.pen.note("vanishes in the middle of a message")
+		payload := w.chunk()
+		w.pen.message("sent part of", Message{frame.Binary, w.audio})
+		if err := w.client.write(w.client.frame(false, kind, payload[:len(payload)/2])); err != nil {
+			return err
+		}
+	default:
+		w.pen.note("vanishes")
+	}
+	w.client.drop(reset)
+	return errLeft
 }

@@ -142,7 +142,7 @@ type ring struct {
 
 func newRing(size int, first uint64) *ring { return &ring{first: first, traces: make([]trace, size)} }
 
-// of returns the trace in the place of a session. A later session may have taken that place.
+// of returns the trace of a session, or of a later one that has replaced it.
 func (r *ring) of(session uint64) *trace {
 	return &r.traces[(session-r.first)%uint64(len(r.traces))]
 }

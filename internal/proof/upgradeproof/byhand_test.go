@@ -4,7 +4,6 @@ package upgradeproof
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -14,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 const token = "0123456789abcdef"
@@ -24,39 +24,39 @@ type byHand struct {
 	t         *testing.T
 	directory string
 	listen    string
-	output    *proxyprocess.Output
+	output    *kit.Output
 }
 
 // begin starts the first process with a token.
-func begin(t *testing.T) (*byHand, *proxyprocess.Process) {
+func begin(t *testing.T) (*byHand, *kit.Process) {
 	t.Helper()
 	server, err := sim.Start(sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	h := &byHand{t: t, directory: t.TempDir(), output: new(proxyprocess.Output)}
-	text := fmt.Sprintf("services:\n  echo:\n    path: /echo\n    profile: echo\nbackends:\n  one:\n    service: echo\n    url: %s\n    connections: 4\n    warm: 2\n", server.URL())
-	if err := os.WriteFile(filepath.Join(h.directory, "services.yaml"), []byte(text), 0o600); err != nil {
+	h := &byHand{t: t, directory: t.TempDir(), output: new(kit.Output)}
+	text := []byte(configuration([]*sim.Server{server}, 4, 2))
+	if err := os.WriteFile(filepath.Join(h.directory, "services.yaml"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.listen = "127.0.0.1:0"
 	first := h.serve("WSBOUNCER_ADMIN_TOKEN=" + token)
-	if h.listen, err = first.Await(t.Context(), h.output, proxyprocess.Listening); err != nil {
+	if h.listen, err = first.Await(t.Context(), h.output, kit.Listening); err != nil {
 		t.Fatal(err)
 	}
 	return h, first
 }
 
 // serve starts a process with further variables and arguments.
-func (h *byHand) serve(variable string, arguments ...string) *proxyprocess.Process {
+func (h *byHand) serve(variable string, arguments ...string) *kit.Process {
 	h.t.Helper()
 	command := exec.Command(program, append([]string{
 		"serve", "--listen", h.listen, "--database", filepath.Join(h.directory, "services.yaml"), "--state-directory", filepath.Join(h.directory, "state"),
 	}, arguments...)...)
 	command.Env = append(os.Environ(), variable)
 	command.Stdout, command.Stderr = h.output, h.output
-	p, err := proxyprocess.Start("wsbouncer", command)
+	p, err := kit.Start("wsbouncer", command)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -65,9 +65,9 @@ func (h *byHand) serve(variable string, arguments ...string) *proxyprocess.Proce
 }
 
 // expect waits for a line of the processes' output, as long as the process lives.
-func (h *byHand) expect(p *proxyprocess.Process, what string) {
+func (h *byHand) expect(p *kit.Process, what string) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(h.t.Context(), kit.StartTimeout)
 	defer cancel()
 	if _, err := p.Await(ctx, h.output, regexp.MustCompile("("+regexp.QuoteMeta(what)+")")); err != nil {
 		h.t.Fatalf("no line says %q: %v\n%s", what, err, strings.Join(h.output.Lines(), "\n"))
@@ -75,9 +75,9 @@ func (h *byHand) expect(p *proxyprocess.Process, what string) {
 }
 
 // ended waits until a process has ended, with a status.
-func (h *byHand) ended(p *proxyprocess.Process, status int) {
+func (h *byHand) ended(p *kit.Process, status int) {
 	h.t.Helper()
-	if !p.Wait(startTimeout) || p.State().ExitCode() != status {
+	if !p.Wait(kit.StartTimeout) || p.State().ExitCode() != status {
 		h.t.Fatalf("process %d: %v; want status %d\n%s", p.PID(), p.State(), status, strings.Join(h.output.Lines(), "\n"))
 	}
 }
@@ -85,10 +85,14 @@ func (h *byHand) ended(p *proxyprocess.Process, status int) {
 // A process that somebody starts takes over with the token, and not without it; a session goes on meanwhile.
 func TestTakeOverByHand(t *testing.T) {
 	h, first := begin(t)
-	c := newClients("ws://" + h.listen + "/echo")
-	if err := c.stay(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	c := newClients("ws://"+h.listen+"/echo", kit.NewJournal(t.Output()))
+	leave := c.stay(t.Context(), 1)
+	admin := kit.NewAdmin(filepath.Join(h.directory, "state", "admin.sock"))
+	admin.Token = token
+	wstest.Eventually(t, "the session has begun", func() bool {
+		stats, err := admin.Stats(t.Context())
+		return err == nil && stats.Sessions.Active == 1
+	})
 	h.ended(h.serve("WSBOUNCER_ADMIN_TOKEN=wrong-wrong-wrong", "--take-over"), 1)
 	h.expect(first, "wrong token for the admin API")
 	h.expect(first, "action=login") // the audit log
@@ -102,13 +106,11 @@ func TestTakeOverByHand(t *testing.T) {
 	second := h.serve("WSBOUNCER_ADMIN_TOKEN="+token, "--take-over")
 	h.expect(second, "another process has taken over")
 	h.expect(second, `msg="taken over"`)
-	if conn := c.begin(t.Context()); conn != nil { // at the second process
-		end(conn)
-	}
-	c.leave() // the session at the first
+	c.once(t.Context()) // at the second process
+	leave()             // the session at the first
 	h.ended(first, 0)
-	for _, err := range c.failures() {
-		t.Error(err)
+	if err := c.journal.Err(); err != nil || len(c.taken) != 2 {
+		t.Errorf("%d sessions, %v", len(c.taken), err)
 	}
 
 	// Without a running proxy, the flag changes nothing.
@@ -142,13 +144,13 @@ func TestSocketActivation(t *testing.T) {
 	defer file.Close()
 	address := listener.Addr().String()
 	_ = listener.Close() // the descriptor stays open
-	start := func(listen string) (*proxyprocess.Process, *proxyprocess.Output) {
+	start := func(listen string) (*kit.Process, *kit.Output) {
 		command := exec.Command("sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec "$@"`, "sh",
 			program, "serve", "--listen", listen, "--backend", server.URL(), "--connections", "2")
 		command.ExtraFiles = []*os.File{file}
-		output := new(proxyprocess.Output)
+		output := new(kit.Output)
 		command.Stdout, command.Stderr = output, output
-		p, err := proxyprocess.Start("wsbouncer", command)
+		p, err := kit.Start("wsbouncer", command)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,24 +158,21 @@ func TestSocketActivation(t *testing.T) {
 		return p, output
 	}
 	p, output := start(address)
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), kit.StartTimeout)
 	defer cancel()
-	if at, err := p.Await(ctx, output, proxyprocess.Listening); err != nil || at != address {
+	if at, err := p.Await(ctx, output, kit.Listening); err != nil || at != address {
 		t.Fatalf("listening at %s, %v; want %s", at, err, address)
 	}
-	c := newClients("ws://" + address + "/")
-	if conn := c.begin(ctx); conn != nil {
-		end(conn)
-	}
-	for _, err := range c.failures() {
-		t.Error(err)
+	c := newClients("ws://"+address+"/", kit.NewJournal(t.Output()))
+	if c.once(ctx); c.journal.Err() != nil || len(c.taken) != 1 {
+		t.Errorf("%d sessions, %v", len(c.taken), c.journal.Err())
 	}
 	_ = p.Signal(os.Interrupt)
-	if !p.Wait(startTimeout) {
+	if !p.Wait(kit.StartTimeout) {
 		t.Error("the proxy does not end")
 	}
 	p, output = start("127.0.0.1:0")
-	if !p.Wait(startTimeout) || p.State().ExitCode() != 1 {
+	if !p.Wait(kit.StartTimeout) || p.State().ExitCode() != 1 {
 		t.Errorf("a socket that no setting names: %v", p.State())
 	}
 	if text := strings.Join(output.Lines(), "\n"); !strings.Contains(text, "systemd opened "+address+" (web), which no setting names") {

@@ -4,19 +4,14 @@ package upgradeproof
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 const (
@@ -24,38 +19,29 @@ const (
 	patience = 60 * time.Second
 	// margin is how long before and after a hand-over a client is said to come around it.
 	margin = time.Second
-	// pace is the mean time between two messages of a session that lasts.
-	pace = 500 * time.Millisecond
-	// shown is how many failures are told one by one.
-	shown = 20
+	// pace is the longest time between two messages of a session.
+	pace = time.Second
+	// beginRate is how many of the sessions that last begin in a second.
+	beginRate = 500
 )
 
-// failure is how a session can go wrong.
-type failure int
-
+// The kinds of failures.
 const (
-	refused failure = iota // no connection, or an answer other than 101
-	reset                  // the connection ended before the session began
-	cut                    // the session ended before its client wanted that
-	lost                   // a message did not come back, or another one did
-	failures
+	refused = "a client was refused"                            // no connection, or an answer other than 101
+	reset   = "a connection ended before its session began"     //
+	cut     = "a session was cut"                               // it ended before its client wanted that
+	lost    = "a message did not come back, or another one did" //
 )
 
-// clients are all clients. Any goroutine may use them.
+// clients are all clients of an echo service. Any goroutine may use them.
 type clients struct {
-	url      string
-	dialer   websocket.Dialer
-	begun    atomic.Int64
-	messages atomic.Int64
-	counts   [failures]atomic.Int64
-	staying  sync.WaitGroup
-	passing  sync.WaitGroup
-	finish   chan struct{} // closed when those who stay are to leave
+	url     string
+	journal *kit.Journal
 
-	mu    sync.Mutex
-	taken []arrival // guarded by mu
-	told  []error   // guarded by mu
-	left  bool      // guarded by mu
+	mu       sync.Mutex
+	taken    []arrival // guarded by mu
+	messages int       // guarded by mu
+	hunts    uint64    // guarded by mu
 }
 
 // arrival is how long a client took to get its session.
@@ -64,177 +50,77 @@ type arrival struct {
 	took time.Duration
 }
 
-func newClients(url string) *clients {
-	return &clients{url: url, finish: make(chan struct{}), dialer: websocket.Dialer{HandshakeTimeout: patience, NetDialContext: (&net.Dialer{Timeout: patience}).DialContext}}
+func newClients(url string, j *kit.Journal) *clients { return &clients{url: url, journal: j} }
+
+// stay begins sessions that last until leave is called, which waits for their ends.
+func (c *clients) stay(ctx context.Context, sessions int) (leave func()) {
+	return c.hunt(ctx, hunt.Options{Sessions: sessions, Concurrency: sessions, Rate: beginRate, Lasting: true})
 }
 
-func (c *clients) fail(kind failure, format string, args ...any) {
-	c.counts[kind].Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.told) < shown {
-		c.told = append(c.told, fmt.Errorf(format, args...))
-	}
-}
-
-func (c *clients) count(kind failure) int64 { return c.counts[kind].Load() }
-
-// failures returns the first failures.
-func (c *clients) failures() []error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.told)
-}
-
-// begin gets a session; nil if that failed, which is counted.
-func (c *clients) begin(ctx context.Context) *websocket.Conn {
-	at := time.Now()
-	conn, answer, err := c.dialer.DialContext(ctx, c.url, nil)
-	took := time.Since(at)
-	if err != nil {
-		switch {
-		case ctx.Err() != nil:
-		case answer != nil:
-			c.fail(refused, "a client got HTTP %s after %v", answer.Status, took)
-		case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			c.fail(reset, "a client's connection ended after %v, before its session began: %w", took, err)
-		default:
-			c.fail(refused, "a client was refused after %v: %w", took, err)
-		}
-		return nil
-	}
-	c.begun.Add(1)
-	c.mu.Lock()
-	c.taken = append(c.taken, arrival{at, took})
-	c.mu.Unlock()
-	return conn
-}
-
-// exchange sends a message and expects it back. It returns false if the session has failed.
-func (c *clients) exchange(conn *websocket.Conn, session int64, number int, age time.Time) bool {
-	text := strconv.FormatInt(session, 10) + "/" + strconv.Itoa(number)
-	_ = conn.SetWriteDeadline(time.Now().Add(patience))
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
-	if err := conn.WriteMessage(websocket.TextMessage, []byte(text)); err != nil {
-		c.fail(cut, "a session of %v was cut: %w", time.Since(age), err)
-		return false
-	}
-	_, got, err := conn.ReadMessage()
-	switch {
-	case errors.Is(err, syscall.ETIMEDOUT) || isTimeout(err):
-		c.fail(lost, "message %s did not come back within %v", text, patience)
-		return false
-	case err != nil:
-		c.fail(cut, "a session of %v was cut: %w", time.Since(age), err)
-		return false
-	case string(got) != text:
-		c.fail(lost, "%q came back for %q", got, text)
-		return false
-	}
-	c.messages.Add(1)
-	return true
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
-
-// end closes a session in order.
-func end(conn *websocket.Conn) {
-	_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(patience))
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
-	_, _, _ = conn.ReadMessage()
-	_ = conn.Close()
-}
-
-// stay begins sessions that last until leave is called, and returns when all have begun.
-func (c *clients) stay(ctx context.Context, n int) error {
-	const atOnce = 50
-	turns := make(chan struct{}, atOnce)
-	begun := make(chan bool, n)
-	for i := range n {
-		c.staying.Go(func() {
-			turns <- struct{}{}
-			conn := c.begin(ctx)
-			<-turns
-			begun <- conn != nil
-			if conn == nil {
-				return
-			}
-			defer end(conn)
-			age := time.Now()
-			for number := 0; c.exchange(conn, int64(i), number, age); number++ {
-				select {
-				case <-time.After(pace/2 + rand.N(pace)):
-				case <-c.finish:
-					return
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
-	}
-	for range n {
-		if !<-begun {
-			return errors.Join(append(c.failures(), errors.New("not all sessions that are to last could begin"))...)
-		}
-	}
-	return nil
-}
-
-// come has clients come at a rate, each of whom stays for up to three seconds, until the returned function is called, which waits until all have left.
+// come has clients come at a rate, each of whom says up to three things within three seconds and leaves, until the returned function is called, which waits
+// until all have left.
 func (c *clients) come(ctx context.Context, rate int) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
+	return c.hunt(ctx, hunt.Options{Sessions: 1 << 30, Concurrency: min(30*rate, 10_000), Rate: float64(rate), MaxChunks: 3})
+}
+
+// once has one client come.
+func (c *clients) once(ctx context.Context) {
+	c.hunt(ctx, hunt.Options{Sessions: 1, Concurrency: 1, MaxChunks: 1})()
+}
+
+// hunt begins a hunt. The returned function lets no session begin, and waits until all have ended.
+func (c *clients) hunt(ctx context.Context, o hunt.Options) (end func()) {
+	c.mu.Lock()
+	c.hunts++
+	o.First = c.hunts * 1e9
+	c.mu.Unlock()
+	finish, ended := make(chan struct{}), make(chan struct{})
+	o.URL, o.Protocol, o.Exact, o.Manners, o.Finish, o.Outcome = c.url, sim.Echo, true, hunt.Manners{hunt.CleanEnd: 1}, finish, c.judge
+	o.Pace, o.Timeout, o.Traces = pace, patience, min(4*o.Concurrency, 1<<14)
 	go func() {
 		defer close(ended)
-		ticker := time.NewTicker(time.Second / time.Duration(rate))
-		defer ticker.Stop()
-		for number := int64(1e6); ; number++ {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
-			c.passing.Go(func() { c.pass(number) })
+		report, err := hunt.Run(ctx, o)
+		if err != nil && ctx.Err() == nil {
+			c.journal.Violation("", "clients could not run", nil, "%v", err)
 		}
+		if err := report.Err(); err != nil {
+			c.journal.Violation("", lost, nil, "%v", err)
+		}
+		c.mu.Lock()
+		c.messages += report.Sent
+		c.mu.Unlock()
 	}()
+	var once sync.Once
 	return func() {
-		cancel()
+		if o.Sessions == 1 && !o.Lasting { // it comes to its end by itself
+			<-ended
+		}
+		once.Do(func() { close(finish) })
 		<-ended
-		c.passing.Wait()
 	}
 }
 
-// pass is a client who comes, says three things, and leaves.
-func (c *clients) pass(session int64) {
-	conn := c.begin(context.Background())
-	if conn == nil {
+// judge takes in how a session ended.
+func (c *clients) judge(o hunt.Outcome) {
+	if o.Upgraded > 0 {
+		c.mu.Lock()
+		c.taken = append(c.taken, arrival{o.Began, o.Upgraded})
+		c.mu.Unlock()
+	}
+	if o.Succeeded() {
 		return
 	}
-	defer end(conn)
-	age := time.Now()
-	for number := range 3 {
-		if !c.exchange(conn, session, number, age) {
-			return
-		}
-		time.Sleep(rand.N(time.Second))
+	kind := cut
+	switch {
+	case o.Upgraded == 0 && (o.Kind == hunt.Reset || o.Kind == hunt.EndWithoutClose):
+		kind = reset
+	case o.Upgraded == 0:
+		kind = refused
+	case o.Mute || o.Foreign+o.Lost+o.Twice > 0 || o.Kind == hunt.Timeout:
+		kind = lost
 	}
+	c.journal.Violation("", kind, strings.Split(strings.TrimSpace(o.Trace()), "\n"), "session %d, after %v: %s %s", o.Session, time.Since(o.Began), o.Kind, o.Reason)
 }
-
-// leave has those who stay leave.
-func (c *clients) leave() {
-	c.mu.Lock()
-	if !c.left {
-		c.left = true
-		close(c.finish)
-	}
-	c.mu.Unlock()
-	c.staying.Wait()
-}
-
-func (c *clients) close() { c.leave() }
 
 // times returns how long clients took to get their sessions, sorted: those who came around hand-overs, and all others.
 func (c *clients) times(upgrades []upgrade) (calm, around []time.Duration) {
@@ -253,12 +139,4 @@ func (c *clients) times(upgrades []upgrade) (calm, around []time.Duration) {
 	slices.Sort(calm)
 	slices.Sort(around)
 	return calm, around
-}
-
-// quantile returns a quantile of sorted times, rounded.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Round(100 * time.Microsecond)
 }

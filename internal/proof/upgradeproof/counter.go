@@ -3,48 +3,44 @@
 package upgradeproof
 
 import (
-	"bufio"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
+	"context"
+	"fmt"
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
+
+// countInterval is the time between two counts.
+const countInterval = 50 * time.Millisecond
 
 // counter counts the connections of servers as their kernel sees them: from the first packet of the handshake until it has seen the end of both
 // sides. Its methods may be called from any goroutine.
 type counter struct {
-	ports   map[string]int // hexadecimal, as the kernel writes them; static
-	stop    chan struct{}
-	stopped chan struct{}
+	journal *kit.Journal
+	stop    func()
 
 	mu      sync.Mutex
 	highest []int // guarded by mu: by server
 }
 
-// counted are the states of TCP that count (include/net/tcp_states.h): established, SYN received, FIN wait 1 and 2.
-var counted = []string{"01", "03", "04", "05"}
-
-// countInterval is the time between two counts.
-const countInterval = 50 * time.Millisecond
-
-func startCounter(servers []*sim.Server) *counter {
-	c := &counter{ports: make(map[string]int), stop: make(chan struct{}), stopped: make(chan struct{}), highest: make([]int, len(servers))}
-	for i, s := range servers {
-		c.ports[strings.ToUpper(pad(strconv.FormatInt(int64(s.Addr().Port), 16)))] = i
-	}
+func startCounter(k *kit.Kernel, servers int, j *kit.Journal) *counter {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	c := &counter{journal: j, stop: func() { cancel(); <-stopped }, highest: make([]int, servers)}
 	go func() {
-		defer close(c.stopped)
-		ticker := time.NewTicker(countInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				c.count()
-			case <-c.stop:
+		defer close(stopped)
+		defer k.Close()
+		for kit.Wait(ctx, countInterval) == nil {
+			first, err := k.Sockets(nil)
+			if err == nil {
+				var second []kit.Socket
+				if second, err = k.Sockets(nil); err == nil {
+					c.take(kit.Both(first, second))
+				}
+			}
+			if err != nil {
+				j.Violation("", "the kernel does not say what it sees", nil, "%v", err)
 				return
 			}
 		}
@@ -52,16 +48,14 @@ func startCounter(servers []*sim.Server) *counter {
 	return c
 }
 
-func pad(port string) string { return strings.Repeat("0", 4-len(port)) + port }
-
-// count looks at all sockets of the machine twice. The kernel tells of them one after the other, and meanwhile connections come and go, so one
-// look may show more than there are at any time. Those that both looks show were all there between the two.
-func (c *counter) count() {
-	first, second := c.look(), c.look()
+// take takes in the connections that there were at one moment.
+func (c *counter) take(all []kit.Socket) {
 	now := make([]int, len(c.highest))
-	for peer, server := range first {
-		if again, ok := second[peer]; ok && again == server {
-			now[server]++
+	for _, s := range all {
+		for i := range now {
+			if s.Server == kit.ServerAddress(i) {
+				now[i]++
+			}
 		}
 	}
 	c.mu.Lock()
@@ -71,35 +65,17 @@ func (c *counter) count() {
 	}
 }
 
-// look returns the servers of the connections, by both ends.
-func (c *counter) look() map[string]int {
-	all := make(map[string]int)
-	file, err := os.Open("/proc/net/tcp")
-	if err != nil {
-		return all
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 4 || !slices.Contains(counted, fields[3]) {
-			continue
-		}
-		_, port, _ := strings.Cut(fields[1], ":")
-		if i, ok := c.ports[port]; ok {
-			all[fields[1]+" "+fields[2]] = i
-		}
-	}
-	return all
-}
-
-// most returns the most connections that each server has had.
-func (c *counter) most() []int {
+// end ends the counts and returns the most connections that each server has had, a line for each. More than the cap is a violation, unless it is counted
+// only.
+func (c *counter) end(limit int, countOnly bool) (lines []string) {
+	c.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.highest)
-}
-
-func (c *counter) end() {
-	close(c.stop)
-	<-c.stopped
+	for i, most := range c.highest {
+		lines = append(lines, fmt.Sprintf("server %d: at most %d connections, cap %d", i+1, most, limit))
+		if most > limit && !countOnly {
+			c.journal.Violation("", "a server had more connections than its cap", nil, "server %d had %d connections; its cap is %d", i+1, most, limit)
+		}
+	}
+	return lines
 }

@@ -2,21 +2,24 @@
 
 // Package upgradeproof proves that replacing a running proxy by another version of the program cuts nothing: real processes replace each
 // other under sessions that last and clients that come, while the connections of each server are counted as its kernel sees them. It also
-// has upgrades fail, and expects that nobody notices.
+// has upgrades fail, and expects that no client notices.
 package upgradeproof
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
-	"github.com/wsbouncer/wsbouncer/internal/proof/proxyprocess"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Options say what to prove.
@@ -37,151 +40,249 @@ type Options struct {
 	Out       io.Writer // gets the report
 }
 
-// Run carries out the proof. The error has everything that was found.
-func Run(ctx context.Context, o Options) error {
-	r := &run{o: o, began: time.Now()}
-	for range o.Servers {
-		server, err := sim.Start(sim.Options{})
+// Validate returns an error that names the wrong option, its value and what to use instead.
+func (o *Options) Validate() error {
+	for _, err := range []error{
+		kit.Within("rate", o.Rate, 1, 5000), kit.Within("servers", o.Servers, 1, 99), kit.Within("cap", o.Cap, 10, 100_000),
+		kit.Within("sessions", o.Sessions, 1, 10_000), kit.Within("upgrades", o.Upgrades, 1, 1000),
+	} {
 		if err != nil {
 			return err
 		}
-		defer server.Close()
-		r.servers = append(r.servers, server)
 	}
-	if err := r.configure(); err != nil {
-		return err
-	}
-	r.counter = startCounter(r.servers)
-	defer r.counter.end()
-	if err := r.start(ctx); err != nil {
-		return err
-	}
-	defer r.killAll()
-	err := r.play(ctx)
-	r.report()
-	return errors.Join(err, errors.Join(r.findings()...))
+	return nil
 }
 
-// run is one proof. One goroutine owns it, but for what its parts say.
+// endTimeout is how long a proxy may take to end when its last session has.
+const endTimeout = 20 * time.Second
+
+// run is one proof. One goroutine owns it.
 type run struct {
 	o        Options
-	began    time.Time
+	journal  *kit.Journal
 	servers  []*sim.Server
 	counter  *counter
 	clients  *clients
 	listen   string // address for clients
-	proxies  []*process
+	proxy    *kit.Proxy
 	upgrades []upgrade
-	found    []error
 }
 
 // upgrade is one upgrade that was made.
 type upgrade struct {
-	what     string
-	at       time.Time // when it was asked for
-	took     time.Duration
 	from, to time.Time // around the moment when another process began to accept
 }
 
-func (r *run) say(format string, args ...any) {
-	fmt.Fprintf(r.o.Out, "%7.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+// Run carries out the proof. The error says what was found first, and the report all of it.
+func Run(ctx context.Context, o Options) error {
+	r := &run{o: o, journal: kit.NewJournal(o.Out)}
+	defer r.clear()
+	err := r.start(ctx)
+	if err == nil {
+		err = r.play(ctx)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		r.journal.Violation("", "the proof could not be carried out", nil, "%v", err)
+	}
+	return r.report()
 }
 
-func (r *run) find(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
-	r.say("FOUND: %v", err)
-	r.found = append(r.found, err)
+// start starts the servers and the proxy.
+func (r *run) start(ctx context.Context) error {
+	servers, kernel, err := kit.StartServers(r.o.Servers, func(int) sim.Options { return sim.Options{} })
+	r.servers = servers
+	if err != nil {
+		return err
+	}
+	r.counter = startCounter(kernel, len(servers), r.journal)
+	services := filepath.Join(r.o.Directory, "services.yaml")
+	if err := os.WriteFile(services, []byte(configuration(servers, r.o.Cap, r.o.Cap/10)), 0o600); err != nil {
+		return err
+	}
+	if r.listen, err = kit.FreeAddress("127.0.0.1"); err != nil {
+		return err
+	}
+	if r.proxy, err = kit.NewProxy(r.o.Binary, "main", r.o.Directory); err != nil {
+		return err
+	}
+	if err := r.proxy.Serve("--listen", r.listen, "--database", services, "--log-level", "info", "--access-log", filepath.Join(r.o.Directory, "access.log"),
+		"--max-handshakes", "65536"); err != nil { // all clients come from one address
+		return err
+	}
+	return r.proxy.Until(ctx, "servers have connections", func() (bool, error) {
+		stats, err := r.proxy.Stats(ctx)
+		return err == nil && len(stats.Backends) == len(r.servers) && stats.Backends[0].Idle > 0, nil
+	})
 }
 
-// configure writes the configuration of the proxies.
-func (r *run) configure() error {
+// configuration returns that of a proxy with an echo service.
+func configuration(servers []*sim.Server, limit, warm int) string {
 	var b strings.Builder
 	b.WriteString("services:\n  echo:\n    path: /echo\n    profile: echo\n    queue: 2000\n    queue-timeout: 30s\nbackends:\n")
-	for i, server := range r.servers {
-		fmt.Fprintf(&b, "  server-%d:\n    service: echo\n    url: %s\n    connections: %d\n    warm: %d\n", i+1, server.URL(), r.o.Cap, r.o.Cap/10)
+	for i, server := range servers {
+		fmt.Fprintf(&b, "  server-%d:\n    service: echo\n    url: %s\n    connections: %d\n    warm: %d\n", i+1, server.URL(), limit, warm)
 	}
-	return os.WriteFile(filepath.Join(r.o.Directory, "services.yaml"), []byte(b.String()), 0o600)
+	return b.String()
 }
 
 // play has the clients come, the proxies replace each other, and the clients go.
 func (r *run) play(ctx context.Context) error {
-	r.clients = newClients("ws://" + r.listen + "/echo")
-	defer r.clients.close()
-	if err := r.clients.stay(ctx, r.o.Sessions); err != nil {
+	ctx, cancel := context.WithCancel(ctx)
+	r.clients = newClients("ws://"+r.listen+"/echo", r.journal)
+	leave := r.clients.stay(ctx, r.o.Sessions)
+	defer func() { cancel(); leave() }()
+	if err := r.proxy.Until(ctx, "all sessions that are to last have begun", func() (bool, error) {
+		stats, err := r.proxy.Stats(ctx)
+		if failed := r.journal.Err(); failed != nil {
+			return false, failed
+		}
+		return err == nil && stats.Sessions.Active >= int64(r.o.Sessions), nil
+	}); err != nil {
 		return err
 	}
-	r.say("%d sessions last from now on", r.o.Sessions)
-	coming := r.clients.come(ctx, r.o.Rate)
-	if err := sleep(ctx, r.o.Every); err != nil {
+	r.journal.Event("%d sessions last from now on", r.o.Sessions)
+	stop := r.clients.come(ctx, r.o.Rate)
+	defer func() { cancel(); stop() }()
+	if err := kit.Wait(ctx, r.o.Every); err != nil {
 		return err
 	}
 	for i := range r.o.Upgrades {
-		binary := r.o.Other
-		if i%2 == 1 {
-			binary = r.o.Binary
-		}
-		if err := r.upgrade(ctx, fmt.Sprintf("upgrade %d", i+1), binary); err != nil {
+		if err := r.upgrade(ctx, fmt.Sprintf("upgrade %d", i+1), []string{r.o.Other, r.o.Binary}[i%2]); err != nil {
 			return err
 		}
 		if r.o.Failures && i == 0 {
-			if err := r.failures(ctx); err != nil {
-				return err
-			}
+			r.failures(ctx)
 		}
-		if err := sleep(ctx, r.o.Every); err != nil {
+		if err := kit.Wait(ctx, r.o.Every); err != nil {
 			return err
 		}
 	}
-	coming()
+	stop()
 	r.memory("before the sessions that lasted end")
-	r.clients.leave()
-	r.say("all clients have left")
-	return r.ends(ctx)
+	leave()
+	r.journal.Event("all clients have left")
+	r.ends()
+	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// upgrade has another program replace the running process.
+func (r *run) upgrade(ctx context.Context, what, binary string) error {
+	begin := time.Now()
+	last, err := r.proxy.Upgrade(ctx, binary, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	now := time.Now()
+	r.upgrades = append(r.upgrades, upgrade{now, now})
+	r.journal.Event("%s after %v: %s", what, now.Sub(begin).Round(time.Millisecond), last)
+	r.memory("now")
+	return nil
+}
+
+// started is what `wsbouncer upgrade` says when the new process runs.
+var started = regexp.MustCompile(`is started as process (\d+)`)
+
+// failures has upgrades fail, after which the running process must serve as before.
+func (r *run) failures(ctx context.Context) {
+	before := r.version(ctx)
+	failing := func(what, binary string, line func(string)) {
+		last, err := r.proxy.Upgrade(ctx, binary, line)
+		if err == nil || !strings.Contains(last, "the running proxy goes on") {
+			r.journal.Violation("", "an upgrade that fails did not end well", nil, "%s: it ended with %v: %s", what, err, last)
+		}
+		r.journal.Event("%s: %s", what, last)
+	}
+	failing("a program that fails", "/bin/false", nil)
+	killed := 0
+	failing("a new process that was killed in the middle", r.o.Other, func(line string) {
+		if match := started.FindStringSubmatch(line); match != nil {
+			killed, _ = strconv.Atoi(match[1])
+		}
+		if strings.Contains(line, "asks for the sockets") {
+			_ = unix.Kill(killed, unix.SIGKILL)
+		}
+	})
+	if killed > 0 {
+		_, _ = unix.Wait4(killed, nil, 0, nil)
+	}
+	if after := r.version(ctx); after != before || after == "" {
+		r.journal.Violation("", "another version serves after upgrades that failed", nil, "it is %q, and was %q", after, before)
 	}
 }
 
-// report prints what was measured.
-func (r *run) report() {
-	c := r.clients
-	if c == nil {
-		return
+// version returns the version of the process that serves; empty if none answers.
+func (r *run) version(ctx context.Context) string {
+	stats, err := r.proxy.Stats(ctx)
+	if err != nil {
+		return ""
 	}
-	calm, around := c.times(r.upgrades)
-	fmt.Fprintf(r.o.Out, "\n%d upgrades; sessions: %d, of which %d lasted; messages: %d\n", len(r.upgrades), c.begun.Load(), r.o.Sessions, c.messages.Load())
-	fmt.Fprintf(r.o.Out, "refused %d, reset %d, cut %d, messages lost %d\n", c.count(refused), c.count(reset), c.count(cut), c.count(lost))
-	fmt.Fprintf(r.o.Out, "time to get a session: p50 %v, p99 %v, longest %v; within %v of a hand-over (%d sessions): p50 %v, p99 %v, longest %v\n",
-		quantile(calm, .5), quantile(calm, .99), quantile(calm, 1), margin, len(around), quantile(around, .5), quantile(around, .99), quantile(around, 1))
-	for i, most := range r.counter.most() {
-		fmt.Fprintf(r.o.Out, "server %d: at most %d connections, cap %d\n", i+1, most, r.o.Cap)
-	}
+	return stats.Version
 }
 
-// findings returns what must not be.
-func (r *run) findings() []error {
-	found := r.found
-	if r.clients != nil {
-		found = append(found, r.clients.failures()...)
-		if _, around := r.clients.times(r.upgrades); r.o.Pause > 0 && quantile(around, .99) > r.o.Pause {
-			found = append(found, fmt.Errorf("around upgrades, clients got their sessions after %v at the 99th percentile; at most %v is allowed", quantile(around, .99), r.o.Pause))
+// memory says how much memory the processes take.
+func (r *run) memory(when string) {
+	var words []string
+	for _, p := range append(r.proxy.Replaced[:len(r.proxy.Replaced):len(r.proxy.Replaced)], r.proxy.Process) {
+		if p.Alive() {
+			words = append(words, fmt.Sprintf("process %d: %.1f MiB", p.PID(), float64(p.Memory())/kit.MiB))
 		}
 	}
-	if err := proxyprocess.Races(r.o.Directory); err != nil {
-		found = append(found, err)
-	}
-	for i, most := range r.counter.most() {
-		if most > r.o.Cap && !r.o.Uncounted {
-			found = append(found, fmt.Errorf("server %d had %d connections; its cap is %d", i+1, most, r.o.Cap))
+	r.journal.Event("resident memory %s: %s", when, strings.Join(words, ", "))
+}
+
+// ends expects that all processes but the last end by themselves, now that no session is left, and the last when it is told to.
+func (r *run) ends() {
+	for _, p := range r.proxy.Replaced {
+		if err := p.WaitForSuccess(endTimeout); err != nil {
+			r.journal.Violation("", "a process that was replaced did not end well", nil, "%v", err)
 		}
 	}
-	return found
+	r.journal.Event("all %d processes that were replaced have ended", len(r.proxy.Replaced))
+	if err := r.proxy.End(endTimeout); err != nil {
+		r.journal.Violation("", "the last process did not end well", nil, "%v", err)
+	}
+}
+
+// report prints what was measured and found, and returns the first violation as an error.
+func (r *run) report() error {
+	var lines []string
+	if r.counter != nil {
+		lines = r.counter.end(r.o.Cap, r.o.Uncounted)
+	}
+	if c := r.clients; c != nil {
+		calm, around := c.times(r.upgrades)
+		rounded := func(times []time.Duration, q float64) time.Duration {
+			return kit.Quantile(times, q).Round(100 * time.Microsecond)
+		}
+		lines = append([]string{
+			fmt.Sprintf("%d upgrades; sessions: %d, of which %d lasted; messages: %d", len(r.upgrades), len(calm)+len(around), r.o.Sessions, c.messages),
+			fmt.Sprintf("time to get a session: p50 %v, p99 %v, longest %v; within %v of a hand-over (%d sessions): p50 %v, p99 %v, longest %v",
+				rounded(calm, .5), rounded(calm, .99), rounded(calm, 1), margin, len(around), rounded(around, .5), rounded(around, .99), rounded(around, 1)),
+		}, lines...)
+		if p99 := rounded(around, .99); r.o.Pause > 0 && p99 > r.o.Pause {
+			r.journal.Violation("", "clients waited too long around upgrades", nil, "they got their sessions after %v at the 99th percentile; at most %v is allowed", p99, r.o.Pause)
+		}
+	}
+	if err := kit.Races(r.o.Directory); err != nil {
+		r.journal.Violation("", "a data race", nil, "%v", err)
+	}
+	fmt.Fprintf(r.o.Out, "\n%s\n", strings.Join(lines, "\n"))
+	kit.Tell(r.o.Out, r.journal.Found())
+	return r.journal.Err()
+}
+
+// clear ends what is left.
+func (r *run) clear() {
+	if r.proxy != nil {
+		r.proxy.KillAll()
+	}
+	if r.counter != nil {
+		r.counter.stop()
+	}
+	for _, server := range r.servers {
+		server.Close()
+	}
 }

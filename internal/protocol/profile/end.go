@@ -171,7 +171,7 @@ func (b *Boundary) countAnswer(f found) (s Step) {
 	case b.state == finishing:
 		s.Timer = p.lastResultTime
 	case p.reuse == Lockstep && session.answers > 0:
-		s.Timer, s.Progress = p.timeout, true
+		s.Timer = p.timeout
 	}
 	switch {
 	case p.blind && session.expected == 0: // the Boundary waited only for the end of this message

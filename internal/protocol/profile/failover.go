@@ -23,7 +23,6 @@ type Failover struct {
 	renumber  []numberSpec
 	hide      []hideSpec
 	prepend   prependSpec
-	force     forceSpec
 	lastWord  lastWordSpec
 	unless    []parameterValue // sessions whose client's URL has one of these are not taken over
 	only      []parameterValue // if there are any, sessions whose client's URL has none of these are not taken over
@@ -34,6 +33,8 @@ type Failover struct {
 	Stall StallSign
 	// Continues reports that the times in results continue from one session of a connection to the next.
 	Continues bool
+	// Force tells that the profile has the key force, which earlier versions read, but none used.
+	Force bool
 }
 
 // unknownWhy is why sessions of a profile that says nothing about failover are not taken over.
@@ -246,10 +247,4 @@ type prependSpec struct {
 	path  jsonPath   // to the list, or to a text; nil for none
 	final *condition // what an item must meet to stay; nil for every item. The path begins at the item.
 	most  int        // items that the client gets at most; 0 for no limit
-}
-
-// forceSpec is a request that makes the server give a final result now. It is read and checked; nothing sends it yet.
-type forceSpec struct {
-	send  []Message
-	until []matcher
 }

@@ -48,7 +48,6 @@ profiles:
       renumber: [{path: segment, first: 0, unless: {json: {text: ''}}}, {path: "sentences[].id", first: 1}]
       hide: [{messages: {json: {type: hello}}}, {messages: {json: {state: listening}}, most: 1}]
       prepend: {path: segments, final: {completed: true}, most: 10}
-      force: {send: ['{"finalize": 1}', {zeros: 640}], until: {json: {from_finalize: true}}}
       last-word: {close: [1000, 4000-4999], messages: {json: {type: error}}}
       pace: 1.25
       stall: cadence
@@ -116,8 +115,8 @@ func TestFailoverInherited(t *testing.T) {
 	if f := heir("{verdict: full}"); f.Verdict != Full || f.Why != "" {
 		t.Errorf("%+v", f)
 	}
-	if f := heir("{last-word: none, prepend: none, force: none, times: session, stall: none, pace: none}"); f.lastWord.close != nil || f.lastWord.messages != nil ||
-		f.prepend.path != nil || f.force.send != nil || f.Continues || f.Stall != StallNone || f.Pace != 0 {
+	if f := heir("{last-word: none, prepend: none, times: session, stall: none, pace: none}"); f.lastWord.close != nil || f.lastWord.messages != nil ||
+		f.prepend.path != nil || f.Continues || f.Stall != StallNone || f.Pace != 0 {
 		t.Errorf("%+v", f)
 	}
 	every := mustParse(t, everyKey).Failover()
@@ -157,5 +156,15 @@ func TestBuiltInVerdicts(t *testing.T) {
 	}
 	if len(want) != len(Names()) {
 		t.Errorf("%d profiles; want %d", len(Names()), len(want))
+	}
+}
+
+// Earlier versions read force, and none used it: a stored profile may have it.
+func TestFailoverForce(t *testing.T) {
+	for text, want := range map[string]bool{"force: {send: a, until: {text: b}}": true, "pace: 2": false} {
+		p := mustParse(t, "profiles: {p: {from: vosk, failover: {"+text+"}}}")
+		if p.Failover().Force != want || strings.Contains(string(p.YAML()), "force") {
+			t.Errorf("%s: %t, printed as %s", text, p.Failover().Force, p.YAML())
+		}
 	}
 }

@@ -18,12 +18,6 @@ func (r *reader) checkFailover(s *spec) {
 	r.checkAnswered(s)
 	r.checkPaths(s)
 	r.checkHidden(s)
-	if (len(f.force.send) > 0) != (len(f.force.until) > 0) {
-		r.problem(s.place("failover.force", "failover"), "force needs both send, the request for a final result, and until, matchers of the answer to it")
-	}
-	if len(f.force.send) > maxEntries {
-		r.problem(s.place("failover.force.send", "failover.force", "failover"), "force.send has %d messages: use at most %d", len(f.force.send), maxEntries)
-	}
 	if f.prepend.path == nil && (f.prepend.final != nil || f.prepend.most > 0) {
 		r.problem(s.place("failover.prepend", "failover"), "prepend needs path, the path to the list or text that has the whole state")
 	}
@@ -57,9 +51,6 @@ func (r *reader) checkFailover(s *spec) {
 				}
 			}
 		}
-	}
-	if slices.ContainsFunc(f.force.send, func(m Message) bool { return m.marked }) {
-		r.problem(s.place("failover.force.send", "failover.force", "failover"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 	}
 }
 

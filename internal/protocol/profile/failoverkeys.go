@@ -12,7 +12,7 @@ import (
 // failoverKeys are the keys of failover, in the order in which they are documented and printed.
 var failoverKeys = []string{
 	"verdict", "why", "only", "unless", "audio", "configure", "forget", "answered", "final", "partial", "heartbeat", "shift", "renumber", "hide", "prepend",
-	"force", "last-word", "pace", "stall", "times",
+	"last-word", "pace", "stall", "times",
 }
 
 // failover reads what a profile says about failover.
@@ -22,7 +22,13 @@ func (r *reader) failover(s *spec, n *strictyaml.Node) {
 		*f = newFailover()
 		return
 	}
-	for _, e := range r.below(s, "failover", n, failoverKeys...) {
+	keys := failoverKeys
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == "force" {
+			f.Force, keys = true, append(slices.Clone(keys), "force")
+		}
+	}
+	for _, e := range r.below(s, "failover", n, keys...) {
 		switch e.key {
 		case "verdict":
 			if i, ok := r.word(e.value, verdictNames...); ok {
@@ -56,8 +62,6 @@ func (r *reader) failover(s *spec, n *strictyaml.Node) {
 			f.hide = readEntries(r, e.value, r.hide, "messages", "most")
 		case "prepend":
 			r.prepend(s, e.value)
-		case "force":
-			r.force(s, e.value)
 		case "last-word":
 			r.lastWord(s, e.value)
 		case "pace":
@@ -404,22 +408,6 @@ func (r *reader) prepend(s *spec, n *strictyaml.Node) {
 			if most, ok := r.number(f.value, 0, 1000); ok {
 				p.most = int(most)
 			}
-		}
-	}
-}
-
-func (r *reader) force(s *spec, n *strictyaml.Node) {
-	f := &s.failover.force
-	if isNone(n) {
-		*f = forceSpec{}
-		return
-	}
-	for _, e := range r.below(s, "failover.force", n, "send", "until") {
-		switch e.key {
-		case "send":
-			f.send = r.messages(e.value)
-		case "until":
-			f.until = r.matchers(e.value, messageKeys)
 		}
 	}
 }

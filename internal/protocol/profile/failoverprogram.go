@@ -9,7 +9,6 @@ const (
 	isFinal
 	isPartial
 	isHeartbeat
-	isForced // the answer to a forced final
 	isLastWord
 )
 
@@ -76,7 +75,7 @@ func (f *Failover) clientUses(s *spec) []use {
 
 // serverUses returns the matchers of the server's messages with their roles. s has the matchers of other keys.
 func (f *Failover) serverUses(s *spec) []use {
-	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.force.until, isForced}, {f.lastWord.messages, isLastWord}}
+	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.lastWord.messages, isLastWord}}
 	if s.concludes() {
 		uses = append(uses, use{s.reset.until, isUntil}, use{s.tag.done, isDone})
 	}

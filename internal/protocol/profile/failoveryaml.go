@@ -35,14 +35,13 @@ func (f *Failover) yaml() *yaml.Node {
 	prepend := inline(
 		key("path", quote(f.prepend.path.String())), key("final", f.prepend.final.yaml()), key("most", when(f.prepend.most > 0, strconv.Itoa(f.prepend.most))),
 	)
-	force := inline(key("send", messagesYAML(f.force.send)), key("until", matchersYAML(f.force.until)))
 	return block(
 		key("verdict", verdict), key("why", why), key("only", parametersYAML(f.only)), key("unless", parametersYAML(f.unless)), key("audio", f.audio.yaml()),
 		key("configure", entriesYAML(f.configure, (*configureSpec).yaml)), key("forget", matchersYAML(f.forget)),
 		key("answered", entriesYAML(f.answered, (*answerSpec).yaml)),
 		key("final", matchersYAML(f.final)), key("partial", matchersYAML(f.partial)), key("heartbeat", matchersYAML(f.heartbeat)),
 		key("shift", entriesYAML(f.shift, (*timeSpec).yaml)), key("renumber", entriesYAML(f.renumber, (*numberSpec).yaml)),
-		key("hide", entriesYAML(f.hide, (*hideSpec).yaml)), key("prepend", prepend), key("force", force),
+		key("hide", entriesYAML(f.hide, (*hideSpec).yaml)), key("prepend", prepend),
 		key("last-word", lastWord), key("pace", pace), key("stall", when(f.Stall != StallNone, f.Stall.String())), key("times", when(f.Continues, timesNames[1])),
 	)
 }

@@ -27,8 +27,6 @@ type Step struct {
 	// Timer sets the time from now after which to call [Boundary.Timer]; it replaces an earlier one. 0 changes nothing, and
 	// [StopTimer] stops the timer.
 	Timer time.Duration
-	// Progress: the server is still answering what came before the reset: limits on the reset's duration begin again.
-	Progress bool
 	// Send holds messages to send to the server at the next frame boundary, in this order: see [Message.Append] and
 	// [Boundary.Token]. The caller must not change the slice.
 	Send []Message

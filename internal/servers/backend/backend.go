@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,6 +80,12 @@ func (b *Backend) keepExpectedWarm() {
 
 // Name returns what logs call the backend.
 func (b *Backend) Name() string { return b.options().Name }
+
+// Matches reports whether a backend has the name wanted, or is a server that was discovered for the backend of that name: NAME@ADDRESS:PORT.
+func Matches(name, wanted string) bool {
+	rest, ok := strings.CutPrefix(name, wanted)
+	return ok && (rest == "" || rest[0] == '@')
+}
 
 // URL returns the server's address.
 func (b *Backend) URL() string { return b.options().Target.URL }

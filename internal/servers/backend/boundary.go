@@ -21,6 +21,12 @@ type LeaseHolder interface {
 	Apply(profile.Step)
 }
 
+// holder returns the session that holds the lease; nil if none does.
+func (c *Conn) holder() LeaseHolder {
+	h, _ := loop.As[LeaseHolder](c.stream.Handler())
+	return h
+}
+
 // Boundary returns the boundary of the connection's sessions, for the session that holds the lease.
 func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 
@@ -78,7 +84,7 @@ func (c *Conn) boundaryTime() {
 	step := c.boundary.Timer(c.stream.Held() == 0 && c.Scanner.AtMessageBoundary())
 	if c.state == serving {
 		c.ApplyToServer(step)
-		c.stream.Handler().(LeaseHolder).Apply(step)
+		c.holder().Apply(step)
 		return
 	}
 	c.Apply(step)
@@ -91,9 +97,6 @@ func (c *Conn) Apply(s profile.Step) {
 		return
 	}
 	c.ApplyToServer(s)
-	if s.Progress && c.state == resetting {
-		c.limitReset()
-	}
 	switch s.Then {
 	case profile.Ready:
 		switch c.state {

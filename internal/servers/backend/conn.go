@@ -111,14 +111,14 @@ func (c *Conn) cause() *cause {
 const (
 	timerCheck    loop.Purpose = iota // the connection is to be checked: its age, and a ping
 	timerPong                         // the pong should have come
-	timerReset                        // the reset has taken too long
+	timerLeave                        // the server's last word has taken too long for a process that ends
 	timerClose                        // the server's part in closing has taken too long
 	TimerBoundary                     // the boundary's own timer
 )
 
 // timed are the states in which a timer of each purpose matters. In others, it is ignored.
 var timed = [...]stateSet{
-	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerReset: in(resetting, clean, leaving), timerClose: in(closing),
+	timerCheck: in(idle, serving), timerPong: in(idle, serving), timerLeave: in(leaving), timerClose: in(closing),
 	TimerBoundary: in(greeting, greeted, idle, serving, resetting, clean, leaving),
 }
 
@@ -132,12 +132,8 @@ func (c *Conn) Expired(_ *loop.Conn, t *loop.Timer) {
 		c.check()
 	case timerPong:
 		c.pongDue()
-	case timerReset:
-		if c.state == leaving {
-			c.leftBy(profile.LeaveTimeout)
-			return
-		}
-		c.discard(cause{pool.ResetFailed, frame.GoingAway, "no answer in time"})
+	case timerLeave:
+		c.leftBy(profile.LeaveTimeout)
 	case timerClose:
 		c.finish()
 	case TimerBoundary:

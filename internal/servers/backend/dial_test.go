@@ -18,7 +18,7 @@ import (
 func TestServerFailsAndRecovers(t *testing.T) {
 	begun := time.Now()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
-		o.Settings.Cap, o.Settings.Warm, o.DialParallel, o.CircuitFailures = 8, 8, 1, 3
+		o.CircuitFailures = 3
 		s.HangUp(true)
 	})
 	const attempts = 5
@@ -36,7 +36,7 @@ func TestServerFailsAndRecovers(t *testing.T) {
 		t.Errorf("stats: %+v", s)
 	}
 	r.server.HangUp(false)
-	r.ready(8)
+	r.ready(1)
 	wstest.Eventually(t, "it is reachable", func() bool { h := r.Health(); return h.Reachable && h.Circuit == "closed" })
 	if h := r.Health(); h.Reason != "" || h.CircuitReason != "" || h.CircuitOpened != 1 {
 		t.Errorf("health: %+v", h)
@@ -158,7 +158,7 @@ func TestDefaults(t *testing.T) {
 	o := Options{Probe: probe}
 	o.setDefaults()
 	if o.DialTimeout != 5*time.Second || o.CloseTimeout != 2*time.Second ||
-		o.DialParallel != 32 || o.PingTimeout != 5*time.Second || o.CircuitFailures != 5 {
+		o.PingTimeout != 5*time.Second || o.CircuitFailures != 5 {
 		t.Errorf("defaults: %+v", o)
 	}
 	if want := (Probe{Interval: 10 * time.Second, Timeout: 2 * time.Second, Fall: 3, Rise: 2}); *o.Probe != want {
@@ -167,7 +167,7 @@ func TestDefaults(t *testing.T) {
 	if *probe != (Probe{}) {
 		t.Errorf("the caller's probe was changed: %+v", *probe)
 	}
-	o = Options{DialTimeout: 1, ResetTimeout: 2, CloseTimeout: 3, DialParallel: 4, PingTimeout: 5, CircuitFailures: 6}
+	o = Options{DialTimeout: 1, CloseTimeout: 3, PingTimeout: 5, CircuitFailures: 6}
 	probe = &Probe{Interval: 1, Timeout: 2, Fall: 3, Rise: 4}
 	o.Probe = probe
 	want, wantProbe := o, *probe

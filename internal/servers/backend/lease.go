@@ -152,7 +152,6 @@ func (c *Conn) End(e Ending) Outcome {
 		c.to(resetting)
 		c.stateTime = loop.Now()
 		c.timer.Stop()
-		c.limitReset()
 		c.slot.Reset(uint64(c.lease))
 		return Resetting
 	}
@@ -164,13 +163,6 @@ func (c *Conn) End(e Ending) Outcome {
 		return c.discardFor(why, "")
 	}
 	return c.discardFor(why, step.Reason.String())
-}
-
-// limitReset begins the service's limit on the reset's duration.
-func (c *Conn) limitReset() {
-	if limit := c.config.backend.options().ResetTimeout; limit > 0 {
-		c.timer.Set(c.stream, limit, timerReset)
-	}
 }
 
 // sessionEnd returns what the end of a session says about the server.
@@ -251,6 +243,7 @@ func (c *Conn) reason(e Ending, found profile.Reason) pool.Reason {
 func (c *Conn) takeBack() {
 	if o := c.observer(); o != nil {
 		o.TakenBack(c)
+		c.stream.SetHandler(o)
 	} else {
 		c.stream.SetHandler(c)
 	}

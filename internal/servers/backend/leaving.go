@@ -35,12 +35,8 @@ func (c *Conn) leave(why cause, hurried bool) Outcome {
 	c.to(leaving)
 	c.addDeferred().leave = &why
 	c.timer.Stop()
-	limit := o.ResetTimeout
-	if hurried && (limit == 0 || limit > o.CloseTimeout) {
-		limit = o.CloseTimeout
-	}
-	if limit > 0 {
-		c.timer.Set(c.stream, limit, timerReset)
+	if hurried {
+		c.timer.Set(c.stream, o.CloseTimeout, timerLeave)
 	}
 	c.tellFate(Ended, c.boundary.Awaited())
 	return Ended

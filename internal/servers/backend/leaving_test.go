@@ -52,7 +52,11 @@ func TestLeaving(t *testing.T) {
 		{"end of the stream", func(p *wstest.Peer) { _ = p.Close() }, 0, 0, "", meter.EndLost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, orderly := leavingRig(t, func(o *Options) { o.ResetTimeout = c.limit })
+			r, orderly := leavingRig(t, func(o *Options) {
+				if c.limit > 0 {
+					o.Profile = within(t, "sherpa-onnx", "leave", c.limit)
+				}
+			})
 			r.ready(1)
 			s, p := r.speak()
 			if o := s.finish(Ending{Traffic: profile.Traffic{Sent: 1}, Code: 4001, Text: "over"}); o != Ended {

@@ -180,9 +180,7 @@ func (c *Conn) discard(why cause) Outcome { return c.discardFor(why, why.text) }
 func (c *Conn) discardFor(why cause, explanation string) Outcome {
 	c.slot.Discard(uint64(c.lease), why.reason)
 	c.close(why)
-	if o := c.observer(); o != nil {
-		o.Fate(Discarded, explain(why.reason, explanation))
-	}
+	c.tellFate(Discarded, explain(why.reason, explanation))
 	return Discarded
 }
 
@@ -349,11 +347,7 @@ func (c *Conn) Retire(*loop.Conn) {
 // the connection. One that has gone back to the pool, or that another session is about to use, is retired too: nobody knows what the
 // panic has left behind, and [Conn.Use] says that it is not alive.
 func (c *Conn) RetireLease(l LeaseHolder) bool {
-	h := c.stream.Handler()
-	if o := c.observer(); o != nil {
-		h = o.Observed()
-	}
-	if h != loop.Handler(l) && h != loop.Handler(c) {
+	if holder := c.holder(); holder != nil && holder != l { // without a holder, the handler is c
 		return false
 	}
 	c.Retire(c.stream)

@@ -6,32 +6,33 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// Observer is the handler of a connection's stream while somebody watches a session: it passes each event on to the handler that it
-// observes. A session sets it at the beginning of a lease or later, and it stays until the connection's fate is known. All calls come
-// on the connection's loop.
+// Observer is a [loop.Filter] in front of the handler of a connection's stream while an operator watches a session. A session puts it there at
+// the beginning of a lease or later, and the connection takes it away when its fate is known. All calls come on the connection's loop.
 type Observer interface {
 	loop.Handler
-	// Observed returns the handler that it passes events on to.
-	Observed() loop.Handler
-	// TakenBack tells that the lease ends. From now on the observer passes events on to c.
+	// TakenBack tells that the lease ends. From now on the observer stands in front of c.
 	TakenBack(c *Conn)
 	// Sent tells that the proxy itself sends the server a frame. The payload is valid during the call.
 	Sent(op frame.Opcode, payload []byte)
-	// Fate tells what becomes of the connection, and why or, if it is being reset, what must come. After Returned or Discarded, the observer makes the handler that it observes the
-	// stream's again.
+	// Fate tells what becomes of the connection, and why or, if it is being reset, what must come. Returned and Discarded are the last.
 	Fate(o Outcome, why string)
 }
 
-// observer returns the handler of the stream if it is an observer; nil if nobody watches.
+// observer returns the observer in front of the stream's handler; nil for none.
 func (c *Conn) observer() Observer {
-	o, _ := c.stream.Handler().(Observer)
+	o, _ := loop.As[Observer](c.stream.Handler())
 	return o
 }
 
 // tellFate tells an observer, if there is one, what becomes of the connection.
 func (c *Conn) tellFate(outcome Outcome, why string) {
-	if o := c.observer(); o != nil {
-		o.Fate(outcome, why)
+	o := c.observer()
+	if o == nil {
+		return
+	}
+	o.Fate(outcome, why)
+	if outcome == Returned || outcome == Discarded {
+		c.stream.SetHandler(c)
 	}
 }
 

@@ -34,10 +34,6 @@ type Options struct {
 	Mode pool.Mode
 	// DialTimeout bounds connecting and the opening handshake; default 5 s.
 	DialTimeout time.Duration
-	// DialParallel is how many connections are dialed at once; default 32.
-	DialParallel int
-	// ResetTimeout bounds the reset of a connection, if the profile's own limit is longer; 0 for the profile's.
-	ResetTimeout time.Duration
 	// CloseTimeout bounds the wait for a server to close its side of a connection; default 2 s.
 	CloseTimeout time.Duration
 	// MaxAge is the age, or up to a quarter less, at which connections are retired once they are idle; 0 for no limit.
@@ -106,9 +102,6 @@ func (o *Options) setDefaults() {
 		canary := *o.Canary
 		canary.setDefaults()
 		o.Canary = &canary
-	}
-	if o.DialParallel <= 0 {
-		o.DialParallel = 32
 	}
 	if o.Meter == nil && o.Loops != nil {
 		o.Meter = meter.NewBackend(len(o.Loops.Loops()))

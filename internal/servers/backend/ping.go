@@ -61,7 +61,7 @@ func (c *Conn) check() {
 	}
 	c.pinged = 0
 	if c.state == serving {
-		c.stream.Handler().(LeaseHolder).SendPing()
+		c.holder().SendPing()
 	} else if c.stream.Pending() == 0 {
 		c.sendControl(frame.Ping, c.Ping())
 	}

@@ -74,16 +74,16 @@ func TestResetFails(t *testing.T) {
 		{"half a header of another answer", func(p *wstest.Peer) {
 			p.SendBytes(append(wstest.ServerFrame(true, frame.Text, "1"), wstest.ServerFrame(true, frame.Text, "2")[:1]...))
 		}, frame.PolicyViolation, "unsolicited message"},
-		{"no answer", func(*wstest.Peer) {}, frame.GoingAway, "no answer in time"},
-		{"half an answer", func(p *wstest.Peer) { p.SendBytes(wstest.ServerFrame(false, frame.Text, "1")) }, frame.GoingAway, "no answer in time"},
+		{"no answer", func(*wstest.Peer) {}, frame.PolicyViolation, "reset timed out"},
+		{"half an answer", func(p *wstest.Peer) { p.SendBytes(wstest.ServerFrame(false, frame.Text, "1")) }, frame.PolicyViolation, "reset timed out"},
 		{"close", func(p *wstest.Peer) { p.SendClose(1001, "") }, 1001, "closed by the server: 1001 "},
 		{"protocol error", func(p *wstest.Peer) { p.SendBytes([]byte{0x83, 0}) }, frame.ProtocolError, "reserved opcode"},
 		{"end of the stream", func(p *wstest.Peer) { _ = p.Close() }, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
-				if c.reason == "no answer in time" {
-					o.ResetTimeout = 30 * time.Millisecond
+				if c.reason == "reset timed out" {
+					o.Profile = within(t, "echo", "reset", 30*time.Millisecond)
 				}
 			})
 			r.ready(1)
@@ -114,7 +114,7 @@ func TestResetMoves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
 				if !answer {
-					o.ResetTimeout = 50 * time.Millisecond
+					o.Profile = within(t, "echo", "reset", 50*time.Millisecond)
 				}
 			})
 			r.ready(1)
@@ -131,7 +131,7 @@ func TestResetMoves(t *testing.T) {
 				r.ready(1)
 				return
 			}
-			p.ExpectClose(frame.GoingAway, "no answer in time")
+			p.ExpectClose(frame.PolicyViolation, "reset timed out")
 		})
 	}
 }

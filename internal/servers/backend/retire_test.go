@@ -80,7 +80,7 @@ func TestReasonsForRetiring(t *testing.T) {
 			s.finish(Ending{Fault: "vanished"})
 		}, pool.Served},
 
-		{"reset, no answer", "echo", func(o *Options, _ *wstest.Server) { o.ResetTimeout = 10 * time.Millisecond }, func(r *rig, _ *wstest.Peer) {
+		{"reset, no answer", "echo", func(o *Options, _ *wstest.Server) { o.Profile = within(t, "echo", "reset", 10*time.Millisecond) }, func(r *rig, _ *wstest.Peer) {
 			s := r.use()
 			s.ask("1")
 			s.end(1)

@@ -40,7 +40,7 @@ func newRig(t testing.TB, name string, change func(*Options, *wstest.Server)) *r
 	o := Options{
 		Target: r.server.Target(), Profile: p, Group: r.group, Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1},
 		Loops: r.loops, Log: slog.New(r.log),
-		ResetTimeout: wstest.Timeout, CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
+		CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
 	}
 	if change != nil {
 		change(&o, r.server)
@@ -66,6 +66,16 @@ func (r *rig) end() {
 		r.t.Errorf("connections are left after Close: %+v", s)
 	}
 	r.loops.Close()
+}
+
+// within returns a built-in profile with another timeout of reset or leave.
+func within(t testing.TB, name, key string, timeout time.Duration) *profile.Profile {
+	t.Helper()
+	list, err := profile.Parse("profiles", fmt.Appendf(nil, "profiles: {p: {from: %s, %s: {timeout: %v}}}", name, key, timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list[0]
 }
 
 func (r *rig) ready(n int) {

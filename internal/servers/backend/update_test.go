@@ -66,7 +66,7 @@ func TestUpdateKeepsConnections(t *testing.T) {
 	s := r.use()
 	r.change(false, func(o *Options) {
 		o.Settings.Cap, o.Settings.Warm = 3, 2
-		o.CircuitFailures, o.DialParallel, o.MaxIdle = 7, 1, time.Minute
+		o.CircuitFailures, o.MaxIdle = 7, time.Minute
 		o.MaxSessions = 1
 	})
 	r.ready(2)

@@ -103,11 +103,14 @@ func (w *worker[C]) stop() {
 	<-w.done
 }
 
+// dialParallel is how many connections to a server are dialed at once.
+const dialParallel = 32
+
 // limits returns what the options say to the worker.
 func (o *Options) limits() limits {
 	return limits{
 		Limits: health.Limits{
-			Parallel: o.DialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart, StallCheck: o.stallCheck(),
+			Parallel: dialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart, StallCheck: o.stallCheck(),
 		},
 		maxIdle: o.MaxIdle, variantMaxIdle: o.VariantMaxIdle,
 	}

@@ -300,8 +300,8 @@ func (g *Gate) Close() {
 	g.mu.Unlock()
 	g.openings.close()
 	g.pending.End()
-	g.refusals.close()
-	g.tls.close()
+	g.refusals.lines.close()
+	g.tls.lines.close()
 }
 
 // GateStats are the counts of a gate at one instant.

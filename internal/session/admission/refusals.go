@@ -2,18 +2,12 @@ package admission
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
-	"golang.org/x/time/rate"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -59,33 +53,22 @@ func (g *Gate) left(nc net.Conn, a arrival, err error) {
 	_ = nc.Close()
 }
 
-// How many refused clients are logged: of each HTTP status so many at once, and so many a second after that. A crowd that is turned
-// away must not fill a disk.
-const (
-	refusalsAtOnce    = 20
-	refusalsPerSecond = 10
-	// tellLeftOut is how long lines are left out before one says how many.
-	tellLeftOut = 10 * time.Second
-)
-
 // refusals logs refused clients. It may be used from any goroutine.
 type refusals struct {
-	out *slog.Logger // static
-
-	mu       sync.Mutex
-	limiters map[int]*rate.Limiter // guarded by mu; by status
-	leftOut  map[int]uint64        // guarded by mu; by status, since the last line about them
-	timer    *time.Timer           // guarded by mu; nil unless lines were left out
-	closed   bool                  // guarded by mu
+	out   *slog.Logger // static
+	lines lineLimiter[int]
 }
 
 func (r *refusals) init(log *slog.Logger) {
-	r.out, r.limiters, r.leftOut = log, make(map[int]*rate.Limiter), make(map[int]uint64)
+	r.out = log
+	r.lines.report = func(count uint64, by []string) {
+		log.Info("refused clients left out of the log", "count", count, "by_status", strings.Join(by, ", "))
+	}
 }
 
 // log writes a line about a refused client, or counts it.
 func (r *refusals) log(c *record.Refused) {
-	if !r.out.Enabled(context.Background(), slog.LevelInfo) || !r.allow(c.Status, c.At) {
+	if !r.out.Enabled(context.Background(), slog.LevelInfo) || !r.lines.allow(c.Status, c.At) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("id", c.ID.String()), slog.String("client", c.Client.String())}
@@ -93,50 +76,4 @@ func (r *refusals) log(c *record.Refused) {
 	attrs = record.AppendTexts(attrs, "peer", c.Peer.Text(), "service", c.Service, "path", c.Path, "request_id", c.RequestID, "trace_id", c.TraceID)
 	attrs = append(attrs, slog.Int("status", c.Status), slog.String("reason", c.Reason))
 	r.out.LogAttrs(context.Background(), slog.LevelInfo, "client refused", attrs...)
-}
-
-// allow reports whether there may be a line now about a refusal with that status. Otherwise it counts it.
-func (r *refusals) allow(status int, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	limiter := r.limiters[status]
-	if limiter == nil {
-		limiter = rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)
-		r.limiters[status] = limiter
-	}
-	if limiter.AllowN(now, 1) {
-		return true
-	}
-	r.leftOut[status]++
-	if r.timer == nil && !r.closed {
-		r.timer = time.AfterFunc(tellLeftOut, r.tell)
-	}
-	return false
-}
-
-// tell writes one line about all that was left out.
-func (r *refusals) tell() {
-	r.mu.Lock()
-	leftOut := r.leftOut
-	r.leftOut, r.timer = make(map[int]uint64), nil
-	r.mu.Unlock()
-	count, byStatus := uint64(0), make([]string, 0, len(leftOut))
-	for _, status := range slices.Sorted(maps.Keys(leftOut)) {
-		count += leftOut[status]
-		byStatus = append(byStatus, fmt.Sprintf("%d: %d", status, leftOut[status]))
-	}
-	if count > 0 {
-		r.out.Info("refused clients left out of the log", "count", count, "by_status", strings.Join(byStatus, ", "))
-	}
-}
-
-// close tells what was left out, and starts no timer any more.
-func (r *refusals) close() {
-	r.mu.Lock()
-	r.closed = true
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	r.mu.Unlock()
-	r.tell()
 }

@@ -56,20 +56,20 @@ func TestRefusalsAreLimited(t *testing.T) {
 			}
 		}
 		refuse(503, 1000)
-		expect(refusalsAtOnce, "status=503 reason=\"\"")
+		expect(linesAtOnce, "status=503 reason=\"\"")
 		refuse(404, 3) // they are not left out for the others' sake
 		expect(3, "status=404 reason=\"\"")
 		time.Sleep(time.Second)
 		refuse(503, 1000)
 		refuse(404, 50)
-		expect(refusalsPerSecond+refusalsAtOnce, "status=404 reason=\"\"")
-		time.Sleep(tellLeftOut)
+		expect(linesPerSecond+linesAtOnce, "status=404 reason=\"\"")
+		time.Sleep(reportLeftOut)
 		expect(1, `level=INFO msg="refused clients left out of the log" count=2000 by_status="404: 30, 503: 1970"`)
 		time.Sleep(time.Hour)
 		expect(0, "")
-		refuse(503, refusalsAtOnce+7)
-		r.close()
-		expect(refusalsAtOnce+1, "count=7 by_status=\"503: 7\"")
+		refuse(503, linesAtOnce+7)
+		r.lines.close()
+		expect(linesAtOnce+1, "count=7 by_status=\"503: 7\"")
 		refuse(503, 1) // a handshake that ends late starts no timer
 		time.Sleep(time.Hour)
 		expect(0, "")
@@ -84,8 +84,8 @@ func TestRefusalsAreNotLogged(t *testing.T) {
 	for range 100 {
 		r.log(&record.Refused{At: time.Now(), Status: 404})
 	}
-	if r.close(); out.Len() > 0 || len(r.leftOut) > 0 {
-		t.Errorf("%s, %v", &out, r.leftOut)
+	if r.lines.close(); out.Len() > 0 || len(r.lines.leftOut) > 0 {
+		t.Errorf("%s, %v", &out, r.lines.leftOut)
 	}
 }
 

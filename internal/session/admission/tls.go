@@ -14,12 +14,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
@@ -51,6 +48,8 @@ const (
 var tlsResultNames = [tlsResults]string{
 	"full", "resumed", "not-tls", "timeout", "left", "version", "parameters", "certificate", "refused-by-client", "broken",
 }
+
+func (r tlsResult) String() string { return tlsResultNames[r] }
 
 // tlsFailure is a TLS handshake that failed. There is nobody to answer: TLS has told the client what it could.
 type tlsFailure struct {
@@ -254,15 +253,15 @@ type TLSHandshakes struct {
 type tlsHandshakes struct {
 	out     *slog.Logger // static
 	results [tlsResults][len(tlsVersions)]atomic.Uint64
-
-	mu       sync.Mutex
-	limiters [tlsResults]*rate.Limiter // guarded by mu; nil until it is needed
-	leftOut  [tlsResults]uint64        // guarded by mu: since the last line about them
-	timer    *time.Timer               // guarded by mu; nil unless lines were left out
-	closed   bool                      // guarded by mu
+	lines   lineLimiter[tlsResult]
 }
 
-func (h *tlsHandshakes) init(log *slog.Logger) { h.out = log }
+func (h *tlsHandshakes) init(log *slog.Logger) {
+	h.out = log
+	h.lines.report = func(count uint64, by []string) {
+		log.Info("failed TLS handshakes left out of the log", "count", count, "by_result", strings.Join(by, ", "))
+	}
+}
 
 // count counts a handshake.
 func (h *tlsHandshakes) count(result tlsResult, version uint16) {
@@ -289,55 +288,10 @@ func (h *tlsHandshakes) failed(f *tlsFailure, a *arrival) {
 		level = slog.LevelDebug
 	}
 	now := time.Now()
-	if !h.out.Enabled(context.Background(), level) || level == slog.LevelInfo && !h.allow(f.result, now) {
+	if !h.out.Enabled(context.Background(), level) || level == slog.LevelInfo && !h.lines.allow(f.result, now) {
 		return
 	}
 	attrs := record.AppendTexts([]slog.Attr{slog.String("client", a.Address.String())}, "peer", a.Peer.Text())
 	h.out.LogAttrs(context.Background(), level, "TLS handshake failed", append(attrs,
 		slog.String("result", tlsResultNames[f.result]), slog.String("reason", printable.Text(f.Error(), record.MaxReason)), slog.Duration("after", now.Sub(a.Arrived)))...)
-}
-
-// allow reports whether there may be a line now about a handshake with that result. Otherwise it counts it.
-func (h *tlsHandshakes) allow(result tlsResult, now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.limiters[result] == nil {
-		h.limiters[result] = rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)
-	}
-	if h.limiters[result].AllowN(now, 1) {
-		return true
-	}
-	h.leftOut[result]++
-	if h.timer == nil && !h.closed {
-		h.timer = time.AfterFunc(tellLeftOut, h.tell)
-	}
-	return false
-}
-
-// tell writes one line about all that was left out.
-func (h *tlsHandshakes) tell() {
-	h.mu.Lock()
-	leftOut := h.leftOut
-	h.leftOut, h.timer = [tlsResults]uint64{}, nil
-	h.mu.Unlock()
-	count, byResult := uint64(0), []string(nil)
-	for result, n := range leftOut {
-		if count += n; n > 0 {
-			byResult = append(byResult, fmt.Sprintf("%s: %d", tlsResultNames[result], n))
-		}
-	}
-	if count > 0 {
-		h.out.Info("failed TLS handshakes left out of the log", "count", count, "by_result", strings.Join(byResult, ", "))
-	}
-}
-
-// close tells what was left out, and starts no timer any more.
-func (h *tlsHandshakes) close() {
-	h.mu.Lock()
-	h.closed = true
-	if h.timer != nil {
-		h.timer.Stop()
-	}
-	h.mu.Unlock()
-	h.tell()
 }

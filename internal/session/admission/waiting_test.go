@@ -64,7 +64,7 @@ func newQueueRig(t *testing.T, name string, timeout time.Duration) *queueRig {
 	held := meters.Backend("test", script.Target().URL)
 	r.backend = backend.New(backend.Options{
 		Target: script.Target(), Profile: p, Variants: r.service.Variants, Peers: new(backend.Peers), Group: group, Loops: loops, Meter: held, Log: log,
-		Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1}, ResetTimeout: wstest.Timeout, CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
+		Settings: pool.Settings{Cap: 1, Warm: 1, Weight: 1}, CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
 	})
 	t.Cleanup(func() {
 		r.gate.StopAccepting()

@@ -43,7 +43,7 @@ func Start(t testing.TB, port int) *Authority {
 	vouches := securetest.NewAuthority(t)
 	certificate, key := securetest.Files(t, vouches.Issue(nil, "127.0.0.1"))
 	a := &Authority{CA: vouches.File(), Roots: vouches.Pool(), DNS: dnstest.Start(t)}
-	for range 3 { // somebody else may take the address before Pebble does
+	for range 3 { // another process may take the address before Pebble does
 		if a.run(t, strings.TrimSpace(string(pebble)), wstest.FreeAddress(t), certificate, key, port) {
 			return a
 		}

@@ -33,11 +33,11 @@ var unusual = map[config.Kind]config.Values{
 	config.KindService: {
 		"path": "/v1/stt%20x", "host": "stt.example.org", "profile": "own-1", "subprotocol": "binary",
 		"pass":         `["path","query","header:X-Key","subprotocol"]`,
-		"allow-origin": `["https://a.example","null"]`, "balance": "random-two", "hash-by": "header:X-User", "queue": "7",
+		"allow-origin": `["https://a.example","null"]`, "balance": "random-two", "queue": "7",
 		"queue-timeout": "1h2m3.5s", "max-message": "1025", "idle-timeout": "90s", "max-session": "2h",
 		"connection-max-age": "0s", "connection-max-idle": "1ms", "connection-max-sessions": "2147483647",
-		"dial-parallel": "10000", "dial-timeout": "1ms", "reset-timeout": "720h", "close-timeout": "1.5ms",
-		"ping-interval": "0s", "ping-timeout": "11s", "tcp-user-timeout": "0s",
+		"dial-timeout": "1ms", "close-timeout": "1.5ms",
+		"ping-interval": "0s", "ping-timeout": "11s",
 		"probe": "http://:8000/health?a=b&c=%23", "probe-interval": "10ms", "probe-timeout": "1m", "probe-fall": "1000", "probe-rise": "1",
 		"circuit-failures": "1000000", "slow-start": "0s",
 		"canary": "/etc/wsbouncer/own canary.wav", "canary-text": "Hello: \"wörld\" # 1", "canary-model": "org/Model-1",
@@ -47,11 +47,11 @@ var unusual = map[config.Kind]config.Values{
 		"jwt-algorithms": `["ES256"]`, "jwt-claims": `{"session-limit":"limits","tenant":"https://example.org/org"}`,
 		"auth-url": "http://127.0.0.1:8000/auth?x=1", "certificate-tenant": "ou",
 		"set-header": `{"X-Tenant":"{tenant}","X-Who":"{method}/{subject}, {key}"}`, "set-query": `{"tenant":"{tenant}"}`,
-		"session-rate": "10/s", "byte-rate": "64KiB/m", "message-rate": "100/h",
+		"session-rate": "10/s", "byte-rate": "64KiB/m",
 		"client-session-rate": "10/s", "client-byte-rate": "10MiB/s", "client-message-rate": "1/s",
 	},
 	config.KindTenant: {
-		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m",
+		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s",
 	},
 	config.KindKey: {
 		"tenant": "acme", "hash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "expires": "2027-01-31T00:00:00Z",
@@ -99,6 +99,9 @@ func Unusual(t testing.TB) config.Content {
 			t.Fatalf("the contract's test has wrong texts: %v", problems)
 		}
 	}
+	hashing := c.Services["stt"]
+	hashing.Balance = "hash:header:X-User"
+	c.Services["stt"] = hashing
 	c.Services["bare"] = config.DefaultService()
 	return c
 }

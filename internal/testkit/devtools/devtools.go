@@ -249,7 +249,7 @@ func (p Tab) Text(selector string) string {
 	return text
 }
 
-// Screenshot keeps a picture of the page, where somebody asked for pictures.
+// Screenshot keeps a picture of the page, if SCREENSHOTS names a folder.
 func (p Tab) Screenshot(name string) {
 	p.T.Helper()
 	folder := os.Getenv("SCREENSHOTS")

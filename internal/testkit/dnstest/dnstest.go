@@ -96,7 +96,7 @@ func (s *Server) Fail(name string, code int) {
 	s.codes[strings.ToLower(name)] = code
 }
 
-// Remove removes a name: it does not exist any more (NXDOMAIN).
+// Remove removes a name: it no longer exists (NXDOMAIN).
 func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 		}
 		answer.Truncate(size)
 	}
-	_ = w.WriteMsg(answer) // whoever asked may be gone
+	_ = w.WriteMsg(answer) // the client may be gone
 }
 
 func (s *Server) answer(query *dns.Msg, tcp bool) (answer *dns.Msg, ok bool) {

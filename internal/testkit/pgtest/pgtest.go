@@ -20,6 +20,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
 )
 
 // ErrNone says that this system has no PostgreSQL server.
@@ -118,33 +121,9 @@ func (s *Server) initialize() error {
 }
 
 // Standby makes a standby of the running server, which follows it once it is started. Remove ends it.
-func (s *Server) Standby(ctx context.Context) (*Server, error) {
-	b := &Server{bin: s.bin, account: s.account, Arguments: s.Arguments, log: new(bytes.Buffer)}
-	var err error
-	if b.Directory, err = os.MkdirTemp("", "pgtest"); err != nil {
-		return nil, err
-	}
-	if s.account != nil {
-		err = os.Chown(b.Directory, int(s.account.Uid), int(s.account.Gid))
-	}
-	if err == nil {
-		b.Port, err = freePort()
-	}
-	if err == nil {
-		backup := b.command("pg_basebackup", "-D", b.data(), "-d", s.DSN("postgres"), "-R", "--checkpoint=fast", "--no-sync")
-		var output []byte
-		if output, err = backup.CombinedOutput(); err != nil {
-			err = fmt.Errorf("pg_basebackup: %w\n%s", err, output)
-		}
-	}
-	if err != nil {
-		b.Remove()
-		return nil, err
-	}
-	return b, ctx.Err()
-}
+func (s *Server) Standby(context.Context) (*Server, error) { return NewStandby(s, "127.0.0.1", s.Port) }
 
-// freePort returns a port of the loopback interface on which nobody listens.
+// freePort returns a port of the loopback interface on which nothing listens.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,4 +201,95 @@ func (s *Server) DSN(database string) string {
 // URL returns how to connect to a database over TCP, as any user.
 func (s *Server) URL(user, password, database string) string {
 	return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s?sslmode=disable", user, password, s.Port, database)
+}
+
+// Run is the TestMain of a package whose tests share one server: it starts a server, hands it to prepare, runs the tests, stops the server, and
+// looks for goroutines that are left. It returns the status to exit with. Without a PostgreSQL server on this system, prepare is not called.
+func Run(tests interface{ Run() int }, prepare func(context.Context, *Server) error) int {
+	s, err := New()
+	switch {
+	case errors.Is(err, ErrNone):
+		fmt.Println("skipping tests:", err)
+		return tests.Run()
+	case err != nil:
+		fmt.Println(err)
+		return 1
+	}
+	defer s.Remove()
+	ctx, cancel := context.WithTimeout(context.Background(), StartTimeout)
+	defer cancel()
+	if err := s.Start(ctx); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if err := prepare(ctx, s); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	code := tests.Run()
+	_ = s.Stop() // before the leak check: the server has a goroutine that copies its output
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println(err)
+		code = 1
+	}
+	return code
+}
+
+// Execute runs statements, each by itself, as psql would.
+func Execute(ctx context.Context, dsn string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// NewStandby makes the files of a standby of a server that runs, by pg_basebackup over the server's socket. When it runs, the standby reads
+// what the server writes over TCP from an address: the server's, or a forwarder's to it. Remove ends it.
+func NewStandby(of *Server, host string, port int) (*Server, error) {
+	s := &Server{bin: of.bin, account: of.account, Arguments: of.Arguments, log: new(bytes.Buffer)}
+	var err error
+	if s.Directory, err = os.MkdirTemp("", "pgtest"); err != nil {
+		return nil, err
+	}
+	if err := s.copy(of, host, port); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) copy(of *Server, host string, port int) error {
+	if s.account != nil {
+		if err := os.Chown(s.Directory, int(s.account.Uid), int(s.account.Gid)); err != nil {
+			return err
+		}
+	}
+	backup := s.command("pg_basebackup", "-D", s.data(), "-h", of.Directory, "-p", fmt.Sprint(of.Port), "-U", User, "-c", "fast", "-X", "stream", "--no-sync")
+	if output, err := backup.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w\n%s", err, output)
+	}
+	settings := fmt.Sprintf("primary_conninfo = 'host=%s port=%d user=%s password=%s sslmode=disable'\nwal_retrieve_retry_interval = '100ms'\n", host, port, User, Password)
+	if err := os.WriteFile(filepath.Join(s.data(), "postgresql.auto.conf"), []byte(settings), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600); err != nil {
+		return err
+	}
+	if s.account != nil {
+		for _, name := range []string{"postgresql.auto.conf", "standby.signal"} {
+			if err := os.Chown(filepath.Join(s.data(), name), int(s.account.Uid), int(s.account.Gid)); err != nil {
+				return err
+			}
+		}
+	}
+	var err error
+	s.Port, err = freePort()
+	return err
 }

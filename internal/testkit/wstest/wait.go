@@ -5,6 +5,7 @@ package wstest
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 )
@@ -45,4 +46,42 @@ func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// Pair returns the two ends of a TCP connection, which are closed when the test ends. The far end has Timeout as its
+// deadline, the near end none.
+func Pair(t testing.TB) (near, far *net.TCPConn) {
+	t.Helper()
+	listener := Listen(t)
+	defer listener.Close()
+	dialed, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far = accepted.(*net.TCPConn), dialed.(*net.TCPConn)
+	t.Cleanup(func() { _ = far.Close(); _ = near.Close() })
+	_ = far.SetDeadline(Deadline())
+	return near, far
+}
+
+// Listen opens a listener on a free port of the loopback interface. The caller closes it.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// FreeAddress returns a loopback address on which nothing listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	listener := Listen(t)
+	defer listener.Close()
+	return listener.Addr().String()
 }

@@ -34,8 +34,6 @@ type Options struct {
 	Names []string
 	// Directory is the URL of the authority's directory; empty for DefaultDirectory.
 	Directory string
-	// Email is where the authority writes to when something is wrong; empty for nowhere.
-	Email string
 	// Roots are the authorities that vouch for the directory's server; nil for the system's.
 	Roots *x509.CertPool
 	// Folder is where the account, certificates and keys are kept. It is created, for this user only.
@@ -98,7 +96,7 @@ func New(o Options) *Manager {
 // opens none.
 func (m *Manager) issuer(host string, port int) *certmagic.ACMEIssuer {
 	return certmagic.NewACMEIssuer(m.config, certmagic.ACMEIssuer{
-		CA: m.options.Directory, TestCA: m.options.Directory, Email: m.options.Email, Agreed: true, TrustedRoots: m.options.Roots,
+		CA: m.options.Directory, TestCA: m.options.Directory, Agreed: true, TrustedRoots: m.options.Roots,
 		DisableHTTPChallenge: true, ListenHost: host, AltTLSALPNPort: port,
 		Logger: m.config.Logger,
 	})

@@ -64,7 +64,7 @@ func (f *front) port() int { return f.Addr().(*net.TCPAddr).Port }
 func (f *front) start(t *testing.T, a *acmetest.Authority, folder string, log io.Writer, names ...string) *Manager {
 	t.Helper()
 	m := New(Options{
-		Names: names, Directory: a.Directory, Roots: a.Roots, Email: "ops@example.com", Folder: folder,
+		Names: names, Directory: a.Directory, Roots: a.Roots, Folder: folder,
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err := m.Start(f.Addr()); err != nil {

@@ -43,6 +43,8 @@ func (o Opcode) String() string {
 const (
 	// MaxHeaderSize is the length in bytes of the longest frame header: two bytes, eight of length, four of masking key.
 	MaxHeaderSize = 14
+	// MinClientSize is the length in bytes of the shortest frame from a client, whose header has a masking key.
+	MinClientSize = 2 + 4
 	// MaxControlPayload is the largest payload in bytes that a control frame may have (RFC 6455, section 5.5).
 	MaxControlPayload = 125
 	// MaxControlSize is the length in bytes of the longest control frame, including its header.

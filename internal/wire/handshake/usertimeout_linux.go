@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"errors"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -15,7 +16,7 @@ func SetUserTimeout(c syscall.RawConn, d time.Duration) error {
 	var set error
 	err := c.Control(func(fd uintptr) {
 		set = os.NewSyscallError("setsockopt TCP_USER_TIMEOUT",
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, max(int(d.Milliseconds()), 1)))
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, min(max(int(d.Milliseconds()), 1), math.MaxInt32)))
 	})
 	return errors.Join(err, set)
 }

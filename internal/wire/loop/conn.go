@@ -84,7 +84,10 @@ func (c *Conn) IsOn(l *Loop) bool { return c.home.Load() == l && c.on == l }
 func (c *Conn) Loop() *Loop { return c.on }
 
 // Expired implements [Owner] for the connection's timers.
-func (c *Conn) Expired(t *Timer) { c.handler.(TimerHandler).Expired(c, t) }
+func (c *Conn) Expired(t *Timer) {
+	h, _ := As[TimerHandler](c.handler)
+	h.Expired(c, t)
+}
 
 // Home returns the loop that owns the connection, or will own it once it has arrived there. Any goroutine may call it, but
 // only on that loop's is the answer sure to be current.
@@ -207,14 +210,19 @@ func (c *Conn) gather(b []byte) {
 		c.gathers = false
 		c.interestChanged()
 	}
-	c.handler.(GatheringHandler).Gathered(c)
+	c.gathered()
+}
+
+func (c *Conn) gathered() {
+	h, _ := As[GatheringHandler](c.handler)
+	h.Gathered(c)
 }
 
 // ReportKept calls the handler's Gathered after the event that is being handled, if something is kept and reading is still paused then.
 func (c *Conn) ReportKept() {
 	c.later(func() {
 		if c.paused && len(c.early) > 0 {
-			c.handler.(GatheringHandler).Gathered(c)
+			c.gathered()
 		}
 	})
 }

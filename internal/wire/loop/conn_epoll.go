@@ -156,9 +156,9 @@ func (c *Conn) handle(events uint32) {
 	case c.closed:
 	case events&unix.EPOLLRDHUP != 0 && !c.ended && events&broken == 0:
 		c.missed = true
-		if h, ok := c.handler.(EndingHandler); !c.paused { // since readAhead
+		if !c.paused { // since readAhead
 			c.interestChanged()
-		} else if ok {
+		} else if h, ok := As[EndingHandler](c.handler); ok {
 			h.Ending(c)
 		}
 	case events&broken != 0:

@@ -265,14 +265,15 @@ func (g *Group) shed(l *Loop, share float64, to ...*Loop) {
 	l.Post(func() {
 		var movers []*Conn
 		l.driver.each(func(c *Conn) {
-			if _, ok := c.handler.(Mover); ok {
+			if _, ok := As[Mover](c.handler); ok {
 				movers = append(movers, c)
 			}
 		})
 		movers = movers[:int(share*float64(len(movers))+0.5)]
 		for i, c := range movers {
 			l.Handling(c)
-			c.handler.(Mover).MoveTo(to[i%len(to)])
+			h, _ := As[Mover](c.handler)
+			h.MoveTo(to[i%len(to)])
 		}
 		g.moved.Add(uint64(len(movers)))
 	})

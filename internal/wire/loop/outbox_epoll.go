@@ -148,7 +148,7 @@ func (c *Conn) keepQueued(rest []byte) {
 	if !c.keep(rest) {
 		return
 	}
-	if w, ok := c.handler.(StallHandler); ok {
+	if w, ok := As[StallHandler](c.handler); ok {
 		l := c.on
 		current, handler := l.current, l.handler
 		l.Handling(c)

@@ -49,10 +49,10 @@ func (l *Loop) retire(c *Conn, before Handler) {
 			c.Close()
 		}
 	}()
-	if r, ok := before.(Retirer); ok {
+	if r, ok := As[Retirer](before); ok {
 		r.Retire(c)
 	}
-	if r, ok := c.handler.(Retirer); ok && !c.closed {
+	if r, ok := As[Retirer](c.handler); ok && !c.closed {
 		r.Retire(c)
 	}
 }

@@ -1,12 +1,15 @@
 package report
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // schema is the version of the JSON object. It changes when a field goes or changes its meaning, not when one comes. All
@@ -35,51 +38,17 @@ type target struct {
 
 // figures are those of the whole run or of a target.
 type figures struct {
-	Connections       int                       `json:"connections"`
-	Connected         int                       `json:"connected"`
-	ConnectFailures   int                       `json:"connect_failures"`
-	AllConnected      float64                   `json:"all_connected_ms"`
-	LastFirstEcho     float64                   `json:"last_first_echo_ms"`
-	Sent              int64                     `json:"sent"`
-	Received          int64                     `json:"received"`
-	MessagesPerSecond float64                   `json:"messages_per_second"`
-	Unsent            int64                     `json:"unsent"`
-	Lost              int64                     `json:"lost"`
-	Mixed             int64                     `json:"mixed"`
-	Abandoned         int64                     `json:"abandoned"`
-	Failed            int64                     `json:"failed"`
-	Begun             int64                     `json:"sessions_begun"`
-	Complete          int64                     `json:"sessions"`
-	Refused           int64                     `json:"sessions_refused"`
-	Cut               int64                     `json:"sessions_cut"`
-	SessionsPerSecond float64                   `json:"sessions_per_second"`
-	Latency           times                     `json:"latency_ms"`
-	Connect           times                     `json:"connect_ms"`
-	FirstEcho         times                     `json:"first_echo_ms"`
-	ConnectAgain      times                     `json:"connect_again_ms"`
-	ReplyAgain        times                     `json:"first_echo_again_ms"`
-	Errors            map[string]int64          `json:"errors"`
-	CloseCodes        map[frame.CloseCode]int64 `json:"close_codes"`
+	*load.Figures
+	AllConnected  float64 `json:"all_connected_ms"`
+	LastFirstEcho float64 `json:"last_first_echo_ms"`
 	*speech
 }
 
 // speech is what only a load of audio has.
 type speech struct {
-	Partials int64 `json:"partials"`
-	Finals   int64 `json:"finals"`
-	Final    times `json:"final_ms"`
-}
-
-// times is a distribution in milliseconds.
-type times struct {
-	Count int64   `json:"count"`
-	Mean  float64 `json:"mean"`
-	P50   float64 `json:"p50"`
-	P90   float64 `json:"p90"`
-	P95   float64 `json:"p95"`
-	P99   float64 `json:"p99"`
-	P999  float64 `json:"p99.9"`
-	Max   float64 `json:"max"`
+	Partials int64      `json:"partials"`
+	Finals   int64      `json:"finals"`
+	Final    load.Times `json:"final_ms"`
 }
 
 type threshold struct {
@@ -90,49 +59,10 @@ type threshold struct {
 	Failed    bool    `json:"failed"`
 }
 
-func newTimes(t load.Times) times {
-	return times{
-		Count: t.Count(),
-		Mean:  milliseconds(t.Mean()),
-		P50:   milliseconds(t.Quantile(0.5)),
-		P90:   milliseconds(t.Quantile(0.9)),
-		P95:   milliseconds(t.Quantile(0.95)),
-		P99:   milliseconds(t.Quantile(0.99)),
-		P999:  milliseconds(t.Quantile(0.999)),
-		Max:   milliseconds(t.Max()),
-	}
-}
-
 func newFigures(f *load.Figures, audio bool) figures {
-	all := figures{
-		Connections:       f.Connections,
-		Connected:         f.Connected,
-		ConnectFailures:   f.ConnectFailures,
-		AllConnected:      milliseconds(f.AllConnected),
-		LastFirstEcho:     milliseconds(f.LastFirstEcho),
-		Sent:              f.Sent,
-		Received:          f.Received,
-		MessagesPerSecond: f.MessagesPerSecond,
-		Unsent:            f.Unsent,
-		Lost:              f.Lost,
-		Mixed:             f.Mixed,
-		Abandoned:         f.Abandoned,
-		Failed:            f.Failed,
-		Begun:             f.Begun,
-		Complete:          f.Complete,
-		Refused:           f.Refused,
-		Cut:               f.Cut,
-		SessionsPerSecond: f.SessionsPerSecond,
-		Latency:           newTimes(f.Latency),
-		Connect:           newTimes(f.Connect),
-		FirstEcho:         newTimes(f.FirstEcho),
-		ConnectAgain:      newTimes(f.ConnectAgain),
-		ReplyAgain:        newTimes(f.ReplyAgain),
-		Errors:            f.Errors,
-		CloseCodes:        f.CloseCodes,
-	}
+	all := figures{f, milliseconds(f.AllConnected), milliseconds(f.LastFirstEcho), nil}
 	if audio {
-		all.speech = &speech{Partials: f.Partials, Finals: f.Finals, Final: newTimes(f.Final)}
+		all.speech = &speech{f.Partials, f.Finals, f.Final}
 	}
 	return all
 }
@@ -173,4 +103,69 @@ func (r *Report) JSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false) // thresholds hold < and >
 	return encoder.Encode(d)
+}
+
+// point is a point of the time series. The names of its fields are those of the columns, too.
+type point struct {
+	Start     float64 `json:"start_seconds"` // since clients began to connect
+	End       float64 `json:"end_seconds"`
+	Phase     string  `json:"phase"`
+	Active    int64   `json:"active"`
+	Connects  int64   `json:"connects"`
+	Completed int64   `json:"sessions"`
+	Failures  int64   `json:"failures"`
+	Sent      int64   `json:"sent"`
+	Received  int64   `json:"received"`
+	Lost      int64   `json:"lost"`
+	Mixed     int64   `json:"mixed"`
+	P50       float64 `json:"p50_ms"`
+	P90       float64 `json:"p90_ms"`
+	P99       float64 `json:"p99_ms"`
+	Max       float64 `json:"max_ms"`
+}
+
+func points(series []load.Point) []point {
+	all := make([]point, len(series))
+	for i, p := range series {
+		all[i] = point{
+			Start: p.Start.Seconds(), End: p.End.Seconds(), Phase: p.Phase.String(), Active: p.Active,
+			Connects: p.Connects, Completed: p.Completed, Failures: p.Failures,
+			Sent: p.Sent, Received: p.Received, Lost: p.Lost, Mixed: p.Mixed,
+			P50: milliseconds(p.P50), P90: milliseconds(p.P90), P99: milliseconds(p.P99), Max: milliseconds(p.Max),
+		}
+	}
+	return all
+}
+
+// CheckSeriesName reports whether the name of a file for a time series says what format it is to have.
+func CheckSeriesName(name string) error {
+	if e := filepath.Ext(name); e != ".csv" && e != ".json" {
+		return fmt.Errorf("%q: unknown format %q: use a name that ends with .csv or .json", name, e)
+	}
+	return nil
+}
+
+// Series writes the time series in the format that the name of its file asks for: CSV with a line of names, or a JSON
+// array.
+func (r *Report) Series(w io.Writer, name string) error {
+	if err := CheckSeriesName(name); err != nil {
+		return err
+	}
+	all := points(r.Result.Series)
+	if filepath.Ext(name) == ".json" {
+		return json.NewEncoder(w).Encode(all)
+	}
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, "start_seconds,end_seconds,phase,active,connects,sessions,failures,sent,received,lost,mixed,p50_ms,p90_ms,p99_ms,max_ms")
+	for _, p := range all {
+		fmt.Fprintf(out, "%s,%s,%s,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,%s,%s\n", plain(p.Start), plain(p.End), p.Phase, p.Active,
+			p.Connects, p.Completed, p.Failures, p.Sent, p.Received, p.Lost, p.Mixed, plain(p.P50), plain(p.P90), plain(p.P99), plain(p.Max))
+	}
+	return out.Flush()
+}
+
+// plain writes a number with at most six places and no exponent.
+func plain(f float64) string {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', 6, 64), 64)
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }

@@ -6,7 +6,12 @@
 package report
 
 import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
@@ -109,3 +114,107 @@ func measured(rows ...row) (all []row) {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Table writes the report as a table for people.
+func (r *Report) Table(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	r.summary(w)
+	if rows := r.times(); len(rows) > 0 {
+		fmt.Fprintf(w, "\nmilliseconds\tp50\tp90\tp99\tp99.9\tmax\n")
+		for _, row := range rows {
+			t := row.Times.Summary()
+			fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\n", row.Name, t.P50, t.P90, t.P99, t.P999, t.Max)
+		}
+	}
+	if len(r.Result.Targets) > 1 {
+		fmt.Fprintf(w, "\ntarget\tconnected\treceived\tper second\tp50\tp99\tfailures\tlost\tmixed up\n")
+		for _, t := range r.Result.Targets {
+			fmt.Fprintf(w, "%s\t%d of %d\t%d\t%.0f\t%.2f\t%.2f\t%d\t%d\t%d\n", t.URL, t.Connected, t.Connections, t.Received, t.MessagesPerSecond,
+				milliseconds(t.Latency.Quantile(0.5)), milliseconds(t.Latency.Quantile(0.99)), t.Failures(), t.Lost, t.Mixed)
+		}
+	}
+	if f := &r.Result.Figures; len(f.Errors) > 0 {
+		fmt.Fprintf(w, "\nwhat went wrong\n")
+		for _, kind := range slices.Sorted(maps.Keys(f.Errors)) {
+			fmt.Fprintf(w, "%s\t%d\n", kind, f.Errors[kind])
+		}
+	}
+	if len(r.Verdicts) > 0 {
+		fmt.Fprintf(w, "\nfail if\n")
+		for _, v := range r.Verdicts {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", v.Threshold, v.Word(), v.Text())
+		}
+	}
+	return w.Flush()
+}
+
+// summary writes what needs no table of its own.
+func (r *Report) summary(w io.Writer) {
+	for _, line := range r.lines() {
+		fmt.Fprintf(w, "%s\t%s\n", line.Name, line.Text)
+	}
+}
+
+// line is something that a report says, and what it is about.
+type line struct{ Name, Text string }
+
+// lines returns what the report says in words.
+func (r *Report) lines() (all []line) {
+	f, res := &r.Result.Figures, r.Result
+	add := func(name, format string, args ...any) { all = append(all, line{name, fmt.Sprintf(format, args...)}) }
+	if res.Interrupted {
+		add("interrupted", "the run was ended before its time")
+	}
+	add("connections", "%s", connections(f))
+	if f.Connected > 0 {
+		add("connecting", "%s until the last was connected, %s until the last first echo", short(f.AllConnected), short(f.LastFirstEcho))
+	}
+	add("duration", "%s", res.Duration.Round(time.Millisecond))
+	add("messages", "%d sent, %d received, %.0f per second", f.Sent, f.Received, f.MessagesPerSecond)
+	if r.churns() {
+		add("sessions", "%d complete, %.1f per second; of %d begun, %d could not connect, %d failed, %d ended with the run",
+			f.Complete, f.SessionsPerSecond, f.Begun, int64(f.ConnectFailures)+f.Refused, f.Failed, f.Cut)
+	}
+	if r.Options.Audio != nil {
+		add("speech", "%d partial and %d final answers, %d final in a session", f.Partials, f.Finals, len(res.Transcript))
+	}
+	if f.Unsent > 0 {
+		add("unsent", "%d were due, but could not be sent in time: the load was too high", f.Unsent)
+	}
+	wrong := fmt.Sprintf("%d lost, %d mixed up, %d connections failed", f.Lost, f.Mixed, f.Failed)
+	if f.Abandoned > 0 {
+		wrong += fmt.Sprintf(", with %d messages without an echo", f.Abandoned)
+	}
+	add("wrong", "%s", wrong)
+	if len(f.CloseCodes) > 0 {
+		text := ""
+		for _, code := range slices.Sorted(maps.Keys(f.CloseCodes)) {
+			if text != "" {
+				text += ", "
+			}
+			text += fmt.Sprintf("%d with %s", f.CloseCodes[code], code)
+		}
+		add("closed", "%s", text)
+	}
+	return all
+}
+
+// connections says how many clients connected, and what became of the others.
+func connections(f *load.Figures) string {
+	text := fmt.Sprintf("%d of %d", f.Connected, f.Connections)
+	if f.ConnectFailures > 0 {
+		text += fmt.Sprintf(", %d could not connect", f.ConnectFailures)
+	}
+	if n := f.Connections - f.Connected - f.ConnectFailures; n > 0 {
+		text += fmt.Sprintf(", %d were still connecting or had not begun", n)
+	}
+	return text
+}
+
+// short rounds a duration to what people read.
+func short(d time.Duration) string {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}

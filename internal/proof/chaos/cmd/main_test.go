@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 func TestUsage(t *testing.T) {
@@ -14,18 +16,18 @@ func TestUsage(t *testing.T) {
 		out    string
 		errors string
 	}{
-		{"-list", good, "bad-keys", ""},
-		{"-help", good, "", "-sessions number"},
-		{"chaos", usage, "", `unexpected argument "chaos"`},
-		{"-duration soon", usage, "", "invalid value"},
-		{"-wsbouncer /nowhere", usage, "", `binary: "/nowhere" cannot run`},
-		{"-wsbouncer . -sessions -5", usage, "", "sessions: -5 is out of range"},
-		{"-wsbouncer . -only rude", usage, "", `unknown scenario "rude"`},
-		{"-wsbouncer . -duration 1s -sessions 1 -only drains", found, "1 scenarios, 1 sessions, 1s, seed ", "starting proxy main"},
+		{"-list", kit.Held, "bad-keys", ""},
+		{"-help", kit.Held, "-sessions number", ""},
+		{"chaos", kit.Misused, "", `unexpected argument "chaos"`},
+		{"-duration soon", kit.Misused, "", "invalid value"},
+		{"-wsbouncer /nowhere", kit.Misused, "", `binary: "/nowhere" cannot run`},
+		{"-wsbouncer . -sessions -5", kit.Misused, "", "sessions: -5 is out of range"},
+		{"-wsbouncer . -only rude", kit.Misused, "", `unknown scenario "rude"`},
+		{"-wsbouncer . -duration 1s -sessions 1 -only drains", kit.Failed, "1 scenarios, 1 sessions, 1s, seed ", "starting proxy main"},
 	} {
 		t.Setenv("TMPDIR", t.TempDir())
 		var out, errors bytes.Buffer
-		status := run(context.Background(), strings.Fields(test.args), &out, &errors)
+		status := kit.Run(context.Background(), "chaos", strings.Fields(test.args), &out, &errors, run)
 		if status != test.status || !strings.Contains(out.String(), test.out) || !strings.Contains(errors.String(), test.errors) {
 			t.Errorf("%s: got status %d, %q, %q", test.args, status, out.String(), errors.String())
 		}

@@ -6,45 +6,42 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/proof/command"
 	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
-func main() { command.Main("failover", run) }
+func main() { kit.Main("failover", run) }
 
 // settings are the flags.
 type settings struct {
 	protocols string
 	kinds     string
-	seed      uint64
 	proof     failoverproof.Options
 }
 
 func parse(args []string, out io.Writer) (*settings, error) {
 	s := new(settings)
-	flags := flag.NewFlagSet("failover", flag.ContinueOnError)
-	flags.SetOutput(out)
+	flags := kit.NewFlags("failover", out)
 	flags.StringVar(&s.protocols, "protocol", "", "comma-separated `names` of protocols, or all (default: those whose profile has the verdict full)")
 	flags.IntVar(&s.proof.Sessions, "sessions", 300, "number of sessions at a time")
 	flags.IntVar(&s.proof.Events, "events", 2000, "how many times something happens to a server, shared evenly by the protocols; 0 for never")
 	flags.StringVar(&s.kinds, "kinds", "", "comma-separated `list` of what may happen: kill, kill-all, close, stall, slow, move (default: all)")
 	flags.DurationVar(&s.proof.Duration, "duration", 10*time.Minute, "how long things happen in each protocol at most")
 	flags.DurationVar(&s.proof.Every, "every", time.Second, "mean `time` between two events")
-	flags.Uint64Var(&s.seed, "seed", 0, "`number` that makes what sessions say and what happens repeatable (default: a random one)")
+	flags.SeedVar(&s.proof.Seed)
 	flags.IntVar(&s.proof.Servers, "servers", 4, "number of simulated servers")
 	flags.Float64Var(&s.proof.Speed, "speed", 1, "how many times faster than real time clients speak, as a `factor`")
 	flags.DurationVar(&s.proof.MinLength, "shortest", 5*time.Second, "shortest `duration` of a session's audio")
 	flags.DurationVar(&s.proof.MaxLength, "longest", 30*time.Second, "longest `duration` of a session's audio")
 	flags.BoolVar(&s.proof.Direct, "direct", false, "let clients speak with the servers directly; nothing may happen to servers then")
 	flags.BoolVar(&s.proof.Verbose, "verbose", false, "print events, and the proxy's log")
-	if err := command.Parse(flags, args); err != nil {
+	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	switch s.protocols {
@@ -53,10 +50,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	case "all":
 		s.protocols = strings.Join(failoverproof.Protocols(), ",")
 	}
-	if s.seed == 0 {
-		s.seed = uint64(time.Now().UnixNano()) % 1_000_000
-	}
-	for _, name := range command.Words(s.kinds) {
+	for _, name := range kit.Words(s.kinds) {
 		kind, err := failoverproof.KindNamed(name)
 		if err != nil {
 			return nil, fmt.Errorf("-kinds: %w", err)
@@ -83,13 +77,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	protocols := command.Words(s.protocols)
+	protocols := kit.Words(s.protocols)
 	events, sessions, chunks := 0, 0, 0
 	var failed []error
 	for i, protocol := range protocols {
 		o := s.proof
-		o.Protocol, o.Seed = protocol, s.seed
-		o.Events = s.proof.Events*(i+1)/len(protocols) - s.proof.Events*i/len(protocols)
+		o.Protocol = protocol
+		o.Events = kit.Share(s.proof.Events, i, len(protocols))
 		if o.Verbose {
 			o.Log = out
 		}
@@ -103,6 +97,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		chunks += report.Chunks
 		failed = append(failed, report.Err())
 	}
-	fmt.Fprintf(out, "%d events, %d sessions and %d chunks in all, seed %d\n", events, sessions, chunks, s.seed)
+	fmt.Fprintf(out, "%d events, %d sessions and %d chunks in all, seed %d\n", events, sessions, chunks, s.proof.Seed)
 	return errors.Join(failed...)
 }

@@ -56,7 +56,7 @@ func TestUsage(t *testing.T) {
 		"vosk":                               `unexpected argument "vosk"`,
 		"-protocol vosk -sessions -1":        "sessions: -1 is out of range",
 		"-protocol vosk -direct -duration 5": "invalid value",
-		"-protocol vosk -direct":             "without the proxy, nobody survives 2000 events",
+		"-protocol vosk -direct":             "without the proxy, no session survives 2000 events",
 	} {
 		if _, err := proven(t, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want %s", args, err, want)

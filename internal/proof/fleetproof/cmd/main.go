@@ -7,28 +7,25 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/proof/command"
 	"github.com/wsbouncer/wsbouncer/internal/proof/fleetproof"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
-func main() { command.Main("fleet", run) }
+func main() { kit.Main("fleet", run) }
 
-// parse reads the flags.
-func parse(args []string, out io.Writer) (fleetproof.Options, error) {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	o := fleetproof.Options{Log: out}
-	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
-	flags.SetOutput(out)
+	flags := kit.NewFlags("fleet", out)
 	flags.StringVar(&o.Binary, "wsbouncer", "bin/wsbouncer", "`path` of the program")
 	flags.StringVar(&o.Upgraded, "upgraded", "", "`path` of the program that upgrades take (default: the same)")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Minute, "how long events begin")
-	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that makes the events repeatable, but for their exact times (default: a random one)")
+	flags.SeedVar(&o.Seed)
 	flags.DurationVar(&o.Stop, "stop", 0, "how long proxies are stopped in the event stop (default: 7s to 16s)")
 	flags.DurationVar(&o.GrantTimeout, "grant-timeout", 0, "the proxies' grant-timeout (default: never); stops that are longer may exceed caps, by what the proxy used")
 	flags.IntVar(&o.Sessions, "sessions", 2000, "number of clients at a time")
@@ -38,27 +35,19 @@ func parse(args []string, out io.Writer) (fleetproof.Options, error) {
 	arguments := flags.String("arguments", "", "further `arguments` of the proxies, with spaces between them, e.g. '--fleet off', which must fail")
 	flags.DurationVar(&o.Slack, "slack", 3*time.Second, "how much longer than stated things may take, since the machine is busy")
 	flags.StringVar(&o.Directory, "directory", "", "`path` of a directory for the proxies' files, which stay (default: a temporary one, which stays after a failure)")
-	if err := command.Parse(flags, args); err != nil {
-		return o, err
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	for _, word := range command.Words(*caps) {
+	for _, word := range kit.Words(*caps) {
 		n, err := strconv.Atoi(word)
 		if err != nil {
-			return o, fmt.Errorf("-caps: invalid number %q: use a list such as 16,32", word)
+			return kit.Misuse(fmt.Errorf("-caps: invalid number %q: use a list such as 16,32", word))
 		}
 		o.Caps = append(o.Caps, n)
 	}
-	o.Kinds, o.Arguments = command.Words(*kinds), strings.Fields(*arguments)
-	if o.Seed == 0 {
-		o.Seed = uint64(time.Now().UnixNano()) % 1_000_000
-	}
-	return o, nil
-}
-
-func run(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args, out)
-	if err != nil {
-		return err
+	o.Kinds, o.Arguments = kit.Words(*kinds), strings.Fields(*arguments)
+	if err := o.Validate(); err != nil {
+		return kit.Misuse(err)
 	}
 	fmt.Fprintf(out, "seed %d\n", o.Seed)
 	report, err := fleetproof.Run(ctx, o)

@@ -5,23 +5,24 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
-	"github.com/wsbouncer/wsbouncer/internal/proof/command"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
-func main() { command.Main("hunt", run) }
+func main() { kit.Main("hunt", run) }
 
 // settings are the flags.
 type settings struct {
@@ -46,8 +47,7 @@ type settings struct {
 
 func parse(args []string, out io.Writer) (*settings, error) {
 	s := new(settings)
-	flags := flag.NewFlagSet("hunt", flag.ContinueOnError)
-	flags.SetOutput(out)
+	flags := kit.NewFlags("hunt", out)
 	flags.IntVar(&s.sessions, "sessions", 1_000_000, "number of all sessions, shared evenly by the protocols")
 	flags.StringVar(&s.protocols, "protocols", strings.Join(reusable(), ","), "comma-separated `names` of protocols")
 	flags.StringVar(&s.unsafe, "unsafe", risky,
@@ -60,7 +60,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.DurationVar(&s.jitter, "jitter", time.Millisecond, "maximum `time` added to the latency")
 	flags.IntVar(&s.servers, "servers", 2, "number of simulated servers")
 	flags.IntVar(&s.connections, "connections", 32, "maximum number of connections to each server")
-	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection")
+	flags.DurationVar(&s.resetWithin, "reset-timeout", 200*time.Millisecond, "maximum `time` for the reset of a connection, without -profile")
 	flags.DurationVar(&s.gcEvery, "gc-every", 0, "`time` between two forced garbage collections; 0 for none")
 	flags.BoolVar(&s.tls, "tls", false, "use TLS on both sides: from clients to the proxy, and from the proxy to the servers")
 	flags.BoolVar(&s.failover, "failover", false, "let sessions go on with another server when theirs fails, where their profile can do that")
@@ -70,7 +70,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.Float64Var(&s.hunt.Settings, "settings", 0.02, "`probability` that a session has settings of its own")
 	flags.IntVar(&s.hunt.MaxChunks, "chunks", 6, "maximum number of audio messages in a session")
 	flags.DurationVar(&s.hunt.Timeout, "timeout", 10*time.Second, "how long a session waits for an answer, as a `duration`")
-	if err := command.Parse(flags, args); err != nil {
+	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if s.manners != "" {
@@ -104,7 +104,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := writeProfiles(s.unsafe)
+	profiles, err := writeProfiles(s.unsafe, s.resetWithin)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	first := uint64(1)
 	var total hunt.Report
 	for i, protocol := range protocols {
-		share := (s.sessions*(i+1))/len(protocols) - (s.sessions*i)/len(protocols)
+		share := kit.Share(s.sessions, i, len(protocols))
 		report, err := s.huntIn(ctx, protocol, profiles, share, first, out)
 		if err != nil {
 			return err
@@ -130,27 +130,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
+// beside calls act again and again, with a pause of its own choice between two calls, until stop is called.
+func beside(act func(ctx context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for act(ctx) == nil {
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
 // collect forces garbage collections until stop is called; none if the time is 0. Each one stops the whole process for a moment,
 // including event loops that wait without the scheduler.
 func collect(every time.Duration) (stop func()) {
 	if every <= 0 {
 		return func() {}
 	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-ticker.C:
-				runtime.GC()
-			}
-		}
-	}()
-	return func() { close(quit); <-done }
+	return beside(func(ctx context.Context) error {
+		runtime.GC()
+		return kit.Wait(ctx, every)
+	})
 }
 
 // killing kills servers at random until stop is called, each for a moment; none if the time is 0.
@@ -158,26 +159,17 @@ func killing(servers []*sim.Server, every time.Duration, seed uint64) (stop func
 	if every <= 0 {
 		return func() {}
 	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		dice := rand.New(rand.NewPCG(seed, 1))
-		for {
-			select {
-			case <-quit:
-				return
-			case <-time.After(1 + time.Duration(dice.Int64N(2*int64(every)))):
-			}
-			victim := servers[dice.IntN(len(servers))]
-			victim.Kill()
-			select { // it comes back in any case
-			case <-quit:
-			case <-time.After(time.Duration(dice.Int64N(int64(every)))):
-			}
-			_ = victim.Revive() // fails only if somebody else has taken its port: then it stays dead, and the hunt goes on with the others
+	dice := rand.New(rand.NewPCG(seed, 1))
+	return beside(func(ctx context.Context) error {
+		if err := kit.Wait(ctx, kit.Between(dice, 1, 2*every)); err != nil {
+			return err
 		}
-	}()
-	return func() { close(quit); <-done }
+		victim := servers[dice.IntN(len(servers))]
+		victim.Kill()
+		err := kit.Wait(ctx, kit.Between(dice, 0, every)) // it comes back in any case
+		_ = victim.Revive()                               // fails only if another process has taken its port: then it stays dead, and the hunt continues with the others
+		return err
+	})
 }
 
 // huntIn hunts in one protocol.
@@ -192,7 +184,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	}
 	name := s.profile
 	if name == "" {
-		name = profiles.nameOf(protocol)
+		name = profileOf(protocol)
 	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -220,4 +212,62 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 		return report, fmt.Errorf("%s: no session got its last result, so nothing was tested", protocol)
 	}
 	return report, nil
+}
+
+// profiles are those of the hunted protocols with a short limit on resets. They accept risks which the built-in ones do not, and dial ahead
+// where the built-in ones want a key: the simulated servers ask for none.
+type profiles struct{ file string } // with all of them
+
+// writeProfiles makes the profiles for a list such as "funasr=doubt,sherpa-onnx=quiet+blind". A reset takes at most resetWithin.
+func writeProfiles(list string, resetWithin time.Duration) (*profiles, error) {
+	risks := make(map[string]string)
+	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		protocol, risk, ok := strings.Cut(word, "=")
+		if !ok || !slices.Contains(hunt.Dialogues(), protocol) {
+			return nil, fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
+		}
+		risks[protocol] = fmt.Sprintf(", unsafe: [%s]", strings.ReplaceAll(risk, "+", ", "))
+	}
+	text := "profiles:\n"
+	for _, protocol := range hunt.Dialogues() {
+		text += fmt.Sprintf("  %s: {from: %s, reset: {timeout: %v}%s%s}\n", profileOf(protocol), protocol, resetWithin, keyless(protocol), risks[protocol])
+	}
+	file, err := os.CreateTemp("", "hunt-*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	p := &profiles{file: file.Name()}
+	_, err = file.WriteString(text)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(p.file)
+		return nil, err
+	}
+	return p, nil
+}
+
+// keyless returns what has a protocol's profile dial ahead without a key, if it would not.
+func keyless(protocol string) string {
+	if p, err := profile.Named(protocol); err == nil && p.Predial == profile.PredialWithKey {
+		return ", predial: idle"
+	}
+	return ""
+}
+
+// profileOf returns the name of a protocol's profile for a hunt.
+func profileOf(protocol string) string { return protocol + "-hunted" }
+
+// proxy returns what changes the proxy's settings for a hunt with that profile.
+func (s *settings) proxy(profile, file string) func(*app.Settings) {
+	return func(settings *app.Settings) {
+		stage.ForHunt(settings, s.connections)
+		settings.Profile = profile
+		settings.ProfileFiles = []string{file}
+		settings.ConnectionMaxAge = 10 * time.Minute
+		if s.failover {
+			settings.Failover, settings.StallTimeout = "replay", time.Second
+		}
+	}
 }

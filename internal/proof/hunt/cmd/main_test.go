@@ -35,7 +35,7 @@ func TestHunt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"echo: 100 sessions", "vosk: 100 sessions", "sherpa-onnx: 100 sessions", "profile sherpa-onnx-unsafe",
+		"echo: 100 sessions", "vosk: 100 sessions", "sherpa-onnx: 100 sessions", "profile sherpa-onnx-hunted",
 		"100 completed", "300 sessions in all, 0 leaks",
 	} {
 		if !strings.Contains(out, want) {

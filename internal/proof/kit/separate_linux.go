@@ -1,0 +1,12 @@
+package kit
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// Separate gives a command that is not started yet its own process group, so that a Ctrl-C at the terminal does not reach it. It ends with this
+// process, however that ends.
+func Separate(command *exec.Cmd) {
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,10 @@
+package rate
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// No loop of a test may outlive it.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
