@@ -22,9 +22,7 @@ func TestSeekWhileClosing(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { r.server.Close(); close(closed) }()
 	wstest.Eventually(t, "the server closes", func() bool {
-		r.server.Sessions.mu.Lock()
-		defer r.server.Sessions.mu.Unlock()
-		return r.server.Sessions.closed
+		return r.server.Sessions.closing.Err() != nil
 	})
 	for range 1000 {
 		runtime.Gosched() // it waits now

@@ -5,7 +5,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )

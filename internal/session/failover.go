@@ -9,14 +9,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
 // A session can outlive its server: what its client has sent and no server has answered for good is kept, and another server gets it.
-// A machine decides what follows from what happens (internal/session/relay/failover); these files keep the messages and send them:
+// A machine decides what follows from what happens (internal/session/failover); these files keep the messages and send them:
 //
 //   - failover.go: what a session needs for that, and what the machine makes it do
 //   - failoverup.go: from the client: whole messages, which become entries of the window
@@ -32,9 +32,7 @@ import (
 // A session that is no longer recoverable continues: its client's messages stream to the server piece by piece, as without failover. It is
 // recoverable again when everything that the client has sent is answered, unless something prevents that for good.
 //
-// The path of a crash, from the server that dies to the next one that gets the replay: events.go (Ended, leaveServer), failoverleg.go
-// (leaveServer asks the machine), session.go (handle, perform) with life.go, move.go (leaveBackend, the search, resume), session.go again
-// (startLeg), failoverleg.go again (begin, pump). docs/architecture.md describes it.
+// docs/architecture.md follows a crash through these files ("The path of a crash").
 
 // recovery is what a session needs to outlive its server. It is owned by the session's loop, and does not exist for a session whose
 // service and profile need none of it.

@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -18,7 +18,7 @@ import (
 // recoverable waits until the only session is recoverable, or not.
 func (r *failoverRig) recoverable(wanted bool) (why string) {
 	r.t.Helper()
-	wstest.Eventually(r.t, "the session is recoverable, or not any more", func() (is bool) {
+	wstest.Eventually(r.t, "the session is recoverable, or no longer", func() (is bool) {
 		r.on(func(s *Session) { is, why = s.failover.machine.Recoverable() == wanted, s.failover.unrecoverable() })
 		return is
 	})

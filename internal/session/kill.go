@@ -29,15 +29,6 @@ func (s *Sessions) Kill(id record.ID, why string) (killed bool) {
 	return killed
 }
 
-// killIfWaitEnded ends a session whose client's wait an operator has ended at the moment when it was over.
-func (s *Session) killIfWaitEnded(waited *record.Waiting) {
-	select {
-	case reason := <-waited.Killed:
-		s.end(meter.Killed, frame.ServiceRestart, reason)
-	default:
-	}
-}
-
 // killReason returns what the client of an ended session is told.
 func killReason(why string) string {
 	if why == "" {

@@ -26,7 +26,7 @@ import (
 //	WSBOUNCER_TEST_LIMIT_ALL=1 go test ./internal/session
 var limitAll = os.Getenv("WSBOUNCER_TEST_LIMIT_ALL") != ""
 
-// tinyTurns are limits that are reached at once, and soon not any more.
+// tinyTurns are limits that are reached immediately, and soon no longer.
 var tinyTurns = limits.Limits{
 	Sessions: 1 << 20, ByteRate: limits.Rate{N: 256 << 10, Per: 6 * time.Millisecond}, MessageRate: limits.Rate{N: 8, Per: 6 * time.Millisecond},
 }
@@ -63,7 +63,7 @@ func limitedRig(t *testing.T, o setup, service, client limits.Limits) *rig {
 	return r
 }
 
-// Clients beyond a number of sessions are refused, and one that ends makes room at once: a client that comes back after the closing
+// Clients beyond a number of sessions are refused, and one that ends makes room immediately: a client that comes back after the closing
 // handshake never meets its own last session.
 func TestSessionLimits(t *testing.T) {
 	for _, c := range []struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -161,4 +161,13 @@ func (f *recovery) leaveByOrder() {
 	e := event{by: byProxy, class: meter.Normal, code: frame.GoingAway, reason: "moved to another backend"}
 	f.leaveWith(&e)
 	f.session.handle(e)
+}
+
+// mayBeRebalanced reports whether the session may move to even out the load. It is called on the session's loop.
+func (s *Session) mayBeRebalanced() bool {
+	if s.whyNotMovable() != "" || s.life.state != relaying || !s.record.Ended.IsZero() {
+		return false
+	}
+	moves, pending := s.failover.moves, s.failover.machine.Pending()
+	return !pending.IsOpen() && (len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime)
 }

@@ -97,7 +97,7 @@ func (r *rig) from(ip string) *wstest.Peer {
 	return p
 }
 
-// Many small messages that arrive at once are passed on a few at a time.
+// Many small messages that arrive together are passed on a few at a time.
 func TestMessageRate(t *testing.T) {
 	r := limitedRig(t, setup{}, limits.Limits{MessageRate: limits.Rate{N: 100, Per: 100 * time.Millisecond}}, limits.Limits{})
 	client, server := r.session()
@@ -163,7 +163,7 @@ func TestEndWhileHeldBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := limitedRig(t, setup{service: c.service}, once, limits.Limits{})
 			client, server := r.heldBackSession()
-			client.Send(frame.Text, "three") // that nobody reads
+			client.Send(frame.Text, "three") // which is not read
 			c.act(r, client, server)
 			client.ExpectClose(c.code, c.reason)
 			client.SendClose(c.code, "")

@@ -61,6 +61,7 @@ type Options struct {
 type Server struct {
 	*admission.Gate
 	*Sessions
+	*Jobs
 	limitLog *limits.Log
 }
 
@@ -87,6 +88,7 @@ func NewServer(o Options) *Server {
 		Loops: o.Loops, AskAgainAfter: o.AskAgainAfter, Meters: o.Meters, Scopes: o.Scopes, LimitLog: s.limitLog, Replay: o.Replay,
 		Guard: o.Guard, Log: o.Log, Ended: o.Ended, Process: process,
 	})
+	s.Jobs = NewJobs(s.Sessions, o.Guard)
 	s.Gate = admission.New(admission.Options{
 		Limits: o.Limits, Origin: o.Origin, Health: o.Health, AuthGuard: o.AuthGuard, Descriptors: o.Descriptors, Scopes: o.Scopes, LimitLog: s.limitLog,
 		Guard: o.Guard, Log: o.Log, Trace: o.Trace, Refused: o.Refused, Process: process,
@@ -100,13 +102,15 @@ func NewServer(o Options) *Server {
 // same host and path.
 func (s *Server) SetServices(services []*route.Service) {
 	r := route.NewRoutes(services)
-	s.Sessions.SetServices(services, r)
+	s.SetRoutes(r)
+	s.startRebalancing(services)
 	s.Gate.SetServices(services, r)
 }
 
 // Close cuts handshakes short and waits for all goroutines. Call StopAccepting before, and EndAll to end the sessions.
 func (s *Server) Close() {
 	s.Gate.Close()
+	s.Jobs.Close()
 	s.Sessions.Close()
 	s.limitLog.Close()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -288,5 +288,14 @@ func (s *Session) moveTo(to *loop.Loop) {
 	}
 	if !loop.Move(to, arrived, s.client, conn.Stream()) {
 		arrived()
+	}
+}
+
+// killIfWaitEnded ends a session whose client's wait an operator has ended at the moment when it was over.
+func (s *Session) killIfWaitEnded(waited *record.Waiting) {
+	select {
+	case reason := <-waited.Killed:
+		s.end(meter.Killed, frame.ServiceRestart, reason)
+	default:
 	}
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,11 +66,6 @@ type Sessions struct {
 	taps      tap.Registry
 	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
 
-	mu         sync.Mutex
-	orders     map[string]*order // guarded by mu: by backend, see carryOut
-	moveJobs   moveJobs          // has a mutex of its own
-	closed     bool              // guarded by mu
-	rebalances bool              // guarded by mu: rebalance runs
 }
 
 // shard is the part of the sessions' counts that one event loop owns. Only that loop's goroutine touches it.
@@ -81,7 +75,7 @@ type shard struct {
 
 // NewSessions returns an empty set of sessions. EndAll ends the sessions, and Close what works on them.
 func NewSessions(o SessionsOptions) *Sessions {
-	s := &Sessions{options: o, limitLog: o.LimitLog, orders: make(map[string]*order), emptied: make(chan struct{}, 1), process: o.Process}
+	s := &Sessions{options: o, limitLog: o.LimitLog, emptied: make(chan struct{}, 1), process: o.Process}
 	s.registry.init()
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.shards = make([]shard, len(o.Loops.Loops()))
@@ -91,11 +85,8 @@ func NewSessions(o SessionsOptions) *Sessions {
 	return s
 }
 
-// SetServices replaces all services in one step. Sessions go on, whatever becomes of their service.
-func (s *Sessions) SetServices(services []*route.Service, r *route.Routes) {
-	s.routes.Store(r)
-	s.startRebalancing(services)
-}
+// SetRoutes replaces all services in one step. Sessions go on, whatever becomes of their service.
+func (s *Sessions) SetRoutes(r *route.Routes) { s.routes.Store(r) }
 
 // Active returns how many sessions have a client that is still connected.
 func (s *Sessions) Active() int64 { return s.active.Load() }
@@ -118,9 +109,6 @@ func (s *Sessions) EndAll(code frame.CloseCode, reason string) {
 // Close ends what works on sessions, and waits for its goroutines. Call EndAll to end the sessions.
 func (s *Sessions) Close() {
 	s.close()
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.pending.End()
 }
 

@@ -210,7 +210,7 @@ func TestTapBeginsAnywhere(t *testing.T) {
 	}
 }
 
-// The server must be ready before the client is read: the tap shows what waits, once, and when it goes on.
+// The server must be ready before the client is read: the tap shows what waits, once, and when the session continues.
 func TestTapOfSessionThatWaitsForServer(t *testing.T) {
 	r := newRig(t, setup{profile: "whisperlive"})
 	tap := r.startTap(tap.Options{First: 1, Text: 100})
@@ -314,7 +314,7 @@ func TestTapThatIsTooSlow(t *testing.T) {
 		t.Errorf("%d frames are shown and %d missed; want %d in all, %d of them shown", frames, missed, 2*rounds, tap.MaxText/4096)
 	}
 	client.Ask("and on")
-	slow.expect("frame client text 6 “and on”", "frame backend text 6 “and on”") // nothing is missed any more
+	slow.expect("frame client text 6 “and on”", "frame backend text 6 “and on”") // nothing more is missed
 	client.CloseNormally()
 }
 

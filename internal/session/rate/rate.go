@@ -119,7 +119,7 @@ func (f *Filter) startTurn() {
 	f.messages, f.bytes = f.counts.Messages+messages, f.counts.Bytes+bytes
 }
 
-// Restart begins a turn at once, by limits that have changed. [Filter.Spend] was called before they did.
+// Restart begins a turn immediately, by limits that have changed. [Filter.Spend] was called before they did.
 func (f *Filter) Restart(c *loop.Conn) {
 	if f != nil {
 		f.Stop(c)

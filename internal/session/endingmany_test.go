@@ -17,8 +17,8 @@ import (
 
 // orders returns how many orders to end sessions are not completed.
 func (r *rig) orders() int {
-	r.server.Sessions.mu.Lock()
-	defer r.server.Sessions.mu.Unlock()
+	r.server.Jobs.mu.Lock()
+	defer r.server.Jobs.mu.Unlock()
 	return len(r.server.orders)
 }
 
@@ -56,7 +56,7 @@ func TestKillAllLater(t *testing.T) {
 	order.ids = append(order.ids, r.described(p).ID)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	order.run(ctx, r.server.Sessions) // cancelled
+	order.run(ctx, r.server.Jobs) // cancelled
 	p.Ask("still here")
 	name := r.backend.Name()
 	r.server.KillAll(name, "slowly", time.Hour)
@@ -85,7 +85,7 @@ func TestKillAllSparesOthers(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.join()
 	order := &order{ids: []record.ID{r.described(p).ID}, backend: "that it has left", cancel: func() {}}
-	order.run(t.Context(), r.server.Sessions)
+	order.run(t.Context(), r.server.Jobs)
 	p.Ask("still here")
 }
 

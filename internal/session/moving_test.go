@@ -176,7 +176,7 @@ func TestRebalancing(t *testing.T) {
 	r.backends[1].SetMode(pool.Enabled)
 	v := *r.service
 	v.Rebalance, v.Backends = true, r.backends
-	b := newRebalancing(r.server.Sessions, v.Group)
+	b := newRebalancing(r.server.Jobs, v.Group)
 	serving := func() (n [2]int) {
 		loads, _ := v.Group.Loads()
 		for i, backend := range r.backends {

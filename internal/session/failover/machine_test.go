@@ -856,7 +856,7 @@ func TestTransitions(t *testing.T) {
 func TestMachineIsDrawn(t *testing.T) {
 	of := make(map[string]State)
 	var names []string
-	for s := range State(states) {
+	for s := Live; s < states; s++ { // no arrow leads to Off, or away
 		of[s.String()] = s
 		names = append(names, s.String())
 	}

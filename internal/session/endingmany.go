@@ -16,18 +16,18 @@ import (
 // their clients do not all come back at once. Sessions that begin there later, or have left it when their turn comes, go on. KillAll
 // returns how many there are, without waiting for their ends. It replaces an order for the same backend that is not completed, and
 // Close cancels it. It must not be called on a loop.
-func (s *Sessions) KillAll(backend, why string, within time.Duration) (sessions int) {
+func (j *Jobs) KillAll(backend, why string, within time.Duration) (sessions int) {
 	o := &order{backend: backend, class: meter.Killed, code: frame.ServiceRestart, reason: killReason(why), within: within}
-	s.carryOut(o)
+	j.carryOut(o)
 	return len(o.ids)
 }
 
 // EndAllWithin ends the sessions that there are now, as EndAll does, but spread over a time as KillAll spreads them, and returns without
 // waiting for their ends. It replaces an order of its own that is not completed; cancel and Close cancel it. It must not be called on a
 // loop.
-func (s *Sessions) EndAllWithin(code frame.CloseCode, reason string, within time.Duration) (cancel func()) {
+func (j *Jobs) EndAllWithin(code frame.CloseCode, reason string, within time.Duration) (cancel func()) {
 	o := &order{class: meter.Shutdown, code: code, reason: reason, within: within}
-	s.carryOut(o)
+	j.carryOut(o)
 	return o.cancel
 }
 
@@ -43,29 +43,29 @@ type order struct {
 }
 
 // carryOut finds the sessions of an order and starts to end them. It replaces an order for the same backend.
-func (s *Sessions) carryOut(o *order) {
-	all, _ := s.registry.all()
-	s.each(all, func(session *Session) {
+func (j *Jobs) carryOut(o *order) {
+	all, _ := j.sessions.registry.all()
+	j.sessions.each(all, func(session *Session) {
 		if o.concerns(session) {
 			o.ids = append(o.ids, session.record.ID)
 		}
 	})
 	rand.Shuffle(len(o.ids), func(i, j int) { o.ids[i], o.ids[j] = o.ids[j], o.ids[i] })
 	var ctx context.Context
-	ctx, o.cancel = context.WithCancel(s.closing)
-	s.mu.Lock()
-	if before := s.orders[o.backend]; before != nil {
+	ctx, o.cancel = context.WithCancel(j.closing)
+	j.mu.Lock()
+	if before := j.orders[o.backend]; before != nil {
 		before.cancel()
 	}
-	s.orders[o.backend] = o
-	s.mu.Unlock()
-	started := s.pending.Go(func() {
-		defer s.options.Guard.Recover("ending sessions", nil)
-		defer s.forgetOrder(o)
-		o.run(ctx, s)
+	j.orders[o.backend] = o
+	j.mu.Unlock()
+	started := j.pending.Go(func() {
+		defer j.guard.Recover("ending sessions", nil)
+		defer j.forgetOrder(o)
+		o.run(ctx, j)
 	})
 	if !started { // the server has closed
-		s.forgetOrder(o)
+		j.forgetOrder(o)
 	}
 }
 
@@ -81,7 +81,7 @@ func (o *order) concerns(s *Session) bool {
 }
 
 // run ends the sessions, one after the other, until ctx ends. Each has an equal part of the time and ends at random in it.
-func (o *order) run(ctx context.Context, s *Sessions) {
+func (o *order) run(ctx context.Context, j *Jobs) {
 	begun, part := time.Now(), o.within/time.Duration(max(1, len(o.ids)))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -96,8 +96,8 @@ func (o *order) run(ctx context.Context, s *Sessions) {
 		if ctx.Err() != nil {
 			return
 		}
-		if session, _ := s.registry.find(id.Number); session != nil {
-			s.each([]*Session{session}, func(session *Session) {
+		if session, _ := j.sessions.registry.find(id.Number); session != nil {
+			j.sessions.each([]*Session{session}, func(session *Session) {
 				if o.concerns(session) {
 					session.end(o.class, o.code, o.reason)
 				}
@@ -107,11 +107,11 @@ func (o *order) run(ctx context.Context, s *Sessions) {
 }
 
 // forgetOrder forgets an order that is completed, cancelled or replaced.
-func (s *Sessions) forgetOrder(o *order) {
+func (j *Jobs) forgetOrder(o *order) {
 	o.cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.orders[o.backend] == o {
-		delete(s.orders, o.backend)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.orders[o.backend] == o {
+		delete(j.orders, o.backend)
 	}
 }

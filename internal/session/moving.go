@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/failover"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -84,7 +84,7 @@ func (m *moveJobs) next() uint64 {
 // moveJob is an order to move sessions. A goroutine of its own carries it out.
 type moveJob struct {
 	// Static.
-	server  *Sessions
+	jobs    *Jobs
 	about   string           // a backend's name, or a session's id
 	backend string           // that the sessions leave; empty for an order about one session
 	to      *backend.Backend // the only one to go to; nil for any other
@@ -113,33 +113,33 @@ func (m *movedSession) isOpen() bool { return m.State <= MoveUnderway }
 // that have not come to one within timeout by replay. No more move at a time than there are places elsewhere. It returns at once;
 // BackendMoveOrder tells what comes of it. It replaces an order about the same backend that is not completed, and Close cancels it. The
 // backend should get no new sessions: those that begin there meanwhile are moved, too. It must not be called on a loop.
-func (s *Sessions) MoveBackend(name string, timeout time.Duration) MoveOrder {
-	o := &moveJob{server: s, about: name, backend: name, cause: meter.Drained}
+func (j *Jobs) MoveBackend(name string, timeout time.Duration) MoveOrder {
+	o := &moveJob{jobs: j, about: name, backend: name, cause: meter.Drained}
 	o.rescan()
-	return s.order(o, timeout)
+	return j.order(o, timeout)
 }
 
 // MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
 // session.
-func (s *Sessions) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
-	o := &moveJob{server: s, about: id.String(), to: to, cause: meter.Ordered}
-	if session, _ := s.registry.find(id.Number); session != nil && id.Process == s.process {
-		s.each([]*Session{session}, func(session *Session) {
+func (j *Jobs) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
+	o := &moveJob{jobs: j, about: id.String(), to: to, cause: meter.Ordered}
+	if session, _ := j.sessions.registry.find(id.Number); session != nil && id.Process == j.sessions.process {
+		j.sessions.each([]*Session{session}, func(session *Session) {
 			o.sessions = append(o.sessions, movedSession{OrderedMove: OrderedMove{ID: id}, from: session.record.Backend})
 		})
 	}
 	if len(o.sessions) == 0 {
 		return m, false
 	}
-	return s.order(o, timeout), true
+	return j.order(o, timeout), true
 }
 
 // BackendMoveOrder returns the last order to move the sessions of a backend; ok is false if there was none.
-func (s *Sessions) BackendMoveOrder(name string) (m MoveOrder, ok bool) { return s.moveJobs.find(name) }
+func (j *Jobs) BackendMoveOrder(name string) (m MoveOrder, ok bool) { return j.moveJobs.find(name) }
 
 // SessionMoveOrder returns the last order to move a session; ok is false if there was none.
-func (s *Sessions) SessionMoveOrder(id record.ID) (m MoveOrder, ok bool) {
-	return s.moveJobs.find(id.String())
+func (j *Jobs) SessionMoveOrder(id record.ID) (m MoveOrder, ok bool) {
+	return j.moveJobs.find(id.String())
 }
 
 func (m *moveJobs) find(about string) (MoveOrder, bool) {
@@ -164,16 +164,16 @@ func (o *moveJob) describe() MoveOrder {
 }
 
 // order starts to carry out an order, in place of one about the same backend or session.
-func (s *Sessions) order(o *moveJob, timeout time.Duration) MoveOrder {
+func (j *Jobs) order(o *moveJob, timeout time.Duration) MoveOrder {
 	o.begun = time.Now()
 	o.by, o.byLoop = o.begun.Add(timeout), loop.Now()+loop.Instant(timeout)
 	var ctx context.Context
-	ctx, o.cancel = context.WithCancel(s.closing)
-	if before := s.moveJobs.add(o); before != nil {
+	ctx, o.cancel = context.WithCancel(j.closing)
+	if before := j.moveJobs.add(o); before != nil {
 		before.replace()
 	}
-	started := s.pending.Go(func() {
-		defer s.options.Guard.Recover("moving sessions", nil)
+	started := j.pending.Go(func() {
+		defer j.guard.Recover("moving sessions", nil)
 		defer o.finish()
 		o.run(ctx)
 	})
@@ -238,9 +238,9 @@ func (o *moveJob) rescan() {
 	for i := range o.sessions {
 		known[o.sessions[i].ID.Number] = true
 	}
-	all, _ := o.server.registry.all()
+	all, _ := o.jobs.sessions.registry.all()
 	var more []movedSession
-	o.server.each(all, func(session *Session) {
+	o.jobs.sessions.each(all, func(session *Session) {
 		r := &session.record
 		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend) {
 			more = append(more, movedSession{OrderedMove: OrderedMove{ID: r.ID}, from: r.Backend})
@@ -311,13 +311,13 @@ func (o *moveJob) visit(f func(*Session, *movedSession)) (found map[uint64]bool)
 		if !m.isOpen() {
 			continue
 		}
-		if session, _ := o.server.registry.find(m.ID.Number); session != nil {
+		if session, _ := o.jobs.sessions.registry.find(m.ID.Number); session != nil {
 			found[m.ID.Number] = true
 			entries[session] = m
 			list = append(list, session)
 		}
 	}
-	o.server.each(list, func(session *Session) {
+	o.jobs.sessions.each(list, func(session *Session) {
 		entry := entries[session]
 		m := *entry
 		f(session, &m) // without the lock, since it may write to sockets
@@ -382,7 +382,7 @@ func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Back
 			m.State = MoveRefused
 		}
 	default:
-		number := o.server.moveJobs.next()
+		number := o.jobs.moveJobs.next()
 		why := session.orderMove(failover.PendingMove{Number: number, Cause: o.cause, By: o.byLoop}, o.to)
 		if why != "" {
 			m.State, m.Why = MoveRefused, why
@@ -396,7 +396,7 @@ func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Back
 // ended notes that a session has ended meanwhile, perhaps right after it was moved. It is called with mu held.
 func (o *moveJob) ended(m *movedSession) {
 	m.State, m.Why = MoveEnded, "the session has ended"
-	if r, ok := o.server.EndedSession(m.ID); ok && r.Backend != nil && r.Backend != m.from {
+	if r, ok := o.jobs.sessions.EndedSession(m.ID); ok && r.Backend != nil && r.Backend != m.from {
 		m.State, m.To, m.Why = Moved, r.Backend.Name(), ""
 	}
 }

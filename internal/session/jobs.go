@@ -1,0 +1,41 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
+)
+
+// Jobs work on the sessions of a process: they move them, even out the load of their servers, and end many of them over a time. Any goroutine
+// may use it, but no loop.
+type Jobs struct {
+	sessions *Sessions       // static
+	guard    *mistake.Guard  // static: recovers from panics in the jobs' goroutines; nil to let them end the process
+	closing  context.Context // ends when Close is called
+	close    context.CancelFunc
+	pending  tasks.Group // the goroutines of jobs
+
+	mu         sync.Mutex
+	orders     map[string]*order // guarded by mu: by backend, see carryOut
+	moveJobs   moveJobs          // has its own mutex
+	closed     bool              // guarded by mu
+	rebalances bool              // guarded by mu: rebalance runs
+}
+
+// NewJobs returns what works on sessions. Close ends it.
+func NewJobs(sessions *Sessions, guard *mistake.Guard) *Jobs {
+	j := &Jobs{sessions: sessions, guard: guard, orders: make(map[string]*order)}
+	j.closing, j.close = context.WithCancel(context.Background())
+	return j
+}
+
+// Close cancels all jobs, and waits for their goroutines.
+func (j *Jobs) Close() {
+	j.close()
+	j.mu.Lock()
+	j.closed = true
+	j.mu.Unlock()
+	j.pending.End()
+}
