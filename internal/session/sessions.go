@@ -65,7 +65,6 @@ type Sessions struct {
 	limitLog  *limits.Log
 	taps      tap.Registry
 	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
-
 }
 
 // shard is the part of the sessions' counts that one event loop owns. Only that loop's goroutine touches it.
