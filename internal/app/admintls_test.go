@@ -15,6 +15,7 @@ import (
 
 // The admin API speaks TLS with a certificate from files, and asks for the token as without TLS.
 func TestAdminTLS(t *testing.T) {
+	t.Parallel()
 	authority := securetest.NewAuthority(t)
 	s := DefaultSettings()
 	s.Listen, s.Admin, s.Database = []string{"127.0.0.1:0"}, "127.0.0.1:0", ":memory:"
@@ -60,6 +61,7 @@ func TestAdminTLS(t *testing.T) {
 
 // A certificate that nobody could accept ends the start, with the setting's name.
 func TestBadAdminTLS(t *testing.T) {
+	t.Parallel()
 	authority := securetest.NewAuthority(t)
 	expired, key := securetest.Files(t, authority.Issue(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }, "127.0.0.1"))
 	_, otherKey := securetest.Files(t, authority.Issue(nil, "127.0.0.1"))

@@ -13,6 +13,7 @@ import (
 
 // The sockets of processes that were killed while they drained are removed, and nothing else is.
 func TestSweepApart(t *testing.T) {
+	t.Parallel()
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)

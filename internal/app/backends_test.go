@@ -11,6 +11,7 @@ import (
 
 // TestBackendsOwnSettings reads backends whose settings are their own.
 func TestBackendsOwnSettings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		text     string
 		url      string
@@ -66,6 +67,7 @@ func TestBackendsOwnSettings(t *testing.T) {
 
 // What is wrong with a backend is said without the password or key in it.
 func TestBackendMistakeHidesSecrets(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"user:HUSH@h:80", "user:HUSH@h:80,weight=x", "ws:/user:HUSH@h:80", "ws://user:HUSH@h", "ws://user:HUSH/a@h", "ws://user:1,HUSH=2@h", "ws://h/#api_key=HUSH",
 		"ws://h/?api_key=HUSH,weight=x", "ws://h/?a=b;api_key=HUSH,weight=x",
@@ -86,6 +88,7 @@ type size struct {
 
 // TestBadBackends has each mistake named with its flag, the backend, its value and what is allowed.
 func TestBadBackends(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"ws://h,connections=0":                     `connections: invalid number "0": use a whole number from 1 to 100000`,
 		"ws://h,connections=-5":                    `connections: invalid number "-5": use a whole number from 1 to 100000`,
@@ -150,6 +153,7 @@ func TestBadBackends(t *testing.T) {
 
 // TestAllWeightsZero refuses backends of which none would get a client.
 func TestAllWeightsZero(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		backends []string
 		fine     bool
@@ -175,6 +179,7 @@ func TestAllWeightsZero(t *testing.T) {
 
 // TestSameBackend tells servers apart however they are spelt, and whatever settings they have.
 func TestSameBackend(t *testing.T) {
+	t.Parallel()
 	const first = "ws://host.example:80/a?b=c"
 	for second, same := range map[string]bool{
 		"ws://host.example:80/a?b=c": true, "ws://host.example/a?b=c": true, "WS://HOST.example/a?b=c": true,
@@ -195,6 +200,7 @@ func TestSameBackend(t *testing.T) {
 
 // TestBadProbes refuses what no backend can be probed by, once for all.
 func TestBadProbes(t *testing.T) {
+	t.Parallel()
 	for probe, want := range map[string]string{
 		"ftp://h/health":       `invalid probe "ftp://h/health" (the scheme must be http or https): use upgrade, a path such as /health, `,
 		"ws://h/health":        `invalid probe "ws://h/health" (the scheme must be http or https): use upgrade, `,

@@ -24,6 +24,7 @@ var notAsked = []string{"101", "408", "500", "503"}
 
 // A running proxy answers as the description of its API says, also to bad requests; and whatever is described can be had.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	c := begin(t)
 	c.empty()
 	c.configure()

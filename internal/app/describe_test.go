@@ -11,6 +11,7 @@ import (
 
 // TestDescribe has settings said in words, a line for each.
 func TestDescribe(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*Settings)
 		lines  []string

@@ -9,6 +9,7 @@ import (
 
 // TestTimetable has the stages of an end by the settings, and by settings that change meanwhile.
 func TestTimetable(t *testing.T) {
+	t.Parallel()
 	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time {
 		if seconds < 0 {
@@ -52,6 +53,7 @@ func TestTimetable(t *testing.T) {
 
 // Whoever reads the log sees that a drain goes on, and not much more of it.
 func TestReportAfter(t *testing.T) {
+	t.Parallel()
 	lines, waited := 0, time.Duration(0)
 	for ; waited < 30*24*time.Hour; lines++ {
 		pause := reportAfter(waited)

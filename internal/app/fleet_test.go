@@ -16,6 +16,7 @@ import (
 
 // TestFleet has two proxies share a server's cap by their state directory. When one ends, the other has all places.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	server := wstest.StartLibraryServer(t, wstest.LibraryEcho)
 	directory := t.TempDir()
 	start := func(name string) *Proxy {
@@ -58,6 +59,7 @@ func TestFleet(t *testing.T) {
 
 // TestVersionWithoutChange: two changes that undo each other make a new version with the same content. The fleet must hear that it is in force.
 func TestVersionWithoutChange(t *testing.T) {
+	t.Parallel()
 	database := filepath.Join(t.TempDir(), "wsbouncer.db")
 	s := DefaultSettings()
 	s.Listen, s.AdminSocket, s.Database, s.DrainTimeout = []string{"127.0.0.1:0"}, "", database, 0
@@ -87,6 +89,7 @@ func TestVersionWithoutChange(t *testing.T) {
 
 // TestSuccessorWithoutPlaces: a process that gets no places, since the ledger grants none, must not take over from one that serves.
 func TestSuccessorWithoutPlaces(t *testing.T) {
+	t.Parallel()
 	server := wstest.StartLibraryServer(t, wstest.LibraryEcho)
 	directory := t.TempDir()
 	start := func(url string) *Proxy {
@@ -134,6 +137,7 @@ func TestSuccessorWithoutPlaces(t *testing.T) {
 
 // TestFleetMemory notes whether a proxy has always been alone, for the next start with the same ledger and in the same state directory.
 func TestFleetMemory(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "fleet.json")
 	open := func(ledger, instance string) *fleetMemory {
 		return newFleetMemory(path, ledger, instance, slog.New(slog.DiscardHandler))
@@ -210,6 +214,7 @@ func TestLedger(t *testing.T) {
 // TestOwnAddress takes the address of the admin API for this process's own, unless it comes from fleet-address: two proxies of a host with the
 // same one, copied or of a load balancer, must not take each other for dead.
 func TestOwnAddress(t *testing.T) {
+	t.Parallel()
 	address := "http://10.0.0.5:9090"
 	p := &Proxy{fleet: new(membership)}
 	p.fleet.address.Store(&address)

@@ -37,6 +37,7 @@ func snapshotOf(t *testing.T, backends map[string]config.Backend) *config.Snapsh
 
 // Backends that share an address share its ports, and disabled ones need nothing.
 func TestNeed(t *testing.T) {
+	t.Parallel()
 	snapshot := snapshotOf(t, map[string]config.Backend{
 		"a": {URL: "ws://10.0.0.1:2700/a", Connections: 10}, "b": {URL: "ws://10.0.0.1:2700/b", Connections: 20},
 		"c": {URL: "wss://[fd00::1]/", Connections: 30}, "d": {URL: "ws://10.0.0.4/", Connections: 40, State: "disabled"},
@@ -74,6 +75,7 @@ func TestNeed(t *testing.T) {
 
 // A change that makes the configuration too large is warned of once.
 func TestWarnsOnce(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the number of local ports is not known")
 	}
@@ -96,6 +98,7 @@ func TestWarnsOnce(t *testing.T) {
 
 // A health check that no address can be used for is like a server that none can be used for.
 func TestNeedOfProbes(t *testing.T) {
+	t.Parallel()
 	snapshot := snapshotOf(t, map[string]config.Backend{"a": {URL: "ws://10.0.0.1:2700/", Connections: 10}})
 	content := snapshot.Content()
 	from := []netip.Addr{netip.MustParseAddr("10.0.0.8")}

@@ -7,6 +7,7 @@ import (
 )
 
 func TestListensAt(t *testing.T) {
+	t.Parallel()
 	listener := func(address string) []net.Addr {
 		return []net.Addr{net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}
 	}

@@ -77,6 +77,7 @@ func (c *contract) fleet() {
 
 // Two proxies with one token answer for each other; the token is not sent. With another token, the answer says so.
 func TestPeersProveTheToken(t *testing.T) {
+	t.Parallel()
 	var proxies [2]*Proxy
 	var shown [2]ledger
 	for i := range proxies {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestReplayMemory(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ setting, machine, want int64 }{
 		{0, 32 << 30, 1 << 30}, {0, 2 << 30, 256 << 20}, {0, -1, 1 << 30}, {4 << 30, 8 << 30, 4 << 30}, {1 << 20, -1, 1 << 20},
 	} {

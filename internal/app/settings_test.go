@@ -15,6 +15,7 @@ func validSettings() Settings {
 }
 
 func TestDefaultsNeedABackendOnly(t *testing.T) {
+	t.Parallel()
 	s := DefaultSettings()
 	if err := s.Check(); err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "--backend: ") {
 		t.Errorf("the defaults: %v", err)
@@ -27,6 +28,7 @@ func TestDefaultsNeedABackendOnly(t *testing.T) {
 
 // TestBounds tries each setting at its bounds and beyond them. An error names the flag and the value.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	const month = 30 * 24 * time.Hour
 	for _, c := range []struct {
 		change func(*Settings)
@@ -125,6 +127,7 @@ func TestBounds(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"hash", "hash:client", "hash:header:X-Device", "hash:query:device", "hash:query:a:b"} {
 		s := validSettings()
 		s.Balance = text
@@ -146,6 +149,7 @@ func TestHash(t *testing.T) {
 }
 
 func TestAllMistakes(t *testing.T) {
+	t.Parallel()
 	var s Settings
 	s.Backends, s.Listen, s.Admin = []string{"http://a", "b"}, []string{"x", "y"}, "z"
 	s.Path, s.Profile, s.Subprotocol = "p", "q", "r s"
@@ -169,6 +173,7 @@ func TestAllMistakes(t *testing.T) {
 
 // An address to dial from that the machine does not have ends the start, before anything is opened.
 func TestStartChecksDialFrom(t *testing.T) {
+	t.Parallel()
 	s := validSettings()
 	s.DialFrom = []string{"127.0.0.1", "203.0.113.77"} // an address for documentation (RFC 5737)
 	_, err := Start(t.Context(), s, "", nil)

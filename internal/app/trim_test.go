@@ -10,6 +10,7 @@ import (
 )
 
 func TestBurst(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		begun []uint64 // at each look
@@ -33,6 +34,7 @@ func TestBurst(t *testing.T) {
 
 // Memory for failover that is not in use goes back after a minute at most: it must have been free at two looks, half a minute apart.
 func TestTrimReplay(t *testing.T) {
+	t.Parallel()
 	if between := trimReplayAfter * trimInterval; 2*between > time.Minute {
 		t.Errorf("a look each %v", between)
 	}
@@ -65,6 +67,7 @@ func TestTrimReplay(t *testing.T) {
 // A process that drains gives memory back ten seconds after that began, and then each time when a quarter of its sessions has ended, and not
 // more often than all ten seconds.
 func TestDecline(t *testing.T) {
+	t.Parallel()
 	var d decline
 	var due []int
 	sessions := int64(100)

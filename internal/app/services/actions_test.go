@@ -34,6 +34,7 @@ func (r *rig) expectState(err error, says string) {
 // While a service is paused, its sessions go on and new clients wait, whatever is idle and whatever the configuration becomes. Then
 // they are served.
 func TestPause(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startServer(t, 3)
 	r.serve("gpu-1", server.URL(), 3)
@@ -71,6 +72,7 @@ func TestPause(t *testing.T) {
 
 // Clients wait no longer than they may.
 func TestPauseAndQueueTimeout(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startServer(t, 1)
 	r.serve("gpu-1", server.URL(), 1)
@@ -90,6 +92,7 @@ func TestPauseAndQueueTimeout(t *testing.T) {
 
 // Without a queue, a paused service refuses. A service that is removed and added again is not paused.
 func TestPauseWithoutQueue(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startServer(t, 1)
 	add := func(c *config.Content) {
@@ -118,6 +121,7 @@ func TestPauseWithoutQueue(t *testing.T) {
 // A recycled backend's connections are replaced: idle ones at once, and those in use when their sessions have ended. The server never
 // has more than its cap: startServer fails the test otherwise.
 func TestRecycle(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startServer(t, 4)
 	r.serve("gpu-1", server.URL(), 4)
@@ -148,6 +152,7 @@ func TestRecycle(t *testing.T) {
 
 // Sessions go on to begin and end while a full backend is recycled again and again, and none fails.
 func TestRecycleUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startServer(t, 3)
 	r.serve("gpu-1", server.URL(), 3)
@@ -171,6 +176,7 @@ func TestRecycleUnderLoad(t *testing.T) {
 
 // A recycled backend whose circuit is open is tried at once.
 func TestRecycleOpenCircuit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startMoody(t)
 	r.apply(func(c *config.Content) {
@@ -190,6 +196,7 @@ func TestRecycleOpenCircuit(t *testing.T) {
 
 // Names that nothing has are named together with those that there are.
 func TestUnknownNames(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startServer(t, 1)
 	r.serve("gpu-1", server.URL(), 1)

@@ -53,6 +53,7 @@ func promptly(t *testing.T, what string, f func()) {
 
 // A probe that hangs keeps nobody from changing the configuration, nor monitoring from its answers.
 func TestApplyDoesNotWaitForProbes(t *testing.T) {
+	t.Parallel()
 	url, asked := startSilent(t)
 	probe := func(s *config.Service) {
 		s.Probe, s.ProbeTimeout, s.ProbeInterval = "upgrade", 2*wstest.Timeout, 3*wstest.Timeout

@@ -6,6 +6,7 @@ import (
 )
 
 func TestAttribute(t *testing.T) {
+	t.Parallel()
 	works := func(size, limit, needs, others int) candidate {
 		return candidate{size: size, weight: 1, limit: limit, usable: true, needs: needs, others: others}
 	}

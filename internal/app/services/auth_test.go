@@ -41,6 +41,7 @@ func (r *rig) refusedWith(path, authorization string) int {
 
 // A service gets and loses keys while it runs, and its server hears of none of them.
 func TestKeysAreLive(t *testing.T) {
+	t.Parallel()
 	r := newAuthRig(t)
 	server := startListening(t, "")
 	secret, second := apikey.New(), apikey.New()
@@ -92,6 +93,7 @@ func TestKeysAreLive(t *testing.T) {
 
 // Changes of anything else keep the methods and keys as they are.
 func TestAuthIsKept(t *testing.T) {
+	t.Parallel()
 	r := newAuthRig(t)
 	checks := 0
 	check := r.services.o.CheckCredentials
@@ -119,6 +121,7 @@ func TestAuthIsKept(t *testing.T) {
 
 // What clients authenticate with is not what they have for the backends.
 func TestDescribeHandshakesWithAuth(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		change func(s *config.Service)
 		want   []string

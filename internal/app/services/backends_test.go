@@ -10,6 +10,7 @@ import (
 
 // Backends come, grow, shrink and go, and what runs is what the configuration says.
 func TestBackendsComeAndGo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := startServer(t, 4), startServer(t, 3)
 	r.serve("a", a.URL(), 2)
@@ -34,6 +35,7 @@ func TestBackendsComeAndGo(t *testing.T) {
 
 // A backend that gets another name keeps its connections.
 func TestRename(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 2)
 	r.serve("a", a.URL(), 2)
@@ -55,6 +57,7 @@ func TestRename(t *testing.T) {
 
 // Two backends that change their names with one another keep their connections as well.
 func TestSwapNames(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := startServer(t, 2), startServer(t, 2)
 	r.apply(func(c *config.Content) {
@@ -79,6 +82,7 @@ func TestSwapNames(t *testing.T) {
 
 // Another server of the same name is another backend: the old one leaves, its session goes on.
 func TestAnotherServerOfTheName(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := startServer(t, 2), startServer(t, 2)
 	r.serve("gpu", a.URL(), 2)
@@ -105,6 +109,7 @@ func TestAnotherServerOfTheName(t *testing.T) {
 
 // A backend that is removed and added again while its session runs has its pool again.
 func TestRemoveAndAddAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 2)
 	r.serve("a", a.URL(), 2)
@@ -126,6 +131,7 @@ func TestRemoveAndAddAgain(t *testing.T) {
 
 // What an operator wants of a backend: sessions go on in every state, and begin only where it is enabled.
 func TestStates(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 3)
 	r.apply(func(c *config.Content) {
@@ -159,6 +165,7 @@ func TestStates(t *testing.T) {
 
 // The same configuration again changes nothing.
 func TestApplyAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 2)
 	r.apply(func(c *config.Content) {

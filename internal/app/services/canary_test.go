@@ -12,6 +12,7 @@ import (
 
 // A canary that cannot be used is said, and does not stop traffic; the same file is read once.
 func TestReadCanary(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "canary.wav")
 	wav := append([]byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"), binary.LittleEndian.AppendUint32(nil, 16000)...)
 	wav = append(wav, 0, 0x7d, 0, 0, 2, 0, 16, 0, 'd', 'a', 't', 'a', 4, 0, 0, 0, 1, 0, 2, 0)

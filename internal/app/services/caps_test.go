@@ -15,6 +15,7 @@ import (
 
 // A server that moves to another service never sees more connections than its cap, there and back again.
 func TestMoveBetweenServices(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 3)
 	r.apply(func(c *config.Content) {
@@ -55,6 +56,7 @@ func leaving(r *rig) (n int) {
 
 // A server that sessions of another service fill is no reason not to be ready: it is in use.
 func TestReadyWhileFull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 1)
 	r.serve("a", a.URL(), 1)
@@ -73,6 +75,7 @@ func TestReadyWhileFull(t *testing.T) {
 
 // A backend whose cap is lowered while it is in use, and that then moves, still has what it has.
 func TestMoveAfterShrinking(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 3)
 	r.apply(func(c *config.Content) {
@@ -98,6 +101,7 @@ func TestMoveAfterShrinking(t *testing.T) {
 // TestCapsHoldWhateverChanges changes everything at random while sessions come and go. No server ever sees more connections than
 // it takes, no session is cut, and in the end what runs is what the configuration says.
 func TestCapsHoldWhateverChanges(t *testing.T) {
+	t.Parallel()
 	const most, steps = 4, 120
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -125,6 +125,7 @@ func TestRenewal(t *testing.T) {
 
 // A session ends as the profile has it that its connection was dialed for: a one-shot session's close is for the server.
 func TestSessionKeepsItsProfile(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startRecorder(t)
 	r.apply(func(c *config.Content) {
@@ -153,6 +154,7 @@ func TestSessionKeepsItsProfile(t *testing.T) {
 
 // A secret that cannot be had keeps its backend from being dialed, and says so; the others work.
 func TestMissingSecret(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := startRecorder(t), startServer(t, 1)
 	r.apply(func(c *config.Content) {
@@ -172,6 +174,7 @@ func TestMissingSecret(t *testing.T) {
 
 // What only the proxy cares for is in force from then on, and no connection is dialed for it.
 func TestLimitsChange(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 2)
 	r.serve("a", a.URL(), 2)
@@ -208,6 +211,7 @@ func TestLimitsChange(t *testing.T) {
 
 // A queue that becomes shorter turns nobody away who waits; one that becomes longer lets more wait.
 func TestQueueChanges(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 1)
 	resize := func(n int) {
@@ -235,6 +239,7 @@ func TestQueueChanges(t *testing.T) {
 
 // What cannot be made so changes nothing, and says what it is.
 func TestImpossible(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := startServer(t, 1), startServer(t, 1)
 	r.serve("a", a.URL(), 1)

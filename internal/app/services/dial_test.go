@@ -15,6 +15,7 @@ import (
 
 // A backend's TLS settings and headers are what its server is dialed with.
 func TestDialBy(t *testing.T) {
+	t.Parallel()
 	authority := securetest.NewAuthority(t)
 	requests := make(chan http.Header, 1)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -42,6 +42,7 @@ func (c *callers) are(hosts ...netip.Addr) bool {
 
 // Connections, with TLS and without, and probes come from the addresses to dial from.
 func TestDialFrom(t *testing.T) {
+	t.Parallel()
 	from := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3")}
 	if err := dialfrom.Check(from); err != nil {
 		t.Skip(err) // only Linux has all of 127.0.0.0/8

@@ -153,6 +153,7 @@ func (f *farm) asked(more int) {
 
 // Servers come as DNS names them, and go when they were missing for a while. A session on one that goes lives on.
 func TestServersComeAndGo(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 3, 2)
 	f.resolve(1)
 	f.discover(2, nil)
@@ -179,6 +180,7 @@ func TestServersComeAndGo(t *testing.T) {
 
 // InForce hears of the servers of a name, at first of none, and again whenever they change.
 func TestInForce(t *testing.T) {
+	t.Parallel()
 	heard := make(chan []string, 100)
 	f := newFarm(t, 2, 2, func(o *Options) {
 		o.InForce = func(snapshot *config.Snapshot, found map[string][]string) {
@@ -209,6 +211,7 @@ func TestInForce(t *testing.T) {
 
 // A server that comes back before its last session has ended gets its pool back.
 func TestServerComesBack(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
 	f.discover(2, nil)
@@ -231,6 +234,7 @@ func TestServerComesBack(t *testing.T) {
 
 // Whatever goes wrong with DNS, the servers stay, and the statistics say what it is.
 func TestAnswersThatChangeNothing(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
 	f.discover(2, nil)
@@ -264,6 +268,7 @@ func TestAnswersThatChangeNothing(t *testing.T) {
 
 // A name that does not exist yet makes its service wait, and not ready; the services of others do not notice.
 func TestNoServersYet(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 1, 2)
 	f.discover(2, nil)
 	wstest.Eventually(t, "the lookup fails", func() bool { return f.lookup().Failures > 0 })
@@ -287,6 +292,7 @@ func TestNoServersYet(t *testing.T) {
 
 // A lookup that lasts does not keep a snapshot from coming into force, and the service is not ready meanwhile.
 func TestApplyDoesNotWaitForDNS(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 1, 2)
 	f.dns.Silence(true)
 	f.discover(2, nil)
@@ -300,6 +306,7 @@ func TestApplyDoesNotWaitForDNS(t *testing.T) {
 
 // SRV records say the port and the weight.
 func TestServersBySRV(t *testing.T) {
+	t.Parallel()
 	const records = "_stt._tcp.test."
 	f := newFarm(t, 2, 4)
 	f.dns.Set("a.test.", ip(1))
@@ -326,6 +333,7 @@ func TestServersBySRV(t *testing.T) {
 
 // Servers get the name of the URL in the Host header, and probes go to each server.
 func TestHostOfTheName(t *testing.T) {
+	t.Parallel()
 	rec := startRecorder(t)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(rec.url, "ws://"))
 	f := newFarm(t, 0, 1)

@@ -30,6 +30,7 @@ func (f *farm) all() (names []string) {
 // A server that the configuration names itself belongs to that backend, which takes it over with its sessions, and gives it back. So one
 // server can be drained that DNS still names.
 func TestServerOfAnotherBackend(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
 	f.discover(2, nil)
@@ -60,6 +61,7 @@ func TestServerOfAnotherBackend(t *testing.T) {
 
 // Two names that lead to one server share it: the first in order has it, and its cap holds.
 func TestTwoNamesOfAServer(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
 	f.dns.Set("other.test.", ip(2))
@@ -82,6 +84,7 @@ func TestTwoNamesOfAServer(t *testing.T) {
 
 // An answer that leads to the proxy itself is left out.
 func TestProxyItself(t *testing.T) {
+	t.Parallel()
 	var own netip.AddrPort
 	f := newFarm(t, 2, 2, func(o *Options) { o.Own = func(a netip.AddrPort) bool { return a == own } })
 	own = netip.AddrPortFrom(netip.MustParseAddr(ip(2)), uint16(f.port))
@@ -96,6 +99,7 @@ func TestProxyItself(t *testing.T) {
 // Discover is switched on and off while sessions run. None is cut, and no server sees more connections than its cap, though
 // connections that were dialed by name may lead to any server. The address stands for the name here.
 func TestSwitchDiscover(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 1, 3)
 	f.dns.Set("localhost.", ip(1))
 	put := func(discover string) {
@@ -127,6 +131,7 @@ func TestSwitchDiscover(t *testing.T) {
 // A backend that was configured by its address becomes a discovered server with its sessions, and then one that is dialed by name. The
 // server sees no more connections than its cap.
 func TestAddressNameAndAddress(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 1, 3)
 	put := func(name, host, discover string) {
 		f.apply(func(c *config.Content) {
@@ -150,6 +155,7 @@ func TestAddressNameAndAddress(t *testing.T) {
 
 // A backend that is renamed keeps its servers with their pools and sessions, even while DNS fails.
 func TestRenameDiscovered(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 2, 2)
 	f.resolve(1, 2)
 	f.discover(2, nil)
@@ -197,6 +203,7 @@ func TestRenameDiscovered(t *testing.T) {
 
 // As long as DNS has not answered to a change, what was before stays in force.
 func TestChangeBeforeAnswer(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 2, 2)
 	f.resolve(1)
 	f.discover(2, nil)
@@ -227,6 +234,7 @@ func TestChangeBeforeAnswer(t *testing.T) {
 
 // Gone servers leave nothing behind: neither in the statistics nor in the meters.
 func TestNothingStays(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 1, 1)
 	f.dns.Set(name, "127.0.1.1")
 	f.discover(1, nil)
@@ -248,6 +256,7 @@ func TestNothingStays(t *testing.T) {
 // TestAnswersUnderLoad changes the answers at random while sessions come and go: regular ones, parts of all, failures, the proxy itself,
 // and hundreds of addresses. No session is cut, no server sees more connections than its cap, and in the end those that DNS names run.
 func TestAnswersUnderLoad(t *testing.T) {
+	t.Parallel()
 	const most, steps = 3, 60
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -310,6 +319,7 @@ func TestAnswersUnderLoad(t *testing.T) {
 
 // Hundreds of addresses make as many servers as a name may have, and no more.
 func TestHundredsOfServers(t *testing.T) {
+	t.Parallel()
 	f := newFarm(t, 1, 1)
 	var all []string
 	for n := range 300 {

@@ -14,6 +14,7 @@ import (
 // Servers that lose a place for good when a client vanishes in the middle of a session are spared by the built-in profiles: as many clients
 // vanish as the server has places, twice, and then it still has all of them. Without the profile's leave it has lost them.
 func TestFragileServers(t *testing.T) {
+	t.Parallel()
 	const places = 2
 	speech := string(sim.AppendMark(nil, sim.Mark{Session: 7, Seq: 1}, 200))
 	for _, c := range []struct {

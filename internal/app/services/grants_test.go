@@ -34,6 +34,7 @@ func (r *rig) usage(url string) fleet.Usage { return r.services.Usage()[config.S
 // Nothing is dialed without a grant. A client waits until there is one, and connections close when places go elsewhere, however many are to
 // be kept warm.
 func TestGrants(t *testing.T) {
+	t.Parallel()
 	r, asked := newFleetRig(t)
 	a := startServer(t, 4)
 	r.apply(func(c *config.Content) {
@@ -72,6 +73,7 @@ func TestGrants(t *testing.T) {
 
 // A proxy that ends wants no place beyond those of its sessions, and servers that get no sessions are kept no places for.
 func TestUsageOfWhatEnds(t *testing.T) {
+	t.Parallel()
 	r, _ := newFleetRig(t)
 	a := startServer(t, 3)
 	r.apply(func(c *config.Content) {
@@ -100,6 +102,7 @@ func TestUsageOfWhatEnds(t *testing.T) {
 
 // A proxy whose sessions may move keeps places for them at the other servers, also while it drains.
 func TestUsageForFailover(t *testing.T) {
+	t.Parallel()
 	r, _ := newFleetRig(t)
 	a, b := startServer(t, 4), startServer(t, 4)
 	r.apply(func(c *config.Content) {
@@ -126,6 +129,7 @@ func TestUsageForFailover(t *testing.T) {
 // TestGrantsHoldWhateverChanges changes grants and the configuration at random while sessions come and go. What is used of a server never
 // exceeds the highest of its grants since it last rose above use, no session is cut, and in the end each pool has what it is granted.
 func TestGrantsHoldWhateverChanges(t *testing.T) {
+	t.Parallel()
 	const most, steps = 4, 150
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

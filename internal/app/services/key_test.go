@@ -31,6 +31,7 @@ var keyed = []struct {
 // A service that asks for a key in the handshake is never dialed without one, so that clients with good keys are served, and one
 // with a bad key, or none, does not change that.
 func TestKeysOfClients(t *testing.T) {
+	t.Parallel()
 	for _, c := range keyed {
 		t.Run(c.profile, func(t *testing.T) {
 			t.Parallel() // each waits for some seconds, when the server leaves its private connections unanswered
@@ -89,6 +90,7 @@ func TestKeysOfClients(t *testing.T) {
 // A client that leaves its key out gets a connection of its own, like those that bring one: what the server says to it is not said
 // of connections that others share.
 func TestKeylessClients(t *testing.T) {
+	t.Parallel()
 	for _, c := range keyed {
 		p := newPlanOf(t, c.profile, c.pass, nil)
 		if !p.passing.AlwaysPrivate {
@@ -168,6 +170,7 @@ func TestKeyOfTheBackend(t *testing.T) {
 
 // A profile that inherits dials ahead where the server asks for no key.
 func TestDialAheadByInheriting(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startListening(t, "")
 	server.greets = &greeting{websocket.MessageText, `{"type":"session.created"}`}

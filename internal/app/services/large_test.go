@@ -24,6 +24,7 @@ func many(c *config.Content, n int) {
 
 // Thousands of backends come, change their services, and go.
 func TestThousands(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	r := newRig(t)
 	begun := time.Now()

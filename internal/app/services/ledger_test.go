@@ -28,6 +28,7 @@ func ledgerOf(url string, own fleet.Grant) *Ledger {
 // The statistics tell how a server is shared, and what the service's clients need at all proxies. What this proxy itself needs is known
 // better than the ledger knows it.
 func TestStatsOfFleet(t *testing.T) {
+	t.Parallel()
 	r, _ := newFleetRig(t)
 	a := startServer(t, 8)
 	r.apply(func(c *config.Content) {
@@ -61,6 +62,7 @@ func TestStatsOfFleet(t *testing.T) {
 
 // Without a place, a proxy is ready if one is granted when a client waits. That is known when the ledger has answered.
 func TestReadyWithoutPlaces(t *testing.T) {
+	t.Parallel()
 	r, _ := newFleetRig(t)
 	a := startServer(t, 4)
 	r.apply(func(c *config.Content) {
@@ -78,6 +80,7 @@ func TestReadyWithoutPlaces(t *testing.T) {
 
 // What a service has served counts, too: a proxy that serves without the ledger stays ready when its places are gone.
 func TestReadyAfterServing(t *testing.T) {
+	t.Parallel()
 	r, _ := newFleetRig(t)
 	a := startServer(t, 4)
 	r.apply(func(c *config.Content) {

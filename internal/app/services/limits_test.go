@@ -13,6 +13,7 @@ import (
 
 // Limits come from the configuration, and a change of them cuts no session.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve("a", startServer(t, 4).URL(), 4)
 	ask := func() (*wstest.Peer, *http.Response) {
@@ -57,6 +58,7 @@ func TestLimits(t *testing.T) {
 
 // Tenants that are not configured have the limits of the tenant default, each its own, and one with a name has its own.
 func TestLimitsOfTenants(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.apply(func(c *config.Content) {
 		tenant := config.NewTenant()

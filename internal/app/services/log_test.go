@@ -38,6 +38,7 @@ func (n *nosy) Handle(_ context.Context, r slog.Record) error {
 
 // Each change of a backend's state is logged once, and not while the services are locked.
 func TestLog(t *testing.T) {
+	t.Parallel()
 	loops, err := loop.NewGroup(loop.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +88,7 @@ func TestLog(t *testing.T) {
 
 // However often answers change, servers that belong to other backends are logged at most once a minute for each name.
 func TestLogOfSharedServers(t *testing.T) {
+	t.Parallel()
 	log := &nosy{ask: func() {}}
 	s := &Services{o: Options{Log: slog.New(log)}, sharedLines: make(map[string]sharedLine)}
 	begun := time.Now()

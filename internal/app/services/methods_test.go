@@ -33,6 +33,7 @@ func write(t *testing.T, path string, content []byte) {
 
 // A service follows its key set and its settings, and accepts nobody's token but its issuer's.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, 4)
 	first, second := tokentest.NewSigner(t, "first", "ES256"), tokentest.NewSigner(t, "second", "EdDSA")
 	path := filepath.Join(t.TempDir(), "jwks.json")
@@ -93,6 +94,7 @@ func TestTokens(t *testing.T) {
 
 // A service asks its HTTP server, and remembers what that has answered when other settings change.
 func TestExternalCheck(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, 4)
 	var asked atomic.Int32
 	checker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,6 +155,7 @@ func TestExternalCheck(t *testing.T) {
 
 // The certificate of a client's TLS connection says whose session it is. Without one, the client is asked for another credential.
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	s := startListening(t, "")
 	r := newRig(t)
 	r.apply(func(c *config.Content) {

@@ -63,6 +63,10 @@ func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a key is needed", http.StatusUnauthorized)
 		return
 	}
+	s.mu.Lock()
+	s.connections++ // before the proxy can know that it has the connection
+	answer, _ := json.Marshal(heard{s.connections, r.RequestURI, r.Header})
+	s.mu.Unlock()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: s.grants, InsecureSkipVerify: true})
 	if err != nil {
 		return
@@ -73,10 +77,6 @@ func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.mu.Lock()
-	s.connections++
-	answer, _ := json.Marshal(heard{s.connections, r.RequestURI, r.Header})
-	s.mu.Unlock()
 	for {
 		if _, _, err := conn.Read(r.Context()); err != nil {
 			return
@@ -155,6 +155,7 @@ func (l *logged) handler() slog.Handler {
 
 // What a service passes reaches its server as the client wrote it, and is told nowhere else.
 func TestPass(t *testing.T) {
+	t.Parallel()
 	log := new(logged)
 	r := newLoggedRig(t, log.handler())
 	server := startListening(t, "", "token")
@@ -214,6 +215,7 @@ func TestPass(t *testing.T) {
 // Clients that bring keys never share a connection, not even one after the other, and not with those that bring none, although the
 // profile uses connections again.
 func TestPassedAreAlone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startListening(t, "")
 	r.apply(func(c *config.Content) {
@@ -245,6 +247,7 @@ func TestPassedAreAlone(t *testing.T) {
 
 // What is dropped is told to the log, each kind once for each service, and never its value.
 func TestDroppedIsSaid(t *testing.T) {
+	t.Parallel()
 	log := new(logged)
 	r := newLoggedRig(t, log.handler())
 	server := startListening(t, "", "binary")
@@ -297,6 +300,7 @@ func TestDroppedIsSaid(t *testing.T) {
 
 // A client that offers just what the server is asked for anyway shares connections; one that offers more is passed on as it is.
 func TestPassedSubprotocols(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startListening(t, "", "realtime")
 	r.apply(func(c *config.Content) {
@@ -326,6 +330,7 @@ func TestPassedSubprotocols(t *testing.T) {
 
 // Paths are passed by whole segments, to the service of the longest one, and never lead out of the server's path.
 func TestPassedPaths(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	server := startListening(t, "")
 	r.apply(func(c *config.Content) {

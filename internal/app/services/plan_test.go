@@ -11,6 +11,7 @@ import (
 )
 
 func TestBalance(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]servicePlan{
 		"least-loaded": {balance: pool.LeastLoaded}, "hash:client": {balance: pool.Hash}, "hash": {balance: pool.Hash},
 		"hash:header:X-Device": {balance: pool.Hash, hashBy: route.HashBy{Header: "X-Device"}},
@@ -36,6 +37,7 @@ func TestBalance(t *testing.T) {
 
 // A server whose system acknowledges nothing is given up when a ping would show that it is gone.
 func TestUserTimeout(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ interval, timeout, want time.Duration }{
 		{20 * time.Second, 10 * time.Second, 30 * time.Second}, {time.Minute, time.Second, 61 * time.Second}, {0, time.Hour, 30 * time.Second},
 	} {
@@ -47,6 +49,7 @@ func TestUserTimeout(t *testing.T) {
 
 // What the text for all backends leaves out is the backend's own.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ probe, backend, url string }{
 		{"upgrade", "ws://h:9001/stt", ""},
 		{"/health", "ws://h:9001/stt?a=b", "http://h:9001/health"},

@@ -74,6 +74,7 @@ func quickToTrip(s *config.Service) { s.CircuitFailures = 1 }
 
 // A service of which no backend gets sessions cannot serve, although one has idle connections still.
 func TestNotReadyWithOpenCircuits(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startMoody(t)
 	r.apply(func(c *config.Content) {
@@ -95,8 +96,9 @@ func TestNotReadyWithOpenCircuits(t *testing.T) {
 
 // One backend that serves is enough, whatever is the matter with the others; with none, each is named.
 func TestReadyWithOneOfTwo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
-	a, b := startMoody(t), "ws://"+wstest.FreeAddress(t)
+	a, b := startMoody(t), "ws://"+wstest.RefusingAddress(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", quickToTrip)
 		putBackend(c, "a", "stt", a.URL, 1, nil)
@@ -111,6 +113,7 @@ func TestReadyWithOneOfTwo(t *testing.T) {
 
 // At the start, it waits for the first connection to each backend, or for why there is none.
 func TestNotReadyBeforeAllWereTried(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startMoody(t)
 	slow := make(chan struct{})
@@ -132,6 +135,7 @@ func TestNotReadyBeforeAllWereTried(t *testing.T) {
 
 // Where connections are dialed for clients, it is the circuit that counts.
 func TestReadyOnDemand(t *testing.T) {
+	t.Parallel()
 	for name, onDemand := range map[string]func(*config.Content){
 		"none warm": func(c *config.Content) {
 			b := c.Backends["a"]
@@ -173,6 +177,7 @@ func TestReadyOnDemand(t *testing.T) {
 
 // A server that wants a client's own key is ready for clients, though none has come and nothing can be dialed ahead of them.
 func TestReadyIfTheServerWantsClientsKeys(t *testing.T) {
+	t.Parallel()
 	var upgrader websocket.Upgrader
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
@@ -198,6 +203,7 @@ func TestReadyIfTheServerWantsClientsKeys(t *testing.T) {
 
 // A service that came by a change counts as soon as it has served; a mistake in it does not before.
 func TestReadyOfLaterServices(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a, b := startMoody(t), startMoody(t)
 	r.apply(func(c *config.Content) {
@@ -210,7 +216,7 @@ func TestReadyOfLaterServices(t *testing.T) {
 		putService(c, "other", quickToTrip)
 		putBackend(c, "b", "other", b.URL, 1, nil)
 		putService(c, "ondemand", quickToTrip)
-		putBackend(c, "c", "ondemand", "ws://"+wstest.FreeAddress(t), 1, func(b *config.Backend) { b.Warm = 0 })
+		putBackend(c, "c", "ondemand", "ws://"+wstest.RefusingAddress(t), 1, func(b *config.Backend) { b.Warm = 0 })
 	})
 	wstest.Eventually(t, "b cannot be reached", func() bool { return r.backend("b").Circuit != "closed" })
 	if err := r.services.Ready(); err != nil {
@@ -220,7 +226,7 @@ func TestReadyOfLaterServices(t *testing.T) {
 	r.idle("b", 1)
 	drop(b, r.join("/other"))
 	r.awaitUnready("service other", b.URL)
-	r.apply(func(c *config.Content) { putBackend(c, "b", "other", "ws://"+wstest.FreeAddress(t), 1, nil) }) // which has never served, but the service has
+	r.apply(func(c *config.Content) { putBackend(c, "b", "other", "ws://"+wstest.RefusingAddress(t), 1, nil) }) // which has never served, but the service has
 	wstest.Eventually(t, "the old one is gone", func() bool { return len(r.stats().Leaving) == 0 })
 	r.awaitUnready("service other", "refused")
 	r.apply(func(c *config.Content) { delete(c.Backends, "b") })
@@ -229,6 +235,7 @@ func TestReadyOfLaterServices(t *testing.T) {
 
 // A backend whose probe fails serves nobody.
 func TestNotReadyWhileProbesFail(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startMoody(t)
 	r.apply(func(c *config.Content) {

@@ -10,6 +10,7 @@ import (
 // A proxy that ends holds no place of a server without a session: idle connections close at once, those of sessions when they end, and
 // who must still have a connection gets one.
 func TestRelease(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 4)
 	r.serve("a", a.URL(), 4)

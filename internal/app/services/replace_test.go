@@ -31,6 +31,7 @@ func slowServer(t *testing.T) (url string, answer chan struct{}) {
 
 // When one backend takes the place of another in one change, the old one stays until the new one has its connections.
 func TestReplacementIsWarmed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 2)
 	url, answer := slowServer(t)
@@ -64,6 +65,7 @@ func TestReplacementIsWarmed(t *testing.T) {
 
 // The same for one that is disabled, and for one that is brought back: by name, by enabling it, or before it has left.
 func TestReplacementByState(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		before func(*config.Content, string) // how b is out of service at first
@@ -108,6 +110,7 @@ func TestReplacementByState(t *testing.T) {
 
 // Going back to the backend that was before, while its last session still runs, waits for its connections as well.
 func TestGoingBackIsWarmed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	url, answer := slowServer(t)
 	b := startServer(t, 2)

@@ -9,6 +9,7 @@ import (
 
 // Clients get the service of their host and path; what changes is in force at once.
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	servers := map[string]string{}
 	for _, name := range []string{"stt", "tenant", "rest"} {
@@ -66,6 +67,7 @@ func TestRoutes(t *testing.T) {
 
 // A service that is removed turns those away who wait, and refuses others; its sessions continue to their end.
 func TestServiceRemoved(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 1)
 	r.serve("a", a.URL(), 1)
@@ -102,6 +104,7 @@ func TestServiceRemoved(t *testing.T) {
 
 // A service without backends makes clients wait, for whoever comes.
 func TestServiceWithoutBackends(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	a := startServer(t, 1)
 	r.apply(func(c *config.Content) { putService(c, "stt", nil) })

@@ -12,6 +12,7 @@ import (
 )
 
 func TestSortForScaleIn(t *testing.T) {
+	t.Parallel()
 	in := func(name, state string, usable bool, sessions int, remaining float64) api.BackendInUse {
 		return api.BackendInUse{Name: name, State: state, Usable: usable, Sessions: sessions, RemainingSeconds: remaining}
 	}
@@ -35,6 +36,7 @@ func TestSortForScaleIn(t *testing.T) {
 
 // A session is expected to last on for as long as others of its service have, and those of other proxies count, too.
 func TestBackendsInUse(t *testing.T) {
+	t.Parallel()
 	r, _ := newFleetRig(t)
 	a, b := startServer(t, 8), startServer(t, 8)
 	r.apply(func(c *config.Content) {

@@ -17,6 +17,7 @@ import (
 // A parameter of a backend's URL is read for each dial, and neither shown nor part of what tells the server from others. What a client says in
 // its own query is passed on as it is.
 func TestSecretInQuery(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.URL.RawQuery
@@ -54,6 +55,7 @@ func TestSecretInQuery(t *testing.T) {
 }
 
 func TestSecretWarnings(t *testing.T) {
+	t.Parallel()
 	content := config.NewContent()
 	content.Services["stt"] = config.DefaultService()
 	for name, address := range map[string]string{"a": "ws://h/?key=hush", "b": "ws://h/?key=env:WSBOUNCER_SECRET_A", "c": "ws://h/?key=env:ADMIN_TOKEN", "d": "ws://h/?model=en"} {

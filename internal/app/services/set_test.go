@@ -16,6 +16,7 @@ import (
 
 // A header or parameter that is the same for all clients is part of connections that are dialed before clients arrive.
 func TestSetsTheSameForAll(t *testing.T) {
+	t.Parallel()
 	s := startListening(t, "")
 	r := newRig(t)
 	r.apply(func(c *config.Content) {
@@ -45,6 +46,7 @@ func TestSetsTheSameForAll(t *testing.T) {
 
 // What differs by client takes a connection of its own, and no client can say that it is another.
 func TestSetsByClient(t *testing.T) {
+	t.Parallel()
 	s := startListening(t, "")
 	signer := tokentest.NewSigner(t, "k", "ES256")
 	path := filepath.Join(t.TempDir(), "jwks.json")
@@ -84,6 +86,7 @@ func TestSetsByClient(t *testing.T) {
 }
 
 func TestSetsAreChecked(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*config.Service)
 		want   string

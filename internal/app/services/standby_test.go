@@ -7,6 +7,7 @@ import (
 
 // The servers that are left have room together for the sessions of any one of them.
 func TestStandby(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		all  []refuge
 		want []int

@@ -19,6 +19,7 @@ func putTenant(c *config.Content, name string, share float64, guaranteed map[str
 
 // Shares and guarantees change while clients wait and sessions run, and the statistics show who uses what.
 func TestTenantsChangeLive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve("gpu-1", startServer(t, 3).URL(), 3)
 	r.apply(func(c *config.Content) {
@@ -89,6 +90,7 @@ func TestTenantsChangeLive(t *testing.T) {
 
 // The statistics list a bounded number of tenants that are not configured, those with the most.
 func TestFewOtherTenantsAreListed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", nil)

@@ -17,6 +17,7 @@ func (s *session) grown() { s.on(func() { s.conn.retireAt = loop.Now() }) }
 
 // An idle connection that is too old is closed in order and replaced. That is no failure of the server.
 func TestAgedWhileIdle(t *testing.T) {
+	t.Parallel()
 	const age = 200 * time.Millisecond
 	begun := time.Now()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge = age })
@@ -36,6 +37,7 @@ func TestAgedWhileIdle(t *testing.T) {
 
 // The ages at which connections are retired are spread.
 func TestAgesAreSpread(t *testing.T) {
+	t.Parallel()
 	const connections = 24
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm, o.MaxAge, s.Serve = connections, connections, time.Hour, wstest.Echo
@@ -63,6 +65,7 @@ func TestAgesAreSpread(t *testing.T) {
 
 // A session is never cut for the age of its connection, which is retired when the lease ends, whichever way it does.
 func TestAgedInUse(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*session, *wstest.Peer){
 		"clean":     func(s *session, _ *wstest.Peer) { s.end(0) },
 		"abandoned": func(s *session, _ *wstest.Peer) { s.on(s.conn.EndUnused) },
@@ -101,6 +104,7 @@ func TestAgedInUse(t *testing.T) {
 
 // One that becomes too old between its lease and the session serves that session.
 func TestAgedBeforeUse(t *testing.T) {
+	t.Parallel()
 	for name, pings := range map[string]time.Duration{"with pings": time.Hour, "without": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge, o.PingInterval = time.Hour, pings })
@@ -132,6 +136,7 @@ func (a alarm) Expired(*loop.Timer) { close(a.rung) }
 
 // A session on an old connection is not asked for pings more often than others.
 func TestAgedIsPingedAsOthers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.MaxAge = time.Hour
 		o.PingInterval, o.PingTimeout = time.Hour, time.Hour
@@ -167,6 +172,7 @@ func TestAgedIsPingedAsOthers(t *testing.T) {
 
 // A connection serves so many sessions, and is closed in order then.
 func TestMaxSessions(t *testing.T) {
+	t.Parallel()
 	for name, owed := range map[string]uint64{"clean at once": 0, "after a reset": 1} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxSessions = 3 })

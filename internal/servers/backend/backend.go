@@ -71,7 +71,7 @@ func New(o Options) *Backend {
 	return b
 }
 
-// keepExpectedWarm keeps the variant warm that clients without parameters of their own need.
+// keepExpectedWarm keeps the variant warm that clients without their own parameters need.
 func (b *Backend) keepExpectedWarm() {
 	if name, ok := b.options().expected(); ok {
 		b.pool.KeepWarm(name)
@@ -118,10 +118,10 @@ func (b *Backend) Health() Health { return b.report.get() }
 // OnDemand reports whether the server refuses connections that are dialed ahead of clients, so that they are dialed for clients only.
 func (b *Backend) OnDemand() bool { return b.report.onDemand.Load() }
 
-// Set changes the size of the pool and the backend's share of the clients. Sessions go on.
+// Set changes the size of the pool and the backend's share of the clients. Sessions continue.
 func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options().Profile)) }
 
-// SetMode sets the desired state of the backend. Sessions go on.
+// SetMode sets the desired state of the backend. Sessions continue.
 func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
 
 // Shed closes the connection that has been idle longest, because its file descriptor is needed for clients. It returns false when
@@ -201,7 +201,7 @@ func (b *Backend) establish(ctx context.Context, slot *pool.Slot[*Conn]) error {
 	}
 	select {
 	case err = <-ready:
-	case <-wanted.Done(): // the profile bounds the wait for the greeting, but the connection is not wanted any more
+	case <-wanted.Done(): // the profile bounds the wait for the greeting, but the connection is no longer wanted
 		l.Call(func() { conn.stream.Post(conn.giveUp) })
 		err = <-ready
 	}

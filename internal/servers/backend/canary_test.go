@@ -58,12 +58,14 @@ func canaryRig(t *testing.T, o sim.Options, connections int, c Canary) (*rig, *s
 
 // A backend that answers stays in service, and its server never sees more connections than its cap, although all places are kept warm.
 func TestCanaryPasses(t *testing.T) {
+	t.Parallel()
 	r, server := canaryRig(t, sim.Options{Protocol: sim.Vosk, Sessions: 2}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute})
 	wstest.Eventually(t, "the canary passes", func() bool { return r.Health().Canary == "up" })
-	h := r.Health()
-	if h.CanarySeconds <= 0 || h.CanaryReason != "" || !r.Stats().Usable {
+	if h := r.Health(); h.CanarySeconds <= 0 || !r.Stats().Usable {
 		t.Errorf("%+v", h)
 	}
+	r.report.canaryNotPlayed("no place")
+	wstest.Eventually(t, "why one was not played is forgotten when another passes", func() bool { return r.Health().CanaryReason == "" })
 	if s := server.Stats(); s.Refused > 0 {
 		t.Errorf("the server had to refuse %d connections", s.Refused)
 	}
@@ -77,12 +79,13 @@ func TestCanaryPasses(t *testing.T) {
 
 // A backend that does not answer as it should is taken out of service.
 func TestCanaryFails(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		server sim.Options
 		canary Canary
 		why    string
 	}{
-		// On a busy machine, the close of the idle connection that makes room for the canary may take as long.
+		// On a busy machine, dialing or the close of the idle connection that makes room for the canary may take as long.
 		"hangs":      {sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{SilentDeath: 1}}, Canary{Timeout: 30 * time.Millisecond}, "within 30ms"},
 		"other text": {sim.Options{Protocol: sim.Vosk}, Canary{Timeout: time.Minute, Text: "Hello, world"}, `the results do not contain "Hello, world": "`},
 		"fails":      {sim.Options{Protocol: sim.VLLMRealtime}, Canary{Timeout: time.Minute}, "the server says that the session has failed: "},
@@ -102,6 +105,7 @@ func TestCanaryFails(t *testing.T) {
 
 // A canary that has passed nowhere may be wrong itself: it takes no server out of service, until it has passed on one.
 func TestUnprovenCanary(t *testing.T) {
+	t.Parallel()
 	proven := new(atomic.Bool)
 	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 2, Canary{Interval: 20 * time.Millisecond, Timeout: time.Minute, Text: "another language", Fall: 1, Proven: proven})
 	wstest.Eventually(t, "the canary is doubted", func() bool { return r.Health().Canary == canaryDoubtful })
@@ -122,6 +126,7 @@ func TestUnprovenCanary(t *testing.T) {
 // A server that has stopped is found out within the canary's time-out, although it closes no connection to make a place, and may take as
 // long as close-timeout for it.
 func TestCanaryOfStoppedServer(t *testing.T) {
+	t.Parallel()
 	p, err := profile.Named(sim.Vosk)
 	if err != nil {
 		t.Fatal(err)
@@ -135,14 +140,15 @@ func TestCanaryOfStoppedServer(t *testing.T) {
 		o.Settings = pool.Settings{Cap: 2, Warm: 2, Weight: 1}
 	})
 	wstest.Eventually(t, "the canary fails", func() bool { return r.Health().Canary == "down" && !r.Stats().Usable })
-	// The first play may still find a place free, and then misses the first result.
-	if why := r.Health().CanaryReason; why != "no result within 50ms" && !strings.Contains(why, "no answer to the close of an idle connection within 50ms") {
+	// The first play may still find a place free, and then misses the first result or, on a busy machine, the connection.
+	if why := r.Health().CanaryReason; !strings.Contains(why, "within 50ms") {
 		t.Errorf("%q", why)
 	}
 }
 
 // A backend of one connection is never played a canary, and one that is full says nothing about itself.
 func TestCanaryNotPlayed(t *testing.T) {
+	t.Parallel()
 	r, _ := canaryRig(t, sim.Options{Protocol: sim.Vosk}, 1, Canary{Interval: time.Millisecond})
 	wstest.Eventually(t, "it is not played", func() bool { return r.Health().CanaryReason == errNoSpare.Error() })
 	if h := r.Health(); h.Canary != "unknown" {
@@ -151,6 +157,7 @@ func TestCanaryNotPlayed(t *testing.T) {
 }
 
 func TestCanaryVerdicts(t *testing.T) {
+	t.Parallel()
 	for plays, want := range map[string]string{"+": "up", "-": "", "---": "down", "0-0-0-": "down", "---++": "down up", "+--+--+": "up"} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())

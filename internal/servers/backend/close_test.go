@@ -14,6 +14,7 @@ import (
 
 // Close ends all idle connections in order, and waits for those that are still in another state.
 func TestClose(t *testing.T) {
+	t.Parallel()
 	const connections = 6
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap, o.Settings.Warm = connections, connections })
 	r.ready(connections)
@@ -59,6 +60,7 @@ func TestClose(t *testing.T) {
 
 // Close at any moment of filling a pool leaves nothing.
 func TestCloseWhileDialing(t *testing.T) {
+	t.Parallel()
 	for range 30 {
 		r := newRig(t, "echo", func(o *Options, s *wstest.Server) { o.Settings.Cap, o.Settings.Warm, s.Serve = 8, 8, wstest.Echo })
 		if n := rand.IntN(9); n > 0 {
@@ -76,6 +78,7 @@ func TestCloseWhileDialing(t *testing.T) {
 
 // Close does not outlast its context: a lease that has not ended stays.
 func TestCloseGivesUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", nil)
 	s := r.use()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -82,8 +84,8 @@ func (c *Conn) addDeferred() *deferred {
 	return c.deferred
 }
 
-// Heard returns how many bytes of audio the server has got on the connection in former sessions and resets, if its times go on from session
-// to session.
+// Heard returns how many bytes of audio the server has got on the connection in former sessions and resets, if its times continue from
+// session to session.
 func (c *Conn) Heard() int64 {
 	if c.deferred == nil {
 		return 0
@@ -112,7 +114,7 @@ const (
 	timerCheck    loop.Purpose = iota // the connection is to be checked: its age, and a ping
 	timerPong                         // the pong should have come
 	timerLeave                        // the server's last word has taken too long for a process that ends
-	timerClose                        // the server's part in closing has taken too long
+	timerClose                        // the server has not closed in time
 	TimerBoundary                     // the boundary's own timer
 )
 
@@ -196,4 +198,23 @@ func (c *Conn) sendControl(op frame.Opcode, payload []byte) {
 	c.tellSent(op, payload)
 	var buf [frame.MaxControlSize]byte
 	c.stream.Write(frame.AppendControl(buf[:0], op, payload, true))
+}
+
+// Description is what an operator may want to know of a connection.
+type Description struct {
+	Number      uint32
+	State       string        // as docs/architecture.md names them
+	Established time.Duration // ago
+	Sessions    int           // that it has served, the present one included
+	RoundTrip   time.Duration // of the last answered ping; 0 for none
+	Protocol    string        // the subprotocol; empty for none
+	Boundary    string        // what the profile waits for
+}
+
+// Describe returns the connection's description. It is called on the connection's loop.
+func (c *Conn) Describe() Description {
+	return Description{
+		Number: c.number, State: c.state.String(), Established: -c.established.Until(), Sessions: int(c.lease),
+		RoundTrip: time.Duration(c.roundTrip) * time.Microsecond, Protocol: c.Protocol(), Boundary: c.boundary.Phase(),
+	}
 }

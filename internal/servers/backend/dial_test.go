@@ -16,6 +16,7 @@ import (
 
 // A server that fails is tried again after a while, and when it is back the pool is filled. The log says so once each.
 func TestServerFailsAndRecovers(t *testing.T) {
+	t.Parallel()
 	begun := time.Now()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.CircuitFailures = 3
@@ -47,6 +48,7 @@ func TestServerFailsAndRecovers(t *testing.T) {
 
 // What the server answers instead of upgrading is the reason that people see.
 func TestReasons(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		answer wstest.Answer
@@ -91,6 +93,7 @@ func TestReasons(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		_ = s.Listener.Close()
 		o.CircuitFailures = 1000
@@ -104,6 +107,7 @@ func TestNobodyListens(t *testing.T) {
 
 // Close does not wait for a dial that takes long, and starts no other.
 func TestCloseDuringLongDial(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 100)
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.DialTimeout = time.Hour
@@ -128,6 +132,7 @@ func TestCloseDuringLongDial(t *testing.T) {
 
 // The operator's wishes reach the pool, and the log says so once each.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		s.Serve, o.Mode = wstest.Echo, pool.Disabled
 		o.Settings = pool.Settings{Cap: 4, Warm: 2, Weight: 3}
@@ -154,6 +159,7 @@ func TestModes(t *testing.T) {
 
 // Defaults are filled in where nothing was said, and nowhere else; what the caller gave is not changed.
 func TestDefaults(t *testing.T) {
+	t.Parallel()
 	probe := new(Probe)
 	o := Options{Probe: probe}
 	o.setDefaults()

@@ -16,8 +16,8 @@ type dialConfig struct {
 // options returns the options that are in force now. They must not be changed.
 func (b *Backend) options() *Options { return &b.config.Load().Options }
 
-// Leave takes the backend out of its group, for good or until Restore: running sessions go on, none begins, and idle connections
-// are closed. It is not probed any more. Call Close when the sessions have ended.
+// Leave takes the backend out of its group, for good or until Restore: running sessions continue, none begins, and idle connections
+// are closed. It is no longer probed. Call Close when the sessions have ended.
 func (b *Backend) Leave() {
 	b.group.Remove(b.pool)
 	b.updating.Lock()
@@ -38,7 +38,7 @@ func (b *Backend) Restore() {
 // Group returns the group that the backend belongs to.
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
-// Update changes the options. Sessions go on. Group, Variants, Peers, Loops, Log, Descriptors, Guard, Mode and the URL of Target stay
+// Update changes the options. Sessions continue. Group, Variants, Peers, Loops, Log, Descriptors, Guard, Mode and the URL of Target stay
 // as they were. With renew, the present connections are outdated: idle ones are replaced step by step, and those in use when their
 // sessions have ended. Their failures say nothing about the new ones, so a new connection is tried at once, even if the circuit is open.
 func (b *Backend) Update(o Options, renew bool) {

@@ -21,6 +21,7 @@ const (
 // While dialing fails, one attempt at a time is made, each after a wait that is random within a bound which doubles; those
 // that failed together were one.
 func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
+	t.Parallel()
 	const takes = 10 * time.Millisecond
 	inBubble(t, pool.Settings{Cap: 16, Warm: 16}, func(f *fake) {
 		f.limit(func(l *limits) { l.Failures = 1 << 30 })
@@ -64,6 +65,7 @@ func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 // After so many failures in a row the circuit opens: not even what is idle is leased. It is tried now and then by one
 // dial, and closes when that succeeds.
 func TestCircuitOpens(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.limit(func(l *limits) { l.Failures = 3 }) }, func(f *fake) {
 		f.refuse(time.Second)
 		held := f.lease()
@@ -112,6 +114,7 @@ func TestCircuitOpens(t *testing.T) {
 
 // After a recovery, the dials at once double with each that succeeds, up to the limit.
 func TestDialsDoubleAfterRecovery(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 100, Warm: 100}, func(f *fake) {
 		f.parallel(8)
 		f.refuse(0)
@@ -132,6 +135,7 @@ func TestDialsDoubleAfterRecovery(t *testing.T) {
 // A server that accepts connections and closes them at once counts as not reachable from the third in a row on. It is
 // tried ever more seldom, and taken out of service like one that refuses.
 func TestProbation(t *testing.T) {
+	t.Parallel()
 	for _, lasts := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond} {
 		inBubble(t, pool.Settings{Cap: 4, Warm: 1}, func(f *fake) { f.lasts = lasts }, func(f *fake) {
 			f.after(2*lasts + lasts/2)
@@ -162,6 +166,7 @@ func TestProbation(t *testing.T) {
 
 // Connections that were lost are forgotten when another lasts for a second, or when one serves a session.
 func TestProbationIsPassed(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, nil, func(f *fake) {
 		for number := 1; number < 20; number += 2 { // two at a time, never three in a row
 			f.lose(number)
@@ -201,6 +206,7 @@ func TestProbationIsPassed(t *testing.T) {
 
 // What was established long ago, or has served a session, may end: that is no failure.
 func TestLossIsNoFailure(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.lasts = 1001 * time.Millisecond }, func(f *fake) {
 		f.after(time.Minute)
 		f.log.expect(t, reachable)

@@ -146,12 +146,25 @@ func (f *fake) accept(after time.Duration) {
 
 // pass waits for d, or until ctx ends.
 func pass(ctx context.Context, d time.Duration) error {
+	if d == 0 { // see later
+		return ctx.Err()
+	}
 	select {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// later calls do in a goroutine when d has passed. Where d is 0, it sets no timer: such a timer of a bubble expires in the goroutine that sets it, and
+// if several do so at the same time, the race detector crashes, since it has one context for all of them (Go 1.26, timer.unlockAndRun).
+func later(d time.Duration, do func()) {
+	if d == 0 {
+		go do()
+		return
+	}
+	time.AfterFunc(d, do)
 }
 
 // attempts returns when each dial was, and the most at once since it was called.
@@ -212,7 +225,7 @@ func (f *fake) lose(number int) {
 func (f *fake) close(number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	time.AfterFunc(f.closing, func() {
+	later(f.closing, func() {
 		f.mu.Lock()
 		c := f.conns[number]
 		f.there--

@@ -44,6 +44,7 @@ func (f *fake) lines(kind string) (n int) {
 // A server that is full is well: it keeps what it has and is asked for no more for a while, then for a little more at a time,
 // until it takes them all again. The log says it once.
 func TestFullServer(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 20, Warm: 20}, func(f *fake) { f.takes(12) }, func(f *fake) {
 		f.after(time.Second)
 		f.expect(12, 0)
@@ -77,6 +78,7 @@ func TestFullServer(t *testing.T) {
 
 // Its share returns step by step.
 func TestFullServerIsRaisedInSteps(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 20, Warm: 20}, func(f *fake) { f.takes(10) }, func(f *fake) {
 		f.after(time.Second)
 		first := f.pool.Stats().Ceiling // 10, unless the refusal is noted before the last of the ten connections
@@ -103,6 +105,7 @@ func TestFullServerIsRaisedInSteps(t *testing.T) {
 
 // A server that refuses everything is not full but out of order, whatever it says.
 func TestRefusingServerIsNotFull(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 8, Warm: 8}, func(f *fake) { f.takes(0) }, func(f *fake) {
 		f.after(time.Minute)
 		if s, h := f.pool.Stats(), f.report.get(); s.Ceiling != 8 || s.Usable || h.Circuit == "closed" || h.Reachable {
@@ -116,6 +119,7 @@ func TestRefusingServerIsNotFull(t *testing.T) {
 
 // A server that refuses a session has as many as it takes: the others are the ceiling.
 func TestSessionIsRefused(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 5, Warm: 5}, nil, func(f *fake) {
 		f.lease()
 		f.lease()
@@ -146,6 +150,7 @@ func TestSessionIsRefused(t *testing.T) {
 
 // Clients for whom there is no room under the ceiling are the other backends'.
 func TestFullServerLeavesClientsToOthers(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4}, func(f *fake) { f.takes(1) }, func(f *fake) {
 		f.lease0()
 		other := newFake(f.t, f.group, pool.Settings{Cap: 1})

@@ -13,6 +13,7 @@ import (
 
 // A connection that was not used is idle again, whatever its profile: nobody has said anything over it.
 func TestGiveBack(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"echo", "one-shot"} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, name, nil)
@@ -38,6 +39,7 @@ func TestGiveBack(t *testing.T) {
 
 // A client that waits gets it at once.
 func TestGiveBackServesQueue(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "one-shot", nil)
 	c := r.lease()
 	var waiter pool.Waiter[*Conn]
@@ -54,6 +56,7 @@ func TestGiveBackServesQueue(t *testing.T) {
 
 // What the server has said before is for the next client then.
 func TestGiveBackKeepsGreeting(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p := r.accepted()
@@ -72,6 +75,7 @@ func TestGiveBackKeepsGreeting(t *testing.T) {
 
 // One that was lost meanwhile is not idle again.
 func TestGiveBackOfLost(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", nil)
 	r.ready(1)
 	p := r.accepted()

@@ -15,6 +15,7 @@ import (
 // What a one-shot server says is the session's, which leased the connection before: a close frame, a protocol error, more than is kept
 // for a session that is not there yet. Only before the lease it is the pool's.
 func TestSaidBeforeSession(t *testing.T) {
+	t.Parallel()
 	for name, said := range map[string][]byte{
 		"close":          append(wstest.ServerFrame(true, frame.Text, "answer"), wstest.ServerFrame(true, frame.Close, "\x03\xe9over")...),
 		"protocol error": {0x83, 0},
@@ -56,6 +57,7 @@ func TestSaidBeforeSession(t *testing.T) {
 
 // A connection that is given back unused is read again.
 func TestSaidBeforeGivingBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p, c := r.accepted(), r.lease()
@@ -79,6 +81,7 @@ func TestSaidBeforeGivingBack(t *testing.T) {
 // A server whose connections are lost between lease and session, again and again, counts as not reachable: clients that wait
 // must not make the proxy flood it with dials.
 func TestLostBeforeSession(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*wstest.Peer){
 		"end of the stream": func(p *wstest.Peer) { _ = p.Close() },
 		"data":              func(p *wstest.Peer) { p.Send(frame.Text, "unasked") },

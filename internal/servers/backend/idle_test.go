@@ -13,6 +13,7 @@ import (
 
 // Connections are dialed until enough are warm, never more than the cap.
 func TestFill(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm, s.Serve = 5, 2, wstest.Echo
 	})
@@ -38,6 +39,7 @@ func TestFill(t *testing.T) {
 
 // However fast connections are used up, the server never sees more than the cap at once.
 func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
 	const limit, sessions = 4, 150
 	r := newRig(t, "one-shot", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm, s.Serve = limit, limit, wstest.Echo
@@ -76,6 +78,7 @@ func TestCapHoldsWhileConnectionsAreReplaced(t *testing.T) {
 
 // An idle connection that its server ends is closed in order and replaced.
 func TestServerEndsIdleConnection(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		end  func(*wstest.Peer)
@@ -120,6 +123,7 @@ func TestServerEndsIdleConnection(t *testing.T) {
 
 // The server's close frame is answered and our side of the stream ended at once; the server is not kept waiting.
 func TestCloseIsAnsweredWithEnd(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", nil)
 	r.ready(1)
 	p := r.accepted()
@@ -130,6 +134,7 @@ func TestCloseIsAnsweredWithEnd(t *testing.T) {
 
 // A server that never plays its part in closing keeps the slot for a limited time only.
 func TestServerNeverCloses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 20 * time.Millisecond })
 	r.ready(1)
 	p := r.accepted()
@@ -142,6 +147,7 @@ func TestServerNeverCloses(t *testing.T) {
 // With a profile that reuses connections, data while idle may be another session's: the connection is retired. The
 // beginning of a header is enough to tell.
 func TestDataWhileIdle(t *testing.T) {
+	t.Parallel()
 	whole := wstest.ServerFrame(true, frame.Text, "unsolicited")
 	for name, data := range map[string][]byte{
 		"frame": whole, "fragment": wstest.ServerFrame(false, frame.Binary, "x"), "half a frame": whole[:5],
@@ -168,6 +174,7 @@ func TestDataWhileIdle(t *testing.T) {
 
 // With a profile of one session per connection, data while idle is for its client.
 func TestGreetingIsKept(t *testing.T) {
+	t.Parallel()
 	hello, more := wstest.ServerFrame(true, frame.Text, "hello"), wstest.ServerFrame(false, frame.Text, strings.Repeat("m", 1000))
 	for name, early := range map[string][]byte{"with the answer": append(bytes.Clone(hello), more[:500]...), "after it": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -190,6 +197,7 @@ func TestGreetingIsKept(t *testing.T) {
 }
 
 func TestGreetingHasLimit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "one-shot", nil)
 	r.ready(1)
 	p := r.accepted()
@@ -201,6 +209,7 @@ func TestGreetingHasLimit(t *testing.T) {
 
 // Pings are answered whether the connection is idle or leased by a session that has not begun; pongs are swallowed.
 func TestPingsWhileWaiting(t *testing.T) {
+	t.Parallel()
 	for _, profile := range []string{"echo", "one-shot"} {
 		t.Run(profile, func(t *testing.T) {
 			r := newRig(t, profile, nil)
@@ -229,6 +238,7 @@ func TestPingsWhileWaiting(t *testing.T) {
 
 // Idle connections move between loops and go on as before.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 50 * time.Millisecond })
 	r.ready(1)
 	p := r.accepted()

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
@@ -146,14 +147,10 @@ func (c *Conn) End(e Ending) Outcome {
 	}
 	c.ApplyToServer(step)
 	switch {
-	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that nobody asked for
+	case step.Then == profile.Ready && c.stream.Held() == 0: // otherwise a frame has begun that no client asked for
 		return c.giveBack()
 	case step.Then == profile.Resetting:
-		c.to(resetting)
-		c.stateTime = loop.Now()
-		c.timer.Stop()
-		c.slot.Reset(uint64(c.lease))
-		return Resetting
+		return c.reset()
 	}
 	why := cause{c.reason(e, step.Reason), e.Code, e.Text}
 	if step.Then == profile.Leaving {
@@ -253,7 +250,7 @@ func (c *Conn) takeBack() {
 // closeBegan reports whether one side has sent its close frame.
 func (c *Conn) closeBegan() bool { return c.closeSent || c.closeReceived }
 
-// SendClose relays a close frame's payload to the server; the session goes on until the server's own close arrives. The
+// SendClose relays a close frame's payload to the server; the session continues until the server's own close arrives. The
 // stream must be at a frame boundary.
 func (c *Conn) SendClose(payload []byte) {
 	c.closeSent = true
@@ -302,3 +299,71 @@ func (c *Conn) TakeGreeting() []byte {
 	}
 	return frames
 }
+
+// Observer is a [loop.Filter] in front of the handler of a connection's stream while an operator watches a session. A session puts it there at
+// the beginning of a lease or later, and the connection takes it away when its fate is known. All calls come on the connection's loop.
+type Observer interface {
+	loop.Handler
+	// TakenBack tells that the lease ends. From now on the observer stands in front of c.
+	TakenBack(c *Conn)
+	// Sent tells that the proxy itself sends the server a frame. The payload is valid during the call.
+	Sent(op frame.Opcode, payload []byte)
+	// Fate tells what becomes of the connection, and why or, if it is being reset, what must come. Returned and Discarded are the last.
+	Fate(o Outcome, why string)
+}
+
+// observer returns the observer in front of the stream's handler; nil for none.
+func (c *Conn) observer() Observer {
+	o, _ := loop.As[Observer](c.stream.Handler())
+	return o
+}
+
+// tellFate tells an observer, if there is one, what becomes of the connection.
+func (c *Conn) tellFate(outcome Outcome, why string) {
+	o := c.observer()
+	if o == nil {
+		return
+	}
+	o.Fate(outcome, why)
+	if outcome == Returned || outcome == Discarded {
+		c.stream.SetHandler(c)
+	}
+}
+
+// explain says why a connection is discarded: the reason that is counted and, if it says more, an explanation.
+func explain(reason pool.Reason, explanation string) string {
+	if explanation == "" || explanation == reason.String() {
+		return reason.String()
+	}
+	return reason.String() + ": " + explanation
+}
+
+// tellSent tells an observer, if there is one, that the proxy itself sends a frame.
+func (c *Conn) tellSent(op frame.Opcode, payload []byte) {
+	if o := c.observer(); o != nil {
+		o.Sent(op, payload)
+	}
+}
+
+// Stalled notes that the client's session of the connection's lease has had no result for so long, which is too long; how says so. again
+// tells that the session has stalled on another server before. It is called on the connection's loop, before the lease ends.
+func (c *Conn) Stalled(client Client, again bool, quiet time.Duration, how string) {
+	b := c.config.backend
+	b.options().Meter.Stall()
+	othersHeard := pool.Instant(b.signed.Load()) > b.worker.now()-pool.Instant(quiet-signedEvery) // later than its own last result
+	b.worker.sessionStalled(health.Stall{Client: client, OthersHeard: othersHeard, Began: c.sessionBegan, Again: again, How: how})
+}
+
+// signedEvery is how exactly it is known when a session was last seen to get results.
+const signedEvery = 100 * time.Millisecond
+
+// Signed notes that the session of the connection's lease, whose server is watched, has got results lately. It is called on the connection's loop.
+func (c *Conn) Signed() {
+	b := c.config.backend
+	if now := b.worker.now(); now-pool.Instant(b.signed.Load()) > pool.Instant(signedEvery) {
+		b.signed.Store(int64(now))
+	}
+}
+
+// Answered notes that the session of the connection's lease has a result. It is called on the connection's loop, once for each session or more.
+func (c *Conn) Answered() { c.config.backend.worker.sessionAnswered(c.sessionBegan) }

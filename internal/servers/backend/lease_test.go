@@ -14,6 +14,7 @@ import (
 
 // How a lease ends that leaves the connection unfit.
 func TestDiscard(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap, o.Settings.Warm = 1, 1 })
 	next := func() (*session, *wstest.Peer) {
 		r.ready(1)
@@ -98,6 +99,7 @@ func TestDiscard(t *testing.T) {
 
 // A connection that is lost between Lease and Use is not alive, and its slot comes free.
 func TestLeasedConnectionIsLost(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*wstest.Peer){
 		"close frame":       func(p *wstest.Peer) { p.SendClose(1001, "") },
 		"end of the stream": func(p *wstest.Peer) { _ = p.Close() },
@@ -138,6 +140,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 // Sessions that come, ask and leave at any point, on a server that ends connections as it likes: each lease ends once,
 // and each session sees its own answers only.
 func TestLeasesAlwaysEnd(t *testing.T) {
+	t.Parallel()
 	const limit, workers, rounds = 4, 6, 100
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm = limit, limit

@@ -14,8 +14,8 @@ import (
 // mayLeave reports whether another connection of the backend may wait for its server's last word, and counts it if so. Any goroutine may
 // call it.
 func (b *Backend) mayLeave() bool {
-	book := b.pool.Stats()
-	most := int32(max(1, book.Allowed()/2))
+	s := b.pool.Stats()
+	most := int32(max(1, s.Allowed()/2))
 	for {
 		n := b.leaving.Load()
 		if n >= most {

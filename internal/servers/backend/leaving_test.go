@@ -36,6 +36,7 @@ func (r *rig) speak() (*session, *wstest.Peer) {
 // A session that its client has left in the middle is ended on the server: the server gets the end message, what it answers is dropped,
 // its place stays taken until it has said its last word, and only then comes the close frame.
 func TestLeaving(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		play  func(*wstest.Peer)
@@ -90,6 +91,7 @@ func TestLeaving(t *testing.T) {
 
 // At most half of a backend's places wait for last words. The other connections close at once.
 func TestLeavingShare(t *testing.T) {
+	t.Parallel()
 	const places = 5
 	r, orderly := leavingRig(t, func(o *Options) { o.Settings.Cap, o.Settings.Warm = places, places })
 	r.ready(places)
@@ -109,6 +111,7 @@ func TestLeavingShare(t *testing.T) {
 
 // The end of the process does not wait longer than for a close. A panic gives the place up, too.
 func TestLeavingEnds(t *testing.T) {
+	t.Parallel()
 	t.Run("hurried", func(t *testing.T) {
 		r, orderly := leavingRig(t, func(o *Options) { o.CloseTimeout = 20 * time.Millisecond })
 		r.ready(1)

@@ -130,7 +130,7 @@ func (c *Conn) idleIfDone(behind []byte) {
 		c.fill()
 	case c.state == clean && len(behind) == 0:
 		_ = c.giveBack()
-	case c.state == clean && !frame.Opcode(behind[0]&0xf).IsControl(): // a message has begun that nobody asked for
+	case c.state == clean && !frame.Opcode(behind[0]&0xf).IsControl(): // a message has begun that no client asked for
 		c.discard(unsolicited)
 	}
 }
@@ -188,7 +188,7 @@ func (c *Conn) discardFor(why cause, explanation string) Outcome {
 var (
 	unsolicited = cause{pool.Unsolicited, frame.PolicyViolation, profile.Unsolicited.String()}
 	aged        = cause{pool.Aged, frame.GoingAway, "maximum age reached"}
-	unwanted    = cause{pool.Shutdown, frame.GoingAway, "not wanted any more"}
+	unwanted    = cause{pool.Shutdown, frame.GoingAway, "no longer wanted"}
 )
 
 // fail takes the connection out of service while no session is the handler of its stream. It is ignored if the connection is out of
@@ -265,7 +265,7 @@ func (c *Conn) leaveToClient(why cause, closeFrame []byte) {
 	c.to(lost)
 }
 
-// giveUp closes a connection that is not in the pool yet, because it is not wanted any more.
+// giveUp closes a connection that is not in the pool yet, because it is no longer wanted.
 func (c *Conn) giveUp() {
 	if notInPool.has(c.state) {
 		c.fail(unwanted, nil)
@@ -344,8 +344,8 @@ func (c *Conn) Retire(*loop.Conn) {
 }
 
 // RetireLease is Retire for a session whose lease did not end in order. It does nothing, and returns false, if another session has begun on
-// the connection. One that has gone back to the pool, or that another session is about to use, is retired too: nobody knows what the
-// panic has left behind, and [Conn.Use] says that it is not alive.
+// the connection. One that has gone back to the pool, or that another session is about to use, is retired too: what the panic
+// has left behind is not known, and [Conn.Use] says that it is not alive.
 func (c *Conn) RetireLease(l LeaseHolder) bool {
 	if holder := c.holder(); holder != nil && holder != l { // without a holder, the handler is c
 		return false

@@ -9,6 +9,7 @@ import (
 
 // What the table does not allow panics before anything has changed, and every state leads to the end.
 func TestTransitions(t *testing.T) {
+	t.Parallel()
 	for from := range state(states) {
 		for next := range state(states) {
 			c := &Conn{state: from}
@@ -35,6 +36,7 @@ func TestTransitions(t *testing.T) {
 
 // docs/architecture.md draws the transitions, but those that only a panic makes.
 func TestLifeIsDrawn(t *testing.T) {
+	t.Parallel()
 	of := make(map[string]state)
 	var names []string
 	for s := range state(states) {

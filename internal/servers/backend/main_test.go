@@ -4,7 +4,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // No server, connection, loop or worker of a test may outlive it.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	wstest.ManyAtATime()
+	goleak.VerifyTestMain(m)
+}

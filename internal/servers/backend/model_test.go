@@ -38,6 +38,7 @@ type modelClient struct {
 // Whatever happens in whatever order: the caps are kept, every lease ends once, nobody waits while a connection is idle,
 // and when it is quiet at last, each pool has its wanted size again.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		var failure any
 		synctest.Test(t, func(*testing.T) {

@@ -108,7 +108,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// expected returns the variant that is kept warm before the first client has come: that of a client without parameters of its own.
+// expected returns the variant that is kept warm before the first client has come: that of a client without its own parameters.
 func (o *Options) expected() (name string, ok bool) {
 	if !o.Profile.Variants() {
 		return "", true

@@ -44,6 +44,7 @@ func wait(t *testing.T, group *pool.Group[int], clients int) {
 
 // A backend that dials as many as it may leaves the other clients to the others.
 func TestOtherDialsWhileBusy(t *testing.T) {
+	t.Parallel()
 	withOther(t, func(first, second *fake) {
 		first.parallel(2)
 		first.accept(time.Hour)
@@ -63,6 +64,7 @@ func TestOtherDialsWhileBusy(t *testing.T) {
 
 // While one waits to dial again after a failure, the other dials; nobody waits for the one that fails.
 func TestOtherDialsWhileFailing(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(*fake){
 		"refused":         func(f *fake) { f.refuse(0) },
 		"circuit is open": func(f *fake) { f.limit(func(l *limits) { l.Failures = 1 }); f.refuse(0) },

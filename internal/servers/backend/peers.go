@@ -15,14 +15,14 @@ type Peers struct {
 	list []*member // guarded by mu
 }
 
-// member is what the others of a service are told of a backend. A nil member is compared with nobody.
+// member is what the others of a service are told of a backend. A nil member is not compared.
 type member struct {
 	peers *Peers // static
 	// serves reports whether the backend gets sessions. Static; it must not use Peers.
 	serves func() bool
 
 	sessions health.Sessions // guarded by Peers.mu
-	leftOut  bool            // guarded by Peers.mu: as it was last decided
+	ejected  bool            // guarded by Peers.mu: as it was last decided
 }
 
 // join adds a backend. A nil Peers compares nothing.
@@ -68,14 +68,14 @@ func (p *member) sessionFailed(now pool.Instant) {
 }
 
 // compare calls decide with the backend's sessions and those of the others, which are added up only when asked for. decide returns
-// whether the backend is left out; it must not use Peers.
-func (p *member) compare(now pool.Instant, decide func(own *health.Sessions, peers func() health.Peers) (leftOut bool)) {
+// whether the backend is ejected; it must not use Peers.
+func (p *member) compare(now pool.Instant, decide func(own *health.Sessions, peers func() health.Peers) (ejected bool)) {
 	if p == nil {
 		return
 	}
 	p.peers.mu.Lock()
 	defer p.peers.mu.Unlock()
-	p.leftOut = decide(&p.sessions, func() health.Peers { return p.others(now) })
+	p.ejected = decide(&p.sessions, func() health.Peers { return p.others(now) })
 }
 
 // others adds up the other backends. It is called with the mutex held.
@@ -83,8 +83,8 @@ func (p *member) others(now pool.Instant) (sum health.Peers) {
 	for _, other := range p.peers.list {
 		switch {
 		case other == p:
-		case other.leftOut:
-			sum.LeftOut++
+		case other.ejected:
+			sum.Ejected++
 		case other.serves():
 			other.sessions.Fade(now)
 			sum.Serving++

@@ -8,6 +8,7 @@ import (
 
 // Backends are compared with those that serve, by the sessions that began and failed there, and with none that is gone.
 func TestPeers(t *testing.T) {
+	t.Parallel()
 	const now = 1
 	var peers Peers
 	serves := map[string]bool{"b": true, "c": true, "d": true}
@@ -21,7 +22,7 @@ func TestPeers(t *testing.T) {
 		t.Helper()
 		joined["a"].compare(now, func(sessions *health.Sessions, peers func() health.Peers) bool {
 			got := peers()
-			if sessions.Began != own || got.Serving != others.Serving || got.LeftOut != others.LeftOut ||
+			if sessions.Began != own || got.Serving != others.Serving || got.Ejected != others.Ejected ||
 				got.Sessions.Began != others.Sessions.Began || got.Sessions.Failed != others.Sessions.Failed {
 				t.Errorf("%+v, %+v; want %v, %+v", sessions, got, own, others)
 			}
@@ -32,7 +33,7 @@ func TestPeers(t *testing.T) {
 	serves["c"] = false
 	seen(1, health.Peers{Serving: 2, Sessions: health.Sessions{Began: 2, Failed: 1}})
 	joined["b"].compare(now, func(*health.Sessions, func() health.Peers) bool { return true })
-	seen(1, health.Peers{Serving: 1, LeftOut: 1, Sessions: health.Sessions{Began: 1}})
+	seen(1, health.Peers{Serving: 1, Ejected: 1, Sessions: health.Sessions{Began: 1}})
 	joined["b"].leave()
 	joined["b"].leave()
 	seen(1, health.Peers{Serving: 1, Sessions: health.Sessions{Began: 1}})
@@ -43,6 +44,7 @@ func TestPeers(t *testing.T) {
 
 // A backend without peers is compared with nobody.
 func TestNoPeers(t *testing.T) {
+	t.Parallel()
 	var none *Peers
 	p := none.join(nil)
 	p.sessionBegan(1)

@@ -41,7 +41,7 @@ func (c *Conn) scheduleCheck() {
 	}
 }
 
-// jittered returns a time between three quarters of d and d, so that what began together does not go on together.
+// jittered returns a time between three quarters of d and d, so that what began together does not continue together.
 func jittered(d time.Duration) time.Duration { return d - rand.N(d/4+1) }
 
 // check sends a ping, or retires an idle connection that is too old. It is called from time to time.

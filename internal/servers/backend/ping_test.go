@@ -41,6 +41,7 @@ func pinging(o *Options, _ *wstest.Server) { o.PingInterval, o.PingTimeout = tim
 
 // A connection whose pings are answered stays, be it idle or in use, and it is known how long that takes.
 func TestPingsAreAnswered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {
 		o.PingInterval, o.PingTimeout = 20*time.Millisecond, wstest.Timeout
 	})
@@ -73,6 +74,7 @@ func TestPingsAreAnswered(t *testing.T) {
 
 // An idle connection that does not answer is given up within the deadline, and replaced.
 func TestSilentWhileIdle(t *testing.T) {
+	t.Parallel()
 	const interval, timeout = 40 * time.Millisecond, 60 * time.Millisecond
 	begun := time.Now()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.PingInterval, o.PingTimeout = interval, timeout })
@@ -88,6 +90,7 @@ func TestSilentWhileIdle(t *testing.T) {
 
 // A session whose connection does not answer is told.
 func TestSilentInUse(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", pinging)
 	s := r.use()
 	s.check()
@@ -113,6 +116,7 @@ func TestSilentInUse(t *testing.T) {
 
 // A session that has leased the connection, but has not begun, is told then.
 func TestSilentBeforeUse(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", pinging)
 	s := &session{t: t, conn: r.lease()}
 	s.check()
@@ -131,6 +135,7 @@ func TestSilentBeforeUse(t *testing.T) {
 
 // Without pings and without an age there is nothing to look at.
 func TestNoTimer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", nil)
 	s := r.use()
 	s.ask("1")
@@ -148,6 +153,7 @@ func TestNoTimer(t *testing.T) {
 
 // Pings and ages are spread, so that connections which were dialed together are not pinged or retired together.
 func TestJitter(t *testing.T) {
+	t.Parallel()
 	for _, d := range []time.Duration{1, 2, time.Second, time.Hour} {
 		shortest, longest := d, time.Duration(0)
 		for range 1000 {

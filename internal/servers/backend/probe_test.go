@@ -54,6 +54,7 @@ func verdicts(t *testing.T, p Probe, results string) (told []string) {
 }
 
 func TestProbeVerdicts(t *testing.T) {
+	t.Parallel()
 	p := Probe{Interval: 10 * time.Second, Timeout: time.Second, Fall: 3, Rise: 2}
 	for results, want := range map[string][]string{
 		"+":             {"up after 1"}, // at once
@@ -91,6 +92,7 @@ func TestProbeVerdicts(t *testing.T) {
 // The first probe comes at once, the others after the interval plus or minus a fifth, counted from the end of the last; none
 // takes longer than its time-out.
 func TestProbeTimes(t *testing.T) {
+	t.Parallel()
 	p := Probe{Interval: 10 * time.Second, Timeout: 3 * time.Second, Fall: 3, Rise: 2}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -131,6 +133,7 @@ func TestProbeTimes(t *testing.T) {
 
 // It ends at once, in a probe or between two, and tells nothing of the probe that was cut short.
 func TestProbeEnds(t *testing.T) {
+	t.Parallel()
 	p := Probe{Interval: 10 * time.Second, Timeout: 3 * time.Second, Fall: 1, Rise: 1}
 	for name, at := range map[string]time.Duration{"in a probe": time.Second, "between two": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {

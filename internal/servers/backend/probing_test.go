@@ -28,13 +28,15 @@ func parse(t *testing.T, text string) *url.URL {
 }
 
 func TestProbeHTTP(t *testing.T) {
-	hung := make(chan struct{})
+	t.Parallel()
+	hangs, hung := make(chan struct{}), make(chan struct{})
 	var agent, method atomic.Value
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		agent.Store(r.UserAgent())
 		method.Store(r.Method)
 		switch r.URL.Path {
 		case "/hang":
+			close(hangs)
 			<-r.Context().Done()
 			close(hung)
 		case "/redirect":
@@ -49,11 +51,11 @@ func TestProbeHTTP(t *testing.T) {
 	}))
 	defer s.Close()
 	for path, want := range map[string]string{
-		"/200": "", "/204": "", "/500": "503 Service Unavailable", "/redirect": "302 Found", "/hang": "deadline exceeded",
+		"/200": "", "/204": "", "/500": "503 Service Unavailable", "/redirect": "302 Found", "/hang": "context canceled",
 	} {
-		ctx, cancel := wstest.Context(t), context.CancelFunc(func() {})
-		if path == "/hang" {
-			ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+		ctx, cancel := context.WithCancel(wstest.Context(t))
+		if path == "/hang" { // the probe's time is over when the server has been asked
+			go func() { <-hangs; cancel() }()
 		}
 		err := probeHTTP(ctx, parse(t, s.URL+path), nil, new(handshake.Target))
 		cancel()
@@ -77,6 +79,7 @@ func TestProbeHTTP(t *testing.T) {
 
 // A probe by upgrade has a place of the pool while it runs, and closes its connection in order.
 func TestProbeUpgrade(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Cap = 2 })
 	r.ready(1)
 	r.accepted()
@@ -101,6 +104,7 @@ func TestProbeUpgrade(t *testing.T) {
 
 // One that fails gives its place back, too.
 func TestProbeUpgradeFails(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]wstest.Answer{
 		"refused": wstest.Refuse(http.StatusServiceUnavailable, "loading"),
 		"hangs":   wstest.Hang,
@@ -109,13 +113,15 @@ func TestProbeUpgradeFails(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 				o.Settings.Cap, o.Settings.Warm, s.Answer = 1, 0, answer
 			})
-			ctx, cancel := context.WithTimeout(context.Background(), wstest.Timeout)
-			if name == "hangs" {
-				cancel()
-				ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)
-			}
+			ctx, cancel := context.WithCancel(wstest.Context(t))
 			defer cancel()
-			if err := r.probeUpgrade(ctx); err == nil || errors.Is(err, errNoRoom) {
+			result := make(chan error)
+			go func() { result <- r.probeUpgrade(ctx) }()
+			if name == "hangs" { // the probe's time is over when the server has been asked
+				wstest.Eventually(t, "the server is asked", func() bool { return r.server.Counts().Upgrades > 0 })
+				cancel()
+			}
+			if err := <-result; err == nil || errors.Is(err, errNoRoom) {
 				t.Errorf("error: %v", err)
 			}
 			if s := r.Stats(); s.Used() != 0 {
@@ -127,10 +133,15 @@ func TestProbeUpgradeFails(t *testing.T) {
 
 // A server that accepts the connection but never ends it is well; the probe ends in its time.
 func TestProbeUpgradeIsNotClosed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.Settings.Warm = 0 })
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(wstest.Context(t))
 	defer cancel()
-	if err := r.probeUpgrade(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a machine may be so busy
+	result := make(chan error)
+	go func() { result <- r.probeUpgrade(ctx) }()
+	r.accepted().ExpectClose(frame.NormalClosure, "")
+	cancel() // as when its time is over
+	if err := <-result; err != nil {
 		t.Error(err)
 	}
 	if s := r.Stats(); s.Used() != 0 {
@@ -140,6 +151,7 @@ func TestProbeUpgradeIsNotClosed(t *testing.T) {
 
 // The probe takes a backend out of service and brings it back.
 func TestProbing(t *testing.T) {
+	t.Parallel()
 	var status atomic.Int32
 	status.Store(http.StatusOK)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
@@ -169,6 +181,7 @@ func TestProbing(t *testing.T) {
 
 // A probe by upgrade that finds no place says nothing.
 func TestProbingWithoutRoom(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		s.Serve = wstest.Echo
 		o.Probe = &Probe{Interval: 5 * time.Millisecond}

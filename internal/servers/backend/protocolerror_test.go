@@ -28,6 +28,7 @@ var protocolErrors = []struct {
 }
 
 func TestProtocolErrorBetweenSessions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, profile string
 		reach         func(*rig) *wstest.Peer // brings the connection where it is broken
@@ -81,6 +82,7 @@ func TestProtocolErrorBetweenSessions(t *testing.T) {
 // What a server sends after it has been told, be it valid or not, is dropped until it ends the stream: a connection that was
 // just closed would be reset, and the server might never see what it was told.
 func TestSendsOnAfterProtocolError(t *testing.T) {
+	t.Parallel()
 	for name, more := range map[string][]byte{
 		"messages":            wstest.ServerFrame(true, frame.Text, strings.Repeat("x", 60_000)),
 		"breaks the protocol": append(wstest.ServerFrame(true, frame.Text, "x"), 0x83, 0),
@@ -110,6 +112,7 @@ func TestSendsOnAfterProtocolError(t *testing.T) {
 
 // The server is told of a protocol error that a session saw, whatever the session itself says.
 func TestProtocolErrorInSession(t *testing.T) {
+	t.Parallel()
 	for name, e := range map[string]Ending{
 		"fault":      {Fault: "broke", Code: frame.InternalError, Text: "other"},
 		"full":       {Full: true, Code: frame.GoingAway},

@@ -38,6 +38,7 @@ const fiveBroken = opened + "5 sessions in a row were broken: backend vanished"
 
 // Sessions that are broken in a row trip the circuit, whatever dialing says; one that ends well lets the count begin anew.
 func TestBrokenSessionsTrip(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		for range 5 {
 			f.broken(4)
@@ -71,6 +72,7 @@ func TestBrokenSessionsTrip(t *testing.T) {
 
 // The trial needs a place: when the pool is full, the idle connection that was used longest ago makes room, and only one.
 func TestTrialMakesRoom(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 3, Warm: 3}, func(f *fake) { f.closing = 10 * time.Second }, func(f *fake) {
 		held := f.lease()
 		f.refuse(0)
@@ -94,6 +96,7 @@ func TestTrialMakesRoom(t *testing.T) {
 
 // When all connections are in use, the trial waits until a session ends.
 func TestTrialWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 2, Warm: 2}, nil, func(f *fake) {
 		held := []int{f.lease(), f.lease()}
 		f.broken(5)
@@ -113,6 +116,7 @@ func TestTrialWaitsForRoom(t *testing.T) {
 
 // A backend that is drained keeps its idle connections: there is no trial for which they would have to make room.
 func TestNoTrialWhileDraining(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, nil, func(f *fake) {
 		f.pool.SetMode(pool.Draining)
 		f.broken(5)
@@ -127,6 +131,7 @@ func TestNoTrialWhileDraining(t *testing.T) {
 
 // The longer a server breaks sessions, the longer it is left alone; a session that ends well makes up for it.
 func TestTripsAddUp(t *testing.T) {
+	t.Parallel()
 	for name, well := range map[string]bool{"no good session": false, "good sessions": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
@@ -152,6 +157,7 @@ func TestTripsAddUp(t *testing.T) {
 
 // However often the worker is signalled, one trial runs at a time.
 func TestOneTrialAtATime(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		f.accept(time.Minute)
 		f.attempts()
@@ -170,6 +176,7 @@ func TestOneTrialAtATime(t *testing.T) {
 
 // A dial that was on its way when sessions tripped the circuit proves nothing when it succeeds.
 func TestOldDialProvesNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 1}, func(f *fake) { f.trips(20) }, func(f *fake) {
 		f.accept(time.Minute)
 		f.lose(1)
@@ -188,6 +195,7 @@ func TestOldDialProvesNothing(t *testing.T) {
 
 // A recovered backend gets its share of the clients back in ten steps.
 func TestSlowStart(t *testing.T) {
+	t.Parallel()
 	const rampTime = 20 * time.Second
 	for name, takeOut := range map[string]func(*fake){
 		"broken sessions": func(f *fake) { f.broken(5) },
@@ -228,6 +236,7 @@ func TestSlowStart(t *testing.T) {
 
 // Without a time for it, all of the share comes back at once.
 func TestNoSlowStart(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		f.broken(5)
 		f.until("it is back", func() bool { return f.pool.Stats().Usable })
@@ -239,6 +248,7 @@ func TestNoSlowStart(t *testing.T) {
 
 // While the probe fails nothing is leased, but the connections are kept.
 func TestProbeTakesOutOfService(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		f.worker.probed(true, "")
 		f.worker.probed(false, "500")
@@ -266,6 +276,7 @@ func TestProbeTakesOutOfService(t *testing.T) {
 
 // The circuit may close, and the probe succeed: it takes both.
 func TestProbeAndCircuit(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		usable := func(want bool) {
 			t.Helper()

@@ -12,7 +12,7 @@ import (
 //
 //   - The request bore values of a client (its key, its parameters): 4xx, and most of 5xx, is the answer to that client. It is
 //     passed on to the client, says nothing about the server's health, and is not tried again. 502 to 504 are about the server.
-//   - The request bore none, although the clients of the service have values of their own: 4xx says that the server works, and
+//   - The request bore none, although the clients of the service have their own values: 4xx says that the server works, and
 //     that connections cannot be dialed before their clients arrive.
 //   - Otherwise it is a failure of the server, or of its configuration.
 
@@ -28,7 +28,7 @@ type clientRefusedError struct {
 
 func (e clientRefusedError) Unwrap() error { return e.error }
 
-// anonymousRefusedError is a server's answer to a handshake without a client's values, when the clients have values of their own.
+// anonymousRefusedError is a server's answer to a handshake without a client's values, when the clients have their own.
 type anonymousRefusedError struct{ error }
 
 func (e anonymousRefusedError) Unwrap() error { return e.error }
@@ -39,7 +39,7 @@ func (d *dialConfig) classify(variant string, err error) error {
 	if !errors.As(err, &status) {
 		return err
 	}
-	spoken, private := d.says(variant)
+	withValues, private := d.clientValues(variant)
 	code := status.Status
 	switch {
 	case private && isClientError(code):
@@ -47,9 +47,9 @@ func (d *dialConfig) classify(variant string, err error) error {
 	case saysFull(code) || d.Profile.BusyStatus(code):
 		return fmt.Errorf("%w: %w", errFull, err)
 	case private && code >= http.StatusInternalServerError && code != http.StatusBadGateway && code != http.StatusGatewayTimeout,
-		spoken && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
+		withValues && isClientError(code) && code != http.StatusUnauthorized && code != http.StatusForbidden:
 		return clientRefusedError{err, code >= http.StatusInternalServerError}
-	case !spoken && isClientError(code) && d.clientsSpeak():
+	case !withValues && isClientError(code) && d.clientsHaveValues():
 		return anonymousRefusedError{err}
 	}
 	return err
@@ -57,8 +57,8 @@ func (d *dialConfig) classify(variant string, err error) error {
 
 func isClientError(status int) bool { return status >= 400 && status <= 499 }
 
-// says reports whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
-func (d *dialConfig) says(variant string) (spoken, private bool) {
+// clientValues reports whether connections of a variant are dialed with values of clients, and whether those are of one client alone.
+func (d *dialConfig) clientValues(variant string) (withValues, private bool) {
 	if variant == "" || d.Variants == nil {
 		return false, false
 	}
@@ -66,7 +66,7 @@ func (d *dialConfig) says(variant string) (spoken, private bool) {
 	return v.Query != "" || len(v.Header)+len(v.Path)+len(v.Subprotocols) > 0, v.Private || isPrivate(variant)
 }
 
-// clientsSpeak reports whether clients of the service say something of their own in the handshake.
-func (d *dialConfig) clientsSpeak() bool {
+// clientsHaveValues reports whether clients of the service pass their own values in the handshake.
+func (d *dialConfig) clientsHaveValues() bool {
 	return d.Passes || d.Profile.Private() || d.Variants != nil && d.Variants.anyPrivate()
 }

@@ -17,6 +17,7 @@ func (f *fake) outdated() (n int) {
 
 // A full pool is renewed a part at a time, so that nearly all of it is there for clients.
 func TestRenewsFullPool(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 20, Warm: 20}, func(f *fake) {
 		f.closing = time.Second
 		f.accept(time.Second)
@@ -37,6 +38,7 @@ func TestRenewsFullPool(t *testing.T) {
 
 // Where there is room, there are never fewer than the warm ones.
 func TestRenewsBeforeRetiring(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 20, Warm: 5}, func(f *fake) { f.accept(time.Second) }, func(f *fake) {
 		f.until("the pool is full", func() bool { return f.pool.Stats().Idle == 5 })
 		f.pool.Renew()
@@ -53,6 +55,7 @@ func TestRenewsBeforeRetiring(t *testing.T) {
 
 // When the server refuses what is new, the connections that work stay, but for the few that made room to try it.
 func TestKeepsOutdatedWhileDialsFail(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 20, Warm: 20}, nil, func(f *fake) {
 		f.refuse(0)
 		f.pool.Renew()

@@ -20,6 +20,7 @@ import (
 // However long an open circuit still has to wait: after a renewal the backend is tried at once, and what follows counts from the
 // beginning.
 func TestRenewalTriesAtOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.refuse(0) }, func(f *fake) {
 		f.after(time.Hour)
 		if s := f.pool.Stats(); s.Usable {
@@ -37,6 +38,7 @@ func TestRenewalTriesAtOnce(t *testing.T) {
 
 // One that still fails waits no longer than after a first failure.
 func TestRenewalBeginsBackoffAnew(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.refuse(0) }, func(f *fake) {
 		f.after(time.Hour)
 		before, _ := f.attempts()
@@ -54,6 +56,7 @@ func TestRenewalBeginsBackoffAnew(t *testing.T) {
 // Sessions that were broken belong to the old way as well, those that have not opened the circuit yet included. It does not close
 // before a connection was dialed.
 func TestRenewalForgetsBrokenSessions(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, nil, func(f *fake) {
 		f.broken(4)
 		f.worker.renew()
@@ -78,6 +81,7 @@ func TestRenewalForgetsBrokenSessions(t *testing.T) {
 
 // Dials of the old way that hang are given up, and what becomes of them counts neither way.
 func TestRenewalGivesDialsUp(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 1, Warm: 1}, func(f *fake) {
 		f.set(func() { f.dial = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() } })
 	}, func(f *fake) {
@@ -94,6 +98,7 @@ func TestRenewalGivesDialsUp(t *testing.T) {
 
 // Dials of the old way that succeed soon are not given up: the server would hold them for a moment, beside those of the new way.
 func TestRenewalLeavesDialsAlone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 3, Warm: 3}, func(f *fake) {
 		f.accept(outdatedGrace - time.Millisecond)
 		dial := f.dial
@@ -115,6 +120,7 @@ func TestRenewalLeavesDialsAlone(t *testing.T) {
 
 // A dial that hangs takes the only place; it is given up for one that says what the server wants to hear.
 func TestUpdateGivesDialsUp(t *testing.T) {
+	t.Parallel()
 	asked := make(chan string, 10)
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.DialTimeout = time.Hour
@@ -137,6 +143,7 @@ func TestUpdateGivesDialsUp(t *testing.T) {
 
 // A greeting that does not come is not waited for any longer either.
 func TestUpdateGivesGreetingsUp(t *testing.T) {
+	t.Parallel()
 	greeting := frame.AppendMessage(nil, frame.Binary, true, []byte("ready"), false)
 	asked := make(chan string, 10)
 	r := newRig(t, "kyutai", func(o *Options, s *wstest.Server) {
@@ -161,6 +168,7 @@ func TestUpdateGivesGreetingsUp(t *testing.T) {
 
 // What becomes of connections that were dialed in the old way does not count against the new one.
 func TestOldConnectionsDoNotCount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 4, Warm: 1, Weight: 1}
 		o.CircuitFailures = 1
@@ -186,6 +194,7 @@ func TestOldConnectionsDoNotCount(t *testing.T) {
 
 // A probe that failed asks again at once, and its next answer is the verdict.
 func TestUpdateProbesAnew(t *testing.T) {
+	t.Parallel()
 	var well atomic.Bool
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 4, Warm: 0, Weight: 1}

@@ -11,6 +11,7 @@ import (
 
 // Why there is no connection is said without the secrets that the server was told and repeats.
 func TestReasonHidesOwnSecrets(t *testing.T) {
+	t.Parallel()
 	refusing := wstest.AcceptUnless(func(req *handshake.Request) *handshake.Refusal {
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "bad " + req.Header.Get("Authorization")}
 	})

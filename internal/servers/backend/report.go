@@ -35,7 +35,7 @@ type Health struct {
 	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
 	CanarySeconds float64
 
-	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
+	// Outlier tells that the backend was ejected: it gets no sessions for a while, since far more fail on it than on its peers.
 	Outlier       bool
 	OutlierSince  time.Time
 	OutlierReason string
@@ -97,7 +97,7 @@ func (r *report) probes() {
 	})
 }
 
-// noProbe reports that the backend is not probed any more.
+// noProbe reports that the backend is no longer probed.
 func (r *report) noProbe() {
 	r.update(func(h *Health) { h.Probe, h.ProbeSince, h.ProbeReason = "off", time.Now(), "" })
 }
@@ -223,7 +223,7 @@ func (r *report) heardCanary(d time.Duration) {
 	r.update(func(h *Health) { h.CanarySeconds = d.Seconds() })
 }
 
-// canaryNotPlayed reports why the last canary could not be played, which says nothing about the server.
+// canaryNotPlayed reports why the last canary could not be played, which says nothing about the server; "" if it was, and passed.
 func (r *report) canaryNotPlayed(reason string) {
 	r.update(func(h *Health) {
 		if h.Canary != "down" && h.Canary != canaryDoubtful {
@@ -244,7 +244,7 @@ func (r *report) canaries(on bool) {
 	})
 }
 
-// setOutlier reports whether the backend is left out because sessions fail on it and not on its peers.
+// setOutlier reports whether the backend is ejected because sessions fail on it and not on its peers.
 func (r *report) setOutlier(out bool, reason string) {
 	r.update(func(h *Health) {
 		h.Outlier, h.OutlierSince, h.OutlierReason = out, time.Now(), reason
@@ -253,9 +253,9 @@ func (r *report) setOutlier(out bool, reason string) {
 		}
 	})
 	if out {
-		r.log.Warn("backend gets no new sessions for a while, far more fail on it than on its peers", "backend", r.named(), "reason", reason)
+		r.log.Warn("backend ejected as an outlier, far more sessions fail on it than on its peers", "backend", r.named(), "reason", reason)
 	} else {
-		r.log.Info("backend gets new sessions again", "backend", r.named())
+		r.log.Info("backend no longer ejected, it gets new sessions again", "backend", r.named())
 	}
 }
 
@@ -277,7 +277,7 @@ func (r *report) changed(c health.Change) {
 	case health.CircuitChange:
 		r.setCircuit(c.State, c.Reason)
 	case health.OutlierChange:
-		r.setOutlier(c.LeftOut, c.Reason)
+		r.setOutlier(c.Ejected, c.Reason)
 	case health.StallChange:
 		r.setStalled(c.Stalled, c.Reason)
 	case health.PredialChange:

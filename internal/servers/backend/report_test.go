@@ -23,6 +23,7 @@ func inReport(t *testing.T, probed bool, f func(*report, *capture)) {
 
 // Each change is logged once, and its time is that of the change.
 func TestReportReachable(t *testing.T) {
+	t.Parallel()
 	inReport(t, false, func(r *report, log *capture) {
 		if h := r.get(); h.Reachable || h.Reason != notDialed || h.Circuit != "closed" || h.Probe != "off" || h.Since.IsZero() {
 			t.Errorf("at first: %+v", h)
@@ -56,6 +57,7 @@ func TestReportReachable(t *testing.T) {
 
 // Trials are no changes: what counts is whether the backend is in service.
 func TestReportCircuit(t *testing.T) {
+	t.Parallel()
 	inReport(t, false, func(r *report, log *capture) {
 		begun := r.get().CircuitSince
 		r.setCircuit(health.Closed, "")
@@ -87,6 +89,7 @@ func TestReportCircuit(t *testing.T) {
 }
 
 func TestReportProbe(t *testing.T) {
+	t.Parallel()
 	inReport(t, true, func(r *report, log *capture) {
 		if h := r.get(); h.Probe != "unknown" {
 			t.Errorf("at first: %+v", h)
@@ -104,6 +107,7 @@ func TestReportProbe(t *testing.T) {
 
 // The round trip is a moving average that begins with the first value.
 func TestReportRoundTrip(t *testing.T) {
+	t.Parallel()
 	inReport(t, false, func(r *report, _ *capture) {
 		for _, step := range []struct {
 			roundTrip time.Duration

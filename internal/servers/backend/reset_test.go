@@ -13,6 +13,7 @@ import (
 
 // What the server still owes is dropped, and then the connection is idle again, with nothing of it left.
 func TestResetDropsLateAnswers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", nil)
 	r.ready(1)
 	p := r.accepted()
@@ -56,6 +57,7 @@ func TestResetDropsLateAnswers(t *testing.T) {
 
 // Whatever else comes of a reset costs the connection.
 func TestResetFails(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		play   func(*wstest.Peer)
@@ -110,6 +112,7 @@ func TestResetFails(t *testing.T) {
 
 // A reset that waits for its answer moves between loops, and its limit goes with it.
 func TestResetMoves(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]bool{"answered": true, "not answered": false} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) {

@@ -13,6 +13,7 @@ import (
 // Why connections are retired, as statistics tell it. The reasons that only the worker has (surplus, suspected, withdrawn)
 // are tested with it.
 func TestReasonsForRetiring(t *testing.T) {
+	t.Parallel()
 	// A session that ends like this.
 	ends := func(e Ending) func(*rig, *wstest.Peer) {
 		return func(r *rig, _ *wstest.Peer) { r.use().finish(e) }
@@ -138,6 +139,7 @@ func (s *session) over() {
 
 // Sessions that the server breaks take it out of service; the trial that succeeds brings it back.
 func TestBrokenSessionsOverSockets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings.Cap, o.Settings.Warm, o.CircuitFailures, s.Serve = 3, 2, 3, wstest.Echo
 	})
@@ -155,6 +157,7 @@ func TestBrokenSessionsOverSockets(t *testing.T) {
 
 // A server that ends the connection in its own way once close frames are under way has broken nothing.
 func TestClosingIsNoFault(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "one-shot", func(o *Options, s *wstest.Server) { o.CircuitFailures = 2 })
 	for n := range 6 {
 		s, p := r.use(), r.accepted()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,17 @@ type rig struct {
 // newRig starts a backend of one connection with the profile, and what change makes of it. Nothing happens by itself, at
 // least not for as long as a test takes: no pings, no age, and connections beyond the warm ones stay.
 func newRig(t testing.TB, name string, change func(*Options, *wstest.Server)) *rig {
+	t.Helper()
+	return newRigOver(t, strings.HasPrefix(t.Name(), "TestOverTLS/"), name, change)
+}
+
+// newRigOverTLS is newRig with a server that is reached by TLS.
+func newRigOverTLS(t testing.TB, name string, change func(*Options, *wstest.Server)) *rig {
+	t.Helper()
+	return newRigOver(t, true, name, change)
+}
+
+func newRigOver(t testing.TB, overTLS bool, name string, change func(*Options, *wstest.Server)) *rig {
 	t.Helper()
 	r := &rig{t: t, server: new(wstest.Server), group: pool.NewGroup[*Conn](pool.Options{Queue: 100}), log: new(capture)}
 	r.server.Listen(t, overTLS)

@@ -38,6 +38,7 @@ func (f *fake) descriptors(limit, others int) *machine.Descriptors {
 }
 
 func TestShortMachineIsNoFailure(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"descriptors": errShort("socket", syscall.EMFILE), "of the system": errShort("socket", syscall.ENFILE),
 		"buffers": errShort("connect", syscall.ENOBUFS), "memory": errShort("connect", syscall.ENOMEM),
@@ -75,6 +76,7 @@ func TestShortMachineIsNoFailure(t *testing.T) {
 
 // Dialing leaves descriptors alone: those in reserve, and one for the client of each connection.
 func TestDescriptorsAreKept(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 60, Warm: 60}, func(f *fake) {
 		f.worker.descriptors = f.descriptors(64, 14)
 		f.accept(time.Millisecond)
@@ -94,6 +96,7 @@ func TestDescriptorsAreKept(t *testing.T) {
 
 // A backend whose circuit is open is tried again when there is room.
 func TestTrialWaitsForDescriptors(t *testing.T) {
+	t.Parallel()
 	var limit atomic.Int64
 	limit.Store(1000)
 	inBubble(t, pool.Settings{Cap: 2, Warm: 2}, func(f *fake) {

@@ -11,6 +11,7 @@ import (
 
 // What is idle beyond the warm connections is retired when nobody has used it for a while, and not before.
 func TestShrinksWhenIdle(t *testing.T) {
+	t.Parallel()
 	const maxIdle = 40 * time.Second
 	inBubble(t, pool.Settings{Cap: 6, Warm: 2}, func(f *fake) { f.limit(func(l *limits) { l.maxIdle = maxIdle }) }, func(f *fake) {
 		var held []int
@@ -42,6 +43,7 @@ func TestShrinksWhenIdle(t *testing.T) {
 
 // With no time to wait, it is retired at once.
 func TestShrinksAtOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 1}, func(f *fake) { f.limit(func(l *limits) { l.maxIdle = 0 }) }, func(f *fake) {
 		held := []int{f.lease(), f.lease()}
 		f.expect(1, 2)
@@ -52,6 +54,7 @@ func TestShrinksAtOnce(t *testing.T) {
 
 // When fewer are to be warm, the others go after their time.
 func TestWarmIsLowered(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 8, Warm: 6}, func(f *fake) { f.limit(func(l *limits) { l.maxIdle = time.Minute }) }, func(f *fake) {
 		f.after(30 * time.Second)
 		f.pool.Set(pool.Settings{Cap: 8, Warm: 2, Weight: 1})
@@ -71,6 +74,7 @@ func TestWarmIsLowered(t *testing.T) {
 
 // When the cap is lowered, what is idle goes at once; what is leased is not touched, and nothing is added until it fits.
 func TestCapIsLowered(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 8, Warm: 8}, nil, func(f *fake) {
 		held := []int{f.lease(), f.lease(), f.lease()}
 		f.expect(5, 3)
@@ -105,6 +109,7 @@ func TestCapIsLowered(t *testing.T) {
 
 // A backend that is drained keeps its idle connections, but none is leased or dialed.
 func TestDraining(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, nil, func(f *fake) {
 		number := f.lease()
 		f.expect(3, 1)
@@ -133,6 +138,7 @@ func TestDraining(t *testing.T) {
 
 // A backend that is disabled loses all connections but those in use, and then those.
 func TestDisabled(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) { f.accept(time.Second) }, func(f *fake) {
 		f.after(2 * time.Second)
 		number := f.lease()

@@ -14,6 +14,7 @@ import (
 
 // What counts as a sign of life, or as no reason to judge.
 func TestSignsOfLife(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		sign  func(*session, *wstest.Peer, string)
@@ -88,6 +89,7 @@ func TestSignsOfLife(t *testing.T) {
 
 // The round trip is the time from the ping to its pong, and not to that of another.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", pinging)
 	r.ready(1)
 	p := r.accepted()
@@ -119,6 +121,7 @@ func TestRoundTrip(t *testing.T) {
 // A session in the middle of a frame sends its ping later. Until then there is nothing to answer, and then there is as
 // much time for the answer as ever.
 func TestPingWaitsForBoundary(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", pinging)
 	r.ready(1)
 	p := r.accepted()
@@ -147,6 +150,7 @@ func TestPingWaitsForBoundary(t *testing.T) {
 
 // While the server does not take what was written before, an idle connection sends no ping, and is not judged.
 func TestNoPingWhileFull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", pinging)
 	s := &session{t: t, conn: r.lease()}
 	r.ready(0)
@@ -181,6 +185,7 @@ func TestNoPingWhileFull(t *testing.T) {
 
 // A ping that is under way when its session ends, or begins, is answered as well.
 func TestPingOverlapsSession(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", pinging)
 	r.ready(1)
 	p := r.accepted()

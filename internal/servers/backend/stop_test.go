@@ -14,6 +14,7 @@ import (
 
 // A dial that takes long is cut short and given up: the end of the proxy is no failure of the server.
 func TestStopDuringLongDial(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) { f.accept(time.Hour) }, func(f *fake) {
 		f.after(time.Second)
 		begun := time.Now()
@@ -34,6 +35,7 @@ func TestStopDuringLongDial(t *testing.T) {
 
 // One that does not heed its context is waited for, and what it has established has a place.
 func TestStopWaitsForDials(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) {
 		f.dial = func(context.Context) error { time.Sleep(time.Minute); return nil }
 	}, func(f *fake) {
@@ -50,6 +52,7 @@ func TestStopWaitsForDials(t *testing.T) {
 
 // Whenever it is stopped, it begins no dial after that, though there are signals and results at the same time.
 func TestStopStartsNoDial(t *testing.T) {
+	t.Parallel()
 	for range 200 {
 		inBubble(t, pool.Settings{Cap: 50, Warm: 50}, func(f *fake) {
 			f.parallel(2)
@@ -80,6 +83,7 @@ func TestStopStartsNoDial(t *testing.T) {
 
 // It may be stopped while it waits to dial again, and more than once.
 func TestStopWhileFailing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4, Warm: 3}, func(f *fake) { f.refuse(0) }, func(f *fake) {
 		f.after(time.Minute)
 		f.worker.stop()

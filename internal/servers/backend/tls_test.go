@@ -23,37 +23,27 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
-// overTLS has the tests' servers be reached by TLS.
-var overTLS bool
-
-// withTLS calls f while the tests' servers are reached by TLS.
-func withTLS(f func()) {
-	overTLS = true
-	defer func() { overTLS = false }()
-	f()
-}
-
-// A connection does what it does without TLS.
+// A connection does what it does without TLS. newRig sees by the name of a subtest that its server is to be reached by TLS.
 func TestOverTLS(t *testing.T) {
-	withTLS(func() {
-		for name, test := range map[string]func(*testing.T){
-			"Fill": TestFill, "CapHoldsWhileConnectionsAreReplaced": TestCapHoldsWhileConnectionsAreReplaced,
-			"ServerEndsIdleConnection": TestServerEndsIdleConnection, "CloseIsAnsweredWithEnd": TestCloseIsAnsweredWithEnd,
-			"ServerNeverCloses": TestServerNeverCloses, "DataWhileIdle": TestDataWhileIdle, "GreetingIsKept": TestGreetingIsKept,
-			"PingsWhileWaiting": TestPingsWhileWaiting, "Move": TestMove, "LeasedConnectionIsLost": TestLeasedConnectionIsLost,
-			"LeasesAlwaysEnd": TestLeasesAlwaysEnd, "PingsAreAnswered": TestPingsAreAnswered, "SilentWhileIdle": TestSilentWhileIdle,
-			"SilentInUse": TestSilentInUse, "ResetDropsLateAnswers": TestResetDropsLateAnswers, "ResetFails": TestResetFails,
-			"ResetMoves": TestResetMoves, "ReasonsForRetiring": TestReasonsForRetiring, "Close": TestClose,
-			"CloseWhileDialing": TestCloseWhileDialing, "CloseDuringLongDial": TestCloseDuringLongDial,
-			"ProbeUpgrade": TestProbeUpgrade, "ProbeUpgradeFails": TestProbeUpgradeFails, "ProbeUpgradeIsNotClosed": TestProbeUpgradeIsNotClosed,
-		} {
-			t.Run(name, test)
-		}
-	})
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T){
+		"Fill": TestFill, "CapHoldsWhileConnectionsAreReplaced": TestCapHoldsWhileConnectionsAreReplaced,
+		"ServerEndsIdleConnection": TestServerEndsIdleConnection, "CloseIsAnsweredWithEnd": TestCloseIsAnsweredWithEnd,
+		"ServerNeverCloses": TestServerNeverCloses, "DataWhileIdle": TestDataWhileIdle, "GreetingIsKept": TestGreetingIsKept,
+		"PingsWhileWaiting": TestPingsWhileWaiting, "Move": TestMove, "LeasedConnectionIsLost": TestLeasedConnectionIsLost,
+		"LeasesAlwaysEnd": TestLeasesAlwaysEnd, "PingsAreAnswered": TestPingsAreAnswered, "SilentWhileIdle": TestSilentWhileIdle,
+		"SilentInUse": TestSilentInUse, "ResetDropsLateAnswers": TestResetDropsLateAnswers, "ResetFails": TestResetFails,
+		"ResetMoves": TestResetMoves, "ReasonsForRetiring": TestReasonsForRetiring, "Close": TestClose,
+		"CloseWhileDialing": TestCloseWhileDialing, "CloseDuringLongDial": TestCloseDuringLongDial,
+		"ProbeUpgrade": TestProbeUpgrade, "ProbeUpgradeFails": TestProbeUpgradeFails, "ProbeUpgradeIsNotClosed": TestProbeUpgradeIsNotClosed,
+	} {
+		t.Run(name, test)
+	}
 }
 
 // Why a server cannot be reached by TLS is what people see.
 func TestReasonsOverTLS(t *testing.T) {
+	t.Parallel()
 	authority := securetest.NewAuthority(t)
 	expired := authority.Issue(func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
@@ -86,54 +76,52 @@ func TestReasonsOverTLS(t *testing.T) {
 		"no file": {settings: func(secure.Settings) secure.Settings { return secure.Settings{CA: missing} }, want: []string{"tls-ca", missing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withTLS(func() {
-				r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
-					if c.server != nil {
-						c.server(s.TLS)
-					}
-					if c.settings != nil {
-						o.Target.SetTLS(c.settings(secure.Settings{CA: s.CA}))
-					}
-				})
-				wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 && r.Health().Reason != notDialed })
-				h := r.Health()
-				for _, word := range c.want {
-					if !strings.Contains(h.Reason, word) {
-						t.Errorf("reason %q does not say %q", h.Reason, word)
-					}
+			r := newRigOverTLS(t, "echo", func(o *Options, s *wstest.Server) {
+				if c.server != nil {
+					c.server(s.TLS)
 				}
-				if s := r.Stats(); h.Reachable || s.Totals.Dialed != 0 {
-					t.Errorf("health %+v, stats %+v", h, s)
+				if c.settings != nil {
+					o.Target.SetTLS(c.settings(secure.Settings{CA: s.CA}))
 				}
 			})
+			wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 && r.Health().Reason != notDialed })
+			h := r.Health()
+			for _, word := range c.want {
+				if !strings.Contains(h.Reason, word) {
+					t.Errorf("reason %q does not say %q", h.Reason, word)
+				}
+			}
+			if s := r.Stats(); h.Reachable || s.Totals.Dialed != 0 {
+				t.Errorf("health %+v, stats %+v", h, s)
+			}
 		})
 	}
 }
 
 // A client certificate opens the door, and a file that is put right is noticed without anybody's help.
 func TestClientCertificate(t *testing.T) {
+	t.Parallel()
 	clients := securetest.NewAuthority(t)
 	good := clients.Issue(nil)
 	certificate, key := securetest.Files(t, securetest.NewAuthority(t).Issue(nil))
-	withTLS(func() {
-		r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
-			s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
-			o.Target.SetTLS(secure.Settings{CA: s.CA, Certificate: certificate, Key: key})
-			o.CircuitFailures = 1000
-		})
-		wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 })
-		right, rightKey := securetest.Files(t, good)
-		for from, to := range map[string]string{right: certificate, rightKey: key} {
-			if err := os.Rename(from, to); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.ready(1)
+	r := newRigOverTLS(t, "echo", func(o *Options, s *wstest.Server) {
+		s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
+		o.Target.SetTLS(secure.Settings{CA: s.CA, Certificate: certificate, Key: key})
+		o.CircuitFailures = 1000
 	})
+	wstest.Eventually(t, "a failure", func() bool { return r.Stats().Totals.DialFailed > 0 })
+	right, rightKey := securetest.Files(t, good)
+	for from, to := range map[string]string{right: certificate, rightKey: key} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.ready(1)
 }
 
 // Headers are resolved for each dial. One that cannot be is why there is no connection.
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "token")
 	tokens := make(chan string, 100)
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
@@ -167,6 +155,7 @@ func TestHeaders(t *testing.T) {
 
 // A probe of the backend's host by https trusts whom the backend's settings trust, and no other host is asked so.
 func TestProbeHTTPS(t *testing.T) {
+	t.Parallel()
 	authority := securetest.NewAuthority(t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.TLS, _ = authority.Loopback()
@@ -205,11 +194,10 @@ func TestProbeHTTPS(t *testing.T) {
 
 // What a server says right behind its answer, in the same record of TLS, is neither lost nor doubled.
 func TestGreetingInTheAnswersRecord(t *testing.T) {
+	t.Parallel()
 	greeting := bytes.Repeat(wstest.ServerFrame(true, frame.Text, "hello"), 2000)
-	withTLS(func() {
-		r := newRig(t, "one-shot", func(_ *Options, s *wstest.Server) { s.Answer = wstest.Accept("", greeting...) })
-		s := r.use()
-		s.expectSaid(greeting)
-		s.end(0)
-	})
+	r := newRigOverTLS(t, "one-shot", func(_ *Options, s *wstest.Server) { s.Answer = wstest.Accept("", greeting...) })
+	s := r.use()
+	s.expectSaid(greeting)
+	s.end(0)
 }

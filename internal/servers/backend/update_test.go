@@ -22,6 +22,7 @@ func (r *rig) change(renew bool, f func(*Options)) {
 // What a server was told in the handshake is told to others from now on: idle connections are replaced, and the one in use when
 // its session has ended.
 func TestUpdateRenews(t *testing.T) {
+	t.Parallel()
 	protocols := make(chan string, 10)
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 6, Warm: 2, Weight: 1} // closing takes as long as the test lets it
@@ -61,6 +62,7 @@ func TestUpdateRenews(t *testing.T) {
 
 // What only the proxy cares for needs no other connections.
 func TestUpdateKeepsConnections(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", nil)
 	r.ready(1)
 	s := r.use()
@@ -81,6 +83,7 @@ func TestUpdateKeepsConnections(t *testing.T) {
 
 // A probe can come, change and go.
 func TestUpdateProbe(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		o.Settings = pool.Settings{Cap: 2, Warm: 1, Weight: 1}
 		s.Answer = wstest.Accept("")

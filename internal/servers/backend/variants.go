@@ -54,7 +54,7 @@ func (v *Variants) WithSettings(name string, settings uint64) string {
 	return pool.TransientPrefix + name + settingsMark + strconv.FormatUint(settings, 16)
 }
 
-// Forget removes the name of a private variant, because its client needs no connection any more. Other names stay.
+// Forget removes the name of a private variant, because its client no longer needs a connection. Other names stay.
 func (v *Variants) Forget(name string) {
 	if !isPrivate(name) {
 		return
@@ -64,7 +64,7 @@ func (v *Variants) Forget(name string) {
 	delete(v.meaning, name)
 }
 
-// anyPrivate reports whether a client has come with values of its own.
+// anyPrivate reports whether a client has come with its own values.
 func (v *Variants) anyPrivate() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -117,5 +117,5 @@ func isPrivate(name string) bool { return strings.HasPrefix(name, pool.Transient
 type unwantedError struct{ variant string }
 
 func (e unwantedError) Error() string {
-	return fmt.Sprintf("nobody waits for variant %q any more", e.variant)
+	return fmt.Sprintf("no client waits for variant %q any longer", e.variant)
 }

@@ -23,19 +23,19 @@ type worker[C any] struct {
 	pool   *pool.Pool[C]
 	report *report
 	now    func() pool.Instant
-	// establish dials a connection and fills the slot, or returns why it could not. It is called in a goroutine of its own.
+	// establish dials a connection and fills the slot, or returns why it could not. It is called in its own goroutine.
 	establish func(context.Context, *pool.Slot[C]) error
 	// retire closes a connection whose slot is retiring. It must not block.
 	retire func(C)
 	// descriptors are what connections are dialed with; nil for without limits.
 	descriptors *machine.Descriptors
-	// heard returns how many frames the server has sent in all sessions; nil if nobody counts them.
+	// heard returns how many frames the server has sent in all sessions; nil if they are not counted.
 	heard func() uint64
 	// permission is [Options.Permission].
 	permission Permission
 	// guard recovers from panics; nil for not at all.
 	guard *panics.Guard
-	// peer is what the backend's peers are compared with; nil for no comparison. It has a lock of its own, which comes before mu.
+	// peer is what the backend's peers are compared with; nil for no comparison. It has its own lock, which comes before mu.
 	peer *member
 
 	wanted  chan struct{}  // of size one: review health and pool
@@ -148,7 +148,7 @@ func (w *worker[C]) run() {
 // work is what the worker does until it is stopped. It returns false when it has panicked.
 func (w *worker[C]) work() (ended bool) {
 	defer w.guard.Recover("backend's worker", nil)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(time.Hour) // set before it is awaited
 	defer timer.Stop()
 	for w.ctx.Err() == nil { // select would not prefer the end to a signal
 		timer.Reset(w.review())
@@ -183,7 +183,7 @@ func (w *worker[C]) review() time.Duration {
 	return min(w.dialWanted(&permit, now), again(&limits), permit.Within)
 }
 
-// outdatedGrace is for how long dials go on when the settings have changed. A server that gets a dial that is given up may hold it for a
+// outdatedGrace is for how long dials continue when the settings have changed. A server that gets a dial that is given up may hold it for a
 // moment, beside the one that is dialed instead; most dials need less time than this, and one that hangs does not hold up the new ones.
 const outdatedGrace = time.Second
 
@@ -391,16 +391,16 @@ func (w *worker[C]) canaryAnswered(up bool, reason string) {
 	})
 }
 
-// canaryEnded notes that no canary is played any more.
+// canaryEnded notes that canaries are no longer played.
 func (w *worker[C]) canaryEnded() {
 	w.report.canaries(false)
 	w.tell(func(t *health.Tracker) { t.CanaryPassed(w.now()) })
 }
 
-// comparePeers leaves the backend out, or takes it back in, by how its sessions go in comparison with its peers'.
+// comparePeers ejects the backend as an outlier, or takes it back in, by how its sessions go in comparison with its peers'.
 func (w *worker[C]) comparePeers(now pool.Instant) {
-	w.peer.compare(now, func(own *health.Sessions, peers func() health.Peers) (leftOut bool) {
-		w.locked(func(t *health.Tracker) { leftOut = t.ComparePeers(own, peers, now) })
-		return leftOut
+	w.peer.compare(now, func(own *health.Sessions, peers func() health.Peers) (ejected bool) {
+		w.locked(func(t *health.Tracker) { ejected = t.ComparePeers(own, peers, now) })
+		return ejected
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 // The wanted size is min(cap, leased + warm).
 func TestWantedSize(t *testing.T) {
+	t.Parallel()
 	for _, s := range []pool.Settings{{Cap: 5, Warm: 2}, {Cap: 3, Warm: 3}, {Cap: 4, Warm: 9}, {Cap: 1, Warm: 1}} {
 		inBubble(t, s, nil, func(f *fake) {
 			f.expect(min(s.Warm, s.Cap), 0)
@@ -47,6 +48,7 @@ func (p *permission) MayDial() bool { return p.Load() }
 
 // While nothing may be dialed, nothing is: neither warm connections, nor for clients, nor as a trial. Soon after, everything is.
 func TestMayNotDial(t *testing.T) {
+	t.Parallel()
 	may := new(permission)
 	inBubble(t, pool.Settings{Cap: 4, Warm: 2}, func(f *fake) { f.worker.permission = may }, func(f *fake) {
 		waiter := new(pool.Waiter[int])
@@ -75,6 +77,7 @@ func TestMayNotDial(t *testing.T) {
 
 // With nothing warm, nothing is dialed until a client comes.
 func TestNothingWarm(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 3}, nil, func(f *fake) {
 		f.after(time.Hour)
 		f.expect(0, 0)
@@ -86,6 +89,7 @@ func TestNothingWarm(t *testing.T) {
 
 // So many dials run at once, and no more.
 func TestDialsInParallel(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 10, Warm: 10}, func(f *fake) {
 		f.parallel(4)
 		f.accept(time.Second)
@@ -105,6 +109,7 @@ func TestDialsInParallel(t *testing.T) {
 
 // The place of a connection is free when the server has seen its end, and not before.
 func TestPlaceIsFreeWhenGone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 2, Warm: 2}, func(f *fake) { f.closing = time.Minute }, func(f *fake) {
 		f.lose(1)
 		f.after(59 * time.Second)
@@ -118,6 +123,7 @@ func TestPlaceIsFreeWhenGone(t *testing.T) {
 
 // For clients that wait, connections are dialed though as many are warm as should be, but not more than clients.
 func TestDialsForWaitingClients(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4}, func(f *fake) { f.accept(time.Second) }, func(f *fake) {
 		waiters := make([]pool.Waiter[int], 6)
 		join := func(w *pool.Waiter[int]) {
@@ -152,6 +158,7 @@ func TestDialsForWaitingClients(t *testing.T) {
 
 // One whose client has left while it was dialed is not wanted any more.
 func TestClientLeavesWhileDialing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4}, func(f *fake) {
 		f.accept(time.Second)
 		f.limit(func(l *limits) { l.maxIdle = 0 })
@@ -170,6 +177,7 @@ func TestClientLeavesWhileDialing(t *testing.T) {
 
 // While the worker is busy, a thousand signals are one.
 func TestSignalsCoalesce(t *testing.T) {
+	t.Parallel()
 	var reviews atomic.Int32
 	busy := make(chan struct{})
 	inBubble(t, pool.Settings{Cap: 2, Warm: 1}, func(f *fake) {
@@ -200,6 +208,7 @@ func TestSignalsCoalesce(t *testing.T) {
 
 // Without any signal, the worker reviews the pool every 5 to 10 s.
 func TestSafetyNet(t *testing.T) {
+	t.Parallel()
 	var reviews []time.Time
 	inBubble(t, pool.Settings{Cap: 1}, func(f *fake) {
 		now := f.worker.now

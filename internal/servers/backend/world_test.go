@@ -189,7 +189,7 @@ func (f *fake) probeUpgrade(takes time.Duration) {
 		return
 	}
 	f.set(func() { f.there++ })
-	time.AfterFunc(takes, func() {
+	later(takes, func() {
 		f.set(func() { f.there-- })
 		done()
 	})

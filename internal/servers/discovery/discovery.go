@@ -48,7 +48,7 @@ type Watched struct {
 // Server is one server that a name stands for.
 type Server struct {
 	Address netip.AddrPort
-	// Share is its part, above 0 and at most 1, of what the server of the name that gets most clients gets, by the weights of SRV
+	// Share is the fraction, above 0 and at most 1, of what the server of the name that gets most clients gets, by the weights of SRV
 	// records. It is 1 for servers that were found by their addresses.
 	Share float64
 }

@@ -41,7 +41,7 @@ func (l *lookup) ask(ctx context.Context) ([]Server, error) {
 }
 
 // addresses returns the IPv4 addresses of a host, or its IPv6 addresses if it has no others: a server that has both must not count as
-// two, each with a cap of its own. A host has no IPv4 address only if DNS says so, not if it fails to answer.
+// two, each with its own cap. A host has no IPv4 address only if DNS says so, not if it fails to answer.
 func (l *lookup) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	addresses, err := l.resolver.LookupNetIP(ctx, "ip4", host)
 	if isNotFound(err) || lacksFamily(err) || err == nil && len(addresses) == 0 {

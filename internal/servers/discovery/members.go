@@ -17,7 +17,7 @@ const (
 
 // members are the servers of one name, as answers tell. It does no I/O and has no clock.
 //
-// Some DNS servers answer with a part of the addresses only, each time another one: Consul by default, or a list in turn. A server
+// Some DNS servers answer with some of the addresses only, each time another one: Consul by default, or a list in turn. A server
 // therefore goes when it was missing in several answers in a row, and in twice as many as any server was missing that came back.
 type members struct {
 	known   map[netip.AddrPort]*member

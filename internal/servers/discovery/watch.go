@@ -24,7 +24,7 @@ type Status struct {
 	LeftOut  []string  // addresses of the last answer that are not used, and why; the first few
 }
 
-// watch looks one name up again and again, on a goroutine of its own.
+// watch looks one name up again and again, on its own goroutine.
 type watch struct {
 	// Static.
 	o        *Options

@@ -66,15 +66,15 @@ func (w *Waiter[C]) sameNeeds(other *Waiter[C]) bool {
 
 // servableAhead returns the first client in the list for whom there is an idle connection; nil for none.
 func (g *Group[C]) servableAhead() *Waiter[C] {
-	var inVain *Waiter[C] // so that many clients with the same needs cost little more than one
+	var unserved *Waiter[C] // so that many clients with the same needs cost little more than one
 	for _, w := range g.queue.ahead {
-		if inVain != nil && w.sameNeeds(inVain) {
+		if unserved != nil && w.sameNeeds(unserved) {
 			continue
 		}
 		if g.entitles(w.tenant) && g.chooseFor(w) != nil {
 			return w
 		}
-		inVain = w
+		unserved = w
 	}
 	return nil
 }

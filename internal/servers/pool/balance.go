@@ -98,7 +98,7 @@ func (p *Pool[C]) ready(variant string) bool {
 
 func (p *Pool[C]) readyOf(v *variant[C]) bool { return v != nil && v.newest != nil && p.leasable() }
 
-// currentWeight returns the part of the weight that counts at present.
+// currentWeight returns the fraction of the weight that counts at present.
 func (p *Pool[C]) currentWeight() float64 { return p.weight * p.ramp }
 
 // highest returns the ready pool with the highest score; ties are random.

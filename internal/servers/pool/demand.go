@@ -54,7 +54,7 @@ func (g *Group[C]) demand() (w *Waiter[C], least float64) {
 	return w, least
 }
 
-// undialed returns the client that is served first of those for which no connection is being dialed, after skipping so many; nil when
+// undialed returns the client that is served first of those for which no connection is being dialed, after skipping the given number of them; nil when
 // there are no more before until, or, if that is nil, at all. If p is not nil, clients ahead who may
 // not use p do not count. Its cost grows with the connections that are being dialed, not with the clients that wait.
 func (g *Group[C]) undialed(skip int, until *Waiter[C], p *Pool[C]) (found *Waiter[C]) {
@@ -165,10 +165,33 @@ func (p *Pool[C]) room() bool {
 	return p.mode == Enabled && p.present()+p.counts[Retiring]+p.awaited() < p.limit
 }
 
-// load returns the share of the cap that so many used connections are, in relation to the weight.
+// load returns the share of the cap that a number of used connections is, in relation to the weight.
 func (p *Pool[C]) load(used int) float64 {
 	return float64(used) / p.weightedSize
 }
 
 // loadAfterDial returns the load that the pool will have when it has dialed another connection for a client.
 func (p *Pool[C]) loadAfterDial() float64 { return p.load(p.using() + p.coming() + 1) }
+
+// unlockQueued releases the mutex after a client was queued, so that it is dialed for, or more places are asked for.
+func (g *Group[C]) unlockQueued() {
+	short := g.demanded != nil && g.isShort()
+	g.unlock(nil, never)
+	if short {
+		g.demanded()
+	}
+}
+
+// isShort reports whether more clients wait than sessions can begin within the limits.
+func (g *Group[C]) isShort() bool {
+	if g.paused {
+		return false
+	}
+	left := g.queue.length
+	for _, p := range g.pools {
+		if p.leasable() {
+			left -= p.limit - p.using()
+		}
+	}
+	return left > 0
+}

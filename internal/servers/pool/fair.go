@@ -10,7 +10,7 @@ type class uint8
 const (
 	// guaranteed: the tenant uses less than it is guaranteed.
 	guaranteed class = iota
-	// overdue: the tenant has no session, and so many clients of others were served since that one of its own is due by its share.
+	// overdue: the tenant has no session, and since it is due by its share, clients of others were served.
 	overdue
 	// byShare: the tenant that will use the least for its share is served next.
 	byShare
@@ -23,7 +23,7 @@ type rank struct {
 	due   float64 // of those with the same key, the least: those without sessions by their deadlines, then the others
 }
 
-// rank works out the rank of a tenant that uses so many connections.
+// rank works out the rank of a tenant that uses the given number of connections.
 func (s *standing) rank(inUse int) rank {
 	r := rank{byShare, float64(inUse+1) / s.share, math.Inf(1)}
 	if inUse == 0 {
@@ -53,7 +53,7 @@ func (r *rank) before(other *rank, ticket, otherTicket uint64) bool {
 
 // initQueue makes a queue ready for use.
 func initQueue[C any](q *queue[C]) {
-	initLine(&q.base, "")
+	initVariantQueue(&q.base, "")
 	q.order.before = func(s, t *tenant[C]) bool { return s.ranked.before(&t.ranked, s.first.ticket, t.first.ticket) }
 	q.order.index = func(t *tenant[C]) *int { return &t.inOrder }
 	q.fullest.before = func(s, t *tenant[C]) bool {
@@ -77,7 +77,7 @@ func (q *queue[C]) enter(t *tenant[C]) {
 	q.fullest.push(t)
 }
 
-// exit takes out a tenant whose last client does not wait any more.
+// exit takes out a tenant whose last client no longer waits.
 func (q *queue[C]) exit(t *tenant[C]) {
 	q.order.remove(t)
 	q.fullest.remove(t)
@@ -102,7 +102,7 @@ func (q *queue[C]) rerank(t *tenant[C]) {
 	t.ranked = t.rank(t.inUse)
 	q.order.fix(t)
 	for _, l := range t.contended {
-		l.line.lanes.fix(l)
+		l.parent.tenants.fix(l)
 	}
 }
 
@@ -155,9 +155,9 @@ func (q *queue[C]) sort() {
 	}
 	q.order.sort()
 	q.fullest.sort()
-	q.base.lanes.sort()
-	for _, l := range q.lines {
-		l.lanes.sort()
+	q.base.tenants.sort()
+	for _, l := range q.variants {
+		l.tenants.sort()
 	}
 }
 
@@ -167,7 +167,7 @@ func (g *Group[C]) servable() *Waiter[C] {
 	if w := g.servableAhead(); w != nil {
 		return w
 	}
-	var next *lane[C]
+	var next *tenantQueue[C]
 	for _, p := range g.pools {
 		if p.counts[Idle] == 0 || !p.leasable() {
 			continue
@@ -176,11 +176,11 @@ func (g *Group[C]) servable() *Waiter[C] {
 			if v.newest == nil {
 				continue
 			}
-			l := g.queue.line(v.name)
+			l := g.queue.ofVariant(v.name)
 			if l == nil {
 				continue
 			}
-			if best, ok := l.lanes.best(); ok && (next == nil || next != best && laneBefore(best, next)) {
+			if best, ok := l.tenants.best(); ok && (next == nil || next != best && servedBefore(best, next)) {
 				next = best
 			}
 		}
@@ -204,7 +204,7 @@ func (s *step[C]) before(other *step[C]) bool {
 	return s.ranked.before(&other.ranked, s.next.ticket, other.next.ticket)
 }
 
-// walk calls visit with the waiting clients in the order in which they would be served if nobody came or left, until it returns false. It
+// walk calls visit with the waiting clients in the order in which they would be served if no client came or left, until it returns false. It
 // leaves out those for whom no place would be left, because the others are guaranteed to other tenants. Its cost grows with the
 // clients that are visited, not with those that wait.
 func (g *Group[C]) walk(visit func(*Waiter[C]) bool) {

@@ -129,6 +129,7 @@ func (c *crowd) run(steps int) {
 // Three tenants with shares 1, 1 and 2 get places in proportion, however many clients each sends, and however long their sessions last.
 // What one does not need, the others get by their shares.
 func TestPlacesByShare(t *testing.T) {
+	t.Parallel()
 	for name, lasts := range map[string]map[string]int{
 		"equal":    {"a": 20, "b": 20, "c": 20},
 		"a long":   {"a": 200, "b": 10, "c": 10},
@@ -172,6 +173,7 @@ func TestPlacesByShare(t *testing.T) {
 
 // When a tenant's share is less than one place, it is served as often as its share says.
 func TestShareBelowOnePlace(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, Options{Queue: 5000}, capped(10))
 	r.pools[0].fill(10)
 	settings := &TenantSettings{Shares: map[string]float64{"large": 5}}

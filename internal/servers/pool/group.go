@@ -17,7 +17,7 @@ type Options struct {
 	// Queue is the largest number of clients that wait; 0 for none.
 	Queue int
 	// Demand is called, outside the lock, when more clients wait than the limits of the pools leave room for, and when a connection of
-	// a shared pool that has more than its limit is gone. It must not block. Nil for nobody.
+	// a shared pool that has more than its limit is gone. It must not block. Nil if it is not needed.
 	Demand func()
 	// Now tells the time; default a monotonic clock. It is called with the group's lock held, so it must be quick and must
 	// not use the group.
@@ -40,10 +40,10 @@ type Group[C any] struct {
 
 	settings  *TenantSettings       // guarded by mu
 	tenants   map[string]*tenant[C] // guarded by mu: by name
-	nobody    tenant[C]             // guarded by mu: clients without a tenant
+	noTenant  tenant[C]             // guarded by mu: clients without a tenant
 	promised  int                   // guarded by mu: the sum over tenants
 	reserved  int                   // guarded by mu: the guaranteed places that their tenants do not use
-	forgotten TenantTotals          // guarded by mu: of tenants that are not known any more
+	forgotten TenantTotals          // guarded by mu: of tenants that are no longer known
 }
 
 // NewGroup returns a group without pools.
@@ -55,7 +55,7 @@ func NewGroup[C any](o Options) *Group[C] {
 	g := &Group[C]{balance: o.Balance, now: o.Now, demanded: o.Demand, maxOvertaken: maxOvertaken, settings: new(TenantSettings)}
 	g.queue.limit, g.queue.now, g.queue.group = o.Queue, o.Now, g
 	initQueue(&g.queue)
-	g.configure(&g.nobody)
+	g.configure(&g.noTenant)
 	return g
 }
 
@@ -88,7 +88,7 @@ func (g *Group[C]) SetQueue(limit int) {
 }
 
 // Pause stops leasing connections: clients join the queue although connections are idle, and none is dialed for them. Running sessions
-// go on, and warm connections are kept. It returns false if the group is paused already.
+// continue, and warm connections are kept. It returns false if the group is paused already.
 func (g *Group[C]) Pause() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +138,7 @@ func (g *Group[C]) Restore(p *Pool[C]) {
 	g.unlock(p, whenDue)
 }
 
-// Remove disables a pool and takes it out of the group: nothing of it is leased any more.
+// Remove disables a pool and takes it out of the group: nothing of it is leased from then on.
 func (g *Group[C]) Remove(p *Pool[C]) {
 	p.SetMode(Disabled)
 	g.mu.Lock()
@@ -166,7 +166,7 @@ var (
 // had more clients waiting for its share.
 var ErrEvicted = errors.New("the queue is full, and other tenants have fewer clients in it")
 
-// Acquire leases an idle connection to the client, if there is one that nobody else waits for, the client's tenant may use another, and the
+// Acquire leases an idle connection to the client, if there is one that no other client waits for, the client's tenant may use another, and the
 // group is not paused. Otherwise it puts the client in the queue and returns false: the connection comes through w.Ready, unless the
 // client leaves before. Acquire is called once for each Waiter. It never blocks.
 func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
@@ -175,7 +175,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		g.mu.Unlock()
 		panic(Misuse("a client that was queued before asks for another connection with the same waiter"))
 	}
-	if w.tenant = &g.nobody; w.Tenant != "" {
+	if w.tenant = &g.noTenant; w.Tenant != "" {
 		w.tenant = g.tenant(w.Tenant)
 	}
 	if w.Ahead {
@@ -214,8 +214,8 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 // others wait for the same variant, so that nothing is idle that could be leased. If something is idle then, their tenants may not
 // use it, which does not keep a tenant from what it is guaranteed.
 func (g *Group[C]) mustWait(w *Waiter[C]) bool {
-	if l := g.queue.line(w.Variant); l != nil && len(l.lanes.items) > 0 {
-		if w.tenant.inUse >= w.tenant.guaranteed || w.tenant.lane(w.Variant) != nil {
+	if l := g.queue.ofVariant(w.Variant); l != nil && len(l.tenants.items) > 0 {
+		if w.tenant.inUse >= w.tenant.guaranteed || w.tenant.queueOf(w.Variant) != nil {
 			return true
 		}
 	}

@@ -302,11 +302,11 @@ func (m *model) checkTenants(t *rapid.T) {
 	checkHeap(t, &m.group.queue.order)
 	checkHeap(t, &m.group.queue.fullest)
 	checkHeap(t, &m.group.queue.deadlines)
-	checkHeap(t, &m.group.queue.base.lanes)
-	for _, l := range m.group.queue.lines {
-		checkHeap(t, &l.lanes)
-		if len(l.lanes.items) == 0 {
-			t.Fatal("a line without clients is kept")
+	checkHeap(t, &m.group.queue.base.tenants)
+	for _, l := range m.group.queue.variants {
+		checkHeap(t, &l.tenants)
+		if len(l.tenants.items) == 0 {
+			t.Fatal("a queue without clients is kept")
 		}
 	}
 }

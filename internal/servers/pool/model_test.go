@@ -250,6 +250,7 @@ func (m *model) lease(t *rapid.T, number int, w *modelClient) *modelSlot {
 
 // Whatever happens in whatever order, the group does what the model does.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	for range 4 { // one check is a hundred stories
 		rapid.Check(t, runModel)
 	}

@@ -47,7 +47,7 @@ type contender struct {
 	index   int
 }
 
-// Places returns the place of each client in the queue: 1 is served next if nobody comes or leaves, no session ends that began before, and
+// Places returns the place of each client in the queue: 1 is served next if no client comes or leaves, no session ends that began before, and
 // all need the same variant.
 func (s *Standings) Places(clients []Client) []int {
 	inOrder := make([]int, len(clients))

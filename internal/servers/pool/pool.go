@@ -17,11 +17,12 @@
 // handing a connection to a waiting client are single steps, and the numbers are exact.
 package pool
 
-// Settings are the part of a pool that can be changed while it is in use.
+// Settings are what can be changed of a pool while it is in use.
 type Settings struct {
 	// Cap is the largest number of connections; at least 1.
 	Cap int
-	// Shared tells that other proxies use the server, too, and that this one may have at most Grant of the connections, which may be 0.
+	// Shared tells that other proxies use the server, too, and that this one may have at most Grant of the connections, which may be 0. When
+	// the grant is lowered, idle connections beyond it are retired at once, and those of sessions when their sessions have ended.
 	Shared bool
 	Grant  int
 	// Taken is how many of them another pool still uses, such as one for the same server that is being emptied.
@@ -106,7 +107,7 @@ func (p *Pool[C]) set(s Settings) {
 }
 
 // SetCeiling limits the connections to as many as the server accepts at present, at least 1; 0 is for as many as the cap.
-// Connections beyond it are retired by [Pool.RetireSurplus]; sessions go on.
+// Connections beyond it are retired by [Pool.RetireSurplus]; sessions continue.
 func (p *Pool[C]) SetCeiling(n int) {
 	p.update(func() {
 		p.ceiling = n
@@ -146,7 +147,7 @@ func (p *Pool[C]) SetDialable(dialable bool) { p.update(func() { p.dialable = di
 // SetPredial sets whether connections are dialed before clients arrive. Those for clients that wait are dialed in any case.
 func (p *Pool[C]) SetPredial(ahead bool) { p.update(func() { p.predial = ahead }) }
 
-// SetRamp sets the part of the weight that counts, above 0 and at most 1: a backend that has recovered gets its clients step by
+// SetRamp sets the fraction of the weight that counts, above 0 and at most 1: a backend that has recovered gets its clients step by
 // step.
 func (p *Pool[C]) SetRamp(ramp float64) {
 	p.update(func() {
@@ -163,3 +164,35 @@ func (p *Pool[C]) update(change func()) {
 	g.rescale()
 	g.unlock(p, whenDue)
 }
+
+// trial is whether a server gets one session only, to see whether it works again.
+type trial uint8
+
+const (
+	noTrial    trial = iota
+	trialOpen        // the next session is the one
+	trialTaken       // it has begun, and no other may
+)
+
+// SetTrial lets one more session begin, and after that none, until it is called again. With one being false, sessions begin as usual.
+// Besides, the pool must be usable.
+func (p *Pool[C]) SetTrial(one bool) {
+	p.update(func() {
+		p.trial = noTrial
+		if one {
+			p.trial = trialOpen
+		}
+	})
+}
+
+// allowed returns how many of the server's connections are this proxy's: the cap, or as many as are granted. Like isOver, it is called
+// with the mutex held.
+func (p *Pool[C]) allowed() int {
+	if p.shared {
+		return min(p.capacity, p.grant)
+	}
+	return p.capacity
+}
+
+// isOver reports whether the pool had more connections than its limit before the last one was gone.
+func (p *Pool[C]) isOver() bool { return p.shared && p.present()+p.counts[Retiring] >= p.limit }

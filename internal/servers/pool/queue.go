@@ -7,14 +7,14 @@ type Waiter[C any] struct {
 	// Set by the caller before Acquire.
 	Key     uint64 // what [Hash] chooses the backend by
 	Variant string // the variant of the connection that the client needs
-	Tenant  string // whose client it is; empty for nobody's
+	Tenant  string // whose client it is; empty for a client without a tenant
 	// Begun tells that a session needs another connection: its place in the queue is not given to a client of another tenant.
 	Begun bool
 	// Back tells that a full server has refused the client after it had been served: it comes before all of its tenant that came later, and
 	// the queue's limit does not apply. Place is its number in the queue from the last time ([Waiter.Ticket]); 0 for the first time.
 	Back  bool
 	Place uint64
-	// Ahead tells that the client is in the middle of a session whose server must not or cannot go on: it is served before all others, and
+	// Ahead tells that the client is in the middle of a session whose server must not or cannot continue it: it is served before all others, and
 	// the queue's limit does not apply. Only then do Avoid and Only count.
 	Ahead bool
 	// Avoid is a pool whose connections the client gets only while no other pool has room for it; nil for none.
@@ -29,11 +29,11 @@ type Waiter[C any] struct {
 
 	// Guarded by the group's mutex.
 	tenant        *tenant[C]
-	ahead, behind *Waiter[C] // neighbours among the waiting clients of its tenant
-	lane          *lane[C]   // those of them that need the same variant; nil when it does not wait
-	before, after *Waiter[C] // neighbours there
-	ticket        uint64     // its number among all clients that ever had to wait
-	overtaken     int        // how often a client that came later was served while nobody could dial for this one
+	ahead, behind *Waiter[C]      // neighbours among the waiting clients of its tenant
+	queue         *tenantQueue[C] // those of them that need the same variant; nil when it does not wait
+	before, after *Waiter[C]      // neighbours there
+	ticket        uint64          // its number among all clients that ever had to wait
+	overtaken     int             // how often a client that came later was served while no backend could dial for this one
 	since         Instant
 	position      int
 }
@@ -65,7 +65,7 @@ func (w *Waiter[C]) take(p *Pool[C]) C {
 	s.tenant = t
 	t.totals.Leased++
 	g.use(t, 1)
-	if w.lane == nil && !w.Ahead { // it did not have to wait, and has used up its tenant's turn if others come
+	if w.queue == nil && !w.Ahead { // it did not have to wait, and has used up its tenant's turn if others come
 		t.served = g.queue.virtual + t.turn
 	}
 	w.lease = uint64(s.sessions)
@@ -89,7 +89,7 @@ const (
 type QueueTotals struct {
 	Queued     uint64 // clients that had to wait
 	Served     uint64 // of those, clients that got a connection
-	TimedOut   uint64 // clients that waited in vain
+	TimedOut   uint64 // clients that waited without success
 	Left       uint64 // clients that left before
 	TurnedAway uint64 // clients whose wait the proxy ended
 	Refused    uint64 // clients whose server refused what they say in their handshake
@@ -122,16 +122,16 @@ type QueueStats struct {
 // queue is the clients that wait, by tenant. Those of one tenant are served in the order in which they came; fair.go says which tenant is
 // served next. All of it is guarded by the group's mutex.
 type queue[C any] struct {
-	limit  int
-	length int                 // with those ahead
-	ahead  []*Waiter[C]        // see ahead.go
-	base   line[C]             // for the variant without a name
-	lines  map[string]*line[C] // for the others that clients wait for
-	counts uint64              // see beginCount
-	totals QueueTotals
-	waited time.Duration
-	now    func() Instant // static
-	group  *Group[C]      // static
+	limit    int
+	length   int                         // with those ahead
+	ahead    []*Waiter[C]                // see ahead.go
+	base     variantQueue[C]             // for the variant without a name
+	variants map[string]*variantQueue[C] // for the others that clients wait for
+	counts   uint64                      // see beginCount
+	totals   QueueTotals
+	waited   time.Duration
+	now      func() Instant // static
+	group    *Group[C]      // static
 
 	// Of the tenants whose clients wait.
 	order     heap[*tenant[C]] // the one to be served next is first
@@ -223,9 +223,9 @@ func (q *queue[C]) refuse(variant string, why error) {
 			q.group.forgetTenant(w.tenant)
 		}
 	}
-	l := q.line(variant)
+	l := q.ofVariant(variant)
 	for l != nil {
-		best, ok := l.lanes.best()
+		best, ok := l.tenants.best()
 		if !ok {
 			break
 		}
@@ -273,7 +273,7 @@ func (q *queue[C]) remove(w *Waiter[C]) bool {
 	if w.Ahead {
 		return q.removeAhead(w)
 	}
-	if w.lane == nil {
+	if w.queue == nil {
 		return false
 	}
 	t := w.tenant

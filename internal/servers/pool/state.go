@@ -32,9 +32,9 @@ type Mode uint8
 const (
 	// Enabled: sessions may begin, and connections are kept warm.
 	Enabled Mode = iota
-	// Draining: sessions go on, and none begins. Idle connections stay open.
+	// Draining: sessions continue, and none begins. Idle connections stay open.
 	Draining
-	// Disabled: sessions go on, and none begins. All other connections are closed.
+	// Disabled: sessions continue, and none begins. All other connections are closed.
 	Disabled
 )
 
@@ -69,7 +69,7 @@ const (
 	Lost
 	// Broken: the backend broke the protocol.
 	Broken
-	// Unsolicited: data came that nobody had asked for.
+	// Unsolicited: data came that no client had asked for.
 	Unsolicited
 	// Silent: a ping was not answered in time.
 	Silent
@@ -95,7 +95,7 @@ const (
 	Withdrawn
 	// InternalError: a mistake in the proxy.
 	InternalError
-	// Shutdown: the proxy, or the backend's part in it, ends.
+	// Shutdown: the proxy ends, or the backend is removed.
 	Shutdown
 	reasons = int(Shutdown) + 1
 )

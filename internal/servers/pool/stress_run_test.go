@@ -13,6 +13,7 @@ import (
 // Whatever happens at once: nobody gets a connection that another has, everybody who waits is served, the cap holds and the
 // numbers agree at every look, and in the end the books balance.
 func TestStress(t *testing.T) {
+	t.Parallel()
 	for balance := LeastLoaded; balance <= Hash; balance++ {
 		t.Run(balance.String(), func(t *testing.T) { runStress(t, balance, "") })
 	}

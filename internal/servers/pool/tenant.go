@@ -1,9 +1,12 @@
 package pool
 
-import "maps"
+import (
+	"maps"
+	"math/bits"
+)
 
-// TenantSettings say how the tenants of a group share its connections. A tenant is a customer, a department or whoever else has
-// many clients; the pool knows just its name. They may be shared by groups, and are not changed any more.
+// TenantSettings say how the tenants of a group share its connections. A tenant is a customer, a department or anything else with
+// many clients; the pool knows just its name. They may be shared by groups, and are no longer changed.
 type TenantSettings struct {
 	// Shares are the shares of tenants by name, each above 0.
 	Shares map[string]float64
@@ -36,7 +39,7 @@ func (s *TenantSettings) keeps(name string) bool {
 type TenantTotals struct {
 	Leased   uint64 // leases begun
 	Queued   uint64 // clients that had to wait
-	TimedOut uint64 // clients that waited in vain
+	TimedOut uint64 // clients that waited without success
 	Full     uint64 // clients that could not be queued
 	Evicted  uint64 // clients that lost their place in the full queue, see queue.makeRoom
 }
@@ -73,19 +76,19 @@ type tenant[C any] struct {
 
 	// While clients of the tenant wait.
 	waiting     int
-	first, last *Waiter[C]          // in the order in which they came
-	base        lane[C]             // those that wait for the variant without a name
-	lanes       map[string]*lane[C] // those that wait for others
-	contended   []*lane[C]          // its lanes in lines that other tenants wait in, too
-	began       float64             // the queue's virtual time when they began to wait
-	served      float64             // and when one of its clients was last served
-	hasDeadline bool                // it is in queue.deadlines: it uses no connection, and is not overdue
-	ranked      rank                // its place among the tenants
+	first, last *Waiter[C]                 // in the order in which they came
+	base        tenantQueue[C]             // those that wait for the variant without a name
+	queues      map[string]*tenantQueue[C] // those that wait for others
+	contended   []*tenantQueue[C]          // its queues for variants that other tenants wait for, too
+	began       float64                    // the queue's virtual time when they began to wait
+	served      float64                    // and when one of its clients was last served
+	hasDeadline bool                       // it is in queue.deadlines: it uses no connection, and is not overdue
+	ranked      rank                       // its place among the tenants
 
 	inOrder, inFullest, inDeadlines int // its indices in the heaps of the queue
 }
 
-// SetTenants changes how tenants share the connections. Sessions and waiting clients go on.
+// SetTenants changes how tenants share the connections. Sessions continue, and clients keep waiting.
 func (g *Group[C]) SetTenants(s *TenantSettings) {
 	g.mu.Lock()
 	g.settings = s
@@ -95,7 +98,7 @@ func (g *Group[C]) SetTenants(s *TenantSettings) {
 	for _, t := range g.tenants {
 		g.configure(t)
 	}
-	g.configure(&g.nobody)
+	g.configure(&g.noTenant)
 	g.scaleGuarantees()
 	g.queue.sort()
 	for _, t := range g.tenants {
@@ -112,8 +115,8 @@ func (g *Group[C]) Tenants() (all []TenantStats, forgotten TenantTotals) {
 	for t := range maps.Values(g.tenants) {
 		all = append(all, t.stats())
 	}
-	if g.nobody.totals != (TenantTotals{}) {
-		all = append(all, g.nobody.stats())
+	if g.noTenant.totals != (TenantTotals{}) {
+		all = append(all, g.noTenant.stats())
 	}
 	return all, g.forgotten
 }
@@ -127,7 +130,7 @@ func (t *tenant[C]) stats() TenantStats {
 // tenant returns the tenant of that name.
 func (g *Group[C]) tenant(name string) *tenant[C] {
 	if name == "" {
-		return &g.nobody
+		return &g.noTenant
 	}
 	t := g.tenants[name]
 	if t == nil {
@@ -150,7 +153,7 @@ func (g *Group[C]) configure(t *tenant[C]) {
 	t.share, t.turn, t.promised = share, 1/share, g.settings.Guaranteed[t.name]
 }
 
-// forgetTenant removes a tenant that is not needed any more.
+// forgetTenant removes a tenant that is no longer needed.
 func (g *Group[C]) forgetTenant(t *tenant[C]) {
 	if t.inUse == 0 && t.waiting+t.ahead == 0 && !g.settings.keeps(t.name) {
 		g.forgotten.add(&t.totals)
@@ -160,7 +163,7 @@ func (g *Group[C]) forgetTenant(t *tenant[C]) {
 
 // use notes that the tenant's sessions use another connection (by is 1) or one less (-1).
 func (g *Group[C]) use(t *tenant[C], by int) {
-	if t == &g.nobody && t.waiting == 0 { // as nearly always, where clients are not authenticated
+	if t == &g.noTenant && t.waiting == 0 { // as nearly always, where clients are not authenticated
 		t.inUse += by
 		return
 	}
@@ -174,7 +177,79 @@ func (g *Group[C]) useOf(t *tenant[C], by int) {
 	}
 	if t.inUse += by; t.waiting > 0 {
 		g.queue.reorder(t)
-	} else if t.inUse == 0 && t != &g.nobody {
+	} else if t.inUse == 0 && t != &g.noTenant {
 		g.forgetTenant(t)
 	}
+}
+
+// Some of a group's places can be guaranteed to a tenant: only its sessions may use them. They are not certain connections, but a
+// number: while other tenants use so much that just this number is left, they wait, although connections are idle. The functions
+// below are called with the mutex held, except Promised.
+
+// scaleGuarantees works out how many places are guaranteed to each tenant: as many as it was promised, or, while the backends that work
+// have less room than all promises need, the share of the room that its promise is of all promises, rounded down.
+func (g *Group[C]) scaleGuarantees() {
+	g.promised, g.reserved = 0, 0
+	for _, t := range g.tenants {
+		g.promised += t.promised
+	}
+	if g.promised == 0 {
+		for _, t := range g.tenants {
+			t.guaranteed = 0
+		}
+		return
+	}
+	room := 0
+	for _, p := range g.pools {
+		if p.serves() {
+			room += p.limit
+		}
+	}
+	for _, t := range g.tenants {
+		t.guaranteed = t.promised
+		if room < g.promised {
+			high, low := bits.Mul64(uint64(t.promised), uint64(room)) // the product may need more than 64 bits
+			scaled, _ := bits.Div64(high, low, uint64(g.promised))
+			t.guaranteed = int(scaled)
+		}
+		g.reserved += max(0, t.guaranteed-t.inUse)
+	}
+}
+
+// rescale adapts the guarantees after the room of a pool may have changed.
+func (g *Group[C]) rescale() {
+	if g.promised > 0 {
+		g.scaleGuarantees()
+		g.queue.sort()
+	}
+}
+
+// open returns how many free places are guaranteed to no tenant. It is negative after guarantees have grown, until sessions have ended.
+func (g *Group[C]) open() int {
+	free := -g.reserved
+	for _, p := range g.pools {
+		if p.serves() {
+			free += max(0, p.limit-p.using())
+		}
+	}
+	return free
+}
+
+// entitles reports whether the tenant may use another place: one that is guaranteed to it, or to none.
+func (g *Group[C]) entitles(t *tenant[C]) bool {
+	return g.promised == 0 || t.inUse < t.guaranteed || g.open() > 0
+}
+
+// serves reports whether the pool's places count for the tenants: whether sessions may begin there, apart from a pause, and from those
+// that there are.
+func (p *Pool[C]) serves() bool { return p.mode == Enabled && p.usable && p.weight > 0 }
+
+// Promised returns how many places are promised to tenants beyond those that they use. It may be called from any goroutine.
+func (g *Group[C]) Promised() (places int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range g.tenants {
+		places += max(0, t.promised-t.inUse)
+	}
+	return places
 }

@@ -56,7 +56,7 @@ func (p *Pool[C]) KeepWarm(variant string) {
 }
 
 // Forget stops keeping connections warm of variants that no client has requested since then, except for the one requested last.
-// Their connections become surplus. Forget signals nobody: the worker calls it before it looks for surplus.
+// Their connections become surplus. Forget sends no signal: the worker calls it before it looks for surplus.
 func (p *Pool[C]) Forget(unused Instant) {
 	p.group.mu.Lock()
 	if p.maxVariants > 0 {
@@ -107,7 +107,7 @@ func (p *Pool[C]) forgetUnused(v *variant[C]) {
 }
 
 // requested notes that a client requests the variant. If too many variants are kept warm then, the one that was requested longest ago
-// is not any more.
+// no longer is.
 func (p *Pool[C]) requested(v *variant[C]) {
 	if p.maxVariants == 0 {
 		return

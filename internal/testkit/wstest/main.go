@@ -1,11 +1,13 @@
 package wstest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -50,4 +52,12 @@ func RunAndFindLeaks(m *testing.M, ignored ...goleak.Option) int {
 		return 1
 	}
 	return 0
+}
+
+// ManyAtATime has four parallel tests for each processor run at a time, unless the command line says otherwise: for packages whose tests
+// mostly wait for sockets. TestMain calls it before it runs the tests.
+func ManyAtATime() {
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }

@@ -85,3 +85,17 @@ func FreeAddress(t testing.TB) string {
 	defer listener.Close()
 	return listener.Addr().String()
 }
+
+// RefusingAddress returns a loopback address that refuses connections until the test ends: a client's socket holds its port, so
+// that no other socket can get it meanwhile, as it can get that of FreeAddress.
+func RefusingAddress(t testing.TB) string {
+	t.Helper()
+	listener := Listen(t)
+	held, err := net.Dial("tcp", listener.Addr().String())
+	_ = listener.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = held.Close() })
+	return held.LocalAddr().String()
+}

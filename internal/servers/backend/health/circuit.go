@@ -10,7 +10,7 @@ const (
 	FirstBackoff = 250 * time.Millisecond
 	// LastBackoff is the largest upper bound.
 	LastBackoff = 15 * time.Second
-	// NeededBackoff is the longest wait while sessions have nowhere else to go: they wait for a time, and one dial a second costs nobody anything.
+	// NeededBackoff is the longest wait while sessions have nowhere else to go: they wait for a time, and one dial a second costs little.
 	NeededBackoff = time.Second
 )
 
@@ -38,7 +38,7 @@ func (s CircuitState) String() string { return [...]string{"closed", "half-open"
 //	   |  the trial succeeds                    backoff |     |
 //	   +------------------------------------------- HalfOpen -+
 type circuit struct {
-	after  int    // so many failures in a row open it
+	after  int    // this many failures in a row open it
 	random random // for the backoff
 
 	state      CircuitState
@@ -73,7 +73,7 @@ func (c *circuit) trip(now Instant, many bool) {
 	}
 }
 
-// backOff sets the time of the next attempt: a random part (full jitter) of a time that doubles with each failure in a row.
+// backOff sets the time of the next attempt: a random fraction (full jitter) of a time that doubles with each failure in a row.
 func (c *circuit) backOff(now Instant) {
 	c.failedAt = now
 	doublings := min(max(c.failures+c.trips-1, 0), 10)
@@ -132,5 +132,38 @@ func (r random) below(d time.Duration) time.Duration {
 	return r(d)
 }
 
-// jittered returns a time between three quarters of d and d, so that what began together does not go on together.
+// jittered returns a time between three quarters of d and d, so that what began together does not continue together.
 func (r random) jittered(d time.Duration) time.Duration { return d - r.below(d/4+1) }
+
+// Probation is how long a connection must last, unless it serves a session before, not to count as one that could not be
+// established.
+const Probation = time.Second
+
+// Strikes is how many connections in a row must be lost on probation to make the server suspect: one that accepts connections
+// only to close them must not be flooded with more.
+const Strikes = 3
+
+// probation counts the connections that are lost soon after they were established.
+type probation struct {
+	lost     int     // in a row
+	lostAt   Instant // when the last of them was lost
+	onTrial  bool    // a connection that was dialed after that is on probation
+	passesAt Instant // when that connection will have passed
+}
+
+// suspect reports whether the server accepts connections only to close them.
+func (p *probation) suspect() bool { return p.lost >= Strikes }
+
+// lose counts a connection that was lost on probation.
+func (p *probation) lose(now Instant) { p.lost, p.lostAt, p.onTrial = p.lost+1, now, false }
+
+// establish puts a connection, which was dialed from began on, on trial if one is needed. One that was dialed before the last
+// loss may be lost already.
+func (p *probation) establish(began, now Instant) {
+	if p.lost > 0 && !p.onTrial && began >= p.lostAt {
+		p.onTrial, p.passesAt = true, now+Instant(Probation)
+	}
+}
+
+// passed reports whether the connection on trial has lasted long enough.
+func (p *probation) passed(now Instant) bool { return p.lost > 0 && p.onTrial && now >= p.passesAt }

@@ -1,5 +1,5 @@
 // Package health decides, from what happens to the connections and sessions of one server, whether sessions may begin there,
-// whether connections may be dialed and when, and how large a part of the clients the server gets.
+// whether connections may be dialed and when, and how large a share of the clients the server gets.
 //
 // It does no I/O, starts no goroutine, takes no lock and reads no clock: its caller tells a [Tracker] what happens and when, asks it
 // what to do, and guards it. All times come from one clock.
@@ -109,7 +109,7 @@ const (
 	AnonymousRefused
 	// LocalShortage: something was short on this machine. That says nothing about the server.
 	LocalShortage
-	// Dropped: nobody wants the connection any more. That says nothing about the server either.
+	// Dropped: the connection is no longer wanted. That says nothing about the server either.
 	Dropped
 )
 
@@ -250,13 +250,13 @@ func (t *Tracker) SessionEnded(e SessionEnd, now Instant) (changed bool) {
 	return before > 0 || e.Fault != ""
 }
 
-// InDoubt reports whether Review is about to judge a failure while other sessions go on, so that Heard is to be called before.
+// InDoubt reports whether Review is about to judge a failure while other sessions continue, so that Heard is to be called before.
 func (t *Tracker) InDoubt(now Instant) bool { return t.sessions.fresh && t.sessions.lasting(now) > 0 }
 
 // Heard notes how many frames the server has sent in all sessions so far.
 func (t *Tracker) Heard(frames uint64, now Instant) { t.sessions.hear(frames, now) }
 
-// SessionRefused notes that the server refused a client's session because it is full, beside so many others that it serves or resets. Some
+// SessionRefused notes that the server refused a client's session because it is full, beside the given number of others that it serves or resets. Some
 // servers count sessions, and not connections.
 func (t *Tracker) SessionRefused(client Client, others int, now Instant) {
 	if t.full++; t.full > 1 {
@@ -285,7 +285,7 @@ func (t *Tracker) Probed(up bool, now Instant) {
 	t.reconsider(now)
 }
 
-// CanaryPassed notes that the server has answered a canary as it should, or that it is not played any more, and CanaryFailed that it fails
+// CanaryPassed notes that the server has answered a canary as it should, or that it is no longer played, and CanaryFailed that it fails
 // again and again.
 func (t *Tracker) CanaryPassed(now Instant) {
 	t.canaryDown = false
@@ -298,20 +298,20 @@ func (t *Tracker) CanaryFailed(now Instant) {
 	t.reconsider(now)
 }
 
-// ComparePeers leaves the server out, or takes it back in, by how its sessions go in comparison with its peers'. It may change own,
-// and calls peers only if there is something to compare. It returns whether the server is left out.
-func (t *Tracker) ComparePeers(own *Sessions, peers func() Peers, now Instant) (leftOut bool) {
-	was := t.outlier.leftOut
+// ComparePeers ejects the server as an outlier, or takes it back in, by how its sessions go in comparison with its peers'. It may change own,
+// and calls peers only if there is something to compare. It returns whether the server is ejected.
+func (t *Tracker) ComparePeers(own *Sessions, peers func() Peers, now Instant) (ejected bool) {
+	was := t.outlier.ejected
 	enough := !t.sessions.clientele.several() || t.sessions.failed.since(now-Instant(outlierVotes)) >= t.limits.Failures
 	why := t.outlier.compare(own, peers, t.limits.Failures, enough, now)
-	if t.outlier.leftOut != was {
-		t.changes = append(t.changes, OutlierChange{t.outlier.leftOut, why})
+	if t.outlier.ejected != was {
+		t.changes = append(t.changes, OutlierChange{t.outlier.ejected, why})
 		t.reconsider(now)
 	}
-	return t.outlier.leftOut
+	return t.outlier.ejected
 }
 
-// lowerCeiling notes that the server refused a connection or session beside so many other connections.
+// lowerCeiling notes that the server refused a connection or session beside the given number of other connections.
 func (t *Tracker) lowerCeiling(others, limit int, now Instant) {
 	if t.ceiling.lower(others, now) {
 		t.changes = append(t.changes, CeilingChange{t.ceiling.value, limit})
@@ -337,7 +337,7 @@ func (t *Tracker) acceptPredial() {
 
 // reconsider decides whether the server is in service, by all that is known of it.
 func (t *Tracker) reconsider(now Instant) {
-	usable := t.circuit.state == Closed && !t.outlier.leftOut && !t.probeDown && !t.canaryDown && t.stall.state != stalled
+	usable := t.circuit.state == Closed && !t.outlier.ejected && !t.probeDown && !t.canaryDown && t.stall.state != stalled
 	if usable && !t.usable {
 		t.slowStart.begin(now)
 		t.slowStart.rise(now, t.limits.SlowStart)
@@ -429,7 +429,7 @@ func (t *Tracker) permit(p *Permit, now Instant, needed bool) {
 	if t.slowStart.rising {
 		again(t.limits.SlowStart / shareSteps)
 	}
-	if t.outlier.leftOut {
+	if t.outlier.ejected {
 		again(outlierCompare)
 	}
 	if t.ceiling.value > 0 {
@@ -471,7 +471,7 @@ func (t *Tracker) permit(p *Permit, now Instant, needed bool) {
 // Usable reports whether sessions may begin.
 func (t *Tracker) Usable() bool { return t.usable }
 
-// Share returns the part of its clients that the server gets, above 0 and at most 1.
+// Share returns the fraction of its clients that the server gets, above 0 and at most 1.
 func (t *Tracker) Share() float64 { return float64(t.slowStart.steps) / shareSteps }
 
 // Ceiling returns how many connections the server accepts at present, at least 1; 0 for as many as its cap.
@@ -505,9 +505,9 @@ type CircuitChange struct {
 	Reason string
 }
 
-// OutlierChange reports whether the server is left out because far more sessions fail on it than on its peers.
+// OutlierChange reports whether the server is ejected because far more sessions fail on it than on its peers.
 type OutlierChange struct {
-	LeftOut bool
+	Ejected bool
 	Reason  string
 }
 
@@ -525,3 +525,24 @@ func (CircuitChange) change()      {}
 func (OutlierChange) change()      {}
 func (CeilingChange) change()      {}
 func (PredialChange) change()      {}
+
+// shareSteps is in how many steps a server that was out of service gets its full share of the clients back.
+const shareSteps = 10
+
+// slowStart is the share of its clients that a server gets after it was out of service.
+type slowStart struct {
+	rising bool    // the share is not full yet
+	began  Instant // when the server came back
+	steps  int     // of the share: 1 to shareSteps
+}
+
+func (s *slowStart) begin(now Instant) { s.rising, s.began = true, now }
+
+// rise sets the share by the time since the server came back; takes is how long it takes until the share is full.
+func (s *slowStart) rise(now Instant, takes time.Duration) {
+	s.steps = shareSteps
+	if s.rising && takes > 0 {
+		s.steps = min(1+int(time.Duration(now-s.began)*(shareSteps-1)/takes), shareSteps)
+	}
+	s.rising = s.steps < shareSteps
+}

@@ -23,7 +23,7 @@ type model struct {
 	failed   int          // dials that have failed, or connections lost on probation, since a connection was established
 	broken   int          // sessions that were broken since one went well
 	down     bool         // the last verdict of the probe
-	leftOut  bool         // as it was last decided
+	ejected  bool         // as it was last decided
 	stalled  bool         // as it was last reported
 	sessions Sessions
 }
@@ -166,8 +166,8 @@ func (m *model) comparePeers(t *rapid.T) {
 		m.sessions.Begin(m.now)
 		m.sessions.Fail(m.now)
 	}
-	peers := Peers{Serving: rapid.IntRange(0, 2).Draw(t, "serving"), LeftOut: rapid.IntRange(0, 1).Draw(t, "left out")}
-	m.leftOut = m.health.ComparePeers(&m.sessions, func() Peers { return peers }, m.now)
+	peers := Peers{Serving: rapid.IntRange(0, 2).Draw(t, "serving"), Ejected: rapid.IntRange(0, 1).Draw(t, "ejected")}
+	m.ejected = m.health.ComparePeers(&m.sessions, func() Peers { return peers }, m.now)
 }
 
 // stall has a session stall that began before, or as the present trial.
@@ -230,8 +230,8 @@ func (m *model) review() {
 		m.t.Errorf("the circuit has opened after %d failed dials and %d broken sessions; the limit is %d", m.failed, m.broken, m.limits.Failures)
 	}
 	stalled := m.stalled && h.Trial() == 0
-	if want := m.circuit == Closed && !m.down && !m.leftOut && !stalled; h.Usable() != want {
-		m.t.Errorf("usable: %v; the circuit is %v, probe down: %v, left out: %v, stalled: %v", h.Usable(), m.circuit, m.down, m.leftOut, stalled)
+	if want := m.circuit == Closed && !m.down && !m.ejected && !stalled; h.Usable() != want {
+		m.t.Errorf("usable: %v; the circuit is %v, probe down: %v, ejected: %v, stalled: %v", h.Usable(), m.circuit, m.down, m.ejected, stalled)
 	}
 	if h.Stalled() != m.stalled {
 		m.t.Errorf("stalled: %v, reported: %v", h.Stalled(), m.stalled)

@@ -16,7 +16,7 @@ type crowd struct {
 type member struct {
 	tracker  *Tracker
 	sessions Sessions
-	leftOut  bool
+	ejected  bool
 	gone     bool
 }
 
@@ -43,8 +43,8 @@ func (c *crowd) peers(i int) (sum Peers) {
 	for j, m := range c.all {
 		switch {
 		case j == i || m.gone:
-		case m.leftOut:
-			sum.LeftOut++
+		case m.ejected:
+			sum.Ejected++
 		case !c.down[j]:
 			m.sessions.Fade(c.now)
 			sum.Serving++
@@ -58,31 +58,31 @@ func (c *crowd) peers(i int) (sum Peers) {
 func (c *crowd) expect(i int, out bool) {
 	c.t.Helper()
 	m := c.all[i]
-	m.leftOut = m.tracker.ComparePeers(&m.sessions, func() Peers { return c.peers(i) }, c.now)
-	if m.leftOut != out || m.tracker.Usable() == out {
-		c.t.Errorf("server %d is left out: %v, %+v; want %v", i, m.leftOut, m.tracker.Changes(), out)
+	m.ejected = m.tracker.ComparePeers(&m.sessions, func() Peers { return c.peers(i) }, c.now)
+	if m.ejected != out || m.tracker.Usable() == out {
+		c.t.Errorf("server %d is ejected: %v, %+v; want %v", i, m.ejected, m.tracker.Changes(), out)
 	}
 }
 
 func (c *crowd) pass(d time.Duration) { c.now += Instant(d) }
 
-// A server on which most sessions fail is left out, unless they fail on its peers too.
+// A server on which most sessions fail is ejected, unless they fail on its peers too.
 func TestOutliers(t *testing.T) {
 	for name, test := range map[string]struct {
 		backends int
 		play     func(*crowd)
 		out      bool
 	}{
-		"all fail":                         {2, func(c *crowd) { c.sessions(0, 20, 20) }, true},
-		"half fail":                        {2, func(c *crowd) { c.sessions(0, 20, 10); c.sessions(1, 20, 1) }, true},
-		"few fail":                         {2, func(c *crowd) { c.sessions(0, 20, 8); c.sessions(1, 20, 0) }, false},
-		"too few to tell":                  {2, func(c *crowd) { c.sessions(0, 4, 4) }, false},
-		"they fail everywhere":             {3, func(c *crowd) { c.sessions(0, 20, 20); c.sessions(1, 20, 10); c.sessions(2, 20, 12) }, false},
-		"it is the only one":               {1, func(c *crowd) { c.sessions(0, 20, 20) }, false},
-		"the other gets none":              {2, func(c *crowd) { c.sessions(0, 20, 20); c.down[1] = true }, false},
-		"long ago":                         {2, func(c *crowd) { c.sessions(0, 20, 20); c.pass(time.Minute) }, false},
-		"one of three is left out already": {3, func(c *crowd) { c.sessions(1, 9, 9); c.expect(1, true); c.sessions(0, 9, 9) }, false},
-		"one of four is left out already":  {4, func(c *crowd) { c.sessions(1, 9, 9); c.expect(1, true); c.sessions(0, 9, 9) }, true},
+		"all fail":                        {2, func(c *crowd) { c.sessions(0, 20, 20) }, true},
+		"half fail":                       {2, func(c *crowd) { c.sessions(0, 20, 10); c.sessions(1, 20, 1) }, true},
+		"few fail":                        {2, func(c *crowd) { c.sessions(0, 20, 8); c.sessions(1, 20, 0) }, false},
+		"too few to tell":                 {2, func(c *crowd) { c.sessions(0, 4, 4) }, false},
+		"they fail everywhere":            {3, func(c *crowd) { c.sessions(0, 20, 20); c.sessions(1, 20, 10); c.sessions(2, 20, 12) }, false},
+		"it is the only one":              {1, func(c *crowd) { c.sessions(0, 20, 20) }, false},
+		"the other gets none":             {2, func(c *crowd) { c.sessions(0, 20, 20); c.down[1] = true }, false},
+		"long ago":                        {2, func(c *crowd) { c.sessions(0, 20, 20); c.pass(time.Minute) }, false},
+		"one of three is ejected already": {3, func(c *crowd) { c.sessions(1, 9, 9); c.expect(1, true); c.sessions(0, 9, 9) }, false},
+		"one of four is ejected already":  {4, func(c *crowd) { c.sessions(1, 9, 9); c.expect(1, true); c.sessions(0, 9, 9) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCrowd(t, test.backends)

@@ -8,15 +8,15 @@ import "time"
 // while the server serves other sessions well, failures count by clients, of which it takes many.
 
 const (
-	// shortSession is how long a session must last before its end says nothing about its beginning any more.
+	// shortSession is how long a session must last before its end no longer says anything about its beginning.
 	shortSession = time.Second
-	// surelyLasting is after which time a session that goes on is one of the lasting ones, whose ages are known to the second.
+	// surelyLasting is after which time a session that continues is one of the lasting ones, whose ages are known to the second.
 	surelyLasting = 2 * time.Second
 	// voteWindow is how long the failure of a client's session counts beside others'.
 	voteWindow = 5 * time.Minute
 	// wellWeight is how many clients whose sessions fail count as one while the server serves others well.
 	wellWeight = 4
-	// doubtfulVotes is how many clients' sessions must fail at least while others last, of which nobody knows whether they are served.
+	// doubtfulVotes is how many clients' sessions must fail at least while others last, of which it is not known whether they are served.
 	doubtfulVotes = 2
 	// resultsWithin is for how long results show that a server serves its sessions well.
 	resultsWithin = 5 * time.Second
@@ -41,7 +41,7 @@ func (e *SessionEnd) AtOnce(now Instant) bool {
 
 // sessionLog is what is known of a server's sessions, to tell a server that fails from a client that makes its sessions fail.
 type sessionLog struct {
-	open    int      // sessions that go on
+	open    int      // sessions that have not ended
 	young   [2]int   // of them, by the parity of the second in which they began
 	seconds [2]int64 // these seconds
 
@@ -85,7 +85,7 @@ func (l *sessionLog) end(e *SessionEnd) {
 	l.clientele.see(e.Client)
 }
 
-// lasting returns how many sessions go on that began before the present and the last second.
+// lasting returns how many sessions continue that began before the present and the last second.
 func (l *sessionLog) lasting(now Instant) int {
 	n, _ := second(now)
 	lasting := l.open
@@ -129,7 +129,7 @@ func (l *sessionLog) clients(now Instant) int {
 	return l.failed.since(max(l.since, now-Instant(voteWindow)))
 }
 
-// fails decides, after a failure, whether the server fails: so many sessions in a row have failed, and it serves no others, which if there are
+// fails decides, after a failure, whether the server fails: the given number of sessions in a row has failed, and it serves no others, which if there are
 // some takes a moment to see. While others last, that takes several clients, and many if these others get results.
 func (l *sessionLog) fails(after int, now Instant) bool {
 	fresh, clients, several, lasting := l.fresh, l.clients(now), l.clientele.several(), l.lasting(now)

@@ -218,7 +218,7 @@ func TestFewClientsMakeNoOutlier(t *testing.T) {
 			h.SessionEnded(SessionEnd{Client: client, Began: noon, Fault: "x"}, noon)
 		}
 		if out := h.ComparePeers(&sessions, func() Peers { return Peers{Serving: 3} }, noon); out != test.out {
-			t.Errorf("%s: left out is %v", name, out)
+			t.Errorf("%s: ejected is %v", name, out)
 		}
 	}
 }

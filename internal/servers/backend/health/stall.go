@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A server can stall: its connections are open, it answers pings, and sessions get no results any more. Dialing says nothing about that,
+// A server can stall: its connections are open, it answers pings, and sessions no longer get results. Dialing says nothing about that,
 // and nor does a probe that only connects. So a server on which sessions have stalled gets no new ones until a canary was answered,
 // or until one session at a time, each a trial, shows that results come again.
 //
@@ -25,7 +25,7 @@ const (
 	// a trial stalls, up to LastStallBackoff.
 	FirstStallBackoff = 5 * time.Second
 	LastStallBackoff  = 2 * time.Minute
-	// trialEvery is how long a trial may go on without a result before there is another one: its client may have nothing to say.
+	// trialEvery is how long a trial may last without a result before there is another one: its client may have nothing to say.
 	trialEvery = 30 * time.Second
 	// checkPatience is how long a canary or a probe is waited for before there is a trial without it: it may not be possible to play one.
 	checkPatience = 2 * time.Minute
