@@ -90,7 +90,7 @@ test-portable: ## Test the packages that use event loops with the portable drive
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, config/memory config/state config/tables lab/load/report operate/admin/client \
 	operate/api operate/diagnosis operate/live operate/metrics operate/top protocol/profile protocol/wav servers/backend/health servers/pool wire/frame \
-	$(addprefix ground/, figures meter mistake printable spelling strictyaml value))
+	$(addprefix ground/, figures meter panics printable spelling strictyaml value))
 
 test-native: ## On macOS or Windows: build everything, tests included, and test what works there
 	$(GO) build ./internal/... ./cmd/...

@@ -28,7 +28,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/operate/accesslog"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -74,7 +74,7 @@ type Proxy struct {
 	// adminSecured is the TLS of the admin API's address; nil for none; static.
 	adminSecured *secure.Listeners
 	hub          *live.Hub        // nil without an admin API
-	guard        *mistake.Guard   // nil to let panics end the process
+	guard        *panics.Guard    // nil to let panics end the process
 	scopes       *limits.Registry // of the process, tenants and keys; static
 	replay       *replay.Arena    // memory for what another server may have to get again; static
 	authGuard    *auth.Guard      // against clients that guess credentials; static
@@ -141,7 +141,7 @@ func Start(ctx context.Context, o Settings, version string, log *slog.Logger) (*
 func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	o := loop.Options{Max: p.settings.Loops, IOURing: loop.IOURing(p.settings.IOURing), Wait: loop.Wait(p.settings.LoopWait)}
 	if p.settings.RecoverPanics {
-		p.guard = mistake.NewGuard(p.log)
+		p.guard = panics.NewGuard(p.log)
 		o.OnPanic = func(value any) { p.guard.Caught("event loop", value) }
 	}
 	if p.loops, err = loop.NewGroup(o); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -271,8 +271,8 @@ func TestPanicInFailover(t *testing.T) {
 		"down": func(s *Session) { s.failover.tracker = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var guard *mistake.Guard
-			r := newFailoverRig(t, "vosk", 2, setup{recovers: func(g *mistake.Guard) { guard = g }})
+			var guard *panics.Guard
+			r := newFailoverRig(t, "vosk", 2, setup{recovers: func(g *panics.Guard) { guard = g }})
 			victim, server, _ := r.began()
 			r.on(hurt)
 			other := r.connect(wstest.UpgradeRequest("/v1/test"))

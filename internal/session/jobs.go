@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
@@ -12,7 +12,7 @@ import (
 // may use it, but no loop.
 type Jobs struct {
 	sessions *Sessions       // static
-	guard    *mistake.Guard  // static: recovers from panics in the jobs' goroutines; nil to let them end the process
+	guard    *panics.Guard   // static: recovers from panics in the jobs' goroutines; nil to let them end the process
 	closing  context.Context // ends when Close is called
 	close    context.CancelFunc
 	pending  tasks.Group // the goroutines of jobs
@@ -25,7 +25,7 @@ type Jobs struct {
 }
 
 // NewJobs returns what works on sessions. Close ends it.
-func NewJobs(sessions *Sessions, guard *mistake.Guard) *Jobs {
+func NewJobs(sessions *Sessions, guard *panics.Guard) *Jobs {
 	j := &Jobs{sessions: sessions, guard: guard, orders: make(map[string]*order)}
 	j.closing, j.close = context.WithCancel(context.Background())
 	return j

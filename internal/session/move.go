@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -148,7 +148,7 @@ func (s *Session) startSearch() {
 	}
 	search.begun = true
 	started := server.pending.Go(func() {
-		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, mistake.Err) }) })
+		defer server.options.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, panics.Err) }) })
 		search.wait()
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
@@ -206,7 +206,7 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 		e.class, e.code, e.reason = meter.Shutdown, frame.GoingAway, "shutting down"
 	case search.waiter.Refused() != nil:
 		e.by, e.class, e.code, e.reason = byBackend, meter.BackendRefused, frame.PolicyViolation, search.waiter.Refused().Error()
-	case errors.Is(err, mistake.Err):
+	case errors.Is(err, panics.Err):
 		e.class, e.reason = meter.InternalError, err.Error()
 	default:
 		e.reason = whyNotFound(err)

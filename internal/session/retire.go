@@ -2,7 +2,7 @@ package session
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -25,7 +25,7 @@ func (s *Session) retire() {
 	s.deadline.Stop()
 	s.stopSearch()
 	s.endFailover()
-	s.record.End(byProxy, meter.InternalError, frame.InternalError, mistake.Err.Error())
+	s.record.End(byProxy, meter.InternalError, frame.InternalError, panics.Err.Error())
 	if was != lingering {
 		s.tell()
 	}

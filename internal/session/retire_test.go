@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -38,8 +38,8 @@ func TestPanicEndsOneSession(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var guard *mistake.Guard
-			r := newRig(t, setup{profile: "echo", cap: others + 1, script: &wstest.Server{Serve: wstest.Echo}, recovers: func(g *mistake.Guard) { guard = g }})
+			var guard *panics.Guard
+			r := newRig(t, setup{profile: "echo", cap: others + 1, script: &wstest.Server{Serve: wstest.Echo}, recovers: func(g *panics.Guard) { guard = g }})
 			r.ready(others + 1)
 			victim := r.join()
 			victim.Send(frame.Text, "hello")

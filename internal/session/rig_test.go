@@ -13,7 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -57,7 +57,7 @@ type setup struct {
 	other   *wstest.Server   // of the only backend of another service, at /v1/other
 	options func(*Options)
 	// recovers is told the guard of a rig that goes on after panics; nil for one that does not.
-	recovers func(*mistake.Guard)
+	recovers func(*panics.Guard)
 	service  func(*route.Service)
 	backend  func(*backend.Options)
 }
@@ -71,9 +71,9 @@ func newRig(t testing.TB, o setup) *rig {
 	var err error
 	// The governor would have nothing to decide, and its looks allocate.
 	loops := loop.Options{Min: max(o.loops, 1), Max: max(o.loops, 1), IOURing: loop.IOURingAuto, Interval: time.Hour}
-	var guard *mistake.Guard
+	var guard *panics.Guard
 	if o.recovers != nil {
-		guard = mistake.NewGuard(slog.New(slog.DiscardHandler))
+		guard = panics.NewGuard(slog.New(slog.DiscardHandler))
 		loops.OnPanic = func(value any) { guard.Caught("loop", value) }
 		o.recovers(guard)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -42,7 +42,7 @@ type Options struct {
 	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
 	Replay *replay.Arena
 	// Guard recovers from panics in the server's goroutines; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line for each session that ended and, up to a rate, for each client that got none (level info), and for each session
 	// that began (level debug).
 	Log *slog.Logger

@@ -12,7 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -33,7 +33,7 @@ type SessionsOptions struct {
 	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
 	Replay *replay.Arena
 	// Guard recovers from panics in goroutines; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line for each session that ended (level info), and for each session that began (level debug).
 	Log *slog.Logger
 	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
@@ -65,7 +65,6 @@ type Sessions struct {
 	limitLog  *limits.Log
 	taps      tap.Registry
 	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
-
 }
 
 // shard is the part of the sessions' counts that one event loop owns. Only that loop's goroutine touches it.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -442,7 +442,7 @@ func TestNothingIsLeftOfTap(t *testing.T) {
 
 // A panic in a tapped session ends that session and its taps, and shows them what happened.
 func TestTapOfPanic(t *testing.T) {
-	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, recovers: func(*mistake.Guard) {}})
+	r := newRig(t, setup{profile: "echo", script: &wstest.Server{Serve: wstest.Echo}, recovers: func(*panics.Guard) {}})
 	client := r.join()
 	tap := r.tapRunning(0)
 	tap.expect("session relaying")

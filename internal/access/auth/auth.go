@@ -1,5 +1,5 @@
 // Package auth decides who a client is: it finds the credential in the client's upgrade request, and asks the methods of the client's
-// service, one after the other. The methods are in packages of their own, such as auth/apikey. Package session calls it, in the
+// service, one after the other. The methods have their own packages, such as auth/apikey. Package session calls it, in the
 // goroutine of the client's handshake, before the client joins the queue.
 package auth
 
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
@@ -25,10 +26,10 @@ type Attempt struct {
 	Client netip.Addr
 	// Certificate is that of the client's TLS connection, verified; nil for none.
 	Certificate *x509.Certificate
-	// Request is the client's upgrade request, for those who pass it on. It holds secrets. It must not be changed.
+	// Request is the client's upgrade request, for methods that pass it on. It holds secrets. It must not be changed.
 	Request *http.Request
 	// Waits is called by a method before it waits for others. An error, which is a [*Denied], means that too many clients wait already.
-	// nil for nobody who wants to know.
+	// nil if it is not wanted.
 	Waits func() error
 	// Question is where an [Asker] that lets the client in puts what it needs to ask again; nil if it will not be asked to.
 	Question *string
@@ -55,7 +56,7 @@ type Method interface {
 // Revoker is a method that can say later whether a client that it has authenticated may stay. Any goroutine may call it.
 type Revoker interface {
 	Method
-	// Revoked returns when the identity expires by what is known now, zero for never. If it is not accepted any more, it returns the reason,
+	// Revoked returns when the identity expires by what is known now, zero for never. If it is no longer accepted, it returns the reason,
 	// as the client gets it in its close frame.
 	Revoked(service string, who *identity.Identity) (expires time.Time, reason string)
 }
@@ -67,7 +68,7 @@ type Asker interface {
 	Turn() time.Duration
 	// Again asks about a client once more, with what the method has put into [Attempt.Question]. It may wait, but not longer than ctx. It
 	// returns the reason, as the client gets it in its close frame, if the client is turned away now, and an empty text otherwise, also if
-	// nobody has answered.
+	// no server has answered.
 	Again(ctx context.Context, question string) (reason string)
 }
 
@@ -150,4 +151,70 @@ func (c Chain) Revoked(service string, who *identity.Identity, now time.Time) (e
 		return time.Time{}, "the credential has expired"
 	}
 	return who.Expires, ""
+}
+
+// Policy is how the clients of one service are authenticated. It is immutable once it is in use.
+type Policy struct {
+	// Methods are asked in this order.
+	Methods Chain
+	// Sources say where in a request credentials are.
+	Sources Sources
+	// Withheld are the sources that are not passed on to backends.
+	Withheld Sources
+	// EndUnauthorized ends sessions whose client may not stay: see [Chain.Revoked] and [Asker].
+	EndUnauthorized bool
+}
+
+// Result is what became of a client that was to be authenticated.
+type Result uint8
+
+// The results.
+const (
+	Accepted Result = iota
+	Refused         // the client is turned away
+	Failed          // a method does not work
+	results  = iota
+)
+
+// String returns the result's name in metrics.
+func (r Result) String() string { return [results]string{"accepted", "refused", "failed"}[r] }
+
+// methodNames are the methods in the order in which they are counted. The last one stands for none that has answered.
+var methodNames = [...]string{"keys", "jwt", "certificate", "external", "none"}
+
+// Counters count the results of authentication. Any goroutine may use them.
+type Counters struct {
+	counts [len(methodNames)][results]atomic.Uint64
+}
+
+// Add counts a result of the method of that name; empty for none that has answered.
+func (c *Counters) Add(method string, result Result) {
+	last := len(methodNames) - 1
+	for i, name := range methodNames[:last] {
+		if name == method {
+			c.counts[i][result].Add(1)
+			return
+		}
+	}
+	c.counts[last][result].Add(1)
+}
+
+// Count is how often one method had one result since the start.
+type Count struct {
+	Method string // "none" for clients about whom no method could say anything
+	Result Result
+	Count  uint64
+}
+
+// Counts returns all counts, also those that are 0. Where no method has answered, a client can only be refused.
+func (c *Counters) Counts() []Count {
+	all := make([]Count, 0, len(methodNames)*results)
+	for i, name := range methodNames {
+		for result := range Result(results) {
+			if i < len(methodNames)-1 || result == Refused {
+				all = append(all, Count{name, result, c.counts[i][result].Load()})
+			}
+		}
+	}
+	return all
 }

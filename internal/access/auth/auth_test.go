@@ -24,7 +24,7 @@ func (f fixed) Authenticate(context.Context, *Attempt) (*identity.Identity, erro
 }
 
 func TestChain(t *testing.T) {
-	alice, broken := &identity.Identity{Subject: "alice"}, errors.New("the server is away")
+	alice, broken := &identity.Identity{Subject: "alice"}, errors.New("the server is unreachable")
 	absent, denied := fixed{name: "absent", err: ErrAbsent}, fixed{name: "denied", err: &Denied{Err: errors.New("no"), Status: http.StatusForbidden}}
 	accepts, fails := fixed{name: "accepts", who: alice}, fixed{name: "fails", err: broken}
 	for _, c := range []struct {

@@ -45,7 +45,7 @@ func TestCredential(t *testing.T) {
 		{name: "basic, in Authorization by its name", sources: "header:Authorization", lines: []string{"Authorization: Basic abc"}},
 		{name: "with and without a scheme", sources: "header:Authorization", lines: []string{"Authorization: a", "Authorization: Bearer b"}, err: ErrTwice},
 		{name: "bearer twice", sources: "header", lines: []string{"Authorization: Bearer a", "Authorization: Bearer b"}, err: ErrTwice},
-		{name: "header of its own", sources: "header:x-api-key", lines: []string{"X-Api-Key: abc", "Authorization: Bearer no"}, want: "abc"},
+		{name: "another header", sources: "header:x-api-key", lines: []string{"X-Api-Key: abc", "Authorization: Bearer no"}, want: "abc"},
 		{name: "Authorization by its name", sources: "header:authorization", lines: []string{"Authorization: Bearer abc"}, want: "abc"},
 		{name: "query", sources: "query:key", query: "a=1&key=a%2Bc+&b=2", want: "a+c "},
 		{name: "query with an encoded name", sources: "query:key", query: "%6bey=abc", want: "abc"},
@@ -82,7 +82,7 @@ func TestSourcesThatAreNone(t *testing.T) {
 	}
 }
 
-// What the proxy reads credentials from is removed from what backends are told, and nothing else is.
+// What the proxy reads credentials from is removed from the request that backends get, and nothing else is.
 func TestWithheld(t *testing.T) {
 	sources := mustSources(t, "header", "header:x-api-key", "query:key", "cookie:s", "subprotocol:token")
 	check := func(what string, got, want []string) {
@@ -108,7 +108,7 @@ func TestWithheld(t *testing.T) {
 	check("query as a whole", []string{sources.Except([]string{"query"}).Query("key=abc&a")}, []string{"a"})
 }
 
-// FuzzCredential holds for every request: what a service finds as a credential, its backends are never told.
+// FuzzCredential holds for every request: what a service finds as a credential never reaches its backends.
 func FuzzCredential(f *testing.F) {
 	f.Add("header", "Bearer abc", "", "", "")
 	f.Add("query:key", "", "key=secret&a=%zz;key=x", "", "")

@@ -23,7 +23,7 @@ const sampled = 8
 // Each failure takes a place in a bucket of one period's failures, as for all rates: with 20/m, 20 failures at once are answered, and one
 // more each 3 s. Attempts that run at the same time count when they have failed.
 //
-// Any goroutine may use it. A nil Guard refuses nobody.
+// Any goroutine may use it. A nil Guard refuses no client.
 type Guard struct {
 	log   *slog.Logger     // static
 	now   func() time.Time // static
@@ -150,7 +150,7 @@ type GuardStats struct {
 	Suspects int    // addresses whose clients are refused now
 }
 
-// Stats returns what the guard does. It also forgets the addresses that are no suspects any more.
+// Stats returns what the guard does. It also forgets the addresses that are no longer suspects.
 func (g *Guard) Stats() (stats GuardStats) {
 	if g == nil {
 		return stats

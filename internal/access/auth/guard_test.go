@@ -90,7 +90,7 @@ func TestGuardOfNetworks(t *testing.T) {
 	}
 }
 
-// A flood of addresses takes no more memory, and does not wash away who is over the limit.
+// A flood of addresses takes no more memory, and does not wash away addresses over the limit.
 func TestGuardIsBounded(t *testing.T) {
 	g, c, _ := newGuard(t, "4/h")
 	bad := netip.MustParseAddr("198.51.100.1")

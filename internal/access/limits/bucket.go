@@ -45,7 +45,7 @@ func (b *Bucket) Take(now Instant, r Rate) (wait time.Duration) {
 }
 
 // Spend takes n tokens, more than there are if need be. It returns the time until the bucket has recovered from that; 0 if it is not
-// overdrawn. Whoever spends next waits for that much longer: those who wait for the bucket take turns.
+// overdrawn. The next to spend waits that much longer: all who wait for the bucket take turns.
 func (b *Bucket) Spend(now Instant, r Rate, n uint64) (wait time.Duration) {
 	if r.Unlimited() {
 		return 0
@@ -63,7 +63,7 @@ func (b *Bucket) Spend(now Instant, r Rate, n uint64) (wait time.Duration) {
 func (b *Bucket) isFull(now Instant) bool { return Instant(b.full.Load()) <= now }
 
 // change carries the bucket over from one rate to another: the tokens that are missing still are, but a bucket that was overdrawn
-// is only empty. So nobody waits for long because of what was allowed before, or because of what was not.
+// is only empty. So no client waits for long because of what was allowed before, or because of what was not.
 func (b *Bucket) change(now Instant, from, to Rate) {
 	if from == to {
 		return
@@ -88,7 +88,7 @@ const (
 	maxTurnBytes = 64 << 10
 )
 
-// TurnBytes returns how many bytes somebody may send, at a rate of bytes, before it pays for them.
+// TurnBytes returns how many bytes a client may send, at a rate of bytes, before it pays for them.
 func (r Rate) TurnBytes() uint64 {
 	if r.Unlimited() {
 		return math.MaxInt64

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A wait that Take tells is true: a nanosecond before, there is no token, and then there is.
+// A wait that Take returns is exact: a nanosecond before, there is no token, and then there is.
 func TestTake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Rate{rapid.Int64Range(1, 100_000).Draw(t, "n"), rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour}).Draw(t, "per")}
@@ -24,7 +24,7 @@ func TestTake(t *testing.T) {
 			}
 			wait := b.Take(now, r)
 			if b.Take(now+Instant(wait)-1, r) == 0 {
-				t.Fatalf("%v: there was a token before the %v were over", r, wait)
+				t.Fatalf("%v: there was a token before %v had passed", r, wait)
 			}
 			now += Instant(wait)
 			if b.Take(now, r) != 0 {
@@ -46,7 +46,7 @@ func TestNoLimit(t *testing.T) {
 	}
 }
 
-// Those who share a bucket get equal parts of its rate, however they begin, and together all of it: the bucket is a queue.
+// Clients that share a bucket get equal parts of its rate, however they begin, and together all of it: the bucket is a queue.
 func TestSpendTakesTurns(t *testing.T) {
 	const n, seconds = 7, 60
 	r := Rate{1 << 20, time.Second}
@@ -93,7 +93,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A new rate holds at once: what was missing still is, and nobody waits for what an old rate has lent.
+// A new rate holds at once: what was missing still is, and no client waits for what an old rate has lent.
 func TestChange(t *testing.T) {
 	slow, fast := Rate{10, time.Hour}, Rate{1000, time.Second}
 	for name, c := range map[string]struct {

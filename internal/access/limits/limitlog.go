@@ -128,7 +128,7 @@ func (a limitAbout) compare(b limitAbout) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.limit, b.limit))
 }
 
-// close logs what was not logged yet, and starts no timer any more.
+// close logs what was not logged yet, and starts no more timers.
 func (l *Log) Close() {
 	l.mu.Lock()
 	l.closed = true

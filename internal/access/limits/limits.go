@@ -6,9 +6,12 @@
 package limits
 
 import (
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
@@ -42,4 +45,150 @@ func (l *Limits) Text(limit Limit) string {
 		return value.FormatDuration(l.MaxSession)
 	}
 	return value.FormatDuration(l.IdleTimeout)
+}
+
+// Rate is a number of things in each period. A token bucket for it holds one period's worth: a rate of 100 a minute allows 100 at once,
+// and the next after 0.6 s. The zero value is no limit.
+type Rate struct {
+	N   int64         // in each period; 0 for no limit
+	Per time.Duration // a second, a minute or an hour
+}
+
+// The words of errors for a rate that cannot be read.
+const (
+	// RateAllowed describes the texts of rates of things.
+	RateAllowed = "a number for each second, minute or hour, such as 10/s, 100/m or 1000/h; 0 for no limit"
+	// ByteRateAllowed describes the texts of rates of bytes.
+	ByteRateAllowed = "a size for each second, minute or hour, such as 64KiB/s or 10MiB/m; 0 for no limit"
+)
+
+var periods = []struct {
+	text string
+	per  time.Duration
+}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
+
+// Unlimited reports whether the rate is no limit.
+func (r Rate) Unlimited() bool { return r.N <= 0 || r.Per <= 0 }
+
+// PerSecond returns the rate in things a second.
+func (r Rate) PerSecond() float64 {
+	if r.Unlimited() {
+		return 0
+	}
+	return float64(r.N) / r.Per.Seconds()
+}
+
+// ParseRate reads a rate of things: 10/s, 100/m, 1000/h, or 0 for no limit.
+func ParseRate(text string) (Rate, error) {
+	return parse("rate", text, RateAllowed, func(number string) (int64, error) { return strconv.ParseInt(number, 10, 64) })
+}
+
+// ParseByteRate reads a rate of bytes: 64KiB/s, 10MiB/m, or 0 for no limit.
+func ParseByteRate(text string) (Rate, error) {
+	return parse("rate", text, ByteRateAllowed, value.ParseSize)
+}
+
+func parse(what, text, allowed string, number func(text string) (int64, error)) (Rate, error) {
+	if text == "0" {
+		return Rate{}, nil
+	}
+	count, unit, ok := strings.Cut(text, "/")
+	n, err := number(count)
+	if !ok || err != nil || n <= 0 {
+		return Rate{}, value.Invalid(what, text, allowed)
+	}
+	for _, p := range periods {
+		if unit == p.text {
+			return Rate{N: n, Per: p.per}, nil
+		}
+	}
+	return Rate{}, value.Invalid(what, text, allowed)
+}
+
+// String is the reverse of [ParseRate].
+func (r Rate) String() string {
+	return r.format(func(n int64) string { return strconv.FormatInt(n, 10) })
+}
+
+// Bytes is the reverse of [ParseByteRate].
+func (r Rate) Bytes() string { return r.format(value.FormatSize) }
+
+func (r Rate) format(number func(int64) string) string {
+	for _, p := range periods {
+		if !r.Unlimited() && r.Per == p.per {
+			return number(r.N) + "/" + p.text
+		}
+	}
+	return "0"
+}
+
+// Names are the names of limits, as the configuration has them.
+var Names = []string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout"}
+
+// Set sets the limit of that name from a text that another system has written, such as a claim of a token. It takes what the
+// configuration takes, and whole numbers: of seconds for a time, and a second for a rate. 0 is no limit. The error says what is allowed.
+func (l *Limits) Set(name, text string) error {
+	_, err := strconv.ParseInt(text, 10, 64)
+	whole := err == nil && text != "0"
+	switch name {
+	case "session-limit":
+		return value.NewCount(&l.Sessions, 0, math.MaxInt32).Set(text)
+	case "max-message":
+		return value.NewSize(&l.MaxMessage, 0, math.MaxInt64).Set(text)
+	case "session-rate", "message-rate", "byte-rate":
+		if whole {
+			text += "/s"
+		}
+		return l.setRate(name, text)
+	case "max-session", "idle-timeout":
+		if whole && !strings.HasPrefix(text, "-") {
+			text += "s"
+		}
+		d := &l.MaxSession
+		if name == "idle-timeout" {
+			d = &l.IdleTimeout
+		}
+		if text == "0" {
+			text = "0s"
+		}
+		return value.NewDuration(d, 0).Set(text)
+	}
+	return spelling.Unknown("limit", name, Names)
+}
+
+func (l *Limits) setRate(name, text string) (err error) {
+	rate, p, parse := Rate{}, &l.SessionRate, ParseRate
+	switch name {
+	case "message-rate":
+		p = &l.MessageRate
+	case "byte-rate":
+		p, parse = &l.ByteRate, ParseByteRate
+	}
+	if rate, err = parse(text); err == nil {
+		*p = rate
+	}
+	return err
+}
+
+// A client may send maxControls pings and pongs within controlPeriod. Each is answered, or at least read, and none counts as a message. Clients
+// that are usual send one in some seconds.
+const (
+	maxControls   = 1000
+	controlPeriod = 10 * time.Second
+)
+
+// Controls counts the control frames of a client. Its owner is the client's.
+type Controls struct {
+	count uint32 // since the period began
+	begun uint32 // when the period began, in milliseconds; 0 before the first control frame
+}
+
+// Exceeded counts a control frame, and reports whether there were too many. It reads the clock only once in maxControls times.
+func (c *Controls) Exceeded(clock func() Instant) bool {
+	if c.count++; c.count > 1 && c.count <= maxControls {
+		return false
+	}
+	now, begun := uint32(clock()/Instant(time.Millisecond))|1, c.begun
+	c.count, c.begun = 1, now
+	return begun != 0 && now-begun < uint32(controlPeriod.Milliseconds()) // also after an overflow
 }

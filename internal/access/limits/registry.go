@@ -19,7 +19,7 @@ type Registry struct {
 	generation   atomic.Uint64                      // goes up with each change of limits
 }
 
-// Holder is who has limits of its own: an API key, or whoever a token is about.
+// Holder is who has limits: an API key, or the subject of a token.
 type Holder struct {
 	Method string // by which it is authenticated
 	Tenant string
@@ -39,7 +39,7 @@ type Visitor struct {
 
 	// What is known once the client is authenticated.
 	Tenant string  // empty for none
-	Holder Holder  // the zero value for nobody
+	Holder Holder  // the zero value for none
 	Own    *Limits // that its credential says; nil for none
 }
 
@@ -133,7 +133,7 @@ func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal
 }
 
 // Admit does the same in all other scopes, after the client was authenticated: of its key and tenant, its service and the process. What
-// all share comes last, so that neither strangers nor a client that is over its own limits can use it up.
+// all share comes last, so that neither strangers nor a client over its own limits can use it up.
 func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal {
 	return r.admit(now, v, h, true)
 }

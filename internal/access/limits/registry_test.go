@@ -134,7 +134,7 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
-// A flood of addresses takes bounded memory, and harms nobody who has sessions. When it is over, its memory is free soon.
+// A flood of addresses takes bounded memory, and harms no client that has sessions. After it, its memory is soon free.
 func TestFloodOfAddresses(t *testing.T) {
 	r, s := NewRegistry(), NewService("stt")
 	r.SetService(0, s, Limits{}, Limits{Sessions: 1, SessionRate: Rate{1, time.Minute}})
@@ -224,7 +224,7 @@ func TestRefusals(t *testing.T) {
 		}
 		refusal := enter(&second)
 		if refusal == nil {
-			t.Errorf("nobody is refused; want %s", c.want)
+			t.Errorf("no client is refused; want %s", c.want)
 			continue
 		}
 		if got := fmt.Sprintf("%v %q %v %v", refusal.Scope.Kind(), refusal.Scope.Name(), refusal.Limit, refusal.Wait); got != c.want {

@@ -12,7 +12,7 @@ const (
 	Process Kind = iota // all clients of this process
 	Service             // all clients of a service
 	Client              // the clients of a service that come from one address
-	Key                 // the clients that use one API key, or whose credentials give them limits of their own
+	Key                 // the clients that use one API key, or whose credentials give them their own limits
 	Tenant              // all clients of a tenant
 
 	// Kinds is how many kinds there are.
@@ -45,13 +45,13 @@ func (l Limit) String() string {
 	return [Count]string{"session-limit", "session-rate", "message-rate", "byte-rate", "max-message", "max-session", "idle-timeout"}[l]
 }
 
-// Scope is one thing that is limited. Its methods may be called from any goroutine. The limits can change at any time, for whoever is
+// Scope is one thing that is limited. Its methods may be called from any goroutine. The limits can change at any time, for clients that are
 // in the scope, too.
 type Scope struct {
 	// Static.
 	kind Kind
 	name string
-	home home // that forgets the scope when nobody needs it any more; nil for a scope that stays
+	home home // that forgets the scope when it is no longer needed; nil for a scope that stays
 
 	limits   atomic.Pointer[Limits]
 	sessions atomic.Int64 // that are in the scope
@@ -94,7 +94,7 @@ func (s *Scope) SetLimits(now Instant, l *Limits) {
 type Refusal struct {
 	Scope *Scope
 	Limit Limit // Sessions or SessionRate
-	// Wait is the time until a session may begin; 0 if nobody knows.
+	// Wait is the time until a session may begin; 0 if that is not known.
 	Wait time.Duration
 }
 

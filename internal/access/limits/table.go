@@ -161,7 +161,7 @@ func (t *Table[K]) Sessions() map[K]int {
 	return counts
 }
 
-// AddressOf returns what is limited as one client: an IPv4 address, or the /64 of an IPv6 address, since whoever has one address of that
+// AddressOf returns what is limited as one client: an IPv4 address, or the /64 of an IPv6 address, since a client that has one address of that
 // has them all (RFC 6177). It returns an invalid prefix for an invalid address.
 func AddressOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")

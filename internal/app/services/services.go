@@ -32,7 +32,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
@@ -60,7 +60,7 @@ type Options struct {
 	// Meters has the backends' counters; default a new registry.
 	Meters *meter.Registry
 	// Guard recovers from panics in the backends' goroutines; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Loops are the event loops that own the connections.
 	Loops *loop.Group
 	// Resolver looks up the names of backends with discover; default the system's.

@@ -1,4 +1,4 @@
-// Package fileowner lets files that root makes belong to those who use them: an administrator's command must not leave a file in the
+// Package fileowner lets files that root creates belong to the users who need them: an administrator's command must not leave a file in the
 // proxy's state directory that the proxy cannot open.
 package fileowner
 
@@ -24,7 +24,7 @@ func Create(path string, mode fs.FileMode) (*os.File, error) {
 }
 
 // Open opens a file for reading and writing as it is, and makes a missing one as Create does. Of symbolic links, only those that [Follow] follows
-// lead on: whoever owns the directory must not have root write elsewhere.
+// lead on: the owner of the directory must not make root write elsewhere.
 func Open(path string, mode fs.FileMode) (*os.File, error) {
 	path, err := Follow(path)
 	if err != nil {

@@ -17,7 +17,7 @@ const NoFollow = syscall.O_NOFOLLOW
 // maxLinks is how many links are followed, as many as Linux follows.
 const maxLinks = 40
 
-// Follow returns where a path leads over symbolic links; the file may be missing. For root it is an error if somebody else's link
+// Follow returns where a path leads over symbolic links; the file may be missing. For root it is an error if another user's link
 // would have it write where they may not: a link that root has not made must lead to a file of its maker.
 func Follow(path string) (string, error) {
 	name, maker := path, -1 // -1: only links that may lead anywhere

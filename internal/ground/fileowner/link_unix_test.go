@@ -23,9 +23,9 @@ func TestFollow(t *testing.T) {
 		isRefused bool
 	}{
 		{name: "nothing", file: -1},
-		{name: "a file of somebody else", file: stranger},
+		{name: "a file of another user", file: stranger},
 		{name: "root's link to a missing file", links: []int{0}, file: -1},
-		{name: "root's link to a file of somebody else", links: []int{0}, file: stranger},
+		{name: "root's link to another user's file", links: []int{0}, file: stranger},
 		{name: "a link to a file of the same user", links: []int{stranger}, file: stranger},
 		{name: "two links to a file of the same user", links: []int{stranger, stranger}, file: stranger},
 		{name: "a link to a missing file", links: []int{stranger}, file: -1, isRefused: true},

@@ -16,7 +16,7 @@ const (
 	usual = 32
 	// perDial is how many descriptors a dial takes for a moment: the socket and its duplicate.
 	perDial = 2
-	// calm is how long nothing may fail until a shortage is over. Whatever has failed is tried again at least once a second.
+	// calm is how long nothing may fail before a shortage counts as ended. Each failed operation is tried again at least once a second.
 	calm = 3 * time.Second
 	// shedPause is the least time between two rounds of closing idle connections, because it takes a moment until they are closed.
 	shedPause = 50 * time.Millisecond
@@ -38,7 +38,7 @@ type Options struct {
 	// Share closes an idle connection to the server that has the most connections, if it has more than one, to make room for a
 	// server that has none. It must not block. By default nothing is closed.
 	Share func()
-	// Log gets a line when a shortage begins, and one when it is over.
+	// Log gets a line when a shortage begins, and one when it ends.
 	Log *slog.Logger
 }
 
@@ -54,7 +54,7 @@ type Descriptors struct {
 	episodes [activities]episode // guarded by mu
 	shedAt   time.Time           // guarded by mu: when idle connections were closed last
 	starving time.Time           // guarded by mu: when a server without connections was last refused one
-	timer    *time.Timer         // guarded by mu: calls checkOver; nil while nothing is short
+	timer    *time.Timer         // guarded by mu: calls checkEnded; nil while nothing is short
 	closed   bool                // guarded by mu
 }
 
@@ -129,7 +129,7 @@ func (d *Descriptors) Dial(has int) (done func(), ok bool) {
 	return sync.OnceFunc(func() { d.dialing.Add(-1) }), true
 }
 
-// Denied notes that Dial has refused permission for a connection that is wanted, to a server that has so many already.
+// Denied notes that Dial has refused permission for a connection that is wanted, to a server that has this many already.
 func (d *Descriptors) Denied(has int) {
 	if has == 0 && d.o.Share != nil {
 		d.mu.Lock()
@@ -171,7 +171,7 @@ func (d *Descriptors) note(what Activity, why string) {
 	if begins {
 		e.begun, e.why = e.last, why
 		if d.timer == nil && !d.closed {
-			d.timer = time.AfterFunc(calm, d.checkOver)
+			d.timer = time.AfterFunc(calm, d.checkEnded)
 		}
 	}
 	d.mu.Unlock()
@@ -200,8 +200,8 @@ func (d *Descriptors) shed() {
 	d.mu.Unlock()
 }
 
-// checkOver logs which shortages are over. The timer calls it while something is short.
-func (d *Descriptors) checkOver() {
+// checkEnded logs which shortages have ended. The timer calls it while something is short.
+func (d *Descriptors) checkEnded() {
 	d.mu.Lock()
 	var over [activities]episode
 	now, another := time.Now(), false
@@ -216,7 +216,7 @@ func (d *Descriptors) checkOver() {
 	}
 	d.timer = nil
 	if another && !d.closed {
-		d.timer = time.AfterFunc(calm/3, d.checkOver)
+		d.timer = time.AfterFunc(calm/3, d.checkEnded)
 	}
 	d.mu.Unlock()
 	if e := over[Accepting]; !e.begun.IsZero() {

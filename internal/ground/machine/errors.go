@@ -1,7 +1,7 @@
 // Package machine knows the resources of this machine: how many file descriptors the process may have and how many are in use, which
 // errors say that a resource is short, and how many descriptors are reserved for clients and for the admin API.
 //
-// A resource that is short on this machine says nothing about a server. [Local] recognizes such errors, and whoever judges servers
+// A resource that is short on this machine says nothing about a server. [Local] recognizes such errors, and code that judges servers
 // ignores them.
 package machine
 
@@ -61,7 +61,7 @@ func short(err error) string {
 	if own := (*LocalError)(nil); errors.As(err, &own) {
 		return own.What
 	}
-	// The resolver keeps only the text of errors of its own sockets.
+	// The resolver keeps only the text of its own sockets' errors.
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		for _, s := range shortages {
 			if strings.HasSuffix(dns.Err, ": "+s.errno.Error()) {

@@ -66,7 +66,7 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// This machine tells all of it.
+// This machine reports all of it.
 func TestGranted(t *testing.T) {
 	if h := Granted(); h.Descriptors <= 0 || h.Memory <= 1<<20 || h.MemoryOf == "" || h.Ports <= 0 {
 		t.Errorf("%+v", h)

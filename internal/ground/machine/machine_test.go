@@ -50,7 +50,7 @@ func TestLocal(t *testing.T) {
 type process struct {
 	limit, used          int
 	connections, clients int64
-	asked                []int // to close so many idle connections
+	asked                []int // how many idle connections to close, each time
 	log                  bytes.Buffer
 }
 
@@ -150,7 +150,7 @@ func TestServersWithoutConnections(t *testing.T) {
 	})
 }
 
-// A shortage is logged when it begins and when it is over, whatever fails in between.
+// A shortage is logged when it begins and when it ends, whatever fails in between.
 func TestShortageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := process{limit: 64, used: 20}
@@ -180,7 +180,7 @@ func TestShortageIsLoggedOnce(t *testing.T) {
 			t.Error("the shortage is not over")
 		}
 		if _, ok := d.Dial(1); !ok {
-			t.Error("no server is dialed any more")
+			t.Error("no server is dialed")
 		}
 		lines := strings.Split(strings.TrimSpace(p.log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "cannot accept clients") ||

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// helper is an environment variable that tells a test to be the other process that it needs.
+// helper is an environment variable that makes a test the other process that it needs.
 const helper = "WSBOUNCER_MACHINE_TEST"
 
 // limited runs the test in a process with these file-descriptor limits, soft and hard.

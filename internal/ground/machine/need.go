@@ -14,7 +14,7 @@ type Need struct {
 	Connections int // connections to servers: the sum of the caps
 	Secure      int // those of them that use TLS
 	Waiting     int // clients in the queues
-	// SecureClients: clients speak TLS, too. All of them may, since nobody knows how many use which listener.
+	// SecureClients: clients speak TLS, too. All of them may, since it is not known how many use which listener.
 	SecureClients bool
 	Servers       []Server
 	// Each are names that stand for servers that are not known yet: Connections counts one server for each.

@@ -16,7 +16,7 @@ const (
 	Protocol
 	// Closed: the server closed the session with a code that is not its last word.
 	Closed
-	// Stalled: the server did not answer any more.
+	// Stalled: the server stopped answering.
 	Stalled
 	// Drained: an operator empties the server.
 	Drained
@@ -36,7 +36,7 @@ func (c Cause) String() string {
 // Planned reports whether the session leaves a server that works.
 func (c Cause) Planned() bool { return c >= Drained }
 
-// Unrecoverable is why a session is not recoverable: no other server could go on with it.
+// Unrecoverable is why a session is not recoverable: no other server could continue it.
 type Unrecoverable uint8
 
 // The reasons.
@@ -72,7 +72,7 @@ type failovers struct {
 	failed          atomic.Int64 // when a session whose server failed was not moved for the last time, in Unix nanoseconds; 0 for never
 }
 
-// FailedOver counts a session that left the backend, or was to leave it. moved tells that another server goes on with it.
+// FailedOver counts a session that left the backend, or was to leave it. moved: another server continues it.
 func (b *Backend) FailedOver(c Cause, moved bool) {
 	if moved {
 		b.failovers.moved[c].Add(1)
@@ -84,7 +84,7 @@ func (b *Backend) FailedOver(c Cause, moved bool) {
 	}
 }
 
-// BecameUnrecoverable counts a session that no other server can go on with any more.
+// BecameUnrecoverable counts a session that no other server can continue any longer.
 func (b *Backend) BecameUnrecoverable(why Unrecoverable) { b.failovers.unrecoverable[why].Add(1) }
 
 // Stall counts a session on which the backend has stalled.

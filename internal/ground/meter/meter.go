@@ -4,7 +4,7 @@
 // What is counted for each frame is a plain number that one event loop owns ([Relayed]): it costs an addition. What happens a few times
 // in a session's life is counted with atomic operations ([Histogram], [Backend.SessionEnded]). Nothing takes a lock or allocates to count.
 //
-// A [Registry] has the counters of all backends. It keeps those of a backend for as long as anybody uses them, and adds them to a total
+// A [Registry] has the counters of all backends. It keeps those of a backend for as long as they are held, and adds them to a total
 // of the backends that are gone after that, so that no total ever falls.
 package meter
 
@@ -31,13 +31,13 @@ func (r *Relayed) Add(other Relayed) {
 	r.BytesFromBackends += other.BytesFromBackends
 }
 
-// onLoop is what one loop counts for a backend. It fills a cache line of its own, so that loops do not slow each other down.
+// onLoop is what one loop counts for a backend. It fills its own cache line, so that loops do not slow each other down.
 type onLoop struct {
 	Relayed
 	_ [64 - 32]byte
 }
 
-// Backend has the counters of one backend. Whoever counts holds it: see [Backend.Hold].
+// Backend has the counters of one backend. A goroutine that counts holds it: see [Backend.Hold].
 type Backend struct {
 	// Static.
 	registry *Registry // nil if it belongs to none
@@ -59,13 +59,13 @@ type Backend struct {
 	Reset      Histogram // from the end of a session until its connection was fit for the next; those that failed are not counted
 	Ping       Histogram // from a ping to its pong
 	Canary     Histogram // from the first audio of a canary to its first result; those without one are not counted
-	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that goes on
+	Failover   Histogram // from the loss of a server to the first result of the next one, for the backend that continues
 }
 
 // key is what a backend is known by.
 type key struct{ service, backend string }
 
-// NewBackend returns counters that belong to no registry, for a process with so many event loops.
+// NewBackend returns counters that belong to no registry, for a process with this many event loops.
 func NewBackend(loops int) *Backend {
 	b := &Backend{loops: make([]onLoop, loops)}
 	for i, h := range b.histograms() {
@@ -105,7 +105,7 @@ func (b *Backend) Hold() bool {
 	}
 }
 
-// Release says that the caller, who held the counters, does not use them any more.
+// Release ends the caller's hold on the counters.
 func (b *Backend) Release() {
 	if b.holders.Add(-1) == 0 && b.registry != nil {
 		b.registry.fold(b)
@@ -121,7 +121,7 @@ type Registry struct {
 	gone     Totals           // guarded by mu: of backends that are gone
 }
 
-// NewRegistry returns a registry for a process with so many event loops.
+// NewRegistry returns a registry for a process with this many event loops.
 func NewRegistry(loops int) *Registry {
 	return &Registry{loops: loops, backends: make(map[key]*Backend)}
 }
@@ -144,7 +144,7 @@ func (r *Registry) Backend(service, backend string) *Backend {
 	return b
 }
 
-// fold adds the counters of a backend that is gone to the total. Nobody holds them, so nobody changes them.
+// fold adds the counters of a backend that is gone to the total. They are not held, so they do not change.
 func (r *Registry) fold(b *Backend) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +224,7 @@ type Totals struct {
 	Failovers Failovers
 	// FailoverFailed is when a session whose server failed was not moved for the last time; zero for never.
 	FailoverFailed time.Time
-	Unrecoverable  [UnrecoverableReasons]uint64 // sessions that no other server could go on with any more
+	Unrecoverable  [UnrecoverableReasons]uint64 // sessions that no other server could continue any longer
 	Stalls         uint64                       // sessions on which the server stalled
 	Times
 }
@@ -260,7 +260,7 @@ func (t *Totals) Add(other *Totals) {
 	}
 }
 
-// add adds all of a backend's counters, which nobody holds.
+// add adds all of a backend's counters, which are not held.
 func (t *Totals) add(b *Backend) {
 	for i := range b.loops {
 		t.Relayed.Add(b.loops[i].Relayed)

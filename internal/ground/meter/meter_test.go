@@ -46,7 +46,7 @@ func TestTotalsNeverFall(t *testing.T) {
 	a.Release()
 	a.Release()
 	if a.Hold() {
-		t.Error("counters that nobody held can be held")
+		t.Error("counters that were released can be held")
 	}
 	after := r.Snapshot(direct)
 	if len(after.Backends) != 1 || after.Total.Relayed != before.Total.Relayed || after.Total.Begun != 1 ||
@@ -110,7 +110,7 @@ func TestRegistryWhileBackendsComeAndGo(t *testing.T) {
 		t.Errorf("counted %+v; want %d of each", n, loops*rounds)
 	}
 	if len(s.Backends) != 0 {
-		t.Errorf("nobody uses a backend, and there are %+v", s.Backends)
+		t.Errorf("no backend is in use, and there are %+v", s.Backends)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Each class has a name of its own, and each close frame a class.
+// Each class has its own name, and each close frame a class.
 func TestClasses(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range Classes() {

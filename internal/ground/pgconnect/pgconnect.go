@@ -1,4 +1,4 @@
-// Package pgconnect has what the stores in PostgreSQL share: how they connect, and how they tell an outage from a refusal. It connects to
+// Package pgconnect has what the stores in PostgreSQL share: how they connect, and how they distinguish an outage from a refusal. It connects to
 // nothing itself.
 package pgconnect
 

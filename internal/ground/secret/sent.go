@@ -13,7 +13,7 @@ import (
 // minSent is the size of the smallest secret, in bytes, that [Sent] looks for: shorter ones are also parts of words.
 const minSent = 4
 
-// Sent is the secrets that a server was told. The server may repeat them in what it answers, which is masked before it is shown.
+// Sent is the secrets that a server got. The server may repeat them in what it answers, which is masked before it is shown.
 type Sent []string
 
 // AddHeader adds a header's value, and what stands behind its first words, such as Bearer.

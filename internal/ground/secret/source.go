@@ -14,7 +14,7 @@ import (
 // maxSecret is the size of the largest secret in bytes.
 const maxSecret = 64 << 10
 
-// Source reads the secrets that a configuration refers to. Whoever may change the configuration need not be allowed to read all that the process
+// Source reads the secrets that a configuration refers to. A user who may change the configuration need not be allowed to read all that the process
 // can read: a source reads nothing but what it names. Its methods may be called from any goroutine. nil reads whatever the process can read: for
 // references by who starts the process.
 type Source struct {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A pipe that nobody writes to does not hold up a dial.
+// A pipe without a writer does not hold up a dial.
 func TestPipe(t *testing.T) {
 	directory := t.TempDir()
 	pipe := filepath.Join(directory, "pipe")

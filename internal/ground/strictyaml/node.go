@@ -64,7 +64,7 @@ func Place(file string, n *Node) string {
 
 // Reader takes values out of nodes.
 type Reader struct {
-	// Report is told what is wrong at a node. Reading goes on behind it, so that all mistakes are told at once.
+	// Report gets each problem and its node. Reading continues behind it, so that all problems are reported together.
 	Report func(n *Node, text string)
 }
 
@@ -129,7 +129,7 @@ func (r Reader) Scalar(n *Node) (text string, ok bool) {
 	return n.Value, true
 }
 
-// Texts returns the texts of a list, or the one text that stands in the place of a list; nothing is an empty list.
+// Texts returns the texts of a list, or the one text that stands instead of a list; nothing is an empty list.
 func (r Reader) Texts(n *Node) (list []string, ok bool) {
 	if KindOf(n) != List {
 		text, ok := r.Scalar(n)

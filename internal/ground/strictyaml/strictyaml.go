@@ -1,5 +1,5 @@
 // Package strictyaml reads YAML that people write, without what makes it hard to read or dear: one document, at most of a given
-// size; no anchors, aliases and tags; no key twice. Everything that is wrong is told with its line and column. The configuration, the
+// size; no anchors, aliases and tags; no key twice. Every problem is reported with its line and column. The configuration, the
 // settings of the process and profiles are read by it.
 package strictyaml
 

@@ -11,7 +11,7 @@ type Group struct {
 	ended   chan struct{} // guarded by mu; nil until End is called, closed when no task runs
 }
 
-// Go calls f in a goroutine of its own. It returns false, and does not call f, once End was called.
+// Go calls f in a new goroutine. It returns false, and does not call f, once End was called.
 func (t *Group) Go(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package accesslog writes the access log: a file with one line for each session that has ended and each client that was refused.
 //
-// A [Log] takes entries from any goroutine without ever waiting for the file. A goroutine of its own writes them. If the file cannot be
+// A [Log] takes entries from any goroutine without ever waiting for the file. Its own goroutine writes them. If the file cannot be
 // written, or not fast enough, lines are left out and counted. Sessions are never the worse for it.
 package accesslog
 
@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 )
 
 // Bounds of what waits to be written.
 const (
 	maxQueued  = 16384            // entries; about 6 MB
-	wakeAt     = 512              // so many queued entries are written at once, fewer within a second
+	wakeAt     = 512              // this many queued entries are written immediately, fewer within a second
 	maxKept    = 1024             // entries: a queue with more room than this is given back to the memory when it is empty
 	batchBytes = 64 << 10         // lines are written in pieces of about this size
 	interval   = time.Second      // how often everything that is queued is written, and a file that failed is tried again
@@ -33,7 +33,7 @@ type Options struct {
 	// Counters count the lines; nil to count them in the log alone. Several logs, one after the other, may share them.
 	Counters *Counters
 	// Guard recovers from panics while lines are written; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line when the file cannot be written, and one when it can be written again.
 	Log *slog.Logger
 }

@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -206,11 +206,11 @@ func TestReopenThenClose(t *testing.T) {
 		l.Reopen()
 		close(l.stop)
 		l.run()
-		expectFile(t, path) // it is there, and empty
+		expectFile(t, path) // it exists, and is empty
 	}
 }
 
-// If nothing can be opened in the old one's place, lines go on to the old one.
+// If no new file can be opened, lines still go to the old one.
 func TestReopenFails(t *testing.T) {
 	directory := t.TempDir()
 	path := filepath.Join(directory, "in", "access.log")
@@ -238,7 +238,7 @@ func TestReopenFails(t *testing.T) {
 	})
 }
 
-// A file that somebody removed, without a signal, is there again after a while.
+// A file that was removed, without a signal, exists again after a while.
 func TestRemovedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestRemovedFile(t *testing.T) {
 		must(t, os.Remove(path))
 		time.Sleep(quiet - interval)
 		if _, err := os.Stat(path); err == nil {
-			t.Error("it is there before a signal had time to come")
+			t.Error("it exists before a signal had time to come")
 		}
 		time.Sleep(3 * interval)
 		synctest.Wait()
@@ -259,7 +259,7 @@ func TestRemovedFile(t *testing.T) {
 	})
 }
 
-// While the directory is missing, lines wait; what does not fit is counted. The log says it once, and once when it is over.
+// While the directory is missing, lines wait; what does not fit is counted. The log reports it once, and once when it ends.
 func TestMissingDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "access.log")
 	synctest.Test(t, func(t *testing.T) {
@@ -319,13 +319,13 @@ func TestCloseWhileFailing(t *testing.T) {
 	})
 }
 
-// A panic costs the lines at hand, and the log goes on.
+// A panic costs the lines at hand, and the log continues.
 func TestPanic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	synctest.Test(t, func(t *testing.T) {
 		m := new(messages)
 		log := slog.New(slog.NewTextHandler(m, nil))
-		l := Start(Options{Path: path, Format: JSON, Log: log, Guard: mistake.NewGuard(log)})
+		l := Start(Options{Path: path, Format: JSON, Log: log, Guard: panics.NewGuard(log)})
 		synctest.Wait()
 		l.guarded(func() { // as write does
 			l.Add(entry(1))

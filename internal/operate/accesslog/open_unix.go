@@ -4,5 +4,5 @@ package accesslog
 
 import "syscall"
 
-// doNotWait has opening a named pipe that nobody reads fail at once (open in POSIX: ENXIO).
+// doNotWait has opening a named pipe without a reader fail immediately (open in POSIX: ENXIO).
 const doNotWait = syscall.O_NONBLOCK

@@ -33,7 +33,7 @@ func onPipe(t *testing.T, path string) (*Log, *messages) {
 	return l, m
 }
 
-// A named pipe that nobody reads holds nothing up, not even the end.
+// A named pipe without a reader holds nothing up, not even the end.
 func TestPipeWithoutReader(t *testing.T) {
 	l, m := onPipe(t, pipe(t))
 	l.Add(entry(1))

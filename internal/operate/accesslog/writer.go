@@ -43,7 +43,7 @@ func (l *Log) dropAtHand() {
 	l.options.Counters.LeftOut.Add(uint64(len(l.batch) - l.next + bytes.Count(l.rest, []byte{'\n'})))
 	l.batch, l.next, l.rest = nil, 0, nil
 	if l.file.cut {
-		l.rest = []byte{'\n'} // so that the next line begins on a line of its own
+		l.rest = []byte{'\n'} // so that the next entry begins on a new line
 	}
 }
 
@@ -71,7 +71,7 @@ func (l *Log) open() error {
 	return l.takeFile(l.file.openPath())
 }
 
-// takeFile has the log go on in a file that was opened now.
+// takeFile has the log continue in a file that was opened now.
 func (l *Log) takeFile(file opened, err error) error {
 	if err != nil {
 		return err
@@ -85,9 +85,9 @@ func (l *Log) takeFile(file opened, err error) error {
 	return nil
 }
 
-// openAgain opens the file that has the path now, and closes the one before. If there is none, the log goes on with the one before.
+// openAgain opens the file that has the path now, and closes the one before. If there is none, the log keeps the one before.
 func (l *Log) openAgain() {
-	l.trouble.forget() // somebody asked: say how it went
+	l.trouble.forget() // this was asked for: log how it went
 	before := l.file.file != nil
 	file, err := l.file.openPath()
 	if l.takeFile(file, err) != nil {
@@ -152,7 +152,7 @@ func (l *Log) fill() bool {
 		e := &l.batch[l.next]
 		l.next++
 		l.rest = e.appendLine(l.rest, l.options.Format)
-		*e = Entry{} // its texts are not needed any more
+		*e = Entry{} // its texts are no longer needed
 	}
 	return len(l.rest) > 0
 }

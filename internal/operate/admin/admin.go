@@ -3,7 +3,10 @@
 package admin
 
 import (
+	_ "embed"
+	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -45,7 +48,7 @@ type Source struct {
 	Tap func(api.TapQuery) (Tap, error)
 }
 
-// Handler returns the API. The guard lets those use it who have access; everybody who can reach the address may ask for liveness,
+// Handler returns the API. The guard admits callers with access; every caller who can reach the address may ask for liveness,
 // readiness and metrics. The source's audit log notes what the guard refuses.
 func Handler(source Source, access Access) http.Handler {
 	access.Audit = source.Audit
@@ -72,7 +75,7 @@ func (s *Source) routes() []route {
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},
 		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},
 	}
-	// Everybody gets the page: the data that it shows come from the routes behind the guard.
+	// Every caller gets the page: the data that it shows come from the routes behind the guard.
 	if s.Dashboard != nil {
 		page := methods{http.MethodGet: s.Dashboard.ServeHTTP}
 		routes = append(routes, route{path: "/{$}", open: true, methods: page}, route{path: "/static/", open: true, methods: page})
@@ -105,4 +108,60 @@ func answer(w http.ResponseWriter, status int, contentType string, body []byte) 
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+}
+
+// Limits are the timeouts of the API's server. Zero means the default.
+type Limits struct {
+	// Header is how long a request's header may take to arrive; default 5 s.
+	Header time.Duration
+	// Request is how long a whole request, including its body, may take to arrive; default 30 s. It does not limit the time that a
+	// handler works or waits after that.
+	Request time.Duration
+	// Answer is how long a request may take from its header to the last byte of its answer; default 2 min. It must be longer than
+	// any handler waits.
+	Answer time.Duration
+	// Idle is how long a connection may wait for its next request; default 1 min.
+	Idle time.Duration
+}
+
+// maxHeader is the maximum size of a request's header in bytes.
+const maxHeader = 64 << 10
+
+// NewServer returns a server for the API, on which no client can hold a connection for longer than the limits.
+func NewServer(handler http.Handler, limits Limits, log *slog.Logger) *http.Server {
+	or := func(d, value time.Duration) time.Duration {
+		if d > 0 {
+			return d
+		}
+		return value
+	}
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: or(limits.Header, 5*time.Second),
+		ReadTimeout:       or(limits.Request, 30*time.Second),
+		WriteTimeout:      or(limits.Answer, 2*time.Minute),
+		IdleTimeout:       or(limits.Idle, time.Minute),
+		MaxHeaderBytes:    maxHeader,
+		ConnContext:       withPeer,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// openAPI is the description of the API (OpenAPI 3.1). Tests hold it against the routes, the types of package api, and the answers of a
+// running proxy.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// openAPIRoutes returns GET /api/v1/openapi.json.
+func openAPIRoutes() []route {
+	return []route{{path: api.OpenAPIPath, methods: methods{http.MethodGet: func(w http.ResponseWriter, r *http.Request) {
+		if err := onlyParameters(r); err != nil {
+			answerError(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-cache") // another version of the proxy may have another one
+		_, _ = w.Write(openAPI)                     // a client that has gone needs no answer
+	}}}}
 }

@@ -43,12 +43,12 @@ func withCaller(r *http.Request, c *Caller) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 }
 
-// peer is the process at the other end of a unix socket, as the kernel told it when that process connected.
+// peer is the process at the other end of a unix socket, as the kernel reported it when that process connected.
 type peer struct{ uid uint32 }
 
 type peerKey struct{}
 
-// peerOf returns the user id of the process at the other end of a unix socket; ok is false if nobody knows.
+// peerOf returns the user id of the process at the other end of a unix socket; ok is false if that is not known.
 func peerOf(r *http.Request) (uid int, ok bool) {
 	p, ok := r.Context().Value(peerKey{}).(peer)
 	return int(p.uid), ok
@@ -57,7 +57,7 @@ func peerOf(r *http.Request) (uid int, ok bool) {
 // maySucceed reports whether a user's process may have the listening sockets of this one: the same user, or root.
 func maySucceed(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// localName says which user of this machine sent a request; thisMachine if nobody knows.
+// localName says which user of this machine sent a request; thisMachine if that is not known.
 func localName(r *http.Request) string {
 	p, ok := r.Context().Value(peerKey{}).(peer)
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Error is an error that the API answers with its status. The functions of a [Source] return one where a caller is to be told more
+// Error is an error that the API answers with its status. The functions of a [Source] return one where a caller is to learn more
 // than that something failed.
 type Error struct {
 	Status  int

@@ -14,7 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Access says who may use what of the API is not open to everybody, and as what: a reader sees everything but secrets and the
+// Access says who may use what of the API is not open to all callers, and as what: a reader sees everything but secrets and the
 // contents of sessions, an operator may also change and tap.
 type Access struct {
 	// Token returns the token of operators (Authorization: Bearer TOKEN); empty for none. It is called for each request, so that the
@@ -25,7 +25,7 @@ type Access struct {
 	// Trusted decides if there is no token. It returns the role of who sent a request, by the way that it came: a unix socket's file says who may
 	// connect to it (api.RoleOperator), and only users of this machine can connect to a loopback address, but any of them (api.RoleReader).
 	// Requests for which it returns an empty text are refused, even those that only read, since what they read may have secret values. Nil
-	// trusts nobody.
+	// trusts no caller.
 	Trusted func(*http.Request) (role string)
 	// Peer returns which proxy of the fleet sent a request, and which of the two tokens it has proven to know; neither for a wrong one. An
 	// empty name is for requests without such a proof, and an error for a proof that is not taken. Nil for no proofs.
@@ -39,7 +39,7 @@ type Access struct {
 }
 
 // Guesses limits failures of addresses. Callers of the admin socket, which have none, are not limited: file permissions say who
-// they are, and nobody can lock them out. Its methods may be called from any goroutine.
+// they are, and no other caller can lock them out. Its methods may be called from any goroutine.
 type Guesses interface {
 	// Wait returns how long an address must wait before its next attempt; 0 for not at all.
 	Wait(netip.Addr) time.Duration

@@ -51,7 +51,7 @@ func TestGuard(t *testing.T) {
 		{"the dashboard in an old browser", open, header{"Origin": "http://127.0.0.1:9090"}, "", 200, ""},
 		{"the dashboard by name", open, header{"Origin": "http://localhost:9090"}, "LocalHost:9090", 200, ""},
 		{"elsewhere", closed, nil, "", 403, "use the admin socket or a loopback address, or set --admin-token"},
-		{"nobody says", admin.Access{}, nil, "", 403, "use the admin socket"},
+		{"no peer address", admin.Access{}, nil, "", 403, "use the admin socket"},
 		{"a page", open, header{"Origin": "http://evil.example"}, "", 403, "pages of other origins may not use this API"},
 		{"a page without an origin", open, header{"Origin": "null"}, "", 403, "pages of other origins"},
 		{"a page of another port", open, header{"Origin": "http://127.0.0.1:8080"}, "", 403, "pages of other origins"},
@@ -190,7 +190,7 @@ func TestGuardedPaths(t *testing.T) {
 	}
 	for _, path := range open {
 		if got := ask(path); got != http.StatusOK {
-			t.Errorf("%s: status %d; everybody may ask for it", path, got)
+			t.Errorf("%s: status %d; no token should be needed", path, got)
 		}
 	}
 	for _, path := range closed {

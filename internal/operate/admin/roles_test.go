@@ -66,7 +66,7 @@ func (g *rolesRig) ask(method, path, token, from string) *httptest.ResponseRecor
 
 // Readers see everything and change nothing; a tap shows what clients send, so it is not for them.
 func TestRoles(t *testing.T) {
-	everybody, nobody := func(*http.Request) string { return api.RoleOperator }, func(*http.Request) string { return "" }
+	trusted, untrusted := func(*http.Request) string { return api.RoleOperator }, func(*http.Request) string { return "" }
 	loopback := func(*http.Request) string { return api.RoleReader }
 	for name, c := range map[string]struct {
 		operator, reader string
@@ -75,20 +75,20 @@ func TestRoles(t *testing.T) {
 		read, change     int // the statuses
 		caller           string
 	}{
-		"operator":                        {operatorSecret, readerSecret, nobody, operatorSecret, 200, 200, "operator token"},
-		"reader":                          {operatorSecret, readerSecret, nobody, readerSecret, 200, 403, "reader token"},
-		"nobody":                          {operatorSecret, readerSecret, everybody, "", 401, 401, ""},
-		"a stranger":                      {operatorSecret, readerSecret, everybody, "wrong", 401, 401, ""},
-		"readers only: reader":            {"", readerSecret, everybody, readerSecret, 200, 403, "reader token"},
-		"readers only: this machine":      {"", readerSecret, everybody, "", 200, 200, "this machine"},
-		"readers only: wrong, from here":  {"", readerSecret, everybody, "wrong", 401, 401, ""},
-		"readers only: elsewhere":         {"", readerSecret, nobody, "", 401, 401, ""},
-		"no tokens: this machine":         {"", "", everybody, "", 200, 200, "this machine"},
+		"operator":                        {operatorSecret, readerSecret, untrusted, operatorSecret, 200, 200, "operator token"},
+		"reader":                          {operatorSecret, readerSecret, untrusted, readerSecret, 200, 403, "reader token"},
+		"no token":                        {operatorSecret, readerSecret, trusted, "", 401, 401, ""},
+		"a stranger":                      {operatorSecret, readerSecret, trusted, "wrong", 401, 401, ""},
+		"readers only: reader":            {"", readerSecret, trusted, readerSecret, 200, 403, "reader token"},
+		"readers only: this machine":      {"", readerSecret, trusted, "", 200, 200, "this machine"},
+		"readers only: wrong, from here":  {"", readerSecret, trusted, "wrong", 401, 401, ""},
+		"readers only: elsewhere":         {"", readerSecret, untrusted, "", 401, 401, ""},
+		"no tokens: this machine":         {"", "", trusted, "", 200, 200, "this machine"},
 		"no tokens: a loopback address":   {"", "", loopback, "", 200, 403, "this machine"},
-		"no tokens: a token":              {"", "", everybody, "anything", 200, 200, "this machine"},
-		"no tokens: elsewhere":            {"", "", nobody, "", 403, 403, ""},
-		"no reader: the empty token":      {operatorSecret, "", nobody, " ", 401, 401, ""},
-		"operators only: the other token": {operatorSecret, "", nobody, readerSecret, 401, 401, ""},
+		"no tokens: a token":              {"", "", trusted, "anything", 200, 200, "this machine"},
+		"no tokens: elsewhere":            {"", "", untrusted, "", 403, 403, ""},
+		"no reader: the empty token":      {operatorSecret, "", untrusted, " ", 401, 401, ""},
+		"operators only: the other token": {operatorSecret, "", untrusted, readerSecret, 401, 401, ""},
 	} {
 		rig := startRoles(c.operator, c.reader, c.trusted)
 		w := rig.ask(http.MethodGet, api.AccessPath, c.token, "")
@@ -254,7 +254,7 @@ func TestRefusedActionsAreBounded(t *testing.T) {
 	})
 }
 
-// An address that sends wrong tokens must wait before the next one. A right one is taken meanwhile, since it may be of somebody else there.
+// An address that sends wrong tokens must wait before the next one. A right one is taken meanwhile, since another user may share the address.
 func TestGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := startRoles(operatorSecret, readerSecret, nil)

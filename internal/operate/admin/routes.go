@@ -5,17 +5,19 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// route is a path of the API, or several paths with a handler of their own.
+// route is a path of the API, or several paths with one handler.
 type route struct {
 	// path is a pattern of [http.ServeMux] without a method.
 	path string
-	// open: everybody who can reach the address may use it. All other routes are behind the guard.
+	// open: every caller who can reach the address may use it. All other routes are behind the guard.
 	open bool
 	// acts: a GET has an effect, and needs the same role and proof as a change, see [unproven].
 	acts bool
@@ -69,7 +71,7 @@ func handle(routes []route, access Access) http.Handler {
 	})
 }
 
-// handler returns a route's handler. It tells strangers nothing, not even which methods there are.
+// handler returns a route's handler. It shows strangers nothing, not even which methods there are.
 func (v route) handler(access Access) http.Handler {
 	next := v.all
 	if next == nil {
@@ -98,7 +100,7 @@ func (v route) handler(access Access) http.Handler {
 	})
 }
 
-// admit returns who sent a request, and an error if that caller may not make it. The caller is nil if nobody knows.
+// admit returns who sent a request, and an error if that caller may not make it. The caller is nil if that is not known.
 func (v route) admit(r *http.Request, access *Access, hasEffect bool) (*Caller, error) {
 	caller, err := access.admit(r)
 	if err != nil || !hasEffect {
@@ -160,4 +162,26 @@ func onlyParameters(r *http.Request, allowed ...string) error {
 		}
 	}
 	return nil
+}
+
+// promise is the page that says for how long deprecated paths work.
+const promise = "https://github.com/wsbouncer/wsbouncer/blob/main/docs/reference/stability.md"
+
+// deprecation says that a path will go. The path works until then; its answers say so, in headers for programs. It is deprecated in
+// openapi.json, too, which a test checks.
+type deprecation struct {
+	since  time.Time // when the path was deprecated
+	sunset time.Time // no release before this time removes it
+}
+
+// announce adds the headers Deprecation (RFC 9745, section 2) and Sunset (RFC 8594, section 3), and a link to the promise, to all
+// answers of a handler.
+func (d deprecation) announce(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Deprecation", "@"+strconv.FormatInt(d.since.Unix(), 10))
+		header.Set("Sunset", d.sunset.UTC().Format(http.TimeFormat))
+		header.Add("Link", "<"+promise+`>; rel="deprecation"; type="text/html"`)
+		next.ServeHTTP(w, r)
+	})
 }

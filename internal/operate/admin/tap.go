@@ -33,7 +33,7 @@ func (s *Source) tapRoutes() []route {
 	return []route{{path: api.TapPath, acts: true, action: "tap", methods: methods{http.MethodGet: s.serveTap}}}
 }
 
-// serveTap serves a tap until it ends, its time is over, or the reader leaves or is too slow.
+// serveTap serves a tap until it ends, its time has passed, or the reader leaves or is too slow.
 func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 	query, err := api.ParseTapQuery(r.URL.Query())
 	if err != nil {
@@ -53,12 +53,12 @@ func (s *Source) serveTap(w http.ResponseWriter, r *http.Request) {
 	defer tap.Close()
 	limit := time.Duration(query.Seconds * float64(time.Second))
 	s.Audit.Note(r, "tap", tapTarget(query), query.Order, "for at most "+limit.String())
-	over := time.AfterFunc(limit, func() { tap.End("its time of " + limit.String() + " is over") })
+	over := time.AfterFunc(limit, func() { tap.End("its time of " + limit.String() + " has passed") })
 	defer over.Stop()
 	sendTap(r.Context(), stream, tap)
 }
 
-// startTap starts a tap, unless what it names is not there: it would wait in vain.
+// startTap starts a tap, unless what it names does not exist: it would wait without success.
 func (s *Source) startTap(q api.TapQuery) (Tap, error) {
 	if q.Service != "" || q.Backend != "" {
 		var services []string

@@ -113,7 +113,7 @@ func TestTapStream(t *testing.T) {
 			beats++
 		}
 		var e api.TapEvent
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Event != api.TapEnd || e.Reason != "its time of 29m59s is over" {
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Event != api.TapEnd || e.Reason != "its time of 29m59s has passed" {
 			t.Errorf("the last line is %q", lines.Text())
 		}
 		if lines.Scan() || lines.Err() != nil {
@@ -141,7 +141,7 @@ func TestTapReaderThatLeaves(t *testing.T) {
 		_ = client.Close()
 		synctest.Wait()
 		if !tap.isClosed() {
-			t.Error("the tap goes on")
+			t.Error("the tap continues")
 		}
 	})
 }
@@ -174,16 +174,16 @@ func TestTapRefused(t *testing.T) {
 		status                      int
 		kind, text                  string
 	}{
-		"another site's page":    {query: "service=stt", header: "none", status: 403, kind: api.KindRefused, text: "send the header X-Wsbouncer-Change"},
-		"no session":             {query: "session=q7m2kd4x-1043", status: 404, kind: api.KindUnknown, text: `did you mean "q7m2kd4x-1042"?`},
-		"a session that is over": {query: "session=q7m2kd4x-7", status: 409, kind: api.KindState, text: "has ended: client, code 1000 (bye)"},
-		"no service":             {query: "service=sst", status: 404, kind: api.KindUnknown, text: `unknown service "sst": did you mean "stt"?`},
-		"no backend":             {query: "backend=gpu-2", status: 404, kind: api.KindUnknown, text: `did you mean "gpu-1"?`},
-		"too many":               {query: "service=stt", status: 503, kind: api.KindBusy, text: "16 taps already"},
-		"nothing chosen":         {query: "", status: 400, kind: api.KindRequest, text: "nothing is chosen"},
-		"mistyped":               {query: "service=stt&txt=1", status: 400, kind: api.KindRequest, text: `unknown parameter "txt"`},
-		"a body":                 {query: "service=stt", body: "{}", status: 400, kind: api.KindRequest, text: "takes none"},
-		"another method":         {method: "POST", query: "service=stt", status: 405, kind: api.KindRequest, text: "use one of GET, HEAD"},
+		"another site's page":      {query: "service=stt", header: "none", status: 403, kind: api.KindRefused, text: "send the header X-Wsbouncer-Change"},
+		"no session":               {query: "session=q7m2kd4x-1043", status: 404, kind: api.KindUnknown, text: `did you mean "q7m2kd4x-1042"?`},
+		"a session that has ended": {query: "session=q7m2kd4x-7", status: 409, kind: api.KindState, text: "has ended: client, code 1000 (bye)"},
+		"no service":               {query: "service=sst", status: 404, kind: api.KindUnknown, text: `unknown service "sst": did you mean "stt"?`},
+		"no backend":               {query: "backend=gpu-2", status: 404, kind: api.KindUnknown, text: `did you mean "gpu-1"?`},
+		"too many":                 {query: "service=stt", status: 503, kind: api.KindBusy, text: "16 taps already"},
+		"nothing chosen":           {query: "", status: 400, kind: api.KindRequest, text: "nothing is chosen"},
+		"mistyped":                 {query: "service=stt&txt=1", status: 400, kind: api.KindRequest, text: `unknown parameter "txt"`},
+		"a body":                   {query: "service=stt", body: "{}", status: 400, kind: api.KindRequest, text: "takes none"},
+		"another method":           {method: "POST", query: "service=stt", status: 405, kind: api.KindRequest, text: "use one of GET, HEAD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method := c.method

@@ -29,7 +29,7 @@ const (
 const (
 	ProxyStarting = "starting" // it does not accept clients yet
 	ProxyServing  = "serving"
-	ProxyDraining = "draining" // it accepts no clients any more; its sessions go on
+	ProxyDraining = "draining" // it accepts no new clients; its sessions continue
 )
 
 // Fleet is the proxies that share servers' caps, as one of them knows it: GET /api/v1/proxies.

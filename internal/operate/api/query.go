@@ -114,7 +114,7 @@ func (q *SessionQuery) Choose(all []Session) (chosen []Session, matched int) {
 // 9,000 takes half a millisecond.
 func (q *SessionQuery) Pick(n int, at func(i int) *Session) (chosen []int, matched int) {
 	compare := func(i, j int) int { return q.compare(at(i), at(j)) }
-	sorted := false // the first q.Limit of the chosen are in order: whoever comes behind the last of them is none
+	sorted := false // the first q.Limit of the chosen are in order: a session behind the last of them is not chosen
 	for i := range n {
 		if !q.Matches(at(i)) {
 			continue

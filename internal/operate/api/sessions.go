@@ -26,7 +26,7 @@ type Session struct {
 	Service    string `json:"service"`
 	Backend    string `json:"backend,omitempty"`    // that serves it, or served it last; empty while it waits for its first
 	Connection string `json:"connection,omitempty"` // the id of the backend's connection
-	Tenant     string `json:"tenant,omitempty"`     // whose session it is; empty if nobody has said so
+	Tenant     string `json:"tenant,omitempty"`     // whose session it is; empty if that is not known
 	Subject    string `json:"subject,omitempty"`    // who the client is; empty if it was not authenticated
 	Auth       string `json:"auth,omitempty"`       // how it was authenticated: keys, jwt, certificate or external; empty for not at all
 	Key        string `json:"key,omitempty"`        // the name of its API key
@@ -52,11 +52,11 @@ type Session struct {
 	FirstReplySeconds float64 `json:"first_reply_seconds"`
 
 	// FramesPerSecond (both ways) and LagSeconds (how long the backend has been silent while the client sent) are measured only
-	// while somebody watches: in the stream of events. Otherwise they are 0.
+	// while a client watches: in the stream of events. Otherwise they are 0.
 	FramesPerSecond float64 `json:"frames_per_second"`
 	LagSeconds      float64 `json:"lag_seconds"`
 
-	// Assured: another backend could go on with it. Unassured says why none could, if its service has failover: replay.
+	// Assured: another backend could continue it. Unassured says why none could, if its service has failover: replay.
 	Assured   bool   `json:"assured,omitempty"`
 	Unassured string `json:"unassured,omitempty"`
 	KeptBytes int64  `json:"kept_bytes,omitempty"` // what is kept for the next backend
@@ -73,7 +73,7 @@ type Session struct {
 	Reason string    `json:"reason,omitempty"`
 	Class  string    `json:"class,omitempty"` // the class of the reason, as in metrics
 	// Fate is what became of the backend's connection when the lease ended: returned, resetting (and returned or discarded after that),
-	// ended (the server was told that the session is over, and the connection closes after that), or discarded.
+	// ended (the server was told that the session has ended, and the connection closes after that), or discarded.
 	Fate string `json:"connection_fate,omitempty"`
 }
 
@@ -109,7 +109,7 @@ type SessionDetail struct {
 	Queue *Place `json:"queue,omitempty"`
 	// Server is the backend's connection that it holds; nil if it holds none.
 	Server *Connection `json:"server,omitempty"`
-	// Failover is how it could go on with another backend; nil if its service has neither failover nor a stall-timeout.
+	// Failover is how another backend could continue it; nil if its service has neither failover nor a stall-timeout.
 	Failover *Failover `json:"failover,omitempty"`
 	// Before are earlier sessions of the same connection, newest first, as far as the proxy remembers them.
 	Before []Session `json:"before,omitempty"`

@@ -1,6 +1,8 @@
 package api
 
-import "time"
+import (
+	"time"
+)
 
 // Stats is the process at one instant: GET /api/v1/stats. It is exact: each backend's and each queue's numbers were read in one step.
 type Stats struct {
@@ -100,7 +102,7 @@ type Queue struct {
 type QueueTotals struct {
 	Queued     uint64 `json:"queued"`      // clients that had to wait
 	Served     uint64 `json:"served"`      // of those, clients that got a connection
-	TimedOut   uint64 `json:"timed_out"`   // clients that waited in vain
+	TimedOut   uint64 `json:"timed_out"`   // clients that waited without success
 	Left       uint64 `json:"left"`        // clients that left before
 	TurnedAway uint64 `json:"turned_away"` // clients whose wait the proxy ended: it shut down, the service was removed, or an operator ended the wait
 	Refused    uint64 `json:"refused"`     // clients whose server refused what they say in their handshake
@@ -128,7 +130,7 @@ type Backend struct {
 	Retired uint64  `json:"retired"` // connections closed or being closed since the start
 
 	// Stalls counts sessions on which the backend has stalled, Moved those that left it for another one, and NotMoved those that no other
-	// backend could go on with.
+	// backend could continue.
 	Stalls   uint64 `json:"stalls,omitempty"`
 	Moved    uint64 `json:"moved_sessions,omitempty"`
 	NotMoved uint64 `json:"not_moved_sessions,omitempty"`
@@ -183,13 +185,13 @@ type Health struct {
 	// CanarySeconds is how long the first result of the last canary took; 0 before the first.
 	CanarySeconds float64 `json:"canary_seconds"`
 
-	// Outlier tells that the backend gets no sessions for a while, since far more fail on it than on its peers.
+	// Outlier: the backend gets no sessions for a while, since far more fail on it than on its peers.
 	Outlier       bool      `json:"outlier"`
 	OutlierSince  time.Time `json:"outlier_since,omitzero"`
 	OutlierReason string    `json:"outlier_reason,omitempty"`
 	Outliers      uint64    `json:"outlier_times"` // how often
 
-	// Stalled tells that the backend gets no sessions but trials, since sessions on it have stalled.
+	// Stalled: the backend gets no sessions but trials, since sessions on it have stalled.
 	Stalled       bool      `json:"stalled"`
 	StalledSince  time.Time `json:"stalled_since,omitzero"`
 	StalledReason string    `json:"stalled_reason,omitempty"`
@@ -220,7 +222,7 @@ type Pool struct {
 
 // MostConnections returns how many connections this proxy may have to the backend at present.
 func (b *Backend) MostConnections() int {
-	if b.Places == nil { // then Limit is the ceiling, and older proxies do not tell it
+	if b.Places == nil { // then Limit is the ceiling, and older proxies do not report it
 		return b.Ceiling
 	}
 	return b.Limit
@@ -321,4 +323,87 @@ type Loop struct {
 	Awake       bool    `json:"awake"`
 	Connections int64   `json:"connections"`
 	Busy        float64 `json:"busy"` // the share of a processor, from 0 to 1, that it used over the last interval
+}
+
+// Limits are what limits did to clients.
+type Limits struct {
+	HeldBack int64          `json:"held_back"` // sessions whose clients are not read at present, since they send too much
+	Totals   []LimitTotal   `json:"totals"`    // since the start
+	Lately   []LimitReached `json:"lately"`    // within the last minute or two; 100 are named at most
+}
+
+// LimitTotal is how often limits of one kind were reached: clients were refused, or sessions held back or ended.
+type LimitTotal struct {
+	Limit string `json:"limit"` // session-limit, session-rate, message-rate, byte-rate, max-message, max-session, idle-timeout
+	Scope string `json:"scope"` // process, service, client, key, tenant
+	Count uint64 `json:"count"`
+}
+
+// LimitReached is a limit that is being reached.
+type LimitReached struct {
+	LimitTotal
+	// Name is that of the service, the tenant or the key, or the client's address; empty for the process, and for those that are too many
+	// to name.
+	Name  string    `json:"name,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// HeldBack says why a session's client is not read: it sends more than it may.
+type HeldBack struct {
+	Limit string    `json:"limit"` // such as "byte-rate 64KiB/s of tenant acme"
+	Since time.Time `json:"since"`
+}
+
+// Authentication is what became of clients that had to authenticate, since the start.
+type Authentication struct {
+	Results []AuthResult `json:"results"`
+	// Blocked counts clients that got 429 because authentication had failed too often from their address, and Suspects how many addresses
+	// that concerns now: failed-auth-rate is the limit.
+	Blocked  uint64 `json:"blocked"`
+	Suspects int    `json:"suspects"`
+}
+
+// AuthResult is how often one method had one result.
+type AuthResult struct {
+	Method string `json:"method"` // keys, jwt, certificate, external, or none: no method of the service could judge what the client gave
+	Result string `json:"result"` // accepted, refused, or failed: the method does not work
+	Count  uint64 `json:"count"`
+}
+
+// TLS is how the proxy speaks TLS with clients.
+type TLS struct {
+	Certificates []Certificate `json:"certificates"` // in force
+	Loaded       time.Time     `json:"loaded"`       // when certificates were read last that had changed
+	// Failure is what is wrong with the files of certificates, keys and authorities, so that what was read before stays in force. Absent if
+	// nothing is wrong.
+	Failure      string          `json:"failure,omitempty"`
+	FailureSince time.Time       `json:"failure_since,omitzero"`
+	Handshakes   []TLSHandshakes `json:"handshakes"` // of clients since the start
+}
+
+// Certificate is a certificate that the proxy presents to clients.
+type Certificate struct {
+	File      string    `json:"file"`  // tls-auto:NAME for one that an authority issues by ACME
+	Names     []string  `json:"names"` // names and IP addresses that it is for
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
+	State     string    `json:"state"` // valid, expiring (in less than 14 days, or a third of its life), expired, or missing: the authority has issued none yet
+	// Failure is why the last attempt to get or renew it from the authority failed. Absent if it did not.
+	Failure string `json:"failure,omitempty"`
+}
+
+// The states of a certificate.
+const (
+	CertificateValid    = "valid"
+	CertificateExpiring = "expiring"
+	CertificateExpired  = "expired"
+	CertificateMissing  = "missing"
+)
+
+// TLSHandshakes is how many TLS handshakes had a result.
+type TLSHandshakes struct {
+	// Result is full or resumed if it succeeded; otherwise not-tls, timeout, left, version, parameters, certificate, refused-by-client or broken.
+	Result  string `json:"result"`
+	Version string `json:"version"` // 1.2 or 1.3; none if it failed before the version was agreed on
+	Count   uint64 `json:"count"`
 }

@@ -147,7 +147,7 @@ type TapEvent struct {
 	Code uint16 `json:"code,omitempty"` // of a close frame, or the client's close code
 	// What is, for a verdict, one of: passed, held (back until the message is known), released (as one new frame), dropped, waits (it
 	// is left unread), paused and resumed (the client is not read, is read again), ends-session, reset, answered (it was the
-	// client's last answer), moved, broken. For a frame, dropped if it came when nobody waited for it. For a session: began, the state
+	// client's last answer), moved, broken. For a frame, dropped if it came unexpectedly. For a session: began, the state
 	// in which it is when the tap begins, moving, moved, ended. For a connection: resetting, ended (in order), returned, discarded.
 	What   string `json:"what,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -27,7 +27,7 @@ type TenantService struct {
 type TenantTotals struct {
 	Sessions uint64 `json:"sessions"`  // connections leased
 	Queued   uint64 `json:"queued"`    // clients that had to wait
-	TimedOut uint64 `json:"timed_out"` // clients that waited in vain
+	TimedOut uint64 `json:"timed_out"` // clients that waited without success
 	Full     uint64 `json:"full"`      // clients that found the queue full
 	Evicted  uint64 `json:"evicted"`   // clients whose place in the full queue a client of another tenant got
 }

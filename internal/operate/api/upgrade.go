@@ -2,13 +2,13 @@ package api
 
 import "time"
 
-// TakeOverProtocol is what a successor that was started by somebody else asks for in the Upgrade header of POST /api/v1/take-over.
+// TakeOverProtocol is what a successor that another process started asks for in the Upgrade header of POST /api/v1/take-over.
 const TakeOverProtocol = "wsbouncer-take-over"
 
 // MaxUpgradeTime is the longest time that an upgrade may take.
 const MaxUpgradeTime = time.Hour
 
-// ShutsDown is why an upgrade has failed if the running proxy was told to shut down meanwhile: it does not go on.
+// ShutsDown is why an upgrade has failed if the running proxy began to shut down meanwhile: it does not continue.
 const ShutsDown = "the running proxy shuts down"
 
 // UpgradeOrder is the body of a request for an upgrade. All fields may be missing.
@@ -25,7 +25,7 @@ type UpgradeStep struct {
 	Time  time.Time `json:"time"`
 	Text  string    `json:"text,omitempty"`  // what has just happened, for people
 	Done  *Upgraded `json:"done,omitempty"`  // the new process has taken over
-	Error string    `json:"error,omitempty"` // why it has not: the old process goes on
+	Error string    `json:"error,omitempty"` // why it has not: the old process continues
 }
 
 // Upgraded says what came of an upgrade.

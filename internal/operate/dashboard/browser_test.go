@@ -277,7 +277,7 @@ func TestProxyGoesAndComesBack(t *testing.T) {
 	f.listen(f.address)
 	page.Await(`!document.body.dataset.lost && document.querySelector("#process").textContent.includes("99 sessions")`)
 	if same := value[bool](page, `window.samePage === true && document.querySelector("#lost").hidden`); !same {
-		t.Error("the page was loaded again, or still says that the proxy is away")
+		t.Error("the page was loaded again, or still shows the proxy as unreachable")
 	}
 }
 
@@ -407,7 +407,7 @@ const measure = `(() => {
 		if (!document.getElementById(node.getAttribute("aria-labelledby"))) wrong.push("no label " + node.getAttribute("aria-labelledby"));
 	}
 	const ids = [...document.querySelectorAll("[id]")].map((node) => node.id);
-	if (new Set(ids).size !== ids.length) wrong.push("an id is there twice");
+	if (new Set(ids).size !== ids.length) wrong.push("an id exists twice");
 	if (texts < 100) wrong.push("only " + texts + " texts were measured");
 	return wrong.join("\n");
 })()`
@@ -447,7 +447,7 @@ func TestLooks(t *testing.T) {
 	if got := value[string](page, `getComputedStyle(document.body).backgroundColor`); got != grounds["light"] {
 		t.Errorf("after a reload the ground is %s", got)
 	}
-	// No motion for those who want none.
+	// No motion for users who want none.
 	page.Command("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-reduced-motion", "value": "reduce"}}}, nil)
 	page.Await(`document.querySelector(".pool i")`)
 	if got := value[string](page, `getComputedStyle(document.querySelector(".pool i")).transitionDuration`); got != "0s" {

@@ -120,7 +120,7 @@ var (
 )
 
 // No file refers to another site, but for the addresses of licences and of SVG's namespace, which no browser asks for. No script makes
-// HTML of texts, and what the page and the modules refer to is there.
+// HTML of texts, and what the page and the modules refer to exists.
 func TestFilesStayHere(t *testing.T) {
 	present := all(t)
 	for name, content := range present {

@@ -63,7 +63,7 @@ func TestShowsFleet(t *testing.T) {
 	if got := page.Text("#fleet-note"); got != "The page shows this proxy only." {
 		t.Errorf("the note says %q", got)
 	}
-	// Of many proxies, those that need somebody come first, and the rest is shown on demand.
+	// Of many proxies, those that need an operator come first, and the rest is shown on demand.
 	f.update(func() {
 		for i := range 9 {
 			f.stats.Fleet.Proxies = append(f.stats.Fleet.Proxies, api.Proxy{ID: fmt.Sprintf("d%015d", i), Name: fmt.Sprintf("proxy-d%d", i), State: api.ProxyServing})

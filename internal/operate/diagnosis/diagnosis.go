@@ -27,7 +27,7 @@ type Finding struct {
 	Level Level
 	What  string // such as "backend gpu-2"
 	Text  string
-	Since time.Time // zero if nobody knows
+	Since time.Time // zero if that is not known
 }
 
 // Find returns what is wrong, the worst first. Services and backends keep their order. Latencies may be nil.
@@ -75,7 +75,7 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 // maxLimitFindings is how many limits are named. A flood from many addresses must not hide everything else.
 const maxLimitFindings = 5
 
-// ofLimits tells which limits are being reached, those that are reached most often first.
+// ofLimits reports which limits are being reached, those that are reached most often first.
 func ofLimits(l *api.Limits, add func(Level, string, time.Time, string, ...any)) {
 	lately := slices.Clone(l.Lately)
 	slices.SortStableFunc(lately, func(a, b api.LimitReached) int { return cmp.Compare(b.Count, a.Count) })
@@ -208,4 +208,54 @@ func Failed(s *api.Session) bool {
 		return false
 	}
 	return true
+}
+
+// nearlyFull is the part of replay-memory from which on an operator should act.
+const nearlyFull = 0.9
+
+// ofReplay reports whether the memory for failover is nearly used up. r may be nil.
+func ofReplay(r *api.Replay, add func(Level, string, time.Time, string, ...any)) {
+	if r == nil || float64(r.MemoryBytes) < nearlyFull*float64(r.LimitBytes) {
+		return
+	}
+	add(Failure, "proxy", time.Time{}, "replay-memory is nearly used up: %s of %s; when it is, sessions end with their backends",
+		figures.Bytes(float64(r.MemoryBytes)), figures.Bytes(float64(r.LimitBytes)))
+}
+
+// ofFailover shows whether other backends can continue a service's sessions.
+func ofFailover(v *api.Service, add func(Level, string, time.Time, string, ...any)) {
+	f, what := v.Failover, "service "+v.Name
+	if f == nil || f.Mode == "off" {
+		return
+	}
+	if f.Verdict == "never" {
+		add(Warning, what, time.Time{}, "failover: replay has no effect: %s", cmp.Or(f.Why, "its profile does not say how"))
+	}
+	if !f.Failed.IsZero() {
+		add(Failure, what, f.Failed, "no other backend could continue sessions whose backend failed: see how they ended")
+	}
+}
+
+// ofTLS finds certificates that expire, and files that cannot be used.
+func ofTLS(s *api.Stats, add func(Level, string, time.Time, string, ...any)) {
+	for i := range s.TLS.Certificates {
+		c := &s.TLS.Certificates[i]
+		at := c.NotAfter.UTC().Format(time.RFC3339)
+		switch c.State {
+		case api.CertificateExpired:
+			add(Failure, "certificate "+c.File, c.NotAfter, "it has expired at %s: clients refuse it", at)
+		case api.CertificateExpiring:
+			add(Warning, "certificate "+c.File, time.Time{}, "it expires at %s: renew it", at)
+		case api.CertificateMissing:
+			if c.Failure == "" {
+				add(Warning, "certificate "+c.File, time.Time{}, "the authority has not issued it yet: clients that ask for the name fail")
+			}
+		}
+		if c.Failure != "" {
+			add(Failure, "certificate "+c.File, time.Time{}, "the authority does not issue it: %s", c.Failure)
+		}
+	}
+	if s.TLS.Failure != "" {
+		add(Failure, "TLS", s.TLS.FailureSince, "files are bad, and what was read before stays in force: %s", s.TLS.Failure)
+	}
 }

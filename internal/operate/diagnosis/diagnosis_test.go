@@ -73,7 +73,7 @@ func TestFind(t *testing.T) {
 			func(s *api.Stats) {
 				s.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "full", Failed: since}
 			}, nil,
-			"0 service stt: sessions whose backend failed could not go on with another one: see how they ended (12:00)",
+			"0 service stt: no other backend could continue sessions whose backend failed: see how they ended (12:00)",
 		},
 		"canary fails": {
 			func(s *api.Stats) {
@@ -204,7 +204,7 @@ func TestFind(t *testing.T) {
 			"1 backend gpu-2: slow: its first reply takes 900ms, that of the others of stt 250ms",
 		},
 		"slow, but too few sessions": {func(*api.Stats) {}, append(replies("gpu-1", 0.2, 5), replies("gpu-2", 0.9, 4)...), ""},
-		"slow, but nobody notices":   {func(*api.Stats) {}, append(replies("gpu-1", 0.002, 5), replies("gpu-2", 0.05, 5)...), ""},
+		"slow, but not noticeably":   {func(*api.Stats) {}, append(replies("gpu-1", 0.002, 5), replies("gpu-2", 0.05, 5)...), ""},
 	} {
 		s := well()
 		c.change(s)

@@ -6,7 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// What is wrong in a fleet is found, and each proxy is told once.
+// What is wrong in a fleet is found, and each proxy is named once.
 func TestFleet(t *testing.T) {
 	for _, k := range []struct {
 		fleet api.Fleet

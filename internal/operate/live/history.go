@@ -92,7 +92,7 @@ func (h *Hub) totals() (totals, api.Stats) {
 	return totalsOf(time.Now(), &stats, &counted), stats
 }
 
-// addPoint adds a point to the history and tells the subscribers.
+// addPoint adds a point to the history and sends it to the subscribers.
 func (h *Hub) addPoint() {
 	now, stats := h.totals()
 	point := now.point(&h.before, &stats)

@@ -81,7 +81,7 @@ func TestSamplesOnlyForSubscribers(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if r.taken() != 0 {
-			t.Fatalf("%d samples for nobody", r.taken())
+			t.Fatalf("%d samples without a subscriber", r.taken())
 		}
 		slow := r.subscribe(t, every(10))
 		time.Sleep(20*time.Second + time.Millisecond)
@@ -113,7 +113,7 @@ func TestSamplesOnlyForSubscribers(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if r.taken() != 13 || r.sample != nil || r.rates.sessions != nil {
-			t.Errorf("%d samples, and %v is kept for nobody", r.taken(), r.sample)
+			t.Errorf("%d samples, and %v is kept without a subscriber", r.taken(), r.sample)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestNewsAreSentOnce: who joins gets the last ones, and nobody gets one twice, also if it happens while somebody joins.
+// TestNewsAreSentOnce: a new subscriber gets the last ones, and none gets one twice, also if it happens while another joins.
 func TestNewsAreSentOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := startRig(t)
@@ -279,7 +279,7 @@ func TestTooManySubscribers(t *testing.T) {
 		r.Close()
 		for i, reader := range readers {
 			if _, ended := reader.waiting(t); !ended && i != 7 {
-				t.Errorf("subscriber %d goes on after the hub's end", i)
+				t.Errorf("subscriber %d continues after the hub's end", i)
 			}
 		}
 		if _, _, err := r.Subscribe(every(60)); !errors.Is(err, ErrClosed) {

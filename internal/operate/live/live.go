@@ -1,7 +1,7 @@
-// Package live serves those who watch a running proxy. It keeps a history of the last hour, always; and while somebody is subscribed, it
-// samples the statistics and all sessions, and tells each subscriber what there is to see, as server-sent events.
+// Package live serves clients that watch a running proxy. It keeps a history of the last hour, always; and while a client is subscribed, it
+// samples the statistics and all sessions, and sends each subscriber what there is to see, as server-sent events.
 //
-// One goroutine samples and encodes for everybody, so that subscribers with equal queries get the same bytes, and one more subscriber
+// One goroutine samples and encodes for all, so that subscribers with equal queries get the same bytes, and one more subscriber
 // costs no more than writing them. A subscriber that does not take its events in time is dropped and costs the others nothing.
 package live
 
@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
@@ -51,13 +51,13 @@ type Session struct {
 // Options are the settings of a hub.
 type Options struct {
 	Source Source
-	// Guard recovers from panics in the hub's goroutine, which then goes on with the next event; nil lets them end the process.
-	Guard *mistake.Guard
+	// Guard recovers from panics in the hub's goroutine, which then continues with the next event; nil lets them end the process.
+	Guard *panics.Guard
 	Log   *slog.Logger
 }
 
 const (
-	// maxSubscribers bounds what those who watch may cost.
+	// maxSubscribers bounds what subscribers may cost.
 	maxSubscribers = 64
 	// queueSize is how many events may wait for a subscriber. The first four or five wait as soon as it has subscribed.
 	queueSize = 24
@@ -77,12 +77,12 @@ type Hub struct {
 	ended   context.Context    // static; ends when the hub is closed
 	end     context.CancelFunc // static
 	running sync.WaitGroup     // the goroutine
-	joined  chan struct{}      // of size one: somebody has subscribed
+	joined  chan struct{}      // of size one: a client has subscribed
 
 	// Owned by the goroutine.
-	tick    *time.Timer // when the next sample is due; it does not run while nobody is subscribed
+	tick    *time.Timer // when the next sample is due; it does not run without subscribers
 	before  totals      // at the last point of the history
-	sample  *sample     // the last one; nil while nobody is subscribed
+	sample  *sample     // the last one; nil without subscribers
 	rates   rates
 	endings uint64 // cursor: up to there, the subscribers know of the ended sessions
 	actions uint64 // the same, of the audit log
@@ -120,7 +120,7 @@ func (h *Hub) Close() {
 }
 
 // Subscribe returns a stream of encoded events, each of which is to be written as it is and must not be changed. The channel is closed
-// when the subscriber was too slow, or the hub is closed. Whoever subscribes must call cancel when it does not read any more. The
+// when the subscriber was too slow, or the hub is closed. The subscriber must call cancel when it stops reading. The
 // error is ErrBusy or ErrClosed.
 func (h *Hub) Subscribe(query api.EventQuery) (events <-chan []byte, cancel func(), err error) {
 	h.mu.Lock()
@@ -174,7 +174,7 @@ func (h *Hub) send(s *subscription, event []byte) {
 	}
 }
 
-// disconnect ends all subscriptions for good.
+// disconnect ends all subscriptions permanently.
 func (h *Hub) disconnect() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -31,7 +31,7 @@ func BenchmarkScrape(b *testing.B) {
 	b.ReportMetric(float64(answer.size), "bytes/scrape")
 }
 
-// discarded is an answer that nobody reads.
+// discarded is an answer that is not read.
 type discarded struct {
 	header http.Header
 	size   int
@@ -44,7 +44,7 @@ func (d *discarded) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// crowd returns a snapshot of a proxy with so many backends, which have served many sessions.
+// crowd returns a snapshot of a proxy with this many backends, which have served many sessions.
 func crowd(backends int) Snapshot {
 	one := busy()
 	s := Snapshot{Stats: one.Stats}

@@ -32,7 +32,7 @@ var notShown = []string{
 	"Backends.Variants",
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums
-	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be a series of its own
+	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be its own series
 	"Backends.Retired", // the sum over backend_retired_total
 	"Shortages",        // texts
 	"Tenants.Services", // tenants times services would be too many series
@@ -43,15 +43,15 @@ var notShown = []string{
 	"Services.Failover",                                      // settings, and sums over failovers_total and unassured_sessions_total
 	"Backends.Stalls", "Backends.Moved", "Backends.NotMoved", // counted by the meters
 	"Backends.MedianLagSeconds",
-	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy tells its own grant
-	"Backends.Proxies", "Fleet.Missing", // each proxy tells its own part
+	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy reports its own grant
+	"Backends.Proxies", "Fleet.Missing", // each proxy reports its own part
 	"Fleet.Mode", "Fleet.Ledger", "Fleet.Problem", "Fleet.Advice", "Fleet.SinceSeconds", "Fleet.FrozenWhy", "Fleet.FrozenSeconds", // shown as 0 or 1
 	"Fleet.Proxies.Version", "Fleet.Proxies.Address", "Fleet.Proxies.Host", "Fleet.Proxies.State", "Fleet.Proxies.AgeSeconds", "Fleet.Proxies.Sessions",
-	"Fleet.Proxies.Configuration", "Fleet.Proxies.Places", "Fleet.Proxies.Grants", "Fleet.Proxies.Problem", // each proxy tells its own
-	"Drain", // times, and the sessions that ended because of it, which have a class of their own
+	"Fleet.Proxies.Configuration", "Fleet.Proxies.Places", "Fleet.Proxies.Grants", "Fleet.Proxies.Problem", // each proxy reports its own
+	"Drain", // times, and the sessions that ended because of it, which have their own class
 }
 
-// TestEverythingIsShownExactly gives every field of the statistics a value of its own, and finds each in the scrape, as
+// TestEverythingIsShownExactly gives every field of the statistics its own value, and finds each in the scrape, as
 // often as it should be there, through the text that Prometheus reads. A new field fails it until there is a metric for it.
 func TestEverythingIsShownExactly(t *testing.T) {
 	const first = 1 << 40 // large, so that a rounding error would show
@@ -167,7 +167,7 @@ func (f *filler) fill(v reflect.Value, path string) {
 		v.SetUint(uint64(f.next))
 		f.numbers[f.next] = path
 	default:
-		panic("a kind of field that nobody thought of: " + path)
+		panic("an unexpected kind of field:  " + path)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestOneSnapshotPerScrape(t *testing.T) {
 	}
 }
 
-// TestRegisteringAsksNothing: the proxy registers the collector before its parts are there.
+// TestRegisteringAsksNothing: the proxy registers the collector before its parts exist.
 func TestRegisteringAsksNothing(t *testing.T) {
 	prometheus.NewRegistry().MustRegister(New(func() Snapshot { panic("asked") }))
 }

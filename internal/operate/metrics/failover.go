@@ -34,7 +34,7 @@ func ofFailover() []family {
 				}
 			}, "cause", "result"),
 		counted.counter("unassured_sessions_total",
-			"Sessions of services with failover with which no other backend could go on any more, by reason.",
+			"Sessions of services with failover that no other backend could continue any longer, by reason.",
 			func(b *meter.BackendTotals, put put) {
 				for why, n := range b.Unrecoverable {
 					put(float64(n), meter.Unrecoverable(why).String())

@@ -1,5 +1,12 @@
 package metrics
 
+import (
+	"strconv"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
 func ofProcess() []family {
 	return []family{
 		gauge("build_info", "Always 1. The label is the running version of wsbouncer.",
@@ -16,5 +23,100 @@ func ofProcess() []family {
 		counter("access_log_lines_left_out_total",
 			"Lines that the access log lacks, because its file could not be written, or not fast enough.",
 			func(s *Snapshot, put put) { put(float64(s.AccessLog.LeftOut)) }),
+	}
+}
+
+func ofLoops() []family {
+	// The type of a loop's statistics belongs to another package, which this one need not import to read its fields.
+	each := func(value func(s *Snapshot, i int) float64) func(*Snapshot, put) {
+		return func(s *Snapshot, put put) {
+			for i := range s.Loops.Loops {
+				put(value(s, i), strconv.Itoa(s.Loops.Loops[i].ID))
+			}
+		}
+	}
+	return []family{
+		gauge("loops_awake", "Event loops that are awake. Their number follows the load.",
+			func(s *Snapshot, put put) { put(float64(s.Loops.Awake)) }),
+		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
+			func(s *Snapshot, put put) { put(float64(s.Loops.Moved)) }),
+		gauge("loop_awake", "1 if the event loop is awake. Otherwise 0.",
+			each(func(s *Snapshot, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
+		gauge("loop_busy_ratio", "Share of one processor that the event loop used recently, from 0 to 1.",
+			each(func(s *Snapshot, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
+		gauge("loop_connections", "Connections on the event loop, of clients and to backends.",
+			each(func(s *Snapshot, i int) float64 { return float64(s.Loops.Loops[i].Connections) }), "loop"),
+	}
+}
+
+// configurationStates are the states of the configuration in the statistics.
+var configurationStates = []string{"current", "stale", "copied"}
+
+// ofConfiguration returns the metrics of the configuration in force, and of what it has removed from service.
+func ofConfiguration() []family {
+	return []family{
+		gauge("config_info", "Always 1. The label is the source of the configuration.",
+			func(s *Snapshot, put put) { put(1, s.Configuration.Source) }, "source"),
+		gauge("config_state",
+			"1 for the state of the configuration in force, 0 for the others: current, stale (the store fails, and the proxy "+
+				"uses the last configuration that it read) or copied (the store has failed since startup, and the proxy uses the copy on disk).",
+			func(s *Snapshot, put put) { putState(put, s.Configuration.State, configurationStates...) }, "state"),
+		gauge("config_state_since_timestamp_seconds", "Unix time at which this state began.",
+			func(s *Snapshot, put put) { put(unix(s.Configuration.Since)) }),
+		gauge("config_applied_timestamp_seconds", "Unix time at which the configuration came into force.",
+			func(s *Snapshot, put put) { put(unix(s.Configuration.Applied)) }),
+		counter("config_changes_total", "Configurations that came into force, including the first.",
+			func(s *Snapshot, put put) { put(float64(s.Configuration.Changes)) }),
+		counter("config_failures_total", "Failures to read or apply the configuration.",
+			func(s *Snapshot, put put) { put(float64(s.Configuration.Failed)) }),
+		gauge("leaving_backends", "Removed backends that still have connections.",
+			func(s *Snapshot, put put) { put(float64(len(s.Leaving))) }),
+		gauge("leaving_connections", "Connections of removed backends. Most belong to running sessions.",
+			func(s *Snapshot, put put) {
+				n := 0
+				for _, l := range s.Leaving {
+					n += l.Leased + l.Resetting + l.Retiring
+				}
+				put(float64(n))
+			}),
+	}
+}
+
+// unix returns a time as a metric's value, in seconds since 1970; 0 for never.
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+// ofTLS returns the metrics of TLS towards clients. There are none if no listener speaks TLS.
+func ofTLS() []family {
+	with := func(read func(*api.TLS, put)) func(*Snapshot, put) {
+		return func(s *Snapshot, put put) {
+			if s.TLS != nil {
+				read(s.TLS, put)
+			}
+		}
+	}
+	return []family{
+		counter("tls_handshakes_total", "TLS handshakes of clients, by result (full, resumed, or why it failed) and version (none if it failed before).",
+			with(func(t *api.TLS, put put) {
+				for _, h := range t.Handshakes {
+					put(float64(h.Count), h.Result, h.Version)
+				}
+			}), "result", "version"),
+		gauge("tls_certificate_expiry_timestamp_seconds", "Unix time at which a certificate in force expires. The label is its file, or tls-auto:NAME.",
+			with(func(t *api.TLS, put put) {
+				for _, c := range t.Certificates {
+					if c.State != api.CertificateMissing {
+						put(unix(c.NotAfter), c.File)
+					}
+				}
+			}), "certificate"),
+		gauge("tls_files_failed", "1 while files of certificates, keys or authorities are bad, and what was read before stays in force. Otherwise 0.",
+			with(func(t *api.TLS, put put) { put(toFloat(t.Failure != "")) })),
+		gauge("tls_loaded_timestamp_seconds", "Unix time at which certificates were loaded that had changed.",
+			with(func(t *api.TLS, put put) { put(unix(t.Loaded)) })),
 	}
 }

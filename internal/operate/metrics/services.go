@@ -1,6 +1,8 @@
 package metrics
 
-import "github.com/wsbouncer/wsbouncer/internal/operate/api"
+import (
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
 
 // ofServices returns the metrics of services, most of them about their queues.
 func ofServices() []family {
@@ -16,23 +18,23 @@ func ofServices() []family {
 			func(s *api.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
 		service.gauge("service_utilization_ratio",
 			"Sessions and waiting clients of all proxies that share the servers, divided by the caps of the backends that take "+
-				"sessions: (leased + waiting) / cap. Above 1, clients wait. Each proxy tells the same: take the maximum.",
+				"sessions: (leased + waiting) / cap. Above 1, clients wait. Each proxy reports the same: take the maximum.",
 			func(s *api.Service, put put) { put(s.Utilisation) }),
 		service.gauge("service_utilisation_ratio", "The same as wsbouncer_service_utilization_ratio, under its former name.",
 			func(s *api.Service, put put) { put(s.Utilisation) }),
 		service.gauge("service_fleet_waiting_clients",
-			"Clients that wait for a connection at all proxies that share the servers. Each proxy tells the same: take the maximum.",
+			"Clients that wait for a connection at all proxies that share the servers. Each proxy reports the same: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Waiting)) }),
 		service.gauge("service_fleet_oldest_wait_seconds",
-			"How long the first client has waited, at any proxy that shares the servers; 0 if nobody waits. Each proxy tells the "+
+			"How long the first client has waited, at any proxy that shares the servers; 0 if no client waits. Each proxy reports the "+
 				"same: take the maximum.",
 			func(s *api.Service, put put) { put(s.Fleet.OldestSeconds) }),
 		service.gauge("service_fleet_needed_places",
-			"Connections that sessions use, and clients that wait, at all proxies that share the servers. Each proxy tells the "+
+			"Connections that sessions use, and clients that wait, at all proxies that share the servers. Each proxy reports the "+
 				"same: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Needs)) }),
 		service.gauge("service_fleet_capacity_places",
-			"Caps of the backends that take sessions, or, while none works, of those that are enabled. Each proxy tells what it "+
+			"Caps of the backends that take sessions, or, while none works, of those that are enabled. Each proxy reports what it "+
 				"sees: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Capacity)) }),
 		service.gauge("service_paused", "1 while the service is paused: clients wait in the queue. Otherwise 0.",
@@ -41,7 +43,7 @@ func ofServices() []family {
 			func(s *api.Service, put put) { put(float64(s.Queue.Limit)) }),
 		service.gauge("queue_waiting", "Clients that wait for a connection now.",
 			func(s *api.Service, put put) { put(float64(s.Queue.Waiting)) }),
-		service.gauge("queue_oldest_wait_seconds", "How long the first client in the queue has waited; 0 if nobody waits.",
+		service.gauge("queue_oldest_wait_seconds", "How long the first client in the queue has waited; 0 if no client waits.",
 			func(s *api.Service, put put) { put(s.Queue.OldestSeconds) }),
 		service.counter("queue_queued_total", "Clients that joined the queue because no connection was free.",
 			func(s *api.Service, put put) { put(float64(s.Queue.Totals.Queued)) }),
@@ -63,4 +65,58 @@ func ofServices() []family {
 			"Total waiting time of the clients that got a connection from the queue.",
 			func(s *api.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),
 	}
+}
+
+// otherTenant is the label of all tenants together that the configuration does not name, so that clients cannot add series.
+const otherTenant = "other"
+
+// ofTenants returns the metrics of tenants.
+func ofTenants() []family {
+	tenant := each[api.Tenant]{
+		labelled: []string{"tenant"},
+		all:      labelledTenants,
+		names:    func(t *api.Tenant) []string { return []string{t.Name} },
+	}
+	return []family{
+		gauge("tenants_unconfigured", "Tenants with sessions or waiting clients that the configuration does not name.",
+			func(s *Snapshot, put put) { put(float64(s.OtherTenants.Count)) }),
+		tenant.gauge("tenant_sessions", "Connections that sessions of the tenant use now. The tenant "+otherTenant+" stands for all that are "+
+			"not configured.",
+			func(t *api.Tenant, put put) { put(float64(t.Sessions)) }),
+		tenant.gauge("tenant_share", "Share of each service's connections, relative to the other tenants; 0 for the tenant "+otherTenant+".",
+			func(t *api.Tenant, put put) { put(t.Share) }),
+		tenant.gauge("tenant_waiting", "Clients of the tenant that wait for a connection now.",
+			func(t *api.Tenant, put put) { put(float64(t.Waiting)) }),
+		tenant.counter("tenant_sessions_total", "Connections that were leased to clients of the tenant.",
+			func(t *api.Tenant, put put) { put(float64(t.Totals.Sessions)) }),
+		tenant.counter("tenant_queued_total", "Clients of the tenant that joined a queue because no connection was free.",
+			func(t *api.Tenant, put put) { put(float64(t.Totals.Queued)) }),
+		tenant.counter("tenant_refused_total", "Clients of the tenant that got no connection: they waited without success (timed_out), found the queue "+
+			"full (full), or lost their place in the full queue to another tenant (evicted).",
+			func(t *api.Tenant, put put) {
+				put(float64(t.Totals.TimedOut), "timed_out")
+				put(float64(t.Totals.Full), "full")
+				put(float64(t.Totals.Evicted), "evicted")
+			}, "reason"),
+	}
+}
+
+// labelledTenants returns the configured tenants, and the others as one.
+func labelledTenants(s *Snapshot) (all []api.Tenant) {
+	others := api.Tenant{Name: otherTenant, Sessions: s.OtherTenants.Sessions, Waiting: s.OtherTenants.Waiting, Totals: s.OtherTenants.Totals}
+	for _, t := range s.Tenants {
+		switch {
+		case t.Unconfigured:
+		case t.Name == otherTenant: // one series for both
+			others.Sessions += t.Sessions
+			others.Waiting += t.Waiting
+			others.Totals.Add(&t.Totals)
+		default:
+			all = append(all, t)
+		}
+	}
+	if len(s.Tenants) == 0 && others.Totals == (api.TenantTotals{}) {
+		return nil // clients have no tenants
+	}
+	return append(all, others)
 }

@@ -74,3 +74,35 @@ func withZeros[K comparable](counts map[K]uint64, usual ...K) map[K]uint64 {
 	maps.Copy(all, counts)
 	return all
 }
+
+func ofAuthentication() []family {
+	return []family{
+		counter("auth_results_total",
+			"Clients that had to authenticate, by the method that decided (none: no method of the service could judge what the client "+
+				"gave) and its result: accepted, refused, or failed, if the method does not work.",
+			func(s *Snapshot, put put) {
+				for _, r := range s.Authentication.Results {
+					put(float64(r.Count), r.Method, r.Result)
+				}
+			}, "method", "result"),
+		counter("auth_blocked_total", "Clients that got 429 because authentication had failed too often from their address.",
+			func(s *Snapshot, put put) { put(float64(s.Authentication.Blocked)) }),
+		gauge("auth_blocked_addresses", "Addresses from which authentication has failed too often, so that their clients get 429 now.",
+			func(s *Snapshot, put put) { put(float64(s.Authentication.Suspects)) }),
+	}
+}
+
+func ofLimits() []family {
+	return []family{
+		counter("limited_total",
+			"How often limits were reached: clients were refused (session-limit, session-rate), sessions held back (message-rate, byte-rate) or "+
+				"ended (max-message, max-session, idle-timeout). The scope is whose limit it is: process, service, client, key, or tenant.",
+			func(s *Snapshot, put put) {
+				for _, t := range s.Limits.Totals {
+					put(float64(t.Count), t.Limit, t.Scope)
+				}
+			}, "limit", "scope"),
+		gauge("sessions_held_back", "Sessions whose clients are not read at present, since they send more than a limit allows.",
+			func(s *Snapshot, put put) { put(float64(s.Limits.HeldBack)) }),
+	}
+}

@@ -201,7 +201,7 @@ func (m *Model) open() Order {
 	return Order{}
 }
 
-// act asks whether to do what a key stands for, or does it where that harms nobody.
+// act asks whether to do what a key stands for, or does it where that harms no session.
 func (m *Model) act(key string) Order {
 	p, target := m.current()
 	if target == "" {
@@ -234,7 +234,7 @@ func (m *Model) act(key string) Order {
 			m.note, m.failed = "...", false
 			return Order{Enable, target}
 		}
-		m.ask = &question{fmt.Sprintf("Drain %s: no new clients, %s go on?", target, figures.Plural(b.Leased, "session")), Order{Drain, target}}
+		m.ask = &question{fmt.Sprintf("Drain %s: no new clients, %s continue?", target, figures.Plural(b.Leased, "session")), Order{Drain, target}}
 	case "p":
 		if p != servicesPane {
 			return wrong("pause", "service")

@@ -37,7 +37,7 @@ func press(m *Model, keys ...string) (o Order) {
 	return o
 }
 
-// Keys give the orders that they stand for, those that harm somebody only after a yes.
+// Keys give the orders that they stand for, those that harm sessions only after a yes.
 func TestOrders(t *testing.T) {
 	for _, c := range []struct {
 		keys []string
@@ -94,7 +94,7 @@ func TestWrongKeys(t *testing.T) {
 	}
 }
 
-// The cursor stays on its row when the order changes, and in its place when the row goes.
+// The cursor stays on its row when the order changes, and at its position when the row goes.
 func TestCursor(t *testing.T) {
 	m := troubled()
 	press(m, "4", "down", "down", "down")

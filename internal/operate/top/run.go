@@ -156,7 +156,7 @@ func (s *screen) carryOut(o Order) tea.Cmd {
 		return tea.Suspend
 	case Watch:
 		select {
-		case <-s.queries: // which nobody has taken, and nobody needs any more
+		case <-s.queries: // which was not taken, and is no longer needed
 		default:
 		}
 		s.queries <- s.model.Query()

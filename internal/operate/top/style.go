@@ -43,7 +43,7 @@ func (s Style) paint(t tone, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[m"
 }
 
-// fit returns a text with exactly so many columns. It may have colours.
+// fit returns a text with exactly this many columns. It may have colours.
 func (s Style) fit(text string, width int, right bool) string {
 	have := ansi.StringWidth(text)
 	switch {
@@ -67,7 +67,7 @@ func (s Style) ellipsis(width int) string {
 	return "…"
 }
 
-// elide returns a text of at most so many columns, without its middle if it is longer.
+// elide returns a text of at most this many columns, without its middle if it is longer.
 func (s Style) elide(text string, width int) string {
 	mark := s.ellipsis(width)
 	if ansi.StringWidth(text) <= width || mark == "" {

@@ -66,7 +66,7 @@ func (m *Model) Text(mostSessions int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// header says which proxy this is, how busy it is and what is wrong: at most so many findings, a line each.
+// header says which proxy this is, how busy it is and what is wrong: at most this many findings, a line each.
 func (m *Model) header(most int) []string {
 	if m.stats == nil {
 		return []string{m.style.paint(strong, "wsbouncer top") + "  " + m.style.plain(m.address), m.connection()}
@@ -218,7 +218,7 @@ func (m *Model) allPanes(room int) (lines []string) {
 	return lines
 }
 
-// pane draws a pane: its heads and its rows. It fills the height only if it has so many rows.
+// pane draws a pane: its heads and its rows. It fills the height only if it has enough rows.
 func (m *Model) pane(p pane, height int, hasKeyboard bool) []string {
 	if height < 1 {
 		return nil
@@ -271,7 +271,7 @@ func (m *Model) title(p pane, rows, shown int) string {
 	return fmt.Sprintf("%s %d", name, total)
 }
 
-// waitingInSessions returns how many of the proxy's sessions wait: they have a pane of their own.
+// waitingInSessions returns how many of the proxy's sessions wait: they have their own pane.
 func (m *Model) waitingInSessions() int { return m.waiting.Matched }
 
 // footer is the last line: a question, the filter, what became of the last order, or the keys.

@@ -91,7 +91,7 @@ func TestText(t *testing.T) {
 	golden(t, "once-ascii", ascii.Text(5))
 }
 
-// Every frame fits every terminal, with colours or not, whatever is on it. Nobody can have a terminal do anything by what he sends.
+// Every frame fits every terminal, with colours or not, whatever is on it. What a client sends cannot control the terminal.
 func TestFits(t *testing.T) {
 	keys := []string{"", "?", "enter", "k", "/", "1", "2", "3", "d", "p", "end", "G", "s", "esc", "S", "r"}
 	for scene, play := range scenes {

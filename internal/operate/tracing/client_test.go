@@ -20,7 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
-// transport answers requests in the place of a collector.
+// transport answers requests instead of a collector.
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
@@ -28,7 +28,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t
 // sent are spans to send.
 var sent = []*tracepb.ResourceSpans{{SchemaUrl: "https://example.org/schema"}}
 
-// A request is repeated while the collector is busy, as late as it wants and not for long, and not if it is refused for good.
+// A request is repeated while the collector is busy, as late as it wants and not for long, and not if it is refused permanently.
 func TestRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int

@@ -109,7 +109,7 @@ func (e *exporter) takeLost() uint64 {
 // last makes the exporter try each batch from now on, because there is no later.
 func (e *exporter) last() { e.closing.Store(true) }
 
-// closed logs what was lost since the last line. Nobody may use the exporter any more.
+// closed logs what was lost since the last line. The exporter must not be used after that.
 func (e *exporter) closed() {
 	if e.lost > 0 || e.dropped.Load() > 0 {
 		e.logLost()

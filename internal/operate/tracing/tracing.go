@@ -56,7 +56,7 @@ type Tracer struct {
 	done     chan struct{} // closed when the goroutine that makes spans has ended
 }
 
-// finished is a session that is over, or a client that got none.
+// finished is a session that has ended, or a client that got none.
 type finished interface{ spans(t *Tracer) }
 
 // ended is the record of a session that has ended.
@@ -180,7 +180,7 @@ func (t *Tracer) make(f finished) {
 	f.spans(t)
 }
 
-// Close exports what waits. When ctx ends, it drops the rest. No session may end any more.
+// Close exports what waits. When ctx ends, it drops the rest. No session may end after that.
 func (t *Tracer) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, t.exporter.abort)
 	defer stop()

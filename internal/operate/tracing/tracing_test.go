@@ -86,7 +86,7 @@ func parent(flags byte) *record.Trace {
 	return &record.Trace{ID: [16]byte{1, 15: 2}, Parent: [8]byte{3, 7: 4}, Flags: flags, State: "vendor=x"}
 }
 
-// end tells the tracer of a session that has ended.
+// end reports an ended session to the tracer.
 func (r *rig) end(client *record.Trace, change func(*record.Record)) *record.Trace {
 	record := &record.Record{
 		ID: id(1042), Service: &route.Service{Name: "stt"}, Path: "/v1/stt",
@@ -326,7 +326,7 @@ func TestDeadCollector(t *testing.T) {
 	}
 }
 
-// A collector that never answers blocks nobody: sessions beyond the queues are left out at once, and closing waits no longer than it may.
+// A collector that never answers blocks no session: those beyond the queues are left out immediately, and closing waits no longer than it may.
 func TestSilentCollector(t *testing.T) {
 	silent := make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) bool {

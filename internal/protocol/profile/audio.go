@@ -27,7 +27,7 @@ func (f *format) frameSize() int64 {
 	return int64(f.encoding.sampleSize() * f.channels)
 }
 
-// bytesFor returns how many bytes so many nanoseconds take, to the nearest sample.
+// bytesFor returns how many bytes a time in nanoseconds takes, to the nearest sample.
 func (f *format) bytesFor(nanos int64) int64 {
 	size := f.frameSize()
 	if size == 0 || nanos <= 0 {
@@ -42,7 +42,7 @@ func (f *format) bytesFor(nanos int64) int64 {
 	return int64(frames) * size
 }
 
-// lastsFor returns how long so many bytes last, in units of which a second has perSecond, to the nearest; 0 if the format is not known.
+// lastsFor returns how long a number of bytes lasts, in units of which a second has perSecond, to the nearest; 0 if the format is not known.
 func (f *format) lastsFor(n, perSecond int64) int64 {
 	size := f.frameSize()
 	if size == 0 {
@@ -323,7 +323,7 @@ func (t *Tracker) Audio(dst []byte, e Entry, payload []byte) (audio []byte, ok b
 	return append(dst, payload...), true
 }
 
-// Duration returns how long so many bytes of the session's audio last, and Bytes how many bytes last so long. Both return 0 as long as the
+// Duration returns how long this many bytes of the session's audio last, and Bytes how many bytes last this long. Both return 0 as long as the
 // format is not known.
 func (t *Tracker) Duration(n int64) time.Duration {
 	return time.Duration(t.format.lastsFor(n, 1e9))
@@ -334,4 +334,20 @@ func (t *Tracker) Bytes(d time.Duration) int64 { return t.format.bytesFor(int64(
 // Format returns the encoding, samples a second and channels of the session's audio, as far as they are known.
 func (t *Tracker) Format() (e Encoding, rate, channels int) {
 	return t.format.encoding, t.format.rate, t.format.channels
+}
+
+// UsualBytes returns how many bytes of messages a second of clients' audio takes, unless they name another format; 0 if that is not known.
+func (f *Failover) UsualBytes() int {
+	a := &f.audio
+	rate, _ := strconv.Atoi(a.rate.value)
+	channels, _ := strconv.Atoi(a.channels.value)
+	bytes := encodingOf(a.encoding.value).sampleSize() * rate * max(channels, 1)
+	switch {
+	case a.floats != "":
+		const packed = 5 // bytes of a float in MessagePack
+		return rate * max(channels, 1) * packed
+	case a.base64 != nil:
+		return (bytes + 2) / 3 * 4
+	}
+	return bytes
 }

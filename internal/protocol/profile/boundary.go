@@ -1,13 +1,14 @@
 package profile
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // Boundary follows one connection to a server through all its sessions and decides where one ends and the next may begin. It is
-// a state machine made of values: it does no I/O, has no clock and calls nobody. The owner of the connection reports events to it
+// a state machine made of values: it does no I/O, has no clock and calls nothing. The owner of the connection reports events to it
 // and does what the returned [Step] says. One goroutine at a time may use it. While the connection is idle, its Boundary takes a
 // few words of memory.
 //
@@ -61,7 +62,7 @@ const (
 	finishing              // the reset was sent; the client waits for its last answer
 	resetting              // the session has ended; waits for the reset to succeed
 	settling               // the reset has succeeded; waits for a time without messages
-	leaving                // the session has ended, and the server was told so; waits for its last message or its close
+	leaving                // the session has ended, and the server was notified; waits for its last message or its close
 	broken                 // must be closed
 )
 
@@ -152,7 +153,7 @@ func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	}
 }
 
-// Begin begins a session on a Ready connection. The token is a number that nobody can guess, a new one for each session.
+// Begin begins a session on a Ready connection. The token is an unguessable number, a new one for each session.
 func (b *Boundary) Begin(token uint64) (s Step) {
 	if b.state != idle { // a mistake of the caller
 		return b.markBroken(Step{Close: frame.InternalError}, b.reason)
@@ -332,4 +333,66 @@ func (b *Boundary) ensureSession() *session {
 		b.session = new(session)
 	}
 	return b.session
+}
+
+// Phase says in words what the connection waits for, as the profile sees it.
+func (b *Boundary) Phase() string {
+	phase := [...]string{
+		greeting: "waits for the server's greeting", idle: "idle", opening: "waits for the client's first message",
+		notReady: "waits for the server to be ready", streaming: "passes messages on", replacing: "resets the server in place of the client's end",
+		finishing: "waits for the client's last answer", resetting: "waits for the reset to succeed", settling: "waits for the server to stay quiet",
+		leaving: "waits for the server's last word", broken: "must be closed",
+	}[b.state]
+	if b.reason != NoReason {
+		phase += ": " + b.reason.String()
+	}
+	return phase
+}
+
+// Awaited says in words what must still come from the server before the reset has succeeded; empty when no reset is under way, or when
+// nothing must come.
+func (b *Boundary) Awaited() string {
+	if b.state == leaving {
+		if len(b.program.leave.until) == 0 {
+			return "the server's close must come"
+		}
+		return "the server's last message must come"
+	}
+	if b.session == nil || b.session.expected == 0 || b.state != finishing && b.state != resetting {
+		return ""
+	}
+	what := "acknowledgement"
+	switch b.program.reuse {
+	case Lockstep:
+		what = "message"
+	case Tagged:
+		what = "end of a task"
+	}
+	text := "1 " + what + " must come"
+	if n := b.session.expected; n != 1 {
+		text = fmt.Sprintf("%d %s must come", n, map[string]string{
+			"acknowledgement": "acknowledgements", "message": "messages", "end of a task": "ends of tasks",
+		}[what])
+	}
+	if b.state == finishing {
+		text += fmt.Sprintf(", the first %d for the client", b.session.answers)
+	}
+	return text
+}
+
+// Traffic counts the messages that have passed over a connection since its session began. Messages that the proxy itself sent and
+// the greeting, which the proxy sends to the client, do not count.
+type Traffic struct {
+	Sent     uint64 // whole messages from the client, including those that the [Boundary] dropped, but not what it left unread ([Keep])
+	Received uint64 // whole messages from the server
+	// SendingMessage and ReceivingMessage report whether another message has begun in that direction and not ended.
+	SendingMessage, ReceivingMessage bool
+}
+
+// begun returns how many messages have begun: the whole ones, and perhaps one more.
+func begun(whole uint64, another bool) uint64 {
+	if another {
+		whole++
+	}
+	return whole
 }

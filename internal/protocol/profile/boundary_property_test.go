@@ -83,7 +83,7 @@ func (s *scene) world(p *Profile, n nasty, c chooser) *world {
 	}
 }
 
-// run does so many steps of the scene and returns what came of it.
+// run does n steps of the scene and returns what came of it.
 func (s *scene) run(p *Profile, n nasty, seed uint64, steps int) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := s.world(p, n, rng.IntN)

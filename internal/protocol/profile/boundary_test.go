@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -244,5 +245,12 @@ func TestFinishCounts(t *testing.T) {
 		l.want("end", l.end(), Resetting, NoReason)
 		l.want("second", l.server(`{"partial":""}`), Continue, NoReason)
 		l.want("third", l.server(`{"text":""}`), Ready, NoReason)
+	}
+}
+
+// Each session has this besides package session's. More than 192 bytes would be rounded up to 208.
+func TestSizeOfSession(t *testing.T) {
+	if size := unsafe.Sizeof(session{}); size > 192 {
+		t.Errorf("%d bytes; want at most 192", size)
 	}
 }

@@ -55,7 +55,7 @@ profiles:
 		k.client(frame.Text, message)
 	}
 	audio := k.client(frame.Binary, strings.Repeat("a", 3200))
-	came := k.come(frame.Text, `{"type":"start","n":3}`) // while no server is there
+	came := k.come(frame.Text, `{"type":"start","n":3}`) // while there is no server
 	k.Begin(Leg{})
 	late := k.come(frame.Text, `{"type":"add","n":3}`)
 	ping := k.come(frame.Text, `{"type":"ping"}`)

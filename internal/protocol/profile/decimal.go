@@ -6,7 +6,7 @@ import (
 )
 
 // Times in messages are decimal numbers, which servers write in many ways. They are computed as texts here: a float would change digits that
-// nobody wanted to change, and apd (github.com/cockroachdb/apd/v3, v3.2.3) allocates for each text with a point, one to nine times, takes three
+// that were to stay, and apd (github.com/cockroachdb/apd/v3, v3.2.3) allocates for each text with a point, one to nine times, takes three
 // times as long, and reads .5, +1 and NaN, which are no numbers in JSON; each result of a session with failover passes here.
 
 // decimal is a number as it was written: its digits, without sign and exponent.
@@ -58,7 +58,7 @@ func (d *decimal) parse(text []byte) (ok bool) {
 	return d.move(exponent)
 }
 
-// move moves the point by so many digits to the right.
+// move moves the point by this many digits to the right.
 func (d *decimal) move(by int) bool {
 	before, after := max(0, 1-d.whole-by), max(0, d.whole+by-d.count) // zeros to add
 	if d.count+before+after > maxDigits {
@@ -109,7 +109,7 @@ var powers = [...]int64{1, 10, 100, 1e3, 1e4, 1e5, 1e6}
 // microPlaces is how many digits after the point a microsecond has in seconds. Times are shifted by whole microseconds.
 const microPlaces = 6
 
-// shiftTime appends to dst a time as the text that it was, plus so many microseconds; a time that would be before 0 becomes 0. A quoted text
+// shiftTime appends to dst a time as the text that it was, plus this many microseconds; a time that would be before 0 becomes 0. A quoted text
 // keeps its number of decimals. A number may get more, up to six for seconds and none for milliseconds: it loses no precision. ok is false
 // if the text is no time that can be shifted: a negative one means something else.
 func shiftTime(dst, text []byte, unit TimeUnit, micros int64, quoted bool) (shifted []byte, ok bool) {
@@ -267,7 +267,7 @@ func shiftClock(dst, text []byte, micros int64) ([]byte, bool) {
 	return dst, true
 }
 
-// appendPadded appends a number with at least so many digits.
+// appendPadded appends a number with at least this many digits.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	var digits [20]byte
 	text := strconv.AppendInt(digits[:0], n, 10)

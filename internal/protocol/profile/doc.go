@@ -42,7 +42,7 @@
 // Pass applies only to what was presented: Relay it, Hold it (the Boundary keeps a copy), Release what was held as one new frame
 // ([Boundary.Held]), Drop it, or Keep it unread for later. The order matters: the caller first sends what it relays or releases, and
 // then does the rest of the Step. Feed asks for the payload. Then says what happens to the connection or its session, and Reason says
-// why, for logs and counters. Client says whether to go on reading from the client. Close is the code of the close frame for a client
+// why, for logs and counters. Client says whether to continue reading from the client. Close is the code of the close frame for a client
 // that is still connected. Timer says when to call Timer, and replaces an earlier time. Send holds the proxy's own messages to the
 // server, which go out at the next frame boundary, after what was passed on.
 //

@@ -17,7 +17,7 @@ type numbering struct {
 // begin continues the count on another server.
 func (n *numbering) begin(first int64) { n.offset = n.next - first }
 
-// rewrite returns a message of the server as the client gets it: times and numbers go on from the former server's, and what that one has
+// rewrite returns a message of the server as the client gets it: times and numbers continue from the former server's, and what that one has
 // said of the whole session stays before what this one says. It returns the payload itself if nothing changes. It takes notice of a message
 // that does not pass.
 func (t *Tracker) rewrite(op frame.Opcode, f found, payload []byte, final, passes bool) []byte {
@@ -145,7 +145,7 @@ func (l *itemList) item(i int) []byte {
 	return l.text[from:l.ends[i]]
 }
 
-// prepend puts what former servers said for good before what this one says, and remembers what is final of both.
+// prepend puts former servers' final results before what this one says, and remembers what is final of both.
 func (t *Tracker) prepend(payload []byte) []byte {
 	p := t.program
 	hits, ok := collect(t.hits[:0], payload, p.list, 1)

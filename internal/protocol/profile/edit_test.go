@@ -26,7 +26,7 @@ profiles:
       renumber: [{path: n, first: 0}]
 `
 
-// another returns a tracker of the profile on its second server, so many bytes of audio after the first one.
+// another returns a tracker of the profile on its second server, this many bytes of audio after the first one.
 func another(tb testing.TB, yaml string, from Position) *Tracker {
 	k := NewTracker(mustParse(tb, yaml), "")
 	k.Begin(Leg{})

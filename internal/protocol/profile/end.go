@@ -2,8 +2,8 @@ package profile
 
 import "github.com/wsbouncer/wsbouncer/internal/wire/frame"
 
-// ReplaceEnd puts the reset in the place of the client's end message. The caller calls it after a Step that says Replaced, and
-// goes on relaying the server's messages to the client until a Step says Finished.
+// ReplaceEnd replaces the client's end message by the reset. The caller calls it after a Step that says Replaced, and
+// continues to relay the server's messages to the client until a Step says Finished.
 func (b *Boundary) ReplaceEnd(t Traffic) (s Step) {
 	t = withEnd(t)
 	if b.state != replacing || !b.Plausible(t) {
@@ -55,7 +55,7 @@ func (b *Boundary) missingAnswers(t Traffic) uint64 {
 }
 
 // End ends the session and its lease. The Step says Ready if the connection may serve another session, Resetting if that depends on
-// what the server sends next, Leaving if the server was told that the session is over, or Broken.
+// what the server sends next, Leaving if the server was told that the session has ended, or Broken.
 func (b *Boundary) End(t Traffic) (s Step) {
 	p, session := b.program, b.session
 	switch b.state {
@@ -63,7 +63,7 @@ func (b *Boundary) End(t Traffic) (s Step) {
 		b.state = resetting
 		b.updatePartial(resetting)
 		b.updateInspect()
-		return Step{Then: Resetting, Timer: b.program.timeout} // nobody waits for the last result any more
+		return Step{Then: Resetting, Timer: b.program.timeout} // no client waits for the last result
 	case resetting, settling:
 		return Step{Then: Resetting}
 	case idle: // the reset has succeeded after the client's last answer
@@ -193,7 +193,7 @@ func (b *Boundary) countAnswer(f found) (s Step) {
 		}
 	default:
 		if f.class&isUntil != 0 {
-			if session.expected == 0 { // nobody asked for it
+			if session.expected == 0 { // it was not asked for
 				return b.markBroken(Step{Pass: Drop}, Unsolicited)
 			}
 			session.expected--

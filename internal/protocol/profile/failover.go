@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Failover is what a profile says about sessions that go on with another server when theirs dies, hangs or is drained. It is immutable.
+// Failover is what a profile says about sessions that another server continues when theirs dies, hangs or is drained. It is immutable.
 // docs/reference/profiles.md explains every key; [Tracker] acts on it.
 type Failover struct {
 	Verdict Verdict
@@ -16,7 +16,7 @@ type Failover struct {
 	configure []configureSpec
 	forget    []matcher // messages of the client that no other server gets: keepalives, forced ends of an utterance
 	answered  []answerSpec
-	final     []matcher // results that are not revised any more, where answered does not say so
+	final     []matcher // final results, where answered does not define them
 	partial   []matcher // results that are revised later: hidden while another server catches up
 	heartbeat []matcher // messages that a server sends by its clock, whether or not it works: no sign of life
 	shift     []timeSpec
@@ -29,9 +29,9 @@ type Failover struct {
 
 	// Pace is how many times faster than real time a replay may be, from 1; 0 for no limit.
 	Pace float64
-	// Stall says how to tell that a server does not work any more.
+	// Stall says how to recognize that a server has stopped working.
 	Stall StallSign
-	// Continues tells that the times in results go on from one session of a connection to the next.
+	// Continues reports that the times in results continue from one session of a connection to the next.
 	Continues bool
 	// Force tells that the profile has the key force, which earlier versions read, but none used.
 	Force bool
@@ -43,7 +43,7 @@ const unknownWhy = "the profile does not say how"
 // defaultPace is how many times faster than real time a replay is, unless the profile says otherwise.
 const defaultPace = 4
 
-// defaultLastWord are the close codes after which no other server goes on, unless the profile says otherwise: the client has broken the
+// defaultLastWord are the close codes after which no other server continues the session, unless the profile says otherwise: the client has broken the
 // protocol (RFC 6455, section 7.4.1), or the server's application refuses it.
 var defaultLastWord = []codeRange{{1002, 1003}, {1007, 1009}, {3000, 4999}}
 
@@ -64,9 +64,9 @@ type Verdict uint8
 const (
 	// Never: it cannot.
 	Never Verdict = iota
-	// Visible: the session goes on, but the client can tell.
+	// Visible: the session continues, but the client can tell.
 	Visible
-	// Full: no final result is lost or repeated, and times and numbers go on.
+	// Full: no final result is lost or repeated, and times and numbers continue.
 	Full
 )
 
@@ -75,7 +75,7 @@ var verdictNames = []string{"never", "visible", "full"}
 // String returns the word for it in YAML.
 func (v Verdict) String() string { return verdictNames[v] }
 
-// StallSign says how a server that does not work any more can be told from one that has nothing to say.
+// StallSign says how to distinguish a server that has stopped working from one that has nothing to say.
 type StallSign uint8
 
 const (
@@ -85,7 +85,7 @@ const (
 	StallReplies
 	// StallCadence: results come all the time while audio comes, in silence too.
 	StallCadence
-	// StallSpeech: results come while somebody speaks. In silence nothing may come.
+	// StallSpeech: results come while there is speech. In silence nothing may come.
 	StallSpeech
 )
 
@@ -152,7 +152,7 @@ const (
 	ResendLast Resend = iota
 	// ResendAll: all, in order.
 	ResendAll
-	// ResendMerged: one JSON object with the latest value of each member, objects in it merged likewise.
+	// ResendMerged: one JSON object with the latest value of each member, objects in it merged the same way.
 	ResendMerged
 )
 
@@ -183,7 +183,7 @@ const (
 
 var unitNames = []string{"s", "ms", "clock"}
 
-// Means says how a message of the server answers audio for good.
+// Means says how a message of the server finally answers audio.
 type Means uint8
 
 const (
@@ -197,14 +197,14 @@ const (
 	MeansNext
 	// MeansMarker: the i-th one answers all messages up to the client's i-th marker.
 	MeansMarker
-	// MeansUnknown: nobody knows. The session cannot be taken over after it.
+	// MeansUnknown: that is not known. The session cannot be taken over after it.
 	MeansUnknown
 )
 
 var meansNames = []string{"time", "count", "utterance", "next", "marker", "unknown"}
 
-// answerSpec says which messages of the server answer audio for good, and up to where. Of several that match a message, the first counts
-// (of those by time, the first whose time is there).
+// answerSpec says which messages of the server finally answer audio, and up to where. Of several that match a message, the first counts
+// (of those by time, the first whose time is present).
 type answerSpec struct {
 	messages []matcher
 	by       Means
@@ -232,7 +232,7 @@ type numberSpec struct {
 	unless []matcher // final results that do not count, such as empty ones
 }
 
-// lastWordSpec says how a server ends a session for good, whoever might go on with it. A close with 1000 after the client's end message does
+// lastWordSpec says how a server ends a session permanently, so that no other server continues it. A close with 1000 after the client's end message does
 // so, too.
 type lastWordSpec struct {
 	close    []codeRange // its close codes

@@ -87,7 +87,7 @@ func (r *reader) checkVerdict(s *spec) {
 		r.problem(at, "verdict: %s needs audio: set audio: {messages: matchers for the client's messages with audio, encoding: ..., rate: ...}", f.Verdict)
 	}
 	if len(f.answered) == 0 {
-		r.problem(at, "verdict: %s needs answered: set it to the server's messages that answer audio for good, and up to where", f.Verdict)
+		r.problem(at, "verdict: %s needs answered: set it to the server's messages that finally answer audio, and up to where", f.Verdict)
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *reader) checkAudio(s *spec) {
 	}
 }
 
-// checkAnswered finds answers that nobody could recognize.
+// checkAnswered finds answers that no message could match.
 func (r *reader) checkAnswered(s *spec) {
 	f := &s.failover
 	at := s.place("failover.answered", "reuse")
@@ -158,7 +158,7 @@ func (r *reader) checkAnswered(s *spec) {
 		r.problem(s.place("failover.stall", "failover"), "stall: %s needs results whose absence shows a stall: set answered, final or partial", f.Stall)
 	}
 	if f.Continues && len(f.shift) == 0 {
-		r.problem(s.place("failover.times", "failover"), "times: connection needs shift, the paths of the times that go on from session to session")
+		r.problem(s.place("failover.times", "failover"), "times: connection needs shift, the paths of the times that continue from session to session")
 	}
 }
 

@@ -233,7 +233,7 @@ func TestSherpaFacts(t *testing.T) {
 	expect(hear(1, "3.00", "three", "true", "true"), "segment 2 at 9, final true, answered 20s")
 }
 
-// What servers and clients say is what the built-in profiles say of it: a session with ten seconds of audio, of which eight are answered, goes on
+// What servers and clients send is what the built-in profiles say of it: a session with ten seconds of audio, of which eight are answered, continues
 // with another server.
 func TestBuiltInFacts(t *testing.T) {
 	for _, c := range builtInFacts {

@@ -120,7 +120,7 @@ func TestNotEnded(t *testing.T) {
 	l.want("audio behind the end", l.end(), Leaving, LeftEarly)
 }
 
-// A token tells the reset's acknowledgement from all that a client may have caused, and is another for each session.
+// A token distinguishes the reset's acknowledgement from all that a client may have caused, and is another for each session.
 func TestToken(t *testing.T) {
 	p := mustParse(t, "profiles: {p: {from: funasr, unsafe: doubt}}")
 	l := idling(t, p)

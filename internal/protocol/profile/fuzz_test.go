@@ -173,7 +173,7 @@ type outcome struct {
 	counted  [6]uint64
 }
 
-// pieces presents a message piece by piece. A caller that is told that it is over presents nothing more.
+// pieces presents a message piece by piece. After the message has ended, the caller presents nothing more.
 func (l *line) pieces(d Direction, op frame.Opcode, key uint32, frames [][][]byte) (o outcome) {
 	shown := l.b.Inspect(d)&(1<<op) != 0 || d == FromServer && l.b.state >= finishing
 	var held string

@@ -15,7 +15,7 @@ type jsonScanner struct {
 	digits  [tokenSize]byte // of the token, for conditions that contain it
 
 	matched   uint64 // the conditions that are true
-	ambiguous uint64 // the conditions whose path leads to two values, because of a duplicate key: nobody knows whether they are true
+	ambiguous uint64 // the conditions whose path leads to two values, because of a duplicate key: it is not known whether they are true
 
 	// Where the text that the program captures begins and ends, between its quotes; -1 for none.
 	captureFrom, captureTo int

@@ -10,7 +10,7 @@ import (
 )
 
 // This file is about orderly ends. A client may vanish, or leave without its end message. Some servers crash or leak if the connection
-// just closes then, so the proxy says in the client's place that the session is over, and waits for the server's last word. That is for
+// just closes then, so the proxy says instead of the client that the session has ended, and waits for the server's last word. That is for
 // connections that serve no other session: the reset ends the session on all others.
 
 // What stands in a text of leave.send for what the proxy must say of the session.
@@ -63,7 +63,7 @@ func (p *leaveProgram) fromClient(s *spec) *matchSet {
 	return newMatchSet(min(s.limits.Message, maxEndMessage), nil, use{s.end.client, isEnd})
 }
 
-// Leaves reports whether End would tell the server in the protocol's own words that the session is over.
+// Leaves reports whether End would tell the server, with a message of the protocol, that the session has ended.
 func (b *Boundary) Leaves(t Traffic) bool {
 	_, ok := b.leaves(t)
 	return ok
@@ -72,7 +72,7 @@ func (b *Boundary) Leaves(t Traffic) bool {
 // Ended reports whether the client's latest message is its end message, as far as the profile needs to know that.
 func (b *Boundary) Ended() bool { return b.flags&ended != 0 }
 
-// leaves reports whether the server must be told that the session is over, since the client has not said so or the server has not
+// leaves reports whether the server must be told that the session has ended, since the client has not said so or the server has not
 // answered yet, and why the connection serves no other session.
 func (b *Boundary) leaves(t Traffic) (why Reason, ok bool) {
 	p := b.program
@@ -93,7 +93,7 @@ func (b *Boundary) leaves(t Traffic) (why Reason, ok bool) {
 // mayBeFull reports whether the server has the session, but may still say that it is full: see timeouts.busy.
 func (b *Boundary) mayBeFull() bool { return b.state == notReady && b.program.busyTime > 0 }
 
-// beginLeave tells the server that the session is over, unless the client has just done so, and waits for its last word.
+// beginLeave tells the server that the session has ended, unless the client has just done so, and waits for its last word.
 func (b *Boundary) beginLeave(why Reason, t Traffic) Step {
 	p, session := b.program, b.session
 	s := Step{Then: Leaving, Reason: why, Timer: p.leave.timeout}
@@ -126,7 +126,7 @@ func (b *Boundary) leaveMessages(t Traffic) (list []Message) {
 	return list
 }
 
-// countLastWord handles a message that came after the server was told that the session is over.
+// countLastWord handles a message that came after the server was told that the session has ended.
 func (b *Boundary) countLastWord(f found) Step {
 	if f.class&isLast != 0 {
 		if b.session.expected--; b.session.expected == 0 {

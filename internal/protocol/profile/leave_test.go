@@ -17,7 +17,7 @@ func says(s Step) (texts []string) {
 	return texts
 }
 
-// A server whose client has left in the middle is told so, and its last word is awaited.
+// A server whose client has left in the middle gets the profile's leave message, and its last word is awaited.
 func TestLeave(t *testing.T) {
 	l := builtin(t, "sherpa-onnx") // one-shot, since it has a doubt
 	l.begin()
@@ -51,7 +51,7 @@ func TestLeave(t *testing.T) {
 	l.want("without the wait", l.end(), Broken, Served)
 }
 
-// A session that is over, that has not begun, or that cannot be ended in order, ends as before.
+// A session that has ended, that has not begun, or that cannot be ended in order, ends as before.
 func TestNoLeave(t *testing.T) {
 	for name, c := range map[string]struct {
 		profile string
@@ -59,16 +59,16 @@ func TestNoLeave(t *testing.T) {
 		then    Then
 		reason  Reason
 	}{
-		"the client has sent nothing":     {"sherpa-onnx", func(*line) {}, Broken, Served},
-		"the client was cut off":          {"sherpa-onnx", func(l *line) { l.traffic.Sent, l.traffic.SendingMessage = 3, true }, Broken, Cut},
-		"the server has said its last":    {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("x"); l.server("Done!") }, Broken, Served},
-		"the server has closed":           {"sherpa-onnx", func(l *line) { l.client(frame.Text, "a"); l.b.Closed(1000) }, Broken, Served},
-		"the server is not ready":         {"speechmatics", func(l *line) { l.client(frame.Text, "{}") }, Broken, Served},
-		"the profile knows no end":        {"kyutai", func(l *line) { l.client(frame.Text, "a") }, Broken, Served},
-		"the reset ends the session":      {"vosk", func(l *line) { l.client(frame.Binary, "a"); l.server("{}") }, Resetting, NoReason},
-		"no task is open":                 {"dashscope", func(l *line) { l.client(frame.Text, "{}") }, Broken, LeftEarly},
-		"its last word, and then more":    {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("Done!"); l.client(frame.Binary, "a") }, Leaving, Served},
-		"a last word that nobody awaited": {"sherpa-onnx", func(l *line) { l.client(frame.Binary, "a"); l.server("Done!") }, Leaving, Served},
+		"the client has sent nothing":  {"sherpa-onnx", func(*line) {}, Broken, Served},
+		"the client was cut off":       {"sherpa-onnx", func(l *line) { l.traffic.Sent, l.traffic.SendingMessage = 3, true }, Broken, Cut},
+		"the server has said its last": {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("x"); l.server("Done!") }, Broken, Served},
+		"the server has closed":        {"sherpa-onnx", func(l *line) { l.client(frame.Text, "a"); l.b.Closed(1000) }, Broken, Served},
+		"the server is not ready":      {"speechmatics", func(l *line) { l.client(frame.Text, "{}") }, Broken, Served},
+		"the profile knows no end":     {"kyutai", func(l *line) { l.client(frame.Text, "a") }, Broken, Served},
+		"the reset ends the session":   {"vosk", func(l *line) { l.client(frame.Binary, "a"); l.server("{}") }, Resetting, NoReason},
+		"no task is open":              {"dashscope", func(l *line) { l.client(frame.Text, "{}") }, Broken, LeftEarly},
+		"its last word, and then more": {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("Done!"); l.client(frame.Binary, "a") }, Leaving, Served},
+		"an unexpected last word":      {"sherpa-onnx", func(l *line) { l.client(frame.Binary, "a"); l.server("Done!") }, Leaving, Served},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Named(c.profile)
@@ -89,7 +89,7 @@ func TestNoLeave(t *testing.T) {
 	}
 }
 
-// A client that has sent its end message and vanishes needs nobody to say so, but the server's last word is awaited.
+// For a client that has sent its end message and vanishes, the proxy sends nothing, but the server's last word is awaited.
 func TestLeaveBehindTheEnd(t *testing.T) {
 	l := builtin(t, "sherpa-onnx")
 	l.begin()

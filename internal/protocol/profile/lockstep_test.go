@@ -23,7 +23,7 @@ func voskSession(l *line, first string) Step {
 	return l.end()
 }
 
-// The reset has succeeded with its last answer, neither before nor after, and nothing of it reaches anybody.
+// The reset has succeeded with its last answer, neither before nor after, and nothing of it reaches a client.
 func TestLockstepReset(t *testing.T) {
 	for _, first := range []string{"", `{"config" : {}}`} { // which is not answered
 		l := builtin(t, "vosk")
@@ -199,7 +199,7 @@ func TestFinishing(t *testing.T) {
 	l.want("last", l.server(voskFinal), Ready, NoReason)
 }
 
-// A busy server works through what it has before it comes to the reset: each answer up to the client's last result has a time of its own,
+// A busy server works through what it has before it comes to the reset: each answer up to the client's last result has its own time,
 // and the reset's begins after that.
 func TestLockstepBacklog(t *testing.T) {
 	l := idling(t, mustParse(t, "profiles: {p: {from: vosk, end: {timeout: 2m}, reset: {timeout: 3s}}}"))

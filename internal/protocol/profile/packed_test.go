@@ -39,7 +39,7 @@ func packed(kind string, members ...any) []byte {
 	return b
 }
 
-// A session of Kyutai's server goes on with another one: audio is counted in MessagePack, and times in it go on.
+// A session of Kyutai's server continues on another one: audio is counted in MessagePack, and times in it continue.
 func TestKyutaiFacts(t *testing.T) {
 	p, err := Named("kyutai")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestPackedMatchers(t *testing.T) {
 		{"{msgpack: {type: Ready}}", packed("Word"), false},
 		{"{msgpack: {type: Ready}}", append(packed("Ready"), 0), false}, // something follows
 		{"{msgpack: {type: Ready}}", packed("Ready")[:4], false},
-		{"{msgpack: {type: Ready}}", packed("Ready", "type", "Ready"), false}, // twice: nobody knows
+		{"{msgpack: {type: Ready}}", packed("Ready", "type", "Ready"), false}, // twice, so ambiguous
 		{"{msgpack: {type: Ready}}", nil, false},
 		{"{msgpack: {type: Step, step_idx: 3}}", packed("Step", "step_idx", 3), true},
 		{"{msgpack: {type: Step, step_idx: 3}}", packed("Step", "step_idx", 3.0), true},

@@ -10,7 +10,7 @@ import (
 )
 
 // PassRules are the parts of its clients' handshakes that a service passes to its servers, in addition to those that its profile's
-// variant passes. A request with any of these parts gets a connection of its own.
+// variant passes. A request with any of these parts gets its own connection.
 type PassRules struct {
 	Path        bool     // the part of the path after the service's own
 	Query       bool     // all parameters of the URL
@@ -109,7 +109,7 @@ type HandshakePolicy struct {
 	// BackendHeaders are the header fields, in canonical form, that every backend of the service sets itself. The proxy does not pass a
 	// client's values of them.
 	BackendHeaders []string
-	// SetHeaders and SetQuery are what the service tells its servers itself. Whatever a client sends under these names is not passed. Those
+	// SetHeaders and SetQuery are what the service sends its servers itself. Whatever a client sends under these names is not passed. Those
 	// without placeholders are part of all connections, which is for the caller.
 	SetHeaders, SetQuery []SetPart
 	// Subprotocol is what the proxy offers to servers if it does not pass the client's offer; empty for none.

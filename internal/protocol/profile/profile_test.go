@@ -42,7 +42,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Each name is there once, and has its file.
+// Each name exists once, and has its file.
 func TestNames(t *testing.T) {
 	names := Names()
 	for i, name := range names {

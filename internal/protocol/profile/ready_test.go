@@ -116,7 +116,7 @@ func TestNeverReady(t *testing.T) {
 	l.want("end", l.end(), Broken, NotReady)
 }
 
-// The proxy's own first messages go out as soon as the connection is there.
+// The proxy's own first messages go out as soon as the connection is open.
 func TestSetup(t *testing.T) {
 	l, s := dialed(t, mustParse(t, "profiles: {p: {setup: [a, {base64: AAE=}]}}"))
 	if l.want("dialed", s, Ready, NoReason); len(s.Send) != 2 || !s.Send[1].Binary || string(s.Send[1].Append(nil, 0)) != "\x00\x01" {

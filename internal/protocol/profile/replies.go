@@ -56,7 +56,7 @@ func (r *replies) clear() { *r = replies{ring: r.ring} }
 // reply counts a message of a server that replies to each message. It reports whether the client gets it.
 func (t *Tracker) reply(final bool) bool {
 	r, ok := t.owed.pop()
-	if !ok { // nobody asked for it
+	if !ok { // it was not asked for
 		return true
 	}
 	if r.hide {

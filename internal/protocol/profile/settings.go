@@ -4,7 +4,7 @@ import "hash/maphash"
 
 // Some servers keep what a client's first message sets, and no reset clears it. A connection to such a server serves only sessions
 // that set the same, byte for byte: then a session inherits nothing that it would not have set itself. The Boundary keeps a hash of
-// the first message, with a secret seed, so that nobody can construct a different message with the same hash.
+// the first message, with a secret seed, so that no client can construct a different message with the same hash.
 
 // The values of Boundary.settings that are not hashes.
 const (
@@ -23,7 +23,7 @@ func hashOf(b []byte) uint64 { return maphash.Bytes(seed, b) | 1<<63 }
 func (b *Boundary) checkSettings(settings uint64) (s Step, ok bool) {
 	switch {
 	case settings == unknownSettings && b.settings == anySettings:
-		b.forbidReuse(Unclean) // nobody can tell which sessions have the same settings
+		b.forbidReuse(Unclean) // it is not known which sessions have the same settings
 	case b.settings == anySettings:
 	case b.settings != settings:
 		return Step{Pass: Keep, Client: Pause, Then: Elsewhere, Reason: OtherSettings, Settings: settings}, false

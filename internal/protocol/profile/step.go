@@ -83,14 +83,14 @@ const (
 	// Take [Boundary.Opening], end this lease ([Boundary.End] says what to do with the connection), and present the opening to
 	// another connection's Boundary first.
 	Elsewhere
-	// Replaced: the client has sent its end message, and the proxy sends the reset in its place: call [Boundary.ReplaceEnd].
+	// Replaced: the client has sent its end message, and the proxy sends the reset instead: call [Boundary.ReplaceEnd].
 	Replaced
 	// Finished: this message is the client's last answer. Relay it, close the client with Step.Close, and end the lease.
 	Finished
 	// Foreign: the server sent a message that this session did not ask for. The session ends with an internal error.
 	Foreign
-	// Leaving: the session has ended, the connection serves no other, and the server is told in the protocol's own words that
-	// the session is over. The caller presents what the server sends, and the Boundary drops it. The connection is Broken when the
+	// Leaving: the session has ended, the connection serves no other, and the server gets a message of the protocol that
+	// the session has ended. The caller presents what the server sends, and the Boundary drops it. The connection is Broken when the
 	// server has said its last word, or has taken too long ([Left], [LeaveTimeout]). A caller that does not wait for that sends
 	// nothing of this Step, and calls [Boundary.End] again.
 	Leaving
@@ -114,7 +114,7 @@ const (
 	NotReady              // the server did not become ready in time
 	Busy                  // the server is full
 	OtherSettings         // earlier sessions left settings on the connection that this one does not have
-	Unsolicited           // the server sent a message that nobody asked for
+	Unsolicited           // the server sent a message that was not asked for
 	GreetingFailed        // the server's greeting did not come in time, or was too long
 	NotAlive              // the server did not answer a keepalive message in time
 	ResetTimeout          // the reset did not succeed in time
@@ -123,7 +123,7 @@ const (
 	ServerClosed          // the server closed the connection
 	TaskFailed            // the server reported a failed task, after which the connection cannot be reused
 	Left                  // the session was ended on the server in order
-	LeaveTimeout          // the server did not say its last word in time, although it was told that the session is over
+	LeaveTimeout          // the server did not say its last word in time, although it was told that the session has ended
 	ResultTimeout         // the client's last result, or an answer before it, did not come in time
 )
 

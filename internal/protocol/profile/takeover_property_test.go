@@ -70,7 +70,7 @@ func (s *takeoverScene) run(p *Profile, shift Position, c chooser, steps int) *t
 	return w
 }
 
-// Whatever servers die, and whenever: every sample is in exactly one final, in order, and times and numbers go on. A longer run:
+// Whatever servers die, and whenever: every sample is in exactly one final, in order, and times and numbers continue. A longer run:
 //
 //	go test ./internal/protocol/profile -run TestTakeover -rapid.checks 100000 -timeout 0
 func TestTakeover(t *testing.T) {

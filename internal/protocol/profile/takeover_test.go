@@ -258,7 +258,7 @@ func (w *takeover) die() {
 	}
 }
 
-// finish lets everybody come to the end, and checks the whole.
+// finish lets client and server come to the end, and checks the whole.
 func (w *takeover) finish() {
 	w.clientEnds()
 	for range 10 * len(w.entries) {

@@ -15,13 +15,13 @@ import (
 type Tell struct {
 	queue    string // while the client waits for a connection, with its place
 	moved    string // after another server has taken over the session
-	degraded string // when less than half of the servers work, or the session would not outlive its server any more; and when that is over
+	degraded string // when less than half of the servers work, or the session could no longer outlive its server; and when that has ended
 }
 
 // The placeholders in the texts.
 const (
 	placeMark   = "$place"   // in the queue: 1 is next
-	waitMark    = "$wait"    // how many seconds until then, or null while nobody knows
+	waitMark    = "$wait"    // how many seconds until then, or null while that is not known
 	serviceMark = "$service" // the service's name
 	stateMark   = "$state"   // degraded or normal
 	reasonMark  = "$reason"  // why, in a few words; empty with normal
@@ -41,7 +41,7 @@ var tellKeys = []struct {
 // maxTell is the length in bytes of the longest text of tell.
 const maxTell = 1 << 10
 
-// Tell returns the messages by which clients are told how they fare.
+// Tell returns the messages that tell clients how they fare.
 func (p *Profile) Tell() *Tell { return &p.spec.tell }
 
 // Queues, Moves and Degrades report whether the profile has a message for a client that waits, whose session has moved, and whose session or
@@ -50,8 +50,8 @@ func (t *Tell) Queues() bool   { return t.queue != "" }
 func (t *Tell) Moves() bool    { return t.moved != "" }
 func (t *Tell) Degrades() bool { return t.degraded != "" }
 
-// Queue returns the text for a client that waits at this place of a service's queue. wait is how many seconds it takes; negative if nobody
-// knows.
+// Queue returns the text for a client that waits at this place of a service's queue. wait is how many seconds it takes; negative if that
+// is not known.
 func (t *Tell) Queue(service string, place, wait int) string {
 	seconds := "null"
 	if wait >= 0 {
@@ -65,7 +65,7 @@ func (t *Tell) Moved(service string) string {
 	return strings.ReplaceAll(t.moved, serviceMark, inJSON(service))
 }
 
-// Degraded returns the text for a client whose session or service is degraded, or not any more if reason is empty.
+// Degraded returns the text for a client whose session or service is degraded, or no longer is if reason is empty.
 func (t *Tell) Degraded(service, reason string) string {
 	state := "degraded"
 	if reason == "" {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What clients are told has its placeholders filled in, and stays valid JSON whatever the texts are.
+// The messages to clients have their placeholders filled in, and stays valid JSON whatever the texts are.
 func TestTell(t *testing.T) {
 	p := mustParse(t, `profiles: {p: {from: whisperlive, tell: {queue: '{"place":$place,"wait":$wait,"of":"$service"}', moved: '{"moved":"$service"}',
   degraded: '{"state":"$state","why":"$reason"}'}}}`)

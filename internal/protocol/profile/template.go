@@ -168,7 +168,7 @@ func (p *HandshakePolicy) SetsByClient() bool {
 	})
 }
 
-// CheckSets returns an error if the service sets a header field or parameter by which the profile tells connections apart that clients share:
+// CheckSets returns an error if the service sets a header field or parameter by which the profile distinguishes connections that clients share:
 // the connections would not be what their clients take them for.
 func (p *HandshakePolicy) CheckSets() (field string, err error) {
 	spec := &p.Profile.spec.variant

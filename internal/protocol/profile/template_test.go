@@ -52,7 +52,7 @@ func set(t *testing.T, namesAndTexts ...string) (parts []SetPart) {
 	return parts
 }
 
-// What a service tells its servers itself replaces what the client says under the same name, whatever else it passes.
+// What a service sends its servers itself replaces what the client sends under the same name, whatever else it passes.
 func TestSets(t *testing.T) {
 	p := mustParse(t, `profiles: {p: {variant: {query: [model], allow: {model: [small, big]}, private: {query: ["*"], headers: [Authorization, X-Tenant]}}}}`)
 	client := Client{Tenant: "Müller & Söhne", Subject: "user-7", Address: "192.0.2.7"}
@@ -68,7 +68,7 @@ func TestSets(t *testing.T) {
 		{"a header", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{subject}")}, "model=small", client, `private "model=small" [{X-Tenant user-7}]`},
 		{"a header, all passed", HandshakePolicy{Pass: all, SetHeaders: set(t, "X-Tenant", "{subject}")}, "a=1", client, `private "a=1" [{X-Other other} {X-Tenant user-7}]`},
 		{"an unknown value", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{key}")}, "", client, `shared "" []`},
-		{"of nobody", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{tenant}")}, "", Client{}, `shared "" []`},
+		{"anonymous", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "{tenant}")}, "", Client{}, `shared "" []`},
 		{"fixed", HandshakePolicy{SetHeaders: set(t, "X-Tenant", "proxy"), SetQuery: set(t, "tenant", "proxy")}, "tenant=evil", client, `shared "" []`},
 		{"a parameter", HandshakePolicy{SetQuery: set(t, "tenant", "{tenant}")}, "tenant=evil&a=1&%74enant=evil", client, `private "a=1&tenant=M%C3%BCller+%26+S%C3%B6hne" []`},
 		{

@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -9,19 +11,19 @@ import (
 // Position is a place in a session's audio: how many bytes of decoded audio the client has sent before it.
 type Position int64
 
-// EntryKind says what becomes of a client's message when another server goes on with the session.
+// EntryKind says what becomes of a client's message when another server continues the session.
 type EntryKind uint8
 
 const (
-	// EntryOther: it is sent again in its place.
+	// EntryOther: it is sent again at its position.
 	EntryOther EntryKind = iota
-	// EntryAudio: it is sent again if it is not answered for good.
+	// EntryAudio: it is sent again if it is not finally answered.
 	EntryAudio
 	// EntryConfiguration: it is sent again before everything else, see [Tracker.Configuration].
 	EntryConfiguration
 	// EntryTransient: it is not sent again.
 	EntryTransient
-	// EntryEnd: the client's end message. It is sent again in its place.
+	// EntryEnd: the client's end message. It is sent again at its position.
 	EntryEnd
 )
 
@@ -45,23 +47,23 @@ type Leg struct {
 
 // Judgement is what becomes of a message from the server.
 type Judgement struct {
-	// Pass tells that the client gets Payload: the message itself, or what the tracker made of it. It is valid until the next call of
+	// Pass: the client gets Payload: the message itself, or what the tracker made of it. It is valid until the next call of
 	// ServerMessage.
 	Pass    bool
 	Payload []byte
-	// Final tells that it is a result that is not revised any more.
+	// Final reports that it is a result that is no longer revised.
 	Final bool
-	// Sign tells that the message shows that the server works: see [StallSign].
+	// Sign: the message shows that the server works: see [StallSign].
 	Sign bool
 }
 
 // Tracker follows one session's audio, results, times and numbers, whichever servers serve it one after the other. It is data: it does no
-// I/O, has no clock and calls nobody. It belongs to the owner of the session.
+// I/O, has no clock and calls nothing. It belongs to the owner of the session.
 //
 // The caller reports each whole message of the client once, when it has come (ClientMessage), and each time that it is sent to a server
 // (Sent). It reports when a connection begins to serve the session (Begin), and presents whole messages of the server (ServerMessage).
 //
-// Its memory is bounded. Where a bound is reached, the session cannot be taken over any more, and Whole says why.
+// Its memory is bounded. Where a bound is reached, the session can no longer be taken over, and Whole says why.
 type Tracker struct {
 	program *trackerProgram
 	whole   string // why the session cannot be taken over; empty if it can
@@ -73,10 +75,10 @@ type Tracker struct {
 	number        uint32 // messages
 	configuration []kept
 
-	// What is answered for good: audio up to a position, and messages at that position up to a number.
+	// What is finally answered: audio up to a position, and messages at that position up to a number.
 	answered        Position
 	answeredNumber  uint32
-	concludedNumber uint32 // no server is to get messages up to this one any more
+	concludedNumber uint32 // no server is to get messages up to this one again
 	sentNumber      uint32 // the last message that any server was sent
 	replied         uint32 // the last message whose reply the client has got (counting)
 
@@ -93,7 +95,7 @@ type Tracker struct {
 	endSent          bool   // that one is the client's end message
 	caughtUp         bool
 	failed           bool // the server has told the client that the session has failed
-	nextOf           int  // 1 + the index of the answer whose position the next message tells; 0 for none
+	nextOf           int  // 1 + the index of the answer whose position the next message has; 0 for none
 	again            bool // the client has had the server's first final, since nothing told where it ended
 	resent           []kept
 	resentCount      int // of resent, how many were sent
@@ -136,10 +138,10 @@ func newTracker(program *trackerProgram, query string) *Tracker {
 	return t
 }
 
-// Whole returns why the session cannot be taken over any more, such as audio whose bytes are no time; empty if it can.
+// Whole returns why the session can no longer be taken over, such as audio whose bytes are no time; empty if it can.
 func (t *Tracker) Whole() string { return t.whole }
 
-// giveUp records that the session cannot be taken over any more. The first reason stays.
+// giveUp records that the session can no longer be taken over. The first reason stays.
 func (t *Tracker) giveUp(why string) {
 	if t.whole == "" {
 		t.whole = why
@@ -264,7 +266,7 @@ func (t *Tracker) Begin(leg Leg) {
 }
 
 // Resend reports whether the present server is to get a message of the client. It may ask about any message that has come. The answer is
-// true for all messages on the first leg. On later ones it is false for what is answered for good, for what Configuration
+// true for all messages on the first leg. On later ones it is false for what is finally answered, for what Configuration
 // contains, and for what is never sent again.
 func (t *Tracker) Resend(e Entry) bool {
 	switch {
@@ -278,7 +280,7 @@ func (t *Tracker) Resend(e Entry) bool {
 	return !t.Done(e)
 }
 
-// Done reports whether a message of the client is answered for good, so that no server needs to get it again.
+// Done reports whether a message of the client is finally answered, so that no server needs to get it again.
 func (t *Tracker) Done(e Entry) bool {
 	if t.program.counts {
 		return e.number <= t.answeredNumber && e.replied || e.To < t.answered
@@ -295,7 +297,7 @@ func (t *Tracker) Done(e Entry) bool {
 }
 
 // Sent reports that a message of the client was sent to the present server, or one of the messages of Configuration (with an Entry that has
-// only its Kind, EntryConfiguration). It counts as sent, too, if the connection's boundary put the profile's reset in the place of the client's end message.
+// only its Kind, EntryConfiguration). It counts as sent, too, if the connection's boundary replaced the client's end message by the profile's reset.
 func (t *Tracker) Sent(e Entry) {
 	if e.Kind == EntryConfiguration && e.number == 0 {
 		if t.resentCount < len(t.resent) {
@@ -340,7 +342,7 @@ func (t *Tracker) owe(r reply) {
 // CaughtUp reports that the present server has got everything that the former one had got, so that partial results pass again.
 func (t *Tracker) CaughtUp() { t.caughtUp = true }
 
-// Answered returns up to where the session's audio is answered for good. Another server need not get it.
+// Answered returns up to where the session's audio is finally answered. Another server need not get it.
 func (t *Tracker) Answered() Position { return t.answered }
 
 // Received returns how much audio has come from the client, and Delivered how much of it the present server has got.
@@ -353,7 +355,7 @@ func (t *Tracker) Heard() int64 { return int64(t.delivered - t.leg.From) }
 // Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies).
 func (t *Tracker) Unanswered() int { return t.owed.count }
 
-// LastWord reports whether a server that closes with the code has said its last word to the session, so that no other server is to go on.
+// LastWord reports whether a server that closes with the code has said its last word to the session, so that no other server is to continue it.
 func (t *Tracker) LastWord(code frame.CloseCode) bool {
 	if t.endSent && (code == frame.NormalClosure || code == frame.NoStatus) {
 		return true
@@ -390,7 +392,7 @@ func (t *Tracker) positionOf(nanos int64) Position {
 	return Position(at)
 }
 
-// answer records that audio up to a position is answered for good, and messages up to a number; 0 for all that were sent.
+// answer records that audio up to a position is finally answered, and messages up to a number; 0 for all that were sent.
 func (t *Tracker) answer(at Position, number uint32) {
 	if number == 0 {
 		number = t.sentNumber
@@ -398,4 +400,48 @@ func (t *Tracker) answer(at Position, number uint32) {
 	if at = min(at, t.delivered); at >= t.answered {
 		t.answered, t.answeredNumber = at, max(t.answeredNumber, number)
 	}
+}
+
+// EntrySize is the length of an encoded [Entry] in bytes.
+const EntrySize = 13
+
+// An encoded entry has the number in its first four bytes. The next eight have From and the low bits of the audio's length; the last one has
+// the kind, the flags and the high bits of that length. It is small because a session keeps one for each message.
+const (
+	entryFrom  = 43 // bits: years of audio
+	entryLow   = 64 - entryFrom
+	entryAudio = entryLow + 2
+	entryFlags = 3 // where the flags begin in the last byte, behind the kind
+	entryHigh  = 6 // where the high bits of the audio's length begin in it
+
+	maxEntryTo    = 1<<entryFrom - 1
+	maxEntryAudio = 1<<entryAudio - 1
+)
+
+// Encode writes the entry to b, which has at least EntrySize bytes. The entry must be one that a tracker has made.
+func (e Entry) Encode(b []byte) {
+	audio := e.To - e.From
+	if e.From < 0 || e.To > maxEntryTo || audio < 0 || audio > maxEntryAudio {
+		panic(fmt.Sprintf("profile: an entry with audio from %d to %d", e.From, e.To))
+	}
+	last := uint8(e.Kind) | uint8(audio>>entryLow)<<entryHigh
+	for bit, flag := range [...]bool{e.marks, e.replied, e.counted} {
+		if flag {
+			last |= 1 << (entryFlags + bit)
+		}
+	}
+	binary.LittleEndian.PutUint32(b, e.number)
+	binary.LittleEndian.PutUint64(b[4:], uint64(e.From)|uint64(audio)<<entryFrom)
+	b[12] = last
+}
+
+// DecodeEntry returns the entry that Encode wrote.
+func DecodeEntry(b []byte) (e Entry) {
+	from, last := binary.LittleEndian.Uint64(b[4:]), b[12]
+	e.number = binary.LittleEndian.Uint32(b)
+	e.Kind = EntryKind(last & (1<<entryFlags - 1))
+	e.marks, e.replied, e.counted = last>>entryFlags&1 != 0, last>>entryFlags&2 != 0, last>>entryFlags&4 != 0
+	e.From = Position(from & maxEntryTo)
+	e.To = e.From + Position(from>>entryFrom|uint64(last>>entryHigh)<<entryLow)
+	return e
 }

@@ -55,7 +55,7 @@ func (p *Profile) Private() bool {
 func (p *Profile) Sticks() bool { return p.program.hasSticky() }
 
 // Variant returns the parts to pass of a request with this query (without the question mark) and these header fields, for a service
-// without rules of its own. field is like [Request].Field. The error is a [*BadParameter].
+// without its own rules. field is like [Request].Field. The error is a [*BadParameter].
 func (p *Profile) Variant(query string, field func(name string) []string) (Variant, error) {
 	passing := HandshakePolicy{Profile: p}
 	v, _, err := passing.Variant(Request{Query: query, Field: field})

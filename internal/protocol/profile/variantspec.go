@@ -22,7 +22,7 @@ type variantSpec struct {
 	// privateSubprotocol passes the subprotocols that a client offers, since its key may be among them.
 	privateSubprotocol bool
 
-	dialUnlisted bool // a client with a value that is not allowed gets a connection of its own; otherwise HTTP status 400
+	dialUnlisted bool // a client with a value that is not allowed gets its own connection; otherwise HTTP status 400
 	refuseOther  bool // refuse a request with other parameters; otherwise drop them
 	max          int  // for how many keys at a time the proxy keeps connections ready
 }
@@ -171,7 +171,7 @@ func (r *reader) checkVariant(s *spec) {
 			at = s.place("variant.headers", "variant")
 		}
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(v.allow)), func(k string) bool { return canonical(k) == name }) {
-			r.problem(at, "%q has no list of allowed values, so any client could make the proxy keep connections for any value: set variant: {allow: {%s: [...]}}, or variant: {private: ...} to give each client a connection of its own", name, name)
+			r.problem(at, "%q has no list of allowed values, so any client could make the proxy keep connections for any value: set variant: {allow: {%s: [...]}}, or variant: {private: ...} to give each client its own connection", name, name)
 		}
 		if slices.Contains(secretNames, strings.ToLower(name)) {
 			r.problem(at, "%q looks like a secret, which must not be part of a key that clients share: list it under variant: {private: ...}", name)

@@ -32,7 +32,7 @@ func TestCanonicalYAML(t *testing.T) {
 	}
 }
 
-// Any text is read as it was, as a key and as a value, and is printed without characters that nobody sees.
+// Any text is read as it was, as a key and as a value, and is printed without invisible characters.
 func TestPrintedText(t *testing.T) {
 	check := func(t rapid.TB, text string) {
 		printed := encode(inline(key(text, quoteValue(text))))

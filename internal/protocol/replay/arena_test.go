@@ -107,7 +107,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestSharedArena has windows in several goroutines, each of which checks that nobody else writes into its memory.
+// TestSharedArena has windows in several goroutines, each of which checks that no other one writes into its memory.
 func TestSharedArena(t *testing.T) {
 	a := NewArena(4 << 20)
 	var wg sync.WaitGroup

@@ -10,9 +10,9 @@ type Owner struct {
 	GiveUp func()
 }
 
-// Used-up memory is taken from those who have most of it, while those who have little go on.
+// Used-up memory is taken from those who have most of it, while those who have little continue.
 const (
-	// overdraft is the part of the limit, one in so many, that may be in use above it until the windows that were asked for it are free.
+	// overdraft is the part of the limit (one in overdraft) that may be in use above it until the windows that were asked for it are free.
 	overdraft = 16
 	// maxAsked is how many windows are asked at once.
 	maxAsked = 8

@@ -22,7 +22,7 @@ func join(a *Arena, tenant, network string) *party {
 	return p
 }
 
-// fill keeps so many chunks more.
+// fill keeps this many chunks more.
 func (p *party) fill(chunks int) bool {
 	for range chunks {
 		if !p.Append(frame.AppendMessage(nil, frame.Binary, true, make([]byte, chunkSize-linkSize-entrySize-8), true)) {
@@ -33,7 +33,7 @@ func (p *party) fill(chunks int) bool {
 	return true
 }
 
-// When the memory is used up, one of the largest network of the largest tenant loses what it keeps, not whoever comes next.
+// When the memory is used up, one of the largest network of the largest tenant loses what it keeps, not the next that asks.
 func TestLargestPays(t *testing.T) {
 	a := NewArena(320 * chunkSize)
 	large, small := join(a, "hog", "192.0.2.1"), join(a, "hog", "192.0.2.1")
@@ -62,7 +62,7 @@ func TestLargestPays(t *testing.T) {
 	}
 }
 
-// With two windows, the smaller one goes on while the larger one has not yet given up its memory.
+// With two windows, the smaller one continues while the larger one has not yet given up its memory.
 func TestSmallerGoesOn(t *testing.T) {
 	a := NewArena(100 * chunkSize)
 	large, small := join(a, "", ""), join(a, "", "")
@@ -102,7 +102,7 @@ func TestManySmallWindowsPay(t *testing.T) {
 	}
 }
 
-// Whoever takes and gives back whatever: the shares are the sums of what windows have, with the largest on top, and nothing stays behind.
+// Whatever is taken and given back, by whichever window: the shares are the sums of what windows have, with the largest on top, and nothing stays behind.
 func TestShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := NewArena(rapid.Int64Range(0, 200).Draw(t, "limit") * chunkSize)

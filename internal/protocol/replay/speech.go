@@ -31,14 +31,14 @@ const (
 	minSpread = 2 * levelsPerDB * 2 * levelsPerDB
 )
 
-// Detector tells speech from silence and noise by energy: what is for some time louder than the noise around it, and whose level goes up
+// Detector distinguishes speech from silence and noise by energy: what is for some time louder than the noise around it, and whose level goes up
 // and down as syllables do. It follows the noise, so that a fan that is switched on becomes noise. It takes music and other voices for
 // speech. It needs no memory but its own, and belongs to one goroutine.
 type Detector struct {
 	encoding profile.Encoding
 	size     int // of a sample in bytes; 0 if the audio cannot be decoded
 	samples  int // in a frame, of all channels
-	stride   int // one sample of so many is looked at
+	stride   int // every stride-th sample is looked at
 
 	// The frame that is being measured.
 	taken, looked int
@@ -77,7 +77,7 @@ func NewDetector(e profile.Encoding, rate, channels int) Detector {
 	if d.samples == 0 {
 		d.size = 0
 	}
-	// A hundred samples tell a frame's level within a decibel. The stride is odd, so that both channels are heard.
+	// A hundred samples give a frame's level within a decibel. The stride is odd, so that both channels are heard.
 	d.stride = 1
 	if channels <= 2 {
 		d.stride = max(1, d.samples/100) | 1

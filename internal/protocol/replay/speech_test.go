@@ -17,7 +17,7 @@ const rate = 16000
 // sound returns the sample at an instant, in seconds.
 type sound func(at float64) float64
 
-// make makes so many seconds of it.
+// make makes this many seconds of it.
 func (s sound) make(seconds float64) []float64 {
 	samples := make([]float64, int(seconds*rate))
 	for i := range samples {

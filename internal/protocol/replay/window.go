@@ -112,7 +112,7 @@ func (w *Window) room() int {
 	return chunkSize - int(w.tail.offset)
 }
 
-// grow adds chunks that were reserved, at most batchSize of those that are missing, and goes on in the first of them. If it has more to
+// grow adds chunks that were reserved, at most batchSize of those that are missing, and continues in the first of them. If it has more to
 // add than one batch, it is called again when those are full.
 func (w *Window) grow(missing *int) {
 	if w.chunks > 0 {
@@ -315,7 +315,7 @@ func (w *Window) give(id, end uint32) {
 func (w *Window) Size() int64   { return w.size }
 func (w *Window) Memory() int64 { return int64(w.chunks) * chunkSize }
 
-// Free gives all memory back. The window is empty after that, and its numbers go on.
+// Free gives all memory back. The window is empty after that, and its numbers continue.
 func (w *Window) Free() {
 	if w.chunks > 0 {
 		w.give(w.first.place.chunk, noChunk)

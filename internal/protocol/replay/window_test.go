@@ -55,7 +55,7 @@ func (m *model) check(t rapid.TB, w *Window, i int) {
 	}
 }
 
-// frames makes a message of so many payload bytes in so many frames.
+// frames makes a message of this many payload bytes in this many frames.
 func frames(op frame.Opcode, size, fragments int, masked bool) (raw, payload []byte) {
 	payload = make([]byte, size)
 	for i := range payload {

@@ -36,13 +36,13 @@ var (
 	ErrModel   = errors.New("the profile's clients name no model")
 )
 
-// NewRecording prepares at most so much of a recording for a profile's servers: it mixes the channels, resamples, and encodes. model is the
+// NewRecording prepares a recording, up to a maximal length, for a profile's servers: it mixes the channels, resamples, and encodes. model is the
 // name of the model that the client asks for; empty for profiles whose clients name none. The error says that the profile does not say what
 // a client says, that the recording is empty, or that a model is missing or too much ([ErrNoModel], [ErrModel]).
 func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, model string) (*Recording, error) {
 	s := p.Script()
 	if s == nil {
-		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to a profile of your own (docs/reference/profiles.md)", p.Name)
+		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to your own profile (docs/reference/profiles.md)", p.Name)
 	}
 	switch named := s.NamesModel(); {
 	case named && model == "":
@@ -78,7 +78,7 @@ func (r *Recording) Query() string {
 	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
 }
 
-// After returns the rest of the recording after so many bytes of encoded audio; nil if there is none.
+// After returns the rest of the recording after this many bytes of encoded audio; nil if there is none.
 func (r *Recording) After(n int64) *Recording {
 	all := bytes.Join(r.chunks, nil)
 	if n >= int64(len(all)) {

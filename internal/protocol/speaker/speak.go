@@ -24,7 +24,7 @@ type Options struct {
 	// Ready, First and Last bound the waits for the server to be ready, for the first result since the first audio, and for the last result
 	// since the client's end. 0 is for no bound on First; the others default to 30 s.
 	Ready, First, Last time.Duration
-	// Cut leaves the session after so many messages of audio, without an end; 0 for all of the audio.
+	// Cut leaves the session after this many messages of audio, without an end; 0 for all of the audio.
 	Cut int
 	// Impatient leaves the session right after the end message.
 	Impatient bool

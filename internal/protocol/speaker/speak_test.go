@@ -162,7 +162,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// A session that was told to be brief ends after its first result, and one that is cut has no end.
+// A session that is to be brief ends after its first result, and one that is cut has no end.
 func TestBriefAndCut(t *testing.T) {
 	server := serve(t, sim.Options{Protocol: sim.DashScope})
 	brief, err := speak(t, server, "dashscope", tone(16000, 1, 2*time.Second), speaker.Options{Pace: 20, Brief: true})

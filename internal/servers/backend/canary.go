@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -129,7 +129,7 @@ func runCanary(ctx context.Context, c *Canary, play func(context.Context) error,
 // playCanary plays the canary once, on its own connection, which has a place of the pool, so that the server never sees more connections
 // than its cap, and no client goes without.
 func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
-	defer b.worker.guard.Recover("canary", func() { err = notPlayedError("not played: " + mistake.Err.Error()) })
+	defer b.worker.guard.Recover("canary", func() { err = notPlayedError("not played: " + panics.Err.Error()) })
 	if !b.config.Load().mayDial() {
 		return errNoSpare
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
@@ -94,7 +94,7 @@ func (w *worker[C]) dial(slot *pool.Slot[C], done func(), now pool.Instant) {
 	w.locked(func(t *health.Tracker) { attempt = t.Dial(now) })
 	ctx := w.dials
 	go func() {
-		err := mistake.Err // if it panics
+		err := panics.Err // if it panics
 		defer func() {
 			done()
 			w.results <- result[C]{slot, attempt, err}
@@ -129,7 +129,7 @@ func (w *worker[C]) dialed(r result[C]) {
 	case outcome == health.Established:
 	case outcome == health.ClientRefused && errors.As(r.err, &refused):
 		r.slot.Refused(refused.error)
-	case errors.Is(r.err, mistake.Err):
+	case errors.Is(r.err, panics.Err):
 		r.slot.GiveUp()
 	case outcome == health.Failed, outcome == health.Full:
 		r.slot.Failed()
@@ -153,7 +153,7 @@ func (w *worker[C]) outcome(r result[C]) (o health.Outcome, failing bool) {
 		return health.ClientRefused, refused.failing
 	case errors.As(r.err, &anonymous):
 		return health.AnonymousRefused, false
-	case errors.Is(r.err, mistake.Err), w.descriptors.Failed(machine.Dialing, r.err):
+	case errors.Is(r.err, panics.Err), w.descriptors.Failed(machine.Dialing, r.err):
 		return health.LocalShortage, false
 	case errors.Is(r.err, errFull):
 		return health.Full, false

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -336,11 +336,11 @@ func (c *Conn) Retire(*loop.Conn) {
 	}
 	if d := c.dialing; d != nil {
 		c.dialing = nil
-		d.ready(mistake.Err) // and the slot, which was never filled, is given up
+		d.ready(panics.Err) // and the slot, which was never filled, is given up
 		return
 	}
 	c.slot.GiveUp()
-	c.tellFate(Discarded, mistake.Err.Error())
+	c.tellFate(Discarded, panics.Err.Error())
 }
 
 // RetireLease is Retire for a session whose lease did not end in order. It does nothing, and returns false, if another session has begun on

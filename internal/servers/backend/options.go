@@ -6,7 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -66,7 +66,7 @@ type Options struct {
 	// Meter has the counters, which the caller holds until it closes the backend, or has given it others; default new ones.
 	Meter *meter.Backend
 	// Guard recovers from panics in the backend's goroutines; nil for not at all.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line for each change of state.
 	Log *slog.Logger
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
@@ -34,7 +34,7 @@ type worker[C any] struct {
 	// permission is [Options.Permission].
 	permission Permission
 	// guard recovers from panics; nil for not at all.
-	guard *mistake.Guard
+	guard *panics.Guard
 	// peer is what the backend's peers are compared with; nil for no comparison. It has its own lock, which comes before mu.
 	peer *member
 

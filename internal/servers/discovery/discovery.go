@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 )
 
 const (
@@ -62,7 +62,7 @@ type Options struct {
 	// Changed is called when servers of any name have changed, also for the first answer. It must not block.
 	Changed func()
 	// Guard recovers from panics in lookups; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line for each change of state.
 	Log *slog.Logger
 }

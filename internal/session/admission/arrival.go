@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -146,7 +146,7 @@ func (g *Gate) start(service *route.Service, conn *backend.Conn, nc net.Conn, re
 	conn.Use(func(alive bool) {
 		defer func() { // answer also after a panic
 			select {
-			case done <- outcome{err: mistake.Err}:
+			case done <- outcome{err: panics.Err}:
 			default:
 			}
 		}()

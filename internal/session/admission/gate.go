@@ -20,7 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -45,7 +45,7 @@ type Options struct {
 	Scopes   *limits.Registry
 	LimitLog *limits.Log
 	// Guard recovers from panics in the gate's goroutines; nil to let them end the process.
-	Guard *mistake.Guard
+	Guard *panics.Guard
 	// Log gets a line for each client that got no session, up to a rate (level info).
 	Log *slog.Logger
 	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for

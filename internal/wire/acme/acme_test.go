@@ -109,7 +109,7 @@ func TestObtains(t *testing.T) {
 		}
 	}
 	if issuer, err := f.certificate("other.example.com"); err == nil {
-		t.Errorf("a name that nobody listed has a certificate from %q", issuer)
+		t.Errorf("a name that is not listed has a certificate from %q", issuer)
 	}
 	if !m.Covers("stt.example.com") || m.Covers("other.example.com") {
 		t.Error("it does not know which names it covers")
@@ -128,7 +128,7 @@ func TestObtains(t *testing.T) {
 	}
 }
 
-// expectPrivate looks that nobody else can read keys.
+// expectPrivate checks that no other user can read keys.
 func expectPrivate(t *testing.T, folder string) {
 	t.Helper()
 	keys := 0

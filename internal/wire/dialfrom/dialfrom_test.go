@@ -159,7 +159,7 @@ func named(t *testing.T, addresses ...string) net.Dialer {
 
 // A server's name may have addresses of both families, or of one: the other family is tried if one does not answer.
 func TestName(t *testing.T) {
-	_, port, _ := net.SplitHostPort(listen(t, "127.0.0.1:0").Addr().String()) // nobody listens on ::1
+	_, port, _ := net.SplitHostPort(listen(t, "127.0.0.1:0").Addr().String()) // nothing listens on ::1
 	server := net.JoinHostPort(name, port)
 	six, four := addresses(t, "::1")[0], addresses(t, "127.0.0.2", "127.0.0.3")
 	for _, with := range []net.Dialer{named(t, "::1", "127.0.0.1"), named(t, "127.0.0.1")} {

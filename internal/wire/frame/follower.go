@@ -1,6 +1,6 @@
 package frame
 
-// Follower follows one direction of a connection beside the [Scanner] that checks it, for whoever wants to see the frames that pass. It
+// Follower follows one direction of a connection beside the [Scanner] that checks it, for observers of the frames that pass. It
 // neither checks nor changes the bytes. A copy is independent of the original. It is owned by one goroutine.
 type Follower struct {
 	remaining int64  // payload bytes of the current frame that are still to come
@@ -24,7 +24,7 @@ type Part struct {
 	Header Header
 	Begins bool
 	Ends   bool // the part is the last one of its frame
-	// Text tells that the frame belongs to a text message.
+	// Text: the frame belongs to a text message.
 	Text bool
 	// Payload is the part's payload, as it is on the wire, and Key its masking key as [ApplyMask] takes it; 0 if it is not masked or if
 	// the frame had begun before the follower did.

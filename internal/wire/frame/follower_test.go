@@ -96,7 +96,7 @@ func TestFollowerBeginsAnywhere(t *testing.T) {
 	}
 }
 
-// What is no frame ends the following, without an error or a panic: the scanner is there for that.
+// Bytes that are not a frame end the following, without an error or a panic: reporting them is the scanner's task.
 func TestFollowerStopsAtNonsense(t *testing.T) {
 	var f Follower
 	if got := followed(&f, join(plain(true, Text, "a"), []byte{0xff, 0xff, 0xff}, plain(true, Text, "b")), 3); len(got) != 1 {

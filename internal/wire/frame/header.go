@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"math/rand/v2"
 )
 
@@ -118,6 +119,27 @@ func AppendControl(dst []byte, op Opcode, payload []byte, masked bool) []byte {
 	return AppendMessage(dst, op, true, payload, masked)
 }
 
-// randomKey returns a masking key. Whoever chooses the payload must not be able to predict it (RFC 6455, section 10.3); the receiver
+// randomKey returns a masking key. The author of the payload must not be able to predict it (RFC 6455, section 10.3); the receiver
 // may.
 func randomKey() uint32 { return rand.Uint32() }
+
+// ApplyMask masks or unmasks b in place (RFC 6455, section 5.3). It returns the key rotated to the byte after b, for a payload
+// that comes in pieces.
+func ApplyMask(b []byte, key uint32) uint32 {
+	if key == 0 { // the payload is not masked
+		return 0
+	}
+	wide := uint64(key) | uint64(key)<<32
+	for len(b) >= 8 {
+		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^wide)
+		b = b[8:]
+	}
+	for i := range b {
+		b[i] ^= byte(key)
+		key = bits.RotateLeft32(key, -8)
+	}
+	return key
+}
+
+// rotateKey returns the key rotated to the byte that is n bytes further on in the payload.
+func rotateKey(key uint32, n int) uint32 { return bits.RotateLeft32(key, -8*(n&3)) }

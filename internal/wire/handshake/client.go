@@ -5,12 +5,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"net/url"
 	"os"
 	"slices"
@@ -131,7 +134,7 @@ func (f Field) append(dst []byte) []byte {
 	return append(append(append(append(dst, f.Name...), ": "...), f.Value...), "\r\n"...)
 }
 
-// ClientPart is what a server is told of what a client has said in its own handshake.
+// ClientPart is the part of a client's handshake that is passed on to the server.
 type ClientPart struct {
 	// Path is appended to the target's path, percent-encoded and with a leading slash; empty for nothing.
 	Path string
@@ -141,7 +144,7 @@ type ClientPart struct {
 	Header []Field
 	// Offers are the subprotocols to offer instead of the target's, of which the server may choose one or none; nil for the target's.
 	Offers []string
-	// Private tells that this part may contain secrets, so that no error may quote what the server answers.
+	// Private: this part may contain secrets, so that no error may quote what the server answers.
 	Private bool
 }
 
@@ -216,7 +219,7 @@ func (t *Target) Endpoint(address string) string {
 	return net.JoinHostPort(t.ip.String(), port)
 }
 
-// Server returns what tells the server from all others, also in other processes: its URL, with the address that At was given. It may
+// Server returns what distinguishes the server from all others, also in other processes: its URL, with the address that At was given. It may
 // have secrets in it, and is not to be shown.
 func (t *Target) Server() string {
 	if !t.ip.IsValid() {
@@ -232,7 +235,7 @@ type Established struct {
 	Early    []byte      // what the server has sent after its answer
 	Protocol string      // the subprotocol that the server chose; empty for none
 	Server   string      // what the server says of itself (the header Server); empty for nothing
-	Sent     secret.Sent // what the server was told, and may repeat, that nobody else is to see
+	Sent     secret.Sent // what the server got, and may repeat, that must stay secret
 }
 
 // Dial connects to the server and completes the opening handshake (RFC 6455, section 4.1). It fails if ctx ends before that. If the
@@ -354,4 +357,92 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 	established.Protocol, established.Early, established.Server = chosen, early, sent.Mask(answer.Get("Server"), false)
 	established.Sent = sent
 	return established, nil
+}
+
+// ownFields are the fields of an upgrade request that the handshake sets itself, or that would change where the request ends. Fields
+// that begin with Sec-Websocket- belong to them, too.
+var ownFields = []string{"Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding"}
+
+// header returns the additional fields of the upgrade request in their wire form, and notes the secrets among them.
+func (t *Target) header(sent *secret.Sent) (string, error) {
+	var resolved http.Header
+	if t.Resolve != nil {
+		header, err := t.Resolve()
+		if err != nil {
+			return "", fmt.Errorf("header: %w", err)
+		}
+		resolved = make(http.Header, len(header))
+		for name, values := range header {
+			canonical := textproto.CanonicalMIMEHeaderKey(name)
+			if slices.Contains(ownFields, canonical) || strings.HasPrefix(canonical, "Sec-Websocket-") {
+				return "", fmt.Errorf("header: the proxy sets %s itself", name)
+			}
+			resolved[canonical] = append(resolved[canonical], values...)
+		}
+	}
+	var text strings.Builder
+	for _, field := range t.Header {
+		if _, replaced := resolved[textproto.CanonicalMIMEHeaderKey(field.Name)]; !replaced {
+			fmt.Fprintf(&text, "%s: %s\r\n", field.Name, field.Value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(resolved)) {
+		for _, value := range resolved[name] {
+			// Names and values that are invalid in HTTP could become other fields. The value is not shown: it may be a secret.
+			if !IsToken(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return "", fmt.Errorf("header: %q or its value has characters that HTTP does not allow", name)
+			}
+			fmt.Fprintf(&text, "%s: %s\r\n", name, value)
+			sent.AddHeader(value)
+		}
+	}
+	return text.String(), nil
+}
+
+// IsToken reports whether a text is a token of HTTP (RFC 9110, section 5.6.2): a field's name, a subprotocol.
+func IsToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// Secure reports whether the server is reached over TLS (wss).
+func (t *Target) Secure() bool { return t.tls != nil }
+
+// HTTP returns the scheme of HTTP URLs of the same server: https if it is reached over TLS, otherwise http.
+func (t *Target) HTTP() string {
+	if t.Secure() {
+		return "https"
+	}
+	return "http"
+}
+
+// SetTLS sets how a server is reached over TLS. The target must be Secure. The server's certificate must be for the host in its URL,
+// unless the settings name another. Files are read for each dial.
+func (t *Target) SetTLS(s secure.Settings) {
+	if s.ServerName == "" {
+		s.ServerName, _, _ = net.SplitHostPort(t.address)
+	}
+	t.tls = secure.NewSource(s)
+}
+
+// TLS returns the configuration for a new connection; nil for a server that is reached without TLS. The caller must not change it.
+// An error names the field, the file and the reason.
+func (t *Target) TLS() (*tls.Config, error) {
+	if t.tls == nil {
+		return nil, nil
+	}
+	return t.tls.Config()
+}
+
+// secure carries out the TLS handshake.
+func (t *Target) secure(ctx context.Context, raw net.Conn, config *tls.Config) (net.Conn, error) {
+	nc, err := secure.Client(ctx, raw, config)
+	if err == nil {
+		return nc, nil
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("no answer to the TLS handshake: %w", context.Cause(ctx))
+	}
+	return nil, err
 }

@@ -74,7 +74,7 @@ func newStatusError(response *http.Response, early []byte, nc net.Conn, sent sec
 	return e
 }
 
-// mask hides the secrets that were sent. cut tells that the body may end within one.
+// mask hides the secrets that were sent. cut: the body may end within one.
 func (e *StatusError) mask(sent secret.Sent, cut bool) {
 	if len(sent) == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever a server repeats of the request, nobody gets to see the secrets that the proxy itself has put into it. A client's own values it may see.
+// Whatever a server repeats of the request, the secrets that the proxy itself has put into it are hidden. A client may see its own values.
 func TestRefusalHidesOwnSecrets(t *testing.T) {
 	const top, key, literal = "TOPSECRET", "K+Y/SECRET", "LITERALSECRET"
 	echo := func(r *http.Request) string {

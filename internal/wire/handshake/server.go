@@ -247,7 +247,7 @@ func discard(nc net.Conn) {
 	}
 }
 
-// RetryAfter returns a header that asks the client to try again after so many seconds.
+// RetryAfter returns a header that asks the client to try again after this many seconds.
 func RetryAfter(seconds int) http.Header {
 	return http.Header{"Retry-After": {strconv.Itoa(seconds)}}
 }

@@ -123,7 +123,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 				t.Errorf("answer %d, close %v, %q", response.StatusCode, response.Close, body)
 			}
 			if test.status == 426 {
-				// RFC 9110, section 7.8: whoever sends Upgrade must name it in Connection.
+				// RFC 9110, section 7.8: the sender of Upgrade must name it in Connection.
 				wire := string(refusal.Append(nil)) // net/http removes what it has acted on
 				if !strings.Contains(wire, "\r\nUpgrade: websocket\r\n") || !strings.Contains(wire, "\r\nConnection: close, Upgrade\r\n") {
 					t.Errorf("answer %q", wire)

@@ -102,7 +102,7 @@ func checkRequestLine(line string) *Refusal {
 }
 
 // checkTarget checks the target that net/http has read against the field Host. A client that names a host in both names the same one
-// (RFC 9112, section 3.2.2, lets the target win, and not everybody does).
+// (RFC 9112, section 3.2.2, lets the target win, and not all servers do).
 func checkTarget(target *url.URL, host string) *Refusal {
 	if target.Scheme == "" && target.Host == "" {
 		return nil

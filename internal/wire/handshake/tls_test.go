@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
-// What keeps a server from being reached by TLS is told as it is.
+// The error names what keeps a server from being reached by TLS.
 func TestDialTLSFails(t *testing.T) {
 	upgrading := httptest.NewUnstartedServer(http.NotFoundHandler())
 	defer upgrading.Close()

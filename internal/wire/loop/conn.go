@@ -2,6 +2,8 @@ package loop
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"sync/atomic"
 	"syscall"
 )
@@ -21,7 +23,7 @@ type Conn struct {
 	paused    bool // reading is paused: stopped or throttled
 	stopped   bool // Pause was called
 	throttled bool // Throttle was called
-	gathers   bool // Gather was called, and there is room: reading goes on while it is paused
+	gathers   bool // Gather was called, and there is room: reading continues while it is paused
 	ended     bool // nothing more is read: Ended was called, or is about to be
 	failed    bool // nothing more is written
 	halfClose bool // CloseWrite was called: the sending side is shut down once out is empty
@@ -105,7 +107,7 @@ func (c *Conn) Pending() int {
 }
 
 // Stalled reports whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
-// has queued since it was woken. A handler that calls it implements [StallHandler], to be told if the socket does not take that.
+// has queued since it was woken. A handler that calls it implements [StallHandler], to learn if the socket does not take that.
 func (c *Conn) Stalled() bool { return len(c.out) > 0 }
 
 // Held returns how many of the bytes received the handler has left unconsumed.
@@ -354,7 +356,7 @@ func (c *Conn) endLater(err error) {
 	})
 }
 
-// fail notes that the socket takes no more bytes. If the peer has ended the connection, reading goes on to the end of the
+// fail notes that the socket takes no more bytes. If the peer has ended the connection, reading continues to the end of the
 // stream, unless it is paused: what has arrived, perhaps a close frame, must not be lost only because a write was the first
 // to fail.
 func (c *Conn) fail(err error) {
@@ -376,4 +378,16 @@ func (c *Conn) flushed() {
 		c.shutdownWrite()
 	}
 	c.handler.Flushed(c)
+}
+
+// streamError makes clear what an error of package tls means, and returns the system's own error without the addresses: they are known, and
+// reasons with them would not fit a close frame.
+func streamError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("stream cut off within a TLS record: %w", err)
+	}
+	if number := syscall.Errno(0); errors.As(err, &number) {
+		return number
+	}
+	return err
 }

@@ -23,7 +23,7 @@ type socket struct {
 	interest   uint32 // the events that epoll reports
 	file       bool   // the descriptor is not a socket but, for example, a timer
 	registered bool   // the descriptor is in the epoll set
-	missed     bool   // there may be something to read, of which epoll has told before and does not tell again
+	missed     bool   // there may be something to read, which epoll has reported before and does not report again
 	entry      int32  // the index of the connection's entry in the outbox, if it has one
 
 	secured *secured // nil without TLS
@@ -34,11 +34,11 @@ type Socket struct {
 	fd      int
 	file    bool     // the descriptor is not a socket
 	secured *secured // nil without TLS
-	early   []byte   // what TLS has decrypted, and nobody has read
+	early   []byte   // what TLS has decrypted and the handler has not got
 }
 
 // Detach takes a connection away from package net and the runtime's poller: a TCP or Unix connection, another descriptor that can
-// be polled, or a TLS connection made by package secure whose handshake is complete. Any goroutine may call it, but nobody
+// be polled, or a TLS connection made by package secure whose handshake is complete. Any goroutine may call it, but none
 // else may use nc meanwhile. Detach closes nc, except that a TLS connection continues on the loop, and that nc stays open if its
 // descriptor could not be duplicated, so that the caller can still say something to the peer.
 func Detach(nc net.Conn) (Socket, error) {

@@ -15,7 +15,7 @@ import (
 type socket struct {
 	// Static after Add.
 	nc      net.Conn
-	next    chan struct{} // of size one: tells the reader that its buffer is free again
+	next    chan struct{} // of size one: signals to the reader that its buffer is free again
 	closing chan struct{} // closed by Close
 
 	// Owned by the loop's goroutine.
@@ -32,7 +32,7 @@ type Socket struct{ nc net.Conn }
 func Detach(nc net.Conn) (Socket, error) {
 	if tc, ok := nc.(*tls.Conn); ok {
 		if line, ok := tc.NetConn().(*secure.Line); ok {
-			line.Release(tc) // tc goes on with the connection
+			line.Release(tc) // tc keeps the connection
 		}
 	}
 	return Socket{nc: nc}, nil
@@ -73,7 +73,7 @@ func (c *Conn) readAll() {
 	}
 }
 
-// deliverArrived presents what the reader has read, unless reading is paused, and lets the reader go on.
+// deliverArrived presents what the reader has read, unless reading is paused, and lets the reader continue.
 func (c *Conn) deliverArrived() {
 	if c.gathers && !c.ended && c.arrival > 0 {
 		n := c.arrival

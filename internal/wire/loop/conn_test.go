@@ -199,7 +199,7 @@ func TestEOFIsReportedOnceAndWritingGoesOn(t *testing.T) {
 		}
 		c.Close()
 		c.Close()
-		c.Write([]byte("nobody gets this"))
+		c.Write([]byte("this is not sent"))
 		c.CloseWrite()
 		if !c.Closed() || c.Pending() != 0 {
 			t.Error("not closed")
@@ -235,7 +235,7 @@ func TestResetIsReportedOnce(t *testing.T) {
 			wstest.Receive(t, h.done, "the end")
 			on(t, c, func() {
 				for range 3 {
-					c.Write([]byte("nobody gets this"))
+					c.Write([]byte("this is not sent"))
 				}
 				if c.Pending() != 0 && !portable {
 					t.Errorf("%d bytes are kept for a peer that has gone", c.Pending())

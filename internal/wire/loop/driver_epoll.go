@@ -24,7 +24,7 @@ type driver struct {
 	next          int     // the index of the next one to be handled
 	silentWakeups int     // wake-ups since the last event of a connection
 	conns         []*Conn // the loop's connections by descriptor
-	// generation is that of the connection that came last. It tells connections with the same descriptor apart: an event that was
+	// generation is that of the connection that came last. It distinguishes connections with the same descriptor: an event that was
 	// fetched for a closed one must not reach its successor.
 	generation int32
 	buffer     []byte // what is read, behind a headroom of MaxHeld bytes
@@ -68,7 +68,7 @@ func (d *driver) open(l *Loop, use IOURing) (err error) {
 	return nil
 }
 
-// canWaitRaw tells that a loop can keep its P while it waits.
+// canWaitRaw means that a loop can keep its P while it waits.
 const canWaitRaw = true
 
 // silentAfter is a number of wake-ups: after silentAfter wake-ups without a socket event, the loop hands its P back when it

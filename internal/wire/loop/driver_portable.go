@@ -4,7 +4,7 @@ package loop
 
 import "errors"
 
-// canWaitRaw tells that a loop cannot keep its P while it waits.
+// canWaitRaw means that a loop cannot keep its P while it waits.
 const canWaitRaw = false
 
 // driver waits for a loop's events on a channel; each connection has goroutines that read and write its socket.
@@ -52,7 +52,7 @@ func (d *driver) failSending() {}
 // sendOutbox has nothing to send, because nothing is queued.
 func (d *driver) sendOutbox() bool { return false }
 
-// ring tells that there is no io_uring.
+// ring reports that there is no io_uring.
 func (d *driver) ring() (bool, error) { return false, errNoRing }
 
 var errNoRing = errors.New("io_uring needs Linux")

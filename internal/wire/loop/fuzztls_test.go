@@ -85,7 +85,7 @@ func FuzzTLS(f *testing.F) {
 					}
 				})
 			}
-			broken = broken || idle > 16 // crypto/tls allows so many records in a row without data
+			broken = broken || idle > 16 // crypto/tls allows this many records in a row without data
 		}
 		send(pending)
 		if half, ok := far.(interface{ CloseWrite() error }); ok {

@@ -1,7 +1,13 @@
 package loop
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -32,7 +38,7 @@ type Group struct {
 
 	// Written by govern's goroutine and the loops, read by any.
 	started atomic.Int32              // loops that run; the others have not been needed yet
-	awake   atomic.Int32              // loops that are awake: the first so many
+	awake   atomic.Int32              // how many loops are awake: the first ones of the group
 	shares  atomic.Pointer[[]float64] // how busy each loop was over the last interval
 	moved   atomic.Uint64             // how many handlers were moved to another loop
 }
@@ -48,7 +54,7 @@ type Options struct {
 	// Wait says how the loops wait; default WaitAuto.
 	Wait Wait
 	// OnPanic is called with the value of a panic of a handler or of a posted function, by a deferred function. The connection is
-	// then retired (see [Retirer]), and the loop goes on. By default, panics are not recovered from.
+	// then retired (see [Retirer]), and the loop continues. By default, panics are not recovered from.
 	OnPanic func(value any)
 	// Interval is how often the group measures how busy the loops are; default 250 ms.
 	Interval time.Duration
@@ -238,7 +244,7 @@ func (g *Group) act(d decision) {
 	case wakeOne:
 		woken := g.loops[awake]
 		if awake == int(g.started.Load()) && g.startNext() != nil {
-			return // something is short on this machine: the awake loops go on alone, and the governor will decide again
+			return // something is short on this machine: the awake loops continue alone, and the governor will decide again
 		}
 		g.addProcessors(1)
 		g.awake.Store(int32(awake + 1))
@@ -271,4 +277,86 @@ func (g *Group) shed(l *Loop, share float64, to ...*Loop) {
 		}
 		g.moved.Add(uint64(len(movers)))
 	})
+}
+
+// Responds returns nil as soon as each loop has called a function that was posted to it, which a busy one does between two batches of
+// events. When ctx ends before, the error names a loop that has not. A loop that has stopped counts as one that has. It must not
+// be called on a loop.
+func (g *Group) Responds(ctx context.Context) error {
+	loops := g.loops[:g.started.Load()]
+	called := make(chan int, len(loops))
+	missing := make(map[int]bool, len(loops))
+	for i, l := range loops {
+		if l.Post(func() { called <- i }) {
+			missing[i] = true
+		}
+	}
+	for len(missing) > 0 {
+		select {
+		case i := <-called:
+			delete(missing, i)
+		case <-ctx.Done():
+			for i := range loops {
+				if missing[i] {
+					return fmt.Errorf("event loop %d does not respond: %w", i, ctx.Err())
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Wait says how loops wait for their sockets while these are busy.
+type Wait string
+
+// The values of Wait.
+const (
+	WaitAuto  Wait = "auto"  // like WaitRaw where that works, and like WaitBlock elsewhere
+	WaitRaw   Wait = "raw"   // without telling the Go scheduler, which costs less; NewGroup fails where that does not work
+	WaitBlock Wait = "block" // in an ordinary system call
+)
+
+// Waits returns the values of Wait.
+func Waits() []string { return []string{string(WaitAuto), string(WaitRaw), string(WaitBlock)} }
+
+// preemptible reports whether the scheduler sends signals to threads that keep a P. This can be turned off, for debugging. A loop that
+// kept its P would then block a garbage collection, and with it the whole process, for as long as its sockets are silent.
+var preemptible = !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1")
+
+// raw reports whether loops keep their P while they wait.
+func (w Wait) raw() (bool, error) {
+	switch {
+	case !slices.Contains(Waits(), string(w)):
+		return false, fmt.Errorf("unknown way to wait %q: use one of %s", string(w), strings.Join(Waits(), ", "))
+	case w == WaitBlock:
+		return false, nil
+	case w == WaitAuto:
+		return canWaitRaw && preemptible, nil
+	case !canWaitRaw:
+		return false, errors.New("waiting outside the Go scheduler needs Linux")
+	case !preemptible:
+		return false, errors.New("waiting outside the Go scheduler needs its signals, which GODEBUG=asyncpreemptoff=1 turns off")
+	}
+	return true, nil
+}
+
+// IOURing says whether loops send with io_uring, which takes one system call for writes to several connections.
+type IOURing string
+
+// The values of IOURing.
+const (
+	IOURingAuto IOURing = "auto" // where the kernel allows it
+	IOURingOn   IOURing = "on"   // NewGroup fails where the kernel does not
+	IOURingOff  IOURing = "off"
+)
+
+// IOURings returns the values of IOURing.
+func IOURings() []string { return []string{string(IOURingAuto), string(IOURingOn), string(IOURingOff)} }
+
+// check returns an error if u is none of the values.
+func (u IOURing) check() error {
+	if slices.Contains(IOURings(), string(u)) {
+		return nil
+	}
+	return fmt.Errorf("unknown way to send %q: use one of %s", string(u), strings.Join(IOURings(), ", "))
 }

@@ -191,7 +191,7 @@ func TestGroupFollowsTheLoad(t *testing.T) {
 			t.Fatalf("moved to loop %d", to.ID())
 		}
 	}
-	wstest.Eventually(t, "half of them to be counted as moved", func() bool { // after the last one has been told
+	wstest.Eventually(t, "half of them to be counted as moved", func() bool { // after the last one has been notified
 		stats, moved := g.Stats()
 		return stats[1].Awake && stats[1].Connections >= n/2 && moved >= n/2
 	})

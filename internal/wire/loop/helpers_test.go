@@ -30,7 +30,7 @@ func plain(t testing.TB) (near net.Conn, far stream) { return wstest.Pair(t) }
 // dialers are the kinds of connections that must all behave the same.
 var dialers = func() map[string]dialer {
 	all := map[string]dialer{"plain": plain, "TLS 1.2": securedBy(tls.VersionTLS12), "TLS 1.3": securedBy(tls.VersionTLS13)}
-	if !portable { // there, crypto/tls goes on with all connections
+	if !portable { // there, crypto/tls keeps all connections
 		all["TLS 1.3 as server"] = variant{version: tls.VersionTLS13, serves: true}.dial
 		all["crypto/tls"] = variant{version: tls.VersionTLS13, byCrypto: true}.dial
 	}

@@ -21,7 +21,7 @@ const (
 const update, updateAndAnswer = "\x18\x00\x00\x01\x00", "\x18\x00\x00\x01\x01"
 
 // rawFarEnd returns a connection whose far end speaks records itself after the handshake, without crypto/tls. With byCrypto, the near end
-// goes on with crypto/tls.
+// stays with crypto/tls.
 func rawFarEnd(t *testing.T, byCrypto bool) (near net.Conn, far net.Conn, ours, theirs *securetest.Keys) {
 	t.Helper()
 	var log bytes.Buffer
@@ -40,7 +40,7 @@ func rawFarEnd(t *testing.T, byCrypto bool) (near net.Conn, far net.Conn, ours, 
 }
 
 // The peer updates its keys and asks for the same. The answer is sent at once or before the next data, the handler receives nothing,
-// and both directions go on with the new keys. This also works when the message arrives in pieces, and when others follow at once.
+// and both directions continue with the new keys. This also works when the message arrives in pieces, and when others follow at once.
 func TestKeyUpdate(t *testing.T) {
 	near, far, ours, theirs := rawFarEnd(t, false)
 	arrived, ended := make(chan string, 10), make(chan error, 1)
@@ -93,7 +93,7 @@ func TestKeyUpdate(t *testing.T) {
 	send(ours.Record(handshakeRecord, updateAndAnswer))
 	ours = ours.Updated()
 	send(ours.Record(dataRecord, "still heard"))
-	if got := wstest.Receive(t, arrived, "data behind an update that cannot be answered any more"); got != "still heard" {
+	if got := wstest.Receive(t, arrived, "data behind an update that can no longer be answered"); got != "still heard" {
 		t.Errorf("received %q", got)
 	}
 	if n, err := far.Read(make([]byte, 1)); n != 0 || err != io.EOF {

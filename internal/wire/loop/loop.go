@@ -37,7 +37,7 @@ type Handler interface {
 	Ended(c *Conn, err error)
 }
 
-// EndingHandler is a [Handler] that is told when the peer ends its direction of the stream while reading is paused, when Ended
+// EndingHandler is a [Handler] that learns when the peer ends its direction of the stream while reading is paused, when Ended
 // cannot be called yet. The portable driver does not notice that.
 type EndingHandler interface {
 	Handler

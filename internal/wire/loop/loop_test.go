@@ -80,7 +80,7 @@ func TestStopCallsWhatWasAccepted(t *testing.T) {
 	wstest.Receive(t, stopped, "the stop")
 }
 
-// Whoever posts while the loop is being stopped gets either the call or the refusal, and nobody waits for ever.
+// A goroutine that posts while the loop is being stopped gets either the call or the refusal, and none waits forever.
 func TestStopWhileOthersPost(t *testing.T) {
 	for range 30 {
 		g := group(t, 2)

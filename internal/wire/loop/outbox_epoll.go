@@ -12,7 +12,7 @@ const (
 	// outboxSize is how many bytes an outbox holds, and outboxEntries for how many writes.
 	outboxSize    = 64 << 10
 	outboxEntries = 64
-	// maxBatched is the size in bytes of the longest write that is queued. For a longer one, a system call of its own costs less
+	// maxBatched is the size in bytes of the longest write that is queued. For a longer one, its own system call costs less
 	// than a copy.
 	maxBatched = 4 << 10
 )
@@ -114,7 +114,7 @@ func (d *driver) sendOutbox() bool {
 	return true
 }
 
-// sendDirectly sends each entry from the index first on with a system call of its own.
+// sendDirectly sends each entry from the index first on with its own system call.
 func (o *outbox) sendDirectly(first int) {
 	for _, e := range o.sending[first:] {
 		b := o.bytes[e.start:e.end]
@@ -143,7 +143,7 @@ func (o *outbox) incomplete(entry uint64, sent int, errno unix.Errno) {
 	e.conn.keepQueued(o.bytes[e.start+sent : e.end])
 }
 
-// keepQueued is keep for a write that was queued: its handler is told, because it could not see at once that the socket is full.
+// keepQueued is keep for a write that was queued: its handler learns now that the socket is full, which it could not see when it wrote.
 func (c *Conn) keepQueued(rest []byte) {
 	if !c.keep(rest) {
 		return

@@ -81,7 +81,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// What a socket does not take is kept, told of once, and sent when there is room; other connections do not notice.
+// What a socket does not take is kept, reported once, and sent when there is room; other connections do not notice.
 func TestOutboxFallsShort(t *testing.T) {
 	l := ringed(t)
 	conns, fars := several(t, l, 2)

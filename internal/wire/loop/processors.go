@@ -19,12 +19,12 @@ const refreshInterval = time.Second
 // processorBudget sets how many Ps the scheduler has: as many as the process may use processors, and one more for each awake loop
 // that keeps its P while it waits (see driver.wait).
 //
-// The runtime follows the process's limit, by cgroup or affinity, until GOMAXPROCS is set. So whoever sets it has to follow the limit
+// The runtime follows the process's limit, by cgroup or affinity, until GOMAXPROCS is set. So a program that sets it has to follow the limit
 // instead. A limit is rounded up: with half a processor there are one P and one more for the loop, which is as many as the runtime
 // would have. A P that a loop keeps while it sleeps uses no part of the limit.
 type processorBudget struct {
 	// Static.
-	fixed  int            // the limit that the environment variable GOMAXPROCS sets for good; 0 for none
+	fixed  int            // the limit that the environment variable GOMAXPROCS fixes; 0 for none
 	once   bool           // the limit is read only once
 	limit  func() float64 // returns how many processors the process may use, perhaps a part of one
 	set    func(n int)    // sets GOMAXPROCS

@@ -4,11 +4,11 @@ package loop
 // turns: after a panic the loop leaves turns, resumes what was under way, and enters turns again. So recovery costs nothing as
 // long as nothing panics; the loop only remembers whose event it is handling.
 
-// Handling notes that what the loop does until the current event is over is done for connection c. A function that was posted to
+// Handling notes that what the loop does until the current event ends is done for connection c. A function that was posted to
 // the loop, rather than to a connection, calls it.
 func (l *Loop) Handling(c *Conn) { l.current, l.handler = c, c.handler }
 
-// fatal is the value of a panic that a loop does not recover from, because it cannot go on.
+// fatal is the value of a panic that a loop does not recover from, because it cannot continue.
 type fatal string
 
 // recovered is deferred by whatever calls handlers. It passes the value of a panic to OnPanic.

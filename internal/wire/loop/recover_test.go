@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
-// retired is a [Retirer] that echoes, and panics when it is told to.
+// retired is a [Retirer] that echoes, and panics on demand.
 type retired struct {
 	script
 	timer Timer

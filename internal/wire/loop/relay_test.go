@@ -68,7 +68,7 @@ func testBackpressure(t *testing.T, dial dialer) {
 		})
 	}
 	if n := written.Load(); n == size {
-		t.Fatalf("all %d bytes were taken though nobody reads them", n)
+		t.Fatalf("all %d bytes were taken though the peer reads none", n)
 	}
 	hash := sha256.New()
 	n, err := io.Copy(hash, server)
@@ -342,7 +342,7 @@ func TestMoveToAStoppedLoop(t *testing.T) {
 			t.Error("Move says that it worked")
 		}
 		if c.Loop() != from {
-			t.Error("the connection is not on its loop any more")
+			t.Error("the connection is no longer on its loop")
 		}
 	})
 	_, _ = far.Write([]byte("still here"))

@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -127,4 +128,103 @@ func (r *ring) close() {
 		_ = unix.Munmap(r.rings)
 	}
 	_ = unix.Close(r.fd)
+}
+
+// probe tests what addSend and incomplete rely on, because a kernel may lack a part of io_uring or treat it differently. It sends b
+// again and again until a socket takes no more. Only this last send may have a completion, at once, which says how much was sent.
+func (r *ring) probe(b []byte) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	if err := unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 8<<10); err != nil {
+		return err
+	}
+	const most = 1 << 20
+	for sent := 0; sent < most; sent += len(b) {
+		r.addSend(int32(fds[0]), b, 0)
+		if r.submit() > 0 {
+			return errors.New("the kernel does not take submissions")
+		}
+		completions, took, errno := 0, 0, unix.Errno(0)
+		r.incomplete(func(_ uint64, n int, e unix.Errno) { completions, took, errno = completions+1, n, e })
+		if completions == 0 {
+			continue
+		}
+		if errno != 0 && errno != unix.EAGAIN {
+			return errno
+		}
+		if arrived := drain(fds[1]); completions != 1 || arrived != sent+took {
+			return fmt.Errorf("%d of %d bytes arrived", arrived, sent+took)
+		}
+		return nil
+	}
+	return fmt.Errorf("a socket takes more than %d bytes", most)
+}
+
+// drain reads everything that has arrived, and returns how many bytes that is.
+func drain(fd int) (arrived int) {
+	b := make([]byte, 8<<10)
+	for {
+		n, err := unix.Read(fd, b)
+		if err != nil || n == 0 {
+			return arrived
+		}
+		arrived += n
+	}
+}
+
+// The rest of this file is the part of io_uring's interface to the kernel (linux/io_uring.h, io_uring_setup(2), io_uring_enter(2)) that ring
+// uses. Package unix has only the numbers of the system calls.
+
+// setupSubmitAll is a flag of io_uring_setup: a failing submission does not stop those after it (Linux 5.18).
+const setupSubmitAll = 1 << 7
+
+// Where mmap finds the parts of a ring.
+const (
+	offsetRings   = 0
+	offsetEntries = 0x10000000
+)
+
+// opSend is the operation send(2).
+const opSend = 26
+
+// submitSkipSuccess is a flag of a submission: there is no completion if it succeeds (Linux 5.17).
+const submitSkipSuccess = 1 << 6
+
+// submission is struct io_uring_sqe.
+type submission struct {
+	opcode  uint8
+	flags   uint8
+	_       uint16
+	fd      int32
+	_       uint64
+	address uint64
+	length  uint32
+	options uint32 // the operation's flags
+	tag     uint64 // user_data
+	_       [24]byte
+}
+
+// completion is struct io_uring_cqe.
+type completion struct {
+	tag    uint64
+	result int32
+	_      uint32
+}
+
+// ringParams is struct io_uring_params.
+type ringParams struct {
+	sqEntries, cqEntries, flags, _, _, _, _ uint32
+	_                                       [3]uint32
+	sq                                      struct {
+		head, tail, mask, _, _, _, array, _ uint32
+		_                                   uint64
+	}
+	cq struct {
+		head, tail, mask, _, _, cqes, _, _ uint32
+		_                                  uint64
+	}
 }

@@ -120,7 +120,7 @@ func BenchmarkRelayCryptoTLS13(b *testing.B) {
 }
 
 // BenchmarkIdle measures the memory of b.N idle connections on a loop, after they have received one byte, and after a record of
-// 16 KiB. The TLS of the far ends does not count, because nothing refers to it any more. Run it with -benchtime 2000x.
+// 16 KiB. The TLS of the far ends does not count, because nothing refers to it then. Run it with -benchtime 2000x.
 func BenchmarkIdle(b *testing.B) {
 	heap := func() float64 {
 		for range 3 {

@@ -121,7 +121,7 @@ func (t *cryptoTLS) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The rest of [net.Conn] has nothing to do: addresses are not needed any more, and nothing here waits.
+// The rest of [net.Conn] has nothing to do: addresses are no longer needed, and nothing here waits.
 
 func (t *cryptoTLS) Close() error                     { return nil }
 func (t *cryptoTLS) LocalAddr() net.Addr              { return nil }

@@ -25,7 +25,7 @@ import (
 
 // secured is the TLS part of a connection. It is owned by the goroutine that calls Detach, and then by the loop's goroutine.
 type secured struct {
-	records *tlsrecord.Conn // static; nil if crypto goes on with the connection
+	records *tlsrecord.Conn // static; nil if crypto keeps the connection
 	crypto  *cryptoTLS      // static
 	partial []byte          // the beginning of a record; with crypto, that has it
 	unsent  []byte          // what crypto/tls has written when the loop took the connection over; nil once it is sent

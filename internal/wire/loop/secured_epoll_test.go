@@ -61,7 +61,7 @@ func TestKeyUpdateBeforeHandOver(t *testing.T) {
 	theirs.Expect(far, dataRecord, "bc")
 	on(t, c, func() {
 		if c.secured.records == nil {
-			t.Error("crypto/tls goes on with the connection")
+			t.Error("crypto/tls still has the connection")
 		}
 	})
 }

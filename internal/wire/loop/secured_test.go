@@ -23,7 +23,7 @@ import (
 type variant struct {
 	version  uint16
 	serves   bool // the near end is the server
-	byCrypto bool // crypto/tls goes on with the connection
+	byCrypto bool // crypto/tls keeps the connection
 }
 
 // current is the variant of the running test.
@@ -33,7 +33,7 @@ var current variant
 func configs(t testing.TB, version uint16) (server, client *tls.Config) {
 	server, client = securetest.NewAuthority(t).Loopback()
 	client.MinVersion, client.MaxVersion = version, version
-	if current.byCrypto { // secure follows no connection that has a key log of its own
+	if current.byCrypto { // secure follows no connection that has its own key log
 		server.KeyLogWriter, client.KeyLogWriter = io.Discard, io.Discard
 	}
 	return server, client
@@ -321,7 +321,7 @@ func TestTLSEndWaitsForTheHandler(t *testing.T) {
 	}
 }
 
-// CloseWrite ends the stream in order after everything that was written, even what had to be kept. The other direction goes on.
+// CloseWrite ends the stream in order after everything that was written, even what had to be kept. The other direction continues.
 func TestTLSCloseWrite(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version uint16) {
 		near, far := wstest.Pair(t)

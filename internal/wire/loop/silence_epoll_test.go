@@ -49,7 +49,7 @@ func TestCollectsGarbageWhileSocketsAreSilent(t *testing.T) {
 
 // The same without the scheduler's signals, in another process, because they can be turned off only at the start.
 func TestCollectsGarbageWithoutSignals(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), wstest.Timeout) // a process that has stopped has no timers of its own
+	ctx, cancel := context.WithTimeout(t.Context(), wstest.Timeout) // a process that has stopped has no timers
 	defer cancel()
 	test := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCollectsGarbageWhileSocketsAreSilent$")
 	test.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")

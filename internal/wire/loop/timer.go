@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Timer tells its owner when a time has come. It is meant to be a field of what it times. The zero value is a timer that is not
+// Timer notifies its owner when a time has come. It is meant to be a field of what it times. The zero value is a timer that is not
 // set. Only the goroutine of its owner's loop may call its methods, and owns its fields.
 type Timer struct {
 	owner   Owner
@@ -24,7 +24,7 @@ type Purpose uint8
 type Owner interface {
 	// Loop returns the loop that the owner lives on.
 	Loop() *Loop
-	// Expired is called on that loop when one of the owner's timers expires. The timer is not set any more.
+	// Expired is called on that loop when one of the owner's timers expires. The timer is then no longer set.
 	Expired(t *Timer)
 }
 
@@ -108,7 +108,7 @@ type timerHeap struct {
 	at    Instant     // when alarm is due; 0 when it is not set
 }
 
-// expire tells the owners of the timers that are due at now.
+// expire notifies the owners of the timers that are due at now.
 func (h *timerHeap) expire(l *Loop, now Instant) {
 	for len(h.heap) > 0 && h.heap[0].when <= now {
 		t := heap.Pop(&h.heap).(*Timer)

@@ -221,7 +221,7 @@ type timed struct {
 // Expired implements [TimerHandler].
 func (h *timed) Expired(_ *Conn, t *Timer) { h.expired <- t.Purpose() }
 
-// A connection's timers are its handler's, whoever that is when they expire, and move with the connection.
+// A connection's timers go to the handler that it has when they expire, and move with the connection.
 func TestTimersOfAConnection(t *testing.T) {
 	g := group(t, 2)
 	from, to := g.Loops()[0], g.Loops()[1]

@@ -26,7 +26,7 @@ const (
 // ProxyModes lists them.
 var ProxyModes = []string{ProxyOff, ProxyOptional, ProxyRequired}
 
-// Policy says who is believed about where clients come from. It is immutable. A nil Policy believes nobody.
+// Policy defines which peers are believed about where clients come from. It is immutable. A nil Policy believes none.
 type Policy struct {
 	trusted Networks
 	list    func(http.Header) addressList // reads the header of trusted requests; nil for none

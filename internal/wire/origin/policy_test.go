@@ -47,7 +47,7 @@ func TestXForwardedFor(t *testing.T) {
 		{"a field for each", "10.0.0.1:80", "203.0.113.9", []string{"203.0.113.9", "10.0.0.2,10.0.0.3"}},
 		{"empty elements", "10.0.0.1:80", "203.0.113.9", []string{"203.0.113.9,, 10.0.0.2 ,\t", ""}},
 		{"a client that lies", "10.0.0.1:80", "203.0.113.9", []string{"192.0.2.1, 10.0.0.9, 203.0.113.9"}},
-		{"a client that lies in a field of its own", "10.0.0.1:80", "203.0.113.9", []string{"192.0.2.1, 10.0.0.9", "203.0.113.9, 10.0.0.2"}},
+		{"a client that lies in its own field", "10.0.0.1:80", "203.0.113.9", []string{"192.0.2.1, 10.0.0.9", "203.0.113.9, 10.0.0.2"}},
 		{"a stranger", "203.0.113.1:80", "203.0.113.1:80", []string{"192.0.2.1"}},
 		{"a stranger that names a load balancer", "203.0.113.1:80", "203.0.113.1:80", []string{"192.0.2.1, 10.0.0.1"}},
 		{"a client inside", "10.0.0.1:80", "10.0.0.77", []string{"10.0.0.77, 10.0.0.2"}},
@@ -117,11 +117,11 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// A policy that believes nobody, or no header, takes each client for what its connection says.
+// A policy that trusts no peer, or no header, uses the address of each client's connection.
 func TestNothingIsBelieved(t *testing.T) {
 	header := http.Header{"Forwarded": {"for=192.0.2.1"}, "X-Forwarded-For": {"192.0.2.1"}}
 	for name, p := range map[string]*Policy{
-		"nobody": nil, "no network": policy(t, XForwardedFor, ProxyRequired), "no header": policy(t, NoHeader, ProxyOff, "0.0.0.0/0"),
+		"no policy": nil, "no network": policy(t, XForwardedFor, ProxyRequired), "no header": policy(t, NoHeader, ProxyOff, "0.0.0.0/0"),
 	} {
 		if got := p.Client(at("10.0.0.1:80"), header); got != at("10.0.0.1:80") {
 			t.Errorf("%s is trusted: the client is %s", name, got)
@@ -147,7 +147,7 @@ func TestWhoSendsProxyHeaders(t *testing.T) {
 	}
 }
 
-// Whoever is not behind a load balancer pays nothing.
+// A client that is not behind a load balancer pays nothing.
 func TestDirectClientsCostNothing(t *testing.T) {
 	p := policy(t, XForwardedFor, ProxyRequired, "10.0.0.0/8")
 	header, source := http.Header{"X-Forwarded-For": {"192.0.2.1"}}, Address{netip.MustParseAddrPort("203.0.113.1:80")}

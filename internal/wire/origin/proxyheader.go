@@ -40,7 +40,7 @@ func HasProxyHeader(sent []byte) bool {
 
 // ReadProxyHeader reads the PROXY header with which a connection from a trusted peer begins. found is false if it begins with something else.
 // source is the address that the header states; the zero value if it states none (LOCAL, UNKNOWN, or an address that is not TCP's), so
-// that the peer's holds. behind is what was read that does not belong to the header, at most 107 bytes, for whoever reads on.
+// that the peer's holds. behind is what was read that does not belong to the header, at most 107 bytes, for the next reader.
 //
 // It blocks as r does; the caller bounds its time. The error is a [*HeaderError], or what r returned; io.EOF only if nothing was sent.
 func ReadProxyHeader(r io.Reader) (source Address, found bool, behind []byte, err error) {

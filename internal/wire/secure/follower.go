@@ -77,7 +77,7 @@ func (f *follower) learn(line []byte) {
 	f.begin()
 }
 
-// begin makes the record layer, once everything for it is known. If it cannot be made, crypto/tls goes on with the connection.
+// begin makes the record layer, once everything for it is known. If it cannot be made, crypto/tls keeps the connection.
 func (f *follower) begin() {
 	switch {
 	case f.serverRandom == nil:

@@ -157,10 +157,10 @@ func (l *Line) follow(client bool) {
 }
 
 // Release ends the following of records, and returns the record layer in the state of conn, whose transport the Line is, with what was
-// read of an incomplete record. It returns nil if records were not followed, or if it cannot be sure: then nothing but conn can go on
-// with the connection. Nobody may use conn meanwhile, and its handshake must be complete.
+// read of an incomplete record. It returns nil if records were not followed, or if it cannot be sure: then nothing but conn can continue
+// with the connection. No other goroutine may use conn meanwhile, and its handshake must be complete.
 //
-// Before that, the caller takes out what conn has decrypted and nobody has read.
+// Before that, the caller takes out what conn has decrypted but not delivered.
 func (l *Line) Release(conn *tls.Conn) (records *tlsrecord.Conn, partial []byte) {
 	l.mu.Lock()
 	f := l.follower

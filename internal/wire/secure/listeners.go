@@ -39,7 +39,7 @@ type Listeners struct {
 	warned   time.Time              // when the log was last warned about certificates that expire
 }
 
-// inForce is what the methods for any goroutine tell of. It is immutable.
+// inForce is what the methods for any goroutine report. It is immutable.
 type inForce struct {
 	certificates []*certificate // of all listeners, each file once
 	loaded       time.Time

@@ -20,7 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
-// site is a set of listeners with a clock and a log of their own.
+// site is a set of listeners with their own clock and log.
 type site struct {
 	*Listeners
 	t    *testing.T
@@ -105,7 +105,7 @@ func plain(pairs ...KeyPair) ListenerSettings {
 }
 
 // The name that a client asks for chooses the certificate: an exact name before a wildcard, which stands for one label, and the first
-// certificate for everybody else.
+// certificate for all others.
 func TestChoiceByName(t *testing.T) {
 	a := securetest.NewAuthority(t)
 	s := open(t, nil, plain(
@@ -323,7 +323,7 @@ func TestClientCertificates(t *testing.T) {
 			}
 		}
 	}
-	// A session that began without a certificate, or whose authority is not trusted any more, is not resumed.
+	// A session that began without a certificate, or whose authority is no longer trusted, is not resumed.
 	config := &tls.Config{RootCAs: a.Pool(), ServerName: "stt.example", ClientSessionCache: tls.NewLRUClientSessionCache(1), Certificates: []tls.Certificate{good}}
 	for _, resumed := range []bool{false, true} {
 		if client, server, err := s.connect(2, config); err != nil || client.DidResume != resumed || len(server.VerifiedChains) == 0 {
@@ -333,11 +333,11 @@ func TestClientCertificates(t *testing.T) {
 	securetest.WritePEM(t, settings[2].ClientCA[0], "CERTIFICATE", pemOf(t, strangers.File()))
 	s.poll()
 	if client, _, err := s.connect(2, config); err == nil {
-		t.Errorf("a client of an authority that is not trusted any more is served, resumed %v", client.DidResume)
+		t.Errorf("a client of an authority that is no longer trusted is served, resumed %v", client.DidResume)
 	}
 }
 
-// A ticket of one listener, with or without a client's certificate behind it, brings nobody past what another listener requires. It is not
+// A ticket of one listener, with or without a client's certificate behind it, gets no client past what another listener requires. It is not
 // resumed there; the full handshake then decides.
 func TestTicketsOfOtherListeners(t *testing.T) {
 	a, devices, partners := securetest.NewAuthority(t), securetest.NewAuthority(t), securetest.NewAuthority(t)
@@ -365,7 +365,7 @@ func TestTicketsOfOtherListeners(t *testing.T) {
 			{"from one where they are optional, with", true, optionalDevices, requiredDevices, true, false},
 			{"of another authority", true, requiredDevices, requiredPartners, false, true},
 			{"of another authority, optional", true, optionalDevices, requiredPartners, false, true},
-			{"with a certificate, where nobody asks for one", true, requiredDevices, noCertificates, false, false},
+			{"with a certificate that is not asked for", true, requiredDevices, noCertificates, false, false},
 		} {
 			config := &tls.Config{RootCAs: a.Pool(), ServerName: "stt.example", MinVersion: version, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 			presents := c.certificate

@@ -102,7 +102,7 @@ func (c *certificate) check(now time.Time) error {
 	return nil
 }
 
-// hint says what may be wrong with a certificate that its key does not fit; empty if nobody knows.
+// hint says what may be wrong with a certificate that its key does not fit; empty if that is not known.
 func hint(content, key []byte) string {
 	block, rest := pem.Decode(content)
 	for block != nil && len(rest) > 0 {

@@ -37,7 +37,7 @@ func Client(ctx context.Context, nc net.Conn, config *tls.Config) (*tls.Conn, er
 }
 
 // Server returns the server's side of a TLS connection over nc. The handshake begins with the first read or write. early is what was
-// received from nc already; the connection keeps it. With a configuration that [ForServer] has prepared, an event loop can go on with
+// received from nc already; the connection keeps it. With a configuration that [ForServer] has prepared, an event loop can continue with
 // the connection at the least cost.
 func Server(nc net.Conn, config *tls.Config, early []byte) *tls.Conn {
 	return tls.Server(&Line{Conn: nc, early: early}, config)

@@ -22,7 +22,7 @@ const (
 	fatal   byte = 2
 )
 
-// localError is what the peer did wrong. [Conn.SealError] tells it.
+// localError is what the peer did wrong. [Conn.SealError] reports it.
 type localError struct{ alert tls.AlertError }
 
 func (e localError) Error() string { return "local error: " + e.alert.Error() }
@@ -63,7 +63,7 @@ func (c *Conn) receiveAlert(content []byte) error {
 // SealClose appends to dst the alert that ends this direction of the stream: nothing may be sealed after it.
 func (c *Conn) SealClose(dst []byte) []byte { return c.sealAlert(dst, closeNotify) }
 
-// SealError appends to dst the alert that tells the peer of err, if err is one of [Conn.Open] that the peer is to be told of.
+// SealError appends to dst the alert that reports err to the peer, if err is one of [Conn.Open] that the peer is to learn.
 // Nothing may be sealed after it.
 func (c *Conn) SealError(dst []byte, err error) []byte {
 	var local localError

@@ -7,7 +7,7 @@ func (c *Conn) SealAs(dst []byte, kind byte, content []byte) []byte {
 	return c.seal(dst, kind, content)
 }
 
-// UpdateOut goes on to the next keys without telling the peer.
+// UpdateOut switches to the next keys without telling the peer.
 func (c *Conn) UpdateOut() { c.updateKeys(&c.out) }
 
 // Mirror returns the other end, in the state in which it must be now.

@@ -9,7 +9,7 @@ import (
 // are known, and accounts for each. Up to Finished, records belong to the handshake: with TLS 1.3 they open with the handshake's keys, with
 // TLS 1.2 they are not protected. After Finished, each record must open with the Conn's keys and its count. A record that does neither means
 // that this end would count otherwise than crypto/tls, and use a nonce twice, which gives AES-GCM's key away (RFC 8446, section 5.3): then the
-// connection is lost to the Conn, in both directions and for good, and crypto/tls goes on.
+// connection is lost to the Conn, in both directions and permanently, and crypto/tls carries on.
 
 // following is what a Conn needs to follow a connection.
 type following struct {

@@ -155,7 +155,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// stricter reports whether err may end a connection that crypto/tls goes on with. With TLS 1.3, crypto/tls ignores change_cipher_spec even
+// stricter reports whether err may end a connection that crypto/tls would keep. With TLS 1.3, crypto/tls ignores change_cipher_spec even
 // after the handshake, and counts messages without data, not the records that carry their pieces. And it looks at a message only when
 // that is complete, as at a record of an unknown type.
 func stricter(k kind, incomplete bool, err error) bool {
@@ -166,7 +166,7 @@ func stricter(k kind, incomplete bool, err error) bool {
 	return incomplete && (alert == 10 || alert == 50 || alert == 100) || k.version == tls.VersionTLS13 && alert == 10
 }
 
-// laxer reports whether a connection may go on that err ends for crypto/tls: the content of a session ticket is not looked at.
+// laxer reports whether a connection may continue that err ends for crypto/tls: the content of a session ticket is not looked at.
 func laxer(k kind, err error) bool {
 	return k.version == tls.VersionTLS13 && k.client && err != nil && err.Error() == "local error: tls: error decoding message"
 }

@@ -91,7 +91,7 @@ func (c *Conn) admit(m *message) error {
 	return nil
 }
 
-// receiveKeyUpdate goes on to the peer's next keys. Those of this end follow, if asked for, with the next data: so a peer that asks
+// receiveKeyUpdate switches to the peer's next keys. Those of this end follow, if asked for, with the next data: so a peer that asks
 // again and again, and reads nothing, makes no work and takes no memory.
 func (c *Conn) receiveKeyUpdate(request byte) error {
 	switch request {

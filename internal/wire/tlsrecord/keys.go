@@ -95,7 +95,7 @@ func (h *half) setSecret(s suite, secret []byte) error {
 	return nil
 }
 
-// update goes on to the next keys (RFC 8446, section 7.2). The suite is the one that the keys are for, so nothing can fail.
+// update switches to the next keys (RFC 8446, section 7.2). The suite is the one that the keys are for, so nothing can fail.
 func (h *half) update(s suite) {
 	next, err := expandLabel(s, h.secret, "traffic upd", len(h.secret))
 	if err == nil {

@@ -127,7 +127,7 @@ func (c *Conn) Version() uint16 { return c.version }
 // Suite returns the cipher suite, as package tls numbers them.
 func (c *Conn) Suite() uint16 { return c.suite }
 
-// updateKeys goes on to the next keys in one direction.
+// updateKeys switches to the next keys in one direction.
 func (c *Conn) updateKeys(h *half) {
 	s, err := suiteOf(c.suite)
 	if err != nil {

@@ -150,7 +150,7 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// A ticket that the server cannot use any more costs a full handshake, of another secret.
+// A ticket that the server can no longer use costs a full handshake, of another secret.
 func TestNotResumed(t *testing.T) {
 	for _, k := range kinds() {
 		server, client := ends(t, k)

@@ -148,7 +148,7 @@ func TestRevoked(t *testing.T) {
 	expect("expired", time.Time{}, true)
 	now = start
 	change(Key{Name: "phone", Hash: phone.Hash, Services: []string{"tts"}})
-	expect("not for the service any more", time.Time{}, true)
+	expect("no longer for the service", time.Time{}, true)
 	change()
 	expect("removed", time.Time{}, true)
 	change(Key{Name: "phone", Hash: HashOf(New())})

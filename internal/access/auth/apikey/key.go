@@ -1,7 +1,7 @@
 // Package apikey makes API keys, and authenticates clients by them. It does no I/O.
 //
 // A key is 32 random characters (160 bits) with a prefix and a checksum. The configuration has only its SHA-256 hash. A slow hash such as
-// bcrypt or Argon2 protects passwords, which people choose and which can therefore be guessed from their hash; nobody can guess 160 random
+// bcrypt or Argon2 protects passwords, which people choose and which can therefore be guessed from their hash; an attacker cannot guess 160 random
 // bits, however fast the hash is. So a fast hash loses nothing, and a client that sends wrong keys costs the proxy a microsecond
 // instead of a tenth of a second.
 package apikey
@@ -21,7 +21,7 @@ const Prefix = "wsb_"
 const (
 	randomBytes  = 20 // 160 bits
 	randomDigits = randomBytes * 8 / 5
-	checkDigits  = 6 // of a CRC-32, so that a typing mistake is told from a key that is not known
+	checkDigits  = 6 // of a CRC-32, so that a typing mistake is distinguished from an unknown key
 	// Length is the length of every key, in bytes.
 	Length = len(Prefix) + randomDigits + checkDigits
 )

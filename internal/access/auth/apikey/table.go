@@ -117,9 +117,9 @@ func (m *Method) Authenticate(_ context.Context, a *auth.Attempt) (*identity.Ide
 	e := m.table.Load().byHash[hash]
 	found := e
 	if e == nil {
-		found = &nobody
+		found = &noEntry
 	}
-	// A map compares hashes in its own time, but nobody can choose the hash of a text. This comparison does not depend on that.
+	// A map compares hashes in its own time, but a client cannot choose the hash of a text. This comparison does not depend on that.
 	same := subtle.ConstantTimeCompare(found.key.Hash[:], hash[:]) == 1
 	expired, permitted := found.key.expired(m.now()), found.key.permits(a.Service)
 	switch {
@@ -137,8 +137,8 @@ func (m *Method) Authenticate(_ context.Context, a *auth.Attempt) (*identity.Ide
 	return e.who, nil
 }
 
-// nobody is compared with when no key has the hash.
-var nobody entry
+// noEntry is compared with when no key has the hash.
+var noEntry entry
 
 // Revoked implements [auth.Revoker].
 func (m *Method) Revoked(service string, who *identity.Identity) (expires time.Time, reason string) {
@@ -149,7 +149,7 @@ func (m *Method) Revoked(service string, who *identity.Identity) (expires time.T
 	case e.key.expired(m.now()):
 		return time.Time{}, "the API key has expired"
 	case !e.key.permits(service):
-		return time.Time{}, "the API key is not good for this service any more"
+		return time.Time{}, "the API key is no longer good for this service"
 	}
 	return e.key.Expires, ""
 }

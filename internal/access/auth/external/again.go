@@ -11,15 +11,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 )
 
-// How often the server is asked once more about clients that have been let in: so many times a second, however many sessions there are, and so
-// many questions at once. Neither takes anything from the turns of clients that come.
+// How often the server is asked once more about clients that have been let in, however many sessions there are: the questions in a second,
+// and those under way. Neither takes anything from the turns of clients that come.
 const (
 	againPerSecond = 10
 	againAtOnce    = 4
 )
 
 // refusedNow is the reason that a client gets which is turned away later.
-const refusedNow = "the credential is not accepted any more"
+const refusedNow = "the credential is no longer accepted"
 
 // again bounds the questions about clients that have been let in. Any goroutine may use it.
 type again struct {

@@ -24,7 +24,7 @@ type circuit struct {
 	failed int           // guarded by mu; questions in a row
 	since  time.Time     // guarded by mu; of the first of them
 	reason string        // guarded by mu; of the last of them
-	rest   time.Duration // guarded by mu; that goes on, or was the last one
+	rest   time.Duration // guarded by mu; the present one, or the last one
 	until  time.Time     // guarded by mu; the end of the rest
 	trying bool          // guarded by mu; one question is asked to see whether the server answers again
 }

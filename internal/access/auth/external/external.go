@@ -38,7 +38,7 @@ type Options struct {
 	Timeout time.Duration
 	// Cache is how long an answer holds for the same question; 0 for this client only.
 	Cache time.Duration
-	// AskAnonymous asks about clients that give no credential, too. Otherwise they are turned away with 401: anybody can send any number of them.
+	// AskAnonymous asks about clients that give no credential, too. Otherwise they are turned away with 401: any client can send any number of them.
 	AskAnonymous bool
 	// Allow lets clients in when the server fails. Otherwise they get a 503.
 	Allow bool

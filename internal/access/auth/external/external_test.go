@@ -148,7 +148,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// While the server is down, clients are refused or let in, as the service says. What a client can provoke lets nobody in.
+// While the server is down, clients are refused or let in, as the service says. What a client can provoke lets no client in.
 func TestFailure(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		r := newRig(t, func(o *Options) { o.Allow = allow }, func(w http.ResponseWriter, req *http.Request) {
@@ -179,7 +179,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// What a malformed answer repeats of the client's request gets into no error, and lets nobody in: the client may have provoked it.
+// What a malformed answer repeats of the client's request gets into no error, and lets no client in: the client may have provoked it.
 func TestMalformedAnswer(t *testing.T) {
 	for name, answer := range map[string]string{
 		"no colon":    "HTTP/1.1 200 OK\r\nyou said %s\r\n\r\n",
@@ -392,7 +392,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// However many credentials are tried, only so many answers are remembered.
+// However many credentials are tried, the number of answers that are remembered is bounded.
 func TestCacheIsBounded(t *testing.T) {
 	var s answers
 	now := time.Now()
@@ -486,6 +486,6 @@ func TestPanicWhileTrying(t *testing.T) {
 	r.client.Transport = nil
 	defer r.client.CloseIdleConnections()
 	if _, err := r.Authenticate(t.Context(), attempt(t, "secret")); err != nil {
-		t.Errorf("the server is not asked any more: %v", err)
+		t.Errorf("the server is no longer asked: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 )
 
-// The fields that tell the server about the request, and that no client can set.
+// The fields that describe the request to the server, and that no client can set.
 const (
 	originalURI    = "X-Original-Uri"
 	originalMethod = "X-Original-Method"
@@ -81,7 +81,7 @@ func isWithheld(name string) bool {
 	return slices.Contains(withheld, name) || slices.ContainsFunc(withheldPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-var errUnfit = errors.New("the request's header has characters that HTTP does not allow, so nobody can be asked about it")
+var errUnfit = errors.New("the request's header has characters that HTTP does not allow, so no server can be asked about it")
 
 // unfit reports whether a text cannot be the value of a field (RFC 9110, section 5.5).
 func unfit(value string) bool {

@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// Whoever waits for a turn in vain is turned away, also where failures of the server let clients in, and it is not taken to fail.
+// A client that waits for a turn without success is turned away, also where failures of the server let clients in, and that is not counted as a failure of the server.
 func TestWaitForTurnIsNoFailure(t *testing.T) {
 	hold := make(chan struct{})
 	r := newRig(t, func(o *Options) { o.Allow = true }, func(w http.ResponseWriter, req *http.Request) {
@@ -135,7 +135,7 @@ func TestEmptyCredential(t *testing.T) {
 	}
 }
 
-// Whoever has the fewest turns gets the next one, or whose last turn is the longest ago, also if many networks wait for longer.
+// The network with the fewest turns gets the next one, or the one whose last turn is the longest ago, also if many networks wait for longer.
 func TestFewestTurnsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns()

@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 )
 
 const (
-	// minPause is the least time between two readings of a key set that tokens with unknown keys ask for. Anybody can send such a token.
+	// minPause is the least time between two readings of a key set that tokens with unknown keys ask for. Any client can send such a token.
 	minPause = 10 * time.Second
-	// minFilePause is minPause for a file, whose reading costs nobody anything.
+	// minFilePause is minPause for a file, which costs no server anything.
 	minFilePause = 200 * time.Millisecond
 	// maxWait is how long a client waits for such a reading.
 	maxWait = 3 * time.Second
@@ -29,9 +29,9 @@ const (
 
 // KeySets are the key sets of all services. Any goroutine may call its methods.
 type KeySets struct {
-	log     *slog.Logger   // static
-	guard   *mistake.Guard // static
-	removed func()         // static
+	log     *slog.Logger  // static
+	guard   *panics.Guard // static
+	removed func()        // static
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -40,8 +40,8 @@ type KeySets struct {
 }
 
 // NewKeySets returns key sets, of which none is read yet. Close ends it. A nil guard lets panics end the process. removed is called when tokens
-// that were good may have become revoked, as their key has left its set; nil for nobody to tell.
-func NewKeySets(log *slog.Logger, guard *mistake.Guard, removed func()) *KeySets {
+// that were good may have become revoked, as their key has left its set; nil for none.
+func NewKeySets(log *slog.Logger, guard *panics.Guard, removed func()) *KeySets {
 	if removed == nil {
 		removed = func() {}
 	}
@@ -95,9 +95,9 @@ type Keys struct {
 	pause   time.Duration // minPause or minFilePause
 	grace   time.Duration // removalGrace, or shorter for a file
 	log     *slog.Logger
-	guard   *mistake.Guard
+	guard   *panics.Guard
 	removed func()          // see NewKeySets
-	ctx     context.Context // ends when the key set is not needed any more
+	ctx     context.Context // ends when the key set is no longer needed
 	cancel  context.CancelFunc
 	asked   chan struct{} // of size one: the key set is to be read now
 
@@ -107,7 +107,7 @@ type Keys struct {
 	mu      sync.Mutex
 	reading bool          // guarded by mu
 	began   time.Time     // guarded by mu: the last reading
-	ended   chan struct{} // guarded by mu: closed when the reading that goes on, or else the next one, has ended
+	ended   chan struct{} // guarded by mu: closed when the reading in progress, or else the next one, has ended
 	status  Status        // guarded by mu
 
 	// Owned by run.
@@ -140,7 +140,7 @@ func (e *Unavailable) Error() string {
 	return fmt.Sprintf("the key set %s is not available: %s", e.Location, reason)
 }
 
-func newKeys(from source, log *slog.Logger, guard *mistake.Guard) *Keys {
+func newKeys(from source, log *slog.Logger, guard *panics.Guard) *Keys {
 	k := &Keys{source: from, pause: minPause, grace: removalGrace, missing: make(map[thumbprint]time.Time), removed: func() {}, log: log, guard: guard, asked: make(chan struct{}, 1), ended: make(chan struct{})}
 	if _, isFile := from.(fileSource); isFile {
 		k.pause, k.grace = minFilePause, fileInterval
@@ -211,7 +211,7 @@ func (k *Keys) refresh(ctx context.Context, wait func() error) error {
 	return nil
 }
 
-// run reads the key set until it is not needed any more.
+// run reads the key set until it is no longer needed.
 func (k *Keys) run() {
 	for k.ctx.Err() == nil {
 		pause := time.NewTimer(k.read())
@@ -263,7 +263,7 @@ func (k *Keys) read() (next time.Duration) {
 // retire notes, after a reading that has succeeded, which keys have left the set. It returns when to read again to see whether they are still
 // missing. Readings that fail remove nothing.
 func (k *Keys) retire(before *keySet, now time.Time) (within time.Duration) {
-	removed, good := before == nil, make(map[thumbprint]bool) // a service whose sessions go on may have had another set before this one
+	removed, good := before == nil, make(map[thumbprint]bool) // a service whose sessions continue may have had another set before this one
 	for _, key := range k.set.Load().keys {
 		good[key.thumbprint] = true
 	}
@@ -297,7 +297,7 @@ func (k *Keys) retire(before *keySet, now time.Time) (within time.Duration) {
 	return within
 }
 
-// revoked reports whether a key has left the set for good.
+// revoked reports whether a key has left the set permanently.
 func (k *Keys) revoked(key thumbprint) bool {
 	good := k.good.Load()
 	return good != nil && !(*good)[key]

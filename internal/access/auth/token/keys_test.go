@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
-	"github.com/wsbouncer/wsbouncer/internal/ground/mistake"
+	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/tokentest"
 )
 
@@ -70,7 +70,7 @@ func has(k *Keys, id string) error {
 	return err
 }
 
-// The first client waits for the key set, a new key of the issuer is found at once, and one that is gone is not accepted any more.
+// The first client waits for the key set, a new key of the issuer is found immediately, and one that is gone is no longer accepted.
 func TestKeysRotate(t *testing.T) {
 	first, second := tokentest.NewSigner(t, "first", "ES256"), tokentest.NewSigner(t, "second", "ES256")
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 	})
 }
 
-// While the issuer is away, or says nonsense, the keys from before stay in force, and the log says so once.
+// While the issuer is unreachable, or answers nonsense, the keys from before stay in force, and the log shows it once.
 func TestKeysOutage(t *testing.T) {
 	s := tokentest.NewSigner(t, "known", "ES256")
 	for name, broken := range map[string]struct {
@@ -207,8 +207,8 @@ func TestKeysSilent(t *testing.T) {
 func TestKeysPanic(t *testing.T) {
 	s := tokentest.NewSigner(t, "known", "ES256")
 	synctest.Test(t, func(t *testing.T) {
-		from := &panics{fakeSource{document: tokentest.KeySet(s.JWK())}}
-		k := newKeys(from, slog.New(slog.DiscardHandler), mistake.NewGuard(slog.New(slog.DiscardHandler)))
+		from := &panicking{fakeSource{document: tokentest.KeySet(s.JWK())}}
+		k := newKeys(from, slog.New(slog.DiscardHandler), panics.NewGuard(slog.New(slog.DiscardHandler)))
 		var running sync.WaitGroup
 		running.Go(k.run)
 		defer func() { k.cancel(); running.Wait() }()
@@ -222,10 +222,10 @@ func TestKeysPanic(t *testing.T) {
 	})
 }
 
-// panics is a source whose first reading panics.
-type panics struct{ fakeSource }
+// panicking is a source whose first reading panics.
+type panicking struct{ fakeSource }
 
-func (s *panics) read(ctx context.Context) ([]byte, time.Duration, error) {
+func (s *panicking) read(ctx context.Context) ([]byte, time.Duration, error) {
 	if s.count() == 0 {
 		s.readings++
 		panic("on purpose")
@@ -239,7 +239,7 @@ func TestKeySets(t *testing.T) {
 		sets := NewKeySets(slog.New(slog.DiscardHandler), nil, nil)
 		a, b := sets.Keys("file:/nonexistent/a.json"), sets.Keys("file:/nonexistent/b.json")
 		if sets.Keys("file:/nonexistent/a.json") != a || a == b {
-			t.Error("the same key set is there twice, or two are one")
+			t.Error("the same key set exists twice, or two are one")
 		}
 		sets.Keep(map[string]bool{"file:/nonexistent/a.json": true})
 		if a.ctx.Err() != nil || b.ctx.Err() == nil {
@@ -309,7 +309,7 @@ func TestKeyLeavesSet(t *testing.T) {
 		from.answer(nil, errors.New("away"))
 		expect(time.Hour, "", 1)
 		from.answer(one, nil)
-		expect(2*time.Minute, "the key that signed the token is not valid any more", 2)
+		expect(2*time.Minute, "the key that signed the token is no longer valid", 2)
 		expect(24*time.Hour, "the credential has expired", 2)
 	})
 }

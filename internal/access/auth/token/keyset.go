@@ -35,7 +35,7 @@ type key struct {
 	thumbprint thumbprint
 }
 
-// thumbprint tells a key from all others, whatever a set calls it (RFC 7638).
+// thumbprint distinguishes a key from all others, whatever a set calls it (RFC 7638).
 type thumbprint [sha256.Size]byte
 
 // keySet is the usable keys of one document. It is immutable.
@@ -106,7 +106,7 @@ func parseKey(raw []byte) (key, error) {
 	case about.Type == "oct":
 		return key{}, errors.New("it is a secret (kty oct), which a key set must not have")
 	case about.D != nil:
-		return key{}, errors.New("it is a private key: whoever reads the key set can sign tokens with it")
+		return key{}, errors.New("it is a private key: every reader of the key set can sign tokens with it")
 	case len(about.Ops) > 0 && !slices.Contains(about.Ops, "verify"):
 		return key{}, errors.New("it is not for verifying (key_ops)")
 	}

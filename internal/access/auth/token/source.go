@@ -106,7 +106,7 @@ func (s *urlSource) String() string {
 	return u.String()
 }
 
-// checkRedirect allows redirects within the same server only: whoever names another one would choose the keys.
+// checkRedirect allows redirects within the same server only: a server that names another one would choose the keys.
 func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {

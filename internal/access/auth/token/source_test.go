@@ -64,7 +64,7 @@ func TestURLSource(t *testing.T) {
 	server.Close()
 	_, _, err := newSource(server.URL + "/jwks.json?key=s3cret").read(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("a server that is away: %v", err)
+		t.Errorf("a server that is unreachable: %v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -82,7 +83,7 @@ func (v *Verifier) Revoked(_ string, who *identity.Identity) (expires time.Time,
 	case !v.now().Before(who.Expires):
 		return time.Time{}, "the credential has expired"
 	case v.Keys.revoked(who.Signer):
-		return time.Time{}, "the key that signed the token is not valid any more"
+		return time.Time{}, "the key that signed the token is no longer valid"
 	}
 	return who.Expires, ""
 }
@@ -156,7 +157,7 @@ func (v *Verifier) header(text string) (h header, err error) {
 	if err != nil {
 		return h, errMalformed
 	}
-	var fields map[string]json.RawMessage // package json of go-jose refuses names that are there twice
+	var fields map[string]json.RawMessage // package json of go-jose refuses duplicate names
 	if err := json.Unmarshal(raw, &fields); err != nil || json.Unmarshal(raw, &h) != nil {
 		return h, errMalformed
 	}
@@ -183,3 +184,37 @@ func (v *Verifier) header(text string) (h header, err error) {
 
 // maxKeyID is the longest id of a key, in bytes.
 const maxKeyID = 512
+
+// maxVerified is how many tokens each of the two generations of verified remembers: some 500 KiB in all.
+const maxVerified = 1024
+
+// verified remembers tokens that were found good, by their hash, since a client often comes again with the same token, and comparing a
+// signature takes far longer than a hash. It forgets all of them when the key set changes. Any goroutine may use it; the zero value is ready.
+type verified struct {
+	mu     sync.Mutex
+	set    *keySet                         // guarded by mu: that the tokens were verified with
+	recent auth.Recent[*identity.Identity] // guarded by mu
+}
+
+// find returns who a token is about; nil if it is not known to be good.
+func (v *verified) find(token [sha256.Size]byte, set *keySet, now time.Time) *identity.Identity {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.set != set {
+		return nil
+	}
+	who, _ := v.recent.Find(token, now)
+	return who
+}
+
+// add remembers a token that was verified with a key of this set.
+func (v *verified) add(token [sha256.Size]byte, set *keySet, who *identity.Identity) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.set != set {
+		v.set = set
+		v.recent.Clear()
+	}
+	v.recent.Most = maxVerified
+	v.recent.Add(token, who, who.Expires)
+}

@@ -5,9 +5,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/tokentest"
 )
@@ -112,7 +115,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// Each token is refused for a reason of its own, which the log says, and which never quotes the token.
+// Each token is refused for its own reason, which the log shows, and which never quotes the token.
 func TestRefuses(t *testing.T) {
 	r := newRig(t, nil)
 	es, rs, ps := r.signers["ES256"], r.signers["RS256"], r.signers["PS256"]
@@ -263,7 +266,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Whoever names one claim keeps the usual ones for the rest: users whose tokens have limits do not share these with each other.
+// A configuration that names one claim keeps the usual ones for the rest: users whose tokens have limits do not share these with each other.
 func TestUsualClaims(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Claims = map[string]string{"session-limit": "max"} })
 	es := r.signers["ES256"]
@@ -277,7 +280,7 @@ func TestUsualClaims(t *testing.T) {
 	}
 }
 
-// Without any keys nobody can say that a token is wrong.
+// Without any keys, it is not known whether a token is wrong.
 func TestNoKeys(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Keys = fixed(t, nil) })
 	_, err := authenticate(r.Verifier, r.signers["ES256"].Sign(good))
@@ -312,5 +315,60 @@ func BenchmarkVerifyAgain(b *testing.B) {
 		if _, err := r.Authenticate(context.Background(), &auth.Attempt{Credential: text}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A token that was found good is found again until it expires, or its key goes.
+func TestVerifiedAgain(t *testing.T) {
+	r := newRig(t, nil)
+	now := noon
+	r.now = func() time.Time { return now }
+	text := r.signers["ES256"].Sign(good)
+	first, err := authenticate(r.Verifier, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := authenticate(r.Verifier, text); err != nil || *again != *first || r.verified.recent.Len() != 1 {
+		t.Errorf("%+v, %v; %d are remembered", again, err, r.verified.recent.Len())
+	}
+	now = noon.Add(time.Hour + time.Minute)
+	if _, err := authenticate(r.Verifier, text); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("after its end: %v", err)
+	}
+	if r.verified.recent.Len() != 0 {
+		t.Error("it is still remembered")
+	}
+	now = noon
+	if _, err := authenticate(r.Verifier, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Keys.use(tokentest.KeySet(r.signers["RS256"].JWK())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authenticate(r.Verifier, text); err == nil || !strings.Contains(err.Error(), "no key") {
+		t.Errorf("after its key has gone: %v", err)
+	}
+}
+
+// However many tokens there are, the number that is remembered is bounded, and one in use stays.
+func TestVerifiedIsBounded(t *testing.T) {
+	var v verified
+	set, who := new(keySet), &identity.Identity{Expires: noon}
+	hash := func(i int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, i)) }
+	now := noon.Add(-time.Hour)
+	for i := range 10 * maxVerified {
+		v.add(hash(i), set, who)
+		if v.find(hash(0), set, now) == nil {
+			t.Fatalf("the one in use was forgotten after %d others", i)
+		}
+		if n := v.recent.Len(); n > 2*maxVerified {
+			t.Fatalf("%d are remembered", n)
+		}
+	}
+	if v.find(hash(1), set, now) != nil {
+		t.Error("an unused one is remembered")
+	}
+	if v.find(hash(0), new(keySet), now) != nil {
+		t.Error("one is good for another key set")
 	}
 }

@@ -94,9 +94,9 @@ type Request struct {
 	Query   url.Values
 	Body    any           // sent as JSON; nil for none
 	Timeout time.Duration // how long to wait for the answer; 0 for [Timeout]
-	// Authorize completes the request with what proves who sends it, in the place of the token; nil for the token. It gets the body as it is sent.
+	// Authorize completes the request with what proves who sends it, instead of the token; nil for the token. It gets the body as it is sent.
 	Authorize func(r *http.Request, body []byte)
-	// Take is told of each part of the answer as it is read, in bytes. Its error ends the request, and Do returns it. Nil for no limit but MaxAnswer.
+	// Take is called with the size of each part of the answer as it is read, in bytes. Its error ends the request, and Do returns it. Nil for no limit but MaxAnswer.
 	Take func(n int) error
 }
 
@@ -105,7 +105,7 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, to any)
 	return c.Do(ctx, Request{Path: path, Query: query}, to)
 }
 
-// Do sends a request and decodes the JSON answer into to, unless that is nil. It returns an [*UnreachableError] if nobody answers, an
+// Do sends a request and decodes the JSON answer into to, unless that is nil. It returns an [*UnreachableError] if nothing answers, an
 // [*Error] for what the proxy refuses, and the context's error once that is cancelled.
 func (c *Client) Do(ctx context.Context, r Request, to any) error {
 	timeout := r.Timeout
@@ -215,7 +215,7 @@ func (c *Client) read(ctx context.Context, response *http.Response, take func(n 
 	return answer, nil
 }
 
-// counted tells what is read. take may be nil.
+// counted reports to take what is read. take may be nil.
 type counted struct {
 	io.Reader
 	take    func(n int) error

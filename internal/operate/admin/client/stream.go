@@ -19,7 +19,7 @@ const maxLine = 16 << 20
 // errSilent says that a stream ended since nothing came.
 var errSilent = errors.New("the stream is silent")
 
-// Stream is an answer that goes on. One goroutine may use it.
+// Stream is an answer without a fixed end. One goroutine may use it.
 type Stream struct {
 	client *Client
 	ctx    context.Context // of the request
@@ -31,7 +31,7 @@ type Stream struct {
 }
 
 // Stream opens a stream. It waits for the beginning of the answer for at most [Timeout]. If silence is above 0, the stream fails once
-// nothing has come for so long: a proxy whose machine has died says nothing any more. The caller closes the stream.
+// nothing has come for this long: a proxy whose machine has died sends nothing. The caller closes the stream.
 func (c *Client) Stream(ctx context.Context, path string, query url.Values, silence time.Duration) (*Stream, error) {
 	return c.Open(ctx, Request{Path: path, Query: query}, silence)
 }

@@ -32,7 +32,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A stream that goes on ends when its caller gives up, when its proxy goes away, and when nothing comes.
+// An open stream ends when its caller gives up, when its proxy goes away, and when nothing comes.
 func TestStreamEnds(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "one")

@@ -15,7 +15,7 @@ import (
 )
 
 // TakeOver asks the proxy at a unix socket for a connection on which its successor talks to it (internal/fleet/takeover). It returns an
-// [*UnreachableError] if nobody answers there, and an [*Error] if the proxy refuses.
+// [*UnreachableError] if nothing answers there, and an [*Error] if the proxy refuses.
 func (c *Client) TakeOver(ctx context.Context) (*net.UnixConn, error) {
 	if c.target.socket == "" {
 		return nil, fmt.Errorf("the address %s is no unix socket: a take-over needs the admin socket of the running proxy", c.address)

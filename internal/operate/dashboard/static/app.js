@@ -18,7 +18,7 @@ import { addAudit, showAudit } from "./audit.js";
 import { logInForm } from "./login.js";
 
 const longestPause = 15000; // between two attempts to connect, in milliseconds
-const hiddenFor = 60000; // a page that nobody sees lets go of the stream after this time
+const hiddenFor = 60000; // a hidden page lets go of the stream after this time
 
 let stats = null; // of all proxies, if the page shows them
 let own = null; // of this proxy
@@ -173,7 +173,7 @@ async function follow() {
   } catch (error) {
     if (mine !== stream || mine.signal.aborted) return; // another stream follows, or the page is hidden
     if (!(error instanceof Failure)) throw error;
-    if (error.status === 401) wantToken(hasToken() ? "The proxy does not accept the token any more." : "This proxy asks for a token.");
+    if (error.status === 401) wantToken(hasToken() ? "The proxy no longer accepts the token." : "This proxy asks for a token.");
     else if (error.status === 429) wantToken("Too many wrong tokens came from your address. Wait a minute.");
     else lost(error);
   }

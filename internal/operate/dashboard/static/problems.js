@@ -128,7 +128,7 @@ export function problems(stats, points, intervalSeconds) {
   for (const { name, failover: f } of stats.services) {
     if (!f || f.mode === "off") continue;
     if (f.verdict === "never") add("warn", `failover ${name}`, "services", `Service ${name}: failover: replay has no effect: ${f.why || "its profile does not say how"}.`);
-    if (known(f.failed)) add("bad", `moves ${name}`, "ends", `Service ${name}: ${ago(f.failed)} ago a session whose backend failed could not go on with another one: see how it ended.`);
+    if (known(f.failed)) add("bad", `moves ${name}`, "ends", `Service ${name}: ${ago(f.failed)} ago no other backend could continue a session whose backend failed: see how it ended.`);
   }
   for (const l of stats.leaving ?? []) {
     add("info", `leaving ${l.name}`, "backends", `Backend ${l.name} was removed and still has ${plural(l.leased + l.resetting + l.retiring, "connection")} (${plural(l.leased, "session")}).`);
@@ -142,5 +142,5 @@ export function summary(stats, found) {
   if (wrong > 0) return plural(wrong, "problem");
   const usable = stats.backends.filter((b) => b.usable).length;
   const waiting = stats.services.reduce((n, service) => n + service.queue.waiting, 0);
-  return `All is well: ${plural(stats.sessions.active, "session")} on ${plural(usable, "backend")}, ${waiting > 0 ? plural(waiting, "client waits", "clients wait") : "nobody waits"}`;
+  return `All is well: ${plural(stats.sessions.active, "session")} on ${plural(usable, "backend")}, ${waiting > 0 ? plural(waiting, "client waits", "clients wait") : "no client waits"}`;
 }

@@ -40,7 +40,7 @@ function update(row, { service, state, sessions }) {
   text(row.numbers[2], queue.waiting > 0 ? orNone(queue.oldest_seconds) : "–");
   text(row.numbers[3], queue.limit > 0 ? count(queue.limit) : "none");
   text(row.numbers[4], count(totals.timed_out + totals.left + totals.full + totals.evicted + totals.turned_away));
-  attribute(row.numbers[4], "title", `since the start: ${totals.timed_out} waited in vain, ${totals.left} left, ${totals.full} found the queue full, ${totals.evicted} lost their place in it to another tenant, ${totals.turned_away} were turned away at a shutdown`);
+  attribute(row.numbers[4], "title", `since the start: ${totals.timed_out} waited without success, ${totals.left} left, ${totals.full} found the queue full, ${totals.evicted} lost their place in it to another tenant, ${totals.turned_away} were turned away at a shutdown`);
   attribute(row.numbers[1], "data-level", queue.waiting > 0 ? "warn" : null);
   text(row.share, percent(service.utilisation));
   row.meter.firstChild.style.width = `${Math.min(100, 100 * service.utilisation)}%`;

@@ -190,7 +190,7 @@ function offerOrders(whole) {
     asked = JSON.stringify(query()); // the stream's sessions are not shown
     headings();
   } else if (!whole && before !== null) {
-    if (inputs.order.value === "age") inputs.order.value = before; // nobody has chosen another one
+    if (inputs.order.value === "age") inputs.order.value = before; // no other one was chosen
     before = null;
     changed();
   }

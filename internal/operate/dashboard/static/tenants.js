@@ -37,7 +37,7 @@ function update(row, tenant) {
   attribute(row.numbers[3], "title", services.filter((s) => s.guaranteed > 0).map((s) => `${s.service}: ${s.kept} of ${s.guaranteed} places`).join(", "));
   text(row.numbers[4], count(totals.sessions));
   text(row.numbers[5], count(totals.timed_out + totals.full + totals.evicted));
-  attribute(row.numbers[5], "title", `since the start: ${totals.timed_out} waited in vain, ${totals.full} found the queue full, ${totals.evicted} lost their place in the full queue to another tenant`);
+  attribute(row.numbers[5], "title", `since the start: ${totals.timed_out} waited without success, ${totals.full} found the queue full, ${totals.evicted} lost their place in the full queue to another tenant`);
 }
 
 export function showTenants(stats) {

@@ -1,5 +1,5 @@
-// Package mistake limits what a mistake in the program costs: a panic in one session or connection must not end thousands of others.
-package mistake
+// Package panics recovers from panics and counts them: a bug that shows in one session or connection must not end thousands of others.
+package panics
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Err is the error for whoever waits for something that a panic has ended.
+// Err is the error of an operation that a panic has ended.
 var Err = errors.New("internal error")
 
 // Guard recovers from panics, logs them with their stacks, and counts them. Any goroutine may call its methods. A nil pointer
@@ -38,7 +38,7 @@ func (g *Guard) Recover(where string, then func()) {
 }
 
 // Caught logs and counts a panic with this value. It is called by the deferred function that has recovered from the panic. It panics
-// again if the program must not go on.
+// again if the program must not continue.
 func (g *Guard) Caught(where string, value any) {
 	stack := debug.Stack()
 	if !survivable(value, stack) {
@@ -59,8 +59,8 @@ func (g *Guard) Count() uint64 {
 // Unharmed is implemented by the value of a panic that has left no data half-changed and no lock held.
 type Unharmed interface{ Unharmed() }
 
-// survivable reports whether the program can go on. A panic in the code of the pools leaves their lock held, so that every session
-// would wait for ever.
+// survivable reports whether the program can continue. A panic in the code of the pools leaves their lock held, so that every session
+// would wait forever.
 func survivable(value any, stack []byte) bool {
 	if _, ok := value.(Unharmed); ok {
 		return true

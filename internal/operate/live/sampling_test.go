@@ -17,7 +17,7 @@ func TestRatesAndLags(t *testing.T) {
 		"both send":            {{10, 10, want{2, 0}}, {14, 14, want{4, 0}}, {18, 18, want{4, 0}}},
 		"the backend is mute":  {{10, 10, want{2, 0}}, {14, 10, want{2, 0}}, {18, 10, want{2, 2}}, {22, 10, want{2, 4}}, {26, 11, want{2.5, 0}}},
 		"the client waits":     {{10, 10, want{2, 0}}, {11, 10, want{0.5, 0}}, {11, 10, want{0, 2}}, {11, 10, want{0, 4}}, {11, 11, want{0.5, 0}}, {11, 11, want{0, 0}}},
-		"nobody sends":         {{10, 10, want{2, 0}}, {10, 10, want{0, 0}}, {10, 10, want{0, 0}}},
+		"nothing is sent":      {{10, 10, want{2, 0}}, {10, 10, want{0, 0}}, {10, 10, want{0, 0}}},
 		"only the backend":     {{10, 10, want{2, 0}}, {10, 20, want{5, 0}}, {10, 30, want{5, 0}}},
 		"mute from the start":  {{5, 0, want{0.5, 0}}, {9, 0, want{2, 0}}, {13, 0, want{2, 2}}},
 		"answers after a long": {{1, 0, want{0.1, 0}}, {2, 0, want{0.5, 0}}, {3, 1, want{1, 0}}, {4, 1, want{0.5, 0}}, {5, 1, want{0.5, 2}}},

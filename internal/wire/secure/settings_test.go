@@ -209,7 +209,7 @@ func TestSourceRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := connect(t, source, server); err == nil || !strings.Contains(err.Error(), "unknown authority") {
-		t.Errorf("a server of the authority that is not trusted any more: %v", err)
+		t.Errorf("a server of the authority that is no longer trusted: %v", err)
 	}
 	server = &tls.Config{Certificates: []tls.Certificate{second.Issue(nil, "127.0.0.1")}}
 	if state, err := connect(t, source, server); err != nil || state.DidResume {
@@ -217,7 +217,7 @@ func TestSourceRotation(t *testing.T) {
 	}
 }
 
-// A server that does not speak TLS is told from one whose TLS fails, and one that says nothing does not hold anybody up.
+// A server that does not speak TLS is distinguished from one whose TLS fails, and a silent one blocks no other dial.
 func TestClientOfOtherServers(t *testing.T) {
 	config, err := NewSource(Settings{ServerName: "127.0.0.1"}).Config()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A deprecated path serves as before, and its answers say when it goes. Strangers are told nothing. Other paths have no such headers.
+// A deprecated path serves as before, and its answers show when it goes. Strangers learn nothing. Other paths have no such headers.
 func TestDeprecatedPath(t *testing.T) {
 	serve := methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "served") }}
 	since := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)

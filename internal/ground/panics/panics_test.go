@@ -1,4 +1,4 @@
-package mistake
+package panics
 
 import (
 	"bytes"
@@ -20,9 +20,9 @@ func TestRecover(t *testing.T) {
 	}()
 	func() { defer g.Recover("here", func() { after++ }) }()
 	if g.Count() != 1 || after != 1 {
-		t.Errorf("counted %d panics, and went on %d times", g.Count(), after)
+		t.Errorf("counted %d panics, and continued %d times", g.Count(), after)
 	}
-	for _, want := range []string{"level=ERROR", "where=here", "nil pointer dereference", "mistake_test.go"} {
+	for _, want := range []string{"level=ERROR", "where=here", "nil pointer dereference", "panics_test.go"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in %s", want, log.String())
 		}
@@ -59,7 +59,7 @@ func TestPanicInPools(t *testing.T) {
 	}
 	group := pool.NewGroup[int](pool.Options{Now: func() pool.Instant { panic("in the midst") }})
 	if survives(func() { _ = group.Queue() }) {
-		t.Error("the program goes on with the lock held")
+		t.Error("the program continues with the lock held")
 	}
 	sound := pool.NewGroup[int](pool.Options{})
 	p := sound.Add("one", pool.Settings{Cap: 1, Warm: 1, Weight: 1}, func() {})
@@ -68,6 +68,6 @@ func TestPanicInPools(t *testing.T) {
 		t.Error("a misused slot ends the process")
 	}
 	if s := p.Stats(); s.Dialing != 1 {
-		t.Errorf("the books are %+v", s)
+		t.Errorf("the counts are %+v", s)
 	}
 }
