@@ -25,6 +25,6 @@
 //     wall clock, so clocks may be wrong and jump.
 //
 // allocation.go decides who gives places, who takes them, and who is woken; ledger.go and holder.go carry it out; loans.go has the places that two
-// processes lend each other; guards.go names the rules. What a proxy does while its database is away is in agent/outage.go, how it is found that
+// processes lend each other; guards.go names the rules. What a proxy does while its database is away is in agent/databaseoutage.go, how it is found that
 // another is dead in presence, and how proxies ask and trust each other in peers.
 package fleet

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"time"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -136,26 +134,5 @@ func (s *Session) follow(step profile.Step) {
 	}
 	if s.holds(conn) {
 		s.inspect()
-	}
-}
-
-// letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
-func (s *Session) letThrough() {
-	if t := s.record.Trace; s.leg.hold && t.Sampled() {
-		t.Ready = time.Now()
-	}
-	s.leg.hold = false
-	conn := s.leg.conn
-	if s.leg.first != nil {
-		s.presentFirst()
-	}
-	if s.failover != nil {
-		if s.holds(conn) {
-			s.failover.pump()
-		}
-		return
-	}
-	if s.holds(conn) && !s.leg.hold && s.leg.up.to.Pending() == 0 {
-		s.client.Resume()
 	}
 }

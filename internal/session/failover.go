@@ -117,60 +117,6 @@ func newRecovery(s *Session, query string) *recovery {
 	return f
 }
 
-// happens reports an event to the machine, and does what it says.
-func (f *recovery) happens(e *failover.Event) {
-	var space [8]failover.Action
-	f.perform(f.machine.Handle(e, space[:0]), e)
-}
-
-// perform carries out actions.
-func (f *recovery) perform(do []failover.Action, e *failover.Event) {
-	for _, a := range do {
-		switch a {
-		case failover.Blame, failover.BlameAlike:
-			f.left.backend.SessionFailed(f.session.voter(), f.left.code, a == failover.BlameAlike)
-		case failover.EndAlike:
-			f.session.leg.alike = true
-		case failover.CountMoved:
-			f.countMove(true)
-			f.recordMove()
-		case failover.CountNotMoved:
-			f.countMove(false)
-		case failover.CountStayed:
-			f.session.meter.FailedOver(e.Cause, false)
-		case failover.Redirect:
-			f.moves[len(f.moves)-1].To = f.session.record.Backend.Name()
-		case failover.Measure:
-			at, _ := f.machine.Left()
-			f.session.meter.Failover.Observe(time.Duration(loop.Now() - at))
-		case failover.Replay:
-			f.replay()
-		case failover.TellCaughtUp:
-			f.tracker.CaughtUp()
-		case failover.ForgetRefusals:
-			f.session.life.turnedAway, f.session.life.tries = 0, 0
-		case failover.NoteMove:
-			f.noteMove()
-		case failover.NoteLoss:
-			f.noteLoss(&e.Loss)
-		case failover.Drop:
-			f.window.Drop(f.machine.Cursor())
-		case failover.Stream:
-			f.stream()
-		case failover.Keep:
-			f.keepAgain()
-		case failover.LeaveServer:
-			f.leaveByOrder()
-		case failover.NoteArrival:
-			f.pending.arrived, f.pending.replayed = f.session.record.Backend, f.moves[len(f.moves)-1].Replayed
-		case failover.StartSearch:
-			f.searchForMove()
-		case failover.StopSearch:
-			f.stopSearchForMove()
-		}
-	}
-}
-
 // lose reports that what the client sends, or has sent, cannot be kept.
 func (f *recovery) lose(reason meter.Unrecoverable, why string, forGood bool) {
 	if state := f.machine.State(); state == failover.Off || state == failover.GivenUp {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"hash/maphash"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -297,5 +298,26 @@ func (s *Session) killIfWaitEnded(waited *record.Waiting) {
 	case reason := <-waited.Killed:
 		s.end(meter.Killed, frame.ServiceRestart, reason)
 	default:
+	}
+}
+
+// letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
+func (s *Session) letThrough() {
+	if t := s.record.Trace; s.leg.hold && t.Sampled() {
+		t.Ready = time.Now()
+	}
+	s.leg.hold = false
+	conn := s.leg.conn
+	if s.leg.first != nil {
+		s.presentFirst()
+	}
+	if s.failover != nil {
+		if s.holds(conn) {
+			s.failover.pump()
+		}
+		return
+	}
+	if s.holds(conn) && !s.leg.hold && s.leg.up.to.Pending() == 0 {
+		s.client.Resume()
 	}
 }

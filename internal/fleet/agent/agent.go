@@ -2,7 +2,7 @@
 //
 // An [Agent] has one goroutine that makes the exchanges, one at a time: about once a second, and immediately when clients wait for places or
 // others do. It opens the ledger when it can, and again when it was lost. A second goroutine looks for proof that proxies are dead which
-// are no longer seen (prover.go). What a proxy does while the database is away is in outage.go. The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
+// are no longer seen (prover.go). What a proxy does while the database is away is in databaseoutage.go. The protocol is package fleet's; package app starts the agent and ends it. Nothing on the path of a
 // frame or of a lease comes here.
 package agent
 
