@@ -71,6 +71,7 @@ func (s *Session) forget() {
 	s.client.Close()
 	s.leaveLimits()
 	s.record.Service.Variants.Forget(s.variant)
+	s.server.history.Add(&s.record) // before it leaves the registry, so that an operator always finds it in one of them
 	s.server.registry.remove(s)
 	s.shard.ended[s.record.Code]++
 	if s.server.active.Add(-1) == 0 {
@@ -80,7 +81,6 @@ func (s *Session) forget() {
 		}
 	}
 	s.countEnd()
-	s.server.history.Add(&s.record)
 	s.record.Log(s.server.options.Log)
 	if ended := s.server.options.Ended; ended != nil {
 		ended(&s.record)

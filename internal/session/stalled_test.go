@@ -46,8 +46,9 @@ func TestServerStalls(t *testing.T) {
 		t.Errorf("the log says %v", line)
 	}
 	b := r.backends[0]
-	if h := b.Health(); !h.Stalled || b.Stats().Usable || h.Broken != 1 {
-		t.Errorf("health %+v, usable %v", h, b.Stats().Usable)
+	wstest.Eventually(t, "the pool knows it", func() bool { return !b.Stats().Usable })
+	if h := b.Health(); !h.Stalled || h.Broken != 1 {
+		t.Errorf("health %+v", h)
 	}
 	if n := r.counted().Stalls; n != 1 {
 		t.Errorf("%d stalls were counted", n)

@@ -31,6 +31,7 @@ type fake struct {
 	conns   map[int]*fakeConn           // guarded by mu: all ever
 	begun   []time.Time                 // guarded by mu: when each dial was
 	dialing int                         // guarded by mu
+	granted int                         // guarded by mu: dials that takes has let in, and that have not returned
 	peak    int                         // guarded by mu: the most dials at once since it was set to 0
 	there   int                         // guarded by mu: connections that the server sees, from the dial to the end
 }
@@ -197,6 +198,7 @@ func (f *fake) establish(ctx context.Context, slot *pool.Slot[int]) error {
 		f.there--
 		return err
 	}
+	f.granted = max(f.granted-1, 0)
 	number := f.first + len(f.conns) + 1
 	f.conns[number] = &fakeConn{slot: slot, established: time.Now()}
 	if f.lasts > 0 {

@@ -18,9 +18,10 @@ func (f *fake) takes(n int) {
 		f.dial = func(context.Context) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			if f.there > n { // this one included
+			if f.there-f.dialing+f.granted >= n { // those that it refuses hold no place, even before their dials have returned
 				return fmt.Errorf("503: %w", errFull)
 			}
+			f.granted++
 			return nil
 		}
 	})
