@@ -57,8 +57,8 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 	}
 	client.CloseNormally()
 	r.expectRecord(fate{"client", frame.NormalClosure, "", "returned"})
-	for len(r.log.lines) > 0 {
-		if line := <-r.log.lines; line.message == "cannot accept a client" {
+	for len(r.log.Lines) > 0 {
+		if line := <-r.log.Lines; line.Message == "cannot accept a client" {
 			t.Error("the server logs each attempt")
 		}
 	}

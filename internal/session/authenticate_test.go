@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -110,13 +110,13 @@ func TestUnauthenticatedClients(t *testing.T) {
 				t.Errorf("%d connections were leased", n)
 			}
 			line := r.refusedLine()
-			for _, attr := range line.attrs {
+			for _, attr := range line.Attrs {
 				if text := attr.String(); strings.Contains(text, good) || strings.Contains(text, other) || strings.Contains(text, expired) {
 					t.Errorf("the log has a key: %q", text)
 				}
 			}
-			if c.status == 403 && line.attrs["tenant"].String() != "acme" {
-				t.Errorf("the log does not say whose key it was: %v", line.attrs)
+			if c.status == 403 && line.Attrs["tenant"].String() != "acme" {
+				t.Errorf("the log does not say whose key it was: %v", line.Attrs)
 			}
 		})
 	}
@@ -182,10 +182,10 @@ func TestSlowAuthentication(t *testing.T) {
 }
 
 // refusedLine returns the log's next line about a refused client.
-func (r *rig) refusedLine() logged {
+func (r *rig) refusedLine() logtest.Line {
 	r.t.Helper()
 	for {
-		if line := wstest.Receive(r.t, r.log.lines, "a line of the log"); line.message == "client refused" {
+		if line := wstest.Receive(r.t, r.log.Lines, "a line of the log"); line.Message == "client refused" {
 			return line
 		}
 	}

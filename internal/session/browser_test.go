@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 

@@ -5,10 +5,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 )
 
 // StateWaiting is the state of a client that waits for its first connection, beside the states that sessions have.
@@ -89,7 +88,7 @@ func (s *Session) describe() Description {
 // Detail returns one session or waiting client in detail. ok is false if there is none of that id; then the record tells whether it is
 // remembered as one that has ended. It must not be called on a loop.
 func (s *Sessions) Detail(id record.ID) (d Detail, ok bool) {
-	if id.Process != s.process {
+	if id.Process != s.options.Process {
 		return d, false
 	}
 	session, waits := s.registry.find(id.Number)
@@ -139,7 +138,9 @@ func (s *Session) detail() Detail {
 }
 
 // ID returns the id of the session of that number.
-func (s *Sessions) ID(number uint64) record.ID { return record.ID{Process: s.process, Number: number} }
+func (s *Sessions) ID(number uint64) record.ID {
+	return record.ID{Process: s.options.Process, Number: number}
+}
 
 // Ended returns the records of the sessions that have ended after the first n, oldest first, as far as they are remembered (the last
 // 1,024), and how many sessions have ended: the n for the next call.

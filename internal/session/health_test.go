@@ -13,7 +13,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/admission"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 

@@ -12,7 +12,7 @@ const killedBy = "ended by an operator"
 // Kill ends a session for an operator: its client gets 1012 (service restart) and the reason; a client that still waits gets HTTP 503.
 // It returns false if there is no such session, or its end was decided before. It must not be called on a loop.
 func (s *Sessions) Kill(id record.ID, why string) (killed bool) {
-	if id.Process != s.process {
+	if id.Process != s.options.Process {
 		return false
 	}
 	reason := killReason(why)

@@ -86,14 +86,14 @@ func (h *ratedClient) Relaying() bool { return h.life.state == relaying }
 // HeldBack implements [rate.Session].
 func (h *ratedClient) HeldBack(by limits.Cause) {
 	h.server.throttled.Add(1)
-	h.server.limitLog.Note(by, h.record.Service.Name)
+	h.server.options.LimitLog.Note(by, h.record.Service.Name)
 }
 
 // Released implements [rate.Session].
 func (h *ratedClient) Released() { h.server.throttled.Add(-1) }
 
 // limitEnds notes that a limit ends the session.
-func (s *Session) limitEnds(c limits.Cause) { s.server.limitLog.Note(c, s.record.Service.Name) }
+func (s *Session) limitEnds(c limits.Cause) { s.server.options.LimitLog.Note(c, s.record.Service.Name) }
 
 // leaveLimits gives the session's places back. The client that ended it may begin another session immediately, even if the rest of its closing
 // handshake takes a while.

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -92,10 +91,10 @@ func TestSessionLimits(t *testing.T) {
 				client.ExpectClose(frame.NormalClosure, "")
 				_ = server.Close()
 			}
-			if got := r.server.Sessions.limitLog.Total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
+			if got := r.server.Sessions.options.LimitLog.Total(); len(got) != 1 || got[0].Times != 20 || got[0].Limit != limits.Sessions {
 				t.Errorf("counted: %+v", got)
 			}
-			if got := r.server.Sessions.limitLog.Lately(); len(got) != 1 || got[0].Times != 20 {
+			if got := r.server.Sessions.options.LimitLog.Lately(); len(got) != 1 || got[0].Times != 20 {
 				t.Errorf("lately: %+v", got)
 			}
 			if line := r.line("limit reached"); line["scope"].String() != c.name || line["value"].String() != "1" {
@@ -234,9 +233,9 @@ func (r *rig) line(message string) map[string]slog.Value {
 	timeout := time.After(wstest.Timeout)
 	for {
 		select {
-		case line := <-r.log.lines:
-			if line.message == message {
-				return line.attrs
+		case line := <-r.log.Lines:
+			if line.Message == message {
+				return line.Attrs
 			}
 		case <-timeout:
 			r.t.Fatalf("no line says %q", message)

@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
-	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -30,15 +30,15 @@ func TestLinesOfASession(t *testing.T) {
 	p.SendClose(4001, "bye")
 	p.ExpectClose(4001, "bye")
 	_ = p.Close()
-	var started logged
-	for started.message != "session started" {
-		started = <-r.log.lines
+	var started logtest.Line
+	for started.Message != "session started" {
+		started = <-r.log.Lines
 	}
 	ended := r.record()
-	if started.level != slog.LevelDebug {
-		t.Errorf("the beginning is logged at %v", started.level)
+	if started.Level != slog.LevelDebug {
+		t.Errorf("the beginning is logged at %v", started.Level)
 	}
-	for _, attrs := range []map[string]slog.Value{started.attrs, ended} {
+	for _, attrs := range []map[string]slog.Value{started.Attrs, ended} {
 		for name, want := range map[string]string{
 			"id": id, "service": "test", "path": "/v1/test", "backend": r.script.Target().URL, "connection": r.script.Target().URL + "/1",
 			"client": p.LocalAddr().String(), "request_id": "r-1", "trace_id": traceID,

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -36,7 +35,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 	client.SendClose(frame.NormalClosure, "")
 	client.ExpectClose(frame.NormalClosure, "")
 	_ = client.Close()
-	if a := r.record(); a["id"].String() != (record.ID{Process: r.server.process, Number: 1}).String() {
+	if a := r.record(); a["id"].String() != (record.ID{Process: r.server.Sessions.options.Process, Number: 1}).String() {
 		t.Errorf("record: %v", a)
 	}
 }

@@ -7,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -123,7 +122,7 @@ func (j *Jobs) MoveBackend(name string, timeout time.Duration) MoveOrder {
 // session.
 func (j *Jobs) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
 	o := &moveJob{jobs: j, about: id.String(), to: to, cause: meter.Ordered}
-	if session, _ := j.sessions.registry.find(id.Number); session != nil && id.Process == j.sessions.process {
+	if session, _ := j.sessions.registry.find(id.Number); session != nil && id.Process == j.sessions.options.Process {
 		j.sessions.each([]*Session{session}, func(session *Session) {
 			o.sessions = append(o.sessions, movedSession{OrderedMove: OrderedMove{ID: id}, from: session.record.Backend})
 		})

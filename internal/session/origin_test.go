@@ -144,15 +144,15 @@ func TestBadOrigins(t *testing.T) {
 			if got := r.server.Stats().Refused; got[c.status] != 1 || len(got) != 1 {
 				t.Errorf("counted: %v", got)
 			}
-			line := <-r.log.lines
-			for line.message != "client refused" {
-				line = <-r.log.lines
+			line := <-r.log.Lines
+			for line.Message != "client refused" {
+				line = <-r.log.Lines
 			}
 			client, peer := c.client, p.LocalAddr().String()
 			if client == "" {
 				client, peer = peer, "<nil>"
 			}
-			if a := line.attrs; a["reason"].String() != c.reason || a["client"].String() != client || a["peer"].String() != peer {
+			if a := line.Attrs; a["reason"].String() != c.reason || a["client"].String() != client || a["peer"].String() != peer {
 				t.Errorf("logged %v; want client %s, peer %s and reason %q", a, client, peer, c.reason)
 			}
 		})
@@ -174,8 +174,8 @@ func TestConnectionsThatSayNothing(t *testing.T) {
 	}
 	for {
 		select {
-		case line := <-r.log.lines:
-			if line.message == "client refused" {
+		case line := <-r.log.Lines:
+			if line.Message == "client refused" {
 				t.Errorf("logged %v", line)
 			}
 			continue

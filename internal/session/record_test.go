@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -37,7 +36,7 @@ func TestRecord(t *testing.T) {
 		took := time.Since(begun)
 		frames, bytes := uint64(c.frames), uint64(c.frames*c.size)
 		for name, value := range map[string]any{
-			"id": record.ID{Process: r.server.process, Number: uint64(i + 1)}.String(), "service": "test", "backend": r.script.Target().URL, "client": client,
+			"id": record.ID{Process: r.server.Sessions.options.Process, Number: uint64(i + 1)}.String(), "service": "test", "backend": r.script.Target().URL, "client": client,
 			"frames_from_client": frames, "bytes_from_client": bytes,
 			"frames_from_backend": frames, "bytes_from_backend": bytes,
 			"by": "client", "code": int64(c.code), "reason": "why not", "connection_fate": "returned",

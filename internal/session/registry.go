@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 

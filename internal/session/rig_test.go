@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/admission"
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -41,7 +41,7 @@ type rig struct {
 	service  *route.Service
 	address  string
 	tls      *tls.Config // of the clients; nil for clients without TLS
-	log      *capture
+	log      *logtest.Capture
 }
 
 // setup is what a test wants to be different.
@@ -67,7 +67,7 @@ func newRig(t testing.TB, o setup) *rig {
 	if o.script == nil {
 		o.script = new(wstest.Server)
 	}
-	r := &rig{t: t, script: o.script, log: &capture{lines: make(chan logged, 4096)}}
+	r := &rig{t: t, script: o.script, log: &logtest.Capture{Lines: make(chan logtest.Line, 4096)}}
 	var err error
 	// The governor would have nothing to decide, and its looks allocate.
 	loops := loop.Options{Min: max(o.loops, 1), Max: max(o.loops, 1), IOURing: loop.IOURingAuto, Interval: time.Hour}

@@ -4,16 +4,15 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/admission"
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )

@@ -6,15 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-	"github.com/wsbouncer/wsbouncer/internal/session/tap"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -45,9 +44,8 @@ type SessionsOptions struct {
 
 // Sessions are all sessions of a process, and what they share. Any goroutine may use it.
 type Sessions struct {
-	// Static after newSessions.
+	// Static after NewSessions.
 	options SessionsOptions
-	process record.Process  // of the ids of sessions
 	shards  []shard         // by loop; each is owned by its loop
 	closing context.Context // ends when Close is called
 	close   context.CancelFunc
@@ -62,9 +60,8 @@ type Sessions struct {
 	throttled atomic.Int64 // sessions whose client is held back by a limit
 	registry  registry
 	history   record.History
-	limitLog  *limits.Log
 	taps      tap.Registry
-	pending   tasks.Group // goroutines that search for connections, and that move or end sessions
+	pending   tasks.Group // goroutines that search for connections, ask about clients again, and bring sessions under new limits
 }
 
 // shard is the part of the sessions' counts that one event loop owns. Only that loop's goroutine touches it.
@@ -74,7 +71,7 @@ type shard struct {
 
 // NewSessions returns an empty set of sessions. EndAll ends the sessions, and Close what works on them.
 func NewSessions(o SessionsOptions) *Sessions {
-	s := &Sessions{options: o, limitLog: o.LimitLog, emptied: make(chan struct{}, 1), process: o.Process}
+	s := &Sessions{options: o, emptied: make(chan struct{}, 1)}
 	s.registry.init()
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.shards = make([]shard, len(o.Loops.Loops()))
@@ -111,7 +108,7 @@ func (s *Sessions) Close() {
 	s.pending.End()
 }
 
-// AddWaiting, RemoveWaiting and AllWaiting implement [WaitingRoom].
+// AddWaiting, RemoveWaiting and AllWaiting implement [admission.WaitingRoom].
 func (s *Sessions) AddWaiting(w *record.Waiting) { s.registry.addWaiting(w) }
 
 // RemoveWaiting removes the client of that number, if it waits.

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -355,7 +354,7 @@ func TestTapOfWaitingClient(t *testing.T) {
 func TestTapsAreBounded(t *testing.T) {
 	r := newRig(t, setup{profile: "echo", cap: 4, script: &wstest.Server{Serve: wstest.Echo}})
 	r.ready(4)
-	for name, id := range map[string]record.ID{"number": {Process: r.server.process, Number: 1 << 40}, "process": {Process: record.Process{'x'}, Number: 1}} {
+	for name, id := range map[string]record.ID{"number": {Process: r.server.Sessions.options.Process, Number: 1 << 40}, "process": {Process: record.Process{'x'}, Number: 1}} {
 		if _, err := r.server.Tap(tap.Options{ID: id}); !errors.Is(err, tap.ErrNoSession) {
 			t.Errorf("unknown %s: %v", name, err)
 		}

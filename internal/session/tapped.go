@@ -8,7 +8,7 @@ import (
 // Tap starts a tap, see [tap.Registry.Start]. Any goroutine may call it.
 func (s *Sessions) Tap(o tap.Options) (*tap.Tap, error) {
 	return s.taps.Start(o, func(t *tap.Tap) bool {
-		if o.ID.Process != s.process {
+		if o.ID.Process != s.options.Process {
 			return false
 		}
 		session, waiting := s.registry.find(o.ID.Number)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/admission"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -61,12 +60,12 @@ func (r *tlsRig) handshakes() map[string]uint64 {
 func (r *tlsRig) await(result, reason string) {
 	r.t.Helper()
 	for {
-		line := wstest.Receive(r.t, r.log.lines, "a line about a TLS handshake")
-		if line.message != "TLS handshake failed" {
+		line := wstest.Receive(r.t, r.log.Lines, "a line about a TLS handshake")
+		if line.Message != "TLS handshake failed" {
 			continue
 		}
-		if line.attrs["result"].String() != result || !strings.Contains(line.attrs["reason"].String(), reason) {
-			r.t.Errorf("logged %v; want %s, %q", line.attrs, result, reason)
+		if line.Attrs["result"].String() != result || !strings.Contains(line.Attrs["reason"].String(), reason) {
+			r.t.Errorf("logged %v; want %s, %q", line.Attrs, result, reason)
 		}
 		return
 	}
@@ -177,11 +176,11 @@ func TestTLSFailuresAreLoggedAtARate(t *testing.T) {
 	r.server.Close() // which tells what was left out
 	lines := 0
 	for {
-		line := wstest.Receive(t, r.log.lines, "the line about what was left out")
-		if line.message == "TLS handshake failed" {
+		line := wstest.Receive(t, r.log.Lines, "the line about what was left out")
+		if line.Message == "TLS handshake failed" {
 			lines++
 		}
-		if line.message == "failed TLS handshakes left out of the log" {
+		if line.Message == "failed TLS handshakes left out of the log" {
 			break
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
@@ -51,12 +50,12 @@ func TestRefusedIsTold(t *testing.T) {
 			t.Errorf("%.60q: the client got the id %q; told was %s", c.request, id, got.ID)
 		}
 		_ = p.Close()
-		line := <-r.log.lines
-		for line.message != "client refused" {
-			line = <-r.log.lines
+		line := <-r.log.Lines
+		for line.Message != "client refused" {
+			line = <-r.log.Lines
 		}
-		if text := fmt.Sprint(line); strings.Contains(text, "s3cret") || line.level != slog.LevelInfo || line.attrs["id"].String() != got.ID.String() ||
-			line.attrs["status"].Int64() != int64(c.want.Status) || line.attrs["reason"].String() != c.want.Reason {
+		if text := fmt.Sprint(line); strings.Contains(text, "s3cret") || line.Level != slog.LevelInfo || line.Attrs["id"].String() != got.ID.String() ||
+			line.Attrs["status"].Int64() != int64(c.want.Status) || line.Attrs["reason"].String() != c.want.Reason {
 			t.Errorf("logged %s", text)
 		}
 	}

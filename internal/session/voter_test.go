@@ -4,10 +4,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 

@@ -52,7 +52,7 @@ func aboutCause(c Cause, service string) limitAbout {
 	return limitAbout{c.Scope.Kind(), c.Scope.Name(), c.Limit}
 }
 
-// note counts that a limit was reached.
+// Note counts that a limit was reached.
 func (l *Log) Note(c Cause, service string) {
 	about := aboutCause(c, service)
 	l.counts[about.kind][about.limit].Add(1)
@@ -128,7 +128,7 @@ func (a limitAbout) compare(b limitAbout) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.limit, b.limit))
 }
 
-// close logs what was not logged yet, and starts no more timers.
+// Close logs what was not logged yet, and starts no more timers.
 func (l *Log) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -148,7 +148,7 @@ type Reached struct {
 	Since time.Time // since when it is reached again and again; zero for the counts since the start
 }
 
-// total returns the counts since the start of the limits that were reached.
+// Total returns the counts since the start of the limits that were reached.
 func (l *Log) Total() (all []Reached) {
 	for kind := range l.counts {
 		for limit := range l.counts[kind] {
@@ -160,7 +160,7 @@ func (l *Log) Total() (all []Reached) {
 	return all
 }
 
-// lately returns what was reached within the last minute or two, in order.
+// Lately returns what was reached within the last minute or two, in order.
 func (l *Log) Lately() []Reached {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,7 +174,7 @@ func (l *Log) Lately() []Reached {
 	return all
 }
 
-// describeCause returns a limit in words, such as "session-limit 3 of tenant acme". service is the name of the session's service, which
+// DescribeCause returns a limit in words, such as "session-limit 3 of tenant acme". service is the name of the session's service, which
 // a cause without a scope belongs to.
 func DescribeCause(c Cause, service string) string {
 	about := aboutCause(c, service)

@@ -77,7 +77,7 @@ type WaitingRoom interface {
 // Gate admits clients: from the accepted socket over the TLS handshake, the request, authentication and limits to the lease of a connection, or
 // to a refusal. It knows nothing of what sessions do. Any goroutine may use it.
 type Gate struct {
-	// Static after newGate.
+	// Static after New.
 	options Options
 	drained context.Context // ends when the gate stops admitting clients
 	drain   context.CancelFunc

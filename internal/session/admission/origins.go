@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 

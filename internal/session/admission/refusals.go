@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
-
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 

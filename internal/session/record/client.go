@@ -3,12 +3,11 @@ package record
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -71,7 +70,7 @@ func TenantOf(who *identity.Identity) string {
 	return who.Tenant
 }
 
-// placesOf returns the place of each waiting client in its service's queue.
+// PlacesOf returns the place of each waiting client in its service's queue.
 func PlacesOf(clients []*Waiting) map[*Waiting]int {
 	if len(clients) == 0 {
 		return nil

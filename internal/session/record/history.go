@@ -8,7 +8,7 @@ import (
 // remembered is how many ended sessions the proxy remembers, for operators who ask why a session ended.
 const remembered = 1024
 
-// history has the records of the sessions that ended last. It is locked when a session ends. It may be used from any goroutine.
+// History has the records of the sessions that ended last. It is locked when a session ends. It may be used from any goroutine.
 type History struct {
 	mu      sync.Mutex
 	records []Record // guarded by mu: a ring, once it is full
@@ -26,7 +26,7 @@ func (h *History) Add(r *Record) {
 	h.count++
 }
 
-// since returns the records of sessions that ended after the first n, oldest first, as far as they are remembered, and how many
+// Since returns the records of sessions that ended after the first n, oldest first, as far as they are remembered, and how many
 // sessions have ended.
 func (h *History) Since(n uint64) (records []Record, count uint64) {
 	h.mu.Lock()
@@ -41,7 +41,7 @@ func (h *History) Since(n uint64) (records []Record, count uint64) {
 	return records, h.count
 }
 
-// find returns the record of an ended session.
+// Find returns the record of an ended session.
 func (h *History) Find(id ID) (Record, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,12 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/session/route"
-
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
@@ -55,7 +54,7 @@ type Record struct {
 	Trace *Trace
 }
 
-// begin fills in what is known of a client that begins a session of a service now.
+// Begin fills in what is known of a client that begins a session of a service now.
 func (r *Record) Begin(service *route.Service, c *Client) {
 	r.ID, r.Path, r.Client, r.Peer = c.ID, c.Path, c.Address, c.Peer
 	r.Arrived, r.Position, r.Leased = c.Arrived, int32(c.Position), time.Now()
@@ -68,12 +67,12 @@ func (r *Record) End(who meter.Party, class meter.Class, code frame.CloseCode, r
 	r.By, r.Class, r.Code, r.Reason, r.Ended = who, class, code, reason, time.Now()
 }
 
-// goOn takes the end back: another server goes on with the session.
+// GoOn takes the end back: another server goes on with the session.
 func (r *Record) GoOn() {
 	r.By, r.Class, r.Code, r.Reason, r.Ended = 0, meter.NotEnded, 0, "", time.Time{}
 }
 
-// log writes the record as one line, after the session's end.
+// Log writes the record as one line, after the session's end.
 func (r *Record) Log(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -97,7 +96,7 @@ func (r *Record) Log(log *slog.Logger) {
 	)...)
 }
 
-// logStart writes a line when the session has its connection, for whoever wants to see each step.
+// LogStart writes a line when the session has its connection, for whoever wants to see each step.
 func (r *Record) LogStart(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return

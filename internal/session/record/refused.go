@@ -27,7 +27,7 @@ type Refused struct {
 	Trace     *Trace // nil for none
 }
 
-// maxReason is how much the log shows of a reason, in bytes. A close frame's has at most 123.
+// MaxReason is how much the log shows of a reason, in bytes. A close frame's has at most 123.
 const MaxReason = 256
 
 // maxIdentity is how much is shown of each text of an identity, in bytes.
@@ -55,7 +55,7 @@ func ShownIdentity(who *identity.Identity) (shown identity.Identity) {
 	return shown
 }
 
-// appendTexts appends those of the texts, each after its name, that are not empty.
+// AppendTexts appends those of the texts, each after its name, that are not empty.
 func AppendTexts(attrs []slog.Attr, namesAndTexts ...string) []slog.Attr {
 	for pair := range slices.Chunk(namesAndTexts, 2) {
 		if pair[1] != "" {

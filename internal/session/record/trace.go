@@ -40,10 +40,10 @@ func (t *Trace) ShownID() string {
 	return hex.EncodeToString(t.ID[:])
 }
 
-// own reports whether the proxy has spans of its own in the trace.
+// Own reports whether the proxy has spans of its own in the trace.
 func (t *Trace) Own() bool { return t != nil && t.Session != [8]byte{} }
 
-// traceparent returns the header that makes the session's time on a connection the parent of what the backend does.
+// Traceparent returns the header that makes the session's time on a connection the parent of what the backend does.
 func (t *Trace) Traceparent() string {
 	b := append(make([]byte, 0, traceparentSize), "00-"...)
 	b = append(hex.AppendEncode(b, t.ID[:]), '-')
@@ -63,7 +63,7 @@ const (
 	maxTracestate = 512
 )
 
-// traceOf reads the headers of an upgrade request. It returns nil if there is not exactly one valid traceparent.
+// TraceOf reads the headers of an upgrade request. It returns nil if there is not exactly one valid traceparent.
 func TraceOf(header map[string][]string) *Trace {
 	values := header[TraceparentHeader]
 	if len(values) != 1 {

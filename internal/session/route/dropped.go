@@ -20,7 +20,7 @@ func NewDropped(service string, log *slog.Logger) *Dropped {
 	return &Dropped{log: log, service: service}
 }
 
-// report logs what was dropped from a client's handshake, but not its values, which may be secrets. granted is true if the client
+// Report logs what was dropped from a client's handshake, but not its values, which may be secrets. granted is true if the client
 // gets one of the subprotocols that it offers.
 func (d *Dropped) Report(passing *profile.HandshakePolicy, dropped profile.HandshakeParts, granted bool) {
 	if dropped &^= profile.HandshakeParts(d.reported.Or(uint32(dropped))); dropped == 0 {

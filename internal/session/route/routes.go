@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// routes map what clients ask for to services. They are immutable, so that a lookup needs no lock.
+// Routes map what clients ask for to services. They are immutable, so that a lookup needs no lock.
 type Routes struct {
 	Services map[route]*Service
 	ByName   map[string]*Service
@@ -16,7 +16,7 @@ type Routes struct {
 
 type route struct{ host, path string }
 
-// newRoutes returns the routes to services. No two services may have the same host and path.
+// NewRoutes returns the routes to services. No two services may have the same host and path.
 func NewRoutes(services []*Service) *Routes {
 	r := &Routes{Services: make(map[route]*Service, len(services)), ByName: make(map[string]*Service, len(services)), prefixes: make(map[route]*Service)}
 	for _, service := range services {
@@ -32,7 +32,7 @@ func NewRoutes(services []*Service) *Routes {
 	return r
 }
 
-// find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path
+// Find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path
 // comes before the one with the longest prefix of it, and that before one of any path.
 func (r *Routes) Find(host, path string) *Service {
 	if r.byHost {
@@ -71,7 +71,7 @@ func (r *Routes) longest(host, path string) (service *Service) {
 	return service
 }
 
-// prefixOf returns a service's path as a prefix of clients' paths.
+// PrefixOf returns a service's path as a prefix of clients' paths.
 func PrefixOf(path string) string { return strings.TrimRight(path, "/") }
 
 // withoutPort returns the host of a Host header (RFC 9110, section 7.2) in lower case, an IPv6 address without its brackets, and a
@@ -84,7 +84,7 @@ func withoutPort(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// segments returns the length in bytes of the first n segments of a path, each with the slash before it.
+// Segments returns the length in bytes of the first n segments of a path, each with the slash before it.
 func Segments(path string, n int) int {
 	end := 0
 	for range n {

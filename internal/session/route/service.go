@@ -87,7 +87,7 @@ type HashBy struct {
 	Query  string
 }
 
-// key returns the client's hash key. Requests without the part share one key.
+// Key returns the client's hash key. Requests without the part share one key.
 func (h HashBy) Key(req *handshake.Request, address string) uint64 {
 	switch {
 	case h.Header != "":
@@ -98,10 +98,10 @@ func (h HashBy) Key(req *handshake.Request, address string) uint64 {
 	return pool.HashKey(address)
 }
 
-// tellsQueue reports whether the service tells waiting clients their place.
+// TellsQueue reports whether the service tells waiting clients their place.
 func (s *Service) TellsQueue() bool { return s.TellClients && s.Profile.Tell().Queues() }
 
-// tellsState reports whether the service tells clients that it or their session is degraded.
+// TellsState reports whether the service tells clients that it or their session is degraded.
 func (s *Service) TellsState() bool { return s.TellClients && s.Profile.Tell().Degrades() }
 
 // Visitor returns what the limits on a client of the service depend on.

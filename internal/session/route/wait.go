@@ -79,7 +79,7 @@ func (s *Service) Wait(
 	return nil, err
 }
 
-// retryAfter is the Retry-After of a 503, in seconds.
+// RetryAfter is the Retry-After of a 503, in seconds.
 const RetryAfter = 1
 
 // Unavailable returns the answer to a client that may come again soon (RFC 9110, section 15.6.4).
