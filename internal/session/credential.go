@@ -54,7 +54,7 @@ func (s *Session) checkCredential() {
 	if policy != nil && policy.EndUnauthorized {
 		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
 		if reason != "" {
-			s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+			s.End(meter.Unauthorized, frame.PolicyViolation, reason)
 			return
 		}
 		if !expires.Equal(who.Expires) {
@@ -73,7 +73,7 @@ func (s *Session) checkCredential() {
 // loop, and returns when all sessions whose clients may not stay have been told to end.
 func (s *Sessions) CheckCredentials() {
 	all, _ := s.registry.all()
-	s.each(all, (*Session).checkCredential)
+	s.Each(all, (*Session).checkCredential)
 }
 
 // This file asks a session's method of authentication once more while the session lasts, if that decides by asking another server: what was right at
@@ -147,7 +147,7 @@ func (s *Session) askedAgain(reason string) {
 	}
 	q.asking, q.at = false, time.Now().Add(s.server.askAgainAfter())
 	if policy := s.access(); reason != "" && policy != nil && policy.EndUnauthorized {
-		s.end(meter.Unauthorized, frame.PolicyViolation, reason)
+		s.End(meter.Unauthorized, frame.PolicyViolation, reason)
 		return
 	}
 	s.checkCredential()

@@ -52,8 +52,8 @@ func (s *Session) sayState(why string) {
 	}
 }
 
-// tellStates tells the clients of services that want that whether these are degraded. It is called by the board.
-func (s *Sessions) tellStates() {
+// TellStates tells the clients of services that want that whether these are degraded. Admission's board calls it once a second.
+func (s *Sessions) TellStates() {
 	r := s.routes.Load()
 	reasons := make(map[*pool.Group[*backend.Conn]]string)
 	for _, service := range r.Services {
@@ -64,8 +64,7 @@ func (s *Sessions) tellStates() {
 	if len(reasons) == 0 {
 		return
 	}
-	sessions, _ := s.registry.all()
-	s.each(sessions, func(session *Session) {
+	s.Each(s.All(), func(session *Session) {
 		if service := session.record.Service; service.TellsState() {
 			session.sayState(reasons[service.Group])
 		}

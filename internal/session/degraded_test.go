@@ -59,7 +59,7 @@ func TestTellsDegraded(t *testing.T) {
 		say("")
 	}
 	client.Expect(frame.Text, `{"state":"normal","reason":""}`)
-	r.server.tellStates() // nothing is wrong
+	r.server.TellStates() // nothing is wrong
 	client.Send(frame.Text, "question")
 	server.Expect(frame.Text, "question")
 	server.Send(frame.Text, "answer")
@@ -74,9 +74,9 @@ func TestTellsUnrecoverable(t *testing.T) {
 	client.Send(frame.Text, fullConfig)
 	server.Expect(frame.Text, fullConfig)
 	speak(client, server, 0, partial("one"), partial("one"))
-	r.server.tellStates()
+	r.server.TellStates()
 	r.on(func(s *Session) { s.failover.lose(0, "a test", true) })
-	r.server.tellStates()
+	r.server.TellStates()
 	client.Expect(frame.Text, `{"state":"degraded","reason":"`+endsWithServer+`"}`)
 	client.CloseNormally()
 }

@@ -101,7 +101,7 @@ func (s *Sessions) Detail(id record.ID) (d Detail, ok bool) {
 		return d, true
 	}
 	if session != nil {
-		s.each([]*Session{session}, func(session *Session) { d, ok = session.detail(), true })
+		s.Each([]*Session{session}, func(session *Session) { d, ok = session.detail(), true })
 	}
 	if ok {
 		records, _ := s.history.Since(0)

@@ -16,7 +16,7 @@ import (
 // returns how many there are, without waiting for their ends. It replaces an order for the same backend that is not completed, and
 // Close cancels it. It must not be called on a loop.
 func (j *Jobs) KillAll(backend, why string, within time.Duration) (sessions int) {
-	o := &order{backend: backend, class: meter.Killed, code: frame.ServiceRestart, reason: killReason(why), within: within}
+	o := &order{backend: backend, class: meter.Killed, code: frame.ServiceRestart, reason: KillReason(why), within: within}
 	j.carryOut(o)
 	return len(o.ids)
 }
@@ -43,10 +43,9 @@ type order struct {
 
 // carryOut finds the sessions of an order and starts to end them. It replaces an order for the same backend.
 func (j *Jobs) carryOut(o *order) {
-	all, _ := j.sessions.registry.all()
-	j.sessions.each(all, func(session *Session) {
+	j.sessions.Each(j.sessions.All(), func(session *Session) {
 		if o.concerns(session) {
-			o.ids = append(o.ids, session.record.ID)
+			o.ids = append(o.ids, session.Record().ID)
 		}
 	})
 	rand.Shuffle(len(o.ids), func(i, j int) { o.ids[i], o.ids[j] = o.ids[j], o.ids[i] })
@@ -70,13 +69,14 @@ func (j *Jobs) carryOut(o *order) {
 
 // concerns reports whether the session is to end. It is called on the session's loop.
 func (o *order) concerns(s *Session) bool {
+	r := s.Record()
 	switch {
-	case !s.record.Ended.IsZero(): // its end is decided
+	case !r.Ended.IsZero(): // its end is decided
 		return false
 	case o.backend == "":
 		return true
 	}
-	return s.record.Backend != nil && backend.Matches(s.record.Backend.Name(), o.backend)
+	return r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend)
 }
 
 // run ends the sessions, one after the other, until ctx ends. Each has an equal part of the time and ends at random in it.
@@ -95,10 +95,10 @@ func (o *order) run(ctx context.Context, j *Jobs) {
 		if ctx.Err() != nil {
 			return
 		}
-		if session, _ := j.sessions.registry.find(id.Number); session != nil {
-			j.sessions.each([]*Session{session}, func(session *Session) {
+		if session := j.sessions.Find(id); session != nil {
+			j.sessions.Each([]*Session{session}, func(session *Session) {
 				if o.concerns(session) {
-					session.end(o.class, o.code, o.reason)
+					session.End(o.class, o.code, o.reason)
 				}
 			})
 		}

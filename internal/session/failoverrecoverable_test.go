@@ -112,7 +112,7 @@ func TestPendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil); why != "" {
+		if why := s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil); why != "" {
 			t.Error(why)
 		}
 	})
@@ -122,7 +122,7 @@ func TestPendingMove(t *testing.T) {
 	next.ExpectOwn(frame.Text, fullConfig)
 	speak(client, next, 3, final("two", 0, 0.1), final("two", 0.3, 0.4))
 	r.on(func(s *Session) {
-		if m, ok := s.pendingMove(7); !ok || m.State != failover.MoveDone || s.failover.pending.arrived != r.backends[1-n] || s.failover.pending.replayed != 0 {
+		if m, ok := s.MoveProgress(7); !ok || m.State != failover.MoveDone || m.Arrived != r.backends[1-n] || m.Replayed != 0 {
 			t.Errorf("the pending move: %+v, %+v", m, s.failover.pending)
 		}
 	})
@@ -146,7 +146,7 @@ func TestPendingMoveByReplay(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, _, n := r.began()
 	r.on(func(s *Session) {
-		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(20 * time.Millisecond)}, r.backends[1-n]); why != "" {
+		if why := s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(20 * time.Millisecond)}, r.backends[1-n]); why != "" {
 			t.Error(why)
 		}
 	})
@@ -163,7 +163,7 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 	client, server, n := r.began()
 	r.backends[1-n].SetMode(pool.Draining)
 	r.on(func(s *Session) {
-		if why := s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(time.Hour)}, r.backends[1-n]); why != "" {
+		if why := s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Ordered, By: loop.Now().After(time.Hour)}, r.backends[1-n]); why != "" {
 			t.Error(why)
 		}
 	})
@@ -177,18 +177,18 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 func TestPendingMoveWithoutConnection(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{service: func(s *route.Service) { s.QueueTimeout = 20 * time.Millisecond }})
 	client, server, _ := r.began()
-	r.on(func(s *Session) { s.orderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
+	r.on(func(s *Session) { s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
 	wstest.Eventually(t, "the pending move is refused", func() (refused bool) {
 		r.on(func(s *Session) {
-			m, _ := s.pendingMove(7)
+			m, _ := s.MoveProgress(7)
 			refused = m.State == failover.MoveRefused && m.Why == "no other connection for it: no connection came free in time"
 		})
 		return refused
 	})
 	speak(client, server, 1, final("one", 0, 0.2), final("one", 0, 0.2))
 	r.on(func(s *Session) {
-		s.orderMove(failover.PendingMove{Number: 8, Cause: meter.Drained}, nil)
-		s.withdrawMove(8)
+		s.OrderMove(failover.PendingMove{Number: 8, Cause: meter.Drained}, nil)
+		s.WithdrawMove(8)
 	})
 	speak(client, server, 2, final("two", 0.2, 0.3), final("two", 0.2, 0.3))
 	client.CloseNormally()

@@ -3,9 +3,11 @@ package session
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 // Jobs work on the sessions of a process: they move them, even out the load of their servers, and end many of them over a time. Any goroutine
@@ -16,6 +18,8 @@ type Jobs struct {
 	closing  context.Context // ends when Close is called
 	close    context.CancelFunc
 	pending  tasks.Group // the goroutines of jobs
+
+	routes atomic.Pointer[route.Routes] // for any goroutine
 
 	mu         sync.Mutex
 	orders     map[string]*order // guarded by mu: by backend, see carryOut
@@ -29,6 +33,12 @@ func NewJobs(sessions *Sessions, guard *panics.Guard) *Jobs {
 	j := &Jobs{sessions: sessions, guard: guard, orders: make(map[string]*order)}
 	j.closing, j.close = context.WithCancel(context.Background())
 	return j
+}
+
+// SetServices replaces all services in one step.
+func (j *Jobs) SetServices(services []*route.Service, r *route.Routes) {
+	j.routes.Store(r)
+	j.startRebalancing(services)
 }
 
 // Close cancels all jobs, and waits for their goroutines.

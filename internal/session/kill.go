@@ -15,22 +15,22 @@ func (s *Sessions) Kill(id record.ID, why string) (killed bool) {
 	if id.Process != s.options.Process {
 		return false
 	}
-	reason := killReason(why)
+	reason := KillReason(why)
 	if waits, told := s.registry.endWait(id.Number, reason); waits {
 		return told
 	}
-	if session, _ := s.registry.find(id.Number); session != nil {
-		s.each([]*Session{session}, func(session *Session) {
+	if session := s.Find(id); session != nil {
+		s.Each([]*Session{session}, func(session *Session) {
 			if killed = session.record.Ended.IsZero(); killed {
-				session.end(meter.Killed, frame.ServiceRestart, reason)
+				session.End(meter.Killed, frame.ServiceRestart, reason)
 			}
 		})
 	}
 	return killed
 }
 
-// killReason returns what the client of an ended session is told.
-func killReason(why string) string {
+// KillReason returns the reason that the client of a session gets that an operator ends. why is the operator's own; empty for none.
+func KillReason(why string) string {
 	if why == "" {
 		return killedBy
 	}

@@ -19,7 +19,7 @@ func (s *Sessions) Lags() map[BackendName]Lag {
 	}
 	all := make(map[BackendName][]time.Duration)
 	sessions, _ := s.registry.all()
-	s.each(sessions, func(session *Session) {
+	s.Each(sessions, func(session *Session) {
 		if f := session.failover; f != nil && f.watch != nil && session.leg.conn != nil {
 			name := BackendName{session.record.Service.Name, session.record.Backend.Name()}
 			all[name] = append(all[name], f.watch.Quiet())

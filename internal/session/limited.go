@@ -108,7 +108,7 @@ func (s *Session) leaveLimits() {
 func (s *Sessions) LimitsChanged() {
 	s.pending.Go(func() {
 		sessions, _ := s.registry.all()
-		s.each(sessions, (*Session).limitsChanged)
+		s.Each(sessions, (*Session).limitsChanged)
 	})
 }
 

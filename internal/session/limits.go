@@ -69,7 +69,7 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case timeDuration:
 		_, by := s.limited.maxDuration(s.record.Service)
 		s.limitEnds(by)
-		s.end(meter.Limit, frame.PolicyViolation, "session limit reached")
+		s.End(meter.Limit, frame.PolicyViolation, "session limit reached")
 	case timeCredential:
 		s.checkCredential()
 	case timeReplay:
@@ -77,7 +77,7 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 	case timeStall:
 		s.failover.lookForStall()
 	case timeMove:
-		s.considerMove()
+		s.ConsiderMove()
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *Session) checkIdle() {
 		s.progress.quietChecks = 0
 	} else if s.progress.quietChecks++; s.progress.quietChecks > idleChecks {
 		s.limitEnds(by)
-		s.end(meter.Limit, frame.PolicyViolation, "idle limit reached")
+		s.End(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return
 	}
 	s.timer.Set(s.client, limit/idleChecks, idleCheck)

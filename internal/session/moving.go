@@ -122,9 +122,9 @@ func (j *Jobs) MoveBackend(name string, timeout time.Duration) MoveOrder {
 // session.
 func (j *Jobs) MoveSession(id record.ID, to *backend.Backend, timeout time.Duration) (m MoveOrder, ok bool) {
 	o := &moveJob{jobs: j, about: id.String(), to: to, cause: meter.Ordered}
-	if session, _ := j.sessions.registry.find(id.Number); session != nil && id.Process == j.sessions.options.Process {
-		j.sessions.each([]*Session{session}, func(session *Session) {
-			o.sessions = append(o.sessions, movedSession{OrderedMove: OrderedMove{ID: id}, from: session.record.Backend})
+	if session := j.sessions.Find(id); session != nil {
+		j.sessions.Each([]*Session{session}, func(session *Session) {
+			o.sessions = append(o.sessions, movedSession{OrderedMove: OrderedMove{ID: id}, from: session.Record().Backend})
 		})
 	}
 	if len(o.sessions) == 0 {
@@ -237,10 +237,9 @@ func (o *moveJob) rescan() {
 	for i := range o.sessions {
 		known[o.sessions[i].ID.Number] = true
 	}
-	all, _ := o.jobs.sessions.registry.all()
 	var more []movedSession
-	o.jobs.sessions.each(all, func(session *Session) {
-		r := &session.record
+	o.jobs.sessions.Each(o.jobs.sessions.All(), func(session *Session) {
+		r := session.Record()
 		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend) {
 			more = append(more, movedSession{OrderedMove: OrderedMove{ID: r.ID}, from: r.Backend})
 		}
@@ -267,7 +266,7 @@ func (o *moveJob) run(ctx context.Context) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			o.visit(func(session *Session, m *movedSession) { session.withdrawMove(m.pending) })
+			o.visit(func(session *Session, m *movedSession) { session.WithdrawMove(m.pending) })
 			return
 		}
 	}
@@ -310,13 +309,13 @@ func (o *moveJob) visit(f func(*Session, *movedSession)) (found map[uint64]bool)
 		if !m.isOpen() {
 			continue
 		}
-		if session, _ := o.jobs.sessions.registry.find(m.ID.Number); session != nil {
+		if session := o.jobs.sessions.Find(m.ID); session != nil {
 			found[m.ID.Number] = true
 			entries[session] = m
 			list = append(list, session)
 		}
 	}
-	o.jobs.sessions.each(list, func(session *Session) {
+	o.jobs.sessions.Each(list, func(session *Session) {
 		entry := entries[session]
 		m := *entry
 		f(session, &m) // without the lock, since it may write to sockets
@@ -329,18 +328,17 @@ func (o *moveJob) visit(f func(*Session, *movedSession)) (found map[uint64]bool)
 
 // look goes on with one session. room has the places that are left for sessions of each backend. It is called on the session's loop.
 func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Backend]int, late bool) {
-	if !session.record.Ended.IsZero() {
+	if !session.Record().Ended.IsZero() {
 		m.State, m.Why = MoveEnded, "the session has ended"
 		return
 	}
 	if m.pending != 0 {
-		move, ok := session.pendingMove(m.pending)
+		move, ok := session.MoveProgress(m.pending)
 		switch {
-		case !ok: // another order has replaced it, or it is no longer recoverable: orderMove says which
+		case !ok: // another order has replaced it, or it is no longer recoverable: OrderMove says which
 			m.pending = 0
 		case move.State == failover.MoveDone:
-			arrived := &session.failover.pending
-			m.State, m.To, m.Replayed, m.Why = Moved, arrived.arrived.Name(), arrived.replayed, ""
+			m.State, m.To, m.Replayed, m.Why = Moved, move.Arrived.Name(), move.Replayed, ""
 			return
 		case move.State == failover.MoveRefused:
 			m.pending, m.Why, m.State = 0, move.Why, MovePending
@@ -353,36 +351,34 @@ func (o *moveJob) look(session *Session, m *movedSession, room map[*backend.Back
 			return
 		case late:
 			m.State, m.Why = MoveRefused, "it did not come to an answered point in time"
-			if searches, found := session.searchesForMove(m.pending); searches && !found {
+			if move.Searches && !move.Found {
 				m.Why = o.noPlace()
 			}
-			session.withdrawMove(m.pending)
+			session.WithdrawMove(m.pending)
 			return
 		default:
 			m.State = MovePending
 			if loop.Now() >= o.byLoop {
-				session.considerMove()
+				session.ConsiderMove()
 			}
 			return
 		}
 	}
 	switch {
-	case session.record.Backend != m.from && session.life.state == relaying: // its backend has failed, say
-		m.State, m.To, m.Why = Moved, session.record.Backend.Name(), ""
-	case session.life.state == moving:
+	case session.Record().Backend != m.from && session.Relaying(): // its backend has failed, say
+		m.State, m.To, m.Why = Moved, session.Record().Backend.Name(), ""
+	case session.Moving():
 		m.State = MoveUnderway
 	case room[m.from] <= 0:
 		m.State, m.Why = MovePending, o.noPlace()
-		if why := session.whyNotMovable(); why != "" {
-			m.State, m.Why = MoveRefused, why
-		} else if why := session.whyNotTo(o.to); why != "" {
+		if why := session.WhyNotMovable(o.to); why != "" {
 			m.State, m.Why = MoveRefused, why
 		} else if late {
 			m.State = MoveRefused
 		}
 	default:
 		number := o.jobs.moveJobs.next()
-		why := session.orderMove(failover.PendingMove{Number: number, Cause: o.cause, By: o.byLoop}, o.to)
+		why := session.OrderMove(failover.PendingMove{Number: number, Cause: o.cause, By: o.byLoop}, o.to)
 		if why != "" {
 			m.State, m.Why = MoveRefused, why
 			return

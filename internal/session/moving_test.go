@@ -204,7 +204,7 @@ func TestRebalancing(t *testing.T) {
 	})
 	resting := 0
 	r.each(func(s *Session) {
-		if !s.mayBeRebalanced() {
+		if !s.FreeToMove(restTime) {
 			resting++
 		}
 	})

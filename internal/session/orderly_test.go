@@ -121,7 +121,7 @@ func TestOrderlyLimit(t *testing.T) {
 	client, server := r.session()
 	client.Send(frame.Binary, "audio")
 	server.Expect(frame.Binary, "audio")
-	r.on(func(s *Session) { s.end(meter.Limit, frame.PolicyViolation, "session lasted too long") })
+	r.on(func(s *Session) { s.End(meter.Limit, frame.PolicyViolation, "session lasted too long") })
 	client.ExpectClose(frame.PolicyViolation, "session lasted too long")
 	server.ExpectOwn(frame.Text, "Done")
 	server.Send(frame.Text, "Done!")

@@ -12,7 +12,7 @@ import (
 )
 
 // pendingMove is what the session itself knows of a pending move; the machine knows how far it has come ([failover.PendingMove]). It is owned by
-// the session's loop. A move is ordered with [Session.orderMove]; what has come of it is left here until the next one.
+// the session's loop. A move is ordered with [Session.OrderMove]; what has come of it is left here until the next one.
 type pendingMove struct {
 	to       *backend.Backend // the only one to go to; nil for any but the present one
 	due      loop.Timer       // when it is carried out by replay
@@ -20,10 +20,10 @@ type pendingMove struct {
 	replayed time.Duration    // the audio that the next backend got again then
 }
 
-// orderMove orders a move, to the backend to, or to any other if that is nil. An earlier one that is pending is forgotten. It returns why the
+// OrderMove orders a move, to the backend to, or to any other if that is nil. An earlier one that is pending is forgotten. It returns why the
 // session cannot be moved; empty if it can. It is called on the session's loop.
-func (s *Session) orderMove(m failover.PendingMove, to *backend.Backend) (why string) {
-	switch why := s.whyNotMovable(); {
+func (s *Session) OrderMove(m failover.PendingMove, to *backend.Backend) (why string) {
+	switch why := s.whyUnmovable(); {
 	case why != "":
 		return why
 	case !s.record.Ended.IsZero():
@@ -45,6 +45,15 @@ func (s *Session) orderMove(m failover.PendingMove, to *backend.Backend) (why st
 	return e.Why
 }
 
+// WhyNotMovable returns why the session can never move to a backend, or to any other if that is nil; empty if it can. It is called on the
+// session's loop.
+func (s *Session) WhyNotMovable(to *backend.Backend) string {
+	if why := s.whyUnmovable(); why != "" {
+		return why
+	}
+	return s.whyNotTo(to)
+}
+
 // whyNotTo returns why the session can never move to a backend; empty if it can, and for nil, which is any other.
 func (s *Session) whyNotTo(b *backend.Backend) string {
 	switch {
@@ -57,8 +66,8 @@ func (s *Session) whyNotTo(b *backend.Backend) string {
 	return ""
 }
 
-// whyNotMovable returns why the session cannot be moved to any backend; empty if it can.
-func (s *Session) whyNotMovable() string {
+// whyUnmovable returns why the session cannot be moved to any backend; empty if it can.
+func (s *Session) whyUnmovable() string {
 	switch f := s.failover; {
 	case f == nil || !s.record.Service.Failover:
 		return "its service has failover: off"
@@ -68,19 +77,33 @@ func (s *Session) whyNotMovable() string {
 	return ""
 }
 
-// pendingMove returns the session's pending move of that number; ok is false if another order has replaced it, or the session is no longer
-// recoverable. It is called on the session's loop.
-func (s *Session) pendingMove(number uint64) (m failover.PendingMove, ok bool) {
-	if s.whyNotMovable() != "" {
-		return m, false
-	}
-	m = s.failover.machine.Pending()
-	return m, m.Number == number
+// MoveProgress is how far a session has come with a pending move.
+type MoveProgress struct {
+	failover.PendingMove
+	Searches bool             // the session looks for a connection for the move
+	Found    bool             // it has found one, which counts as a session there
+	Arrived  *backend.Backend // where the move has led, with [failover.MoveDone]
+	Replayed time.Duration    // the audio that the next backend got again, with [failover.MoveDone]
 }
 
-// withdrawMove takes a pending move back. It is called on the session's loop.
-func (s *Session) withdrawMove(number uint64) {
-	if _, ok := s.pendingMove(number); ok {
+// MoveProgress returns how far the session's pending move of that number has come; ok is false if another order has replaced it, or the
+// session is no longer recoverable. It is called on the session's loop.
+func (s *Session) MoveProgress(number uint64) (m MoveProgress, ok bool) {
+	if s.whyUnmovable() != "" {
+		return m, false
+	}
+	f := s.failover
+	if m.PendingMove = f.machine.Pending(); m.Number != number {
+		return m, false
+	}
+	m.Searches, m.Found = s.searchesForMove(number)
+	m.Arrived, m.Replayed = f.pending.arrived, f.pending.replayed
+	return m, true
+}
+
+// WithdrawMove takes a pending move back, if that of this number is still pending. It is called on the session's loop.
+func (s *Session) WithdrawMove(number uint64) {
+	if _, ok := s.MoveProgress(number); ok {
 		s.failover.happens(&failover.Event{Kind: failover.MoveWithdrawn})
 	}
 }
@@ -93,8 +116,9 @@ func (s *Session) searchesForMove(number uint64) (searches, found bool) {
 	return true, s.search.conn != nil
 }
 
-// considerMove carries out the session's pending move if it can be carried out now. It is called when its time has come.
-func (s *Session) considerMove() {
+// ConsiderMove carries out the session's pending move if it can be carried out now. It is called on the session's loop when its
+// time has come.
+func (s *Session) ConsiderMove() {
 	if f := s.failover; s.life.state == relaying {
 		if pending := f.machine.Pending(); pending.State == failover.MovePending {
 			f.searchForMove()
@@ -163,11 +187,12 @@ func (f *recovery) leaveByOrder() {
 	f.session.handle(e)
 }
 
-// mayBeRebalanced reports whether the session may move to even out the load. It is called on the session's loop.
-func (s *Session) mayBeRebalanced() bool {
-	if s.whyNotMovable() != "" || s.life.state != relaying || !s.record.Ended.IsZero() {
+// FreeToMove reports whether the session could be moved without need: it relays, no move of it is open, and it has stayed with its backend for
+// at least the time rest if it has moved there. It is called on the session's loop.
+func (s *Session) FreeToMove(rest time.Duration) bool {
+	if s.whyUnmovable() != "" || s.life.state != relaying || !s.record.Ended.IsZero() {
 		return false
 	}
 	moves, pending := s.failover.moves, s.failover.machine.Pending()
-	return !pending.IsOpen() && (len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= restTime)
+	return !pending.IsOpen() && (len(moves) == 0 || time.Since(moves[len(moves)-1].At) >= rest)
 }

@@ -57,7 +57,7 @@ func (j *Jobs) rebalance(ctx context.Context) {
 func (j *Jobs) rebalanceOnce(running map[string]*rebalancing) {
 	defer j.guard.Recover("rebalancing", nil)
 	present := make(map[string]bool)
-	for _, v := range j.sessions.routes.Load().ByName {
+	for _, v := range j.routes.Load().ByName {
 		if !v.Rebalance || !v.Failover {
 			continue
 		}
@@ -77,7 +77,7 @@ func (j *Jobs) rebalanceOnce(running map[string]*rebalancing) {
 	}
 }
 
-// rebalancing evens out the load of one service. The goroutine of Server.rebalance owns it.
+// rebalancing evens out the load of one service. The goroutine of [Jobs.rebalance] owns it.
 type rebalancing struct {
 	*rebalancer
 	jobs    *Jobs
@@ -175,13 +175,13 @@ func (r *rebalancing) shares() []share {
 
 // candidates returns the sessions that could leave the backends that are to give some away, by backend.
 func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*Session {
-	all, _ := r.jobs.sessions.registry.all()
 	candidates := make(map[int][]*Session)
-	r.jobs.sessions.each(all, func(s *Session) {
-		if s.record.Backend == nil || s.record.Backend.Group() != r.group {
+	r.jobs.sessions.Each(r.jobs.sessions.All(), func(s *Session) {
+		b := s.Record().Backend
+		if b == nil || b.Group() != r.group {
 			return
 		}
-		if from := r.id(s.record.Backend.Pool()); wanted[from] != nil && s.mayBeRebalanced() {
+		if from := r.id(b.Pool()); wanted[from] != nil && s.FreeToMove(restTime) {
 			candidates[from] = append(candidates[from], s)
 		}
 	})
@@ -191,8 +191,8 @@ func (r *rebalancing) candidates(wanted map[int][]int) map[int][]*Session {
 // order has a session move at its next answered point.
 func (r *rebalancing) order(session *Session, now time.Duration, from, to int, target *backend.Backend) {
 	number := r.jobs.moveJobs.next()
-	r.jobs.sessions.each([]*Session{session}, func(s *Session) {
-		if s.mayBeRebalanced() && s.orderMove(failover.PendingMove{Number: number, Cause: meter.Rebalanced}, target) == "" {
+	r.jobs.sessions.Each([]*Session{session}, func(s *Session) {
+		if s.FreeToMove(restTime) && s.OrderMove(failover.PendingMove{Number: number, Cause: meter.Rebalanced}, target) == "" {
 			r.pending = append(r.pending, balanceMove{session: s, number: number, from: from, to: to, since: now})
 		}
 	})
@@ -202,9 +202,8 @@ func (r *rebalancing) order(session *Session, now time.Duration, from, to int, t
 func (r *rebalancing) review(now time.Duration) {
 	open := make(map[uint64]bool, len(r.pending))
 	r.visit(func(s *Session, w *balanceMove) {
-		if move, ok := s.pendingMove(w.number); ok && move.IsOpen() && s.record.Ended.IsZero() {
-			open[w.number] = true
-			_, w.holds = s.searchesForMove(w.number)
+		if move, ok := s.MoveProgress(w.number); ok && move.IsOpen() && s.Record().Ended.IsZero() {
+			open[w.number], w.holds = true, move.Found
 		}
 	})
 	kept := r.pending[:0]
@@ -222,7 +221,7 @@ func (r *rebalancing) review(now time.Duration) {
 func (r *rebalancing) withdraw(matches func(*balanceMove) bool) {
 	r.visit(func(s *Session, w *balanceMove) {
 		if matches(w) {
-			s.withdrawMove(w.number)
+			s.WithdrawMove(w.number)
 		}
 	})
 }
@@ -237,7 +236,7 @@ func (r *rebalancing) visit(f func(*Session, *balanceMove)) {
 	for i := range r.pending {
 		sessions[i], moves[r.pending[i].session] = r.pending[i].session, &r.pending[i]
 	}
-	r.jobs.sessions.each(sessions, func(s *Session) { f(s, moves[s]) })
+	r.jobs.sessions.Each(sessions, func(s *Session) { f(s, moves[s]) })
 }
 
 // A service with Rebalance keeps the load of its backends even while sessions last: after a server was added, or has come back, sessions move

@@ -126,9 +126,9 @@ const (
 	maxPasses = 64
 )
 
-// each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
+// Each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
 // be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
-func (s *Sessions) each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
+func (s *Sessions) Each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
 
 // inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.
 func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) {

@@ -152,7 +152,7 @@ func (s *Session) holdsBack() bool {
 // clientControl acts on a control frame from the client.
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
 	if op != frame.Close && s.controls.Exceeded(route.Now) {
-		s.end(meter.Limit, frame.PolicyViolation, "too many control frames")
+		s.End(meter.Limit, frame.PolicyViolation, "too many control frames")
 		if s.life.state != relaying {
 			s.readNoMore()
 		}
@@ -201,7 +201,7 @@ func (h *clientSide) Ended(_ *loop.Conn, err error) {
 }
 
 // MoveTo implements [loop.Mover].
-func (h *clientSide) MoveTo(to *loop.Loop) { (*Session)(h).moveTo(to) }
+func (h *clientSide) MoveTo(to *loop.Loop) { (*Session)(h).MoveTo(to) }
 
 // Received implements [loop.Handler]: it passes the backend's data frames on to the client.
 func (h *backendSide) Received(c *loop.Conn, b []byte) int {

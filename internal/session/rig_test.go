@@ -267,5 +267,5 @@ func (r *rig) on(f func(*Session)) {
 // each calls f with each session, on its loop.
 func (r *rig) each(f func(*Session)) {
 	sessions, _ := r.server.registry.all()
-	r.server.each(sessions, f)
+	r.server.Each(sessions, f)
 }

@@ -91,7 +91,7 @@ func NewServer(o Options) *Server {
 	s.Gate = admission.New(admission.Options{
 		Limits: o.Limits, Origin: o.Origin, Health: o.Health, AuthGuard: o.AuthGuard, Descriptors: o.Descriptors, Scopes: o.Scopes, LimitLog: s.limitLog,
 		Guard: o.Guard, Log: o.Log, Trace: o.Trace, Refused: o.Refused, Process: process,
-		Waiting: s.Sessions, Begin: s.Sessions.Begin, Left: s.taps.Left, Tick: s.tellStates,
+		Waiting: s.Sessions, Begin: s.Sessions.Begin, Left: s.Sessions.Left, Tick: s.TellStates,
 	})
 	s.SetServices(o.Services) // may start the board, which needs all else
 	return s
@@ -102,7 +102,7 @@ func NewServer(o Options) *Server {
 func (s *Server) SetServices(services []*route.Service) {
 	r := route.NewRoutes(services)
 	s.SetRoutes(r)
-	s.startRebalancing(services)
+	s.Jobs.SetServices(services, r)
 	s.Gate.SetServices(services, r)
 }
 

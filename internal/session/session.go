@@ -153,11 +153,20 @@ func (s *Session) voter() backend.Client {
 	return client
 }
 
+// Record returns what is known of the session so far. It belongs to the session's loop, and is not to be changed.
+func (s *Session) Record() *record.Record { return &s.record }
+
+// Relaying reports whether frames pass both ways. It is called on the session's loop.
+func (s *Session) Relaying() bool { return s.life.state == relaying }
+
+// Moving reports whether the session has left a backend and waits for another one. It is called on the session's loop.
+func (s *Session) Moving() bool { return s.life.state == moving }
+
 // holds reports whether the session holds the lease of conn.
 func (s *Session) holds(conn *backend.Conn) bool { return s.leg.conn == conn }
 
-// end ends the session on behalf of the proxy.
-func (s *Session) end(class meter.Class, code frame.CloseCode, reason string) {
+// End ends the session on behalf of the proxy. It is called on the session's loop.
+func (s *Session) End(class meter.Class, code frame.CloseCode, reason string) {
 	s.handle(event{kind: stopped, by: byProxy, class: class, code: code, reason: reason})
 }
 
@@ -267,8 +276,8 @@ func (s *Session) enterShard(l *loop.Loop) {
 	s.passed = s.meter.Relayed(l.ID())
 }
 
-// moveTo takes both connections to another loop.
-func (s *Session) moveTo(to *loop.Loop) {
+// MoveTo takes both connections to another loop. It is called on the session's loop, but not while an event of a connection is handled.
+func (s *Session) MoveTo(to *loop.Loop) {
 	conn := s.leg.conn
 	if conn == nil {
 		return // it looks for a connection, or waits for the client's close frame only
@@ -295,7 +304,7 @@ func (s *Session) moveTo(to *loop.Loop) {
 func (s *Session) killIfWaitEnded(waited *record.Waiting) {
 	select {
 	case reason := <-waited.Killed:
-		s.end(meter.Killed, frame.ServiceRestart, reason)
+		s.End(meter.Killed, frame.ServiceRestart, reason)
 	default:
 	}
 }

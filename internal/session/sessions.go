@@ -84,6 +84,24 @@ func NewSessions(o SessionsOptions) *Sessions {
 // SetRoutes replaces all services in one step. Sessions go on, whatever becomes of their service.
 func (s *Sessions) SetRoutes(r *route.Routes) { s.routes.Store(r) }
 
+// All returns all sessions, in no order. What belongs to a session's loop may be used in Each only.
+func (s *Sessions) All() []*Session {
+	all, _ := s.registry.all()
+	return all
+}
+
+// Find returns the session of that id; nil if there is none.
+func (s *Sessions) Find(id record.ID) *Session {
+	if id.Process != s.options.Process {
+		return nil
+	}
+	session, _ := s.registry.find(id.Number)
+	return session
+}
+
+// Left ends the taps of a client that goes without a session after its request was read.
+func (s *Sessions) Left(id record.ID) { s.taps.Left(id) }
+
 // Active returns how many sessions have a client that is still connected.
 func (s *Sessions) Active() int64 { return s.active.Load() }
 
@@ -98,8 +116,7 @@ func (s *Sessions) Begun() uint64 { return s.begun.Load() }
 
 // EndAll ends all sessions: their clients get a close frame with the code and reason. It must not be called on a loop.
 func (s *Sessions) EndAll(code frame.CloseCode, reason string) {
-	sessions, _ := s.registry.all()
-	s.each(sessions, func(session *Session) { session.end(meter.Shutdown, code, reason) })
+	s.Each(s.All(), func(session *Session) { session.End(meter.Shutdown, code, reason) })
 }
 
 // Close ends what works on sessions, and waits for its goroutines. Call EndAll to end the sessions.
