@@ -30,7 +30,7 @@ var storeys = map[string][]string{
 	"protocol": {"wire", "ground"},
 	"wire":     {"ground"},
 	"ground":   {},
-	"testkit":  {"fleet", "config", "wire"},
+	"testkit":  {"fleet", "config", "session", "access", "servers", "protocol", "wire", "ground"},
 }
 
 // alone are the packages that import nothing of ours, so that they can be understood and tested by themselves, or taken elsewhere.

@@ -3,12 +3,12 @@ package app
 import (
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/jobs"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
-	"github.com/wsbouncer/wsbouncer/internal/session"
 )
 
 // movers returns what moves sessions to other backends over the admin API.
@@ -51,7 +51,7 @@ func (p *Proxy) movers() admin.Movers {
 }
 
 // moveOrderOf returns what the API says of an order to move sessions.
-func moveOrderOf(m session.MoveOrder) api.Moving {
+func moveOrderOf(m jobs.MoveOrder) api.Moving {
 	shown := api.Moving{
 		Backend: m.Backend, Begun: m.Begun.UTC(), Deadline: m.Deadline.UTC(), Done: m.Done, Replaced: m.Replaced,
 		Sessions: make([]api.MovingSession, len(m.Sessions)),

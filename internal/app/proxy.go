@@ -38,6 +38,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/acme"
 	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -152,17 +154,18 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.descriptors = p.countDescriptors()
 	meters := meter.NewRegistry(len(p.loops.Loops()))
-	sessions := session.Options{
-		Loops: p.loops, Limits: p.settings.limits(), Origin: p.settings.origin(), Descriptors: p.descriptors, Meters: meters, Guard: p.guard, Log: p.log,
-		Ended: p.sessionEnded, Refused: p.clientRefused, Health: admission.Health{Path: p.settings.HealthPath, Ready: p.healthy},
-	}
 	p.scopes = limits.NewRegistry()
 	p.scopes.SetProcess(limits.Instant(loop.Now()), p.settings.Total())
-	sessions.Scopes = p.scopes
 	p.authGuard = auth.NewGuard(p.settings.FailedAuthRate, p.log, time.Now)
-	sessions.AuthGuard = p.authGuard
 	p.replay = replay.NewArena(p.settings.replayMemory())
-	sessions.Replay = p.replay
+	sessions := session.Options{
+		Shared: record.NewShared(p.scopes, p.guard, p.log),
+		Admission: admission.Options{
+			Limits: p.settings.limits(), Origin: p.settings.origin(), Health: admission.Health{Path: p.settings.HealthPath, Ready: p.healthy},
+			AuthGuard: p.authGuard, Descriptors: p.descriptors, Refused: p.clientRefused,
+		},
+		Relay: relay.Options{Loops: p.loops, Meters: meters, Replay: p.replay, Ended: p.sessionEnded},
+	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
 	p.fleet = p.newMembership()

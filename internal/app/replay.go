@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 )
 
 const (
@@ -40,7 +40,7 @@ func (p *Proxy) lagStats(to *api.Stats) {
 	lags := p.sessions.Lags()
 	for i := range to.Backends {
 		b := &to.Backends[i]
-		lag := lags[session.BackendName{Service: b.Service, Backend: b.Name}]
+		lag := lags[relay.BackendName{Service: b.Service, Backend: b.Name}]
 		b.LagSeconds, b.MedianLagSeconds = lag.Longest.Seconds(), lag.Median.Seconds()
 	}
 }

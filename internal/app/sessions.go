@@ -11,7 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/live"
-	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 )
 
 // sessionsAPI returns what the admin API shows of sessions, and does to them.
@@ -63,13 +63,13 @@ func endedOf(records []record.Record) []api.Session {
 
 // endedSession returns the description of a session that has ended.
 func endedSession(r *record.Record) api.Session {
-	s := sessionOf(&session.Description{Record: *r, State: api.StateEnded, Decided: true}, r.Ended)
+	s := sessionOf(&relay.Description{Record: *r, State: api.StateEnded, Decided: true}, r.Ended)
 	s.Fate = r.Outcome.String()
 	return s
 }
 
 // sessionOf returns what the API says of a session.
-func sessionOf(d *session.Description, now time.Time) api.Session {
+func sessionOf(d *relay.Description, now time.Time) api.Session {
 	s := withoutNames(d, now)
 	s.ID, s.Client, s.Peer, s.TraceID = d.ID.String(), d.Client.String(), d.Peer.Text(), d.TraceID()
 	if d.Backend != nil {
@@ -79,7 +79,7 @@ func sessionOf(d *session.Description, now time.Time) api.Session {
 }
 
 // withoutNames returns the same without the texts that take time to write: ID, Client, Peer, TraceID and Connection.
-func withoutNames(d *session.Description, now time.Time) api.Session {
+func withoutNames(d *relay.Description, now time.Time) api.Session {
 	s := api.Session{
 		Service: d.Service.Name, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
 		AgeSeconds: now.Sub(d.Arrived).Seconds(), WaitedSeconds: d.Waited.Seconds(), Place: d.Place, Taps: d.Taps,
@@ -113,7 +113,7 @@ func (p *Proxy) counted() meter.Totals { return p.sessions.Stats().Meters.Total 
 
 // sampleSessions appends all sessions and waiting clients for the stream of events.
 func (p *Proxy) sampleSessions(_ context.Context, into []live.Session) []live.Session {
-	p.sessions.Describe(func(some []session.Description) {
+	p.sessions.Describe(func(some []relay.Description) {
 		now := time.Now()
 		for i := range some {
 			d := &some[i]
@@ -175,7 +175,7 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 }
 
 // failoverOf returns what the API says of how a session could go on with another backend; nil for nothing.
-func failoverOf(a *session.Recoverability) *api.Failover {
+func failoverOf(a *relay.Recoverability) *api.Failover {
 	if a == nil {
 		return nil
 	}

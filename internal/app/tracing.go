@@ -27,13 +27,13 @@ func (p *Proxy) startTracing(o *session.Options) {
 	}
 	p.log.Info("tracing sessions", "endpoint", endpoint, "ratio", p.settings.TraceRatio)
 	p.tracer = tracer
-	o.Trace = tracer.Trace
-	ended, refused := o.Ended, o.Refused
-	o.Ended = func(r *record.Record) {
+	o.Admission.Trace = tracer.Trace
+	ended, refused := o.Relay.Ended, o.Admission.Refused
+	o.Relay.Ended = func(r *record.Record) {
 		ended(r)
 		tracer.Ended(r)
 	}
-	o.Refused = func(r *record.Refused) {
+	o.Admission.Refused = func(r *record.Refused) {
 		refused(r)
 		tracer.Refused(r)
 	}

@@ -20,7 +20,7 @@ func TestTracingIsOff(t *testing.T) {
 		s.OTLPEndpoint = endpoint
 		p, o, before := &Proxy{settings: s, log: slog.New(slog.DiscardHandler)}, session.Options{}, runtime.NumGoroutine()
 		p.startTracing(&o)
-		if o.Trace != nil || o.Ended != nil || p.tracer != nil || runtime.NumGoroutine() != before {
+		if o.Admission.Trace != nil || o.Relay.Ended != nil || p.tracer != nil || runtime.NumGoroutine() != before {
 			t.Errorf("endpoint %q: %+v, %d goroutines, %d before", endpoint, o, runtime.NumGoroutine(), before)
 		}
 		p.endTracing()
@@ -32,14 +32,14 @@ func TestTracingIsOn(t *testing.T) {
 	s, log := validSettings(), new(bytes.Buffer)
 	s.OTLPEndpoint = "http://127.0.0.1:1"
 	p, o, told := &Proxy{settings: s, log: slog.New(slog.NewTextHandler(log, nil))}, session.Options{}, 0
-	o.Ended = func(*record.Record) { told++ }
-	o.Refused = func(*record.Refused) { told++ }
+	o.Relay.Ended = func(*record.Record) { told++ }
+	o.Admission.Refused = func(*record.Refused) { told++ }
 	p.startTracing(&o)
-	if o.Trace == nil || p.tracer == nil {
+	if o.Admission.Trace == nil || p.tracer == nil {
 		t.Fatalf("options %+v", o)
 	}
-	o.Ended(new(record.Record))
-	if o.Refused(new(record.Refused)); told != 2 {
+	o.Relay.Ended(new(record.Record))
+	if o.Admission.Refused(new(record.Refused)); told != 2 {
 		t.Error("the others were not told")
 	}
 	p.endTracing()
@@ -47,7 +47,7 @@ func TestTracingIsOn(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", securetest.NewAuthority(t).File())
 	p, o = &Proxy{settings: s, log: slog.New(slog.NewTextHandler(log, nil))}, session.Options{}
 	p.startTracing(&o)
-	if o.Trace != nil || p.tracer != nil || !strings.Contains(log.String(), "sessions are not traced") {
+	if o.Admission.Trace != nil || p.tracer != nil || !strings.Contains(log.String(), "sessions are not traced") {
 		t.Errorf("options %+v; the log says %s", o, log)
 	}
 	p.endTracing()

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// relay passes an upgrade request, and what follows it, on to another server.
-func relay(w http.ResponseWriter, req *http.Request, to string) {
+// relayTo passes an upgrade request, and what follows it, on to another server.
+func relayTo(w http.ResponseWriter, req *http.Request, to string) {
 	server, err := net.Dial("tcp", to)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)

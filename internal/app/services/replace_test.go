@@ -21,7 +21,7 @@ func slowServer(t *testing.T) (url string, answer chan struct{}) {
 		case <-req.Context().Done():
 			return
 		}
-		relay(w, req, behind.Addr().String())
+		relayTo(w, req, behind.Addr().String())
 	})}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(listener) }()

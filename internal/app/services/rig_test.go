@@ -15,6 +15,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 
@@ -45,7 +47,8 @@ func newLoggedRig(t testing.TB, handler slog.Handler, changes ...func(*Options))
 	}
 	log, scopes := slog.New(handler), limits.NewRegistry()
 	r.sessions = session.NewServer(session.Options{
-		Loops: r.loops, Scopes: scopes, Limits: admission.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}, Log: log,
+		Shared:    record.NewShared(scopes, nil, log),
+		Admission: admission.Options{Limits: admission.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}}, Relay: relay.Options{Loops: r.loops},
 	})
 	o := Options{Loops: r.loops, Scopes: scopes, LimitsChanged: r.sessions.LimitsChanged, SetRoutes: r.sessions.SetServices, Log: log}
 	for _, change := range changes {

@@ -55,14 +55,14 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 		g.options.Health.answer(nc, req)
 		return
 	}
-	arrival.ID = record.ID{Process: g.options.Process, Number: g.lastID.Add(1)}
-	defer g.options.Waiting.RemoveWaiting(arrival.ID.Number)
+	arrival.ID = record.ID{Process: g.shared.Process, Number: g.lastID.Add(1)}
+	defer g.sessions.RemoveWaiting(arrival.ID.Number)
 	if err == nil {
 		arrival.Path, arrival.RequestID, arrival.Trace = shortened(req.URL.Path), requestID(req), g.trace(req)
 		err = g.lease(nc, req, &arrival)
 	}
 	if err != nil {
-		g.options.Left(arrival.ID)
+		g.sessions.Left(arrival.ID)
 	}
 	var refusal *handshake.Refusal
 	switch {
@@ -166,7 +166,7 @@ func (g *Gate) start(service *route.Service, conn *backend.Conn, nc net.Conn, re
 		}
 		arrival.opening.leave(true)
 		arrival.Accepted = arrival.told != nil
-		g.options.Begin(service, conn, socket, req, &arrival.Client)
+		g.sessions.Begin(service, conn, socket, req, &arrival.Client)
 		done <- outcome{started: true}
 	})
 	o := <-done

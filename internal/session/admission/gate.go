@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"math"
 	"net"
 	"net/netip"
@@ -18,9 +17,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
-	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -30,7 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
-// GateOptions are the settings of a gate. Fields without a default are required.
+// Options are the settings of a gate. Fields without a default are required.
 type Options struct {
 	Limits Limits
 	// Origin says who is believed about where clients come from; nil for nobody.
@@ -41,48 +38,40 @@ type Options struct {
 	AuthGuard *auth.Guard
 	// Descriptors hears when the gate cannot accept a client because this machine is short of something; nil for nobody.
 	Descriptors *machine.Descriptors
-	// Scopes has the limits of the process, tenants and keys, and LimitLog logs those that are reached.
-	Scopes   *limits.Registry
-	LimitLog *limits.Log
-	// Guard recovers from panics in the gate's goroutines; nil to let them end the process.
-	Guard *panics.Guard
-	// Log gets a line for each client that got no session, up to a rate (level info).
-	Log *slog.Logger
 	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
 	// none. Any goroutine calls it. nil leaves it at what the clients say.
 	Trace func(client *record.Trace) *record.Trace
 	// Refused hears of each client that gets no session, from any goroutine: it must not block, and not keep what it gets. nil for
 	// nobody.
 	Refused func(*record.Refused)
-	// Process is the part of clients' ids that all clients of a process share.
-	Process record.Process
-	// Waiting knows the clients that wait in a queue.
-	Waiting WaitingRoom
-	// Begin begins the session of an admitted client on the connection that was leased for it. It is called on the connection's loop, and owns
-	// the client's socket from then on.
-	Begin func(service *route.Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, client *record.Client)
-	// Left hears of each client that goes without a session after its request was read.
-	Left func(record.ID)
-	// Tick is called about once a second while a service tells clients something, see [Service.TellClients].
-	Tick func()
 }
 
-// WaitingRoom knows the clients that wait in a queue, for operators. Its methods may be called from any goroutine.
-type WaitingRoom interface {
+// Sessions are what the gate hands admitted clients over to. Any goroutine may call its methods, except Begin.
+type Sessions interface {
+	// AddWaiting, RemoveWaiting and AllWaiting know the clients that wait in a queue, for operators.
 	AddWaiting(*record.Waiting)
 	RemoveWaiting(number uint64)
 	AllWaiting() []*record.Waiting
+	// Begin begins the session of an admitted client on the connection that was leased for it. It is called on the connection's loop, and owns
+	// the client's socket from then on.
+	Begin(service *route.Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, client *record.Client)
+	// Left hears of each client that goes without a session after its request was read.
+	Left(record.ID)
+	// TellStates is called about once a second while a service tells clients something, see [route.Service.TellClients].
+	TellStates()
 }
 
 // Gate admits clients: from the accepted socket over the TLS handshake, the request, authentication and limits to the lease of a connection, or
 // to a refusal. It knows nothing of what sessions do. Any goroutine may use it.
 type Gate struct {
 	// Static after New.
-	options Options
-	drained context.Context // ends when the gate stops admitting clients
-	drain   context.CancelFunc
-	closing context.Context // ends when Close is called
-	close   context.CancelFunc
+	shared   record.Shared
+	options  Options
+	sessions Sessions
+	drained  context.Context // ends when the gate stops admitting clients
+	drain    context.CancelFunc
+	closing  context.Context // ends when Close is called
+	close    context.CancelFunc
 
 	// For any goroutine.
 	limits   atomic.Pointer[Limits]
@@ -118,12 +107,12 @@ type Limits struct {
 	ClientTimeout time.Duration
 }
 
-// NewGate returns a gate for the listeners given to Serve. StopAccepting and Close end it.
-func New(o Options) *Gate {
-	g := &Gate{options: o, handshakes: make(map[net.Conn]struct{}), tlsTurns: newTLSTurns()}
-	g.refusals.init(o.Log)
-	g.tls.init(o.Log)
-	g.openings.init(&storms{log: o.Log})
+// New returns a gate for the listeners given to Serve, which hands clients over to sessions. StopAccepting and Close end it.
+func New(shared record.Shared, o Options, sessions Sessions) *Gate {
+	g := &Gate{shared: shared, options: o, sessions: sessions, handshakes: make(map[net.Conn]struct{}), tlsTurns: newTLSTurns()}
+	g.refusals.init(shared.Log)
+	g.tls.init(shared.Log)
+	g.openings.init(&storms{log: shared.Log})
 	g.drained, g.drain = context.WithCancel(context.Background())
 	g.closing, g.close = context.WithCancel(context.Background())
 	g.SetLimits(o.Limits)
@@ -182,7 +171,7 @@ func (g *Gate) accept(listener net.Listener, config func() *tls.Config) {
 			}
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			if !g.options.Descriptors.Failed(machine.Accepting, err) {
-				g.options.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
+				g.shared.Log.Warn("cannot accept a client", "error", err, "retry_in", pause)
 			}
 			select {
 			case <-time.After(pause):
@@ -215,7 +204,7 @@ func (g *Gate) begin(nc net.Conn, config func() *tls.Config, begun time.Time, o 
 		g.untrack(nc)
 		o.leave(false)
 	}()
-	defer g.options.Guard.Recover("handshake", func() { _ = nc.Close() })
+	defer g.shared.Guard.Recover("handshake", func() { _ = nc.Close() })
 	g.admit(nc, config, begun, o)
 }
 
@@ -304,7 +293,7 @@ func (g *Gate) Close() {
 	g.tls.lines.close()
 }
 
-// GateStats are the counts of a gate at one instant.
+// Stats are the counts of a gate at one instant.
 type Stats struct {
 	Refused map[int]uint64  // upgrade requests answered otherwise, by HTTP status
 	TLS     []TLSHandshakes // TLS handshakes of clients, by result and version

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
@@ -486,7 +487,7 @@ func TestCrowdOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := New(Options{Origin: policy, Log: slog.New(slog.DiscardHandler)})
+	g := New(record.Shared{Log: slog.New(slog.DiscardHandler)}, Options{Origin: policy}, nil)
 	defer g.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 
 // enter takes the place of a client that has not said who it is: in its address. The error is a [handshake.Refusal].
 func (g *Gate) enter(service *route.Service, a *arrival) error {
-	a.LimitsAt, a.Hold = g.options.Scopes.Generation(), new(limits.Hold)
-	return g.limitReached(g.options.Scopes.Arrive(route.Now(), service.Visitor(a.Address.Addr(), a.Identity), a.Hold))
+	a.LimitsAt, a.Hold = g.shared.Scopes.Generation(), new(limits.Hold)
+	return g.limitReached(g.shared.Scopes.Arrive(route.Now(), service.Visitor(a.Address.Addr(), a.Identity), a.Hold))
 }
 
 // enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
 // process.
 func (g *Gate) enterAuthenticated(service *route.Service, a *arrival) error {
-	return g.limitReached(g.options.Scopes.Admit(route.Now(), service.Visitor(a.Address.Addr(), a.Identity), a.Hold))
+	return g.limitReached(g.shared.Scopes.Admit(route.Now(), service.Visitor(a.Address.Addr(), a.Identity), a.Hold))
 }
 
 // limitReached returns the answer to a client that is refused because of a limit; nil for none.
@@ -29,7 +29,7 @@ func (g *Gate) limitReached(r *limits.Refusal) error {
 		return nil
 	}
 	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	g.options.LimitLog.Note(cause, "")
+	g.shared.LimitLog.Note(cause, "")
 	who := r.Scope.Kind()
 	refusal := &handshake.Refusal{
 		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: limits.DescribeCause(cause, "") + " reached", Header: handshake.RetryAfter(route.RetryAfter),

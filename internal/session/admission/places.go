@@ -256,7 +256,7 @@ func (g *Gate) runBoard() {
 
 // lookOnce goes on to the next second after a mistake.
 func (g *Gate) lookOnce() {
-	defer g.options.Guard.Recover("board", func() {})
+	defer g.shared.Guard.Recover("board", func() {})
 	g.updateBoard(time.Now())
 }
 
@@ -264,8 +264,8 @@ func (g *Gate) lookOnce() {
 func (g *Gate) updateBoard(now time.Time) {
 	routes := g.routes.Load()
 	g.board.sample(now, routes)
-	g.options.Tick()
-	clients := g.options.Waiting.AllWaiting()
+	g.sessions.TellStates()
+	clients := g.sessions.AllWaiting()
 	told := false
 	for _, w := range clients {
 		told = told || w.Tell != nil

@@ -41,7 +41,7 @@ func (g *Gate) refuse(nc net.Conn, req *handshake.Request, a arrival, refusal *h
 
 // left notes that a client went away before it had a session.
 func (g *Gate) left(nc net.Conn, a arrival, err error) {
-	if log := g.options.Log; log.Enabled(context.Background(), slog.LevelDebug) {
+	if log := g.shared.Log; log.Enabled(context.Background(), slog.LevelDebug) {
 		log.Debug("client left before its session began", "id", a.ID.String(), "client", a.Address.String(), "path", a.Path,
 			"after", time.Since(a.Arrived), "reason", printable.Text(err.Error(), record.MaxReason))
 	}

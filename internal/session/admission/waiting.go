@@ -53,7 +53,7 @@ func (g *Gate) acquire(service *route.Service, nc net.Conn, req *handshake.Reque
 	if arrival.told != nil {
 		w.Tell = arrival.told.offer
 	}
-	g.options.Waiting.AddWaiting(w) // until its session begins or it is refused
+	g.sessions.AddWaiting(w) // until its session begins or it is refused
 	if t := arrival.told; begins && t != nil && !t.accept(req, arrival, g.board.wait(service, arrival.Position)) {
 		if conn, leased := service.Group.Leave(waiter, pool.LeftEarly); leased {
 			conn.ReturnUnused()

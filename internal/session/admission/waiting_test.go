@@ -35,8 +35,8 @@ type queueRig struct {
 	service *route.Service
 }
 
-// noWaiting is a waiting room that nobody looks into.
-type noWaiting struct{}
+// noWaiting has no sessions, and forgets who waits for one.
+type noWaiting struct{ Sessions }
 
 func (noWaiting) AddWaiting(*record.Waiting)    {}
 func (noWaiting) RemoveWaiting(uint64)          {}
@@ -58,7 +58,7 @@ func newQueueRig(t *testing.T, name string, timeout time.Duration) *queueRig {
 	}
 	log := slog.New(slog.DiscardHandler)
 	group := pool.NewGroup[*backend.Conn](pool.Options{Queue: 1})
-	r := &queueRig{t: t, group: group, gate: New(Options{Log: log, Waiting: noWaiting{}})}
+	r := &queueRig{t: t, group: group, gate: New(record.Shared{Log: log}, Options{}, noWaiting{})}
 	r.service = &route.Service{Name: "test", Group: group, Profile: p, QueueTimeout: timeout, Variants: new(backend.Variants), CloseTimeout: wstest.Timeout}
 	meters := meter.NewRegistry(1)
 	held := meters.Backend("test", script.Target().URL)

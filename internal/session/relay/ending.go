@@ -1,0 +1,88 @@
+package relay
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// This file carries out what a session's life decides about its end.
+
+// recordEnd notes who ends the session and why.
+func (s *Session) recordEnd(e *event) {
+	s.record.End(e.by, e.class, e.code, e.reason)
+	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
+	if e.class == meter.Shutdown {
+		s.server.stopped.Add(1)
+	}
+}
+
+// relayClose tells the backend that the client has ended its part, if the connection serves no other session.
+func (s *Session) relayClose(e *event) {
+	if s.leg.conn.Profile().Reuse == profile.OneShot {
+		s.leg.conn.SendClose(e.payload)
+	}
+}
+
+// sendClose sends the client its close frame, at a frame boundary.
+func (s *Session) sendClose() {
+	payload := frame.ClosePayload(s.record.Code, s.record.Reason)
+	if s.leg.conn == nil {
+		writeControl(s.client, frame.Close, payload, false)
+		return
+	}
+	s.leg.down.close = payload
+	s.leg.down.insert()
+}
+
+// endLease ends the lease; the connection goes back to the pool, or is closed.
+func (s *Session) endLease() {
+	l := &s.leg
+	ending := backend.Ending{
+		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session ended",
+		Fault: l.fault, Full: l.full, Slow: l.slow, Alike: l.alike, Client: s.voter(), Hurried: s.record.Class == meter.Shutdown,
+	}
+	if closed := s.record.Class == meter.Normal || s.record.Class == meter.Application; closed && s.record.By == byClient &&
+		l.conn.Profile().Reuse == profile.OneShot && s.record.Code.Sendable() { // as if its own close frame had been passed on
+		ending.Code, ending.Text = s.record.Code, s.record.Reason
+	}
+	if s.record.By == byBackend {
+		ending.Code, ending.Text = s.record.Code, "" // the answer to its close frame
+		if l.fault == "" {
+			ending.ClosedWith = s.record.Code
+		}
+	}
+	s.record.Relayed = s.relayed()
+	if s.failover != nil {
+		l.conn.AddHeard(s.failover.tracker.Heard())
+	}
+	s.record.Outcome = l.conn.End(ending)
+	s.leg = leg{}
+}
+
+// forget ends the session for good.
+func (s *Session) forget() {
+	s.tap.Forgotten()
+	s.tap = nil
+	if s.failover != nil {
+		s.failover.end()
+	}
+	s.client.Close()
+	s.leaveLimits()
+	s.record.Service.Variants.Forget(s.variant)
+	s.server.history.Add(&s.record) // before it leaves the registry, so that an operator always finds it in one of them
+	s.server.registry.remove(s)
+	s.shard.ended[s.record.Code]++
+	if s.server.active.Add(-1) == 0 {
+		select {
+		case s.server.emptied <- struct{}{}:
+		default:
+		}
+	}
+	s.countEnd()
+	s.record.Log(s.server.shared.Log)
+	if ended := s.server.options.Ended; ended != nil {
+		ended(&s.record)
+	}
+}

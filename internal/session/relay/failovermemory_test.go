@@ -1,0 +1,76 @@
+package relay
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// Messages that are no audio are kept for as long as the replay-window allows, too: a client cannot fill the memory with them.
+func TestMessagesThatAreNoAudio(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, _ := r.began()
+	text := `{"hello" : "` + strings.Repeat("x", 50_000) + `"}`
+	for range 50 { // 2.5 MB; 960 kB are kept of them for a window of 15 s, and as many for the audio
+		client.Send(frame.Text, text)
+		server.ExpectOwn(frame.Text, text) // one that comes in several reads goes on as a new frame
+	}
+	if why := r.recoverable(false); why != "the client has sent more than is kept for replay-window 15s" {
+		t.Errorf("it is not recoverable since %s", why)
+	}
+	client.CloseNormally()
+}
+
+// When the memory is used up, the session that keeps the most stops being recoverable. One that keeps little stays recoverable, and outlives its
+// server.
+func TestLargestSessionPays(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 3, setup{})
+	r.Arena.SetLimit(200 << 10)
+	hog, hogServer, hogs := r.began()
+	hogID := record.ID{}
+	r.on(func(s *Session) { hogID = s.record.ID })
+	for range 110 { // 11 seconds, 180 kB
+		hog.Send(frame.Binary, sessiontest.Chunk(1))
+		hogServer.Expect(frame.Binary, sessiontest.Chunk(1))
+	}
+	honest := r.Connect(wstest.UpgradeRequest("/v1/test"))
+	honest.ExpectUpgrade()
+	honest.Send(frame.Text, sessiontest.VoskConfig)
+	n := 0
+	r.each(func(s *Session) {
+		if s.record.ID != hogID {
+			n = slices.Index(r.Backends, s.record.Backend)
+		}
+	})
+	server := r.Scripts[n].Take()
+	server.Expect(frame.Text, sessiontest.VoskConfig)
+	for range 30 {
+		honest.Send(frame.Binary, sessiontest.Chunk(2))
+		server.Expect(frame.Binary, sessiontest.Chunk(2))
+	}
+	wstest.Eventually(t, "the largest session is no longer recoverable", func() (is bool) {
+		r.each(func(s *Session) {
+			if f := s.failover; s.record.ID == hogID {
+				is = !f.machine.Recoverable() && f.unrecoverable() == "the proxy's replay-memory is used up" && f.window.Memory() == 0
+			} else if !f.machine.Recoverable() {
+				t.Errorf("the other one is not recoverable: %s", f.unrecoverable())
+			}
+		})
+		return is
+	})
+	server.Reset()
+	next := r.Scripts[3-n-hogs].Take()
+	next.ExpectOwn(frame.Text, sessiontest.VoskConfig)
+	for range 30 {
+		next.Expect(frame.Binary, sessiontest.Chunk(2))
+		next.Send(frame.Text, sessiontest.Partial("x"))
+		honest.Expect(frame.Text, sessiontest.Partial("x"))
+	}
+	honest.CloseNormally()
+	hog.CloseNormally()
+}

@@ -1,0 +1,184 @@
+package relay
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+const withKeys = `
+profiles:
+  p:
+    from: one-shot
+    predial: never
+    variant: {private: {query: ["*"], headers: [Authorization]}}`
+
+// wantsKey refuses clients without the key as hosted services do.
+func wantsKey(req *handshake.Request) *handshake.Refusal {
+	if req.Header.Get("Authorization") == "Token good" {
+		return nil
+	}
+	return &handshake.Refusal{
+		Status: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}, "Dg-Error": {"bad key"}},
+		Body: []byte(`{"err_code":"INVALID_AUTH"}`),
+	}
+}
+
+// A server that refuses a client's key has answered that client, which gets the answer as it is. The server serves all others
+// as before, however often that happens.
+func TestBadKeyHarmsNobodyElse(t *testing.T) {
+	r := newRig(t, setup{Cap: 4, Queue: 8, Script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, Backend: withYAML(t, withKeys)})
+	good := r.askFor("", "Authorization: Token good")
+	server := r.Accepted()
+	talk(t, good, server, "before")
+	for range 20 {
+		p, response := r.Request(wstest.UpgradeRequest("/v1/test", "Authorization: Token bad"))
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusUnauthorized || string(body) != `{"err_code":"INVALID_AUTH"}` ||
+			response.Header.Get("Content-Type") != "application/json" || response.Header.Get("Dg-Error") != "bad key" {
+			t.Fatalf("%s, %v, %q, %v; want the server's answer", response.Status, response.Header, body, err)
+		}
+		_ = p.Close()
+	}
+	h, s := r.Backend.Health(), r.Backend.Stats()
+	if h.Circuit != "closed" || h.CircuitOpened != 0 || !h.Reachable || s.Totals.DialFailed != 0 || s.Totals.Refused != 20 {
+		t.Errorf("health %+v, stats %+v", h, s)
+	}
+	if n := r.Script.Counts().Upgrades; n != 21 {
+		t.Errorf("%d upgrade requests for 21 clients", n)
+	}
+	other := r.askFor("", "Authorization: Token good")
+	talk(t, other, r.Accepted(), "after")
+	talk(t, good, server, "still")
+	if q := r.Group.Queue(); q.Totals.Refused != 20 || q.Waiting != 0 {
+		t.Errorf("queue: %+v", q)
+	}
+}
+
+// A circuit that was open closes when the server answers again, even if it refuses the trial because that bears nobody's key.
+func TestTrialWithoutKeyClosesCircuit(t *testing.T) {
+	down := make(chan struct{})
+	refuse := func(req *handshake.Request) *handshake.Refusal {
+		select {
+		case <-down:
+			return wantsKey(req)
+		default:
+			return &handshake.Refusal{Status: http.StatusBadGateway, Reason: "starting"}
+		}
+	}
+	r := newRig(t, setup{Cap: 1, Queue: 1, Script: &wstest.Server{Answer: wstest.AcceptUnless(refuse)}, Backend: func(o *backend.Options) {
+		withYAML(t, withKeys)(o)
+		o.CircuitFailures = 1
+	}})
+	p := r.Connect(wstest.UpgradeRequest("/v1/test", "Authorization: Token good"))
+	wstest.Eventually(t, "the circuit opens", func() bool { return r.Backend.Health().CircuitOpened == 1 })
+	close(down)
+	p.ExpectUpgrade()
+	talk(t, p, r.Accepted(), "back")
+	if h := r.Backend.Health(); h.Circuit != "closed" {
+		t.Errorf("health: %+v", h)
+	}
+}
+
+// Dialing ahead without a key, where the server wants one, stops for a while. It opens no circuit, and clients with a key are
+// served.
+func TestDialingAheadWithoutKeyHarmsNobody(t *testing.T) {
+	ahead := strings.Replace(withKeys, "predial: never", "predial: idle", 1)
+	r := newRig(t, setup{Cap: 2, Queue: 8, Script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, Backend: func(o *backend.Options) {
+		withYAML(t, ahead)(o)
+		o.CircuitFailures = 1
+	}})
+	for range 5 {
+		client := r.askFor("", "Authorization: Token good")
+		server := r.Accepted()
+		talk(t, client, server, "hello")
+		_ = client.Close()
+		_ = server.Close()
+	}
+	wstest.Eventually(t, "the leases end", func() bool { s := r.Backend.Stats(); return s.Used() == 0 })
+	if n := r.Script.Counts().Upgrades; n > 5+4 { // two are dialed ahead at once, and none again
+		t.Errorf("%d upgrade requests for 5 clients", n)
+	}
+	if h := r.Backend.Health(); h.CircuitOpened != 0 {
+		t.Errorf("health: %+v", h)
+	}
+}
+
+// What a server says right behind its 101, and its end, belong to the client that the connection was dialed for. It is not
+// asked again for that client.
+func TestRefusedBehindUpgrade(t *testing.T) {
+	closing := wstest.ServerFrame(true, frame.Close, frame.AppendClosePayload(nil, frame.PolicyViolation, "bad key"))
+	says := wstest.ServerFrame(true, frame.Text, `{"type":"error"}`)
+	long := wstest.ServerFrame(true, frame.Binary, make([]byte, 300<<10))
+	for name, c := range map[string]struct {
+		greeting []byte
+		expect   func(*wstest.Peer)
+	}{
+		"message and close": {append(says[:len(says):len(says)], closing...), func(p *wstest.Peer) {
+			p.Expect(frame.Text, `{"type":"error"}`)
+			p.ExpectClose(frame.PolicyViolation, "bad key")
+		}},
+		"close":                {closing, func(p *wstest.Peer) { p.ExpectClose(frame.PolicyViolation, "bad key") }},
+		"close without a code": {wstest.ServerFrame(true, frame.Close, ""), func(p *wstest.Peer) { p.Expect(frame.Close, "") }},
+		"a long message and close": {append(long[:len(long):len(long)], closing...), func(p *wstest.Peer) {
+			p.Expect(frame.Binary, string(make([]byte, 300<<10)))
+			p.ExpectClose(frame.PolicyViolation, "bad key")
+		}},
+	} {
+		for kind, setup := range map[string]setup{
+			"private":               {Backend: withYAML(t, withKeys)},
+			"private and reusable":  {Backend: withYAML(t, strings.Replace(withKeys, "one-shot", "echo", 1))},
+			"private with greeting": {Backend: withYAML(t, strings.Replace(withKeys, "predial", `greeting: {json: {type: hello}}`+"\n    predial", 1))},
+			"one-shot on demand":    {Backend: func(o *backend.Options) { o.Settings.Warm = 0 }},
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				if kind != "private" && kind != "one-shot on demand" && name == "a long message and close" {
+					t.Skip("such a profile knows no message that is as long: the session ends with 1011")
+				}
+				setup.Cap, setup.Queue, setup.Script = 2, 8, &wstest.Server{Answer: wstest.Accept("", c.greeting...), Serve: readAll}
+				r := newRig(t, setup)
+				for range 8 {
+					p := r.askFor("", "Authorization: Token bad")
+					c.expect(p)
+					_ = p.Close()
+				}
+				wstest.Eventually(t, "the leases end", func() bool { return r.Backend.Stats().Leased == 0 })
+				if n := r.Script.Counts().Upgrades; n != 8 {
+					t.Errorf("%d upgrade requests for 8 clients", n)
+				}
+				if h := r.Backend.Health(); h.CircuitOpened != 0 || h.Broken != 0 {
+					t.Errorf("health: %+v", h)
+				}
+			})
+		}
+	}
+}
+
+// readAll plays a server that has no more to say.
+func readAll(p *wstest.Peer) { _, _ = io.Copy(io.Discard, p) }
+
+// A connection that was dialed for one client and then vanishes is not dialed again for it.
+func TestVanishedBehindUpgrade(t *testing.T) {
+	r := newRig(t, setup{Cap: 2, Queue: 8, Script: &wstest.Server{Serve: func(*wstest.Peer) {}}, Backend: withYAML(t, withKeys)})
+	for range 8 {
+		p := r.askFor("", "Authorization: Token bad")
+		h, payload, err := p.Next()
+		if err != nil || h.Opcode != frame.Close || !strings.HasPrefix(string(payload), "\x03\xf3backend connection lost") &&
+			!strings.HasPrefix(string(payload), "\x03\xf3server ended the connection") {
+			t.Fatalf("%v %q, %v; want a close with 1011", h.Opcode, payload, err)
+		}
+		_ = p.Close()
+	}
+	if n := r.Script.Counts().Upgrades; n != 8 {
+		t.Errorf("%d upgrade requests for 8 clients", n)
+	}
+	if h := r.Backend.Health(); h.CircuitOpened != 0 {
+		t.Errorf("health: %+v", h)
+	}
+}

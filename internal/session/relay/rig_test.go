@@ -1,0 +1,83 @@
+package relay
+
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+)
+
+// rig is a proxy between clients and a server that the test plays, with the sessions of this package.
+type rig struct {
+	*sessiontest.Rig
+	sessions *Sessions
+}
+
+// setup is what a test wants to be different.
+type setup = sessiontest.Setup
+
+// newRig returns a rig. change may change the options of its sessions.
+func newRig(t testing.TB, o setup, change ...func(*Options)) *rig {
+	t.Helper()
+	r := new(rig)
+	t.Cleanup(func() { // the rig is closed before
+		if n := r.sessions.throttled.Load(); n != 0 {
+			t.Errorf("%d sessions are counted as held back after the last", n)
+		}
+	})
+	o.TLS = overTLS
+	r.Rig = sessiontest.New(t, o, func(parts *sessiontest.Rig) sessiontest.Sessions {
+		if limitAll {
+			parts.Scopes.SetProcess(route.Now(), tinyTurns)
+		}
+		options := Options{Loops: parts.Loops, Meters: parts.Meters, Replay: parts.Arena}
+		for _, f := range change {
+			f(&options)
+		}
+		r.sessions = NewSessions(parts.Shared, options)
+		return r.sessions
+	})
+	if tapAll {
+		r.tapAll()
+	}
+	return r
+}
+
+// newFailoverRig returns a rig with several servers, whose sessions may outlive them.
+func newFailoverRig(t *testing.T, name string, servers int, o setup) *rig {
+	t.Helper()
+	r := newRig(t, sessiontest.Failover(name, servers, o))
+	if r.Service.Profile.Predial == profile.PredialIdle { // idle connections are kept
+		r.AllReady(max(o.Cap, 1), r.Backends...)
+	}
+	return r
+}
+
+// stats has the counts of the gate and of the sessions.
+type stats struct {
+	admission.Stats
+	SessionsStats
+}
+
+func (r *rig) stats() stats { return stats{r.Gate.Stats(), r.sessions.Stats()} }
+
+// on calls f with the only session there is, on its loop.
+func (r *rig) on(f func(*Session)) {
+	r.T.Helper()
+	wstest.Eventually(r.T, "there is a session", func() bool {
+		found := false
+		r.each(func(s *Session) {
+			if !found {
+				found = true
+				f(s)
+			}
+		})
+		return found
+	})
+}
+
+// each calls f with each session, on its loop.
+func (r *rig) each(f func(*Session)) { r.sessions.Each(r.sessions.All(), f) }

@@ -1,0 +1,331 @@
+package relay
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/tap"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
+type Session struct {
+	// Static.
+	server  *Sessions
+	key     uint64 // what its backend is chosen by
+	variant string // of the connections that can serve it
+
+	// What every frame needs.
+	shard  *shard         // of the present loop
+	passed *meter.Relayed // of the present loop, and the backend that serves it, or served it last
+	life   life
+	reply  reply // what is known of the first reply
+	// fromClient presents to the boundary what is inspected of what the client sends. It is here since it fits between the others.
+	fromClient backend.Inspector
+	client     *loop.Conn
+	leg        leg
+	scanner    frame.Scanner // of what the client sends; the backend's is its connection's own
+
+	timer    loop.Timer // bounds the present state, or looks for idleness
+	deadline loop.Timer // ends a session that lasts too long
+	progress progress   // what the timer has seen while frames pass
+	search   *search    // for another connection; nil for none
+	record   record.Record
+	limited  *limited    // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
+	tap      *tap.Tapped // nil while no operator taps the session
+	failover *recovery   // nil unless the session may outlive its server, or results are rewritten
+
+	meter    *meter.Backend  // of the backend that serves it, or served it last; held
+	controls limits.Controls // of the client
+	spoke    loop.Instant    // when the client's first message had come; 0 before that
+}
+
+// Begin begins the session of a client for whom conn was leased. It runs on the connection's loop.
+func (s *Sessions) Begin(service *route.Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, c *record.Client) {
+	s.newSession(service, c).begin(conn, socket, req, c)
+}
+
+func (s *Sessions) newSession(service *route.Service, c *record.Client) *Session {
+	maxMessage, _ := c.Hold.MaxMessage(service.MaxMessage)
+	session := &Session{server: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
+	session.record.Begin(service, c)
+	if !c.Hold.Empty() || c.Question != "" {
+		session.limited = newLimited(session, c.Hold, c.Hold)
+		if c.Question != "" {
+			session.limited.question = s.newQuestion(c.Question)
+		}
+	}
+	return session
+}
+
+// begin accepts the client's upgrade and starts relaying over conn. The client is granted the server's subprotocol if it offers that, and
+// otherwise c.Grant, which is empty for none.
+func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.Request, c *record.Client) {
+	l := conn.Stream().Loop()
+	s.countBegin(conn)
+	s.enterShard(l)
+	s.server.active.Add(1)
+	s.server.begun.Add(1)
+	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	waited := s.server.registry.add(s)
+	l.Handling(s.client)
+	if !c.Accepted { // while it waited
+		protocol := conn.Protocol()
+		if !req.Offers(protocol) {
+			protocol = c.Grant
+		}
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: s.record.ID.String()}))
+	}
+	s.tap = s.server.taps.Began((*tappedSession)(s), conn.Backend().Name())
+	s.compose()
+	greeting := conn.TakeGreeting()
+	s.tap.Greeted(greeting)
+	if s.failover = newRecovery(s, req.URL.RawQuery); s.failover == nil {
+		s.client.Write(greeting)
+	}
+	s.limitDuration()
+	s.startLeg(conn, profile.Opening{}, greeting, nil)
+	if waited != nil {
+		s.killIfWaitEnded(waited)
+	}
+	if c.LimitsAt != s.server.shared.Scopes.Generation() { // LimitsChanged may have missed it
+		s.limitsChanged()
+	}
+	s.checkCredential() // it may have been revoked since it was checked
+}
+
+// startLeg begins the lease of conn: frames pass both ways from now on. greeting is what the server has said to the client before its session,
+// if the client has not got that yet. found is the search that has found conn; nil if the client came for it.
+func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting []byte, found *search) {
+	s.leg = s.newLeg(conn, first)
+	s.leg.found = found
+	s.countFor(conn.Backend())
+	s.record.Connection = conn.Number()
+	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {
+		s.record.LogStart(s.server.shared.Log)
+	}
+	s.compose()
+	if s.life.turnedAway > 0 {
+		s.tap.Moved(conn.Backend().Name())
+	}
+	if f := s.failover; f != nil {
+		f.begin(conn, first)
+		f.fromServer(greeting)
+		if !s.holds(conn) {
+			return
+		}
+	}
+	if end := conn.EarlyEnd(); end != nil {
+		s.refusedAtOnce(end)
+		return
+	}
+	s.act(conn.Begin(s.voter()))
+	if s.holds(conn) && s.life.state == relaying {
+		s.checkIdle()
+	}
+	if s.holds(conn) && !s.leg.hold {
+		s.letThrough()
+	}
+}
+
+// credentialSeed makes what stands for credentials impossible to guess.
+var credentialSeed = maphash.MakeSeed()
+
+// voter returns whose session it is, for the health of servers.
+func (s *Session) voter() backend.Client {
+	client := backend.Client{Address: s.record.Client.Addr()}
+	if who := s.record.Identity; who != nil {
+		name := who.Key
+		if name == "" {
+			name = who.Subject
+		}
+		client.Credential = maphash.Comparable(credentialSeed, [...]string{who.Method, who.Tenant, name})
+	}
+	return client
+}
+
+// Record returns what is known of the session so far. It belongs to the session's loop, and is not to be changed.
+func (s *Session) Record() *record.Record { return &s.record }
+
+// Relaying reports whether frames pass both ways. It is called on the session's loop.
+func (s *Session) Relaying() bool { return s.life.state == relaying }
+
+// Moving reports whether the session has left a backend and waits for another one. It is called on the session's loop.
+func (s *Session) Moving() bool { return s.life.state == moving }
+
+// holds reports whether the session holds the lease of conn.
+func (s *Session) holds(conn *backend.Conn) bool { return s.leg.conn == conn }
+
+// End ends the session on behalf of the proxy. It is called on the session's loop.
+func (s *Session) End(class meter.Class, code frame.CloseCode, reason string) {
+	s.handle(event{kind: stopped, by: byProxy, class: class, code: code, reason: reason})
+}
+
+// handle acts on an event. Everything that changes a session's state comes this way.
+func (s *Session) handle(e event) {
+	if e.kind != unsolicited || s.failover != nil { // otherwise the scanner has gone past a frame that was not passed on
+		e.midFrame = s.leg.down.midFrame()
+	}
+	e.clientEnded = s.client.Ended()
+	before := s.life.state
+	sent := s.sentNow()
+	var space [6]action
+	do := s.life.handle(&e, space[:0])
+	if s.leg.conn != nil {
+		if e.fault {
+			s.leg.fault = e.reason
+		}
+		s.leg.full, s.leg.slow = s.leg.full || e.full, s.leg.slow || e.slow
+	}
+	if s.life.state != before {
+		s.leg.sent = sent
+		if s.failover != nil && s.life.state != relaying && s.life.state != moving {
+			s.failover.happens(&failover.Event{Kind: failover.EndDecided})
+		}
+		s.enforce(rulesOf[s.life.state])
+	}
+	for _, a := range do {
+		s.perform(a, &e)
+	}
+	if s.life.state != before {
+		s.showState(&e)
+	}
+}
+
+// enforce applies the rules of the state that the session has entered.
+func (s *Session) enforce(r rules) {
+	s.timer.Stop()
+	if r.bounded {
+		s.timer.Set(s.client, s.record.Service.CloseTimeout, timeState)
+	}
+	if !r.limited {
+		s.deadline.Stop()
+	}
+	if !r.toBackend {
+		s.leg.up.closed = true
+	}
+	if s.life.state != relaying {
+		s.limited.throttle().Stop(s.client)
+	}
+	if s.life.state >= lingering {
+		s.leaveLimits()
+	}
+	switch r.client {
+	case always:
+		s.client.Resume()
+	case whileKept:
+		s.client.ReportKept() // it may have closed while the boundary held its messages
+		if s.failover != nil {
+			s.failover.regulate()
+		} else {
+			s.holdClient()
+		}
+	}
+}
+
+// perform carries out an action.
+func (s *Session) perform(a action, e *event) {
+	switch a {
+	case recordEnd:
+		s.recordEnd(e)
+	case undoEnd:
+		s.record.GoOn()
+		s.limitDuration() // which the end had stopped
+	case relayClose:
+		s.relayClose(e)
+	case sendReset:
+		step := s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent))
+		s.tap.Reset()
+		s.act(step)
+	case queueClose:
+		s.leg.down.queueClose(s.record.Code, s.record.Reason)
+	case sendClose:
+		s.sendClose()
+	case leaveBackend:
+		s.leaveBackend(e)
+	case startSearch:
+		s.startSearch()
+	case stopSearch:
+		s.stopSearch()
+	case startLeg:
+		found := s.search
+		s.search = nil
+		s.startLeg(found.conn, found.first, nil, found)
+	case endLease:
+		s.tap.Ended()
+		s.endLease()
+	case endStream:
+		s.client.CloseWrite()
+	case forget:
+		s.forget()
+	}
+}
+
+// enterShard makes the session count for its present loop.
+func (s *Session) enterShard(l *loop.Loop) {
+	s.shard = &s.server.shards[l.ID()]
+	s.passed = s.meter.Relayed(l.ID())
+}
+
+// MoveTo takes both connections to another loop. It is called on the session's loop, but not while an event of a connection is handled.
+func (s *Session) MoveTo(to *loop.Loop) {
+	conn := s.leg.conn
+	if conn == nil {
+		return // it looks for a connection, or waits for the client's close frame only
+	}
+	s.timer.Take()
+	s.deadline.Take()
+	s.failover.takeTimers()
+	s.limited.throttle().TakeTimer()
+	conn.TakeTimers()
+	arrived := func() {
+		s.enterShard(s.client.Loop())
+		s.timer.Put()
+		s.deadline.Put()
+		s.failover.putTimers()
+		s.limited.throttle().PutTimer()
+		conn.PutTimers()
+	}
+	if !loop.Move(to, arrived, s.client, conn.Stream()) {
+		arrived()
+	}
+}
+
+// killIfWaitEnded ends a session whose client's wait an operator has ended at the moment when it was over.
+func (s *Session) killIfWaitEnded(waited *record.Waiting) {
+	select {
+	case reason := <-waited.Killed:
+		s.End(meter.Killed, frame.ServiceRestart, reason)
+	default:
+	}
+}
+
+// letThrough reads the client again, and first presents its first message if an earlier leg has kept that.
+func (s *Session) letThrough() {
+	if t := s.record.Trace; s.leg.hold && t.Sampled() {
+		t.Ready = time.Now()
+	}
+	s.leg.hold = false
+	conn := s.leg.conn
+	if s.leg.first != nil {
+		s.presentFirst()
+	}
+	if s.failover != nil {
+		if s.holds(conn) {
+			s.failover.pump()
+		}
+		return
+	}
+	if s.holds(conn) && !s.leg.hold && s.leg.up.to.Pending() == 0 {
+		s.client.Resume()
+	}
+}

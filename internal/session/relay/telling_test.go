@@ -1,0 +1,176 @@
+package relay
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// tellingRig is a rig with one connection, whose service tells clients how they fare.
+func tellingRig(t *testing.T, change func(*route.Service)) *rig {
+	return newRig(t, setup{
+		Queue: 3, Script: &wstest.Server{Serve: wstest.Echo},
+		Backend: withYAML(t, `profiles: {p: {from: echo, tell: {queue: '{"place":$place,"wait":$wait}'}}}`),
+		Service: func(s *route.Service) {
+			s.TellClients = true
+			if change != nil {
+				change(s)
+			}
+		},
+	})
+}
+
+// told lets a client wait that is told its place.
+func (r *rig) told(message string) *wstest.Peer {
+	r.T.Helper()
+	p := r.queued()
+	p.ExpectUpgrade()
+	p.Expect(frame.Text, message)
+	return p
+}
+
+// A client that waits is accepted, hears its place at once and when it changes, has its pings answered, and is served in its turn with all
+// that it has sent meanwhile.
+func TestTellsQueue(t *testing.T) {
+	r := tellingRig(t, nil)
+	holder := r.Join()
+	first, second := r.told(`{"place":1,"wait":null}`), r.told(`{"place":2,"wait":null}`)
+	message := wstest.ClientFrame(true, frame.Text, "sent while waiting")
+	second.SendBytes(message[:3])
+	second.SendBytes(message[3:9])
+	second.SendBytes(message[9:])
+	second.Send(frame.Ping, "are you there?")
+	second.Expect(frame.Pong, "are you there?")
+	second.SendBytes(wstest.ClientFrame(false, frame.Text, "in "))
+	second.Send(frame.Ping, "between")
+	second.Expect(frame.Pong, "between")
+	holder.CloseNormally()
+	first.Ask("one") // it is served, with no further answer to its upgrade
+	wstest.Eventually(t, "the board sees it", func() bool { return r.Group.Queue().Waiting == 1 })
+	second.Expect(frame.Text, `{"place":1,"wait":null}`)
+	second.SendBytes(wstest.ClientFrame(true, frame.Continuation, "pieces"))
+	first.CloseNormally()
+	second.Expect(frame.Text, "sent while waiting")
+	heard := ""
+	for fin := false; !fin; {
+		h, payload, err := second.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard, fin = heard+string(payload), h.Fin
+	}
+	if heard != "in pieces" {
+		t.Errorf("heard %q", heard)
+	}
+	second.CloseNormally()
+	if s := r.stats(); s.Total != 3 || len(s.Refused) != 0 {
+		t.Errorf("%d sessions, refused %v", s.Total, s.Refused)
+	}
+}
+
+// A client that waits in vain gets a close code, and counts as refused as if it had not been accepted.
+func TestToldInVain(t *testing.T) {
+	removed := make(chan struct{})
+	for name, c := range map[string]struct {
+		end    func(r *rig, p *wstest.Peer)
+		code   frame.CloseCode
+		reason string
+		status int
+	}{
+		"too long":  {func(*rig, *wstest.Peer) {}, frame.TryAgainLater, "no connection came free in time", 503},
+		"shutdown":  {func(r *rig, _ *wstest.Peer) { r.Gate.StopAccepting() }, frame.GoingAway, "shutting down", 503},
+		"removed":   {func(*rig, *wstest.Peer) { close(removed) }, frame.GoingAway, "the service was removed", 404},
+		"killed":    {func(r *rig, _ *wstest.Peer) { r.sessions.Kill(r.sessions.IDs()[0], "go") }, frame.ServiceRestart, "ended by an operator: go", 503},
+		"malformed": {func(_ *rig, p *wstest.Peer) { p.SendBytes([]byte{0x83, 0x80, 0, 0, 0, 0}) }, frame.ProtocolError, "reserved opcode", 0},
+		"too large": {func(_ *rig, p *wstest.Peer) {
+			p.SendBytes(wstest.ClientFrame(true, frame.Binary, strings.Repeat("x", 101)))
+		}, frame.MessageTooBig, "message over the size limit", 0},
+		"its close": {func(_ *rig, p *wstest.Peer) { p.SendClose(4001, "bored") }, 4001, "", 0},
+		"no code":   {func(_ *rig, p *wstest.Peer) { p.SendClose(frame.NoStatus, "") }, frame.NoStatus, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := tellingRig(t, func(s *route.Service) {
+				s.MaxMessage, s.Removed = 100, removed
+				if name == "too long" {
+					s.QueueTimeout = 20 * time.Millisecond
+				}
+				if name != "removed" {
+					s.Removed = nil
+				}
+			})
+			r.Ready(1)
+			conn, ok, err := r.Group.Acquire(&pool.Waiter[*backend.Conn]{})
+			if !ok || err != nil {
+				t.Fatal(err)
+			}
+			defer conn.ReturnUnused()
+			p := r.told(`{"place":1,"wait":null}`)
+			c.end(r, p)
+			p.ExpectClose(c.code, c.reason)
+			if c.status != 0 {
+				p.SendClose(c.code, "")
+			}
+			p.ExpectEnd()
+			wstest.Eventually(t, "its place is free", func() bool { return r.Group.Queue().Waiting == 0 })
+			if got := r.stats().Refused; c.status != 0 && got[c.status] != 1 || c.status == 0 && len(got) != 0 {
+				t.Errorf("refused: %v", got)
+			}
+		})
+	}
+}
+
+// A client that vanishes frees its place at once.
+func TestToldVanishes(t *testing.T) {
+	r := tellingRig(t, nil)
+	holder := r.Join()
+	p := r.told(`{"place":1,"wait":null}`)
+	p.Reset()
+	wstest.Eventually(t, "its place is free", func() bool { return r.Group.Queue().Waiting == 0 })
+	holder.Ask("x")
+	holder.CloseNormally()
+}
+
+// A client that offers subprotocols waits for its answer, which needs the server's choice; so does one that finds the queue full.
+func TestNotTold(t *testing.T) {
+	r := tellingRig(t, nil)
+	holder := r.Join()
+	offers := r.queued("Sec-WebSocket-Protocol: a, b")
+	holder.CloseNormally()
+	offers.ExpectUpgrade()
+	offers.Ask("hello")
+	for place := range 3 {
+		r.told(`{"place":` + string(rune('1'+place)) + `,"wait":null}`)
+	}
+	full := r.Connect(wstest.UpgradeRequest("/v1/test"))
+	expectUnavailable(t, full, pool.ErrQueueFull.Error())
+}
+
+// A client is told how long it probably waits, as soon as leases have ended within the second that the board looks back at.
+func TestTellsWait(t *testing.T) {
+	t.Parallel()
+	r := tellingRig(t, nil)
+	for range 4 {
+		r.Join().CloseNormally()
+		r.Ready(1)
+	}
+	holder := r.Join()
+	known := regexp.MustCompile(`^\{"place":1,"wait":[1-9]\d*\}$`)
+	wstest.Eventually(t, "the board has looked", func() bool {
+		p := r.Connect(wstest.UpgradeRequest("/v1/test"))
+		defer func() {
+			p.Reset()
+			wstest.Eventually(t, "its place is free", func() bool { return r.Group.Queue().Waiting == 0 })
+		}()
+		p.ExpectUpgrade()
+		_, payload, err := p.Next()
+		return err == nil && known.Match(payload)
+	})
+	holder.CloseNormally()
+}

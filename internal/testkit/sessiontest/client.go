@@ -1,0 +1,70 @@
+package sessiontest
+
+import (
+	"net/http"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+)
+
+// Connect connects and sends some bytes.
+func (r *Rig) Connect(bytes string) *wstest.Peer {
+	r.T.Helper()
+	if r.TLS != nil {
+		return wstest.DialTLS(r.T, r.Address, r.TLS, bytes)
+	}
+	return wstest.Dial(r.T, r.Address, bytes)
+}
+
+// TryConnect connects. The caller closes the connection. Any goroutine may call it.
+func (r *Rig) TryConnect() (*wstest.Peer, error) {
+	if r.TLS != nil {
+		return wstest.TryDialTLS(r.T, r.Address, r.TLS)
+	}
+	return wstest.TryDial(r.T, r.Address)
+}
+
+// Request connects, sends some bytes and reads the head of the HTTP answer.
+func (r *Rig) Request(bytes string) (*wstest.Peer, *http.Response) {
+	r.T.Helper()
+	p := r.Connect(bytes)
+	return p, p.Response()
+}
+
+// Join begins a session when a connection is idle, with further lines in the header.
+func (r *Rig) Join(header ...string) *wstest.Peer {
+	r.T.Helper()
+	r.Ready(1)
+	p := r.Connect(wstest.UpgradeRequest("/v1/test", header...))
+	p.ExpectUpgrade()
+	return p
+}
+
+// Session begins a session and returns both ends, of a rig with one connection that was not used before.
+func (r *Rig) Session(header ...string) (client, server *wstest.Peer) {
+	r.T.Helper()
+	client = r.Join(header...)
+	return client, r.Accepted()
+}
+
+// Begin begins a session, and returns its client, the server that serves it, and which one that is. No other session may begin meanwhile.
+func (r *Rig) Begin() (client, server *wstest.Peer, number int) {
+	r.T.Helper()
+	leases := make([]uint64, len(r.Backends))
+	for i, b := range r.Backends {
+		leases[i] = b.Stats().Totals.Leased
+	}
+	client = r.Join()
+	for i, b := range r.Backends {
+		if b.Stats().Totals.Leased > leases[i] {
+			return client, r.Scripts[i].Take(), i
+		}
+	}
+	r.T.Fatal("no server serves the session")
+	return nil, nil, 0
+}
+
+// Other returns the connection to the other one of two servers.
+func (r *Rig) Other(number int) *wstest.Peer {
+	r.T.Helper()
+	return r.Scripts[1-number].Take()
+}
