@@ -82,7 +82,7 @@ ci: cross test-portable ## What CI runs after make test: builds for other system
 proof: chaos soak failover fleet upgrade-test ## Run the long proofs one after the other: about an hour
 
 # Everything else is built with that driver for the other systems: see cross.
-PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session lab/sim lab/load)
+PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session/relay session/jobs lab/sim lab/load)
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop $(PORTABLE)
 	$(GO) $(TEST) -tags portableloop -timeout 5m $(PORTABLE)
@@ -199,7 +199,7 @@ fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clien
 	for target in FuzzRequest FuzzSmuggling; do \
 		$(GO) test -run '^$$' -fuzz $$target -fuzztime $(FUZZTIME) ./internal/wire/handshake || exit 1; done
 	$(GO) test -run '^$$' -fuzz FuzzCredential -fuzztime $(FUZZTIME) ./internal/access/auth
-	$(GO) test -run '^$$' -fuzz FuzzTraceparent -fuzztime $(FUZZTIME) ./internal/session
+	$(GO) test -run '^$$' -fuzz FuzzTraceparent -fuzztime $(FUZZTIME) ./internal/session/record
 	$(GO) test -run '^$$' -fuzz FuzzText -fuzztime $(FUZZTIME) ./internal/ground/printable
 	$(GO) test -run '^$$' -fuzz FuzzFormats -fuzztime $(FUZZTIME) ./internal/operate/accesslog
 	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime $(FUZZTIME) ./internal/wire/tlsrecord

@@ -1,6 +1,6 @@
 // Package session is the storey that serves clients: it answers their upgrade requests, leases each a pooled connection, relays frames both
 // ways until one side ends, and tells both sides why. The wiring (app) and the traces (operate) import it.
 //
-// A [Server] may be used from any goroutine. A session belongs to the event loop that owns both its client's and its
-// backend's connection, and runs on that loop's goroutine only.
+// A [Server] joins the rooms, and any goroutine may use it: admission hands clients over to relay, and jobs work on relay's sessions. None of
+// these three imports another one, except jobs, which imports relay.
 package session

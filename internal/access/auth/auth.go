@@ -1,5 +1,5 @@
 // Package auth decides who a client is: it finds the credential in the client's upgrade request, and asks the methods of the client's
-// service, one after the other. The methods have their own packages, such as auth/apikey. Package session calls it, in the
+// service, one after the other. The methods have their own packages, such as auth/apikey. Package admission calls it, in the
 // goroutine of the client's handshake, before the client joins the queue.
 package auth
 

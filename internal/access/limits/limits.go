@@ -2,7 +2,8 @@
 //
 // A [Scope] is one thing that is limited: the process, a service, a client's address, a key or a tenant. It counts the sessions that are
 // in it, and has a token bucket for each rate. A session's [Hold] has its places in all scopes that it is in, which are given back together.
-// The [Registry] knows which scopes those are. Package session asks it when a client arrives, and pays for what the client sends.
+// The [Registry] knows which scopes those are. Package admission asks it when a client arrives, and
+// package relay pays for what the client sends.
 package limits
 
 import (

@@ -77,7 +77,7 @@ type Options struct {
 	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*route.Service)
-	// Scopes has the limits of tenants and keys, as session.Options.Scopes; default a new registry.
+	// Scopes has the limits of tenants and keys, as record.Shared.Scopes; default a new registry.
 	Scopes *limits.Registry
 	// LimitsChanged is called when limits have changed that running sessions may be under, such as [session.Server.LimitsChanged]. It must
 	// not wait for sessions. Nil for nobody.

@@ -112,7 +112,7 @@ func (t *Tracer) SetRatio(ratio float64) {
 	t.sampler.Store(&sampler)
 }
 
-// Trace is for [session.Options]: it gives a session its spans' ids, and decides whether the session is sampled. It keeps client.
+// Trace is for [admission.Options]: it gives a session its spans' ids, and decides whether the session is sampled. It keeps client.
 func (t *Tracer) Trace(client *record.Trace) *record.Trace {
 	own := client
 	if own == nil {
@@ -128,14 +128,14 @@ func (t *Tracer) Trace(client *record.Trace) *record.Trace {
 	return own
 }
 
-// Ended is for [session.Options]: it queues a session's record. It does not wait.
+// Ended is for [relay.Options]: it queues a session's record. It does not wait.
 func (t *Tracer) Ended(r *record.Record) {
 	if r.Trace.Sampled() {
 		t.enqueue(&ended{*r})
 	}
 }
 
-// Refused is for [session.Options]: it queues a client that a service refused. It does not wait.
+// Refused is for [admission.Options]: it queues a client that a service refused. It does not wait.
 func (t *Tracer) Refused(r *record.Refused) {
 	if r.Trace.Sampled() && r.Service != "" {
 		t.enqueue(&refused{*r})

@@ -1,6 +1,6 @@
 // Package admission takes clients from the accepted socket to the lease of a connection, or turns them away: unfinished handshakes, TLS, the
 // request, authentication, limits, the queue, and refusals. It hands over an admitted client and knows nothing of what sessions do. Package
-// session imports it.
+// session joins it with the sessions.
 //
 // gate.go accepts; arrival.go is the way of one client, from top to bottom; each of the other files is one of its steps.
 package admission

@@ -1,3 +1,11 @@
+// Package jobs works on many sessions at a time, outside of them: it moves sessions to other backends, evens out the load of a service's
+// backends, and ends sessions over a time. Its goroutines reach sessions through the registry of package relay, and each session on its loop.
+//
+//   - moving.go: an operator's order to move the sessions of a backend, or one session
+//   - rebalancing.go: moves sessions between the backends of services with Rebalance
+//   - endingmany.go: ends the sessions of a backend, or all
+//
+// Package session joins it with the rest.
 package jobs
 
 import (

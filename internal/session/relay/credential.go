@@ -19,7 +19,7 @@ const (
 // access returns the policy by which the session's client may stay: that of the service as it is now, or as it was before it was removed.
 func (s *Session) access() *auth.Policy {
 	service := s.record.Service
-	if now := s.server.routes.Load().ByName[service.Name]; now != nil {
+	if now := s.sessions.routes.Load().ByName[service.Name]; now != nil {
 		service = now
 	}
 	return service.Auth
@@ -116,9 +116,9 @@ func (s *Session) askAgain(policy *auth.Policy) {
 	if q == nil || q.asking || now.Before(q.at) {
 		return
 	}
-	server, client, text := s.server, s.client, q.text
+	sessions, client, text := s.sessions, s.client, q.text
 	asker := policy.Methods.Asker(s.record.Identity.Method)
-	q.at = now.Add(server.askAgainAfter())
+	q.at = now.Add(sessions.askAgainAfter())
 	if asker == nil { // the service authenticates in another way now
 		return
 	}
@@ -129,11 +129,11 @@ func (s *Session) askAgain(policy *auth.Policy) {
 		}
 	}
 	q.turn = false
-	q.asking = server.pending.Go(func() {
+	q.asking = sessions.pending.Go(func() {
 		reason := ""
 		defer func() { client.Post(func() { s.askedAgain(reason) }) }()
-		defer server.shared.Guard.Recover("authentication", func() {})
-		ctx, cancel := context.WithTimeout(server.closing, longestQuestion)
+		defer sessions.shared.Guard.Recover("authentication", func() {})
+		ctx, cancel := context.WithTimeout(sessions.closing, longestQuestion)
 		defer cancel()
 		reason = asker.Again(ctx, text)
 	})
@@ -145,7 +145,7 @@ func (s *Session) askedAgain(reason string) {
 	if q == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	q.asking, q.at = false, time.Now().Add(s.server.askAgainAfter())
+	q.asking, q.at = false, time.Now().Add(s.sessions.askAgainAfter())
 	if policy := s.access(); reason != "" && policy != nil && policy.EndUnauthorized {
 		s.End(meter.Unauthorized, frame.PolicyViolation, reason)
 		return

@@ -14,7 +14,7 @@ func (s *Session) recordEnd(e *event) {
 	s.record.End(e.by, e.class, e.code, e.reason)
 	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
 	if e.class == meter.Shutdown {
-		s.server.stopped.Add(1)
+		s.sessions.stopped.Add(1)
 	}
 }
 
@@ -71,18 +71,18 @@ func (s *Session) forget() {
 	s.client.Close()
 	s.leaveLimits()
 	s.record.Service.Variants.Forget(s.variant)
-	s.server.history.Add(&s.record) // before it leaves the registry, so that an operator always finds it in one of them
-	s.server.registry.remove(s)
+	s.sessions.history.Add(&s.record) // before it leaves the registry, so that an operator always finds it in one of them
+	s.sessions.registry.remove(s)
 	s.shard.ended[s.record.Code]++
-	if s.server.active.Add(-1) == 0 {
+	if s.sessions.active.Add(-1) == 0 {
 		select {
-		case s.server.emptied <- struct{}{}:
+		case s.sessions.emptied <- struct{}{}:
 		default:
 		}
 	}
 	s.countEnd()
-	s.record.Log(s.server.shared.Log)
-	if ended := s.server.options.Ended; ended != nil {
+	s.record.Log(s.sessions.shared.Log)
+	if ended := s.sessions.options.Ended; ended != nil {
 		ended(&s.record)
 	}
 }

@@ -95,19 +95,19 @@ type Move struct {
 func newRecovery(s *Session, query string) *recovery {
 	service := s.record.Service
 	says := service.Profile.Failover()
-	kept := service.Failover && says.Verdict != profile.Never && s.server.options.Replay != nil
+	kept := service.Failover && says.Verdict != profile.Never && s.sessions.options.Replay != nil
 	watched := service.StallTimeout > 0 && says.Stall != profile.StallNone
 	if !kept && !watched && !says.Continues {
 		return nil
 	}
 	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}
 	if watched {
-		s.server.watching.Store(true)
+		s.sessions.watching.Store(true)
 		f.watch = failover.NewStallWatch(says.Stall, service.StallTimeout)
 	}
 	if kept {
 		client := s.client
-		f.window.SetArena(s.server.options.Replay, replay.Owner{
+		f.window.SetArena(s.sessions.options.Replay, replay.Owner{
 			Tenant: record.TenantOf(s.record.Identity), Network: limits.NameOfAddress(limits.AddressOf(s.record.Client.Addr())),
 			GiveUp: func() { client.Post(f.giveUp) },
 		})
@@ -142,7 +142,7 @@ func (f *recovery) noteLoss(l *failover.Loss) {
 	s.meter.BecameUnrecoverable(l.Reason)
 	if !f.logged {
 		f.logged = true
-		s.server.shared.Log.Info("session is no longer recoverable", append(attrs(s.record.Attrs()), slog.String("reason", l.Why))...)
+		s.sessions.shared.Log.Info("session is no longer recoverable", append(attrs(s.record.Attrs()), slog.String("reason", l.Why))...)
 	}
 }
 

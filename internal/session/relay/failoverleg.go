@@ -359,7 +359,7 @@ func (f *recovery) noteMove() {
 	m := &f.moves[len(f.moves)-1]
 	m.Replayed = f.tracker.Duration(int64(f.tracker.Delivered() - f.from))
 	m.Took = time.Duration(loop.Now() - at)
-	f.session.server.shared.Log.Info("session moved", append(attrs(f.session.record.Attrs()),
+	f.session.sessions.shared.Log.Info("session moved", append(attrs(f.session.record.Attrs()),
 		slog.String("from", m.From), slog.String("to", m.To), slog.String("cause", m.Cause.String()),
 		slog.Duration("replayed", m.Replayed), slog.Duration("took", m.Took))...)
 }

@@ -11,7 +11,7 @@ type BackendName struct{ Service, Backend string }
 // Lag is for how long a backend has owed results to its sessions, of those that are watched for stalls.
 type Lag struct{ Longest, Median time.Duration }
 
-// Lags returns the lag of each backend that has such sessions. Like [Server.Describe], it must not be called on a loop, and holds none
+// Lags returns the lag of each backend that has such sessions. Like [Sessions.Describe], it must not be called on a loop, and holds none
 // for long.
 func (s *Sessions) Lags() map[BackendName]Lag {
 	if !s.watching.Load() {

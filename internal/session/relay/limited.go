@@ -85,15 +85,17 @@ func (h *ratedClient) Relaying() bool { return h.life.state == relaying }
 
 // HeldBack implements [rate.Session].
 func (h *ratedClient) HeldBack(by limits.Cause) {
-	h.server.throttled.Add(1)
-	h.server.shared.LimitLog.Note(by, h.record.Service.Name)
+	h.sessions.throttled.Add(1)
+	h.sessions.shared.LimitLog.Note(by, h.record.Service.Name)
 }
 
 // Released implements [rate.Session].
-func (h *ratedClient) Released() { h.server.throttled.Add(-1) }
+func (h *ratedClient) Released() { h.sessions.throttled.Add(-1) }
 
 // limitEnds notes that a limit ends the session.
-func (s *Session) limitEnds(c limits.Cause) { s.server.shared.LimitLog.Note(c, s.record.Service.Name) }
+func (s *Session) limitEnds(c limits.Cause) {
+	s.sessions.shared.LimitLog.Note(c, s.record.Service.Name)
+}
 
 // leaveLimits gives the session's places back. The client that ended it may begin another session immediately, even if the rest of its closing
 // handshake takes a while.
@@ -119,7 +121,7 @@ func (s *Session) limitsChanged() {
 	}
 	s.limited.throttle().Spend() // before there is more to pay to
 	hold := cmp.Or(s.limited.places(), new(limits.Hold))
-	s.server.shared.Scopes.Join(route.Now(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
+	s.sessions.shared.Scopes.Join(route.Now(), s.record.Service.Visitor(s.record.Client.Addr(), s.record.Identity), hold)
 	switch {
 	case hold.Empty():
 		return

@@ -133,7 +133,7 @@ func (s *search) wait() {
 
 // startSearch looks for a connection in a goroutine of its own, which brings the session there.
 func (s *Session) startSearch() {
-	server, service, client, search := s.server, s.record.Service, s.client, s.search
+	sessions, service, client, search := s.sessions, s.record.Service, s.client, s.search
 	switch {
 	case search.conn != nil: // it was found before the session left
 		conn := search.conn
@@ -146,12 +146,12 @@ func (s *Session) startSearch() {
 		return
 	}
 	search.begun = true
-	started := server.pending.Go(func() {
-		defer server.shared.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, panics.Err) }) })
+	started := sessions.pending.Go(func() {
+		defer sessions.shared.Guard.Recover("search", func() { client.Post(func() { s.searched(search, nil, panics.Err) }) })
 		search.wait()
 		conn, ok, err := service.Group.Acquire(&search.waiter)
 		if !ok && err == nil {
-			conn, err = service.Wait(server.closing, &search.waiter, search.until, search.ended, nil, nil)
+			conn, err = service.Wait(sessions.closing, &search.waiter, search.until, search.ended, nil, nil)
 		}
 		ok = client.Post(func() { s.searched(search, conn, err) })
 		if !ok && conn != nil {
@@ -197,11 +197,11 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 		search.pending = 0
 		s.join(search, conn)
 		return
-	case search.pending != 0 && s.server.closing.Err() == nil: // any other server will do now
+	case search.pending != 0 && s.sessions.closing.Err() == nil: // any other server will do now
 		s.search = s.failover.search(s.variant, profile.Opening{})
 		s.startSearch()
 		return
-	case s.server.closing.Err() != nil && err != nil:
+	case s.sessions.closing.Err() != nil && err != nil:
 		e.class, e.code, e.reason = meter.Shutdown, frame.GoingAway, "shutting down"
 	case search.waiter.Refused() != nil:
 		e.by, e.class, e.code, e.reason = byBackend, meter.BackendRefused, frame.PolicyViolation, search.waiter.Refused().Error()

@@ -20,9 +20,9 @@ import (
 // Session is one client's time with the proxy. All of it is owned by the loop that both connections live on. It keeps no closure.
 type Session struct {
 	// Static.
-	server  *Sessions
-	key     uint64 // what its backend is chosen by
-	variant string // of the connections that can serve it
+	sessions *Sessions
+	key      uint64 // what its backend is chosen by
+	variant  string // of the connections that can serve it
 
 	// What every frame needs.
 	shard  *shard         // of the present loop
@@ -56,7 +56,7 @@ func (s *Sessions) Begin(service *route.Service, conn *backend.Conn, socket loop
 
 func (s *Sessions) newSession(service *route.Service, c *record.Client) *Session {
 	maxMessage, _ := c.Hold.MaxMessage(service.MaxMessage)
-	session := &Session{server: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
+	session := &Session{sessions: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.Begin(service, c)
 	if !c.Hold.Empty() || c.Question != "" {
 		session.limited = newLimited(session, c.Hold, c.Hold)
@@ -73,10 +73,10 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	l := conn.Stream().Loop()
 	s.countBegin(conn)
 	s.enterShard(l)
-	s.server.active.Add(1)
-	s.server.begun.Add(1)
+	s.sessions.active.Add(1)
+	s.sessions.begun.Add(1)
 	s.client = l.Add(socket, (*clientSide)(s), req.Early)
-	waited := s.server.registry.add(s)
+	waited := s.sessions.registry.add(s)
 	l.Handling(s.client)
 	if !c.Accepted { // while it waited
 		protocol := conn.Protocol()
@@ -85,7 +85,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		}
 		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: s.record.ID.String()}))
 	}
-	s.tap = s.server.taps.Began((*tappedSession)(s), conn.Backend().Name())
+	s.tap = s.sessions.taps.Began((*tappedSession)(s), conn.Backend().Name())
 	s.compose()
 	greeting := conn.TakeGreeting()
 	s.tap.Greeted(greeting)
@@ -97,7 +97,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	if waited != nil {
 		s.killIfWaitEnded(waited)
 	}
-	if c.LimitsAt != s.server.shared.Scopes.Generation() { // LimitsChanged may have missed it
+	if c.LimitsAt != s.sessions.shared.Scopes.Generation() { // LimitsChanged may have missed it
 		s.limitsChanged()
 	}
 	s.checkCredential() // it may have been revoked since it was checked
@@ -111,7 +111,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
 	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {
-		s.record.LogStart(s.server.shared.Log)
+		s.record.LogStart(s.sessions.shared.Log)
 	}
 	s.compose()
 	if s.life.turnedAway > 0 {
@@ -272,7 +272,7 @@ func (s *Session) perform(a action, e *event) {
 
 // enterShard makes the session count for its present loop.
 func (s *Session) enterShard(l *loop.Loop) {
-	s.shard = &s.server.shards[l.ID()]
+	s.shard = &s.sessions.shards[l.ID()]
 	s.passed = s.meter.Relayed(l.ID())
 }
 
