@@ -82,7 +82,7 @@ ci: cross test-portable ## What CI runs after make test: builds for other system
 proof: chaos soak failover fleet upgrade-test ## Run the long proofs one after the other: about an hour
 
 # Everything else is built with that driver for the other systems: see cross.
-PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session/relay session/jobs lab/sim lab/load)
+PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session/admission session/relay session/jobs lab/sim lab/load)
 test-portable: ## Test the packages that use event loops with the portable driver instead of epoll
 	$(GO) vet -tags portableloop $(PORTABLE)
 	$(GO) $(TEST) -tags portableloop -timeout 5m $(PORTABLE)

@@ -123,7 +123,7 @@ func TestBackendLostInFrame(t *testing.T) {
 			lose(server)
 			client.ExpectEnd()
 			_ = client.Close()
-			if a := r.record(); a["by"].String() != "backend" || a["code"].Int64() != 1011 || a["connection_fate"].String() != "discarded" {
+			if a := r.Record(); a["by"].String() != "backend" || a["code"].Int64() != 1011 || a["connection_fate"].String() != "discarded" {
 				t.Errorf("record: %v", a)
 			}
 		})

@@ -42,7 +42,7 @@ func TestClientClosesInReplay(t *testing.T) {
 	client.ExpectClose(frame.NormalClosure, "enough")
 	client.ExpectEnd()
 	_ = client.Close()
-	if a := r.record(); a["by"].String() != "client" || a["moves"].Int64() != 1 {
+	if a := r.Record(); a["by"].String() != "client" || a["moves"].Int64() != 1 {
 		t.Errorf("the record says %v", a)
 	}
 }
@@ -111,7 +111,7 @@ func TestTwoServersEndAlike(t *testing.T) {
 	client.SendClose(frame.InternalError, "")
 	client.ExpectEnd()
 	_ = client.Close()
-	if a := r.record(); a["moves"].Int64() != 1 {
+	if a := r.Record(); a["moves"].Int64() != 1 {
 		t.Errorf("the record says %v", a)
 	}
 	if broken := r.broken(); broken != [3]uint64{} {

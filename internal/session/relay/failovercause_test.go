@@ -68,7 +68,7 @@ func TestServerFails(t *testing.T) {
 				}
 			}
 			client.CloseNormally()
-			a := r.record()
+			a := r.Record()
 			if a["moves"].Int64() != 1 || a["by"].String() != "client" {
 				t.Errorf("the record says %v", a)
 			}
@@ -102,7 +102,7 @@ func TestServerDiesAtTheEnd(t *testing.T) {
 	client.SendClose(frame.NormalClosure, "")
 	client.ExpectEnd()
 	_ = client.Close()
-	if a := r.record(); a["moves"].Int64() != 1 || a["by"].String() != "client" || a["code"].Int64() != 1000 {
+	if a := r.Record(); a["moves"].Int64() != 1 || a["by"].String() != "client" || a["code"].Int64() != 1000 {
 		t.Errorf("the record says %v", a)
 	}
 }
@@ -204,7 +204,7 @@ func TestClientEndsWhileMoving(t *testing.T) {
 			client.Expect(frame.Pong, "still there?")
 			end(client)
 			wstest.Eventually(t, "the session is over", func() bool { return r.sessions.Active() == 0 })
-			if a := r.record(); a["by"].String() != "client" {
+			if a := r.Record(); a["by"].String() != "client" {
 				t.Errorf("the record says %v", a)
 			}
 			wstest.Eventually(t, "nobody waits", func() bool { return r.Group.Queue().Waiting == 0 })
@@ -314,7 +314,7 @@ func TestNextServerIsFull(t *testing.T) {
 	back.Send(frame.Text, `{"uid" : "u", "segments" : [{"start" : "0.000", "end" : "1.000", "text" : "one", "completed" : false}]}`)
 	client.Expect(frame.Text, `{"uid" : "u", "segments" : [{"start" : "0.000", "end" : "1.000", "text" : "one", "completed" : false}]}`)
 	client.CloseNormally()
-	if a := r.record(); a["moves"].Int64() != 1 {
+	if a := r.Record(); a["moves"].Int64() != 1 {
 		t.Errorf("the record says %v", a)
 	}
 }

@@ -123,7 +123,7 @@ func TestBrokenSessionsOpenCircuit(t *testing.T) {
 		server := r.Accepted()
 		end(client, server)
 		_, _ = client.Close(), server.Close()
-		r.record()
+		r.Record()
 	}
 	vanish := func(client, server *wstest.Peer) {
 		_ = server.Close()

@@ -66,12 +66,13 @@ func TestCloseBehindMessageThatWaits(t *testing.T) {
 	}
 }
 
-// newTLSRigIf is newRig, or newTLSRig for clients that speak TLS.
+// newTLSRigIf is newRig, or one for clients that speak TLS.
 func newTLSRigIf(t *testing.T, secured bool, o setup) *rig {
+	r := newRig(t, o)
 	if secured {
-		return newTLSRig(t, o, nil).rig
+		r.ServeTLS(nil)
 	}
-	return newRig(t, o)
+	return r
 }
 
 // Neither does one keep its lease that closes behind messages that a limit holds back for longer than the close timeout.

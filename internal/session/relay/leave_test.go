@@ -24,10 +24,10 @@ func TestWaitingClientLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{Profile: "echo", Queue: 3, Script: &wstest.Server{Serve: wstest.Echo}})
 			holder := r.Join()
-			first, second, third := r.queued(), r.queued(), r.queued()
+			first, second, third := r.Queued(), r.Queued(), r.Queued()
 			leave(second)
 			wstest.Eventually(t, "its place is free", func() bool { return r.Group.Queue().Waiting == 2 })
-			fourth := r.queued() // the queue was full with the one that has left
+			fourth := r.Queued() // the queue was full with the one that has left
 			leave(first)         // the head
 			wstest.Eventually(t, "its place is free", func() bool { return r.Group.Queue().Waiting == 2 })
 			for _, next := range []*wstest.Peer{third, fourth} {
@@ -59,7 +59,7 @@ func TestLeavingRaces(t *testing.T) {
 			r := newRig(t, setup{Profile: profile, Queue: 1, Script: &wstest.Server{Serve: wstest.Echo}})
 			for i := range rounds {
 				holder := r.Join()
-				p := r.queued()
+				p := r.Queued()
 				closed := make(chan struct{})
 				go func() {
 					defer close(closed)

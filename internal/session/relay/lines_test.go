@@ -34,7 +34,7 @@ func TestLinesOfASession(t *testing.T) {
 	for started.Message != "session started" {
 		started = <-r.Log.Lines
 	}
-	ended := r.record()
+	ended := r.Record()
 	if started.Level != slog.LevelDebug {
 		t.Errorf("the beginning is logged at %v", started.Level)
 	}
@@ -64,7 +64,7 @@ func TestInvalidNamesAreIgnored(t *testing.T) {
 	p.SendClose(1000, "")
 	p.ExpectClose(1000, "")
 	_ = p.Close()
-	a := r.record()
+	a := r.Record()
 	for name, value := range a {
 		if name == "request_id" || name == "trace_id" || strings.Contains(value.String(), "s3cret") {
 			t.Errorf("%s=%v", name, value)
@@ -81,7 +81,7 @@ func TestHostileTexts(t *testing.T) {
 	p.ExpectClose(4002, reason)
 	_ = p.Close()
 	const shown = "\uFFFD2026 level=ERROR msg=forged \uFFFD[2J\uFFFD31m\uFFFD\uFFFD\uFFFD\""
-	if got := r.record()["reason"].String(); got != shown {
+	if got := r.Record()["reason"].String(); got != shown {
 		t.Errorf("reason %q; want %q", got, shown)
 	}
 

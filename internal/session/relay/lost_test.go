@@ -35,7 +35,7 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 	client.SendClose(frame.NormalClosure, "")
 	client.ExpectClose(frame.NormalClosure, "")
 	_ = client.Close()
-	if a := r.record(); a["id"].String() != (record.ID{Process: r.Shared.Process, Number: 1}).String() {
+	if a := r.Record(); a["id"].String() != (record.ID{Process: r.Shared.Process, Number: 1}).String() {
 		t.Errorf("record: %v", a)
 	}
 }

@@ -76,7 +76,7 @@ func TestClientsBehindLoadBalancers(t *testing.T) {
 				t.Errorf("the client is %s, by %q; want %s, by %q", d.Client, d.Peer.Text(), client, peer)
 			}
 			p.CloseNormally()
-			a := r.record()
+			a := r.Record()
 			if logged := a["peer"]; a["client"].String() != client || (peer == "") != logged.Equal(a["nothing"]) || peer != "" && logged.String() != peer {
 				t.Errorf("logged are client %s and peer %s; want %s and %q", a["client"], logged, client, peer)
 			}

@@ -32,7 +32,7 @@ func TestRecord(t *testing.T) {
 		p.ExpectClose(c.code, "why not")
 		p.ExpectEnd()
 		_ = p.Close()
-		a := r.record()
+		a := r.Record()
 		took := time.Since(begun)
 		frames, bytes := uint64(c.frames), uint64(c.frames*c.size)
 		for name, value := range map[string]any{

@@ -62,7 +62,7 @@ func TestDescriptions(t *testing.T) {
 		!strings.Contains(detail.Server.Boundary, "messages") || len(detail.Before) != 0 {
 		t.Errorf("detail: %+v, server %+v", detail, detail.Server)
 	}
-	first, second := r.queued(), r.queued()
+	first, second := r.Queued(), r.Queued()
 	for place, p := range []*wstest.Peer{first, second} {
 		d := r.described(p)
 		if d.State != StateWaiting || d.Place != place+1 || d.Backend != nil || !d.Leased.IsZero() {
@@ -101,7 +101,7 @@ func TestDescriptions(t *testing.T) {
 // An operator ends a session, or the wait for one: the client is told why.
 func TestKill(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 9, Script: &wstest.Server{Serve: wstest.Echo}})
-	p, waiting := r.Join(), r.queued()
+	p, waiting := r.Join(), r.Queued()
 	if !r.sessions.Kill(r.described(waiting).ID, "") {
 		t.Error("the waiting client is not found")
 	}
@@ -127,7 +127,7 @@ func TestKill(t *testing.T) {
 func TestKillAtTheLastMoment(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 9, Script: &wstest.Server{Serve: wstest.Echo}})
 	held := r.hold()
-	p := r.queued()
+	p := r.Queued()
 	id := r.described(p).ID
 	// The loop hands the connection over, and waits before it begins the session.
 	l, first, second := held.Stream().Home(), make(chan struct{}), make(chan struct{})

@@ -58,7 +58,7 @@ func TestPanicEndsOneSession(t *testing.T) {
 				p.Send(frame.Text, text)
 				p.Expect(frame.Text, text)
 			}
-			if a := r.record(); frame.CloseCode(a["code"].Int64()) != frame.InternalError || a["reason"].String() != "internal error" || a["by"].String() != "proxy" {
+			if a := r.Record(); frame.CloseCode(a["code"].Int64()) != frame.InternalError || a["reason"].String() != "internal error" || a["by"].String() != "proxy" {
 				t.Errorf("session ended with %v", a)
 			}
 			if n := guard.Count(); n == 0 {

@@ -118,7 +118,7 @@ func TestEchoDropsLateAnswers(t *testing.T) {
 			server.Send(frame.Text, "0")
 			client.Expect(frame.Text, "0")
 			leave(r, client)
-			if a := r.record(); a["connection_fate"].String() != "resetting" {
+			if a := r.Record(); a["connection_fate"].String() != "resetting" {
 				t.Errorf("record: %v", a)
 			}
 			server.SendBytes(server.Encode(false, frame.Text, wstest.Noise(1, 100_000)))

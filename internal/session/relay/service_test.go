@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -32,7 +33,7 @@ func TestLeastLoaded(t *testing.T) {
 			t.Errorf("%d and %d connections are leased; want %d and %d", l, s, 2*round, round)
 		}
 	}
-	expectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use")
+	sessiontest.ExpectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use")
 }
 
 // Clients of the same name get the same backend, and those of other names are spread.
@@ -68,7 +69,7 @@ func TestHashBalance(t *testing.T) {
 					p.SendClose(frame.NormalClosure, "")
 					p.ExpectClose(frame.NormalClosure, "")
 					_ = p.Close()
-					address := r.record()["backend"].String()
+					address := r.Record()["backend"].String()
 					if before != "" && address != before {
 						t.Errorf("%s got %s and %s", name, before, address)
 					}

@@ -323,7 +323,7 @@ func TestTapOfWaitingClient(t *testing.T) {
 	holder := r.Join()
 	var id record.ID
 	for name, leaves := range map[string]bool{"leaves": true, "is served": false} {
-		client := r.queued()
+		client := r.Queued()
 		former := id
 		wstest.Eventually(t, "the client is shown", func() bool { // a little after it is in the queue; the one before may still be
 			for _, d := range r.sessions.List() {

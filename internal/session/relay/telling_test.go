@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -30,7 +31,7 @@ func tellingRig(t *testing.T, change func(*route.Service)) *rig {
 // told lets a client wait that is told its place.
 func (r *rig) told(message string) *wstest.Peer {
 	r.T.Helper()
-	p := r.queued()
+	p := r.Queued()
 	p.ExpectUpgrade()
 	p.Expect(frame.Text, message)
 	return p
@@ -141,7 +142,7 @@ func TestToldVanishes(t *testing.T) {
 func TestNotTold(t *testing.T) {
 	r := tellingRig(t, nil)
 	holder := r.Join()
-	offers := r.queued("Sec-WebSocket-Protocol: a, b")
+	offers := r.Queued("Sec-WebSocket-Protocol: a, b")
 	holder.CloseNormally()
 	offers.ExpectUpgrade()
 	offers.Ask("hello")
@@ -149,7 +150,7 @@ func TestNotTold(t *testing.T) {
 		r.told(`{"place":` + string(rune('1'+place)) + `,"wait":null}`)
 	}
 	full := r.Connect(wstest.UpgradeRequest("/v1/test"))
-	expectUnavailable(t, full, pool.ErrQueueFull.Error())
+	sessiontest.ExpectUnavailable(t, full, pool.ErrQueueFull.Error())
 }
 
 // A client is told how long it probably waits, as soon as leases have ended within the second that the board looks back at.

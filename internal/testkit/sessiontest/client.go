@@ -1,7 +1,9 @@
 package sessiontest
 
 import (
+	"io"
 	"net/http"
+	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -67,4 +69,27 @@ func (r *Rig) Begin() (client, server *wstest.Peer, number int) {
 func (r *Rig) Other(number int) *wstest.Peer {
 	r.T.Helper()
 	return r.Scripts[1-number].Take()
+}
+
+// Queued connects a client for whom there is no connection, and returns when it is in the queue.
+func (r *Rig) Queued(header ...string) *wstest.Peer {
+	r.T.Helper()
+	before := r.Group.Queue().Totals.Queued
+	p := r.Connect(wstest.UpgradeRequest("/v1/test", header...))
+	wstest.Eventually(r.T, "the client is in the queue", func() bool { return r.Group.Queue().Totals.Queued == before+1 })
+	return p
+}
+
+// ExpectUnavailable reads the answer to an upgrade request, which must be that there is no connection, for this reason.
+func ExpectUnavailable(t testing.TB, p *wstest.Peer, reason string) {
+	t.Helper()
+	response := p.Response()
+	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") != "1" {
+		t.Errorf("got %s, Retry-After %q; want 503 and 1", response.Status, response.Header.Get("Retry-After"))
+	}
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != reason+"\n" {
+		t.Errorf("the answer says %q, %v; want %q", body, err, reason)
+	}
+	p.ExpectEnd()
+	_ = p.Close()
 }

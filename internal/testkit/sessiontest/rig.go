@@ -289,3 +289,25 @@ func (r *Rig) Line(message string) map[string]slog.Value {
 		}
 	}
 }
+
+// Record waits for the record of the next session that ends, as the log has it.
+func (r *Rig) Record() map[string]slog.Value {
+	r.T.Helper()
+	return r.Line("session ended")
+}
+
+// ServeTLS has the clients from now on speak TLS, and returns the authority that signed the proxy's certificate. change, if not nil, may change
+// the configuration of the listener.
+func (r *Rig) ServeTLS(change func(*tls.Config)) *securetest.Authority {
+	r.T.Helper()
+	authority := securetest.NewAuthority(r.T)
+	secured, client := authority.Loopback()
+	secured.NextProtos = []string{"http/1.1"}
+	if change != nil {
+		change(secured)
+	}
+	listener := wstest.Listen(r.T)
+	r.Address, r.TLS = listener.Addr().String(), client
+	r.Gate.ServeTLS(listener, func() *tls.Config { return secured })
+	return authority
+}

@@ -1,8 +1,9 @@
-package relay
+package admission_test
 
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -42,9 +43,9 @@ func TestEarlyDataOfWaitingClient(t *testing.T) {
 	holder, server := r.Session()
 	for _, size := range []int{1, 125, 1000, mostEarly - 20, mostEarly, mostEarly + 1, 2*mostEarly + 1, 4 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			client := r.queued()
+			client := r.Queued()
 			payload := wstest.Noise(byte(size), size)
-			wire := slicesOf(client.Encode(true, frame.Text, []byte("early")), client.Encode(true, frame.Binary, payload))
+			wire := slices.Concat(client.Encode(true, frame.Text, []byte("early")), client.Encode(true, frame.Binary, payload))
 			begun, sent := make(chan struct{}), make(chan error, 1)
 			go func() { // in two pieces, so that the waiting may end in between
 				half := len(wire) / 2
@@ -75,7 +76,7 @@ func TestEarlyDataOfWaitingClient(t *testing.T) {
 func TestEarlyControlFrames(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 2, Script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.Join()
-	polite, rude := r.queued(), r.queued()
+	polite, rude := r.Queued(), r.Queued()
 	polite.SendBytes(polite.Encode(true, frame.Ping, []byte("early")), polite.Encode(true, frame.Text, []byte("question")))
 	rude.SendBytes([]byte("\x81\x01x"))
 	holder.CloseNormally()

@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/session/admission"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -85,7 +86,7 @@ func TestOriginsThatAreAccepted(t *testing.T) {
 func TestNoCapacity(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Script: &wstest.Server{Serve: wstest.Echo}})
 	first := r.Join()
-	expectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use")
+	sessiontest.ExpectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use")
 	first.CloseNormally()
 	r.Join().CloseNormally()
 }
@@ -101,7 +102,7 @@ func TestDraining(t *testing.T) {
 	})
 	r.Gate.StopAccepting()
 	late.SendBytes([]byte(strings.TrimPrefix(wstest.UpgradeRequest("/v1/test"), "GET /v1/test HTTP/1.1\r\n")))
-	expectUnavailable(t, late, "shutting down")
+	sessiontest.ExpectUnavailable(t, late, "shutting down")
 	p.Send(frame.Text, "still here")
 	p.Expect(frame.Text, "still here")
 }

@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"bufio"
@@ -30,20 +30,9 @@ type tlsRig struct {
 // newTLSRig returns a rig; server may change the configuration of its listener.
 func newTLSRig(t *testing.T, o setup, server func(*tls.Config)) *tlsRig {
 	t.Helper()
-	r := &tlsRig{rig: newRig(t, o), authority: securetest.NewAuthority(t)}
-	var secured *tls.Config
-	secured, r.client = r.authority.Loopback()
-	secured.NextProtos = []string{"http/1.1"}
-	if server != nil {
-		server(secured)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Address = listener.Addr().String()
-	r.Gate.ServeTLS(listener, func() *tls.Config { return secured })
-	r.TLS = r.client
+	r := &tlsRig{rig: newRig(t, o)}
+	r.authority = r.ServeTLS(server)
+	r.client = r.TLS
 	return r
 }
 
@@ -213,11 +202,9 @@ func TestProxyHeaderBeforeTLS(t *testing.T) {
 		if response, err := http.ReadResponse(in, nil); err != nil || response.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatalf("%v, %v", response, err)
 		}
-		r.on(func(s *Session) {
-			if got := s.record.Client.String(); got != "192.0.2.7:4711" {
-				t.Errorf("the client is %s", got)
-			}
-		})
+		if all := r.sessions.List(); len(all) != 1 || all[0].Client.String() != "192.0.2.7:4711" {
+			t.Errorf("the sessions are %+v", all)
+		}
 		if _, err := conn.Write(wstest.ClientFrame(true, frame.Text, []byte("hello"))); err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +246,7 @@ func TestClientCertificate(t *testing.T) {
 	})
 	p := r.Join()
 	p.CloseNormally()
-	line := r.record()
+	line := r.Record()
 	if _, found := line["auth"]; found {
 		t.Errorf("a client without a certificate: %v", line)
 	}
@@ -267,7 +254,7 @@ func TestClientCertificate(t *testing.T) {
 	r.TLS.Certificates = []tls.Certificate{clients.Issue(func(c *x509.Certificate) { c.Subject.CommonName = "device-7" }, "device-7.example")}
 	p = r.Join()
 	p.CloseNormally()
-	line = r.record()
+	line = r.Record()
 	if _, found := line["tenant"]; found || line["auth"].String() != "certificate" || line["subject"].String() != "CN=device-7" {
 		t.Errorf("a client with a certificate: %v", line)
 	}

@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"strings"

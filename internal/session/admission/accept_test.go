@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"io"
@@ -57,7 +57,9 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 		t.Errorf("the book says %v, and idle connections were closed %d times", book.Accepting(), shed.Load())
 	}
 	client.CloseNormally()
-	r.expectRecord(fate{"client", frame.NormalClosure, "", "returned"})
+	if a := r.Record(); a["by"].String() != "client" || a["connection_fate"].String() != "returned" {
+		t.Errorf("record: %v", a)
+	}
 	for len(r.Log.Lines) > 0 {
 		if line := <-r.Log.Lines; line.Message == "cannot accept a client" {
 			t.Error("the server logs each attempt")

@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"fmt"
@@ -8,17 +8,9 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
-
-// queued connects a client for whom there is no connection, and returns when it is in the queue.
-func (r *rig) queued(header ...string) *wstest.Peer {
-	r.T.Helper()
-	before := r.Group.Queue().Totals.Queued
-	p := r.Connect(wstest.UpgradeRequest("/v1/test", header...))
-	wstest.Eventually(r.T, "the client is in the queue", func() bool { return r.Group.Queue().Totals.Queued == before+1 })
-	return p
-}
 
 // Clients wait in one queue for the connections of all backends: whichever comes free first is for the one that has waited
 // longest.
@@ -30,7 +22,7 @@ func TestQueueIsServedInOrder(t *testing.T) {
 	order := []int{0, 0, 1, 0, 1, 1, 1} // which of the two sessions ends next
 	var waiting []*wstest.Peer
 	for range order {
-		waiting = append(waiting, r.queued())
+		waiting = append(waiting, r.Queued())
 	}
 	if q := r.Group.Queue(); q.Waiting != len(order) || q.Limit != 10 || q.OldestSeconds <= 0 {
 		t.Errorf("queue: %+v", q)
@@ -46,7 +38,7 @@ func TestQueueIsServedInOrder(t *testing.T) {
 		k := order[i]
 		waited := time.Since(begun)
 		served[k].CloseNormally()
-		a := r.record()
+		a := r.Record()
 		if e := expected[k]; a["queue_position"].Int64() != e.position || a["waited"].Duration() < e.waited ||
 			e.backend != "" && a["backend"].String() != e.backend {
 			t.Errorf("record %v; want %+v", a, e)
@@ -78,7 +70,7 @@ func TestQueueTimeout(t *testing.T) {
 	holder := r.Join()
 	for range 2 {
 		begun := time.Now()
-		expectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "no connection came free in time")
+		sessiontest.ExpectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "no connection came free in time")
 		if took := time.Since(begun); took < limit {
 			t.Errorf("given up after %v", took)
 		}
@@ -101,9 +93,9 @@ func TestQueueTimeout(t *testing.T) {
 func TestQueueIsFull(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 2, Script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.Join()
-	first, second := r.queued(), r.queued()
+	first, second := r.Queued(), r.Queued()
 	for range 3 {
-		expectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use and the queue is full")
+		sessiontest.ExpectUnavailable(t, r.Connect(wstest.UpgradeRequest("/v1/test")), "all connections are in use and the queue is full")
 	}
 	if q := r.Group.Queue(); q.Waiting != 2 || q.Totals.Full != 3 || q.Totals.Queued != 2 {
 		t.Errorf("queue: %+v", q)
@@ -120,10 +112,10 @@ func TestQueueIsFull(t *testing.T) {
 func TestDrainingTurnsWaitersAway(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 10, Script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.Join()
-	waiting := []*wstest.Peer{r.queued(), r.queued(), r.queued()}
+	waiting := []*wstest.Peer{r.Queued(), r.Queued(), r.Queued()}
 	r.Gate.StopAccepting()
 	for _, p := range waiting {
-		expectUnavailable(t, p, "shutting down")
+		sessiontest.ExpectUnavailable(t, p, "shutting down")
 	}
 	if q := r.Group.Queue(); q.Waiting != 0 || q.Totals.TurnedAway != 3 {
 		t.Errorf("queue: %+v", q)
@@ -145,14 +137,14 @@ func TestDialingOnDemand(t *testing.T) {
 			if s := r.Backend.Stats(); s.Used() != 0 {
 				t.Errorf("dialed without a client: %+v", s)
 			}
-			clients := []*wstest.Peer{r.queued()}
+			clients := []*wstest.Peer{r.Queued()}
 			clients[0].ExpectUpgrade()
 			clients[0].Ask("first")
 			if s := r.Backend.Stats(); s.Leased != 1 || s.Used() != 1 {
 				t.Errorf("for one client: %+v", s)
 			}
 			for i := range 4 {
-				clients = append(clients, r.queued())
+				clients = append(clients, r.Queued())
 				if i == 0 {
 					clients[1].ExpectUpgrade()
 				}
@@ -166,7 +158,7 @@ func TestDialingOnDemand(t *testing.T) {
 				}
 				p.Ask("hello")
 				p.CloseNormally()
-				if a := r.record(); a["queue_position"].Int64() != []int64{1, 1, 1, 2, 3}[i] {
+				if a := r.Record(); a["queue_position"].Int64() != []int64{1, 1, 1, 2, 3}[i] {
 					t.Errorf("record %d: %v", i, a)
 				}
 			}
@@ -184,7 +176,7 @@ func TestWaitingHoldsNobodyUp(t *testing.T) {
 	r.AllReady(1, r.Backends...)
 	holder := r.Join()
 	for range many {
-		r.queued()
+		r.Queued()
 	}
 	other := r.Connect(wstest.UpgradeRequest("/v1/other"))
 	other.ExpectUpgrade()

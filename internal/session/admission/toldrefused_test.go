@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"fmt"
@@ -13,6 +13,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
+const (
+	traceID     = "4bf92f3577b34da6a3ce929d0e0e4736"
+	traceparent = "00-" + traceID + "-00f067aa0ba902b7-01"
+)
+
 // Who was refused, and why, is told once, without anything secret.
 func TestRefusedIsTold(t *testing.T) {
 	told := make(chan record.Refused, 1)
@@ -23,7 +28,7 @@ func TestRefusedIsTold(t *testing.T) {
 		want    record.Refused
 	}{
 		{
-			wstest.UpgradeRequest("/v2/test?token=s3cret", secret, "X-Request-Id: r-1", "Traceparent: "+valid),
+			wstest.UpgradeRequest("/v2/test?token=s3cret", secret, "X-Request-Id: r-1", "Traceparent: "+traceparent),
 			record.Refused{Path: "/v2/test", Status: 404, Reason: "there is no service for this path", RequestID: "r-1", TraceID: traceID},
 		},
 		{

@@ -1,4 +1,4 @@
-package relay
+package admission_test
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -53,17 +55,17 @@ func TestQueueIsFairAmongTenants(t *testing.T) {
 	served := r.Join(ofTenant("flood"))
 	var flood []*wstest.Peer
 	for range 3 {
-		flood = append(flood, r.queued(ofTenant("flood")))
+		flood = append(flood, r.Queued(ofTenant("flood")))
 	}
 	refused := r.Connect(wstest.UpgradeRequest("/v1/test", ofTenant("flood")))
-	expectUnavailable(t, refused, pool.ErrQueueFull.Error())
-	quiet := r.queued(ofTenant("quiet"))
-	expectUnavailable(t, flood[2], pool.ErrEvicted.Error())
+	sessiontest.ExpectUnavailable(t, refused, pool.ErrQueueFull.Error())
+	quiet := r.Queued(ofTenant("quiet"))
+	sessiontest.ExpectUnavailable(t, flood[2], pool.ErrEvicted.Error())
 
 	wstest.Eventually(t, "quiet is the first of three", func() bool { // the refused client is still there for a moment
 		places := make(map[string][]int)
 		for _, d := range r.sessions.List() {
-			if d.State == StateWaiting {
+			if d.State == relay.StateWaiting {
 				places[d.Identity.Tenant] = append(places[d.Identity.Tenant], d.Place)
 			}
 		}
@@ -101,7 +103,7 @@ func TestMovedSessionKeepsItsTenant(t *testing.T) {
 	server.ExpectClose(frame.GoingAway, "session moved to another connection") // and is not closed yet: the cap is used up
 	wstest.Eventually(t, "the session waits", func() bool { return r.tenantStats("acme").Waiting == 1 })
 	other := r.Connect(wstest.UpgradeRequest("/v1/test", ofTenant("other")))
-	expectUnavailable(t, other, pool.ErrQueueFull.Error())
+	sessiontest.ExpectUnavailable(t, other, pool.ErrQueueFull.Error())
 	_ = server.Close()
 	server = r.Accepted()
 	if _, payload, err := server.Next(); err != nil || string(payload) != `{"uid": "a"}` {
