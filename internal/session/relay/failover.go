@@ -16,7 +16,7 @@ import (
 )
 
 // A session can outlive its server: what its client has sent and no server has answered for good is kept, and another server gets it.
-// A machine decides what follows from what happens (internal/session/failover); these files keep the messages and send them:
+// A machine decides what follows from what happens (internal/session/relay/failover); these files keep the messages and send them:
 //
 //   - failover.go: what a session needs for that, and what the machine makes it do
 //   - failoverup.go: from the client: whole messages, which become entries of the window

@@ -100,7 +100,7 @@ func (s *Sessions) Active() int64 { return s.active.Load() }
 // Emptied gets an element when there is no session any more. There may be one again by the time it is received: ask Active.
 func (s *Sessions) Emptied() <-chan struct{} { return s.emptied }
 
-// Stopped returns how many sessions EndAll and EndAllWithin have ended since the start.
+// Stopped returns how many sessions have ended since the start because the process does: by EndAll, or by the jobs' EndAllWithin.
 func (s *Sessions) Stopped() int64 { return s.stopped.Load() }
 
 // Begun returns how many sessions have begun since the start.
