@@ -21,7 +21,7 @@ import (
 // limitAll runs all tests of this package with limits that hold every client back all the time, and nothing may change. Try it after
 // changes of the relay:
 //
-//	WSBOUNCER_TEST_LIMIT_ALL=1 go test ./internal/session/relay
+//	WSBOUNCER_TEST_LIMIT_ALL=1 go test -count=1 ./internal/session/relay
 var limitAll = os.Getenv("WSBOUNCER_TEST_LIMIT_ALL") != ""
 
 // tinyTurns are limits that are reached immediately, and soon no longer.

@@ -11,7 +11,7 @@ import (
 
 // tapAll runs all tests of this package with a tap on every session, and nothing may change. Try it after changes of the relay:
 //
-//	WSBOUNCER_TEST_TAP_ALL=1 go test ./internal/session/relay
+//	WSBOUNCER_TEST_TAP_ALL=1 go test -count=1 ./internal/session/relay
 var tapAll = os.Getenv("WSBOUNCER_TEST_TAP_ALL") != ""
 
 // tapAll taps all sessions of the rig.
