@@ -39,9 +39,9 @@ var alone = []string{
 	"app/supervisor",
 }
 
-// strangers are sets of packages that do not import one another: each is one of several answers to the same question, or a third package joins
-// them.
-var strangers = [][]string{
+// alternativePackages are sets of packages that do not import one another: each is one of several answers to the same question, or a third
+// package joins them.
+var alternativePackages = [][]string{
 	{"config/file", "config/memory", "config/postgres", "config/remote", "config/sqlite"},
 	{"fleet/memory", "fleet/postgres", "fleet/sqlite"},
 	{"session/admission", "session/relay"},
@@ -84,14 +84,14 @@ func TestImports(t *testing.T) {
 			if slices.Contains(alone, here) {
 				t.Errorf("%s imports %s: %s imports nothing of ours", file, imported, here)
 			}
-			for _, set := range strangers {
+			for _, set := range alternativePackages {
 				if slices.Contains(set, here) && slices.Contains(set, imported) {
 					t.Errorf("%s imports %s: they share a third package if anything", file, imported)
 				}
 			}
 		}
 	}
-	for _, name := range slices.Concat(append(strangers, alone)...) {
+	for _, name := range slices.Concat(append(alternativePackages, alone)...) {
 		if !packages[name] {
 			t.Errorf("there is a rule for %s, which is not a package", name)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 )
 
 // inReport runs f with a report of its own, in a bubble for the sake of the clock.
@@ -74,6 +74,10 @@ func TestReportCircuit(t *testing.T) {
 				if h := r.get(); h.Circuit != "half-open" || h.CircuitReason != "refused" || h.CircuitOpened != n+1 || !h.CircuitSince.Equal(changed) {
 					t.Errorf("health: %+v", h)
 				}
+			}
+			r.setCircuit(health.Open, "wrong key") // the reason is that of the last trial
+			if h := r.get(); h.CircuitReason != "wrong key" || !h.CircuitSince.Equal(changed) {
+				t.Errorf("health: %+v", h)
 			}
 			changed = time.Now()
 			for range 2 {
