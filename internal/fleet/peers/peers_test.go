@@ -327,16 +327,19 @@ func TestSumChangesNothing(t *testing.T) {
 	}
 }
 
-// A proxy that cannot reach the ledger sees no other: it does not say of the others that they are not seen.
+// A proxy that sends no heartbeats is unseen, whatever it was before. One that cannot reach the ledger itself sees no other: it does not report that of
+// the others.
 func TestShownWithoutLedger(t *testing.T) {
 	v := View{
-		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}},
+		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a", State: fleet.Serving}, {ID: "b", Name: "b", State: fleet.Serving}},
 		Unseen: map[fleet.ID]time.Duration{"b": 12 * time.Second},
 	}
-	for problem, want := range map[string]string{"": "not seen for 12 s", "refused": ""} {
+	for problem, want := range map[string]api.Proxy{
+		"": {State: api.ProxyUnseen, Problem: "not seen for 12 s"}, "refused": {State: api.ProxyServing},
+	} {
 		v.Problem = problem
-		if got := v.Shown(time.Now()).Proxies[1]; got.Problem != want || got.SeenSeconds != 12 {
-			t.Errorf("ledger %q: %+v; want %q", problem, got, want)
+		if got := v.Shown(time.Now()).Proxies[1]; got.State != want.State || got.Problem != want.Problem || got.SeenSeconds != 12 {
+			t.Errorf("ledger %q: %+v; want %+v", problem, got, want)
 		}
 	}
 }
