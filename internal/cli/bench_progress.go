@@ -54,7 +54,7 @@ func (p *benchProgress) clear() {
 func benchLine(p load.Progress) string {
 	line := fmt.Sprintf("%4.0fs %s: %d/%d connected", p.Elapsed.Seconds(), p.Phase, p.Connected, p.Connections)
 	if p.ConnectFailures > 0 {
-		line += fmt.Sprintf(", %d could not", p.ConnectFailures)
+		line += fmt.Sprintf(", %d attempts failed", p.ConnectFailures)
 	}
 	if p.Phase > load.Connecting {
 		line += fmt.Sprintf(", %d sent, %d received, %.0f/s, p50 %s, p99 %s",
@@ -64,7 +64,7 @@ func benchLine(p load.Progress) string {
 		line += fmt.Sprintf(", %d sessions", p.Sessions)
 	}
 	if p.Lost+p.Mixed+p.Failed > 0 {
-		line += fmt.Sprintf(", %d lost, %d mixed, %d failed", p.Lost, p.Mixed, p.Failed)
+		line += fmt.Sprintf(", %d lost, %d mixed, %d connections failed", p.Lost, p.Mixed, p.Failed)
 	}
 	return line
 }

@@ -38,9 +38,9 @@ func newProxyListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the proxies that share servers' places",
-		Long: `List the proxies that share servers' places, this one (*) included. SEEN is how long ago each reached the ledger last, and
-PLACES how many connections to servers it may have. The proxy asks each of the others for its state; with --local, it
-shows only what the ledger says.`,
+		Long: `List the proxies that share servers' places, this one (*) included. SEEN is how long ago each reached the ledger last,
+unseen in STATE that this was more than 3 s ago, and PLACES how many connections to servers it may have. The proxy asks
+each of the others for its state; with --local, it shows only what the ledger has.`,
 		Example: `  wsbouncer proxy ls
   wsbouncer proxy ls --watch
   wsbouncer proxy ls --output json | jq '.proxies[] | select(.reachable | not)'`,

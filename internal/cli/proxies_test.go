@@ -22,7 +22,7 @@ func playedFleet() api.Fleet {
 		Mode: api.FleetShare, Whole: true,
 		Proxies: []api.Proxy{
 			{ID: "aaaa000000000001", Name: "proxy-a", Self: true, State: api.ProxyServing, AgeSeconds: 60, Sessions: 3, Places: 4, Configuration: "7", Reachable: true},
-			{ID: "bbbb000000000002", Name: "proxy-b", State: api.ProxyServing, SeenSeconds: 12, Places: 12, Configuration: "6", Problem: "not seen for 12 s", Grants: []api.ProxyGrant{{Server: "gpu-1:80", Places: 12, Needs: 5, Wants: 9}}},
+			{ID: "bbbb000000000002", Name: "proxy-b", State: api.ProxyUnseen, SeenSeconds: 12, Places: 12, Configuration: "6", Problem: "not seen for 12 s", Grants: []api.ProxyGrant{{Server: "gpu-1:80", Places: 12, Needs: 5, Wants: 9}}},
 			{ID: "cccc000000000003", Name: "proxy-c", State: api.ProxyDraining, SeenSeconds: 0.4, Places: 1, Configuration: "6", Reachable: true},
 		},
 		Missing: []api.MissingProxy{{ID: "bbbb000000000002", Name: "proxy-b", Why: "not seen for 12 s: its sessions are not known"}},
@@ -61,7 +61,7 @@ func TestProxyList(t *testing.T) {
 	status, out, messages := run("proxy ls")
 	want := `NAME       ID                STATE     SEEN     UP     SESSIONS  PLACES  CONFIGURATION  VERSION  PROBLEM
 proxy-a *  aaaa000000000001  serving   now      1m00s  3         4       7              -        -
-proxy-b    bbbb000000000002  serving   12s ago  0s     0         12      6              -        not seen for 12 s
+proxy-b    bbbb000000000002  unseen   12s ago  0s     0         12      6              -        not seen for 12 s
 proxy-c    cccc000000000003  draining  now      0s     0         1       6              -        -
 `
 	squeeze := func(text string) string { return strings.Join(strings.Fields(text), " ") }

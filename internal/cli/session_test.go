@@ -220,7 +220,7 @@ func TestStatus(t *testing.T) {
 		"wsbouncer 1.2.3 at " + s.where[1] + ", up 3h00m: 1 session, 1 waiting\nConfiguration: version 4 of sqlite:config.db, current, in force since 2026-11-22T12:00:00Z\n\n",
 		"Something is wrong:\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
 		"  - service stt: 1 client waits, the first for 3.4s\n\n",
-		"\nSERVICE  WAITING  LONGEST  IN USE  QUEUED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%      40      2          0     open\n",
+		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%           40      2          0     open\n",
 		"\ngpu-1    stt      1       31    32   340ms        2ms   0       healthy       ",
 		"\ngpu-2    stt      0       0     32   -            2ms   3       circuit open  ",
 		"\nSessions that failed lately\nID          SERVICE  BACKEND  ENDED",

@@ -159,7 +159,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	}
 
 	fmt.Fprintln(out)
-	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "IN USE", "QUEUED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {
+	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)

@@ -70,7 +70,7 @@ func colourOf(head, cell string) string {
 		return ""
 	}
 	switch cell, _, _ := strings.Cut(cell, ":"); cell {
-	case "circuit open", "unreachable", "probe fails", "canary fails", "stalled", "outlier", "stale", "copied", tooLittle:
+	case "circuit open", "unreachable", "probe fails", "canary fails", "stalled", "outlier", "stale", "copied", api.ProxyUnseen, tooLittle:
 		return red
 	case "circuit half-open", "draining", "disabled", "paused", api.StateWaiting, api.StateMoving:
 		return yellow

@@ -26,31 +26,24 @@ func (s *Services) Stats(to *api.Stats) {
 		}
 		queue := v.group.Queue()
 		service.Queue, service.Paused = queueOf(queue), queue.Paused
-		demand := api.ServiceDemand{Needs: queue.Waiting, Waiting: queue.Waiting, OldestSeconds: queue.OldestSeconds}
-		all := 0
+		var backends []occupancy
+		waiting, oldest := queue.Waiting, queue.OldestSeconds // of all proxies
 		for _, m := range v.inOrder() {
 			book, used := m.Stats(), usage[m.server]
+			places := s.placesOf(m, &book, &used)
 			to.Backends = append(to.Backends, api.Backend{
 				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
-				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: s.placesOf(m, &book, &used),
+				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: places,
 			})
 			others := s.othersClaim(m.server)
-			demand.Waiting += others.Waiting
-			demand.OldestSeconds = max(demand.OldestSeconds, float64(others.Waited))
+			waiting += others.Waiting
+			oldest = max(oldest, float64(others.Waited))
 			if book.State == pool.Enabled.String() && book.Weight > 0 {
-				demand.Needs, all = demand.Needs+book.Leased+others.Needs, all+book.Cap
-				if book.Usable {
-					demand.Capacity += book.Cap
-				}
+				backends = append(backends, s.occupancyOf(&book, places, others.Needs))
 			}
 		}
-		if demand.Capacity == 0 { // no backend works: what they could serve tells at least how many clients need them
-			demand.Capacity = all
-		}
-		if demand.Capacity > 0 {
-			service.Utilisation = float64(demand.Needs) / float64(demand.Capacity)
-		}
-		service.Fleet = demand
+		service.Fleet, service.Utilisation = demandOf(queue.Waiting, backends)
+		service.Fleet.Waiting, service.Fleet.OldestSeconds = waiting, oldest
 		to.Services = append(to.Services, service)
 		to.Discovery = append(to.Discovery, s.lookupsOf(v)...)
 	}

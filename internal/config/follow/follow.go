@@ -117,8 +117,10 @@ func (f *Follower) begin(ctx context.Context) error {
 }
 
 const (
-	// minInterval is the minimum time between two reads, so that many changes in a row do not take CPU away from sessions.
+	// minInterval is the minimum mean time between two reads, so that many changes in a row do not take CPU away from sessions. Up to burst reads
+	// are made without a pause: who adds a service and its backends expects that clients can use them.
 	minInterval = 200 * time.Millisecond
+	burst       = 10
 	// retryInterval is about the longest time between two reads while the snapshot in force is not current, if the store reports no change:
 	// what was wrong may have been mended without one, such as a schema by migrate, or a limit of this machine. The first time is
 	// firstRetry, since a read may have failed only because the store was busy or has just been restarted, and the next ones are doubled.
@@ -128,9 +130,9 @@ const (
 
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
-	pause, retry := time.NewTimer(0), time.NewTimer(retryInterval)
-	defer pause.Stop()
+	retry := time.NewTimer(retryInterval)
 	defer retry.Stop()
+	var due time.Time // when the next read may be made
 	changes := f.o.Store.Watch(ctx)
 	wait := firstRetry
 	for {
@@ -145,10 +147,14 @@ func (f *Follower) run(ctx context.Context) {
 			}
 		}
 		select {
-		case <-pause.C:
+		case <-time.After(time.Until(due)):
 		case <-ctx.Done():
 			return
 		}
+		if earliest := time.Now().Add(-(burst - 1) * minInterval); due.Before(earliest) {
+			due = earliest
+		}
+		due = due.Add(minInterval)
 		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			f.failed(err)
 			retry.Reset(wait/2 + rand.N(wait)) // so that not all proxies retry at once
@@ -156,7 +162,6 @@ func (f *Follower) run(ctx context.Context) {
 		} else {
 			wait = firstRetry
 		}
-		pause.Reset(minInterval)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// Many changes in a row are applied at a minInterval, and the last of them in any case.
+// A few changes in a row are applied immediately, many at a minInterval, and the last of them in any case.
 func TestPace(t *testing.T) {
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -89,6 +89,14 @@ func TestPace(t *testing.T) {
 		time.Sleep(time.Second)
 		before := r.store.loads
 		last := snapshot(t, "last", 2000)
+		for i := range burst {
+			r.store.say(snapshot(t, "few", 3000+i), nil)
+			synctest.Wait()
+			if got := r.store.loads - before; got != i+1 {
+				t.Fatalf("%d loads after %d changes in a row", got, i+1)
+			}
+		}
+		before += burst
 		for i := range 100 {
 			r.store.say(snapshot(t, "n", i), nil)
 			time.Sleep(10 * time.Millisecond)

@@ -112,7 +112,6 @@ func mergeStats(q *question) (int, any, error) {
 			a.passed = size(all) == before
 		}
 	}
-	finish(all)
 	f.Missing = q.missing("its sessions are not known")
 	f.Whole = true
 	q.noteMissing()
@@ -128,8 +127,11 @@ func (q *question) reached(id string, s *api.Stats) {
 	for i := range q.fleet.Proxies {
 		if p := &q.fleet.Proxies[i]; p.ID == id {
 			p.Reachable, p.Sessions, p.Version, p.Configuration = true, int(s.Sessions.Active), s.Version, s.Configuration.Version
-			if s.Draining {
+			switch {
+			case s.Draining:
 				p.State = api.ProxyDraining
+			case p.State == api.ProxyUnseen: // it is cut off from the ledger
+				p.State = api.ProxyServing
 			}
 		}
 	}

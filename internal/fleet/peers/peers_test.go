@@ -22,7 +22,7 @@ func stats(version string, leased int, healthy bool) *api.Stats {
 	s := &api.Stats{
 		Sessions:      api.Sessions{Active: int64(leased), Ended: map[uint16]uint64{1000: 2}},
 		Configuration: api.Configuration{Version: version},
-		Services:      []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10, Waiting: 1, OldestSeconds: float64(leased)}}},
+		Services:      []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10, Waiting: 1, OldestSeconds: float64(leased)}, Utilisation: float64(leased) / 10}},
 		Backends: []api.Backend{{
 			Name: "gpu-1", Service: "stt", Health: api.Health{Reachable: healthy, Reason: "connection refused"},
 			Pool: api.Pool{State: "enabled", Usable: true, Cap: 16, Ceiling: 16, Weight: 1, Leased: leased, Totals: api.Totals{Reasons: map[string]uint64{"served": 1}}},
@@ -64,7 +64,7 @@ func TestStats(t *testing.T) {
 	if c := b.Condition(); c.Word != "unreachable" || c.Why != "connection refused (seen by b)" {
 		t.Errorf("what is wrong at one proxy: %+v", c)
 	}
-	if q := s.Services[0].Queue; q.Waiting != 2 || q.Limit != 20 || q.OldestSeconds != 5 || s.Services[0].Utilisation != 10./16 {
+	if q := s.Services[0].Queue; q.Waiting != 2 || q.Limit != 20 || q.OldestSeconds != 5 || s.Services[0].Utilisation != 0.5 {
 		t.Errorf("queue: %+v, utilisation %v", q, s.Services[0].Utilisation)
 	}
 	if len(b.Proxies) != 2 || b.Proxies[1].Proxy != "b" || b.Proxies[1].Configuration != "6" || b.Proxies[1].Leased != 5 {
@@ -320,7 +320,6 @@ func TestSumChangesNothing(t *testing.T) {
 	parts := []proxyStats{{"a", stats("1", 1, true)}, {"b", stats("1", 2, true)}}
 	all := begin(parts[0])
 	join(all, parts[1])
-	finish(all)
 	for i, want := range []*api.Stats{stats("1", 1, true), stats("1", 2, true)} {
 		if !reflect.DeepEqual(parts[i].stats, want) {
 			t.Errorf("part %d is %+v", i, parts[i].stats)
@@ -328,16 +327,19 @@ func TestSumChangesNothing(t *testing.T) {
 	}
 }
 
-// A proxy that cannot reach the ledger sees no other: it does not say of the others that they are not seen.
+// A proxy that sends no heartbeats is unseen, whatever it was before. One that cannot reach the ledger itself sees no other: it does not report that of
+// the others.
 func TestShownWithoutLedger(t *testing.T) {
 	v := View{
-		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a"}, {ID: "b", Name: "b"}},
+		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a", State: fleet.Serving}, {ID: "b", Name: "b", State: fleet.Serving}},
 		Unseen: map[fleet.ID]time.Duration{"b": 12 * time.Second},
 	}
-	for problem, want := range map[string]string{"": "not seen for 12 s", "refused": ""} {
+	for problem, want := range map[string]api.Proxy{
+		"": {State: api.ProxyUnseen, Problem: "not seen for 12 s"}, "refused": {State: api.ProxyServing},
+	} {
 		v.Problem = problem
-		if got := v.Shown(time.Now()).Proxies[1]; got.Problem != want || got.SeenSeconds != 12 {
-			t.Errorf("ledger %q: %+v; want %q", problem, got, want)
+		if got := v.Shown(time.Now()).Proxies[1]; got.State != want.State || got.Problem != want.Problem || got.SeenSeconds != 12 {
+			t.Errorf("ledger %q: %+v; want %+v", problem, got, want)
 		}
 	}
 }

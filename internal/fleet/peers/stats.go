@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
 
@@ -67,13 +66,6 @@ func size(all *api.Stats) int {
 	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
 }
 
-// finish computes what cannot be added up, such as ratios, for the whole fleet.
-func finish(all *api.Stats) {
-	for i := range all.Services {
-		all.Services[i].Utilisation = utilisation(&all.Services[i], all.Backends)
-	}
-}
-
 // merge adds each of from to the one of to that is like it, or appends it. The elements are copied.
 func merge[T any](to, from []T, like func(a, b *T) bool, add func(to, from *T)) []T {
 	for i := range from {
@@ -91,6 +83,9 @@ func addServices(all, s *api.Stats) {
 	before := len(all.Services)
 	all.Services = merge(all.Services, s.Services, func(a, b *api.Service) bool { return a.Name == b.Name }, func(to, from *api.Service) {
 		to.Paused = to.Paused || from.Paused
+		if from.Utilisation > to.Utilisation { // each is of the fleet, as one proxy knows it; clients suffer where it is highest
+			to.Utilisation, to.Fleet = from.Utilisation, from.Fleet
+		}
 		oldest := max(to.Queue.OldestSeconds, from.Queue.OldestSeconds)
 		add(&to.Queue, &from.Queue)
 		to.Queue.OldestSeconds = oldest
@@ -143,7 +138,10 @@ func addBackends(all *api.Stats, p proxyStats) {
 func addBackend(to, from *api.Backend, proxy string) {
 	// The proxies share one server: its cap is the same for all, or the least while a change is on its way.
 	limit := min(to.Cap, from.Cap)
-	ceiling := min(to.Ceiling+from.Ceiling, limit)
+	ceiling := limit
+	if to.Ceiling < to.Cap || from.Ceiling < from.Cap { // the server is full for one of them
+		ceiling = min(to.MostConnections()+from.MostConnections(), limit)
+	}
 	weight, ramp := max(to.Weight, from.Weight), max(to.Ramp, from.Ramp)
 	warm := min(to.Warm+from.Warm, limit)
 	usable := to.Usable || from.Usable
@@ -208,23 +206,6 @@ func addLimits(all, s *api.Stats) {
 // addDiscovery adds the names that only another proxy looks up.
 func addDiscovery(all, s *api.Stats) {
 	all.Discovery = merge(slices.Clone(all.Discovery), s.Discovery, func(a, b *api.Discovery) bool { return a.Backend == b.Backend }, func(_, _ *api.Discovery) {})
-}
-
-// utilisation returns what [api.Service] says of it, for the backends of a fleet.
-func utilisation(s *api.Service, backends []api.Backend) float64 {
-	used, room, all := s.Queue.Waiting, 0, 0
-	for i := range backends {
-		if b := &backends[i]; b.Service == s.Name && b.State == "enabled" && b.Weight > 0 {
-			used, all = used+b.Leased, all+b.Cap
-			if b.Usable {
-				room += b.Cap
-			}
-		}
-	}
-	if room = cmp.Or(room, all); room == 0 {
-		return 0
-	}
-	return float64(used) / float64(room)
 }
 
 // add adds the numbers of one value to those of another of the same type: of fields, of what is embedded and of maps. Texts, times,

@@ -103,7 +103,7 @@ func (v *View) Shown(now time.Time) api.Fleet {
 		switch {
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen && v.Problem != "": // this proxy sees no other
 		case !p.Self && v.Unseen[m.ID] > fleet.Unseen:
-			p.Problem = notSeen(v.Unseen[m.ID])
+			p.State, p.Problem = api.ProxyUnseen, notSeen(v.Unseen[m.ID])
 		case names[m.Name] > 1 && m.State != fleet.Draining:
 			p.Problem = "another proxy has the same name: give each its own with --proxy-name"
 		}

@@ -161,12 +161,40 @@ func TestChurnGoesOnAfterSessionsThatCannotConnect(t *testing.T) {
 	}))
 	defer server.Close()
 	o := churning("ws" + strings.TrimPrefix(server.URL, "http"))
-	r := until(t, o, func(p Progress) bool { return p.Failed >= 4 && p.Sessions >= 8 })
+	r := until(t, o, func(p Progress) bool { return p.ConnectFailures >= 8 && p.Sessions >= 8 })
 	if r.ConnectFailures == 0 || r.Errors["connect: HTTP 503"] != int64(r.ConnectFailures) {
 		t.Errorf("%d could not connect at first, %v", r.ConnectFailures, r.Errors)
 	}
 	if r.Refused < 4 || r.Errors["connect again: HTTP 503"] != r.Refused || r.Failed != 0 || r.Err() == nil {
 		t.Errorf("%d could not connect again, %v, %v", r.Refused, r.Errors, r.Err())
+	}
+}
+
+// The progress has the clients that are connected now, and the attempts that fail. A server that is gone has none connected.
+func TestProgressOfChurnWithoutServer(t *testing.T) {
+	var gone atomic.Bool
+	var upgrader websocket.Upgrader
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if gone.Load() {
+			http.Error(w, "gone", http.StatusBadGateway)
+			return
+		}
+		if c, err := upgrader.Upgrade(w, r, nil); err == nil {
+			defer c.Close()
+			_ = wstest.LibraryEcho(c)
+		}
+	}))
+	defer server.Close()
+	o := churning("ws" + strings.TrimPrefix(server.URL, "http"))
+	var last Progress
+	r := until(t, o, func(p Progress) bool {
+		if last = p; p.Sessions >= 4 {
+			gone.Store(true)
+		}
+		return p.Connected == 0 && p.ConnectFailures >= 8
+	})
+	if last.Connected != 0 || last.Connections != o.Connections || r.Connected != o.Connections || r.Refused < 8 {
+		t.Errorf("progress %+v; %d clients connected, %d could not again", last, r.Connected, r.Refused)
 	}
 }
 

@@ -488,16 +488,28 @@ type Progress struct {
 	Elapsed time.Duration // since clients began to connect
 
 	Connections     int
-	Connected       int
-	ConnectFailures int
+	Connected       int   // clients that are connected at this moment
+	ConnectFailures int64 // attempts to connect that failed, the first ones and further ones
 	Sent            int64 // in the steady part
 	Received        int64
 	Lost            int64
 	Mixed           int64
-	Failed          int64   // sessions that failed, or could not connect again
+	Failed          int64   // connections that failed
 	Sessions        int64   // complete ones
 	Rate            float64 // echoes per second since the last report
 	P50, P99        time.Duration
+}
+
+// connected returns how many clients are connected at this moment.
+func (r *run) connected() (n int) {
+	r.each(func(l *lane) {
+		for _, c := range l.clients {
+			if c.conn != nil && !c.conn.Closed() {
+				n++
+			}
+		}
+	})
+	return n
 }
 
 // report reports the run's progress.
@@ -512,8 +524,8 @@ func (r *run) report(phase Phase) {
 	c := r.seen.total
 	p := Progress{
 		Phase: phase, Begins: begins, Elapsed: time.Duration(r.now()),
-		Connections: r.Connections, Connected: c.Connected, ConnectFailures: c.ConnectFailures,
-		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed + c.Refused, Sessions: c.Complete,
+		Connections: r.Connections, Connected: r.connected(), ConnectFailures: int64(c.ConnectFailures) + c.Refused,
+		Sent: c.Sent, Received: c.Received, Lost: c.Lost, Mixed: c.Mixed, Failed: c.Failed, Sessions: c.Complete,
 		P50: c.Latency.Quantile(0.5), P99: c.Latency.Quantile(0.99),
 	}
 	if seconds := (p.Elapsed - last.Elapsed).Seconds(); seconds > 0 {

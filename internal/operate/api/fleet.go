@@ -30,6 +30,7 @@ const (
 	ProxyStarting = "starting" // it does not accept clients yet
 	ProxyServing  = "serving"
 	ProxyDraining = "draining" // it accepts no new clients; its sessions continue
+	ProxyUnseen   = "unseen"   // it has sent the ledger no heartbeat for 3 s, and may be dead
 )
 
 // Fleet is the proxies that share servers' caps, as one of them knows it: GET /api/v1/proxies.
@@ -64,7 +65,7 @@ type Proxy struct {
 	// Address is the URL of its admin API as other proxies reach it; empty if they cannot.
 	Address string `json:"address,omitempty"`
 	Host    string `json:"host,omitempty"` // identifies its host, shortened
-	State   string `json:"state"`          // starting, serving or draining
+	State   string `json:"state"`          // starting, serving, draining or unseen
 	// AgeSeconds is for how long it has run, and SeenSeconds how long ago it last reached the ledger.
 	AgeSeconds  float64 `json:"age_seconds"`
 	SeenSeconds float64 `json:"seen_seconds"`

@@ -71,8 +71,8 @@ type Service struct {
 	// Paused: clients wait in the queue until the service is resumed.
 	Paused bool  `json:"paused"`
 	Queue  Queue `json:"queue"`
-	// Utilisation is (leased + waiting) / cap over the service's backends that take sessions: above 1, clients wait. While
-	// none of them works, the caps of all that are enabled count. Sessions and clients are those of all proxies that share the servers.
+	// Utilisation is Fleet.Needs / Fleet.Capacity: (leased + resetting + waiting) / places that take sessions now. Above 1, clients wait. In the
+	// statistics of a whole fleet, it is that of the proxy that finds the highest.
 	Utilisation float64 `json:"utilisation"`
 	// Fleet is what the service's clients need at all proxies that share the servers, as this proxy knows it: each says the same, but for
 	// the time that numbers take to get to it.
@@ -83,8 +83,10 @@ type Service struct {
 
 // ServiceDemand is what the clients of a service need of its servers.
 type ServiceDemand struct {
-	Needs    int `json:"needs"`    // connections that sessions use, and clients that wait
-	Capacity int `json:"capacity"` // caps of the backends that take sessions, or, while none works, of those that are enabled
+	Needs int `json:"needs"` // connections that sessions use, and clients that wait
+	// Capacity is how many places take sessions now: the caps of the backends that work, or less where a server says that it is full. While
+	// the ledger grants no places, Needs and Capacity are those of this proxy. While no backend works, the caps of the enabled ones count.
+	Capacity int `json:"capacity"`
 	Waiting  int `json:"waiting"`
 	// OldestSeconds is how long the first has waited; if it waits at another proxy, rounded down to a power of two.
 	OldestSeconds float64 `json:"oldest_seconds"`

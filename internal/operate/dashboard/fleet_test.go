@@ -13,7 +13,7 @@ func (f *fakeProxy) fleet() {
 	fleet := api.Fleet{Mode: api.FleetShare, Proxies: []api.Proxy{
 		{ID: "a000000000000001", Name: "proxy-a", Self: true, Version: "v1.2.3", State: api.ProxyServing, Sessions: 26, Places: 40, Configuration: "7"},
 		{ID: "b000000000000002", Name: "proxy-b " + hostile, Version: "v1.2.3", Address: "http://10.0.0.6:9090", State: api.ProxyServing, SeenSeconds: 0.4, Sessions: 14, Places: 20, Configuration: "7"},
-		{ID: "c000000000000003", Name: "proxy-c", Version: "v1.2.2", Address: "http://10.0.0.7:9090", State: api.ProxyServing, SeenSeconds: 12, Sessions: 3, Places: 12, Configuration: "6", Problem: "not seen for 12 s"},
+		{ID: "c000000000000003", Name: "proxy-c", Version: "v1.2.2", Address: "http://10.0.0.7:9090", State: api.ProxyUnseen, SeenSeconds: 12, Sessions: 3, Places: 12, Configuration: "6", Problem: "not seen for 12 s"},
 	}}
 	f.stats.Fleet = &fleet
 	f.stats.Configuration.Source = "postgres://wsbouncer_proxy@ledger.of.all.proxies.example.com:5432/wsbouncer" // the page must break it
@@ -39,9 +39,10 @@ func TestShowsFleet(t *testing.T) {
 		t.Errorf("beside the ends of this proxy, the page has the sums of all: %s", got)
 	}
 	for selector, want := range map[string]string{
-		"#fleet-note": "Sums of 2 of 3 proxies: 1 cannot be asked.",
-		"#problems":   "Proxy proxy-c: not seen for 12 s: its sessions are not known.",
-		"#proxy-rows": "proxy-b " + hostile + "b0000000 · http://10.0.0.6:9090serving",
+		"#fleet-note":       "Sums of 2 of 3 proxies: 1 cannot be asked.",
+		"#problems":         "Proxy proxy-c: not seen for 12 s: its sessions are not known.",
+		"#proxy-rows":       "proxy-b " + hostile + "b0000000 · http://10.0.0.6:9090serving",
+		"#proxy-rows .pill": "unseen",
 	} {
 		if got := page.Text(selector); !strings.Contains(got, want) {
 			t.Errorf("%s has no %q: %s", selector, want, got)

@@ -208,7 +208,7 @@ func TestOnProxy(t *testing.T) {
 	// The numbers. Nothing but counters changes while these sessions last.
 	page.Await(`[...document.querySelectorAll("#session-rows td[data-label='Frames/s']")].every((cell) => Number(cell.textContent) > 10)`)
 	shown := func(b api.Backend) string {
-		return page.Text(fmt.Sprintf("tr[data-name='%s'] .connections .sub", b.Name)) + ", " + page.Text(fmt.Sprintf("tr[data-name='%s'] td[data-label='Used / cap']", b.Name))
+		return page.Text(fmt.Sprintf("tr[data-name='%s'] .connections .sub", b.Name)) + ", " + page.Text(fmt.Sprintf("tr[data-name='%s'] td[data-label='Leased / cap']", b.Name))
 	}
 	for equal := false; !equal; { // idle connections may come and go, and the page shows them some time later
 		equal = true
@@ -222,7 +222,7 @@ func TestOnProxy(t *testing.T) {
 					parts = append(parts, fmt.Sprintf("%d %s", part.n, part.name))
 				}
 			}
-			if want := fmt.Sprintf("%s, %d / %d", strings.Join(parts, " · "), b.Used(), b.Cap); shown(b) != want {
+			if want := fmt.Sprintf("%s, %d / %d", strings.Join(parts, " · "), b.Leased, b.Cap); shown(b) != want {
 				equal = false
 				if ctx.Err() != nil {
 					t.Fatalf("%s is shown as %q; want %q", b.Name, shown(b), want)

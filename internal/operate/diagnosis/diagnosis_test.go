@@ -91,6 +91,7 @@ func TestFind(t *testing.T) {
 		},
 		"all places that were granted are in use": {
 			func(s *api.Stats) {
+				s.Fleet = &api.Fleet{Mode: api.FleetShare}
 				s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 2, 1.5
 				for i := range s.Backends {
 					s.Backends[i].Limit = 3
@@ -103,6 +104,17 @@ func TestFind(t *testing.T) {
 			}, nil,
 			"1 service stt: 2 clients wait, the first for 1.5s; gpu-1: 3 of 32 granted to this proxy, 29 to proxy-b, 1 to proxy-0, 1 to proxy-1, 3 to 3 more; " +
 				"gpu-2: 3 of 32 granted to this proxy, 29 to proxy-b\n1 backend gpu-3: draining: 3 sessions left",
+		},
+		"all places of a proxy that is alone are in use": {
+			func(s *api.Stats) {
+				s.Fleet = &api.Fleet{Mode: api.FleetAlone}
+				s.Services[0].Queue.Waiting, s.Services[0].Queue.OldestSeconds = 2, 1.5
+				for i := range s.Backends {
+					s.Backends[i].Limit = 3
+					s.Backends[i].Places = &api.Places{Grant: 3, Granted: 3, Cap: 3}
+				}
+			}, nil,
+			"1 service stt: 2 clients wait, the first for 1.5s",
 		},
 		"clients wait beside places that were granted": {
 			func(s *api.Stats) {

@@ -115,7 +115,7 @@ func placesInUse(s *api.Stats, v *api.Service) string {
 		if b.Service != v.Name || !b.Usable || b.State != "enabled" || b.Weight == 0 {
 			continue
 		}
-		if b.Places == nil || b.Leased+b.Resetting < b.Limit {
+		if b.Places == nil || !s.Fleet.Shares() || b.Leased+b.Resetting < b.Limit {
 			return "" // they wait for something else
 		}
 		all = append(all, b.Name+": "+Places(b))

@@ -50,7 +50,8 @@ func ofTheProcess(t *testing.T) map[string]bool {
 	return names
 }
 
-// TestAlertRules: the rules name metrics that exist, and each has a severity, texts, and a test that promtool runs (make test-alerts).
+// TestAlertRules: the rules name metrics that exist, and each has a severity, texts, a line in monitor.md, and a test that promtool runs (make
+// test-alerts).
 func TestAlertRules(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -81,11 +82,21 @@ func TestAlertRules(t *testing.T) {
 			checkNames(t, "a series of alerts_test.yaml", in.Series)
 		}
 	}
+	explained := make(map[string]string) // the severity of each alert in monitor.md
+	read(t, "../docs/monitor.md", func(b []byte) error {
+		for _, row := range regexp.MustCompile("(?m)^\\| `(Wsbouncer\\w+)` \\| (\\w+) \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(string(b), -1) {
+			explained[row[1]] = row[2]
+		}
+		return nil
+	})
 	seen := 0
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			seen++
 			checkNames(t, rule.Alert, rule.Expr)
+			if got := explained[rule.Alert]; got != rule.Labels["severity"] {
+				t.Errorf("docs/monitor.md explains %s with the severity %q; it is %q", rule.Alert, got, rule.Labels["severity"])
+			}
 			if severity := rule.Labels["severity"]; severity != "warning" && severity != "critical" {
 				t.Errorf("%s has the severity %q", rule.Alert, severity)
 			}
@@ -97,8 +108,8 @@ func TestAlertRules(t *testing.T) {
 			}
 		}
 	}
-	if seen == 0 {
-		t.Error("there are no rules")
+	if seen == 0 || len(explained) != seen {
+		t.Errorf("there are %d rules, and %d in docs/monitor.md", seen, len(explained))
 	}
 }
 

@@ -4,14 +4,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// proxyStates are the states of proxies in the statistics, and one for those that are not seen.
-var proxyStates = []string{api.ProxyStarting, api.ProxyServing, api.ProxyDraining, proxyUnseen}
+// proxyStates are the states of proxies.
+var proxyStates = []string{api.ProxyStarting, api.ProxyServing, api.ProxyDraining, api.ProxyUnseen}
 
-const (
-	proxyUnseen = "unseen"
-	// unseenAfter is after how many seconds without an exchange a proxy is suspected of being dead.
-	unseenAfter = 3
-)
+// unseenAfter is after how many seconds without an exchange a proxy is suspected of being dead.
+const unseenAfter = 3
 
 // ofFleet returns the metrics of the proxies that share servers' places with this one. A proxy without a ledger has none of them.
 func ofFleet() []family {
@@ -33,7 +30,7 @@ func ofFleet() []family {
 				n := make(map[string]int)
 				for i := range f.Proxies {
 					if p := &f.Proxies[i]; p.SeenSeconds > unseenAfter {
-						n[proxyUnseen]++
+						n[api.ProxyUnseen]++
 					} else {
 						n[p.State]++
 					}

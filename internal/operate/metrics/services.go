@@ -17,8 +17,8 @@ func ofServices() []family {
 				"chooses a backend.",
 			func(s *api.Service, put put) { put(1, s.Host, s.Path, s.Profile, s.Balance) }, "host", "path", "profile", "balance"),
 		service.gauge("service_utilization_ratio",
-			"Sessions and waiting clients of all proxies that share the servers, divided by the caps of the backends that take "+
-				"sessions: (leased + waiting) / cap. Above 1, clients wait. Each proxy reports the same: take the maximum.",
+			"Sessions and waiting clients of all proxies that share the servers, divided by the places that take sessions now: "+
+				"(leased + resetting + waiting) / places. Above 1, clients wait. Each proxy reports the same: take the maximum.",
 			func(s *api.Service, put put) { put(s.Utilisation) }),
 		service.gauge("service_utilisation_ratio", "The same as wsbouncer_service_utilization_ratio, under its former name.",
 			func(s *api.Service, put put) { put(s.Utilisation) }),
@@ -34,8 +34,8 @@ func ofServices() []family {
 				"same: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Needs)) }),
 		service.gauge("service_fleet_capacity_places",
-			"Caps of the backends that take sessions, or, while none works, of those that are enabled. Each proxy reports what it "+
-				"sees: take the maximum.",
+			"Places that take sessions now: caps of the backends that work, less where a server says that it is full. While none "+
+				"works, the caps of those that are enabled. Each proxy reports what it sees: take the maximum.",
 			func(s *api.Service, put put) { put(float64(s.Fleet.Capacity)) }),
 		service.gauge("service_paused", "1 while the service is paused: clients wait in the queue. Otherwise 0.",
 			func(s *api.Service, put put) { put(toFloat(s.Paused)) }),

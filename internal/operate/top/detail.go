@@ -110,7 +110,7 @@ func (m *Model) serviceFields(s *api.Service) []field {
 		{"host", orAny(s.Host), normal},
 		{"profile", s.Profile, normal},
 		{"balance", s.Balance, normal},
-		{"in use", fmt.Sprintf("%.0f%% of the places of backends that take sessions", 100*s.Utilisation), normal},
+		{"utilisation", fmt.Sprintf("%.0f%% of the places that take sessions now", 100*s.Utilisation), normal},
 		{"failover", failoverOf(s.Failover), normal},
 		{"waiting", fmt.Sprintf("%d of at most %d, the first for %s", q.Waiting, q.Limit, figures.Seconds(q.OldestSeconds)), normal},
 		{"since its start", fmt.Sprintf("%d queued: %d served, %d timed out, %d left, %d turned away, %d refused; %d found the queue full",
@@ -137,7 +137,7 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
 	}
-	if places := diagnosis.Places(b); places != "" {
+	if places := diagnosis.Places(b); places != "" && m.stats.Fleet.Shares() {
 		fields = append(fields, field{"places", places, normal})
 	}
 	fields = append(fields, outliveFields(b, m.now)...)

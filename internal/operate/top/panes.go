@@ -27,14 +27,14 @@ type item struct {
 var serviceOrders = []order{
 	{"configured", func(*Model, *item, *item) int { return 0 }},
 	{"waiting", func(_ *Model, a, b *item) int { return cmp.Compare(b.service.Queue.Waiting, a.service.Queue.Waiting) }},
-	{"in use", func(_ *Model, a, b *item) int { return cmp.Compare(b.service.Utilisation, a.service.Utilisation) }},
+	{"utilisation", func(_ *Model, a, b *item) int { return cmp.Compare(b.service.Utilisation, a.service.Utilisation) }},
 	{"name", func(_ *Model, a, b *item) int { return cmp.Compare(a.service.Name, b.service.Name) }},
 }
 
 var backendOrders = []order{
 	{"configured", func(*Model, *item, *item) int { return 0 }},
 	{"trouble", func(_ *Model, a, b *item) int { return cmp.Compare(trouble(b.backend), trouble(a.backend)) }},
-	{"in use", func(_ *Model, a, b *item) int { return cmp.Compare(share(b.backend), share(a.backend)) }},
+	{"leased", func(_ *Model, a, b *item) int { return cmp.Compare(share(b.backend), share(a.backend)) }},
 	{"reply", func(m *Model, a, b *item) int {
 		return cmp.Compare(m.latencies[b.backend.Name].Median, m.latencies[a.backend.Name].Median)
 	}},
@@ -75,7 +75,7 @@ func trouble(b *api.Backend) int {
 }
 
 // share is the part of a backend's cap that sessions use.
-func share(b *api.Backend) float64 { return float64(b.Leased+b.Resetting) / float64(max(1, b.Cap)) }
+func share(b *api.Backend) float64 { return float64(b.Leased) / float64(max(1, b.Cap)) }
 
 func bytesOf(s *api.Session) uint64 { return s.BytesFromClient + s.BytesFromBackend }
 
@@ -87,7 +87,7 @@ func columnsOf(p pane) []column {
 			{head: "SERVICE", flexible: true, least: 8, most: 30, middle: true},
 			{head: "WAIT", right: true},
 			{head: "LONGEST", right: true, priority: 1},
-			{head: "IN USE", right: true},
+			{head: "UTILISATION", right: true},
 			{head: "QUEUED", right: true, priority: 4},
 			{head: "TIMED OUT", right: true, priority: 5},
 			{head: "FULL", right: true, priority: 6},
@@ -98,7 +98,7 @@ func columnsOf(p pane) []column {
 			{head: "BACKEND", flexible: true, least: 10, most: 24, middle: true},
 			{head: "SERVICE", priority: 6, flexible: true, least: 6, most: 16},
 			{head: "LOAD", flexible: true, least: 6, most: 24, priority: 1, bar: true},
-			{head: "USED", right: true},
+			{head: "LEASED", right: true},
 			{head: "IDLE", right: true, priority: 5},
 			{head: "REPLY", right: true, priority: 2},
 			{head: "PING", right: true, priority: 7},
@@ -273,7 +273,7 @@ func (m *Model) backendCells(b *api.Backend) []cell {
 		{text: m.style.plain(b.Name)},
 		{text: m.style.plain(b.Service), tone: quiet},
 		{drawn: func(width int) string { return m.style.bar(width, b.Cap, segmentsOf(b)) }},
-		{text: fmt.Sprintf("%d/%d", b.Leased+b.Resetting, b.Cap)},
+		{text: fmt.Sprintf("%d/%d", b.Leased, b.Cap)},
 		{text: strconv.Itoa(b.Idle), tone: quiet},
 		{text: dash(m.latencies[b.Name].Median), tone: reply},
 		{text: dash(b.RoundTripSeconds), tone: quiet},

@@ -95,7 +95,7 @@ func playFleet(m *Model) {
 			Proxies: []api.Proxy{
 				{ID: "a1", Name: "proxy-a", Self: true, State: api.ProxyServing, Reachable: true},
 				{ID: "b2", Name: "proxy-b", State: api.ProxyServing, Reachable: true},
-				{ID: "c3", Name: "proxy-c", State: api.ProxyServing, SeenSeconds: 12, Problem: "not seen for 12 s"},
+				{ID: "c3", Name: "proxy-c", State: api.ProxyUnseen, SeenSeconds: 12, Problem: "not seen for 12 s"},
 			},
 			Missing: []api.MissingProxy{{ID: "c3", Name: "proxy-c", Why: "not seen for 12 s: its sessions are not known"}},
 		}

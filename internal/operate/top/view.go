@@ -339,7 +339,7 @@ func (m *Model) help() []string {
 		"  k        end the session         p      pause or resume the service",
 		"  d        drain the backend       e      enable the backend",
 		"",
-		"  bars: " + m.style.paint(busy, leased) + " in use  " + m.style.paint(warning, resetting) + " resetting  " +
+		"  bars: " + m.style.paint(busy, leased) + " leased  " + m.style.paint(warning, resetting) + " resetting  " +
 			m.style.paint(good, idle) + " idle  " + m.style.paint(quiet, other) + " opening or closing",
 		"  REPLY: client's first message to the backend's first",
 		"  LAG: how long the backend is silent while the client sends",
@@ -349,7 +349,7 @@ func (m *Model) help() []string {
 	}
 	return []string{
 		"q quit  tab next pane  enter details", "s order  r reverse  / filter  esc back", "k end session   p pause/resume", "d drain         e enable",
-		"bar: " + m.style.paint(busy, leased) + " used " + m.style.paint(warning, resetting) + " reset " + m.style.paint(good, idle) + " idle " + m.style.paint(quiet, other) + " other",
+		"bar: " + m.style.paint(busy, leased) + " leased " + m.style.paint(warning, resetting) + " reset " + m.style.paint(good, idle) + " idle " + m.style.paint(quiet, other) + " other",
 		"REPLY: first message to first answer", "LAG: backend silent, client sends",
 	}
 }

@@ -174,7 +174,7 @@ func (w *world) check() {
 	w.collect()
 	w.step++
 	q := w.group.Queue()
-	if q.Waiting != len(w.waiting) || q.Waiting > w.limit {
+	if q.Waiting != len(w.waiting) || q.Waiting > w.mostWaiting() {
 		w.t.Errorf("%d clients wait, with a queue of %d: %+v", len(w.waiting), w.limit, q)
 	}
 	leased, resetting := 0, 0
@@ -203,6 +203,14 @@ func (w *world) check() {
 	}
 }
 
+// mostWaiting returns how many clients may wait: those that the queue allows, and as many as there are places, for whom connections are dialed.
+func (w *world) mostWaiting() int {
+	if w.limit == 0 {
+		return 0
+	}
+	return w.limit + modelCap*len(w.backends)
+}
+
 // comesToRest checks that in the long run everything is as it should be: first with the sessions that there are, then
 // without any.
 func (w *world) comesToRest() {
@@ -216,7 +224,7 @@ func (w *world) comesToRest() {
 	}
 	w.rest()
 	// Those who wait get the connections of the others, or new ones in their place.
-	for range w.limit + 1 {
+	for range w.mostWaiting() + 1 {
 		for _, number := range slices.Concat(w.held, w.resetting) {
 			w.of(number).finish(number, "")
 		}

@@ -12,9 +12,12 @@ import (
 
 // What clients, servers and an operator may do in the world of TestModel.
 
+// modelCap is the largest cap.
+const modelCap = 4
+
 func (w *world) settings() pool.Settings {
 	return pool.Settings{
-		Cap: rapid.IntRange(1, 4).Draw(w.t, "cap"), Warm: rapid.IntRange(0, 4).Draw(w.t, "warm"),
+		Cap: rapid.IntRange(1, modelCap).Draw(w.t, "cap"), Warm: rapid.IntRange(0, 4).Draw(w.t, "warm"),
 		Weight:   float64(rapid.IntRange(0, 4).Draw(w.t, "weight")) / 2,
 		Variants: w.keeps(),
 	}

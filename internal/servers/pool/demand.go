@@ -195,3 +195,27 @@ func (g *Group[C]) isShort() bool {
 	}
 	return left > 0
 }
+
+// vacant returns how many places no session uses that the tenant's sessions may use. As many clients may wait beyond the queue's limit, since
+// that is for when all connections are in use: they wait only until connections are dialed.
+func (g *Group[C]) vacant(t *tenant[C]) (places int) {
+	if g.paused {
+		return 0
+	}
+	for _, p := range g.pools {
+		places += p.vacant()
+	}
+	return max(0, places-g.reserved+max(0, t.guaranteed-t.inUse))
+}
+
+// vacant returns how many places no session uses. Until the first dial has ended, the proxy neither knows whether the server works, nor may it
+// have been granted its places: then all count that the server has.
+func (p *Pool[C]) vacant() int {
+	switch {
+	case p.mode == Enabled && p.weight > 0 && p.totals.Dialed+p.totals.DialFailed+p.totals.Refused == 0:
+		return p.size
+	case p.leasable():
+		return p.limit - p.using()
+	}
+	return 0
+}

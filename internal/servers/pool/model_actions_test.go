@@ -128,7 +128,7 @@ func (m *model) acquire(t *rapid.T) {
 		if w.Lease() != s.sessions {
 			t.Fatalf("lease %d of connection %d; want %d", w.Lease(), n, s.sessions)
 		}
-	case len(m.waiting) == m.limit && !m.makesRoom(t, w.Tenant):
+	case len(m.waiting) >= m.limit && (m.limit == 0 || len(m.waiting) >= m.limit+m.vacant(w.Tenant)) && !m.makesRoom(t, w.Tenant):
 		want := ErrQueueFull
 		switch {
 		case m.paused:

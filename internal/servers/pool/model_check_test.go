@@ -135,7 +135,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 	if got != want {
 		t.Fatalf("queue %+v;\nwant  %+v", got, want)
 	}
-	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+q.Refused+q.Evicted+uint64(got.Waiting) || got.Waiting > got.Limit {
+	if q := got.Totals; q.Queued != q.Served+q.TimedOut+q.Left+q.TurnedAway+q.Refused+q.Evicted+uint64(got.Waiting) || got.Limit == 0 && got.Waiting > 0 {
 		t.Fatalf("the queue does not add up: %+v", got)
 	}
 }

@@ -113,6 +113,27 @@ func (m *model) open() int {
 	return free
 }
 
+// vacant returns how many places no session uses that the tenant's may use, among them all of backends to which no dial has ended.
+func (m *model) vacant(tenant string) (n int) {
+	if m.paused {
+		return 0
+	}
+	for _, p := range m.pools {
+		switch {
+		case p.mode == Enabled && p.settings.Weight > 0 && p.totals.Dialed+p.totals.DialFailed+p.totals.Refused == 0:
+			n += p.size()
+		case p.leasable():
+			n += p.cap() - p.count(Leased, Resetting)
+		}
+	}
+	for _, other := range modelTenantNames {
+		if other != tenant {
+			n -= max(0, m.guarantee(other)-m.inUse(other))
+		}
+	}
+	return max(0, n)
+}
+
 // entitled: the tenant may use another place.
 func (m *model) entitled(tenant string) bool {
 	return m.promised() == 0 || m.inUse(tenant) < m.guarantee(tenant) || m.open() > 0

@@ -144,7 +144,7 @@ type queue[C any] struct {
 
 func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 	t := w.tenant
-	if q.length >= q.limit && !(w.Back && q.limit > 0) && !q.makeRoom(t) {
+	if q.length >= q.limit && !(q.limit > 0 && (w.Back || q.length < q.limit+q.group.vacant(t))) && !q.makeRoom(t) {
 		q.totals.Full++
 		t.totals.Full++
 		if q.limit == 0 {

@@ -95,6 +95,62 @@ func TestQueueBound(t *testing.T) {
 	}
 }
 
+// The queue's limit is for clients who wait while all connections are in use. Those whose connections are being dialed wait beside it, also
+// while a new backend has no place yet or has not been probed, but not where no client may wait.
+func TestQueueBoundWhileDialing(t *testing.T) {
+	full := func(r *rig, waiting int) {
+		t.Helper()
+		if _, _, err := r.Acquire(&Waiter[int]{}); !errors.Is(err, ErrQueueFull) {
+			t.Errorf("with %d clients waiting: %v; want the queue to be full", waiting, err)
+		}
+	}
+	r := newRig(t, Options{Queue: 2}, Settings{Cap: 4, Weight: 1, Shared: true})
+	p := r.pools[0]
+	p.SetUsable(false)
+	var first []*Waiter[int]
+	for range 6 {
+		first = append(first, r.wait())
+	}
+	full(r, 6)
+	p.SetUsable(true)
+	p.Set(Settings{Cap: 4, Weight: 1, Shared: true, Grant: 4})
+	p.fill(4)
+	for _, w := range first[:4] {
+		r.handed(w)
+	}
+	r.waiting(first[4:]...)
+	full(r, 2) // all places are in use
+	p.SetCeiling(5)
+	p.Set(Settings{Cap: 8, Weight: 1, Shared: true, Grant: 8})
+	r.wait() // one more is dialed
+	full(r, 3)
+	p.SetUsable(false)
+	full(r, 3)
+	p.SetUsable(true)
+	r.Pause()
+	if _, _, err := r.Acquire(&Waiter[int]{}); !errors.Is(err, ErrPaused) {
+		t.Errorf("paused: %v", err)
+	}
+
+	r = newRig(t, Options{}, capped(4))
+	if _, _, err := r.Acquire(&Waiter[int]{}); !errors.Is(err, ErrNoQueue) {
+		t.Errorf("without a queue: %v", err)
+	}
+	r = newRig(t, Options{Queue: 1}, capped(4)) // places that are guaranteed to others do not count
+	r.SetTenants(&TenantSettings{Guaranteed: map[string]int{"gold": 3}})
+	r.wait()
+	r.wait()
+	if _, _, err := r.Acquire(&Waiter[int]{}); !errors.Is(err, ErrGuaranteed) && !errors.Is(err, ErrQueueFull) {
+		t.Errorf("beside guaranteed places: %v", err)
+	}
+	for range 3 {
+		r.comeFor("gold")
+	}
+	if s := r.Queue(); s.Waiting != 5 || s.Totals.Evicted != 0 {
+		t.Errorf("a client lost its place although places were free: %+v", s)
+	}
+}
+
 // Clients leave from any place in the queue, and the others keep their order.
 func TestLeave(t *testing.T) {
 	for mask := range 16 { // who of four leaves

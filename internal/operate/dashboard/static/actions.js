@@ -93,7 +93,7 @@ function others(backend, stats) {
   if (rest.length === 0) return `No other backend of ${backend.service} takes sessions: its clients will wait in the queue.`;
   const cap = rest.reduce((n, b) => n + b.cap, 0);
   const leased = rest.reduce((n, b) => n + b.leased, 0);
-  return `${plural(rest.length, "other backend")} of ${backend.service} ${rest.length === 1 ? "goes" : "go"} on: ${count(leased)} of ${plural(cap, "connection")} in use.`;
+  return `${plural(rest.length, "other backend")} of ${backend.service} ${rest.length === 1 ? "goes" : "go"} on: ${count(leased)} of ${plural(cap, "place")} leased.`;
 }
 
 export function setBackendState(backend, state, stats) {

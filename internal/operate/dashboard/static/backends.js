@@ -39,7 +39,7 @@ function create() {
   const ceiling = h("i", { class: "ceiling" });
   const bar = h("span", { class: "pool", role: "img" }, segments, ceiling);
   const numbers = h("span", { class: "sub" });
-  const use = cell("Used / cap", "num");
+  const use = cell("Leased / cap", "num");
   const trip = cell("Round trip", "num");
   const lag = cell("Lag", "num only-lag");
   const broken = cell("Broken", "num");
@@ -71,7 +71,7 @@ function update(row, { backend: b, state }) {
   const list = parts.filter((part) => b[part] > 0).map((part) => `${count(b[part])} ${part}`).join(" · ") || "no connections";
   text(row.numbers, list);
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
-  text(row.use, `${count(used(b))} / ${count(b.cap)}`);
+  text(row.use, `${count(b.leased)} / ${count(b.cap)}`);
   attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
   text(row.trip, orNone(b.round_trip_seconds));
   text(row.lag, orNone(b.lag_seconds));

@@ -50,7 +50,7 @@ function build(chart) {
   chart.plot?.destroy();
   chart.plot = new uPlot({
     width: Math.max(80, chart.canvas.clientWidth), height,
-    padding: [6, 4, 0, 0],
+    padding: [6, 18, 0, 0], // at the right, for half of a time below the last moment
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "wsbouncer", setSeries: false }, points: { size: 6 } },
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(definition.show === count ? 4 : 0, high * 1.15) || 1] } },

@@ -8,7 +8,6 @@ const panel = byId("fleet");
 const body = byId("proxy-rows");
 const view = byId("fleet-view");
 const more = byId("all-proxies");
-const unseen = 3; // seconds after which a proxy counts as not seen: it reaches the ledger about once a second
 const shown = 8; // more proxies are shown on demand; those with problems come first
 
 let isFleet = false;
@@ -43,7 +42,7 @@ function update(row, proxy) {
   const id = proxy.id.slice(0, 8); // commands take the beginning, too
   text(row.sub, proxy.self ? `${id} · this one` : `${id}${proxy.address ? ` · ${proxy.address}` : ""}`);
   attribute(row.sub, "title", proxy.id);
-  text(row.pill, proxy.problem && proxy.seen_seconds > unseen ? "not seen" : proxy.state);
+  text(row.pill, proxy.state);
   attribute(row.pill, "data-level", proxy.problem ? "bad" : { serving: "ok", draining: "off" }[proxy.state] ?? "info");
   text(row.why, proxy.problem ?? "");
   text(row.numbers[0], proxy.self || proxy.seen_seconds < 1 ? "now" : `${duration(proxy.seen_seconds)} ago`);
