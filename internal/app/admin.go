@@ -99,7 +99,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 	audit := admin.NewAudit(p.log)
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.identified(p.sparing(p.fleetwide(admin.Handler(admin.Source{
-		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
+		Ready: p.readiness, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit), Hides: maySeeNoSecrets}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -342,26 +340,6 @@ func (p *Proxy) AdminAddress() net.Addr {
 		}
 	}
 	return nil
-}
-
-// Ready returns nil when every service with enabled backends can serve a new session (see [services.Services.Ready]), clients can be
-// accepted, and the proxy is not draining; otherwise why it is not ready. A failing configuration store does not matter, since the
-// last good configuration stays in force.
-func (p *Proxy) Ready() error {
-	if p.end.Load() != nil {
-		return errors.New("not ready: draining")
-	}
-	if err := p.descriptors.Accepting(); err != nil {
-		return fmt.Errorf("not ready: %w", err)
-	}
-	err := p.services.Ready()
-	if short := p.descriptors.Dialing(); err != nil && short != nil {
-		err = fmt.Errorf("%w (%w)", err, short)
-	}
-	if line := p.fleetLine(); err != nil && line != "" && !strings.Contains(err.Error(), line) {
-		err = fmt.Errorf("%w (%s)", err, line)
-	}
-	return err
 }
 
 // Stats returns the statistics of all parts.

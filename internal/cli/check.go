@@ -111,7 +111,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings(), app.SecretWarnings(snapshot, loaded.Secrets())) {
+		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings(), app.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		needs.warn(cmd.ErrOrStderr())
