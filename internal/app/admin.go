@@ -48,6 +48,10 @@ func (p *Proxy) listenAdmin() error {
 	if s.AdminSocket != "" {
 		sweepApart(filepath.Dir(s.AdminSocket))
 		listener, err := p.inheritance.listen(takeover.AdminSocket, s.AdminSocket, func() (net.Listener, error) { return listenSocket(s.AdminSocket) })
+		if machine.Disk(err) { // clients are more important
+			p.log.Error("no admin socket: commands on this machine do not reach this proxy", "address", "unix:"+s.AdminSocket, "reason", err)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("--admin-socket: %w", err)
 		}
