@@ -96,6 +96,8 @@ type Proxy struct {
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
+	disks disks // of the state, database and access log
+
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
 	clean        bool                   // what Drain returned; owned by who calls it, and Close
 	reconfigured chan struct{}          // of size one: Reconfigure has changed settings
@@ -183,6 +185,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
+	p.background.Go(func() { p.disks.run(p.directoriesInUse, p.stopped.Done()) })
 	p.useAccessLog()
 	p.prepareAdmin(p.store)
 	if !p.settings.Held {
@@ -360,6 +363,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		InternalErrors: p.guard.Count(),
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
+		Disks:          p.disks.shown(),
 	}
 	for _, short := range []error{p.descriptors.Accepting(), p.descriptors.Dialing()} {
 		if short != nil {
