@@ -96,6 +96,7 @@ type Proxy struct {
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
+	ends  ends  // the sessions that have ended, over restarts
 	disks disks // of the state, database and access log
 
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
@@ -185,6 +186,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
+	p.keepEnds()
 	p.background.Go(func() { p.disks.run(p.directoriesInUse, p.stopped.Done()) })
 	p.useAccessLog()
 	p.prepareAdmin(p.store)

@@ -52,17 +52,15 @@ type Journal[T any] struct {
 	failed  error      // guarded by mu: why records could not be written; nil if the last write succeeded
 }
 
-// Open returns a journal, and the last records that its file has, at most limit, oldest first. Lines that are no record, such as one that a
-// full disk has cut off, are left out. If the file cannot be read, there are no records and the error says why: the journal works
-// nevertheless, and tries to append. Close ends it.
-func Open[T any](o Options, limit int) (*Journal[T], []T, error) {
-	records, err := Read[T](o.Path, limit)
+// Open returns a journal. It does not touch the file before there is something to write. Close ends it.
+func Open[T any](o Options) *Journal[T] {
 	j := &Journal[T]{o: o, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}), cut: true}
 	go j.run()
-	return j, records, err
+	return j
 }
 
-// Read returns the last records of a journal's file, as Open does.
+// Read returns the last records that a journal's file has, at most limit, oldest first. Lines that are no record, such as one that a full disk has
+// cut off, are left out.
 func Read[T any](path string, limit int) ([]T, error) {
 	var records []T
 	for _, path := range []string{aside(path), path} {

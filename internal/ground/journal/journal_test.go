@@ -29,7 +29,8 @@ func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a.jsonl")
 		for process := range 3 {
-			j, records, err := Open[record](options(path), 3)
+			records, err := Read[record](path, 3)
+			j := Open[record](options(path))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,10 +62,7 @@ func TestBounded(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a.jsonl")
 		o := options(path)
 		o.MaxBytes = 200
-		j, _, err := Open[record](o, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := Open[record](o)
 		for n := range 100 {
 			j.Append(record{n, "some twenty characters"})
 			time.Sleep(2 * writeDelay)
@@ -89,8 +87,7 @@ func TestTwoProcesses(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a.jsonl")
 		o := options(path)
 		o.MaxBytes = 400
-		a, _, _ := Open[record](o, 1)
-		b, _, _ := Open[record](o, 1)
+		a, b := Open[record](o), Open[record](o)
 		for n := range 20 {
 			a.Append(record{2 * n, "of a"})
 			time.Sleep(2 * writeDelay)
@@ -111,10 +108,7 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		directory := filepath.Join(t.TempDir(), "state")
 		path := filepath.Join(directory, "a.jsonl")
-		j, _, err := Open[record](options(path), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := Open[record](options(path))
 		for n := range 10 {
 			j.Append(record{n, "waits"})
 		}
@@ -149,7 +143,8 @@ func TestUnreadable(t *testing.T) {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		j, records, err := Open[record](options(path), 1)
+		j := Open[record](options(path))
+		records, err := Read[record](path, 1)
 		if err == nil || len(records) > 0 {
 			t.Errorf("%v, %v", records, err)
 		}
