@@ -222,6 +222,7 @@ func (j *Journal[T]) open() error {
 	if err != nil {
 		return err
 	}
-	j.file, j.cut = file, true
+	info, err := file.Stat()
+	j.file, j.cut = file, err != nil || info.Size() > 0
 	return nil
 }
