@@ -48,6 +48,10 @@ func (p *Proxy) listenAdmin() error {
 	if s.AdminSocket != "" {
 		sweepApart(filepath.Dir(s.AdminSocket))
 		listener, err := p.inheritance.listen(takeover.AdminSocket, s.AdminSocket, func() (net.Listener, error) { return listenSocket(s.AdminSocket) })
+		if machine.Disk(err) { // clients are more important
+			p.log.Error("no admin socket: commands on this machine do not reach this proxy", "address", "unix:"+s.AdminSocket, "reason", err)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("--admin-socket: %w", err)
 		}
@@ -99,7 +103,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 	audit := admin.NewAudit(p.log)
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.identified(p.sparing(p.fleetwide(admin.Handler(admin.Source{
-		Ready: p.Ready, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
+		Ready: p.readiness, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit), Hides: maySeeNoSecrets}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
 		Sessions:      p.sessionsAPI(),

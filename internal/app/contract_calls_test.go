@@ -198,7 +198,8 @@ func (c *contract) actions() {
 	stt, gpu1 := []string{"stt"}, []string{"gpu-1"}
 	c.ask(request{method: "POST", path: pause, names: stt, body: `{"who":"alice","why":"new model"}`, status: 200, says: "service stt is paused: 0 clients wait"})
 	c.ask(request{method: "POST", path: pause, names: stt, status: 409, says: "service stt is paused already"})
-	c.ask(request{method: "GET", path: "/readyz", status: 200, says: "ready"})
+	c.ask(request{method: "GET", path: "/readyz", query: "service=stt", status: 200, says: "ready: service stt"})
+	c.ask(request{method: "GET", path: "/readyz", query: "service=sst", status: 404, says: `no service "sst"`})
 	c.ask(request{method: "GET", path: "/api/v1/stats", status: 200, says: `"paused": true`})
 	c.ask(request{method: "POST", path: resume, names: stt, status: 200, says: "service stt is resumed"})
 	c.ask(request{method: "POST", path: resume, names: stt, status: 409, says: "service stt is not paused"})

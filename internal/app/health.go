@@ -3,19 +3,22 @@ package app
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
 // The answers to health checks on the clients' listeners. Strangers may ask there, so that they name no service, server or limit:
 // /readyz of the admin API does.
 var (
-	errDraining  = errors.New("draining")
-	errShort     = errors.New("not ready: the proxy cannot accept clients")
-	errNoBackend = errors.New("not ready: a service has no backend that can take clients")
+	errDraining = errors.New("draining")
+	errShort    = errors.New("not ready: the proxy cannot accept clients")
+	errServices = errors.New("not ready: too few services can take clients")
 )
 
 // healthy is Ready for strangers.
@@ -25,10 +28,66 @@ func (p *Proxy) healthy() error {
 		return errDraining
 	case p.descriptors.Accepting() != nil:
 		return errShort
-	case p.services.Ready() != nil:
-		return errNoBackend
+	case p.servicesReady() != nil:
+		return errServices
 	}
 	return nil
+}
+
+// servicesReady returns why the services are not ready; nil if they are.
+func (p *Proxy) servicesReady() error { return p.services.Ready(p.live.Load().ReadyServices) }
+
+// Ready returns nil if one service can serve a new session, all that the settings require can (see [services.Services.Readiness]), clients can be
+// accepted, and the proxy is not draining; otherwise why it is not ready. A failing configuration store does not matter, since the
+// last good configuration stays in force.
+func (p *Proxy) Ready() error {
+	if err := p.unable(); err != nil {
+		return err
+	}
+	err := p.servicesReady()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w%s", err, p.besides(err.Error()))
+}
+
+// unable returns why the proxy takes no clients, whatever their service; nil if it does.
+func (p *Proxy) unable() error {
+	if p.end.Load() != nil {
+		return errors.New("not ready: draining")
+	}
+	if err := p.descriptors.Accepting(); err != nil {
+		return fmt.Errorf("not ready: %w", err)
+	}
+	return nil
+}
+
+// besides returns what else may be why services are not ready, in brackets, unless the reason says it; empty for nothing.
+func (p *Proxy) besides(reason string) (text string) {
+	if short := p.descriptors.Dialing(); short != nil {
+		text = fmt.Sprintf(" (%s)", short)
+	}
+	if line := p.fleetLine(); line != "" && !strings.Contains(reason, line) {
+		text += fmt.Sprintf(" (%s)", line)
+	}
+	return text
+}
+
+// readiness is Ready for the admin API, with each service.
+func (p *Proxy) readiness() admin.Readiness {
+	all := p.services.Readiness(p.live.Load().ReadyServices)
+	r := admin.Readiness{Services: make([]admin.ServiceReadiness, 0, len(all.Services))}
+	for _, v := range all.Services {
+		r.Services = append(r.Services, admin.ServiceReadiness{Name: v.Name, Reason: v.Reason})
+	}
+	if err := p.unable(); err != nil {
+		r.Reason, r.AllServices = strings.TrimPrefix(err.Error(), "not ready: "), true
+		return r
+	}
+	if all.Reason != "" {
+		r.Reason = all.Reason + p.besides(all.Reason)
+	}
+	return r
 }
 
 // CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
@@ -42,6 +101,17 @@ func SecretWarnings(snapshot *config.Snapshot, from *secret.Source) []string {
 // VerifiedWarnings returns which services rely on a profile without knowing that it is right about their servers.
 func VerifiedWarnings(snapshot *config.Snapshot, now time.Time) []string {
 	return services.VerifiedWarnings(snapshot, now)
+}
+
+// ReadyWarnings returns which of the services that must be able to serve do not exist, so that the proxy would not become ready.
+func ReadyWarnings(required []string, snapshot *config.Snapshot) (warnings []string) {
+	services := maps.Collect(snapshot.Services())
+	for _, name := range required {
+		if _, ok := services[name]; !ok {
+			warnings = append(warnings, fmt.Sprintf("ready-services: there is no service %s: the proxy is not ready until it exists and can serve", name))
+		}
+	}
+	return warnings
 }
 
 // CheckHealthPath returns, as [config.Problems], which services have the health path as theirs, whose clients would only be told that

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +97,9 @@ type Proxy struct {
 	stopped     context.Context   // ends when the proxy is closed
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
+
+	ends  ends  // the sessions that have ended, over restarts
+	disks disks // of the state, database and access log
 
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
 	clean        bool                   // what Drain returned; owned by who calls it, and Close
@@ -188,6 +189,8 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
+	p.keepEnds()
+	p.background.Go(func() { p.disks.run(p.directoriesInUse, p.stopped.Done()) })
 	p.useAccessLog()
 	p.prepareAdmin(p.store)
 	if !p.settings.Held {
@@ -347,26 +350,6 @@ func (p *Proxy) AdminAddress() net.Addr {
 	return nil
 }
 
-// Ready returns nil when every service with enabled backends can serve a new session (see [services.Services.Ready]), clients can be
-// accepted, and the proxy is not draining; otherwise why it is not ready. A failing configuration store does not matter, since the
-// last good configuration stays in force.
-func (p *Proxy) Ready() error {
-	if p.end.Load() != nil {
-		return errors.New("not ready: draining")
-	}
-	if err := p.descriptors.Accepting(); err != nil {
-		return fmt.Errorf("not ready: %w", err)
-	}
-	err := p.services.Ready()
-	if short := p.descriptors.Dialing(); err != nil && short != nil {
-		err = fmt.Errorf("%w (%w)", err, short)
-	}
-	if line := p.fleetLine(); err != nil && line != "" && !strings.Contains(err.Error(), line) {
-		err = fmt.Errorf("%w (%s)", err, line)
-	}
-	return err
-}
-
 // Stats returns the statistics of all parts.
 func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 
@@ -385,6 +368,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 		InternalErrors: p.guard.Count(),
 		AccessLog:      api.AccessLog{Lines: p.accessLines.Written.Load(), LeftOut: p.accessLines.LeftOut.Load()},
 		Configuration:  configuration(p.follower.Status()),
+		Disks:          p.disks.shown(),
 	}
 	for _, short := range []error{p.descriptors.Accepting(), p.descriptors.Dialing()} {
 		if short != nil {

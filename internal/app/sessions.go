@@ -17,11 +17,7 @@ import (
 // sessionsAPI returns what the admin API shows of sessions, and does to them.
 func (p *Proxy) sessionsAPI() admin.Sessions {
 	return admin.Sessions{
-		All: p.allSessions,
-		Ended: func() []api.Session {
-			ended, _ := p.endedSessions(0)
-			return ended
-		},
+		All: p.allSessions, Ended: p.latestEnds,
 		Detail: p.sessionDetail,
 		Kill: func(text, why string) bool {
 			id, ok := record.ParseID(text)
@@ -144,7 +140,7 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 	if !ok {
 		record, ok := p.sessions.EndedSession(id)
 		if !ok {
-			return detail, false
+			return p.ends.find(text)
 		}
 		return api.SessionDetail{Session: endedSession(&record), Path: record.Path}, ok
 	}

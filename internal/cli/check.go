@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -16,12 +17,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
 func newCheckCommand() *cobra.Command {
 	var flags serveFlags
 	var form output
+	var strict bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Validate settings and configuration, and print what the proxy would serve",
@@ -38,16 +41,40 @@ result of 'wsbouncer profile verify' of the last 90 days is saved.
 
 It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
 and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
-certificates cannot be used.`,
+certificates cannot be used. A certificate that has expired is a warning, since 'wsbouncer
+serve' uses it. With --strict, the exit status is also 1 if there is any warning.`,
 		Example: `  wsbouncer check --config /etc/wsbouncer/wsbouncer.yaml
   wsbouncer check --database services.yaml
   wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return check(cmd, &flags, &form) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			warnings := &warningCounter{to: cmd.ErrOrStderr()}
+			cmd.SetErr(warnings)
+			err := check(cmd, &flags, &form)
+			if err == nil && strict && warnings.count > 0 {
+				err = fmt.Errorf("%s, and --strict allows none", figures.Plural(warnings.count, "warning"))
+			}
+			return err
+		},
 	}
 	form.add(cmd, "text", asJSON)
 	flags.add(cmd)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 1 if there is a warning")
 	return cmd
+}
+
+// warningCounter passes messages on, and counts those that are warnings: each is one write.
+type warningCounter struct {
+	to    io.Writer
+	count int
+}
+
+// Write implements [io.Writer].
+func (w *warningCounter) Write(message []byte) (int, error) {
+	if bytes.HasPrefix(message, []byte("Warning:")) {
+		w.count++
+	}
+	return w.to.Write(message)
 }
 
 func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
@@ -111,7 +138,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings(), app.SecretWarnings(snapshot, loaded.Secrets())) {
+		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings(), app.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
 		needs.warn(cmd.ErrOrStderr())

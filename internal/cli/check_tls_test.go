@@ -45,14 +45,30 @@ func TestCheckTLS(t *testing.T) {
 	}
 }
 
-// serve does not start with a certificate that it cannot use.
-func TestServeBadCertificate(t *testing.T) {
+// A certificate that has expired is a warning, or a mistake with --strict.
+func TestCheckExpiredCertificate(t *testing.T) {
 	a := securetest.NewAuthority(t)
 	certificate, key := securetest.Files(t, a.Issue(func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 	}, "stt.example.org"))
+	flags := []string{"check", "--backend", "ws://127.0.0.1:1", "--tls-listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key}
+	want := "Warning: tls-cert " + certificate + ": the certificate has expired at 2"
+	if status, _, messages := run(flags...); status != 0 || !strings.Contains(messages, want) {
+		t.Errorf("status %d, %q", status, messages)
+	}
+	if status, _, messages := run(append(flags, "--strict")...); status != 1 || !strings.Contains(messages, want) || !strings.Contains(messages, ", and --strict allows none") {
+		t.Errorf("strict: status %d, %q", status, messages)
+	}
+}
+
+// serve does not start with a certificate that it cannot use.
+func TestServeBadCertificate(t *testing.T) {
+	a := securetest.NewAuthority(t)
+	certificate, key := securetest.Files(t, a.Issue(func(c *x509.Certificate) {
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	}, "stt.example.org"))
 	status, _, messages := run("serve", "--backend", "ws://127.0.0.1:1", "--tls-listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key)
-	if status != 1 || !strings.Contains(messages, "Error: tls-cert "+certificate+": the certificate has expired at 2") {
+	if status != 1 || !strings.Contains(messages, "Error: tls-cert "+certificate+": the certificate is not for servers") {
 		t.Errorf("status %d, %q", status, messages)
 	}
 }

@@ -43,7 +43,7 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.Client, "client", "", "only sessions of this client: an address, or an address and port")
 	flags.StringVar(&f.State, "state", "", "only sessions in this state: "+spelling.OneOf(api.SessionStates))
 	flags.StringVar(&f.Tenant, "tenant", "", "only sessions of this tenant")
-	flags.StringVar(&f.Sort, "sort", "started", "order: "+spelling.OneOf(api.SessionOrders))
+	flags.StringVar(&f.Sort, "sort", "", "order: "+spelling.OneOf(api.SessionOrders)+" (default: started; with --state ended, ended: the latest first)")
 	flags.IntVar(&f.Limit, "limit", 0, "maximum number of sessions to show; 0 for all")
 	completeFlag(cmd, "service", config.KindService)
 	completeFlag(cmd, "backend", config.KindBackend)
@@ -58,7 +58,7 @@ func (f *sessionFlags) check() error {
 	switch {
 	case f.State != "" && !slices.Contains(api.SessionStates, f.State):
 		return usageError(fmt.Errorf("--state: %w", spelling.Unknown("state", f.State, api.SessionStates)))
-	case !slices.Contains(api.SessionOrders, f.Sort):
+	case f.Sort != "" && !slices.Contains(api.SessionOrders, f.Sort):
 		return usageError(fmt.Errorf("--sort: %w", spelling.Unknown("order", f.Sort, api.SessionOrders)))
 	case f.Limit < 0:
 		return usageError(fmt.Errorf("--limit: invalid number \"%d\": use a whole number from 0 (no limit)", f.Limit))
@@ -74,8 +74,9 @@ func newSessionListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the sessions and waiting clients",
-		Long: `List the sessions and the clients that wait for a connection, the oldest first. --state ended lists the latest
-sessions that have ended, as far as the proxy remembers them.
+		Long: `List the sessions and the clients that wait for a connection, the oldest first. --state ended lists the sessions
+that have ended, the latest first, as far as the proxy has kept them: some thousand, over restarts
+and upgrades if it has a state directory.
 
 --sort rate and --sort lag have the sessions measured for one or two seconds first: frames per second, and how
 long the backend has been silent while the client sent, since the measurement began. Only the sessions of the proxy
@@ -157,7 +158,7 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 		all:   append([]api.Session{}, list.Sessions...),
 	}
 	if ended {
-		r.heads = append(r.heads, "BY", "CODE", "REASON")
+		r.heads = append(r.heads, "ENDED", "BY", "CODE", "REASON")
 	}
 	if measured {
 		r.heads = append(r.heads, "FRAMES/S", "LAG")
@@ -179,7 +180,7 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 			figures.Bytes(float64(s.BytesFromClient)), figures.Bytes(float64(s.BytesFromBackend)),
 		}
 		if ended {
-			row = append(row, s.By, codeOf(s), s.Reason)
+			row = append(row, s.Ended.UTC().Format(time.RFC3339), s.By, codeOf(s), s.Reason)
 		}
 		if measured {
 			row = append(row, measuredRate(s.FramesPerSecond), measuredSeconds(s.LagSeconds))

@@ -118,8 +118,8 @@ ID          SERVICE  BACKEND  CLIENT         STATE     AGE    WAITED  IN       O
 q7m2kd4x-1  stt      gpu-1    10.1.2.3:4001  relaying  2m05s  12ms    2.0 MiB  6.1 KiB
 1 of 2 sessions; --limit 0 shows all.`)
 	same(t, "ended", s.must("session ls --state ended"), `
-ID          SERVICE  BACKEND  CLIENT         STATE  AGE   WAITED  IN   OUT  BY       CODE  REASON
-q7m2kd4x-0  stt      gpu-2    10.1.2.5:4001  ended  9.0s  -       0 B  0 B  backend  1011  the backend vanished`)
+ID          SERVICE  BACKEND  CLIENT         STATE  AGE   WAITED  IN   OUT  ENDED                 BY       CODE  REASON
+q7m2kd4x-0  stt      gpu-2    10.1.2.5:4001  ended  9.0s  -       0 B  0 B  2026-11-22T12:00:09Z  backend  1011  the backend vanished`)
 	same(t, "names", s.must("session ls -o name --client 10.1.2.4"), "q7m2kd4x-2")
 	if out := s.must("session ls -o wide --backend gpu-1"); !strings.Contains(out, "2026-11-22T12:00:00Z  250        31          340ms") || !strings.Contains(out, "req-1") {
 		t.Errorf("wide:\n%s", out)

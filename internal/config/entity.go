@@ -74,8 +74,8 @@ func defaultOf(kind Kind, field string) string {
 	return ""
 }
 
-// checkName checks an entity's name.
-func checkName(name string) error {
+// CheckName checks the name of an entity, such as a service's.
+func CheckName(name string) error {
 	const most = 64
 	plain := func(c byte) bool {
 		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'

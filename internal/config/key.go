@@ -34,7 +34,7 @@ var keyFields = append([]field[Key]{
 		return timeValue{&k.Expires}
 	}},
 	{"services", "", "services that the key is good for; empty for all", func(k *Key) value.Value {
-		return value.NewList(&k.Services, "names of services", checkName)
+		return value.NewList(&k.Services, "names of services", CheckName)
 	}},
 }, limitFields("key", func(k *Key) *limits.Limits { return &k.Limits })...)
 
@@ -42,7 +42,7 @@ func orEmptyName(text string) error {
 	if text == "" {
 		return nil
 	}
-	return checkName(text)
+	return CheckName(text)
 }
 
 // checkHash checks a key's hash. The error does not repeat it.

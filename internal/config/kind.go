@@ -215,7 +215,7 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 // check validates each entity by itself.
 func (t *entities[E]) check(c *Content, problems *Problems) {
 	for _, name := range t.names(c) {
-		if err := checkName(name); err != nil {
+		if err := CheckName(name); err != nil {
 			problems.add(t.kind, name, "", "%v", err)
 		}
 		e := t.all(c)[name]

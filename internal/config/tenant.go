@@ -43,7 +43,7 @@ var tenantFields = append([]field[Tenant]{
 
 // checkGuaranteed checks how many places of a service are guaranteed.
 func checkGuaranteed(service, places string) error {
-	if err := checkName(service); err != nil {
+	if err := CheckName(service); err != nil {
 		return err
 	}
 	if n, err := strconv.Atoi(places); err != nil || n < 1 || n > maxConnections {

@@ -78,12 +78,12 @@ func ParseVerified(text string) (*Verified, error) {
 		return invalid("%.40q is no date such as 2026-11-22", words[0])
 	}
 	v := &Verified{At: at, Profile: words[1], Version: version}
-	if err := checkName(v.Profile); err != nil {
+	if err := CheckName(v.Profile); err != nil {
 		return nil, err
 	}
 	for _, word := range words[2:] {
 		name, verdict, _ := strings.Cut(word, "=")
-		if checkName(name) != nil || !slices.Contains([]string{ClaimHolds, ClaimFails, ClaimUntried}, verdict) {
+		if CheckName(name) != nil || !slices.Contains([]string{ClaimHolds, ClaimFails, ClaimUntried}, verdict) {
 			return invalid("%.40q is no claim with holds, fails or untried", word)
 		}
 		if v.verdict(name) != "" {

@@ -168,8 +168,8 @@ var (
 	ErrNoTables = errors.New("the database has no tables for grants")
 	// ErrNoRights says that the database's user may not write the ledger.
 	ErrNoRights = errors.New("the database's user may not write grants")
-	// ErrDisk says that the store's file can be neither read nor written: the disk is full, or has failed.
-	ErrDisk = errors.New("the disk with the file of grants is full or fails")
+	// ErrDisk says that the store's file can be neither read nor written: the disk is full or read-only, or has failed.
+	ErrDisk = errors.New("the disk with the file of grants is full, read-only or fails")
 	// ErrUnreachable says that the store cannot be reached.
 	ErrUnreachable = errors.New("the database of grants cannot be reached")
 	// ErrNetworkFile says that the store's file is on a network file system, where locks cannot be trusted.

@@ -46,7 +46,7 @@ func TestPause(t *testing.T) {
 	r.expectState(err, "service stt is paused already")
 	answers := []<-chan int{r.waiting("stt"), r.waiting("stt")}
 	running.echo("still here")
-	if err := r.services.Ready(); err != nil {
+	if err := r.services.Ready(nil); err != nil {
 		t.Errorf("a pause is no reason for a load balancer to send clients elsewhere: %v", err)
 	}
 	r.apply(func(c *config.Content) { putService(c, "stt", func(s *config.Service) { s.Queue = 7 }) })

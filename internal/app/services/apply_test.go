@@ -82,7 +82,7 @@ func TestApplyDoesNotWaitForProbes(t *testing.T) {
 				t.Fatal("the probe never came")
 			}
 			promptly(t, "Apply", func() { r.apply(c.change) })
-			promptly(t, "Ready", func() { _ = r.services.Ready() })
+			promptly(t, "Ready", func() { _ = r.services.Ready(nil) })
 			promptly(t, "Stats", func() { _ = r.stats() })
 			if len(r.content.Backends) == 0 {
 				wstest.Eventually(t, "the backend is gone", func() bool { s := r.stats(); return len(s.Backends)+len(s.Leaving) == 0 })

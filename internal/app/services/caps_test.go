@@ -65,7 +65,7 @@ func TestReadyWhileFull(t *testing.T) {
 		putService(c, "mt", nil)
 		putBackend(c, "a", "mt", a.URL(), 1, nil)
 	})
-	if err := r.services.Ready(); err != nil {
+	if err := r.services.Ready(nil); err != nil {
 		t.Error(err)
 	}
 	session.leave()

@@ -259,7 +259,7 @@ func TestAnswersThatChangeNothing(t *testing.T) {
 		if d := f.lookup(); !strings.Contains(d.Reason, c.says) || d.Servers != 2 {
 			t.Errorf("the lookup is %+v; want %s", d, c.says)
 		}
-		if err := f.services.Ready(); err != nil {
+		if err := f.services.Ready(nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -273,7 +273,7 @@ func TestNoServersYet(t *testing.T) {
 	f.discover(2, nil)
 	wstest.Eventually(t, "the lookup fails", func() bool { return f.lookup().Failures > 0 })
 	want := fmt.Sprintf("not ready: service stt: no server for %s (backend gpu): lookup %s on %s: no such host", f.url(), name, f.dns.Address())
-	if err := f.services.Ready(); err == nil || err.Error() != want {
+	if err := f.services.Ready(nil); err == nil || err.Error() != want {
 		t.Errorf("ready: %v; want %s", err, want)
 	}
 	if n, err := f.services.Recycle("gpu"); err == nil || !strings.Contains(err.Error(), "backend gpu has no servers") {
@@ -285,7 +285,7 @@ func TestNoServersYet(t *testing.T) {
 		t.Errorf("the client that waited got %d", status)
 	}
 	f.running(2, 1)
-	if err := f.services.Ready(); err != nil {
+	if err := f.services.Ready(nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -296,7 +296,7 @@ func TestApplyDoesNotWaitForDNS(t *testing.T) {
 	f := newFarm(t, 1, 2)
 	f.dns.Silence(true)
 	f.discover(2, nil)
-	if err := f.services.Ready(); err == nil || !strings.Contains(err.Error(), "(backend gpu) are being looked up") {
+	if err := f.services.Ready(nil); err == nil || !strings.Contains(err.Error(), "(backend gpu) are being looked up") {
 		t.Errorf("ready: %v", err)
 	}
 	f.apply(func(c *config.Content) { putBackend(c, "other", "stt", f.servers[0].URL(), 2, nil) })

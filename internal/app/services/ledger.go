@@ -33,7 +33,6 @@ func (s *Services) SetLedger(l *Ledger) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.ledger, s.accounts, s.proxyNames = l, accounts, names
-	s.granting = s.granting || l != nil && l.Trouble == ""
 }
 
 // The functions below are called with Services.mu held.

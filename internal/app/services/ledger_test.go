@@ -60,7 +60,7 @@ func TestStatsOfFleet(t *testing.T) {
 	}
 }
 
-// Without a place, a proxy is ready if one is granted when a client waits. That is known when the ledger has answered.
+// Without a place, a proxy is ready if one is granted when a client waits: while the ledger answers.
 func TestReadyWithoutPlaces(t *testing.T) {
 	t.Parallel()
 	r, _ := newFleetRig(t)
@@ -75,7 +75,7 @@ func TestReadyWithoutPlaces(t *testing.T) {
 	r.services.SetLedger(&Ledger{Self: "a"})
 	r.awaitReady()
 	r.services.SetLedger(&Ledger{Self: "a", Trouble: "the database is away"})
-	r.awaitReady() // it was ready: that the database is away must not take the whole fleet out of service
+	r.awaitUnready("the database is away") // the service has never had a place, so its clients would all be refused
 }
 
 // What a service has served counts, too: a proxy that serves without the ledger stays ready when its places are gone.

@@ -47,7 +47,7 @@ func TestLog(t *testing.T) {
 	log := new(nosy)
 	s := New(Options{Loops: loops, SetRoutes: func([]*route.Service) {}, Log: slog.New(log)})
 	log.ask = func() {
-		_ = s.Ready()
+		_ = s.Ready(nil)
 		s.advance() // as it may at any moment
 	}
 	defer s.Close(t.Context())

@@ -2,6 +2,7 @@ package services
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,93 +11,166 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
-// Ready returns nil when every service that has enabled backends has one that can serve a new session. Otherwise the error names a
-// service without such a backend, and why each of its backends cannot serve. docs/reference/admin-api.md has the details.
-//
-// It ignores a service that was added while the proxy runs and could never serve: a mistake in the configuration must not send the
-// clients of all other services away.
-func (s *Services) Ready() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, v := range s.inOrder() {
-		if err := s.readyOf(v); err != nil {
-			return err
+// Readiness is whether new sessions can be served. It is a copy.
+type Readiness struct {
+	// Services are all services, in the order of their names.
+	Services []ServiceReadiness
+	// Reason is why the services as a whole are not ready, to be read together with what Services say; empty if they are.
+	Reason string
+
+	culprits []string // the services because of which they are not, each with its own reason: "service stt: no connection to ..."
+}
+
+// ServiceReadiness is whether a service can serve a new session.
+type ServiceReadiness struct {
+	Name string
+	// Reason is why it cannot; empty if it can.
+	Reason string
+
+	starting string // which of its first connections is being tried; empty for none
+	servers  bool   // it has enabled backends
+}
+
+// maxReasons is how many backends the reason of a service names at most.
+const maxReasons = 5
+
+// Ready returns nil if the services are ready, see [Services.Readiness]; otherwise an error that names the services because of which they are
+// not, each with its reason.
+func (s *Services) Ready(required []string) error {
+	r := s.Readiness(required)
+	if r.Reason == "" {
+		return nil
+	}
+	return errors.New("not ready: " + strings.Join(r.culprits, "; "))
+}
+
+// Of returns why a service cannot serve a new session; empty if it can.
+func (r *Readiness) Of(name string) string {
+	for i := range r.Services {
+		if r.Services[i].Name == name {
+			return r.Services[i].Reason
 		}
 	}
-	return nil
+	return "there is no such service"
+}
+
+// Readiness returns which services can serve a new session, and whether that is enough: one service can, and those that are required can. While
+// the first connections since the start are being tried, it is not, so that a load balancer does not send all clients to what happens to be
+// up first. Services without enabled backends do not count, unless they are required: with no others, nobody is to be served.
+// docs/reference/admin-api.md has the details.
+func (s *Services) Readiness(required []string) Readiness {
+	s.mu.Lock()
+	var r Readiness
+	for _, v := range s.inOrder() {
+		r.Services = append(r.Services, s.readyOf(v))
+	}
+	s.mu.Unlock()
+	r.judge(required)
+	return r
+}
+
+// judge decides whether the services as a whole are ready.
+func (r *Readiness) judge(required []string) {
+	var starting, failing, missing, mustServe []string
+	culprit := func(name, reason string) string { return fmt.Sprintf("service %s: %s", name, reason) }
+	serves := false
+	for i := range r.Services {
+		v := &r.Services[i]
+		serves = serves || v.Reason == ""
+		if v.starting != "" {
+			starting = append(starting, culprit(v.Name, v.starting))
+		}
+		if v.Reason != "" && v.servers {
+			failing = append(failing, culprit(v.Name, v.Reason))
+		}
+	}
+	for _, name := range required {
+		if reason := r.Of(name); reason != "" {
+			missing = append(missing, culprit(name, reason))
+			mustServe = append(mustServe, name)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		r.Reason, r.culprits = "ready-services names services that cannot serve: "+strings.Join(mustServe, ", "), missing
+	case !serves && len(failing) > 0:
+		r.Reason, r.culprits = "no service can serve", failing
+	case len(starting) > 0:
+		r.Reason, r.culprits = "the first connections are being tried: "+strings.Join(starting, "; "), starting
+	}
 }
 
 // The functions below are called with Services.mu held.
 
-// readyOf is Ready for one service.
-func (s *Services) readyOf(v *service) error {
-	if !v.atStart && !v.hasServed() {
-		return nil
-	}
-	reasons, err := s.withoutServers(v)
-	if err != nil {
-		return err
-	}
+// readyOf returns whether a service can serve.
+func (s *Services) readyOf(v *service) ServiceReadiness {
+	r := ServiceReadiness{Name: v.name}
+	reasons, looking := s.withoutServers(v)
+	r.starting = looking
 	serves := false
 	for _, m := range v.inOrder() {
 		book := m.Stats()
 		if book.State != pool.Enabled.String() || book.Weight == 0 || book.Ceiling <= 0 { // the ceiling is 0 while another service uses all of its server
 			continue
 		}
+		reason := ""
 		if book.Limit == 0 && book.Usable {
-			if reason := s.cannotGet(v, m); reason != "" {
-				reasons = append(reasons, reason)
-			} else {
-				serves = true
+			reason = s.cannotGet(v, m)
+		} else {
+			reason = m.cannotServe(&book)
+			if m.atStart && book.Totals.Dialed+book.Totals.DialFailed == 0 && book.Usable {
+				r.starting = cmp.Or(r.starting, reason) // its first connection is being dialed
 			}
-			continue
 		}
-		switch reason := m.cannotServe(&book); {
-		case reason == "":
+		if reason == "" {
 			serves = true
-		case m.atStart && book.Totals.Dialed+book.Totals.DialFailed == 0 && book.Usable: // its first connection is being dialed
-			return fmt.Errorf("not ready: service %s: %s", v.name, reason)
-		default:
+		} else {
 			reasons = append(reasons, reason)
 		}
 	}
-	if serves || len(reasons) == 0 {
-		return nil
+	r.servers = serves || len(reasons) > 0
+	switch {
+	case serves:
+	case !r.servers:
+		r.Reason = "none of its backends is enabled and has places"
+	default:
+		if more := len(reasons) - maxReasons; more > 0 {
+			reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d more", more))
+		}
+		r.Reason = strings.Join(reasons, "; ")
 	}
-	const most = 5
-	if more := len(reasons) - most; more > 0 {
-		reasons = append(reasons[:most], fmt.Sprintf("and %d more", more))
-	}
-	return fmt.Errorf("not ready: service %s: %s", v.name, strings.Join(reasons, "; "))
+	return r
 }
 
-// withoutServers returns why backends with discover have no server yet. The error says why the service is not ready, whatever its other
-// backends are: the first lookup since the proxy started is under way.
-func (s *Services) withoutServers(v *service) (reasons []string, err error) {
+// withoutServers returns why backends with discover have no server yet, and which first lookup since the proxy started is under way; empty
+// for none.
+func (s *Services) withoutServers(v *service) (reasons []string, looking string) {
 	for _, b := range v.plan.declared {
 		if !b.Discovers() || b.mode != pool.Enabled || b.Weight == 0 || s.desired.running[b.name]+len(s.desired.shared[b.name]) > 0 {
 			continue
 		}
 		now, _ := s.discovery.Status(b.name)
 		if now.Failures == 0 && v.atStart && !v.hasServed() {
-			return nil, fmt.Errorf("not ready: service %s: the servers of %s (backend %s) are being looked up", v.name, b.question.Host, b.name)
+			looking = fmt.Sprintf("the servers of %s (backend %s) are being looked up", b.question.Host, b.name)
+			reasons = append(reasons, looking)
+			continue
 		}
 		reasons = append(reasons, fmt.Sprintf("no server for %s (backend %s): %s", secret.URL(b.URL), b.name, cmp.Or(now.Reason, "it is being looked up")))
 	}
-	return reasons, nil
+	return reasons, looking
 }
 
 // cannotGet returns why a backend of which the proxy has no place cannot serve a new session; empty if it can, since a place is granted when
 // a client waits.
 //
-// It can, too, if the ledger was lost or begins anew only after it could grant places, or after the service has had one: the fleet goes on with
-// what each proxy has, and a load balancer must not take all of them out of service for it.
+// It can, too, if the ledger was lost or begins anew only after the service has had one: the fleet goes on with what each proxy has, and a load
+// balancer must not take all of them out of service for it.
 func (s *Services) cannotGet(v *service, m *member) string {
 	why := "the ledger of the fleet has not answered yet"
 	if s.ledger != nil {
 		why = s.ledger.Trouble
 	}
-	if why == "" || s.granting || v.hasServed() {
+	if why == "" || v.hasServed() {
 		return ""
 	}
 	return fmt.Sprintf("no place granted at %s (backend %s): %s", m.URL(), m.Name(), why)

@@ -47,7 +47,7 @@ func (r *rig) awaitReady() {
 			r.t.Log(err)
 		}
 	}()
-	wstest.Eventually(r.t, "ready", func() bool { err = r.services.Ready(); return err == nil })
+	wstest.Eventually(r.t, "ready", func() bool { err = r.services.Ready(nil); return err == nil })
 }
 
 // awaitUnready waits until they are not, for a reason with these words.
@@ -60,7 +60,7 @@ func (r *rig) awaitUnready(words ...string) {
 		}
 	}()
 	wstest.Eventually(r.t, "not ready", func() bool {
-		err = r.services.Ready()
+		err = r.services.Ready(nil)
 		fits := err != nil
 		for _, word := range words {
 			fits = fits && strings.Contains(err.Error(), word)
@@ -82,7 +82,7 @@ func TestNotReadyWithOpenCircuits(t *testing.T) {
 		putBackend(c, "a", "stt", a.URL, 4, func(b *config.Backend) { b.Warm = 2 })
 	})
 	r.idle("a", 2)
-	if err := r.services.Ready(); err != nil {
+	if err := r.services.Ready(nil); err != nil {
 		t.Fatal(err)
 	}
 	drop(a, r.join("/stt"))
@@ -126,7 +126,7 @@ func TestNotReadyBeforeAllWereTried(t *testing.T) {
 		putBackend(c, "b", "stt", url, 1, nil)
 	})
 	r.idle("a", 1)
-	if err := r.services.Ready(); err == nil || !strings.Contains(err.Error(), "no connection to "+url+" (backend b): not dialed yet") {
+	if err := r.services.Ready(nil); err == nil || !strings.Contains(err.Error(), "no connection to "+url+" (backend b): not dialed yet") {
 		t.Errorf("got %v", err)
 	}
 	close(slow)
@@ -155,7 +155,7 @@ func TestReadyOnDemand(t *testing.T) {
 				putBackend(c, "a", "stt", a.URL, 1, nil)
 				onDemand(c)
 			})
-			if err := r.services.Ready(); err != nil {
+			if err := r.services.Ready(nil); err != nil {
 				t.Error(err)
 			}
 			a.RefuseWith.Store(http.StatusForbidden)
@@ -201,35 +201,75 @@ func TestReadyIfTheServerWantsClientsKeys(t *testing.T) {
 	}
 }
 
-// A service that came by a change counts as soon as it has served; a mistake in it does not before.
-func TestReadyOfLaterServices(t *testing.T) {
+// One service that can serve is enough, whether the others have served before or never, unless the settings name one of these.
+func TestReadyWithOneOfTwoServices(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	a, b := startMoody(t), startMoody(t)
 	r.apply(func(c *config.Content) {
-		putService(c, "stt", nil)
+		putService(c, "stt", quickToTrip)
 		putBackend(c, "a", "stt", a.URL, 1, nil)
+		putService(c, "tts", quickToTrip)
+		putBackend(c, "b", "tts", b.URL, 1, nil)
+		putService(c, "new", nil) // without a server
+		putService(c, "dead", quickToTrip)
+		putBackend(c, "c", "dead", "ws://"+wstest.RefusingAddress(t), 1, nil)
 	})
-	r.idle("a", 1)
-	b.RefuseWith.Store(http.StatusForbidden)
-	r.apply(func(c *config.Content) {
-		putService(c, "other", quickToTrip)
-		putBackend(c, "b", "other", b.URL, 1, nil)
-		putService(c, "ondemand", quickToTrip)
-		putBackend(c, "c", "ondemand", "ws://"+wstest.RefusingAddress(t), 1, func(b *config.Backend) { b.Warm = 0 })
-	})
-	wstest.Eventually(t, "b cannot be reached", func() bool { return r.backend("b").Circuit != "closed" })
-	if err := r.services.Ready(); err != nil {
+	r.awaitReady()
+	drop(b, r.join("/tts"))
+	tts := func() string { now := r.services.Readiness(nil); return now.Of("tts") }
+	wstest.Eventually(t, "tts cannot serve", func() bool { return strings.Contains(tts(), b.URL) })
+	if err := r.services.Ready(nil); err != nil {
 		t.Error(err)
 	}
+	now := r.services.Readiness(nil)
+	for name, says := range map[string]string{"stt": "", "dead": "refused", "new": "none of its backends is enabled and has places", "other": "there is no such service"} {
+		if reason := now.Of(name); !strings.Contains(reason, says) || (says == "") != (reason == "") {
+			t.Errorf("%s: %q; want %q", name, reason, says)
+		}
+	}
+	if len(now.Services) != 4 || now.Reason != "" {
+		t.Errorf("%+v", now)
+	}
+	for _, required := range [][]string{{"tts"}, {"stt", "tts"}, {"new"}, {"other"}} {
+		if now := r.services.Readiness(required); !strings.HasSuffix(now.Reason, "cannot serve: "+required[len(required)-1]) {
+			t.Errorf("%s are required: %q", required, now.Reason)
+		}
+	}
+	if err := r.services.Ready([]string{"stt"}); err != nil {
+		t.Error(err)
+	}
+
+	drop(a, r.join("/stt"))
+	r.awaitUnready("service dead: no connection to ", "; service stt: ", a.URL, "; service tts: ")
+	if now := r.services.Readiness(nil); now.Reason != "no service can serve" {
+		t.Errorf("%q", now.Reason)
+	}
 	b.RefuseWith.Store(0)
-	r.idle("b", 1)
-	drop(b, r.join("/other"))
-	r.awaitUnready("service other", b.URL)
-	r.apply(func(c *config.Content) { putBackend(c, "b", "other", "ws://"+wstest.RefusingAddress(t), 1, nil) }) // which has never served, but the service has
-	wstest.Eventually(t, "the old one is gone", func() bool { return len(r.stats().Leaving) == 0 })
-	r.awaitUnready("service other", "refused")
-	r.apply(func(c *config.Content) { delete(c.Backends, "b") })
+	r.awaitReady()
+	r.apply(func(c *config.Content) {
+		setState(c, "a", "disabled")
+		setState(c, "b", "disabled")
+		setState(c, "c", "disabled")
+	})
+	if err := r.services.Ready(nil); err != nil { // nobody is to be served
+		t.Error(err)
+	}
+}
+
+// A service that is added to a proxy that serves none is all that clients can ask for: it counts from the beginning.
+func TestReadyOfFirstService(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(func(c *config.Content) { putService(c, "stt", quickToTrip) })
+	if err := r.services.Ready(nil); err != nil {
+		t.Error(err)
+	}
+	a := startMoody(t)
+	a.RefuseWith.Store(http.StatusForbidden)
+	r.apply(func(c *config.Content) { putBackend(c, "a", "stt", a.URL, 1, nil) })
+	r.awaitUnready("service stt", a.URL, "403")
+	a.RefuseWith.Store(0)
 	r.awaitReady()
 }
 

@@ -108,7 +108,7 @@ func TestServiceWithoutBackends(t *testing.T) {
 	r := newRig(t)
 	a := startServer(t, 1)
 	r.apply(func(c *config.Content) { putService(c, "stt", nil) })
-	if err := r.services.Ready(); err != nil {
+	if err := r.services.Ready(nil); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
 	answer := r.waiting("stt")

@@ -122,7 +122,6 @@ type Services struct {
 	grants      map[string]int            // guarded by mu: by server, see SetGrants; nil if no places are shared
 	ledger      *Ledger                   // guarded by mu; nil for none
 	accounts    map[string]*fleet.Account // guarded by mu: of ledger, by server
-	granting    bool                      // guarded by mu: the ledger could grant places at some time since the start
 	proxyNames  map[fleet.ID]string       // guarded by mu: of ledger
 }
 

@@ -81,7 +81,7 @@ var example = map[string][2]string{
 	"io-uring":    {"on", "off"}, "replay-memory": {"64MiB", "2GiB"},
 	"loop-wait":  {"raw", "block"},
 	"max-header": {"1KiB", "2KiB"}, "failed-auth-rate": {"0", "5/s"}, "total-session-limit": {"0", "500"}, "total-session-rate": {"0", "100/s"}, "total-byte-rate": {"0", "10MiB/s"}, "handshake-timeout": {"1s", "2s"}, "max-handshakes": {"64", "4096"}, "client-timeout": {"30s", "none"}, "drain-timeout": {"0s", "none"},
-	"shutdown-delay": {"5s", "0s"}, "upgrade-drain-timeout": {"1h", "2h"}, "health-path": {"/healthz", "/up"},
+	"shutdown-delay": {"5s", "0s"}, "upgrade-drain-timeout": {"1h", "2h"}, "health-path": {"/healthz", "/up"}, "ready-services": {"stt", "tts"},
 	"trusted-proxies": {"10.0.0.0/8", "2001:db8::7"}, "forwarded-header": {"forwarded", "none"}, "proxy-protocol": {"optional", "required"},
 	"log-level": {"debug", "warn"}, "log-format": {"json", "text"},
 	"otlp-endpoint": {"http://127.0.0.1:4318", "off"}, "trace-ratio": {"0.1", "0"},

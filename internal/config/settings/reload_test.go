@@ -32,7 +32,7 @@ func TestReload(t *testing.T) {
 	}
 	if want := []string{
 		"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version",
-		"admin-token", "admin-reader-token", "fleet-token", "max-header", "failed-auth-rate", "total-session-limit", "total-session-rate", "total-byte-rate", "replay-memory", "handshake-timeout", "max-handshakes", "client-timeout", "shutdown-delay", "drain-timeout", "upgrade-drain-timeout", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
+		"admin-token", "admin-reader-token", "fleet-token", "max-header", "failed-auth-rate", "total-session-limit", "total-session-rate", "total-byte-rate", "replay-memory", "handshake-timeout", "max-handshakes", "client-timeout", "shutdown-delay", "drain-timeout", "upgrade-drain-timeout", "ready-services", "trusted-proxies", "forwarded-header", "proxy-protocol", "log-level", "log-format", "access-log", "access-log-format", "trace-ratio",
 	}; !slices.Equal(live, want) {
 		t.Errorf("live settings are %q", live)
 	}

@@ -92,6 +92,8 @@ type Settings struct {
 
 	// HealthPath is a path of the clients' listeners that says whether the process is ready; empty for none.
 	HealthPath string
+	// ReadyServices are the services without which the process is not ready; none if any one that can serve is enough.
+	ReadyServices []string
 
 	TrustedProxies  []string // networks and addresses of load balancers, which are believed about where clients come from
 	ForwardedHeader string   // one of origin.Headers: what of a load balancer's request says it

@@ -190,6 +190,9 @@ var table = []setting{
 			return value.NewText(&s.HealthPath, "a path such as /healthz", orEmpty(checkHealthPath))
 		},
 	},
+	{name: "ready-services", help: "services that must be able to serve for this proxy to be ready", unset: "any one", live: true, value: func(s *Settings) value.Value {
+		return value.NewList(&s.ReadyServices, "names of services", config.CheckName)
+	}},
 	{
 		name: "trusted-proxies", help: "load balancers that are believed about where clients come from", unset: "none", live: true,
 		value: func(s *Settings) value.Value {

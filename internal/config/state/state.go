@@ -66,5 +66,8 @@ func Fleet(directory string) string { return filepath.Join(directory, "fleet.db"
 // FleetMemory returns the path of the note whether the proxy has always been alone in its fleet.
 func FleetMemory(directory string) string { return filepath.Join(directory, "fleet.json") }
 
+// Ends returns the path of the file with the sessions that ended last.
+func Ends(directory string) string { return filepath.Join(directory, "ended-sessions.jsonl") }
+
 // ACME returns the path of the folder with the certificates and keys that a proxy has got from an authority.
 func ACME(directory string) string { return filepath.Join(directory, "acme") }

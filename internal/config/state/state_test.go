@@ -38,7 +38,7 @@ func TestDirectory(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, path := range []string{Database("/a"), AdminSocket("/a"), LastGood("/a"), Fleet("/a"), FleetMemory("/a")} {
+	for _, path := range []string{Database("/a"), AdminSocket("/a"), LastGood("/a"), Fleet("/a"), FleetMemory("/a"), Ends("/a")} {
 		if filepath.Dir(path) != filepath.FromSlash("/a") || seen[path] {
 			t.Errorf("%s", path)
 		}

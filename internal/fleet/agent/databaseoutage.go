@@ -26,7 +26,9 @@ func (a *Agent) failed(err error) {
 		wait = refusedWait
 	}
 	a.next = a.o.Now() + jitter(wait)
-	if !a.answered {
+	if a.unshared || a.answered && refused && a.o.Local && a.isAlone() && a.runsAlone() { // it was alone, and no other can join
+		a.useWhole()
+	} else if !a.answered {
 		a.limitBeforeAnswer(refused)
 	}
 	a.logOutage(err, refused)
@@ -52,9 +54,8 @@ const mostPlaces = 1 << 30
 
 // limitBeforeAnswer limits what the pools may use before the first answer.
 func (a *Agent) limitBeforeAnswer(refused bool) {
-	if a.kept = nil; a.unshared || refused && a.o.Local && a.runsAlone() {
-		a.unshared = true
-		a.setLimits(nil)
+	if refused && a.o.Local && a.runsAlone() {
+		a.useWhole()
 		return
 	}
 	if a.assumesAlone && refused { // the database is back, and others may use it
@@ -67,6 +68,12 @@ func (a *Agent) limitBeforeAnswer(refused bool) {
 	}
 	a.observe()
 	a.apply()
+}
+
+// useWhole gives the pools the whole caps, since no other process can use the local ledger.
+func (a *Agent) useWhole() {
+	a.kept, a.unshared = nil, true
+	a.setLimits(nil)
 }
 
 // keep takes the whole caps from the pools: until there is an answer, they may have what they have at this moment, which the first report
@@ -102,7 +109,7 @@ func (a *Agent) logOutage(err error, refused bool) {
 		v.lost = time.Now()
 	}
 	v.problem, v.advice = strings.Join(strings.Fields(err.Error()), " "), a.advice(err) // drivers use several lines
-	if a.failures == 1 && a.answered {                                                  // one lost exchange is no news
+	if a.failures == 1 && a.answered && !a.unshared {                                   // one lost exchange is no news
 		return
 	}
 	if v.loggedProblem != "" && (!refused || v.loggedProblem == v.problem) {
@@ -129,7 +136,7 @@ func (a *Agent) logOutage(err error, refused bool) {
 const joinedMeanwhile = "if other proxies have joined meanwhile, servers may get up to twice as many connections as their caps"
 
 // otherwise is what an operator can do who knows that no other proxy shares the caps.
-const otherwise = "; if no other proxy has these servers, set fleet: off"
+const otherwise = "; if no other proxy has these servers, set fleet: off (--fleet off)"
 
 // advice says what to do about an error; empty if nothing is to be done but to bring the database back.
 func (a *Agent) advice(err error) string {
@@ -141,11 +148,11 @@ func (a *Agent) advice(err error) string {
 	case errors.Is(err, fleet.ErrNetworkFile):
 		return "use a state directory and a database on a local disk, or PostgreSQL" + otherwise
 	case errors.Is(err, fleet.ErrDisk):
-		return "free or replace the disk, or use another state-directory"
+		return "free or replace the disk, or use another state-directory" + otherwise
 	case a.assumesAlone:
 		return ""
 	case !a.answered && a.o.Local && !a.unshared:
-		return "end the other process with this state directory, or mend the ledger's file"
+		return "end the other process with this state directory, or mend the ledger's file" + otherwise
 	case !a.answered && !a.o.Local:
 		return "grant-without-database says how many places a proxy may use before it has reached the ledger"
 	}

@@ -111,3 +111,35 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestDiskFillsUp uses the whole caps as soon as the disk of a local ledger is full if the proxy was alone in it, so that servers that are added later
+// are used. It does not while another process runs.
+func TestDiskFillsUp(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New()
+			a := start(t, db, "a", func(o *Options) { o.Local = true })
+			a.pools.need("gpu", 10)
+			wait(5 * time.Second)
+			a.expect(t, 10, Alone)
+			a.o.Presence.(*presence).with.Store(beside)
+			db.Fail(fleet.ErrDisk)
+			a.pools.setCap("new", 3)
+			a.pools.need("new", 3)
+			wait(5 * time.Second)
+			s := a.Status()
+			if unshared := s.Mode == Unshared; unshared == beside || (s.Limits == nil) == beside {
+				t.Errorf("another process: %v; mode %s, limits %v", beside, s.Mode, s.Limits)
+			}
+			if !beside {
+				a.logged(t, "this proxy uses the whole caps", "--fleet off")
+			}
+			db.Fail(nil)
+			wait(20 * time.Second)
+			if s := a.Status(); s.Mode != Alone || s.Limits["new"] != 3 {
+				t.Errorf("after the disk: mode %s, limits %v", s.Mode, s.Limits)
+			}
+			a.leaves()
+		})
+	}
+}

@@ -81,7 +81,7 @@ func (a *Agent) publish() {
 		Members: slices.Clone(v.members), Unseen: make(map[fleet.ID]time.Duration, len(v.members)), Clash: v.clash,
 		Limits: maps.Clone(a.limits), Took: v.took,
 	}
-	if a.failures < 2 && a.answered { // one lost exchange is no news
+	if a.failures < 2 && a.answered && !a.unshared { // one lost exchange is no news
 		s.Problem, s.Lost = "", time.Time{}
 	}
 	if s.Problem != "" {

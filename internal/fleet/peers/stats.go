@@ -17,7 +17,7 @@ type proxyStats struct {
 // certificates, stays that of its. own stays as it is.
 func begin(own proxyStats) *api.Stats {
 	all := *own.stats
-	all.Drain, all.Shortages = nil, nil
+	all.Drain, all.Shortages, all.Disks = nil, nil, nil
 	all.Services, all.Backends, all.Leaving = []api.Service{}, []api.Backend{}, nil
 	all.Tenants = nil
 	all.Loops.Loops = slices.Clone(all.Loops.Loops)
@@ -54,6 +54,10 @@ func join(all *api.Stats, p proxyStats) {
 func list(all *api.Stats, p proxyStats) {
 	for _, short := range p.stats.Shortages {
 		all.Shortages = append(all.Shortages, p.name+": "+short)
+	}
+	for _, disk := range p.stats.Disks {
+		disk.Path = p.name + ": " + disk.Path
+		all.Disks = append(all.Disks, disk)
 	}
 	addServices(all, p.stats)
 	addBackends(all, p)

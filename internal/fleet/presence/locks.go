@@ -24,8 +24,10 @@ import (
 // directory is the folder with the locks of all processes of a state directory. The zero value is none.
 type directory struct {
 	path     string
-	instance string
-	own      *flock.Flock
+	instance string       // empty if it is not known
+	own      *flock.Flock // of the process's own file; of the folder itself if whole
+	// whole: the disk takes no file, so the process holds the lock of the folder, which only one can have.
+	whole bool
 }
 
 // record is what the file instance of the folder has. A copy of the folder, on another machine or on this one, must not pass for the
@@ -44,7 +46,8 @@ const (
 	holdSuffix   = ".held"
 )
 
-// openDirectory makes the folder if it is missing, and takes the lock of this process.
+// openDirectory makes the folder if it is missing, and takes the lock of this process. If the disk is full or read-only, there may be both a
+// directory and an error: the process knows whether it is alone, and others cannot prove its end.
 func openDirectory(state string, id fleet.ID) (*directory, error) {
 	path := filepath.Join(state, folder)
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -54,19 +57,50 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
 	}
 	d := &directory{path: path}
-	if err := d.identify(); err != nil {
-		return nil, err
+	unidentified := d.identify()
+	if unidentified != nil && !machine.Disk(unidentified) {
+		return nil, unidentified
 	}
 	own, err := take(d.lockFile(id))
+	if err == nil {
+		d.own = own
+		return d, errors.Join(unidentified, sign(own.Path()))
+	}
+	if !machine.Disk(err) || !d.takeFolder() {
+		return nil, err
+	}
+	return d, err
+}
+
+// takeFolder takes the lock of the folder itself, and reports whether it could: another process may have it, and not every system has such locks.
+func (d *directory) takeFolder() bool {
+	for range 10 {
+		lock := flock.New(d.path, flock.SetFlag(os.O_RDONLY))
+		locked, err := lock.TryLock()
+		if err != nil {
+			return false
+		}
+		if locked {
+			d.own, d.whole = lock, true
+			return true
+		}
+		sleep() // another process may look at it just now
+	}
+	return false
+}
+
+// isFolderFree reports whether no other process holds the lock of the folder itself.
+func (d *directory) isFolderFree() bool {
+	if d.whole {
+		return true
+	}
+	lock := flock.New(d.path, flock.SetFlag(os.O_RDONLY))
+	locked, err := lock.TryLock()
 	if err != nil {
-		return nil, err
+		return true // no process can have it here
 	}
-	d.own = own
-	if err := sign(own.Path()); err != nil {
-		d.close(true)
-		return nil, err
-	}
-	return d, nil
+	_ = lock.Unlock()
+	return locked
 }
 
 // take makes a lock's file and takes its lock. Another process may remove the file meanwhile, if the lock is not taken yet.
@@ -115,14 +149,15 @@ func (d *directory) lockFile(id fleet.ID) string {
 func (d *directory) identify() error {
 	path := filepath.Join(d.path, instanceFile)
 	guard, err := take(path + lockSuffix)
-	for tries := 0; err != nil && tries < 100; tries++ { // another process is at it
+	for tries := 0; err != nil && !machine.Disk(err) && tries < 100; tries++ { // another process is at it
 		sleep()
 		guard, err = take(path + lockSuffix)
 	}
-	if err != nil {
+	if err == nil {
+		defer func() { _ = guard.Unlock() }()
+	} else if !machine.Disk(err) {
 		return err
 	}
-	defer func() { _ = guard.Unlock() }()
 	now := record{Folder: inode(d.path), Boot: machine.Boot(), Machine: machineID()}
 	var was record
 	data, err := os.ReadFile(path)
@@ -134,8 +169,8 @@ func (d *directory) identify() error {
 	} else {
 		now.Instance = rand.Text()
 	}
-	d.instance = now.Instance
 	if now == was {
+		d.instance = now.Instance
 		return nil
 	}
 	if data, err = json.Marshal(now); err != nil {
@@ -144,7 +179,10 @@ func (d *directory) identify() error {
 	if file, err := fileowner.Create(path, 0o640); err == nil {
 		_ = file.Close()
 	}
-	return fileowner.Write(path, append(data, '\n'))
+	if err = fileowner.Write(path, append(data, '\n')); err == nil || now.Instance == was.Instance {
+		d.instance = now.Instance
+	}
+	return err
 }
 
 // isSame reports whether the folder is the one that it was: while the system runs, or on the same machine after a restart of it.
@@ -167,6 +205,10 @@ func (d *directory) unlocked(id fleet.ID) bool {
 func isFree(path string) bool {
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR|fileowner.NoFollow))
 	locked, err := lock.TryLock()
+	if machine.Disk(err) { // it is read-only
+		lock = flock.New(path, flock.SetFlag(os.O_RDONLY|fileowner.NoFollow))
+		locked, err = lock.TryLock()
+	}
 	if err != nil || !locked {
 		return false
 	}
@@ -211,7 +253,7 @@ var isID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // alone reports whether no other process holds a lock here. It is false if that cannot be known.
 func (d *directory) alone(own fleet.ID) bool {
-	if d.path == "" {
+	if d.path == "" || !d.isFolderFree() {
 		return false
 	}
 	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
@@ -264,7 +306,7 @@ func (d *directory) close(remove bool) {
 	if d.own != nil {
 		path := d.own.Path()
 		_ = d.own.Unlock() // before, since Windows removes no open files
-		if remove {
+		if remove && !d.whole {
 			_ = os.Remove(path)
 		}
 		d.own = nil

@@ -88,9 +88,10 @@ func Open(o Options) *Presence {
 	d, err := openDirectory(o.Directory, o.ID)
 	if err != nil {
 		o.Log.Warn("a proxy with the same state directory cannot prove that this one has ended", "reason", err)
-		return p
 	}
-	p.directory = *d
+	if d != nil {
+		p.directory = *d
+	}
 	return p
 }
 

@@ -379,3 +379,40 @@ func TestHeld(t *testing.T) {
 		t.Error("held without a state directory")
 	}
 }
+
+// On a disk that takes no file, one process has the lock of the folder, and so knows whether it is alone, as do those that have a file of their own.
+func TestLockOfFolder(t *testing.T) {
+	state := t.TempDir()
+	const one, two = "0000000000000001", "0000000000000002"
+	a, err := openDirectory(state, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &directory{path: a.path}
+	if !b.takeFolder() {
+		t.Skip("this system has no locks of folders")
+	}
+	defer b.close(true)
+	if c := (&directory{path: a.path}); c.takeFolder() {
+		t.Error("two processes have the lock of the folder")
+	}
+	if a.alone(one) || b.alone(two) {
+		t.Errorf("alone: %v, %v", a.alone(one), b.alone(two))
+	}
+	a.close(true)
+	if !b.alone(two) {
+		t.Error("the one that is left is not alone")
+	}
+	c, err := openDirectory(state, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close(true)
+	b.close(true)
+	if !c.alone(one) {
+		t.Error("a process is not alone after the one with the folder's lock has ended")
+	}
+	if _, err := os.Stat(a.path); err != nil {
+		t.Errorf("the folder is gone: %v", err)
+	}
+}

@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	sqlite "modernc.org/sqlite"
@@ -184,7 +183,7 @@ func (s *Store) explain(err error) error {
 		return fmt.Errorf("%w: %s: %w", fleet.ErrUnreachable, s.path, err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w", fleet.ErrNoRights, err)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+	case machine.Disk(err):
 		return fmt.Errorf("%w: %w", fleet.ErrDisk, err)
 	}
 	return err

@@ -32,6 +32,16 @@ func Unaddressed(err error) bool {
 // OutOfDescriptors reports whether an error says that no file descriptor is free.
 func OutOfDescriptors(err error) bool { return strings.HasPrefix(short(err), descriptors) }
 
+// Disk reports whether an error says that a disk takes nothing: it is full, read-only, or fails.
+func Disk(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT, syscall.EIO} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
 // LocalError is an error that no system call has returned, and that says that something is short on this machine.
 type LocalError struct {
 	What string // what is short

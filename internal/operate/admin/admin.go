@@ -13,8 +13,8 @@ import (
 
 // Source provides the data of the API. All fields but Dashboard are required; the functions may be called from any goroutine at any time.
 type Source struct {
-	// Ready returns nil if clients can be served, otherwise an error that says why not.
-	Ready func() error
+	// Ready returns whether clients can be served.
+	Ready func() Readiness
 	// Stats returns the statistics.
 	Stats func() api.Stats
 	// Configuration serves /api/v1/config and below, to read and change the configuration. It notes changes in the audit log by itself.
@@ -61,13 +61,7 @@ func (s *Source) routes() []route {
 		{path: "/healthz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
 			text(w, http.StatusOK, "ok")
 		}}},
-		{path: "/readyz", open: true, methods: methods{http.MethodGet: func(w http.ResponseWriter, _ *http.Request) {
-			if err := s.Ready(); err != nil {
-				text(w, http.StatusServiceUnavailable, err.Error())
-				return
-			}
-			text(w, http.StatusOK, "ready")
-		}}},
+		{path: "/readyz", open: true, methods: methods{http.MethodGet: s.ready}},
 		{path: api.StatsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return s.Stats(), nil
 		})}},

@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"math"
@@ -22,23 +21,36 @@ import (
 )
 
 func TestHandler(t *testing.T) {
+	oneOfTwo := admin.Readiness{Services: []admin.ServiceReadiness{{Name: "stt"}, {Name: "tts", Reason: "refused"}}}
 	rig := start(t)
 	for _, c := range []struct {
 		name, method, path string
-		notReady           error
+		ready              admin.Readiness
 		status             int
 		contentType        string // the beginning
 		body               string // a part
 	}{
 		{name: "alive", path: "/healthz", status: 200, contentType: "text/plain", body: "ok\n"},
 		{
-			name: "alive though not ready", path: "/healthz", notReady: errors.New("not ready: draining"),
+			name: "alive though not ready", path: "/healthz", ready: admin.Readiness{Reason: "draining", AllServices: true},
 			status: 200, contentType: "text/plain", body: "ok\n",
 		},
 		{name: "ready", path: "/readyz", status: 200, contentType: "text/plain", body: "ready\n"},
 		{
-			name: "not ready", path: "/readyz", notReady: errors.New("not ready: no connection to ws://gpu-1: refused"),
-			status: 503, contentType: "text/plain", body: "not ready: no connection to ws://gpu-1: refused\n",
+			name: "ready although a service is not", path: "/readyz", ready: oneOfTwo,
+			status: 200, contentType: "text/plain", body: "ready\nready: service stt\nnot ready: service tts: refused\n",
+		},
+		{name: "ready by service", path: "/readyz?service=stt", ready: oneOfTwo, status: 200, body: "ready: service stt\n"},
+		{name: "not ready by service", path: "/readyz?service=tts", ready: oneOfTwo, status: 503, body: "not ready: service tts: refused\n"},
+		{name: "no such service", path: "/readyz?service=mt", ready: oneOfTwo, status: 404, body: "no service \"mt\"\n"},
+		{name: "no name of a service", path: "/readyz?service=", ready: oneOfTwo, status: 404, body: "no service \"\"\n"},
+		{
+			name: "not ready", path: "/readyz", ready: admin.Readiness{Reason: "no service can serve", Services: oneOfTwo.Services[1:]},
+			status: 503, contentType: "text/plain", body: "not ready: no service can serve\nnot ready: service tts: refused\n",
+		},
+		{
+			name: "draining", path: "/readyz?service=stt", ready: admin.Readiness{Reason: "draining", AllServices: true, Services: oneOfTwo.Services},
+			status: 503, body: "not ready: service stt: draining\n",
 		},
 		{name: "statistics", path: "/api/v1/stats", status: 200, contentType: "application/json", body: `"version": "v1.2.3"`},
 		{
@@ -57,7 +69,7 @@ func TestHandler(t *testing.T) {
 		{name: "reading only: root", method: "DELETE", path: "/", status: 405},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rig.notReady = c.notReady
+			rig.ready = c.ready
 			method := c.method
 			if method == "" {
 				method = http.MethodGet
@@ -105,10 +117,10 @@ func TestNoHalfStatistics(t *testing.T) {
 
 // rig is an API and what it shows. Its fields are changed between requests only.
 type rig struct {
-	server   *httptest.Server
-	notReady error
-	stats    api.Stats
-	level    string // of the log
+	server *httptest.Server
+	ready  admin.Readiness
+	stats  api.Stats
+	level  string // of the log
 
 	fixedLevel error // why the level of the log cannot change
 }
@@ -119,7 +131,7 @@ func start(t *testing.T) *rig {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.New(func() metrics.Snapshot { return metrics.Snapshot{Stats: rig.stats} }))
 	rig.server = httptest.NewServer(admin.Handler(admin.Source{
-		Ready:   func() error { return rig.notReady },
+		Ready:   func() admin.Readiness { return rig.ready },
 		Stats:   read,
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Configuration: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,7 +40,7 @@ func startRoles(operator, reader string, trusted func(*http.Request) string) *ro
 		return api.Outcome{Text: "done"}, nil
 	}
 	rig.handler = Handler(Source{
-		Ready: func() error { return nil }, Stats: func() api.Stats { return api.Stats{} }, Configuration: http.NotFoundHandler(), Metrics: http.NotFoundHandler(),
+		Ready: func() Readiness { return Readiness{} }, Stats: func() api.Stats { return api.Stats{} }, Configuration: http.NotFoundHandler(), Metrics: http.NotFoundHandler(),
 		Audit: rig.audit, Actions: Actions{Pause: paused, Resume: paused, Recycle: paused},
 		LogLevel: LogLevel{Get: func() string { return "info" }, Set: func(string) error { return errors.New("it is stuck") }, Allowed: []string{"info", "debug"}},
 		Tap:      func(api.TapQuery) (Tap, error) { return nil, errors.New("no tap") },

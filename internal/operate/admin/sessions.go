@@ -13,7 +13,7 @@ import (
 type Sessions struct {
 	// All returns all sessions and waiting clients, in no order. The caller may change the slice.
 	All func() []api.Session
-	// Ended returns the sessions that have ended, as far as they are remembered.
+	// Ended returns the sessions that have ended, the latest first, as far as they are kept.
 	Ended func() []api.Session
 	// Detail returns a session or waiting client, or one that has ended and is remembered; false for an unknown id.
 	Detail func(id string) (api.SessionDetail, bool)

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// SessionQuery chooses sessions. Its zero value means all, oldest first.
+// SessionQuery chooses sessions. Its zero value means all that have not ended, oldest first.
 type SessionQuery struct {
 	Service string
 	Backend string
 	Tenant  string
 	Client  string // an address, or an address and port
 	State   string // one of SessionStates; ended ones are shown only for StateEnded
-	Sort    string // one of SessionOrders; empty for started
+	Sort    string // one of SessionOrders; empty for started, and with StateEnded for ended
 	Limit   int    // 0 for no limit
 }
 
 // SessionOrders are the orders of sessions: each begins with what an operator looks for.
-var SessionOrders = []string{"started", "age", "bytes", "frames", "rate", "lag", "waited", "client", "backend", "service", "state"}
+var SessionOrders = []string{"started", "age", "bytes", "frames", "rate", "lag", "waited", "client", "backend", "service", "state", "ended"}
 
 // ParseSessionQuery reads the query of a URL. An error names the parameter, the value and what is allowed.
 func ParseSessionQuery(values url.Values) (q SessionQuery, err error) {
@@ -138,7 +138,13 @@ func (q *SessionQuery) Pick(n int, at func(i int) *Session) (chosen []int, match
 
 func (q *SessionQuery) compare(a, b *Session) int {
 	first := 0
-	switch q.Sort {
+	order := q.Sort
+	if order == "" && q.State == StateEnded {
+		order = "ended"
+	}
+	switch order {
+	case "ended": // the latest first
+		first = b.Ended.Compare(a.Ended)
 	case "age":
 		first = cmp.Compare(b.AgeSeconds, a.AgeSeconds)
 	case "bytes":

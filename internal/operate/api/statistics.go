@@ -19,6 +19,9 @@ type Stats struct {
 	// clients, or dial as many connections as wanted. Absent if nothing is short.
 	Shortages []string  `json:"shortages,omitempty"`
 	AccessLog AccessLog `json:"access_log"`
+	// Disks are the file systems that the proxy writes to: of the state directory, of a database in a file, and of the access log. Absent if there
+	// are none, or on systems that do not know.
+	Disks []Disk `json:"disks,omitempty"`
 	// Replay is the memory for failover; absent if no service has failover: replay.
 	Replay *Replay `json:"replay,omitempty"`
 	// TLS is how the proxy speaks TLS with clients; absent if no listener does.
@@ -53,6 +56,15 @@ type Drain struct {
 	Spread   time.Time `json:"spread,omitzero"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Told     int64     `json:"told"` // sessions that it has ended so far, with code 1001
+}
+
+// Disk is a file system that the proxy writes to.
+type Disk struct {
+	Path  string `json:"path"`  // a directory on it
+	Holds string `json:"holds"` // what the proxy has there: state, database, access log, or several of these
+	// SizeBytes is how large it is, and FreeBytes how much of it the proxy can still use.
+	SizeBytes uint64 `json:"size_bytes"`
+	FreeBytes uint64 `json:"free_bytes"`
 }
 
 // AccessLog is what became of the lines of the access log, which has one for each session that ended and each client that was refused.

@@ -45,6 +45,13 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	for _, short := range s.Shortages {
 		add(Failure, "proxy", time.Time{}, "%s", short)
 	}
+	for i := range s.Disks {
+		if text, full := diskTrouble(&s.Disks[i]); full {
+			add(Failure, "proxy", time.Time{}, "%s", text)
+		} else if text != "" {
+			add(Warning, "proxy", time.Time{}, "%s", text)
+		}
+	}
 	if c := s.Configuration; c.State != "current" && c.State != "" {
 		add(Failure, "configuration", c.Since, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails"))
 	}

@@ -139,6 +139,23 @@ func TestFind(t *testing.T) {
 			func(s *api.Stats) { s.Shortages = []string{"clients cannot be accepted: out of file descriptors"} }, nil,
 			"0 proxy: clients cannot be accepted: out of file descriptors",
 		},
+		"a disk with room": {
+			func(s *api.Stats) {
+				s.Disks = []api.Disk{{Path: "/a", Holds: "state", SizeBytes: 4 << 40, FreeBytes: 2 << 30}, {SizeBytes: 1 << 20, FreeBytes: 200 << 10}}
+			}, nil, "",
+		},
+		"a disk that is nearly full": {
+			func(s *api.Stats) {
+				s.Disks = []api.Disk{{Path: "/a", Holds: "state", SizeBytes: 1 << 30, FreeBytes: 50 << 20}}
+			}, nil,
+			"1 proxy: the disk of /a (state) is nearly full: 50 MiB of 1.0 GiB are free",
+		},
+		"a full disk": {
+			func(s *api.Stats) {
+				s.Disks = []api.Disk{{Path: "/a", Holds: "state, database", SizeBytes: 1 << 30, FreeBytes: 100 << 10}}
+			}, nil,
+			"0 proxy: the disk of /a (state, database) is full: the proxy serves, but can store nothing, and changes of the configuration fail",
+		},
 		"TLS in order": {func(s *api.Stats) { s.TLS = &api.TLS{Certificates: []api.Certificate{{File: "a.pem", State: "valid"}}} }, nil, ""},
 		"a certificate that expires": {
 			func(s *api.Stats) {

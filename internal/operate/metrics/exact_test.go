@@ -35,6 +35,7 @@ var notShown = []string{
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be its own series
 	"Backends.Retired", // the sum over backend_retired_total
 	"Shortages",        // texts
+	"Disks",            // exporters of the machine have them
 	"Tenants.Services", // tenants times services would be too many series
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch

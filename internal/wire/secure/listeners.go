@@ -17,7 +17,7 @@ import (
 // Listeners makes the TLS configurations of the proxy's listeners, and keeps them up to date: certificates are renewed by replacing their
 // files. Any goroutine may call its methods; Run is called once.
 //
-// What is bad when the files are read again (a certificate that has expired, a key that does not fit) is not used: what was read before
+// What is bad when the files are read again (a key that does not fit, an expired certificate in place of a valid one) is not used: what was read before
 // stays in force, and Status and the log say so. A file that is bad does not keep others from being renewed.
 type Listeners struct {
 	// Static.
@@ -37,6 +37,7 @@ type Listeners struct {
 	reported string                 // the failure that was reported; empty for none
 	loaded   time.Time              // when something was read that is in force now
 	warned   time.Time              // when the log was last warned about certificates that expire
+	looked   time.Time              // when poll last looked at them
 }
 
 // inForce is what the methods for any goroutine report. It is immutable.
@@ -60,7 +61,8 @@ type Listener struct {
 // pollInterval is the time between two looks at the files. Only what the file system says of them is read each time.
 const pollInterval = 5 * time.Second
 
-// NewListeners reads the files of all listeners. An error names each setting and file that is wrong, and why. issuer is nil for none.
+// NewListeners reads the files of all listeners. An error names each setting and file that is wrong, and why. A certificate that has expired is
+// not wrong: it is used, since a restart must not make it worse, and Warnings names it. issuer is nil for none.
 func NewListeners(log *slog.Logger, issuer Issuer, settings ...ListenerSettings) (*Listeners, error) {
 	return newListeners(log, issuer, time.Now, settings)
 }
@@ -77,7 +79,7 @@ func newListeners(log *slog.Logger, issuer Issuer, now func() time.Time, setting
 	if err := joined(problems); err != nil {
 		return nil, err
 	}
-	l.loaded, l.warned = now(), now()
+	l.loaded, l.warned, l.looked = now(), now(), now()
 	l.stamp()
 	l.publish("")
 	return l, nil
@@ -108,10 +110,15 @@ func (l *Listeners) read(one *Listener) (problems []error) {
 	complete := true
 	var certs []*certificate
 	for _, pair := range settings.Certificates {
-		c, err := pair.read(l.now())
+		c, err := pair.read()
+		i := slices.IndexFunc(one.certs, func(c *certificate) bool { return c.pair == pair })
+		if err == nil && i >= 0 && one.certs[i].invalid(l.now()) == "" {
+			if text := c.invalid(l.now()); text != "" { // without another one, clients that do not look are served
+				err = errors.New(text)
+			}
+		}
 		if err != nil {
 			problems = append(problems, err)
-			i := slices.IndexFunc(one.certs, func(c *certificate) bool { return c.pair == pair })
 			if i < 0 {
 				complete = false
 				continue
@@ -219,12 +226,15 @@ func (l *Listeners) poll() {
 			l.tickets.give(one.config.Load())
 		}
 	}
-	if now.Sub(l.warned) >= 24*time.Hour {
+	all := l.inForce.Load().certificates
+	expired := func(c *certificate) bool { return c.invalid(now) != "" && c.invalid(l.looked) == "" }
+	if now.Sub(l.warned) >= 24*time.Hour || slices.ContainsFunc(all, expired) {
 		l.warned = now
-		for _, text := range expiring(l.inForce.Load().certificates, now) {
+		for _, text := range expiring(all, now) {
 			l.log.Warn(text)
 		}
 	}
+	l.looked = now
 }
 
 // Reload has Run read the files at once, with new settings, one for each listener. If a listener's new settings name something that is bad,

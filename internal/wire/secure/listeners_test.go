@@ -431,19 +431,13 @@ func TestBadFiles(t *testing.T) {
 		"no PEM":              {plain(KeyPair{writeText(t, "hello"), good.Key}), []string{"no certificate in PEM form"}},
 		"broken":              {plain(KeyPair{write("CERTIFICATE", []byte("x")), good.Key}), []string{"tls-cert ", "x509: malformed certificate"}},
 		"an encrypted key":    {plain(KeyPair{good.Certificate, write("ENCRYPTED PRIVATE KEY", []byte("x"))}), []string{"tls-key ", "the key is encrypted: write it without a passphrase"}},
-		"expired": {with(func(c *x509.Certificate) {
-			c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
-		}, "stt.example"), []string{"tls-cert ", "the certificate has expired at 2"}},
-		"not yet valid": {with(func(c *x509.Certificate) {
-			c.NotBefore, c.NotAfter = time.Now().Add(24*time.Hour), time.Now().Add(48*time.Hour)
-		}, "stt.example"), []string{"tls-cert ", "the certificate is not valid before 2", "check this machine's clock"}},
-		"for no name":     {with(nil), []string{"tls-cert ", "the certificate is for no name"}},
-		"for clients":     {with(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, "stt.example"), []string{"its extended key usage lacks serverAuth"}},
-		"none":            {plain(), []string{"a listener has no certificate"}},
-		"no authority":    {ListenerSettings{Certificates: []KeyPair{good}, ClientAuth: RequiredClientCertificate, ClientCA: []string{"/nowhere/ca.pem"}}, []string{"tls-client-ca: stat /nowhere/ca.pem"}},
-		"no CA":           {ListenerSettings{Certificates: []KeyPair{good}, ClientAuth: RequiredClientCertificate, ClientCA: []string{other.Certificate}}, []string{"tls-client-ca " + other.Certificate + ": certificate 1 (CN=test) is not that of an authority"}},
-		"a key for a CA":  {ListenerSettings{Certificates: []KeyPair{good}, ClientAuth: RequiredClientCertificate, ClientCA: []string{good.Key}}, []string{"tls-client-ca " + good.Key + ": no certificate in PEM form"}},
-		"several at once": {plain(KeyPair{"/nowhere/a", "/nowhere/b"}, KeyPair{good.Certificate, other.Key}, good), []string{"/nowhere/a", "does not match"}},
+		"for no name":         {with(nil), []string{"tls-cert ", "the certificate is for no name"}},
+		"for clients":         {with(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }, "stt.example"), []string{"its extended key usage lacks serverAuth"}},
+		"none":                {plain(), []string{"a listener has no certificate"}},
+		"no authority":        {ListenerSettings{Certificates: []KeyPair{good}, ClientAuth: RequiredClientCertificate, ClientCA: []string{"/nowhere/ca.pem"}}, []string{"tls-client-ca: stat /nowhere/ca.pem"}},
+		"no CA":               {ListenerSettings{Certificates: []KeyPair{good}, ClientAuth: RequiredClientCertificate, ClientCA: []string{other.Certificate}}, []string{"tls-client-ca " + other.Certificate + ": certificate 1 (CN=test) is not that of an authority"}},
+		"a key for a CA":      {ListenerSettings{Certificates: []KeyPair{good}, ClientAuth: RequiredClientCertificate, ClientCA: []string{good.Key}}, []string{"tls-client-ca " + good.Key + ": no certificate in PEM form"}},
+		"several at once":     {plain(KeyPair{"/nowhere/a", "/nowhere/b"}, KeyPair{good.Certificate, other.Key}, good), []string{"/nowhere/a", "does not match"}},
 	} {
 		_, err := NewListeners(slog.New(slog.DiscardHandler), nil, c.settings, c.settings)
 		if err == nil {
@@ -630,6 +624,49 @@ func TestWarnings(t *testing.T) {
 	}
 	s.poll()
 	if text := s.logged(); strings.Count(text, "level=WARN") != 2 {
+		t.Errorf("log: %s", text)
+	}
+}
+
+// A certificate that is not valid now is used if there is no other, with a warning: a restart must not take the service away from clients that do not look.
+func TestInvalidNow(t *testing.T) {
+	a := securetest.NewAuthority(t)
+	at := func(begins, ends time.Duration) KeyPair {
+		return written(t, a.Issue(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(begins), time.Now().Add(ends) }, "stt.example"))
+	}
+	const day = 24 * time.Hour
+	for says, pair := range map[string]KeyPair{
+		"the certificate has expired at 2": at(-2*day, -day),
+		"(it is ":                          at(day, 2*day),
+	} {
+		s := open(t, nil, plain(pair))
+		if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "tls-cert "+pair.Certificate+": the certificate ") || !strings.Contains(w[0], says) {
+			t.Errorf("%q", w)
+		}
+		if _, _, err := s.connect(0, &tls.Config{ServerName: "stt.example", InsecureSkipVerify: true}); err != nil {
+			t.Error(err)
+		}
+		s.readAgain(nil, true) // as by SIGHUP
+		if st := s.Status(); st.Failure != "" {
+			t.Errorf("%+v", st)
+		}
+		s.poll()
+		if text := s.logged(); strings.Contains(text, "level=WARN") { // what Warnings has is logged at the start
+			t.Errorf("log: %s", text)
+		}
+		pair.replace(t, a.Issue(nil, "stt.example"))
+		s.poll()
+		if w := s.Warnings(); len(w) != 0 {
+			t.Errorf("after the renewal: %q", w)
+		}
+	}
+
+	s := open(t, nil, plain(at(-day, time.Hour)))
+	s.poll()
+	_ = s.logged()
+	s.time = s.time.Add(2 * time.Hour)
+	s.poll()
+	if text := s.logged(); strings.Count(text, "the certificate has expired at") != 1 {
 		t.Errorf("log: %s", text)
 	}
 }

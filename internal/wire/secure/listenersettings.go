@@ -57,9 +57,9 @@ type certificate struct {
 	names []string // that it is for, in lower case: DNS names, perhaps with a wildcard, and IP addresses
 }
 
-// read reads a certificate and its key, and checks whether clients can accept it now. An error names the setting, the file and the
-// reason.
-func (p KeyPair) read(now time.Time) (*certificate, error) {
+// read reads a certificate and its key, and checks whether clients can accept it while it is valid. An error names the setting, the file and
+// the reason.
+func (p KeyPair) read() (*certificate, error) {
 	content, err := readFile(p.Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("tls-cert: %w", err)
@@ -79,20 +79,28 @@ func (p KeyPair) read(now time.Time) (*certificate, error) {
 		return nil, fmt.Errorf("tls-cert %s with tls-key %s: %w%s", p.Certificate, p.Key, err, hint(content, key))
 	}
 	c := &certificate{Certificate: pair, pair: p, names: namesOf(pair.Leaf)}
-	if err := c.check(now); err != nil {
+	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("tls-cert %s: %w", p.Certificate, err)
 	}
 	return c, nil
 }
 
-// check returns why clients would not accept the certificate; nil if they can.
-func (c *certificate) check(now time.Time) error {
+// invalid returns why clients do not accept the certificate at this time; empty if they do.
+func (c *certificate) invalid(now time.Time) string {
+	switch {
+	case now.After(c.Leaf.NotAfter):
+		return fmt.Sprintf("tls-cert %s: the certificate has expired at %s, and clients refuse it: replace the file", c.pair.Certificate, clock(c.Leaf.NotAfter))
+	case now.Before(c.Leaf.NotBefore):
+		return fmt.Sprintf("tls-cert %s: the certificate is not valid before %s, and clients refuse it (it is %s now: check this machine's clock)",
+			c.pair.Certificate, clock(c.Leaf.NotBefore), clock(now))
+	}
+	return ""
+}
+
+// check returns why clients would never accept the certificate; nil if they can.
+func (c *certificate) check() error {
 	leaf := c.Leaf
 	switch {
-	case now.After(leaf.NotAfter):
-		return fmt.Errorf("the certificate has expired at %s", clock(leaf.NotAfter))
-	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("the certificate is not valid before %s (it is %s now: check this machine's clock)", clock(leaf.NotBefore), clock(now))
 	case len(c.names) == 0:
 		return errors.New("the certificate is for no name: clients look for subject alternative names, and ignore the common name")
 	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 &&
@@ -174,11 +182,12 @@ func Warned(notBefore, notAfter time.Time) time.Duration {
 	return min(14*24*time.Hour, notAfter.Sub(notBefore)/3)
 }
 
-// expiring returns a warning if the certificate ends soon; empty otherwise.
+// expiring returns a warning if the certificate is not valid, or ends soon; empty otherwise.
 func (c *certificate) expiring(now time.Time) string {
+	if text := c.invalid(now); text != "" {
+		return text
+	}
 	switch left := c.Leaf.NotAfter.Sub(now); {
-	case left <= 0:
-		return fmt.Sprintf("tls-cert %s: the certificate has expired at %s: replace the file", c.pair.Certificate, clock(c.Leaf.NotAfter))
 	case left < Warned(c.Leaf.NotBefore, c.Leaf.NotAfter):
 		return fmt.Sprintf("tls-cert %s: the certificate expires at %s, in %s: renew it", c.pair.Certificate, clock(c.Leaf.NotAfter), days(left))
 	}

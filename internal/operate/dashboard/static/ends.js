@@ -24,12 +24,16 @@ export function addEnded(list) {
 /** usual reports whether an end is what both sides want: it goes below the others. */
 const usual = (group) => group.by !== "proxy" && (group.code === 1000 || group.code === 1001 || group.code === 1005 || !group.code);
 
+/** alike returns a reason without its numbers, so that "no reply for 5.1s" and "5.2s" are one. Names such as gpu-2 keep theirs. */
+const alike = (reason) => reason.replace(/(?<![\w.-])\d[\d.]*(?:(?:ns|[µu]s|ms|[smh])(?![a-z])[\d.]*)*(?![\w-])/gu, "…");
+
 function groups() {
   const by = new Map();
   for (const s of ended.values()) {
-    const key = JSON.stringify([s.by ?? "", s.code ?? 0, s.reason ?? ""]);
+    const reason = alike(s.reason ?? "");
+    const key = JSON.stringify([s.by ?? "", s.code ?? 0, reason]);
     let group = by.get(key);
-    if (!group) by.set(key, group = { key, by: s.by || "unknown", code: s.code, reason: s.reason ?? "", number: 0, backends: new Map(), last: s.ended });
+    if (!group) by.set(key, group = { key, by: s.by || "unknown", code: s.code, reason, number: 0, backends: new Map(), last: s.ended });
     group.number++;
     if (s.backend) group.backends.set(s.backend, (group.backends.get(s.backend) ?? 0) + 1);
     if (known(s.ended) && s.ended > group.last) group.last = s.ended;
@@ -40,7 +44,7 @@ function groups() {
 function createEnd() {
   const row = { group: null };
   const cells = [["Sessions", "num"], ["Ended by", ""], ["Code", "num"], ["Reason", "reason"], ["Backends", ""], ["Last", "num"]].map(([label, kind]) => cell(label, kind));
-  const show = h("button", { type: "button", class: "link-button", on_click: () => showEnded(row.group.reason) });
+  const show = h("button", { type: "button", class: "link-button", on_click: () => showEnded(row.group.reason.split("…")[0].trim()) });
   cells[3].append(show);
   row.node = h("tr", {}, cells);
   return Object.assign(row, { cells, show });

@@ -141,7 +141,6 @@ export async function refreshEnded() {
   const mine = ++ticket;
   const answer = await get("sessions", { state: "ended", limit: 500, service: inputs.service.value, backend: inputs.backend.value });
   if (mine !== ticket || !wantsEnded()) return;
-  answer.sessions.sort((a, b) => a.ended < b.ended ? 1 : -1);
   showSessions(answer, null);
 }
 

@@ -1,0 +1,28 @@
+package diagnosis
+
+import (
+	"fmt"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+const (
+	// lowDisk is the free space from which on an operator should act, or lowShare of a disk, whichever is less.
+	lowDisk  = 1 << 30
+	lowShare = 10
+	// fullDisk is the free space that is too little to write to a database, or fullShare of a disk, whichever is less.
+	fullDisk  = 256 << 10
+	fullShare = 20
+)
+
+// diskTrouble returns what is wrong with a disk that the proxy writes to, and whether it is full; empty if it has room.
+func diskTrouble(d *api.Disk) (text string, full bool) {
+	switch {
+	case d.FreeBytes < min(fullDisk, d.SizeBytes/fullShare):
+		return fmt.Sprintf("the disk of %s (%s) is full: the proxy serves, but can store nothing, and changes of the configuration fail", d.Path, d.Holds), true
+	case d.FreeBytes < min(lowDisk, d.SizeBytes/lowShare):
+		return fmt.Sprintf("the disk of %s (%s) is nearly full: %s of %s are free", d.Path, d.Holds, figures.Bytes(float64(d.FreeBytes)), figures.Bytes(float64(d.SizeBytes))), false
+	}
+	return "", false
+}
