@@ -208,8 +208,8 @@ func (g *Group[C]) vacant(t *tenant[C]) (places int) {
 	return max(0, places-g.reserved+max(0, t.guaranteed-t.inUse))
 }
 
-// vacant returns how many places no session uses. Until the first dial has ended, the proxy neither knows whether the server works, nor may it
-// have been granted its places: then all count that the server has.
+// vacant returns how many places no session uses. Until the first dial has ended, it is unknown whether the server works, and the ledger may not
+// have granted its places yet: then all of the server's count.
 func (p *Pool[C]) vacant() int {
 	switch {
 	case p.mode == Enabled && p.weight > 0 && p.totals.Dialed+p.totals.DialFailed+p.totals.Refused == 0:

@@ -14,7 +14,8 @@ type Instant int64
 type Options struct {
 	// Balance is how a backend is chosen for a client.
 	Balance Balance
-	// Queue is the largest number of clients that wait; 0 for none.
+	// Queue is the largest number of clients that wait while all connections are in use; 0 for none. Beside them wait those for whom places are
+	// vacant.
 	Queue int
 	// Demand is called, outside the lock, when more clients wait than the limits of the pools leave room for, and when a connection of
 	// a shared pool that has more than its limit is gone. It must not block. Nil if it is not needed.
@@ -80,7 +81,7 @@ func (g *Group[C]) SetBalance(b Balance) {
 	g.balance = b
 }
 
-// SetQueue changes the largest number of clients that wait. Those that wait already stay.
+// SetQueue changes Options.Queue. Clients that wait already stay.
 func (g *Group[C]) SetQueue(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
