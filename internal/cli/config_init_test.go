@@ -13,7 +13,7 @@ func configInit(args ...string) (out string, err error) {
 	var b bytes.Buffer
 	cmd := newConfigInitCommand()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // not nil: cobra would take those of this process
 	cmd.SetOut(&b)
 	err = cmd.Execute()
 	return b.String(), err
