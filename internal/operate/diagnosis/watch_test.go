@@ -153,9 +153,8 @@ func TestFlapping(t *testing.T) {
 	}
 	s.pass(19, func(int) { flap(0) })
 	s.expect("")
-	s.pass(180, func(int) { flap(0) })
-	s.pass(20, func(int) { flap(9) })
-	s.expect("backend-unreachable") // once more is no flapping
+	s.pass(14, func(int) { flap(9) })
+	s.expect("backend-unreachable") // it does not come back
 }
 
 // Flaps that fall between two observations are seen by the count of them.
