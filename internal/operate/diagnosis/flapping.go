@@ -19,7 +19,7 @@ const (
 	flapTimes  = 3
 	flapWithin = 3 * time.Minute
 	flapQuiet  = 1.5
-	mostQuiet  = time.Minute
+	mostQuiet  = 30 * time.Second
 )
 
 // flaps is when a backend went in and out of health.
