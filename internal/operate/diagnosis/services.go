@@ -69,7 +69,7 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 	case waitsLong:
 		found.add(ServiceWaiting, about, "%s", waiting).Cure = more
 	case v.Utilisation >= nearlyAll:
-		found.add(ServiceNearlyFull, about, "%.0f %% of its connections are in use%s", 100*v.Utilisation, then(waiting)).Cure = more
+		found.add(ServiceNearlyFull, about, "%.0f %% of its connections are in use or wanted%s", 100*v.Utilisation, then(waiting)).Cure = more
 	}
 }
 
