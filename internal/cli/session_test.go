@@ -232,7 +232,7 @@ func TestStatus(t *testing.T) {
 	}
 	var read struct {
 		Well     bool
-		Problems []problem
+		Problems []api.Problem
 		Failed   []api.Session
 		Stats    api.Stats
 	}

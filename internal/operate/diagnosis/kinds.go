@@ -105,9 +105,9 @@ var natures = []nature{
 	{ServiceNearlyFull, api.LevelWarning, api.HurtsSoon, lasting},
 	{FailoverFailed, api.LevelFailure, api.HurtsClients, 0},
 	{FailoverUseless, api.LevelWarning, api.HurtsOperator, 0},
-	{SessionsFailing, api.LevelFailure, api.HurtsClients, 0},
+	{SessionsFailing, api.LevelFailure, api.HurtsClients, lasting},
 	{LimitReached, api.LevelWarning, api.HurtsClients, 0},
-	{Refusals, api.LevelWarning, api.HurtsClients, 0},
+	{Refusals, api.LevelWarning, api.HurtsClients, lasting},
 
 	{BackendHung, api.LevelFailure, api.HurtsClients, 0},
 	{BackendStalled, api.LevelFailure, api.HurtsClients, 0},

@@ -99,7 +99,7 @@ func (w *Watch) Observe(o *Observation) Outcome {
 		case k.carried:
 			k.carried = false
 			out.Begun = append(out.Begun, k.Problem)
-		case !k.begun && o.Elapsed-k.since >= natureOf(Kind(p.Kind)).hold:
+		case !k.begun && (o.Elapsed-k.since >= natureOf(Kind(p.Kind)).hold || w.changes(p)):
 			k.begun = true
 			out.Begun = append(out.Begun, k.Problem)
 		}
@@ -142,6 +142,13 @@ func (w *Watch) over(k *known, now time.Duration, found []api.Problem) bool {
 func replaces(p, old *api.Problem) bool {
 	state := isState(Kind(p.Kind)) && isState(Kind(old.Kind))
 	return state && p.What == old.What || p.Service == old.Service && p.Service != "" && slices.Contains(p.Causes, old.Kind)
+}
+
+// changes reports whether a problem is another state of what has a problem already, so that it need not hold to be believed.
+func (w *Watch) changes(p *api.Problem) bool {
+	return isState(Kind(p.Kind)) && slices.ContainsFunc(w.known, func(k *known) bool {
+		return k.begun && !k.carried && k.What == p.What && k.Kind != p.Kind && isState(Kind(k.Kind))
+	})
 }
 
 // isState reports whether a service or backend has at most one problem of kinds like this one.

@@ -174,9 +174,12 @@ func TestRefusals(t *testing.T) {
 	s.facts.Stats.Sessions.Refused[401] = 1000 // before the proxy was watched
 	s.pass(20, func(int) { s.facts.Stats.Sessions.Total += 10 })
 	s.expect("")
-	s.pass(10, func(int) { s.facts.Stats.Sessions.Total += 10; s.facts.Stats.Sessions.Refused[503] += 2 })
+	s.facts.Stats.Sessions.Refused[503] += 20
+	s.pass(20, nil)
+	s.expect("") // it was a moment
+	s.pass(13, func(int) { s.facts.Stats.Sessions.Total += 10; s.facts.Stats.Sessions.Refused[503] += 2 })
 	s.expect("refusals")
-	if text := s.out.Problems[0].Text; text != "clients were refused in the last minute: 20 with 503 (no connection came free)" {
+	if text := s.out.Problems[0].Text; text != "clients were refused in the last minute: 46 with 503 (no connection came free)" {
 		t.Error(text)
 	}
 	s.pass(14, nil)
