@@ -132,6 +132,8 @@ func (w *Watch) over(k *known, now time.Duration, found []api.Problem) bool {
 	switch {
 	case k.carried:
 		return now-w.first >= settling
+	case slices.ContainsFunc(found, func(p api.Problem) bool { return worse(&p, &k.Problem) && !w.find(&p).begun }):
+		return false // it is so bad for a moment only, until that has held
 	case !k.begun || now-k.seen >= linger:
 		return true
 	}
@@ -144,9 +146,15 @@ func replaces(p, old *api.Problem) bool {
 	return state && p.What == old.What || p.Service == old.Service && p.Service != "" && slices.Contains(p.Causes, old.Kind)
 }
 
-// changes reports whether a problem is another state of what has a problem already, so that it need not hold to be believed.
+// worse reports whether a problem is a worse state of the same thing.
+func worse(p, old *api.Problem) bool {
+	return p.What == old.What && isState(Kind(p.Kind)) && isState(Kind(old.Kind)) && rankOf(p.Kind) < rankOf(old.Kind)
+}
+
+// changes reports whether a problem is another state of what is out of service already, so that it need not hold to be believed.
 func (w *Watch) changes(p *api.Problem) bool {
-	return isState(Kind(p.Kind)) && slices.ContainsFunc(w.known, func(k *known) bool {
+	kind := Kind(p.Kind)
+	return (keepsAway(kind) || kind == ServiceDown || kind == ServiceDegraded) && slices.ContainsFunc(w.known, func(k *known) bool {
 		return k.begun && !k.carried && k.What == p.What && k.Kind != p.Kind && isState(Kind(k.Kind))
 	})
 }

@@ -133,6 +133,17 @@ func TestWorse(t *testing.T) {
 	}
 }
 
+// Clients that wait, now for longer than a second and now for less, are one problem that does not change from second to second.
+func TestCrowded(t *testing.T) {
+	s := newStage(t)
+	s.facts.Stats.Services[0].Utilisation = 1.3
+	s.pass(120, func(i int) { waits(s.facts, 5, 0.6+0.6*float64(i%5/4)) })
+	s.expect("service-nearly-full")
+	if len(s.begun) != 1 || len(s.ended) != 0 {
+		t.Errorf("begun %+v, ended %+v", s.begun, s.ended)
+	}
+}
+
 // A backend that goes in and out of health is one problem that stays while it does, and not many.
 func TestFlapping(t *testing.T) {
 	s := newStage(t)
