@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 var (
@@ -89,9 +91,6 @@ func TestIndex(t *testing.T) {
 }
 
 var code = regexp.MustCompile(`\b[1-9][0-9]{2,3}\b`)
-
-// finding matches the beginning of what `wsbouncer status` says about a problem.
-var finding = regexp.MustCompile(`add\((?:Failure|Warning), .*?, [\w.{}]+, "([^":%\n]{6,})`)
 
 // TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/architecture.md says a client may get, every
 // health of a backend, and every kind of problem that a proxy reports.

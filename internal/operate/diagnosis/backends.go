@@ -23,7 +23,6 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 	if b.Circuit != "closed" && b.Circuit != "" && !b.Reachable && b.Reason != "" && b.Reason != notDialed {
 		condition.Why = b.Reason // what the trials meet now says more than what opened the circuit
 	}
-	command := func(verb string) string { return "wsbouncer backend " + verb + " " + cmp.Or(b.DiscoveredFrom, b.Name) }
 	flap, flaps := f.Recent.Flaps[BackendName{b.Service, b.Name}]
 	switch {
 	case b.State == "draining" || b.State == "disabled":
@@ -35,7 +34,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		if n := b.Leased + b.Resetting; n > 0 {
 			left = figures.Plural(n, "session") + " left"
 		}
-		found.add(kind, about, "%s: %s", b.State, left).Cure = command("enable")
+		found.add(kind, about, "%s: %s", b.State, left).Cure = commandOn(b, "enable")
 	case b.Untried() && condition.Word == api.Unreachable:
 		found.add(BackendNoPlace, about, "not dialed yet: this proxy has no place there; %d of %d are granted", b.Places.Granted, b.Places.Cap).Since = condition.Since
 	case flaps:
@@ -44,7 +43,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 			now += ": " + condition.Why
 		}
 		p := found.add(BackendFlapping, about, "it went out of health %s within minutes; now %s", figures.Plural(flap.Times, "time"), now)
-		p.Since, p.Cure = flap.First, command("drain")
+		p.Since, p.Cure = flap.First, commandOn(b, "drain")
 	case condition.Word == api.Unreachable && condition.Why == notDialed:
 	case condition.Word != api.Healthy:
 		kind, cure := troubleOf(&condition)
@@ -54,21 +53,27 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		}
 		p := found.add(kind, about, "%s", text)
 		p.Since = condition.Since
-		if cure != "" {
-			p.Cure = command(cure)
-		}
+		p.Cure = commandOn(b, cure)
 	case b.Canary == "doubtful":
 		p := found.add(CanaryDoubtful, about, "the canary fails, and has passed on no backend of the service, so it takes none out of service: %s", b.CanaryReason)
 		p.Since, p.Cure = b.CanarySince, "wsbouncer service show "+b.Service
 	case b.Places != nil && b.Places.Granted > b.Places.Cap:
 		found.add(BackendOverGranted, about, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
 	case b.Ceiling < b.Cap:
-		found.add(BackendFull, about, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap).Cure = command("set") + " --connections N"
+		found.add(BackendFull, about, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap).Cure = commandOn(b, "set") + " --connections N"
 	}
 }
 
-// troubleOf returns the kind of what keeps sessions away from a backend, and the verb of the command that helps, with its flags behind the
-// name left out; empty for none. Why a backend could not be used is known as a text, which the proxy has written itself.
+// commandOn returns a command about a backend. One of several servers behind a name cannot be drained alone: then it is the command that shows
+// them all.
+func commandOn(b *api.Backend, verb string) string {
+	if b.DiscoveredFrom != "" && (verb == "drain" || verb == "recycle") {
+		return "wsbouncer backend ls --output wide"
+	}
+	return "wsbouncer backend " + verb + " " + cmp.Or(b.DiscoveredFrom, b.Name)
+}
+
+// troubleOf returns the kind of what keeps sessions away from a backend, and the verb of the command that helps. Why a backend could not be used is known as a text, which the proxy has written itself.
 func troubleOf(c *api.Condition) (kind Kind, cure string) {
 	switch c.Word {
 	case "stalled":

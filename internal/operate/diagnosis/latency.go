@@ -64,7 +64,7 @@ func ofSlowness(f *Facts, found *findings) {
 			continue
 		}
 		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s",
-			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others)).Cure = "wsbouncer backend drain " + s.backend.Name
+			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others)).Cure = commandOn(s.backend, "drain")
 	}
 }
 
