@@ -110,6 +110,7 @@ func TestGrafanaDashboard(t *testing.T) {
 		Templating struct {
 			List []struct{ Name, Definition string }
 		}
+		Annotations struct{ List []struct{ Name, Expr string } }
 		Panels []struct {
 			ID                       int
 			Type, Title, Description string
@@ -124,6 +125,9 @@ func TestGrafanaDashboard(t *testing.T) {
 		if v.Definition != "" {
 			checkNames(t, "variable "+v.Name, v.Definition)
 		}
+	}
+	for _, a := range dashboard.Annotations.List {
+		checkNames(t, "annotation "+a.Name, a.Expr)
 	}
 	ids, taken := make(map[int]bool), make(map[[2]int]string)
 	for _, p := range dashboard.Panels {
