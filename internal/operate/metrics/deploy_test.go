@@ -111,7 +111,7 @@ func TestGrafanaDashboard(t *testing.T) {
 			List []struct{ Name, Definition string }
 		}
 		Annotations struct{ List []struct{ Name, Expr string } }
-		Panels []struct {
+		Panels      []struct {
 			ID                       int
 			Type, Title, Description string
 			GridPos                  struct{ X, Y, W, H int }
