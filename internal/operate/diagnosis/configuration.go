@@ -19,8 +19,7 @@ func ofConfiguration(f *Facts, found *findings) {
 	case "copied":
 		kind = ConfigurationCopied
 	}
-	p := found.add(kind, subject{what: "configuration"}, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails"))
-	p.Since, p.Cure = c.Since, "wsbouncer config history"
+	found.add(kind, subject{what: "configuration"}, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails")).Since = c.Since
 }
 
 // ofDiscovery reports which DNS names of backends cannot be used.
