@@ -20,6 +20,8 @@ type Recent struct {
 	// Held are the kinds of problems that have held within the same minute: they explain what clients got.
 	Held []Kind
 
+	// Full is how many clients found the queue of a service full, by service.
+	Full map[string]uint64
 	// Limits are those that have been reached repeatedly within the last seconds.
 	Limits []api.LimitReached
 	// Replies are the first replies of backends that had some.
@@ -49,6 +51,7 @@ type recent struct {
 
 	began, failed, leftOut, internal risen
 	refused                          map[int]*risen
+	full                             map[string]*risen
 	limits                           map[api.LimitReached]*reached // by all but the count and time
 	replies                          map[BackendName]*replies
 	flaps                            map[BackendName]*flaps
@@ -60,7 +63,7 @@ type recent struct {
 // observe takes the next statistics.
 func (r *recent) observe(o *Observation) Recent {
 	if !r.seen {
-		r.refused, r.limits = make(map[int]*risen), make(map[api.LimitReached]*reached)
+		r.refused, r.full, r.limits = make(map[int]*risen), make(map[string]*risen), make(map[api.LimitReached]*reached)
 		r.replies, r.flaps = make(map[BackendName]*replies), make(map[BackendName]*flaps)
 		r.now, r.elapsed = o.Now, o.Elapsed
 	}
@@ -82,6 +85,18 @@ func (r *recent) observe(o *Observation) Recent {
 		}
 		if n = counter.unlessQuiet(counter.next(n, at, r.seen), at); n > 0 {
 			all.Refused[status] = n
+		}
+	}
+	all.Full = make(map[string]uint64)
+	for i := range s.Services {
+		v := &s.Services[i]
+		counter := r.full[v.Name]
+		if counter == nil {
+			counter = new(risen)
+			r.full[v.Name] = counter
+		}
+		if n := counter.unlessQuiet(counter.next(v.Queue.Totals.Full+v.Queue.Totals.Evicted, at, false), at); n > 0 {
+			all.Full[v.Name] = n
 		}
 	}
 	all.Limits = r.limitsOf(s.Limits.Lately, at)

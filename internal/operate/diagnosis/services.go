@@ -48,6 +48,7 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 		waiting += then(placesInUse(f.Stats, v))
 	}
 	waitsLong := waiting != "" && v.Queue.OldestSeconds >= longWait
+	full := waiting != "" && (v.Queue.Waiting >= v.Queue.Limit || f.Recent.Full[v.Name] > 0) // a full queue is not full at each moment
 	more := "wsbouncer backend add NAME URL --connections N --service " + v.Name
 	switch {
 	case v.Paused:
@@ -60,8 +61,8 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 	case usable == 0:
 		causes := found.takeOut(v.Name, true)
 		caused(found.add(ServiceDown, about, "none of its backends can take sessions%s%s", because(causes), then(waiting)), causes)
-	case v.Queue.Waiting > 0 && v.Queue.Waiting >= v.Queue.Limit && filler(f.Stats, v, found, waiting):
-	case v.Queue.Waiting > 0 && v.Queue.Waiting >= v.Queue.Limit:
+	case full && filler(f.Stats, v, found, waiting):
+	case full:
 		found.add(ServiceQueueFull, about, "its queue is full: %s", waiting).Cure = more
 	case enabled-usable >= degradedFrom && 2*(enabled-usable) >= enabled:
 		causes := found.takeOut(v.Name, false)
@@ -93,7 +94,7 @@ func filler(s *api.Stats, v *api.Service, found *findings, waiting string) bool 
 	if most == nil || others < 2 || float64(has) < mostOf*float64(v.Queue.Waiting) {
 		return false
 	}
-	p := found.add(TenantFillsQueue, subject{"tenant " + most.Name, v.Name, ""}, "it has %d of the %d places in the full queue of %s: %s", has, v.Queue.Waiting, v.Name, waiting)
+	p := found.add(TenantFillsQueue, subject{"tenant " + most.Name, v.Name, ""}, "it has %d of the %d clients in the full queue of %s: %s", has, v.Queue.Waiting, v.Name, waiting)
 	p.Cure = "wsbouncer tenant set " + most.Name + " --session-limit N"
 	return true
 }

@@ -15,9 +15,13 @@ func waits(f *Facts, clients int, seconds float64) {
 }
 
 var serviceScenes = map[string]scene{
-	"waiting":        {func(f *Facts) { waits(f, 3, 4.25) }, "service-waiting service stt: 3 clients wait, the first for 4.2s"},
-	"a spike":        {func(f *Facts) { waits(f, 3, 0.05) }, ""},
-	"full":           {func(f *Facts) { waits(f, 10, 0.5) }, "service-queue-full service stt: its queue is full: 10 clients wait, the first for 500ms"},
+	"waiting": {func(f *Facts) { waits(f, 3, 4.25) }, "service-waiting service stt: 3 clients wait, the first for 4.2s"},
+	"a spike": {func(f *Facts) { waits(f, 3, 0.05) }, ""},
+	"full":    {func(f *Facts) { waits(f, 10, 0.5) }, "service-queue-full service stt: its queue is full: 10 clients wait, the first for 500ms"},
+	"full a moment ago": {func(f *Facts) {
+		waits(f, 9, 0.5)
+		f.Recent.Full = map[string]uint64{"stt": 7}
+	}, "service-queue-full service stt: its queue is full: 9 clients wait, the first for 500ms"},
 	"nearly full":    {func(f *Facts) { f.Stats.Services[0].Utilisation = 0.94 }, "service-nearly-full service stt: 94 % of its connections are in use or wanted"},
 	"paused":         {func(f *Facts) { f.Stats.Services[0].Paused = true }, "service-paused service stt: paused: clients wait until it is resumed"},
 	"paused waiting": {func(f *Facts) { waits(f, 1, 0); f.Stats.Services[0].Paused = true }, "service-paused service stt: paused: 1 client waits, the first for 0s"},
@@ -29,7 +33,7 @@ var serviceScenes = map[string]scene{
 			{Name: "beta", Services: []api.TenantService{{Service: "stt", Sessions: 5, Waiting: 1}}},
 		}
 		f.Recent.Began, f.Recent.Refused = 9, map[int]uint64{503: 40}
-	}, "tenant-fills-queue tenant acme: it has 9 of the 10 places in the full queue of stt: 10 clients wait, the first for 3.0s"},
+	}, "tenant-fills-queue tenant acme: it has 9 of the 10 clients in the full queue of stt: 10 clients wait, the first for 3.0s"},
 	"full by all tenants": {func(f *Facts) {
 		waits(f, 10, 3)
 		f.Stats.Tenants = []api.Tenant{

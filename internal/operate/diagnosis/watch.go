@@ -143,26 +143,34 @@ func (w *Watch) over(k *known, now time.Duration, found []api.Problem) bool {
 // replaces reports whether a problem stands for another one from now on: it is another state of the same thing, or has it as its cause.
 func replaces(p, old *api.Problem) bool {
 	state := isState(Kind(p.Kind)) && isState(Kind(old.Kind))
-	return state && p.What == old.What || p.Service == old.Service && p.Service != "" && slices.Contains(p.Causes, old.Kind)
+	return state && thing(p) == thing(old) || p.Service == old.Service && p.Service != "" && slices.Contains(p.Causes, old.Kind)
 }
 
 // worse reports whether a problem is a worse state of the same thing.
 func worse(p, old *api.Problem) bool {
-	return p.What == old.What && isState(Kind(p.Kind)) && isState(Kind(old.Kind)) && rankOf(p.Kind) < rankOf(old.Kind)
+	return thing(p) == thing(old) && isState(Kind(p.Kind)) && isState(Kind(old.Kind)) && rankOf(p.Kind) < rankOf(old.Kind)
 }
 
 // changes reports whether a problem is another state of what is out of service already, so that it need not hold to be believed.
 func (w *Watch) changes(p *api.Problem) bool {
 	kind := Kind(p.Kind)
 	return (keepsAway(kind) || kind == ServiceDown || kind == ServiceDegraded) && slices.ContainsFunc(w.known, func(k *known) bool {
-		return k.begun && !k.carried && k.What == p.What && k.Kind != p.Kind && isState(Kind(k.Kind))
+		return k.begun && !k.carried && thing(&k.Problem) == thing(p) && k.Kind != p.Kind && isState(Kind(k.Kind))
 	})
+}
+
+// thing returns what a problem is a state of: a tenant that fills a queue is a state of the service.
+func thing(p *api.Problem) string {
+	if Kind(p.Kind) == TenantFillsQueue {
+		return service(p.Service).what
+	}
+	return p.What
 }
 
 // isState reports whether a service or backend has at most one problem of kinds like this one.
 func isState(kind Kind) bool {
 	switch kind {
-	case ServiceDown, ServiceDegraded, ServiceQueueFull, ServicePaused, ServiceWaiting, ServiceNearlyFull, CanaryDoubtful, BackendFull, BackendOverGranted:
+	case ServiceDown, ServiceDegraded, ServiceQueueFull, TenantFillsQueue, ServicePaused, ServiceWaiting, ServiceNearlyFull, CanaryDoubtful, BackendFull, BackendOverGranted:
 		return true
 	}
 	return keepsAway(kind)

@@ -144,6 +144,29 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
+// A queue that is full most of the time is full, and the tenant that fills it is named instead while there is one.
+func TestFullQueue(t *testing.T) {
+	s := newStage(t)
+	v := &s.facts.Stats.Services[0]
+	fill := func(i int) {
+		waits(s.facts, 9, 5)
+		if i%3 == 0 {
+			waits(s.facts, 10, 5)
+			v.Queue.Totals.Full += 2
+		}
+	}
+	s.pass(30, fill)
+	s.expect("service-queue-full")
+	s.facts.Stats.Tenants = []api.Tenant{
+		{Name: "acme", Services: []api.TenantService{{Service: "stt", Waiting: 9}}}, {Name: "beta", Services: []api.TenantService{{Service: "stt", Sessions: 1}}},
+	}
+	s.pass(30, fill)
+	s.expect("tenant-fills-queue")
+	if len(s.begun) != 2 || len(s.ended) != 1 {
+		t.Errorf("begun %+v, ended %+v", s.begun, s.ended)
+	}
+}
+
 // A backend that goes in and out of health is one problem that stays while it does, and not many.
 func TestFlapping(t *testing.T) {
 	s := newStage(t)
