@@ -40,17 +40,17 @@ func ofSlowness(f *Facts, found *findings) {
 	}
 	var all []slow
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
+		seconds := make([]float64, 0, len(byService[service]))
 		for _, b := range byService[service] {
-			var others []float64
-			for _, other := range byService[service] {
-				if other != b {
-					others = append(others, f.Recent.Replies[BackendName{service, other.Name}].Seconds)
-				}
-			}
-			if len(others) == 0 {
-				continue
-			}
-			own, usual := f.Recent.Replies[BackendName{service, b.Name}].Seconds, median(others)
+			seconds = append(seconds, f.Recent.Replies[BackendName{service, b.Name}].Seconds)
+		}
+		if len(seconds) < 2 {
+			continue
+		}
+		slices.Sort(seconds)
+		for _, b := range byService[service] {
+			own := f.Recent.Replies[BackendName{service, b.Name}].Seconds
+			usual := medianWithout(seconds, own)
 			if own >= slowRatio*usual && own-usual >= slowBy {
 				all = append(all, slow{b, own, usual})
 			}
@@ -66,6 +66,19 @@ func ofSlowness(f *Facts, found *findings) {
 		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s",
 			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others)).Cure = commandOn(s.backend, "drain")
 	}
+}
+
+// medianWithout returns the middle of sorted numbers, of which there are at least two, but for one of them.
+func medianWithout(sorted []float64, one float64) float64 {
+	left, _ := slices.BinarySearch(sorted, one)
+	at := func(i int) float64 {
+		if i >= left {
+			i++
+		}
+		return sorted[i]
+	}
+	n := len(sorted) - 1
+	return (at((n-1)/2) + at(n/2)) / 2
 }
 
 // median returns the middle of numbers, of which there is at least one. It reorders them.
