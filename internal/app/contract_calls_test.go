@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 
 // empty asks a proxy that has nothing yet: lists are empty, and not null.
 func (c *contract) empty() {
-	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/sessions", "/api/v1/history", "/api/v1/backends", "/api/v1/audit", "/api/v1/config", "/api/v1/config/history"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/api/v1/stats", "/api/v1/sessions", "/api/v1/problems", "/api/v1/history", "/api/v1/backends", "/api/v1/audit", "/api/v1/config", "/api/v1/config/history"} {
 		c.ask(request{method: "GET", path: path, status: 200})
 	}
 	for _, path := range []string{"/api/v1/services/{name}/pause", "/api/v1/services/{name}/resume", "/api/v1/backends/{name}/recycle", "/api/v1/backends/{name}/move"} {
@@ -332,6 +332,8 @@ func (c *contract) streams() {
 }
 
 func (c *contract) others() {
+	c.ask(request{method: "GET", path: "/api/v1/problems", status: 200, says: "past"})
+	c.ask(request{method: "GET", path: "/api/v1/problems", query: "x=1", status: 400})
 	c.ask(request{method: "GET", path: "/api/v1/history", status: 200, says: "points"})
 	c.ask(request{method: "GET", path: "/api/v1/history", query: "x=1", status: 400})
 	c.ask(request{method: "GET", path: "/api/v1/backends", query: "service=stt&sort=scale-in", status: 200, says: `"remaining_seconds"`})

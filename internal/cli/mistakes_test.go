@@ -118,6 +118,7 @@ var sameMistakes = map[string]struct {
 	"proxy ls":              {"x", "", "", "-o x"},
 	"proxy show":            {"x y", "-o json", "", "x -o name"},
 	"proxy forget":          {"x y", "--yes", "", "x --yes=x"},
+	"problems":              {"x", "", "", "--since x"},
 	"status":                {"x", "", "", "--interval 1s"},
 	"upgrade":               {"x", "", "", "--timeout 0s"},
 	"top":                   {"x", "", "", "--interval 1500ms"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -98,12 +99,15 @@ func playedStats() api.Stats {
 	down := backend
 	down.Name, down.Usable, down.Leased, down.Idle, down.Broken = "gpu-2", false, 0, 0, 3
 	down.Circuit, down.CircuitReason, down.CircuitSince = "open", "connection refused", noon
-	return api.Stats{
+	backend.FirstReplySeconds, backend.FirstReplies = 0.34, 5
+	s := api.Stats{
 		Version: "1.2.3", UptimeSeconds: 3 * 3600, Sessions: api.Sessions{Active: 1},
 		Services:      []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10, Waiting: 1, OldestSeconds: 3.4, Totals: api.QueueTotals{Queued: 40, TimedOut: 2}}, Utilisation: 0.0625}},
 		Backends:      []api.Backend{backend, down},
 		Configuration: api.Configuration{Source: "sqlite:config.db", Version: "4", State: "current", Applied: noon},
 	}
+	s.Problems = diagnosis.Find(&diagnosis.Facts{Now: noon, Stats: &s})
+	return s
 }
 
 func TestSessionList(t *testing.T) {
@@ -218,8 +222,9 @@ func TestStatus(t *testing.T) {
 	out := s.must("status")
 	for _, want := range []string{
 		"wsbouncer 1.2.3 at " + s.where[1] + ", up 3h00m: 1 session, 1 waiting\nConfiguration: version 4 of sqlite:config.db, current, in force since 2026-11-22T12:00:00Z\n\n",
-		"Something is wrong:\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
-		"  - service stt: 1 client waits, the first for 3.4s\n\n",
+		"Something is wrong:\n  - service stt: 1 client waits, the first for 3.4s\n      wsbouncer backend add NAME URL --connections N --service stt\n",
+		"\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
+		")\n      wsbouncer backend recycle gpu-2\n\n",
 		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%           40      2          0     open\n",
 		"\ngpu-1    stt      1       31    32   340ms        2ms   0       healthy       ",
 		"\ngpu-2    stt      0       0     32   -            2ms   3       circuit open  ",
@@ -232,20 +237,28 @@ func TestStatus(t *testing.T) {
 	}
 	var read struct {
 		Well     bool
-		Problems []problem
+		Problems []api.Problem
 		Failed   []api.Session
 		Stats    api.Stats
 	}
-	if err := json.Unmarshal([]byte(s.must("status -o json")), &read); err != nil || read.Well || len(read.Problems) != 2 || read.Problems[0].Level != "failure" ||
+	if err := json.Unmarshal([]byte(s.must("status -o json")), &read); err != nil || read.Well || len(read.Problems) != 2 || read.Problems[1].Level != "failure" ||
 		len(read.Failed) != 1 || read.Stats.Version != "1.2.3" {
 		t.Errorf("for programs: %v, %+v", err, read)
 	}
 	s.playing(func() api.Stats {
 		stats := playedStats()
-		stats.Backends, stats.Services[0].Queue.Waiting = stats.Backends[:1], 0
+		stats.Problems = []api.Problem{}
 		return stats
 	})
 	if out := s.must("status"); !strings.Contains(out, "\n\nAll is well.\n\n") {
 		t.Errorf("all is well:\n%s", out)
+	}
+	s.playing(func() api.Stats {
+		stats := playedStats()
+		stats.Problems = nil
+		return stats
+	})
+	if out := s.must("status"); !strings.Contains(out, "\n\nThis proxy is older, and does not report problems: see its tables.\n\n") {
+		t.Errorf("older:\n%s", out)
 	}
 }

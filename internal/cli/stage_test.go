@@ -73,6 +73,7 @@ func onProxy(t *testing.T, access admin.Access) *stage {
 	mux.Handle("/api/v1/config", handler)
 	mux.Handle("/api/v1/config/", handler)
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)
+	mux.HandleFunc("GET "+api.ProblemsPath, s.answerProblems)
 	s.serveSessions(mux)
 	s.serveMoves(mux)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

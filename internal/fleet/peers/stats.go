@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // proxyStats is the statistics of one proxy.
@@ -17,7 +18,7 @@ type proxyStats struct {
 // certificates, stays that of its. own stays as it is.
 func begin(own proxyStats) *api.Stats {
 	all := *own.stats
-	all.Drain, all.Shortages, all.Disks = nil, nil, nil
+	all.Drain, all.Shortages, all.Disks, all.Problems = nil, nil, nil, []api.Problem{}
 	all.Services, all.Backends, all.Leaving = []api.Service{}, []api.Backend{}, nil
 	all.Tenants = nil
 	all.Loops.Loops = slices.Clone(all.Loops.Loops)
@@ -59,6 +60,7 @@ func list(all *api.Stats, p proxyStats) {
 		disk.Path = p.name + ": " + disk.Path
 		all.Disks = append(all.Disks, disk)
 	}
+	all.Problems = addProblems(all.Problems, p.stats.Problems, p.name)
 	addServices(all, p.stats)
 	addBackends(all, p)
 	addTenants(all, p.stats)
@@ -67,8 +69,11 @@ func list(all *api.Stats, p proxyStats) {
 
 // size returns how many entries the statistics list.
 func size(all *api.Stats) int {
-	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
+	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Problems) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
 }
+
+// finish computes what cannot be added up for the whole fleet.
+func finish(all *api.Stats) { diagnosis.Sort(all.Problems) }
 
 // merge adds each of from to the one of to that is like it, or appends it. The elements are copied.
 func merge[T any](to, from []T, like func(a, b *T) bool, add func(to, from *T)) []T {
@@ -166,6 +171,10 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Retired += from.Retired
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
+	if from.FirstReplies > to.FirstReplies { // the better estimate of the two
+		to.FirstReplySeconds = from.FirstReplySeconds
+	}
+	to.FirstReplies += from.FirstReplies
 	to.Variants = merge(to.Variants, from.Variants, func(a, b *api.Variant) bool { return a.Variant == b.Variant }, add)
 }
 

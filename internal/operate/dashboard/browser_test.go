@@ -67,8 +67,9 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 		"acme":          {"acmestt | 2 | 18 | 1 | 6 of 8 | 1,100 | 4"},
 		"idle":          {"idle | 1 | 0 | 0 | – | 0 | 0"},
 		"calm":          {"up1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 |"},
-		"gpu-1":         {"says full", "at most 24 of 32", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 32 | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
-		hostile:         {"circuit open", "5 failures in a row", "| 0 / 32 | – | – | 7 |", "canary fails · first result in 410 ms the last time", "canary fails: no result within 10s"},
+		"gpu-1":         {"says full", "at most 24 of 32", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 32 | – | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
+		hostile:         {"circuit open", "5 failures in a row", "| 0 / 32 | – | – | – | 7 |", "canary fails · first result in 410 ms the last time", "canary fails: no result within 10s"},
+		"gpu-3":         {"slowslow: its first reply takes 900ms", "| 900 ms |"},
 		"q7m2kd4x-1002": {"| relaying | stt | gpu-1 | 192.0.2.3:4002 | 2 min 00 s | 28 | 100 ms | 200 · 625 KiB | 200 · 17.6 KiB | 34 ms | – | assured · 64.0 KiB · moved twice |"},
 		"q7m2kd4x-1003": {"| not assured: the audio is older than the window " + hostile},
 		"q7m2kd4x-2000": {"waiting 1"},
@@ -81,10 +82,16 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 		}
 	}
 	for selector, want := range map[string]string{
-		"#verdict": "4 problems", "#services tbody tr:first-child strong": "stt", "#backends tbody tr:first-child strong": hostile,
+		"#verdict": "3 problems", "#services tbody tr:first-child strong": "stt", "#backends tbody tr:first-child strong": hostile,
 		"#sessions-count": "15 live", "#process": "v1.2.3 · up 1 h 06 min · 26 sessions", "#queue-rows tr:first-child": "1sttclient",
-		"#failover":      "Replay memory: 12.0 MiB of 1.0 GiB in use (1 %) · in the last hour, 3 sessions moved to another backend, 1 could not",
-		"#audit-rows tr": "kill q7m2kd4x-9",
+		"#failover":                      "Replay memory: 12.0 MiB of 1.0 GiB in use (1 %) · in the last hour, 3 sessions moved to another backend, 1 could not",
+		"#audit-rows tr":                 "kill q7m2kd4x-9",
+		"#problems li:first-child":       "warningservice stt 3 clients wait, the first for 4.2s for 2 min",
+		"#problems li:first-child .cure": "wsbouncer backend add NAME URL --connections N --service stt",
+		"#problems li:nth-child(3)":      "brokenbackend " + hostile,
+		"#past-rows tr:first-child":      "1 min 03 sservice stt3 clients wait",
+		"#past-note":                     "It cannot be written to disk: the disk is full",
+		"#all-past":                      "Show all 10",
 	} {
 		if want == "1sttclient" {
 			want = "198.51.100.1:555"
@@ -96,7 +103,7 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	if got := page.Text(".compare .edits"); got != "~backend gpu-1: connections 16 → 32" {
 		t.Errorf("the differences are %q", got)
 	}
-	if title := value[string](page, `document.title`); title != "(4) wsbouncer" {
+	if title := value[string](page, `document.title`); title != "(3) wsbouncer" {
 		t.Errorf("the title is %q", title)
 	}
 	if images := value[int](page, `document.querySelectorAll("img").length`); images != 0 {

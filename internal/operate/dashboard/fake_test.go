@@ -125,6 +125,12 @@ func (f *fakeProxy) fill() {
 		Sessions:      api.Sessions{Active: 26, Total: 1234, Refused: map[int]uint64{503: 4}, Ended: map[uint16]uint64{1000: 1200, 1011: 8}},
 		Loops:         api.Loops{Awake: 1, Loops: []api.Loop{{Awake: true, Connections: 60, Busy: 0.2}}},
 	}
+	f.stats.Problems = []api.Problem{
+		{Kind: "service-waiting", Level: api.LevelWarning, Hurts: api.HurtsClients, What: "service stt", Service: "stt", Text: "3 clients wait, the first for 4.2s", Since: now.Add(-2 * time.Minute), Cure: "wsbouncer backend add NAME URL --connections N --service stt"},
+		{Kind: "backend-slow", Level: api.LevelWarning, Hurts: api.HurtsClients, What: "backend gpu-3", Service: "calm", Backend: "gpu-3", Text: "slow: its first reply takes 900ms", Since: now.Add(-time.Minute)},
+		{Kind: "backend-unreachable", Level: api.LevelFailure, Hurts: api.HurtsSoon, What: "backend " + hostile, Service: "stt", Backend: hostile, Text: "circuit open: connection refused " + hostile, Since: now.Add(-2 * time.Minute), Cure: "wsbouncer backend recycle " + hostile},
+	}
+	f.stats.Backends[2].FirstReplySeconds, f.stats.Backends[2].FirstReplies = 0.9, 7
 	for i := range 12 {
 		f.sessions = append(f.sessions, api.Session{
 			ID: fmt.Sprintf("q7m2kd4x-%d", 1000+i), Service: "stt", Backend: "gpu-1", Client: fmt.Sprintf("192.0.2.%d:4%03d", i+1, i), State: api.StateRelaying,
@@ -217,6 +223,17 @@ func (f *fakeProxy) handler() http.Handler {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.answer(w, f.whole)
+	})
+	mux.HandleFunc("GET "+api.ProblemsPath, func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		list := api.ProblemList{Problems: f.stats.Problems, Unsaved: "the disk is full"}
+		for i := range 10 {
+			p := f.stats.Problems[i%3]
+			p.Since = p.Since.Add(-time.Duration(i+1) * time.Hour)
+			list.Past = append(list.Past, api.PastProblem{Problem: p, Ended: p.Since.Add(63 * time.Second)})
+		}
+		f.answer(w, list)
 	})
 	mux.HandleFunc("GET "+api.SessionsPath, func(w http.ResponseWriter, r *http.Request) {
 		values := r.URL.Query()

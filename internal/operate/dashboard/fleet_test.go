@@ -19,6 +19,9 @@ func (f *fakeProxy) fleet() {
 	f.stats.Configuration.Source = "postgres://wsbouncer_proxy@ledger.of.all.proxies.example.com:5432/wsbouncer" // the page must break it
 	whole, all := f.stats, fleet
 	all.Whole, all.Missing = true, []api.MissingProxy{{ID: "c000000000000003", Name: "proxy-c", Why: "not seen for 12 s: its sessions are not known"}}
+	whole.Problems = append([]api.Problem{{
+		Kind: "fleet-proxy-missing", Level: api.LevelFailure, Hurts: api.HurtsOperator, What: "proxy proxy-c", Text: "not seen for 12 s: its sessions are not known", Proxies: []string{"proxy-a"},
+	}}, whole.Problems...)
 	whole.Sessions.Active, whole.Sessions.Total = 40, 98765
 	whole.Fleet = &all
 	f.whole = &whole
@@ -40,7 +43,7 @@ func TestShowsFleet(t *testing.T) {
 	}
 	for selector, want := range map[string]string{
 		"#fleet-note":       "Sums of 2 of 3 proxies: 1 cannot be asked.",
-		"#problems":         "Proxy proxy-c: not seen for 12 s: its sessions are not known.",
+		"#problems":         "proxy proxy-c not seen for 12 s: its sessions are not known (seen by proxy-a)",
 		"#proxy-rows":       "proxy-b " + hostile + "b0000000 · http://10.0.0.6:9090serving",
 		"#proxy-rows .pill": "unseen",
 	} {

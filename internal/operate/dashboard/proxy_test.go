@@ -257,7 +257,7 @@ func TestOnProxy(t *testing.T) {
 
 	// A service.
 	do(page, "echo", "Pause…")
-	page.Await(`document.querySelector("tr[data-name=echo] .pill").textContent === "paused" && document.querySelector("#problems").textContent.includes("Service echo is paused")`)
+	page.Await(`document.querySelector("tr[data-name=echo] .pill").textContent === "paused" && document.querySelector("#problems").textContent.includes("service echo paused")`)
 	r.client()
 	page.Await(`document.querySelectorAll("#queue-rows tr").length === 1 && document.querySelector("tr[data-name=echo] td[data-label=Waiting]").textContent === "1"`)
 	do(page, "echo", "Resume…")

@@ -16,6 +16,20 @@ const (
 	fullShare = 20
 )
 
+// ofDisks reports disks that the proxy writes to and that have little room.
+func ofDisks(f *Facts, found *findings) {
+	for i := range f.Stats.Disks {
+		d := &f.Stats.Disks[i]
+		if text, full := diskTrouble(d); full {
+			found.add(DiskFull, disk(d), "%s", text).Cure = "df -h " + d.Path
+		} else if text != "" {
+			found.add(DiskLow, disk(d), "%s", text).Cure = "df -h " + d.Path
+		}
+	}
+}
+
+func disk(d *api.Disk) subject { return subject{what: "disk " + d.Path} }
+
 // diskTrouble returns what is wrong with a disk that the proxy writes to, and whether it is full; empty if it has room.
 func diskTrouble(d *api.Disk) (text string, full bool) {
 	switch {

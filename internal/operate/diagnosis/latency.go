@@ -5,30 +5,14 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Latency is how long sessions of a backend took from the client's first message to the backend's first.
-type Latency struct {
-	Median   float64 // seconds
-	Sessions int     // that have had their first reply
-}
-
-// Latencies returns the latency of each backend that had first replies in the sessions.
-func Latencies(sessions ...[]api.Session) map[string]Latency {
-	replies := make(map[string][]float64)
-	for _, all := range sessions {
-		for i := range all {
-			if s := &all[i]; s.FirstReplySeconds > 0 && s.Backend != "" {
-				replies[s.Backend] = append(replies[s.Backend], s.FirstReplySeconds)
-			}
-		}
-	}
-	latencies := make(map[string]Latency, len(replies))
-	for name, all := range replies {
-		latencies[name] = Latency{median(all), len(all)}
-	}
-	return latencies
+// Reply is how long lately sessions of a backend took from the client's first message to the backend's first.
+type Reply struct {
+	Seconds  float64 // of a typical session
+	Sessions int     // that have had their first reply within some minutes
 }
 
 // When a backend counts as slow: it has had enough sessions, and takes slowRatio times as long as the median of its peers, and so
@@ -40,37 +24,61 @@ const (
 )
 
 type slow struct {
-	name, service string
-	own, others   float64 // seconds
+	backend     *api.Backend
+	own, others float64 // seconds
 }
 
-// slowOnes returns the backends that are much slower than the others of their service.
-func slowOnes(s *api.Stats, latencies map[string]Latency) (found []slow) {
-	byService := make(map[string][]string)
-	for i := range s.Backends {
-		if b := &s.Backends[i]; latencies[b.Name].Sessions >= slowSessions {
-			byService[b.Service] = append(byService[b.Service], b.Name)
+// ofSlowness names the backends that are much slower than the others of their service, the slowest first. A backend that takes no sessions, or
+// hangs, is not slow as well.
+func ofSlowness(f *Facts, found *findings) {
+	byService := make(map[string][]*api.Backend)
+	for i := range f.Stats.Backends {
+		b := &f.Stats.Backends[i]
+		if f.Recent.Replies[BackendName{b.Service, b.Name}].Sessions >= slowSessions {
+			byService[b.Service] = append(byService[b.Service], b)
 		}
 	}
+	var all []slow
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
-		for _, name := range byService[service] {
-			var others []float64
-			for _, other := range byService[service] {
-				if other != name {
-					others = append(others, latencies[other].Median)
-				}
-			}
-			if len(others) == 0 {
-				continue
-			}
-			own, usual := latencies[name].Median, median(others)
+		seconds := make([]float64, 0, len(byService[service]))
+		for _, b := range byService[service] {
+			seconds = append(seconds, f.Recent.Replies[BackendName{service, b.Name}].Seconds)
+		}
+		if len(seconds) < 2 {
+			continue
+		}
+		slices.Sort(seconds)
+		for _, b := range byService[service] {
+			own := f.Recent.Replies[BackendName{service, b.Name}].Seconds
+			usual := medianWithout(seconds, own)
 			if own >= slowRatio*usual && own-usual >= slowBy {
-				found = append(found, slow{name, service, own, usual})
+				all = append(all, slow{b, own, usual})
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b slow) int { return cmp.Compare(b.own, a.own) })
-	return found
+	slices.SortStableFunc(all, func(a, b slow) int { return cmp.Compare(b.own, a.own) })
+	for _, s := range all {
+		if slices.ContainsFunc(found.all, func(p api.Problem) bool {
+			return p.Backend == s.backend.Name && p.Service == s.backend.Service && p.Level == api.LevelFailure
+		}) {
+			continue
+		}
+		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s",
+			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others)).Cure = commandOn(s.backend, "drain")
+	}
+}
+
+// medianWithout returns the middle of sorted numbers, of which there are at least two, but for one of them.
+func medianWithout(sorted []float64, one float64) float64 {
+	left, _ := slices.BinarySearch(sorted, one)
+	at := func(i int) float64 {
+		if i >= left {
+			i++
+		}
+		return sorted[i]
+	}
+	n := len(sorted) - 1
+	return (at((n-1)/2) + at(n/2)) / 2
 }
 
 // median returns the middle of numbers, of which there is at least one. It reorders them.

@@ -121,7 +121,8 @@ func TestGrafanaDashboard(t *testing.T) {
 		Templating struct {
 			List []struct{ Name, Definition string }
 		}
-		Panels []struct {
+		Annotations struct{ List []struct{ Name, Expr string } }
+		Panels      []struct {
 			ID                       int
 			Type, Title, Description string
 			GridPos                  struct{ X, Y, W, H int }
@@ -135,6 +136,9 @@ func TestGrafanaDashboard(t *testing.T) {
 		if v.Definition != "" {
 			checkNames(t, "variable "+v.Name, v.Definition)
 		}
+	}
+	for _, a := range dashboard.Annotations.List {
+		checkNames(t, "annotation "+a.Name, a.Expr)
 	}
 	ids, taken := make(map[int]bool), make(map[[2]int]string)
 	for _, p := range dashboard.Panels {
