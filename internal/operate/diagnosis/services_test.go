@@ -62,7 +62,15 @@ var serviceScenes = map[string]scene{
 			f.Stats.Backends = append(f.Stats.Backends, b)
 		}
 	}, "service-degraded service stt: 5 of its 8 backends take no sessions: gpu-4, gpu-5, gpu-6, 2 more: unreachable: no route to host (12:00)"},
+	"all places of a proxy that is alone are in use": {func(f *Facts) {
+		f.Stats.Fleet = &api.Fleet{Mode: api.FleetAlone}
+		waits(f, 2, 1.5)
+		for i := range f.Stats.Backends {
+			f.Stats.Backends[i].Limit, f.Stats.Backends[i].Places = 3, &api.Places{Grant: 3, Granted: 3, Cap: 3}
+		}
+	}, "service-waiting service stt: 2 clients wait, the first for 1.5s"},
 	"all places that were granted are in use": {func(f *Facts) {
+		f.Stats.Fleet = &api.Fleet{Mode: api.FleetShare}
 		waits(f, 2, 1.5)
 		for i := range f.Stats.Backends {
 			f.Stats.Backends[i].Limit = 3

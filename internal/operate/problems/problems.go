@@ -23,7 +23,7 @@ type Options struct {
 	Source func() (api.Stats, meter.Snapshot)
 	// File is where the past is kept; empty for in memory only.
 	File  string
-	Guard *panics.Guard // recovers from panics in the keeper's goroutines; nil lets them end the process
+	Guard *panics.Guard // recovers from panics in the keeper's goroutine; nil lets them end the process
 	Log   *slog.Logger
 }
 
@@ -47,7 +47,7 @@ type state struct {
 
 // New returns a keeper that has not looked yet. Close ends it.
 func New(o Options) *Keeper {
-	k := &Keeper{options: o, started: time.Now(), end: make(chan struct{}), history: openHistory(o.File, o.Guard, o.Log)}
+	k := &Keeper{options: o, started: time.Now(), end: make(chan struct{}), history: openHistory(o.File, o.Log)}
 	k.watch.Carry(k.history.open())
 	k.state.Store(&state{problems: []api.Problem{}})
 	return k
@@ -138,6 +138,7 @@ func (k *Keeper) look() {
 		k.options.Log.Info("problem has ended", "kind", p.Kind, "what", p.What, "lasted", p.Ended.Sub(p.Since).Round(time.Second))
 		k.history.ended(p)
 	}
+	k.history.report()
 }
 
 func attributes(p *api.Problem) []any {
