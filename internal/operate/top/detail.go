@@ -214,7 +214,8 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	}
 	add("from client", figures.Plural(int(s.FramesFromClient), "frame")+", "+figures.Bytes(float64(s.BytesFromClient)), normal)
 	add("from backend", figures.Plural(int(s.FramesFromBackend), "frame")+", "+figures.Bytes(float64(s.BytesFromBackend)), normal)
-	add("first reply", dash(s.FirstReplySeconds), normal)
+	add("first reply", firstReply(&s.Session), normal)
+	add("lag", dash(s.LagSeconds), lagTone(s.OwedSeconds))
 	if s.Paused {
 		add("paused", "the backend has not taken "+figures.Bytes(float64(s.PendingToBackend)), warning)
 	}
