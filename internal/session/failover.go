@@ -102,7 +102,6 @@ func newRecovery(s *Session, query string) *recovery {
 	}
 	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}
 	if watched {
-		s.server.watching.Store(true)
 		f.watch = failover.NewStallWatch(says.Stall, service.StallTimeout)
 	}
 	if kept {

@@ -3,7 +3,6 @@ package session
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -47,15 +46,10 @@ func (s *Session) timing(now loop.Instant) (t Timing) {
 	case s.life.state != relaying || !reads:
 	case f != nil && f.watch != nil:
 		t.Owed = f.watch.Quiet()
-	case t.Sending && s.scanner.AtMessageBoundary() && surely(conn.Profile().Failover().Stall):
+	case surely(conn.Profile().Failover().Stall) && s.scanner.AtMessageBoundary() && (t.Sending || conn.Profile().AnswersAll()):
 		t.Owed = silent
 	}
 	return t
-}
-
-// surely reports whether a server that sends nothing while its client sends owes something, whatever the client sends.
-func surely(sign profile.StallSign) bool {
-	return sign == profile.StallReplies || sign == profile.StallCadence
 }
 
 // lag returns the age of the oldest audio or message that is not answered, of a server that has been silent for so long. Clients are taken to send

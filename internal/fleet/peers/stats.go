@@ -164,7 +164,27 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Retired += from.Retired
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
+	to.AnsweredSessions += from.AnsweredSessions
+	to.FirstReplyOwedSeconds = max(to.FirstReplyOwedSeconds, from.FirstReplyOwedSeconds)
+	to.Overdue = addOverdue(to.Overdue, from.Overdue)
 	to.Variants = merge(to.Variants, from.Variants, func(a, b *api.Variant) bool { return a.Variant == b.Variant }, add)
+}
+
+// addOverdue returns what a server owes the sessions of two proxies together. Both may be nil.
+func addOverdue(a, b *api.Overdue) *api.Overdue {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	sum := *a
+	sum.Sessions, sum.Unreplied, sum.Heard = a.Sessions+b.Sessions, a.Unreplied+b.Unreplied, a.Heard+b.Heard
+	sum.PatienceSeconds = max(a.PatienceSeconds, b.PatienceSeconds)
+	if b.LongestSeconds > a.LongestSeconds {
+		sum.LongestSeconds, sum.Since = b.LongestSeconds, b.Since
+	}
+	return &sum
 }
 
 // explain says in the reasons of a backend's health which proxy has found it.

@@ -64,6 +64,9 @@ func Find(s *api.Stats, latencies map[string]Latency) []Finding {
 	for i := range s.Backends {
 		ofBackend(&s.Backends[i], add)
 	}
+	for _, h := range hungOnes(s) {
+		add(Failure, "backend "+h.backend.Name, h.since, "%s: %s", h.text, h.cure)
+	}
 	for _, slow := range slowOnes(s, latencies) {
 		add(Warning, "backend "+slow.name, time.Time{}, "slow: its first reply takes %s, that of the others of %s %s",
 			figures.Seconds(slow.own), slow.service, figures.Seconds(slow.others))

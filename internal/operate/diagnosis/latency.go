@@ -19,7 +19,7 @@ func Latencies(sessions ...[]api.Session) map[string]Latency {
 	replies := make(map[string][]float64)
 	for _, all := range sessions {
 		for i := range all {
-			if s := &all[i]; s.FirstReplySeconds > 0 && s.Backend != "" {
+			if s := &all[i]; s.FirstReplySeconds > 0 && !s.FirstReplyOwed && s.Backend != "" {
 				replies[s.Backend] = append(replies[s.Backend], s.FirstReplySeconds)
 			}
 		}

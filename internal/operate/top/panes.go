@@ -275,7 +275,7 @@ func (m *Model) backendCells(b *api.Backend) []cell {
 		{drawn: func(width int) string { return m.style.bar(width, b.Cap, segmentsOf(b)) }},
 		{text: fmt.Sprintf("%d/%d", b.Leased+b.Resetting, b.Cap)},
 		{text: strconv.Itoa(b.Idle), tone: quiet},
-		{text: dash(m.latencies[b.Name].Median), tone: reply},
+		{text: m.firstReply(b), tone: reply},
 		{text: dash(b.RoundTripSeconds), tone: quiet},
 		health,
 	}
@@ -365,6 +365,14 @@ func firstReply(s *api.Session) string {
 		return ">" + figures.Seconds(s.FirstReplySeconds)
 	}
 	return dash(s.FirstReplySeconds)
+}
+
+// firstReply returns the first reply of a typical session of a backend; with > if it is still owed.
+func (m *Model) firstReply(b *api.Backend) string {
+	if b.FirstReplyOwedSeconds > 0 {
+		return ">" + figures.Seconds(b.FirstReplyOwedSeconds)
+	}
+	return dash(m.latencies[b.Name].Median)
 }
 
 // dash returns a duration; a dash if nothing was measured.
