@@ -57,6 +57,13 @@ func ofFailover() []family {
 					put(b.LagSeconds)
 				}
 			}),
+		backend.gauge("first_reply_owed_seconds",
+			"For how long the median first reply of the backend's sessions has been owed. Absent where most have had theirs.",
+			func(b *api.Backend, put put) {
+				if b.FirstReplyOwedSeconds > 0 {
+					put(b.FirstReplyOwedSeconds)
+				}
+			}),
 		backend.gauge("overdue_sessions", "Sessions that the backend has owed a result, or their first reply, for far longer than usual.",
 			func(b *api.Backend, put put) {
 				n := 0
