@@ -146,7 +146,7 @@ func (r *rig) startBackend(s *wstest.Server, group *pool.Group[*backend.Conn], o
 	options := backend.Options{
 		Target: s.Target(), Profile: p, Variants: r.service.Variants, Peers: &r.peers, Group: group, Loops: r.loops, Meter: held, Log: slog.New(r.log),
 		Settings:     pool.Settings{Cap: max(o.cap, 1), Warm: max(o.cap, 1), Weight: 1},
-		CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
+		CloseTimeout: wstest.Timeout, MaxIdle: time.Hour, StallTimeout: r.service.StallTimeout,
 	}
 	if o.backend != nil {
 		o.backend(&options)

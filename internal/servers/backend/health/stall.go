@@ -15,6 +15,8 @@ import (
 //	  |                 backoff |              |
 //	  +---------------------- trial -----------+
 //	     a session has a result, or at any time a canary is answered
+//
+// What is known is void when the server is dialed anew, when an operator enables it, and when a setting lets sessions wait for longer.
 
 const (
 	// stallsNeeded is how many sessions, of different clients if there are several, must stall within stallWindow if the server has several;
@@ -89,6 +91,9 @@ func (StallChange) change() {}
 // SessionStalled notes that a session has had no result for too long. SessionEnded follows.
 func (t *Tracker) SessionStalled(e Stall, now Instant) {
 	s := &t.stall
+	if t.limits.StallTimeout == 0 { // the session began before sessions were no longer watched
+		return
+	}
 	alone, several := t.sessions.open <= 1 && !e.Again, t.sessions.clientele.several()
 	switch s.state {
 	case stalled:
@@ -157,6 +162,14 @@ func (t *Tracker) CanaryAnswered(now Instant) {
 func (t *Tracker) ProbeAnswered(now Instant) {
 	if t.stall.state == stalled && now >= t.stall.retryAt && t.limits.StallCheck == ProbeCheck {
 		t.stall.checked = true
+	}
+}
+
+// ForgetStall notes that sessions which have stalled say nothing about the server any longer.
+func (t *Tracker) ForgetStall(now Instant) {
+	t.stall.lately = 0
+	if t.stall.state != works {
+		t.unstall(now)
 	}
 }
 
