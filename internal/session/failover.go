@@ -64,9 +64,11 @@ type recovery struct {
 
 	// From the server: failoverdown.go.
 	down  assembly
-	signs uint32               // messages that show that the server works
-	watch *failover.StallWatch // nil if stalls are not looked for
-	look  loop.Timer           // when it is looked for stalls next
+	signs uint32 // messages that show that the server works
+	// partial is when the first partial result came since the last final one; 0 for none.
+	partial loop.Instant
+	watch   *failover.StallWatch // nil if stalls are not looked for
+	look    loop.Timer           // when it is looked for stalls next
 
 	pending pendingMove
 }

@@ -67,3 +67,34 @@ func TestLagOfUnansweredAudio(t *testing.T) {
 	}
 	wstest.Eventually(t, "nothing is unanswered", func() bool { return r.later(time.Minute).Lag == 0 })
 }
+
+// Where results come for speech only, audio that nobody answers is silence, until partial results are about it.
+func TestLagOfSpeech(t *testing.T) {
+	r := newRig(t, setup{profile: "speechmatics", service: func(s *route.Service) { s.StallTimeout = time.Minute }})
+	client, server := r.session()
+	start := `{"message": "StartRecognition", "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 8000}}`
+	client.Send(frame.Text, start)
+	server.Expect(frame.Text, start)
+	server.Send(frame.Text, `{"message": "RecognitionStarted"}`)
+	client.Expect(frame.Text, `{"message": "RecognitionStarted"}`)
+	second := string(make([]byte, 16000))
+	for range 5 {
+		client.Send(frame.Binary, second)
+		server.Expect(frame.Binary, second)
+	}
+	r.on(func(s *Session) { s.spoke -= loop.Instant(time.Minute) })
+	if got := r.later(0); got.Lag != 0 {
+		t.Errorf("in silence, the lag is %v", got.Lag)
+	}
+	answer := func(message string) {
+		server.Send(frame.Text, message)
+		client.Expect(frame.Text, message)
+	}
+	answer(`{"message": "AddPartialTranscript", "metadata": {"start_time": 0, "end_time": 1}}`)
+	r.on(func(s *Session) { s.failover.partial -= loop.Instant(3 * time.Second) })
+	if got := r.later(0); !about(got.Lag, 3*time.Second) {
+		t.Errorf("three seconds after the first partial result, the lag is %v", got.Lag)
+	}
+	answer(`{"message": "AddTranscript", "metadata": {"start_time": 0, "end_time": 4}}`)
+	wstest.Eventually(t, "the final result is counted", func() bool { return r.later(0).Lag == 0 })
+}

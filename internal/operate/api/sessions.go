@@ -54,7 +54,8 @@ type Session struct {
 	FirstReplyOwed    bool    `json:"first_reply_owed,omitempty"` // it has not come
 
 	// LagSeconds is the age of the oldest audio or message that the backend has not answered, by what the profile's answers tell about that, for
-	// sessions with failover or a stall-timeout. Otherwise, it is how long the backend has sent nothing since the client sent something. 0 if nothing is
+	// sessions with failover or a stall-timeout; where results come for speech only (failover.stall is speech), of what partial results are about, or
+	// the proxy has heard to be speech. Otherwise, it is how long the backend has sent nothing since the client sent something. 0 if nothing is
 	// unanswered, and while the session waits for a connection.
 	LagSeconds float64 `json:"lag_seconds"`
 	// OwedSeconds is for how long the backend has surely owed a result: by its profile's sign (failover.stall), while the client sends and reads. 0

@@ -81,6 +81,9 @@ func (w *StallWatch) Timeout() time.Duration { return w.timeout }
 // Quiet returns for how long the server has owed a sign, as of the last look.
 func (w *StallWatch) Quiet() time.Duration { return w.quiet }
 
+// AnswersAll reports whether the server is known to send results whatever the audio is.
+func (w *StallWatch) AnswersAll() bool { return w.rhythm.known }
+
 // Listens reports whether there is doubt, or the server's rhythm is learned, so that the watch is to hear what the client says.
 func (w *StallWatch) Listens() bool { return w.listening || w.rhythm.ear != nil }
 

@@ -80,7 +80,8 @@ type stall struct {
 	trialAt Instant // when the last one was
 }
 
-// StallChange reports whether the server is out of service because sessions stall there. Trials are no change.
+// StallChange reports whether the server is out of service because sessions stall there, and why; or why it is back, if that is not because it
+// answers again. Trials are no change.
 type StallChange struct {
 	Stalled bool
 	Reason  string
@@ -147,14 +148,14 @@ func (t *Tracker) SessionAnswered(began, now Instant) (changed bool) {
 	if t.stall.state != onTrial || began < t.stall.trialAt {
 		return false
 	}
-	t.unstall(now)
+	t.unstall("", now)
 	return true
 }
 
 // CanaryAnswered notes that the server has answered a canary just now.
 func (t *Tracker) CanaryAnswered(now Instant) {
 	if t.stall.state != works {
-		t.unstall(now)
+		t.unstall("", now)
 	}
 }
 
@@ -169,14 +170,14 @@ func (t *Tracker) ProbeAnswered(now Instant) {
 func (t *Tracker) ForgetStall(now Instant) {
 	t.stall.lately = 0
 	if t.stall.state != works {
-		t.unstall(now)
+		t.unstall("its stall no longer counts: a setting has changed, or it was recycled or enabled", now)
 	}
 }
 
-// unstall takes the server back into service.
-func (t *Tracker) unstall(now Instant) {
+// unstall takes the server back into service. why is empty if it answers again.
+func (t *Tracker) unstall(why string, now Instant) {
 	t.stall = stall{random: t.stall.random}
-	t.changes = append(t.changes, StallChange{})
+	t.changes = append(t.changes, StallChange{Reason: why})
 	t.usable = false // trials aside, so that it starts slowly
 	t.reconsider(now)
 }
