@@ -150,7 +150,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	broken, outliers := to.Broken+from.Broken, to.Outliers+from.Outliers
 	switch {
 	case from.Untried(): // it cannot know
-	case to.Untried(), to.Condition().Word == api.Healthy && from.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
+	case to.Untried(), to.Health.Condition().Word == api.Healthy && from.Health.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}

@@ -161,7 +161,7 @@ func ofLookup(d *api.Discovery, add func(Level, string, time.Time, string, ...an
 
 func ofBackend(b *api.Backend, add func(Level, string, time.Time, string, ...any)) {
 	what := "backend " + b.Name
-	condition := b.Condition()
+	condition := b.Health.Condition() // hungOnes names those that hang
 	switch {
 	case b.State == "draining" || b.State == "disabled":
 		left := "it is empty"

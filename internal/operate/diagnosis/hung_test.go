@@ -34,7 +34,7 @@ func TestHung(t *testing.T) {
 		"too few have answered":        {leased: 4, overdue: overdue(0, 4, 0, 600), peer: api.Backend{Name: "b", AnsweredSessions: 2}},
 	} {
 		b := api.Backend{Name: "a", Service: "stt", Overdue: c.overdue}
-		b.Leased, b.Stalled = c.leased, c.stalled
+		b.Leased, b.Stalled, b.Reachable = c.leased, c.stalled, true
 		if c.peer.Service == "" {
 			c.peer.Service = "stt"
 		}

@@ -23,6 +23,9 @@ export function health(b) {
   if (b.stalled) wrong.push(["stalled", b.stalled_since, b.stalled_reason]);
   if (b.outlier) wrong.push(["outlier", b.outlier_since, b.outlier_reason]);
   if (!b.reachable && !untried(b)) wrong.push(["unreachable", b.since, b.reason]);
+  if (wrong.length === 0 && b.overdue?.sessions >= 3) {
+    return { level: "bad", word: "hung", reason: `${count(b.overdue.sessions)} of ${plural(b.leased, "session")} had no result for up to ${duration(b.overdue.longest_seconds)}` };
+  }
   if (wrong.length > 0) {
     const told = new Set();
     const reason = wrong.map(([word, time, why]) => {
@@ -105,7 +108,8 @@ export function problems(stats, points, intervalSeconds) {
   }
   for (const b of stats.backends) {
     const { level, word, reason } = health(b);
-    if (level === "bad") add("bad", `backend ${b.name}`, "backends", `Backend ${b.name} takes no sessions: ${reason || word}.`);
+    if (word === "hung") add("bad", `backend ${b.name}`, "backends", `Backend ${b.name} hangs: ${reason}.`);
+    else if (level === "bad") add("bad", `backend ${b.name}`, "backends", `Backend ${b.name} takes no sessions: ${reason || word}.`);
     else if (level === "warn") add("warn", `backend ${b.name}`, "backends", `Backend ${b.name}: ${reason || word}.`);
   }
   const c = stats.configuration;
