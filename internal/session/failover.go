@@ -240,9 +240,6 @@ type Recoverability struct {
 	Moves           []Move // the last few
 }
 
-// Lag returns how much audio is not answered.
-func (a *Recoverability) Lag() time.Duration { return a.Audio - a.Answered }
-
 // describe adds what a list of sessions shows of the session's failover.
 func (f *recovery) describe(d *Description) {
 	if f == nil {
