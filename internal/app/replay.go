@@ -35,13 +35,20 @@ func ReplayMemory(setting int64, here machine.Here) int64 {
 	return min(defaultReplayMemory, here.Memory/replayShare)
 }
 
-// lagStats adds for how long backends have owed their sessions results. The backends are there already.
+// lagStats adds what backends owe their sessions. The backends are there already.
 func (p *Proxy) lagStats(to *api.Stats) {
-	lags := p.sessions.Lags()
+	lags, now := p.sessions.Lags(), time.Now().UTC()
 	for i := range to.Backends {
 		b := &to.Backends[i]
 		lag := lags[relay.BackendName{Service: b.Service, Backend: b.Name}]
 		b.LagSeconds, b.MedianLagSeconds = lag.Longest.Seconds(), lag.Median.Seconds()
+		b.AnsweredSessions, b.FirstReplyOwedSeconds = lag.Answered, lag.FirstReplyOwed.Seconds()
+		if lag.Overdue+lag.Unreplied > 0 {
+			b.Overdue = &api.Overdue{
+				Sessions: lag.Overdue, Unreplied: lag.Unreplied, Heard: lag.Heard, LongestSeconds: lag.OverdueFor.Seconds(),
+				Since: now.Add(-lag.OverdueFor), PatienceSeconds: lag.Patience.Seconds(),
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -81,9 +82,11 @@ func withoutNames(d *relay.Description, now time.Time) api.Session {
 		AgeSeconds: now.Sub(d.Arrived).Seconds(), WaitedSeconds: d.Waited.Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
 		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
-		FirstReplySeconds: d.FirstReply.Seconds(),
-		Tenant:            record.ShownIdentity(d.Identity).Tenant,
-		Assured:           d.Recoverable, Unassured: d.Unrecoverable, KeptBytes: d.Kept, Failovers: int(d.Record.Moves),
+		FirstReplySeconds: cmp.Or(d.FirstReply, d.Timing.Unreplied).Seconds(), FirstReplyOwed: d.Timing.Unreplied > 0,
+		LagSeconds: d.Timing.Lag.Seconds(), OwedSeconds: d.Timing.Owed.Seconds(),
+		ClientSilentSeconds: d.Timing.ClientSilent.Seconds(), BackendSilentSeconds: d.Timing.ServerSilent.Seconds(),
+		Tenant:  record.ShownIdentity(d.Identity).Tenant,
+		Assured: d.Recoverable, Unassured: d.Unrecoverable, KeptBytes: d.Kept, Failovers: int(d.Record.Moves),
 	}
 	if d.Backend != nil {
 		s.Backend = d.Backend.Name()

@@ -60,6 +60,8 @@ func (f *sessionFlags) check() error {
 		return usageError(fmt.Errorf("--state: %w", spelling.Unknown("state", f.State, api.SessionStates)))
 	case f.Sort != "" && !slices.Contains(api.SessionOrders, f.Sort):
 		return usageError(fmt.Errorf("--sort: %w", spelling.Unknown("order", f.Sort, api.SessionOrders)))
+	case f.State == api.StateEnded && (f.Sort == "rate" || f.Sort == "lag"):
+		return usageError(fmt.Errorf("--sort: sessions that have ended have no %s: use another order", f.Sort))
 	case f.Limit < 0:
 		return usageError(fmt.Errorf("--limit: invalid number \"%d\": use a whole number from 0 (no limit)", f.Limit))
 	}
@@ -78,9 +80,10 @@ func newSessionListCommand() *cobra.Command {
 that have ended, the latest first, as far as the proxy has kept them: some thousand, over restarts
 and upgrades if it has a state directory.
 
---sort rate and --sort lag have the sessions measured for one or two seconds first: frames per second, and how
-long the backend has been silent while the client sent, since the measurement began. Only the sessions of the proxy
-that is asked are measured.
+LAG is the age of the oldest audio or message that the backend has not answered, as far as the profile tells, and otherwise
+how long the backend has sent nothing since the client sent something.
+
+--sort rate has the frames per second of the sessions measured for a second first, of the proxy that is asked only.
 
 In a fleet, the sessions of all its proxies are listed, unless --local is given. Proxies that could not be asked are named.`,
 		Example: `  wsbouncer session ls --service stt --sort age --limit 20
@@ -143,25 +146,27 @@ func (f *sessionFlags) known(ctx context.Context, proxy *client.Client) error {
 
 // sessions returns the sessions that a query chooses.
 func sessions(ctx context.Context, proxy *client.Client, query api.SessionQuery) (list api.SessionList, err error) {
-	if query.Sort == "rate" || query.Sort == "lag" {
+	if query.Sort == "rate" {
 		return measured(ctx, proxy, query)
 	}
 	err = proxy.Get(ctx, api.SessionsPath, query.Values(), &list)
 	return list, err
 }
 
-// sessionRows returns the sessions that a query has chosen. How they ended, and what was measured for their order, is always shown.
+// sessionRows returns the sessions that a query has chosen. How they ended, and the rate that was measured for their order, is always shown.
 func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
-	ended, measured := query.State == api.StateEnded, query.Sort == "rate" || query.Sort == "lag"
+	ended, measured := query.State == api.StateEnded, query.Sort == "rate"
 	r := &rows{
 		heads: []string{"ID", "SERVICE", "BACKEND", "CLIENT", "STATE", "AGE", "WAITED", "IN", "OUT"},
 		all:   append([]api.Session{}, list.Sessions...),
 	}
 	if ended {
 		r.heads = append(r.heads, "ENDED", "BY", "CODE", "REASON")
+	} else {
+		r.heads = append(r.heads, "LAG")
 	}
 	if measured {
-		r.heads = append(r.heads, "FRAMES/S", "LAG")
+		r.heads = append(r.heads, "FRAMES/S")
 	}
 	inFleet := slices.ContainsFunc(list.Sessions, func(s api.Session) bool { return s.Proxy != "" })
 	if inFleet {
@@ -181,16 +186,18 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 		}
 		if ended {
 			row = append(row, s.Ended.UTC().Format(time.RFC3339), s.By, codeOf(s), s.Reason)
+		} else {
+			row = append(row, measuredSeconds(s.LagSeconds))
 		}
 		if measured {
-			row = append(row, measuredRate(s.FramesPerSecond), measuredSeconds(s.LagSeconds))
+			row = append(row, measuredRate(s.FramesPerSecond))
 		}
 		if inFleet {
 			row = append(row, s.Proxy)
 		}
 		row = append(
 			row, s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),
-			measuredSeconds(s.FirstReplySeconds), s.Connection, s.Tenant, s.RequestID,
+			firstReply(s), s.Connection, s.Tenant, s.RequestID,
 			countOf(s.Failovers), keptOf(s), assured(s),
 		)
 		r.cells = append(r.cells, row)
@@ -216,6 +223,15 @@ func measuredSeconds(s float64) string {
 		return ""
 	}
 	return figures.Seconds(s)
+}
+
+// firstReply returns how long the first reply took; with > if it is still owed.
+func firstReply(s *api.Session) string {
+	text := measuredSeconds(s.FirstReplySeconds)
+	if s.FirstReplyOwed {
+		text = ">" + text
+	}
+	return text
 }
 
 // measuredRate returns a rate; empty if nothing was measured.

@@ -12,12 +12,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// measured returns sessions with their rates and lags. The proxy measures those only while somebody watches: the second list of the
-// stream of events is the first that has rates, and the third the first that has lags, which count from the second.
+// measured returns sessions with their rates. The proxy measures those only while a client watches: the second list of the stream of events is
+// the first that has them.
 func measured(ctx context.Context, proxy *client.Client, query api.SessionQuery) (list api.SessionList, err error) {
-	if query.State == api.StateEnded {
-		return list, usageError(fmt.Errorf("--sort: %s is not measured for sessions that have ended: use another order", query.Sort))
-	}
 	if query.Limit == 0 || query.Limit > api.MaxEventSessions {
 		query.Limit = api.MaxEventSessions
 	}
@@ -26,11 +23,7 @@ func measured(ctx context.Context, proxy *client.Client, query api.SessionQuery)
 		return list, err
 	}
 	defer stream.Close()
-	needed := 2
-	if query.Sort == "lag" {
-		needed = 3
-	}
-	for lists := 0; lists < needed; {
+	for lists := 0; lists < 2; {
 		name, data, err := stream.Event()
 		switch {
 		case errors.Is(err, io.EOF):

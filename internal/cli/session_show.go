@@ -136,7 +136,11 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("connection then", s.Fate)
 	add("from client", traffic(s.FramesFromClient, s.BytesFromClient))
 	add("from backend", traffic(s.FramesFromBackend, s.BytesFromBackend))
-	add("first reply", measuredSeconds(s.FirstReplySeconds))
+	add("first reply", firstReply(&s.Session))
+	add("lag", measuredSeconds(s.LagSeconds))
+	add("result owed for", measuredSeconds(s.OwedSeconds))
+	add("last from client", ago(s.ClientSilentSeconds))
+	add("last from backend", ago(s.BackendSilentSeconds))
 	add("moved", moves(s.Moves))
 	if s.MoveTimeoutSeconds > 0 {
 		add("waits to be moved", "gives up in "+figures.Seconds(s.MoveTimeoutSeconds))
@@ -158,6 +162,14 @@ func sessionFields(s *api.SessionDetail) [][]string {
 		add("taps", figures.Plural(s.Taps, "operator")+" watching its frames")
 	}
 	return rows
+}
+
+// ago returns how long ago something was; empty if that is not known.
+func ago(seconds float64) string {
+	if seconds <= 0 {
+		return ""
+	}
+	return figures.Seconds(seconds) + " ago"
 }
 
 func placeFields(q *api.Place) [][]string {

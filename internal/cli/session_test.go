@@ -20,7 +20,7 @@ func playedSessions() []api.Session {
 	return []api.Session{
 		{
 			ID: "q7m2kd4x-1", Service: "stt", Backend: "gpu-1", Client: "10.1.2.3:4001", State: api.StateRelaying, Started: noon, AgeSeconds: 125,
-			WaitedSeconds: 0.012, FramesFromClient: 250, BytesFromClient: 2 << 20, FramesFromBackend: 31, BytesFromBackend: 6200, FirstReplySeconds: 0.34,
+			WaitedSeconds: 0.012, FramesFromClient: 250, BytesFromClient: 2 << 20, FramesFromBackend: 31, BytesFromBackend: 6200, FirstReplySeconds: 0.34, LagSeconds: 1.2,
 			Connection: "gpu-1/17", RequestID: "req-1",
 		},
 		{ID: "q7m2kd4x-2", Service: "stt", Client: "10.1.2.4:4001", State: api.StateWaiting, Started: noon.Add(time.Minute), AgeSeconds: 3.4, WaitedSeconds: 3.4, Place: 1},
@@ -114,12 +114,12 @@ func TestSessionList(t *testing.T) {
 	s := onProxy(t, open)
 	s.playing(playedStats)
 	same(t, "all", s.must("session ls"), `
-ID          SERVICE  BACKEND  CLIENT         STATE         AGE    WAITED  IN       OUT
-q7m2kd4x-1  stt      gpu-1    10.1.2.3:4001  relaying      2m05s  12ms    2.0 MiB  6.1 KiB
-q7m2kd4x-2  stt      -        10.1.2.4:4001  waiting (1.)  3.4s   3.4s    0 B      0 B`)
+ID          SERVICE  BACKEND  CLIENT         STATE         AGE    WAITED  IN       OUT      LAG
+q7m2kd4x-1  stt      gpu-1    10.1.2.3:4001  relaying      2m05s  12ms    2.0 MiB  6.1 KiB  1.2s
+q7m2kd4x-2  stt      -        10.1.2.4:4001  waiting (1.)  3.4s   3.4s    0 B      0 B      -`)
 	same(t, "limited", s.must("session ls --sort age --limit 1 --service stt"), `
-ID          SERVICE  BACKEND  CLIENT         STATE     AGE    WAITED  IN       OUT
-q7m2kd4x-1  stt      gpu-1    10.1.2.3:4001  relaying  2m05s  12ms    2.0 MiB  6.1 KiB
+ID          SERVICE  BACKEND  CLIENT         STATE     AGE    WAITED  IN       OUT      LAG
+q7m2kd4x-1  stt      gpu-1    10.1.2.3:4001  relaying  2m05s  12ms    2.0 MiB  6.1 KiB  1.2s
 1 of 2 sessions; --limit 0 shows all.`)
 	same(t, "ended", s.must("session ls --state ended"), `
 ID          SERVICE  BACKEND  CLIENT         STATE  AGE   WAITED  IN   OUT  ENDED                 BY       CODE  REASON
@@ -141,7 +141,7 @@ q7m2kd4x-0  stt      gpu-2    10.1.2.5:4001  ended  9.0s  -       0 B  0 B  2026
 		refusal{[]string{"session", "ls", "--limit", "-1"}, 2, `--limit: invalid number "-1": use a whole number from 0`},
 		refusal{[]string{"session", "ls", "--backend", "gpu-3"}, 1, `unknown backend "gpu-3": did you mean "gpu-1"?`},
 		refusal{[]string{"session", "ls", "--service", "sst"}, 1, `unknown service "sst": did you mean "stt"?`},
-		refusal{[]string{"session", "ls", "--sort", "lag", "--state", "ended"}, 2, "lag is not measured for sessions that have ended"},
+		refusal{[]string{"session", "ls", "--sort", "lag", "--state", "ended"}, 2, "sessions that have ended have no lag: use another order"},
 	)
 }
 
@@ -163,6 +163,7 @@ waited        12ms for a connection
 from client   250 frames, 2.0 MiB
 from backend  31 frames, 6.1 KiB
 first reply   340ms
+lag           1.2s
 paused        the client is not read: 4.0 KiB wait for the backend
 
 CONNECTION   VALUE

@@ -227,7 +227,7 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 			health, since = b.State, ""
 		}
 		cells = append(cells, []string{
-			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), s.capCell(b), measuredSeconds(b.FirstReplySeconds),
+			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), s.capCell(b), s.firstReply(b),
 			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), health, since,
 		})
 	}
@@ -270,4 +270,12 @@ func (s *proxyStatus) printFailed(out io.Writer, now time.Time) error {
 		return err
 	}
 	return nil
+}
+
+// firstReply returns the first reply of a typical session of a backend; with > if it is still owed.
+func (s *proxyStatus) firstReply(b *api.Backend) string {
+	if b.FirstReplyOwedSeconds > 0 {
+		return ">" + figures.Seconds(b.FirstReplyOwedSeconds)
+	}
+	return measuredSeconds(b.FirstReplySeconds)
 }

@@ -5,8 +5,10 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
@@ -30,7 +32,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
-		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart,
+		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(),
 		Loops: s.o.Loops, Log: s.o.Log, Descriptors: s.o.Descriptors, Meter: m.meter, Guard: s.o.Guard, Permission: s.o.Permission,
 	}
 }
@@ -42,6 +44,14 @@ func (s *Services) sizes(m *member) pool.Settings {
 		warm = 0
 	}
 	return pool.Settings{Cap: m.plan.Connections, Shared: s.grants != nil, Grant: m.grant, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
+}
+
+// stallTimeout returns after how long a session has stalled; 0 if sessions are not watched for that.
+func (b *backendPlan) stallTimeout() time.Duration {
+	if b.profile.Failover().Stall == profile.StallNone {
+		return 0
+	}
+	return b.service.StallTimeout
 }
 
 // probe returns how the backend is probed; nil for not at all. The text has been checked.

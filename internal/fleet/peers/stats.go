@@ -157,7 +157,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	broken, outliers := to.Broken+from.Broken, to.Outliers+from.Outliers
 	switch {
 	case from.Untried(): // it cannot know
-	case to.Untried(), to.Condition().Word == api.Healthy && from.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
+	case to.Untried(), to.Health.Condition().Word == api.Healthy && from.Health.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}
@@ -175,7 +175,27 @@ func addBackend(to, from *api.Backend, proxy string) {
 		to.FirstReplySeconds = from.FirstReplySeconds
 	}
 	to.FirstReplies += from.FirstReplies
+	to.AnsweredSessions += from.AnsweredSessions
+	to.FirstReplyOwedSeconds = max(to.FirstReplyOwedSeconds, from.FirstReplyOwedSeconds)
+	to.Overdue = addOverdue(to.Overdue, from.Overdue)
 	to.Variants = merge(to.Variants, from.Variants, func(a, b *api.Variant) bool { return a.Variant == b.Variant }, add)
+}
+
+// addOverdue returns what a server owes the sessions of two proxies together. Both may be nil.
+func addOverdue(a, b *api.Overdue) *api.Overdue {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	sum := *a
+	sum.Sessions, sum.Unreplied, sum.Heard = a.Sessions+b.Sessions, a.Unreplied+b.Unreplied, a.Heard+b.Heard
+	sum.PatienceSeconds = max(a.PatienceSeconds, b.PatienceSeconds)
+	if b.LongestSeconds > a.LongestSeconds {
+		sum.LongestSeconds, sum.Since = b.LongestSeconds, b.Since
+	}
+	return &sum
 }
 
 // explain says in the reasons of a backend's health which proxy has found it.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -39,9 +40,13 @@ const Healthy = "healthy"
 // Unreachable is the condition of a backend to which a proxy has no connection, and cannot get one.
 const Unreachable = "unreachable"
 
+// Hung is the condition of a backend that owes several sessions results for far longer than usual.
+const Hung = "hung"
+
 // Condition is a backend's health in a word or two, for people.
 type Condition struct {
-	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, stalled, outlier or unreachable: the first of these that is true.
+	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, stalled, outlier, unreachable or hung: the first of these that is
+	// true.
 	Word  string
 	Why   string // empty if it is healthy, or if that is not known
 	Since time.Time
@@ -64,6 +69,26 @@ func (h *Health) Condition() Condition {
 		return Condition{Unreachable, h.Reason, h.Since}
 	}
 	return Condition{Word: Healthy, Since: h.Since}
+}
+
+// Condition returns the backend's health, and that it hangs if nothing else is wrong with it.
+func (b *Backend) Condition() Condition {
+	c := b.Health.Condition()
+	if o := b.Overdue; c.Word == Healthy && o != nil && b.Hangs(o.Sessions) {
+		return Condition{Hung, fmt.Sprintf("%d of its sessions wait for a result", o.Sessions), o.Since}
+	}
+	return c
+}
+
+const (
+	// hungSessions is how many sessions a server must keep waiting to be taken to hang, or all that it has, if they wait for hungAlone.
+	hungSessions = 3
+	hungAlone    = 30.0 // seconds
+)
+
+// Hangs reports whether so many of the backend's overdue sessions are enough to say that it hangs. There must be some.
+func (b *Backend) Hangs(overdue int) bool {
+	return overdue >= hungSessions || overdue > 0 && overdue >= b.Leased && b.Overdue.LongestSeconds >= hungAlone
 }
 
 // Service returns the statistics of a service; nil if there are none. A nil Stats knows none.

@@ -14,7 +14,7 @@ import (
 // Names of events.
 const (
 	EventStats    = "stats"    // Stats, at each interval
-	EventSessions = "sessions" // SessionList with rates and lags, at each interval
+	EventSessions = "sessions" // SessionList with rates, at each interval
 	EventHistory  = "history"  // History: first the whole hour, then each new point alone
 	EventEnded    = "ended"    // []Session, oldest first: first the last 50 that have ended, then those since the last event, at most 50
 	EventAudit    = "audit"    // []Action, oldest first: first the last 50, then new ones

@@ -48,13 +48,24 @@ type Session struct {
 	BytesFromClient   uint64 `json:"bytes_from_client"`
 	FramesFromBackend uint64 `json:"frames_from_backend"`
 	BytesFromBackend  uint64 `json:"bytes_from_backend"`
-	// FirstReplySeconds is the time from the client's first message to the backend's first; 0 before that.
+	// FirstReplySeconds is the time from the client's first message to the backend's first after it: so far, if FirstReplyOwed. 0 if the
+	// client has sent no message.
 	FirstReplySeconds float64 `json:"first_reply_seconds"`
+	FirstReplyOwed    bool    `json:"first_reply_owed,omitempty"` // it has not come
 
-	// FramesPerSecond (both ways) and LagSeconds (how long the backend has been silent while the client sent) are measured only
-	// while a client watches: in the stream of events. Otherwise they are 0.
+	// LagSeconds is the age of the oldest audio or message that the backend has not answered, by what the profile's answers tell about that, for
+	// sessions with failover or a stall-timeout; where results come for speech only (failover.stall is speech), of what partial results are about, or
+	// the proxy has heard to be speech. Otherwise, it is how long the backend has sent nothing since the client sent something. 0 if nothing is
+	// unanswered, and while the session waits for a connection.
+	LagSeconds float64 `json:"lag_seconds"`
+	// OwedSeconds is for how long the backend has surely owed a result: by its profile's sign (failover.stall), while the client sends and reads. 0
+	// if it owes none, or that is not known.
+	OwedSeconds float64 `json:"owed_seconds,omitempty"`
+	// ClientSilentSeconds and BackendSilentSeconds are the time since the side's last data, or since the session began. 0 while it waits.
+	ClientSilentSeconds  float64 `json:"client_silent_seconds"`
+	BackendSilentSeconds float64 `json:"backend_silent_seconds"`
+	// FramesPerSecond (both ways) is measured only while a client watches: in the stream of events. Otherwise it is 0.
 	FramesPerSecond float64 `json:"frames_per_second"`
-	LagSeconds      float64 `json:"lag_seconds"`
 
 	// Assured: another backend could continue it. Unassured says why none could, if its service has failover: replay.
 	Assured   bool   `json:"assured,omitempty"`

@@ -150,16 +150,35 @@ type Backend struct {
 	Stalls   uint64 `json:"stalls,omitempty"`
 	Moved    uint64 `json:"moved_sessions,omitempty"`
 	NotMoved uint64 `json:"not_moved_sessions,omitempty"`
-	// LagSeconds is the longest time for which the backend has owed a session a result, and MedianLagSeconds that of half of its sessions, of
-	// those whose service has a stall-timeout.
+	// LagSeconds is the longest time for which the backend has surely owed a session a result, and MedianLagSeconds that of half of its sessions.
+	// It is known of sessions with a stall-timeout, and where the profile's sign of a stall (failover.stall) is replies or cadence.
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
 	// FirstReplySeconds is how long a typical session lately took from its client's first message to the backend's first, and FirstReplies of
 	// how many sessions within some minutes that is known; absent if of none.
 	FirstReplySeconds float64 `json:"first_reply_seconds,omitempty"`
 	FirstReplies      int     `json:"first_replies,omitempty"`
+	// AnsweredSessions are those that have had their first reply. Where most have not, FirstReplyOwedSeconds is for how long the median one has
+	// been owed; otherwise it is 0. One that is owed counts as soon as it takes longer than those that have come.
+	AnsweredSessions      int     `json:"answered_sessions"`
+	FirstReplyOwedSeconds float64 `json:"first_reply_owed_seconds,omitempty"`
+	// Overdue is what the backend owes for far longer than usual; absent for nothing.
+	Overdue *Overdue `json:"overdue,omitempty"`
 	// Proxies are the parts of the proxies, in the statistics of a whole fleet.
 	Proxies []BackendPart `json:"proxies,omitempty"`
+}
+
+// Overdue is what a backend owes its sessions for longer than PatienceSeconds: several times what nearly all first replies took, and at least 8 s.
+type Overdue struct {
+	// Sessions are surely owed a result. Unreplied have never had a reply though their clients send, and nothing is known of their audio: it may
+	// be silence.
+	Sessions  int `json:"sessions"`
+	Unreplied int `json:"unreplied"`
+	// Heard are sessions to which it has sent something within PatienceSeconds.
+	Heard           int       `json:"heard"`
+	LongestSeconds  float64   `json:"longest_seconds"`
+	Since           time.Time `json:"since"`
+	PatienceSeconds float64   `json:"patience_seconds"`
 }
 
 // Places is how the places of a server, one for each connection that its cap allows, are shared among proxies.

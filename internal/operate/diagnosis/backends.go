@@ -19,7 +19,7 @@ func ofBackends(f *Facts, found *findings) {
 }
 
 func ofBackend(f *Facts, b *api.Backend, found *findings) {
-	about, condition := backend(b), b.Condition()
+	about, condition := backend(b), b.Health.Condition() // ofHung names those that hang
 	if b.Circuit != "closed" && b.Circuit != "" && !b.Reachable && b.Reason != "" && b.Reason != notDialed {
 		condition.Why = b.Reason // what the trials meet now says more than what opened the circuit
 	}

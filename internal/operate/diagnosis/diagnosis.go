@@ -38,7 +38,7 @@ type rule func(f *Facts, found *findings)
 // rules are all rules. Those behind may look at what those before have found.
 var rules = []rule{
 	ofProcess, ofDisks, ofConfiguration, ofCertificates, ofFleet,
-	ofBackends, ofDiscovery, ofSlowness,
+	ofBackends, ofHung, ofDiscovery, ofSlowness,
 	ofServices, ofFailover, ofLimits, ofClients,
 }
 

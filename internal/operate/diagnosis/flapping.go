@@ -42,7 +42,7 @@ func (r *recent) flapsOf(o *Observation) map[BackendName]Flap {
 	all := make(map[BackendName]Flap)
 	for i := range o.Stats.Backends {
 		b := &o.Stats.Backends[i]
-		name, well := BackendName{b.Service, b.Name}, b.Condition().Word == api.Healthy
+		name, well := BackendName{b.Service, b.Name}, b.Health.Condition().Word == api.Healthy
 		known := r.flaps[name]
 		if known == nil {
 			known = &flaps{well: well, opened: b.CircuitOpened}

@@ -51,11 +51,26 @@ func ofFailover() []family {
 				}
 			}, "service", "backend"),
 		backend.gauge("session_lag_seconds",
-			"The longest time for which the backend has owed one of its sessions a result. Absent where it owes none, or without a stall-timeout.",
+			"The longest time for which the backend has surely owed one of its sessions a result. Absent where it owes none, or where that is not known.",
 			func(b *api.Backend, put put) {
 				if b.LagSeconds > 0 {
 					put(b.LagSeconds)
 				}
+			}),
+		backend.gauge("first_reply_owed_seconds",
+			"For how long the median first reply of the backend's sessions has been owed. Absent where most have had theirs.",
+			func(b *api.Backend, put put) {
+				if b.FirstReplyOwedSeconds > 0 {
+					put(b.FirstReplyOwedSeconds)
+				}
+			}),
+		backend.gauge("overdue_sessions", "Sessions that the backend has owed a result, or their first reply, for far longer than usual.",
+			func(b *api.Backend, put put) {
+				n := 0
+				if o := b.Overdue; o != nil {
+					n = o.Sessions + o.Unreplied
+				}
+				put(float64(n))
 			}),
 		gauge("replay_memory_bytes", "Memory in use for audio that the next backend of a session may have to get again.",
 			func(s *Snapshot, put put) {

@@ -132,7 +132,7 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"connections", fmt.Sprintf("%d leased, %d resetting, %d idle, %d dialing, %d retiring; cap %d, limit now %d, warm %d",
 			b.Leased, b.Resetting, b.Idle, b.Dialing, b.Retiring, b.Cap, b.Ceiling, b.Warm), normal},
 		{"weight", fmt.Sprintf("%g, of which %.0f%% count now", b.Weight, 100*b.Ramp), normal},
-		{"first reply", fmt.Sprintf("%s lately (%s)", dash(b.FirstReplySeconds), figures.Plural(b.FirstReplies, "session")), normal},
+		{"first reply", fmt.Sprintf("%s lately (%s)", m.firstReply(b), figures.Plural(b.FirstReplies, "session")), normal},
 		{"ping", dash(b.RoundTripSeconds), normal},
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
@@ -214,7 +214,8 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	}
 	add("from client", figures.Plural(int(s.FramesFromClient), "frame")+", "+figures.Bytes(float64(s.BytesFromClient)), normal)
 	add("from backend", figures.Plural(int(s.FramesFromBackend), "frame")+", "+figures.Bytes(float64(s.BytesFromBackend)), normal)
-	add("first reply", dash(s.FirstReplySeconds), normal)
+	add("first reply", firstReply(&s.Session), normal)
+	add("lag", dash(s.LagSeconds), lagTone(s.OwedSeconds))
 	if s.Paused {
 		add("paused", "the backend has not taken "+figures.Bytes(float64(s.PendingToBackend)), warning)
 	}

@@ -142,7 +142,7 @@ func (f *feed) addFleet(ctx context.Context, u *Update, query api.SessionQuery) 
 	if all.Fleet == nil || !all.Fleet.Whole { // the client asks for one proxy only
 		return nil
 	}
-	if query.Sort == "rate" || query.Sort == "lag" { // only the stream of one proxy has them
+	if query.Sort == "rate" { // only the stream of one proxy has it
 		query.Sort = "age"
 	}
 	u.Stats, u.Sessions, f.inFleet = all, new(api.SessionList), true

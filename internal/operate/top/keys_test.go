@@ -216,11 +216,11 @@ func TestFleet(t *testing.T) {
 	playFleet(m)
 	orders := ordersOf(sessionsPane)
 	var names []string
-	for range len(orders) - 2 {
+	for range len(orders) - 1 {
 		names = append(names, orders[m.orderOf(sessionsPane)].name)
 		m.Key("s")
 	}
-	if got := strings.Join(names, " "); got != "age bytes waited backend client" || orders[m.orderOf(sessionsPane)].name != "age" {
+	if got := strings.Join(names, " "); got != "age bytes waited backend client lag" || orders[m.orderOf(sessionsPane)].name != "age" {
 		t.Errorf("the orders are %s", got)
 	}
 	if !m.rates.known {

@@ -121,7 +121,7 @@ func columnsOf(p pane) []column {
 		{head: "BACKEND", flexible: true, least: 7, most: 20, priority: 1, middle: true},
 		{head: "AGE", right: true, priority: 2},
 		{head: "MSG/S", right: true, streamed: true},
-		{head: "LAG", right: true, priority: 3, streamed: true},
+		{head: "LAG", right: true, priority: 3},
 		{head: "REPLY", right: true, priority: 6},
 		{head: "IN", right: true, priority: 8},
 		{head: "OUT", right: true, priority: 9},
@@ -140,10 +140,10 @@ func (m *Model) orderOf(p pane) int {
 	return at
 }
 
-// isMissing reports whether a pane cannot be sorted so at present: sessions of a whole fleet have no rates and no lags.
+// isMissing reports whether a pane cannot be sorted so at present: sessions of a whole fleet have no rates.
 func (m *Model) isMissing(p pane, order int) bool {
 	name := ordersOf(p)[order].name
-	return p == sessionsPane && m.wholeFleet() && (name == "rate" || name == "lag")
+	return p == sessionsPane && m.wholeFleet() && name == "rate"
 }
 
 // only leaves out the columns that are not for what is shown: one proxy, or a whole fleet.
@@ -276,7 +276,7 @@ func (m *Model) backendCells(b *api.Backend) []cell {
 		{drawn: func(width int) string { return m.style.bar(width, b.Cap, segmentsOf(b)) }},
 		{text: fmt.Sprintf("%d/%d", b.Leased, b.Cap)},
 		{text: strconv.Itoa(b.Idle), tone: quiet},
-		{text: dash(b.FirstReplySeconds), tone: reply},
+		{text: m.firstReply(b), tone: reply},
 		{text: dash(b.RoundTripSeconds), tone: quiet},
 		health,
 	}
@@ -328,7 +328,7 @@ func (m *Model) waitingCells(s *api.Session) []cell {
 	}
 }
 
-// lagTone warns about a backend that is silent for so long that a user notices.
+// lagTone warns about a backend that owes a result for so long that a user notices.
 func lagTone(seconds float64) tone {
 	switch {
 	case seconds >= 10:
@@ -350,14 +350,30 @@ func (m *Model) sessionCells(s *api.Session) []cell {
 		{text: m.style.plain(cmp.Or(s.Backend, "-"))},
 		{text: figures.Seconds(s.AgeSeconds)},
 		{text: figures.Rate(s.FramesPerSecond)},
-		{text: dash(s.LagSeconds), tone: lagTone(s.LagSeconds)},
-		{text: dash(s.FirstReplySeconds)},
+		{text: dash(s.LagSeconds), tone: lagTone(s.OwedSeconds)},
+		{text: firstReply(s)},
 		{text: figures.Bytes(float64(s.BytesFromClient)), tone: quiet},
 		{text: figures.Bytes(float64(s.BytesFromBackend)), tone: quiet},
 		{text: s.State, tone: state},
 		{text: m.style.plain(s.Proxy), tone: quiet},
 		{text: m.style.plain(s.Client), tone: quiet},
 	}
+}
+
+// firstReply returns how long the first reply took; with > if it is still owed.
+func firstReply(s *api.Session) string {
+	if s.FirstReplyOwed {
+		return ">" + figures.Seconds(s.FirstReplySeconds)
+	}
+	return dash(s.FirstReplySeconds)
+}
+
+// firstReply returns the first reply of a typical session of a backend; with > if it is still owed.
+func (m *Model) firstReply(b *api.Backend) string {
+	if b.FirstReplyOwedSeconds > 0 {
+		return ">" + figures.Seconds(b.FirstReplyOwedSeconds)
+	}
+	return dash(b.FirstReplySeconds)
 }
 
 // dash returns a duration; a dash if nothing was measured.

@@ -61,7 +61,7 @@ func liveSessions(n int) *api.SessionList {
 			FirstReplySeconds: 0.34, FramesPerSecond: 21 - float64(i)/2,
 		}
 		if i == 3 {
-			s.LagSeconds = 12.3
+			s.LagSeconds, s.OwedSeconds = 12.3, 12.3
 		}
 		list.Sessions = append(list.Sessions, s)
 	}

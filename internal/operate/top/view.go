@@ -356,7 +356,7 @@ func (m *Model) help() []string {
 		"  bars: " + m.style.paint(busy, leased) + " leased  " + m.style.paint(warning, resetting) + " resetting  " +
 			m.style.paint(good, idle) + " idle  " + m.style.paint(quiet, other) + " opening or closing",
 		"  REPLY: client's first message to the backend's first",
-		"  LAG: how long the backend is silent while the client sends",
+		"  LAG: age of the oldest audio or message without an answer",
 	}
 	if m.width >= 60 {
 		return lines
@@ -364,6 +364,6 @@ func (m *Model) help() []string {
 	return []string{
 		"q quit  tab next pane  enter details", "s order  r reverse  / filter  esc back", "k end session   p pause/resume", "d drain         e enable",
 		"bar: " + m.style.paint(busy, leased) + " leased " + m.style.paint(warning, resetting) + " reset " + m.style.paint(good, idle) + " idle " + m.style.paint(quiet, other) + " other",
-		"REPLY: first message to first answer", "LAG: backend silent, client sends",
+		"REPLY: first message to first answer", "LAG: oldest unanswered",
 	}
 }

@@ -58,6 +58,11 @@ func newFailover() Failover {
 // Failover returns what the profile says about taking over sessions. It is never nil: by default, the verdict is [Never].
 func (p *Profile) Failover() *Failover { return &p.spec.failover }
 
+// AnswersAll reports whether a server replies to every message of its clients, so that it owes something as soon as one is whole.
+func (p *Profile) AnswersAll() bool {
+	return p.spec.failover.Stall == StallReplies && len(p.spec.unanswered) == 0 && len(p.spec.failover.configure) == 0
+}
+
 // Verdict says how well a session can be taken over in its middle.
 type Verdict uint8
 

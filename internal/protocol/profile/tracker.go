@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -354,6 +355,21 @@ func (t *Tracker) Heard() int64 { return int64(t.delivered - t.leg.From) }
 
 // Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies).
 func (t *Tracker) Unanswered() int { return t.owed.count }
+
+// Behind returns how long the audio lasts that the client has sent since the oldest that is not answered, and whether any is not. ok is false if the
+// profile's answers do not tell how far they go, or the format is not known.
+func (t *Tracker) Behind() (behind time.Duration, unanswered, ok bool) {
+	from := t.answered
+	if t.program.Stall == StallReplies {
+		if t.owed.count == 0 {
+			return 0, false, true
+		}
+		from = t.owed.ring[t.owed.first].to
+	} else if !t.program.measures || t.whole != "" {
+		return 0, false, false
+	}
+	return t.Duration(int64(t.received - from)), t.program.Stall == StallReplies || t.received > from, t.format.fixed
+}
 
 // LastWord reports whether a server that closes with the code has said its last word to the session, so that no other server is to continue it.
 func (t *Tracker) LastWord(code frame.CloseCode) bool {

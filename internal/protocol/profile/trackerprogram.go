@@ -18,6 +18,7 @@ type trackerProgram struct {
 
 	counts    bool  // each message gets a reply, and the tracker counts them
 	results   class // the roles of messages that answer
+	measures  bool  // answers tell up to where audio is answered
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
 	audioPath *pathSet // to the audio in a text message; nil for none
@@ -45,6 +46,7 @@ func newTrackerProgram(s *spec, sets *failoverProgram) *trackerProgram {
 		a := &f.answered[i]
 		p.results |= isAnswer(i)
 		p.counts = p.counts || a.by == MeansCount
+		p.measures = p.measures || a.by != MeansUtterance && a.by != MeansUnknown
 		p.ends = append(p.ends, newEndsSet(a))
 		p.packed = append(p.packed, len(a.messages) > 0 && a.messages[0].packed)
 	}

@@ -121,8 +121,13 @@ func (b *Backend) OnDemand() bool { return b.report.onDemand.Load() }
 // Set changes the size of the pool and the backend's share of the clients. Sessions continue.
 func (b *Backend) Set(s pool.Settings) { b.pool.Set(keepSettingsTo(s, b.options().Profile)) }
 
-// SetMode sets the desired state of the backend. Sessions continue.
-func (b *Backend) SetMode(m pool.Mode) { b.pool.SetMode(m) }
+// SetMode sets the desired state of the backend. Sessions continue. One that is enabled again gets sessions, even if some have stalled there before.
+func (b *Backend) SetMode(m pool.Mode) {
+	if was := b.pool.Stats().State; m == pool.Enabled && was != m.String() {
+		b.worker.forgetStall()
+	}
+	b.pool.SetMode(m)
+}
 
 // Shed closes the connection that has been idle longest, because its file descriptor is needed for clients. It returns false when
 // none is idle.

@@ -53,6 +53,8 @@ type Options struct {
 	CircuitFailures int
 	// SlowStart is how long it takes a backend that was out of service to get its full share of the clients back; 0 for no time.
 	SlowStart time.Duration
+	// StallTimeout is after how long a session that has had no result has stalled; 0 if sessions are not watched for that.
+	StallTimeout time.Duration
 	// Probe is how the backend is probed; nil for not at all.
 	Probe *Probe
 	// Canary is what the server is played now and then; nil for nothing.

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -264,11 +265,16 @@ func (r *report) setOutlier(out bool, reason string) {
 
 // setStalled reports whether the backend is out of service because sessions on it have stalled.
 func (r *report) setStalled(stalled bool, reason string) {
-	r.update(func(h *Health) { h.Stalled, h.StalledSince, h.StalledReason = stalled, time.Now(), reason })
+	r.update(func(h *Health) {
+		h.Stalled, h.StalledSince, h.StalledReason = stalled, time.Now(), ""
+		if stalled {
+			h.StalledReason = reason
+		}
+	})
 	if stalled {
 		r.log.Warn("backend taken out of service, sessions stall on it", "backend", r.named(), "reason", reason)
 	} else {
-		r.log.Info("backend back in service, it answers again", "backend", r.named())
+		r.log.Info("backend back in service, "+cmp.Or(reason, "it answers again"), "backend", r.named())
 	}
 }
 

@@ -110,7 +110,7 @@ const dialParallel = 32
 func (o *Options) limits() limits {
 	return limits{
 		Limits: health.Limits{
-			Parallel: dialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart, StallCheck: o.stallCheck(),
+			Parallel: dialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart, StallTimeout: o.StallTimeout, StallCheck: o.stallCheck(),
 		},
 		maxIdle: o.MaxIdle, variantMaxIdle: o.VariantMaxIdle,
 	}
@@ -131,7 +131,7 @@ func (o *Options) stallCheck() health.StallCheck {
 func (w *worker[C]) configure(l limits) {
 	w.tell(func(t *health.Tracker) {
 		w.limits = l
-		t.Configure(l.Limits)
+		t.Configure(l.Limits, w.now())
 	})
 }
 
@@ -361,6 +361,9 @@ func (w *worker[C]) sessionRefused(client Client) {
 	w.pool.SetHeld(true)
 	poke(w.wanted)
 }
+
+// forgetStall notes that sessions which have stalled say nothing about the server any longer.
+func (w *worker[C]) forgetStall() { w.tell(func(t *health.Tracker) { t.ForgetStall(w.now()) }) }
 
 // renew notes that the backend is dialed with other settings from now on. What happened before is forgotten.
 func (w *worker[C]) renew() { w.tell((*health.Tracker).Renew) }

@@ -28,6 +28,8 @@ type Limits struct {
 	Parallel  int           // most connections dialed at once; at least 1
 	Failures  int           // in a row, that open the circuit; at least 1
 	SlowStart time.Duration // until a server that was out of service gets its full share; 0 for at once
+	// StallTimeout is after how long a session that has had no result has stalled; 0 if sessions are not watched for that.
+	StallTimeout time.Duration
 	// StallCheck is what brings a server back whose sessions have stalled.
 	StallCheck StallCheck
 }
@@ -80,10 +82,15 @@ func New(l Limits) *Tracker {
 	return t
 }
 
-// Configure changes the limits.
-func (t *Tracker) Configure(l Limits) {
+// Configure changes the limits. That the server has stalled is void if sessions may wait for longer now, or are not watched any longer: none of
+// them could show that it works again.
+func (t *Tracker) Configure(l Limits, now Instant) {
 	t.parallel = min(t.parallel, l.Parallel)
+	void := l.StallTimeout == 0 || l.StallTimeout > t.limits.StallTimeout
 	t.limits, t.circuit.after = l, l.Failures
+	if void {
+		t.ForgetStall(now)
+	}
 }
 
 // Attempt is one connection that is being dialed.
@@ -374,7 +381,7 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	p := Permit{Renewed: t.renewed, Within: reviewEvery}
 	if t.renewed {
 		p.Failing = t.circuit.failing()
-		t.renew()
+		t.renew(now)
 	}
 	if t.probation.passed(now) {
 		t.Serves(now)
@@ -401,12 +408,13 @@ func (t *Tracker) Review(now Instant, c Connections) Permit {
 	return p
 }
 
-func (t *Tracker) renew() {
+func (t *Tracker) renew(now Instant) {
 	t.renewed = false
 	t.generation++
 	t.circuit.renew()
 	t.acceptPredial()
 	t.probation, t.predialAt = probation{}, 0
+	t.ForgetStall(now)
 }
 
 // trip opens the circuit because of broken sessions.

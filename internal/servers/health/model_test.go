@@ -56,7 +56,7 @@ func TestModel(t *testing.T) {
 			"check":               m.check,
 			"peers":               m.comparePeers,
 			"settings change":     func(*rapid.T) { m.health.Renew(); m.failed, m.broken = 0, 0 },
-			"limits change":       func(*rapid.T) { m.limits = m.someLimits(); m.health.Configure(m.limits) },
+			"limits change":       func(*rapid.T) { m.limits = m.someLimits(); m.health.Configure(m.limits, m.now) },
 			"time passes":         m.pass,
 			"works from now on":   func(*rapid.T) { m.recovers() },
 			"as long as it takes": func(*rapid.T) { m.now += Instant(m.permit.Within) },
@@ -70,6 +70,8 @@ func (m *model) someLimits() Limits {
 		Parallel:  rapid.IntRange(1, 4).Draw(m.t, "parallel"),
 		Failures:  rapid.IntRange(1, 4).Draw(m.t, "failures"),
 		SlowStart: rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(m.t, "slowStart"),
+
+		StallTimeout: rapid.SampledFrom([]time.Duration{0, time.Second, 5 * time.Second}).Draw(m.t, "stallTimeout"),
 
 		StallCheck: rapid.SampledFrom([]StallCheck{NoCheck, ProbeCheck, CanaryCheck}).Draw(m.t, "check"),
 	}
@@ -176,7 +178,10 @@ func (m *model) stall(t *rapid.T) {
 	out := m.health.Stalled() && m.health.Trial() == 0
 	m.health.SessionBegan(e.Client, m.now)
 	m.health.SessionStalled(e, m.now)
-	if !e.Again && m.health.Usable() && m.health.sessions.open == 1 {
+	if m.limits.StallTimeout == 0 && m.health.Stalled() {
+		t.Error("a server is out of service whose sessions are not watched")
+	}
+	if m.limits.StallTimeout > 0 && !e.Again && m.health.Usable() && m.health.sessions.open == 1 {
 		t.Error("the only session stalls, and others may begin")
 	}
 	if out && m.health.Usable() {

@@ -15,6 +15,8 @@ import (
 //	  |                 backoff |              |
 //	  +---------------------- trial -----------+
 //	     a session has a result, or at any time a canary is answered
+//
+// What is known is void when the server is dialed anew, when an operator enables it, and when a setting lets sessions wait for longer.
 
 const (
 	// stallsNeeded is how many sessions, of different clients if there are several, must stall within stallWindow if the server has several;
@@ -78,7 +80,8 @@ type stall struct {
 	trialAt Instant // when the last one was
 }
 
-// StallChange reports whether the server is out of service because sessions stall there. Trials are no change.
+// StallChange reports whether the server is out of service because sessions stall there, and why; or why it is back, if that is not because it
+// answers again. Trials are no change.
 type StallChange struct {
 	Stalled bool
 	Reason  string
@@ -89,6 +92,9 @@ func (StallChange) change() {}
 // SessionStalled notes that a session has had no result for too long. SessionEnded follows.
 func (t *Tracker) SessionStalled(e Stall, now Instant) {
 	s := &t.stall
+	if t.limits.StallTimeout == 0 { // the session began before sessions were no longer watched
+		return
+	}
 	alone, several := t.sessions.open <= 1 && !e.Again, t.sessions.clientele.several()
 	switch s.state {
 	case stalled:
@@ -142,14 +148,14 @@ func (t *Tracker) SessionAnswered(began, now Instant) (changed bool) {
 	if t.stall.state != onTrial || began < t.stall.trialAt {
 		return false
 	}
-	t.unstall(now)
+	t.unstall("", now)
 	return true
 }
 
 // CanaryAnswered notes that the server has answered a canary just now.
 func (t *Tracker) CanaryAnswered(now Instant) {
 	if t.stall.state != works {
-		t.unstall(now)
+		t.unstall("", now)
 	}
 }
 
@@ -160,10 +166,18 @@ func (t *Tracker) ProbeAnswered(now Instant) {
 	}
 }
 
-// unstall takes the server back into service.
-func (t *Tracker) unstall(now Instant) {
+// ForgetStall notes that sessions which have stalled say nothing about the server any longer.
+func (t *Tracker) ForgetStall(now Instant) {
+	t.stall.lately = 0
+	if t.stall.state != works {
+		t.unstall("its stall no longer counts: a setting has changed, or it was recycled or enabled", now)
+	}
+}
+
+// unstall takes the server back into service. why is empty if it answers again.
+func (t *Tracker) unstall(why string, now Instant) {
 	t.stall = stall{random: t.stall.random}
-	t.changes = append(t.changes, StallChange{})
+	t.changes = append(t.changes, StallChange{Reason: why})
 	t.usable = false // trials aside, so that it starts slowly
 	t.reconsider(now)
 }

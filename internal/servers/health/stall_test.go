@@ -13,7 +13,7 @@ var (
 
 // stalling is a server's health with so many sessions of several clients, at noon.
 func stalling(sessions int, check StallCheck) *Tracker {
-	h := New(Limits{Parallel: 4, Failures: 5, SlowStart: 10 * time.Second, StallCheck: check})
+	h := New(Limits{Parallel: 4, Failures: 5, SlowStart: 10 * time.Second, StallTimeout: 5 * time.Second, StallCheck: check})
 	h.stall.random = func(time.Duration) time.Duration { return 0 }
 	h.SessionBegan(Client{}, noon-60e9)
 	h.SessionEnded(SessionEnd{Client: alice, Began: noon - 60e9}, noon-60e9)
@@ -90,7 +90,7 @@ func TestWhoseStallsCount(t *testing.T) {
 		}
 	}
 	// Where all clients have one address, as behind a proxy, that address counts twice.
-	h := New(Limits{Parallel: 4, Failures: 5})
+	h := New(Limits{Parallel: 4, Failures: 5, StallTimeout: 5 * time.Second})
 	for range 3 {
 		h.SessionBegan(Client{}, noon-60e9)
 	}
@@ -176,4 +176,45 @@ func TestChecksAfterStall(t *testing.T) {
 	expectStall(t, h, at(time.Minute), false, 0)
 	h.ProbeAnswered(at(time.Minute))
 	expectStall(t, h, at(time.Minute), true, 1) // that it can be reached is not enough
+}
+
+// What makes it void that sessions have stalled takes the server back into service, and nothing else does.
+func TestStallIsVoid(t *testing.T) {
+	limits := func(timeout time.Duration, parallel int) Limits {
+		return Limits{Parallel: parallel, Failures: 5, StallTimeout: timeout}
+	}
+	for name, c := range map[string]struct {
+		happens func(*Tracker)
+		void    bool
+	}{
+		"sessions are no longer watched": {func(h *Tracker) { h.Configure(limits(0, 4), at(time.Second)) }, true},
+		"they may wait for longer":       {func(h *Tracker) { h.Configure(limits(6*time.Second, 4), at(time.Second)) }, true},
+		"they may wait for less":         {func(h *Tracker) { h.Configure(limits(4*time.Second, 4), at(time.Second)) }, false},
+		"something else is changed":      {func(h *Tracker) { h.Configure(limits(5*time.Second, 8), at(time.Second)) }, false},
+		"the server is dialed anew":      {func(h *Tracker) { h.Renew() }, true},
+		"an operator says so":            {func(h *Tracker) { h.ForgetStall(at(time.Second)) }, true},
+	} {
+		for _, trial := range []bool{false, true} {
+			h := stalling(1, NoCheck)
+			h.SessionStalled(from(alice), noon)
+			now := at(time.Second)
+			if trial {
+				now = at(FirstStallBackoff)
+			}
+			h.Review(now, Connections{Cap: 8})
+			c.happens(h)
+			h.Review(now, Connections{Cap: 8})
+			if h.Stalled() == c.void || c.void && (!h.Usable() || h.Trial() != 0) {
+				t.Errorf("%s, trial %v: stalled %v, usable %v, trial %d", name, trial, h.Stalled(), h.Usable(), h.Trial())
+			}
+		}
+	}
+}
+
+// A session that began while sessions were watched takes no server out of service that none could bring back.
+func TestStallOfUnwatchedServer(t *testing.T) {
+	h := stalling(1, NoCheck)
+	h.Configure(Limits{Parallel: 4, Failures: 5}, noon)
+	h.SessionStalled(from(alice), noon)
+	expectStall(t, h, noon, true, 0)
 }

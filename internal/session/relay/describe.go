@@ -21,6 +21,7 @@ type Description struct {
 	Moves         int    // connections that could not serve it
 	Decided       bool   // its end is decided: By, Code and Reason say how
 	Taps          int    // that watch it
+	Timing        Timing // at this instant
 
 	// Recoverable: another server could go on with it. Unrecoverable says why none could, if its service has Failover.
 	Recoverable   bool
@@ -80,7 +81,7 @@ func describeWaiting(w *record.Waiting, place int) Description {
 // describe is called on the session's loop.
 func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.turnedAway), Decided: !s.record.Ended.IsZero()}
-	d.Relayed, d.Taps = s.relayed(), s.tap.Count()
+	d.Relayed, d.Taps, d.Timing = s.relayed(), s.tap.Count(), s.timing(s.client.Loop().Now())
 	s.failover.describe(&d)
 	return d
 }

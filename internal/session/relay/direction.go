@@ -20,7 +20,7 @@ type direction struct {
 	partial   bool          // with failover: what was sent ends within a message
 	pings     *backend.Conn // makes the payload of a ping; nil if no pings are sent this way
 	pong      *[]byte       // payload to answer the receiver's last ping with; nil for none
-	close     []byte        // payload of the close frame to send; nil for none
+	close     *[]byte       // payload of the close frame to send; nil for none
 }
 
 // pass sends pieces of data frames; a frame ends at offset boundary, if that is not negative. This is the path of every
@@ -53,7 +53,8 @@ func (d *direction) sendPing() {
 
 // queueClose sends a close frame as soon as the frame that is passing is complete.
 func (d *direction) queueClose(code frame.CloseCode, reason string) {
-	d.close = frame.ClosePayload(code, reason)
+	payload := frame.ClosePayload(code, reason)
+	d.close = &payload
 	d.inserting = true
 }
 
@@ -84,7 +85,7 @@ func (d *direction) insert() {
 		d.pinging = false
 	}
 	if d.close != nil {
-		d.control(frame.Close, d.close)
+		d.control(frame.Close, *d.close)
 		d.closed = true
 	}
 	d.inserting = (d.pong != nil || d.pinging) && !d.closed

@@ -32,7 +32,7 @@ func (s *Session) sendClose() {
 		writeControl(s.client, frame.Close, payload, false)
 		return
 	}
-	s.leg.down.close = payload
+	s.leg.down.close = &payload
 	s.leg.down.insert()
 }
 

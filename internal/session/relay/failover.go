@@ -64,9 +64,11 @@ type recovery struct {
 
 	// From the server: failoverdown.go.
 	down  assembly
-	signs uint32               // messages that show that the server works
-	watch *failover.StallWatch // nil if stalls are not looked for
-	look  loop.Timer           // when it is looked for stalls next
+	signs uint32 // messages that show that the server works
+	// partial is when the first partial result came since the last final one; 0 for none.
+	partial loop.Instant
+	watch   *failover.StallWatch // nil if stalls are not looked for
+	look    loop.Timer           // when it is looked for stalls next
 
 	pending pendingMove
 }
@@ -102,7 +104,6 @@ func newRecovery(s *Session, query string) *recovery {
 	}
 	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}
 	if watched {
-		s.sessions.watching.Store(true)
 		f.watch = failover.NewStallWatch(says.Stall, service.StallTimeout)
 	}
 	if kept {
@@ -238,9 +239,6 @@ type Recoverability struct {
 	Audio, Answered time.Duration
 	Moves           []Move // the last few
 }
-
-// Lag returns how much audio is not answered.
-func (a *Recoverability) Lag() time.Duration { return a.Audio - a.Answered }
 
 // describe adds what a list of sessions shows of the session's failover.
 func (f *recovery) describe(d *Description) {

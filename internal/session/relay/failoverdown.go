@@ -66,8 +66,15 @@ func (f *recovery) judge(m *message) {
 	}
 	before := t.Answered()
 	j := t.ServerMessage(m.op, payload)
+	final := j.Final || t.Answered() > before
 	if j.Sign {
 		f.signs++
+	}
+	switch {
+	case final:
+		f.partial = 0
+	case j.Sign && f.partial == 0:
+		f.partial = s.client.Loop().Now()
 	}
 	if j.Pass {
 		f.deliver(m, payload, j.Payload)
@@ -78,7 +85,7 @@ func (f *recovery) judge(m *message) {
 		f.lose(meter.UnrecoverableFormat, why, true)
 	}
 	f.drop()
-	if t.Answered() > before || j.Final {
+	if final {
 		f.answered()
 	}
 }

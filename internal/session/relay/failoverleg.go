@@ -93,7 +93,7 @@ func (f *recovery) begin(conn *backend.Conn, first profile.Opening) {
 	f.sent = 0
 	f.framesBefore += f.outgoing.Frames
 	f.outgoing = frame.NewClientScanner(0)
-	f.from, f.resent = 0, nil
+	f.from, f.resent, f.partial = 0, nil, 0
 	s.leg.down.scanner, s.leg.up.scanner = nil, nil
 	if f.machine.Streams() {
 		s.leg.up.scanner = &f.outgoing

@@ -28,8 +28,11 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	pos := s.relayFromClient(b)
 	s.passed.FramesFromClients += s.scanner.Frames - frames
 	s.passed.BytesFromClients += s.scanner.Bytes - bytes
-	if s.reply == unasked && s.scanner.Messages > 0 {
-		s.clientSpoke()
+	if s.scanner.Frames != frames || s.scanner.Bytes != bytes {
+		s.activity.fromClient(s.client.Loop().Now())
+		if s.reply == unasked && s.scanner.Messages > 0 {
+			s.clientSpoke()
+		}
 	}
 	switch {
 	case s.holdsBack():
@@ -241,8 +244,11 @@ func (h *backendSide) Received(c *loop.Conn, b []byte) int {
 	}
 	s.passed.FramesFromBackends += scanner.Frames - frames
 	s.passed.BytesFromBackends += scanner.Bytes - bytes
-	if s.reply == awaited && scanner.Frames != frames {
-		s.serverReplied()
+	if scanner.Frames != frames || scanner.Bytes != bytes {
+		s.activity.fromServer(c.Loop().Now())
+		if s.reply == awaited && scanner.Frames != frames {
+			s.serverReplied()
+		}
 	}
 	if !s.holds(conn) { // the lease has ended, so what follows is not for this client
 		if c.Closed() {

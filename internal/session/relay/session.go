@@ -47,6 +47,7 @@ type Session struct {
 	meter    *meter.Backend  // of the backend that serves it, or served it last; held
 	controls limits.Controls // of the client
 	spoke    loop.Instant    // when the client's first message had come; 0 before that
+	activity activity        // when each side has sent something
 }
 
 // Begin begins the session of a client for whom conn was leased. It runs on the connection's loop.
@@ -108,6 +109,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting []byte, found *search) {
 	s.leg = s.newLeg(conn, first)
 	s.leg.found = found
+	s.activity.begin(conn.Stream().Loop().Now())
 	s.countFor(conn.Backend())
 	s.record.Connection = conn.Number()
 	if s.life.turnedAway == 0 && (s.failover == nil || s.failover.machine.Legs() == 0) {

@@ -44,7 +44,6 @@ type Sessions struct {
 	routes    atomic.Pointer[route.Routes]
 	begun     atomic.Uint64 // sessions
 	active    atomic.Int64
-	watching  atomic.Bool  // a session has been watched for stalls since the start
 	stopped   atomic.Int64 // sessions that ended because the process does
 	throttled atomic.Int64 // sessions whose client is held back by a limit
 	registry  registry

@@ -148,7 +148,7 @@ func (r *Rig) startBackend(s *wstest.Server, group *pool.Group[*backend.Conn], o
 	options := backend.Options{
 		Target: s.Target(), Profile: p, Variants: r.Service.Variants, Peers: &r.peers, Group: group, Loops: r.Loops, Meter: held, Log: slog.New(r.Log),
 		Settings:     pool.Settings{Cap: max(o.Cap, 1), Warm: max(o.Cap, 1), Weight: 1},
-		CloseTimeout: wstest.Timeout, MaxIdle: time.Hour,
+		CloseTimeout: wstest.Timeout, MaxIdle: time.Hour, StallTimeout: r.Service.StallTimeout,
 	}
 	if o.Backend != nil {
 		o.Backend(&options)

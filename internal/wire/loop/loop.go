@@ -88,6 +88,7 @@ type Loop struct {
 	running []func() // the posted functions being run; its memory is used again
 	conns   int      // how many connections there are
 	work    uint64   // how many events were handled
+	now     Instant  // of the present turn; 0 until it is asked for
 	stopped bool
 	current *Conn   // the connection whose event is being handled; nil for none
 	handler Handler // current's handler when the event began
@@ -158,6 +159,15 @@ func (l *Loop) ID() int { return l.id }
 // Later calls f on the loop after the event that is being handled.
 func (l *Loop) Later(f func()) { l.later = append(l.later, f) }
 
+// Now returns an instant of the present turn. The clock is read when a turn first asks for it, and no more than once, so that what every read asks
+// for costs nothing when there are many.
+func (l *Loop) Now() Instant {
+	if l.now == 0 {
+		l.now = Now()
+	}
+	return l.now
+}
+
 // run is the loop's goroutine.
 func (l *Loop) run() {
 	defer close(l.done)
@@ -174,6 +184,7 @@ func (l *Loop) turns() {
 	defer l.recovered()
 	for !l.stopped {
 		l.driver.wait()
+		l.now = 0
 		l.work += uint64(l.driver.dispatch())
 		l.driver.sendOutbox()
 		l.runLater()

@@ -78,6 +78,7 @@ function update(row, { backend: b, state }) {
   attribute(row.reply, "title", `what a typical session lately took to its first reply, of ${plural(b.first_replies ?? 0, "session")}`);
   text(row.trip, orNone(b.round_trip_seconds));
   text(row.lag, orNone(b.lag_seconds));
+  attribute(row.lag, "data-level", b.overdue?.sessions > 0 ? "bad" : b.lag_seconds >= 3 ? "warn" : null);
   attribute(row.lag, "title", `the longest time that it has owed a session a result; half of its sessions: ${orNone(b.median_lag_seconds)}`);
   text(row.lost, count(b.broken_sessions));
   const trouble = [b.stalls && plural(b.stalls, "stall"), b.moved_sessions && `${count(b.moved_sessions)} moved`, b.not_moved_sessions && `${count(b.not_moved_sessions)} not moved`];

@@ -2,7 +2,7 @@
 
 import { Failure, get } from "./api.js";
 import { attribute, byId, h, text } from "./dom.js";
-import { bytes, count, duration, known, moment, orNone, plural, rate } from "./format.js";
+import { bytes, count, duration, firstReply, known, moment, orNone, plural, rate } from "./format.js";
 import { endSession } from "./actions.js";
 import { failoverFacts, replayed, took } from "./failover.js";
 
@@ -96,10 +96,11 @@ function facts(s) {
   }
   group("Session", ["Client", s.client], ["Peer", s.peer], ["Tenant", s.tenant], ["Subject", s.subject], ["Authenticated by", s.auth],
     ["Key", s.key], ["Service", s.service], ["Path", s.path], ["Host", s.host], ["Profile", s.profile],
-    ["Started", moment(s.started)], ["Age", duration(s.age_seconds)], ["Waited", orNone(s.waited_seconds)], ["First reply", orNone(s.first_reply_seconds)],
+    ["Started", moment(s.started)], ["Age", duration(s.age_seconds)], ["Waited", orNone(s.waited_seconds)], ["First reply", firstReply(s)],
     ["Request id", s.request_id], ["Trace id", s.trace_id], ["Tapped by", s.taps ? plural(s.taps, "operator") : ""]);
   group("Traffic", ["From the client", traffic(s.frames_from_client, s.bytes_from_client)], ["From the backend", traffic(s.frames_from_backend, s.bytes_from_backend)],
-    ["Frames/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""],
+    ["Frames/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""], ["Result owed for", s.owed_seconds ? duration(s.owed_seconds) : ""],
+    ["Last from the client", s.client_silent_seconds ? `${duration(s.client_silent_seconds)} ago` : ""], ["Last from the backend", s.backend_silent_seconds ? `${duration(s.backend_silent_seconds)} ago` : ""],
     ["To the client", s.pending_to_client > 0 && `${bytes(s.pending_to_client)} not taken yet`], ["To the backend", s.pending_to_backend > 0 && `${bytes(s.pending_to_backend)} not taken yet`],
     ["Reading", [s.paused && "the client is paused", s.held_back && `the client is held back by ${s.held_back.limit}`, s.backend_paused && "the backend is paused"].filter(Boolean).join(", ")]);
   group("Failover", ...failoverFacts(s));

@@ -40,6 +40,9 @@ export function duration(seconds) {
 /** orNone returns a duration, or a dash for none. */
 export const orNone = (seconds) => seconds > 0 ? duration(seconds) : "–";
 
+/** firstReply returns how long a session's first reply took; with > if it is still owed. */
+export const firstReply = (s) => s.first_reply_owed ? `>${duration(s.first_reply_seconds)}` : orNone(s.first_reply_seconds);
+
 export const percent = (part) => `${Math.round(part * 100)} %`;
 
 /** known reports whether a time of the API is one: Go's zero time means none. */

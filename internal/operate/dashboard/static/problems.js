@@ -23,6 +23,9 @@ export function health(b) {
   if (b.stalled) wrong.push(["stalled", b.stalled_since, b.stalled_reason]);
   if (b.outlier) wrong.push(["outlier", b.outlier_since, b.outlier_reason]);
   if (!b.reachable && !untried(b)) wrong.push(["unreachable", b.since, b.reason]);
+  if (wrong.length === 0 && b.overdue?.sessions >= 3) {
+    return { level: "bad", word: "hung", reason: `${count(b.overdue.sessions)} of ${plural(b.leased, "session")} had no result for up to ${duration(b.overdue.longest_seconds)}` };
+  }
   if (wrong.length > 0) {
     const told = new Set();
     const reason = wrong.map(([word, time, why]) => {

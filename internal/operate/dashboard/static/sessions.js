@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
-import { bytes, count, duration, moment, orNone, plural, rate } from "./format.js";
+import { bytes, count, duration, moment, firstReply, orNone, plural, rate } from "./format.js";
 import { openSession, shownSession } from "./detail.js";
 import { assurance } from "./failover.js";
 
@@ -17,11 +17,11 @@ const columns = [
   { label: "Backend", order: "backend", show: (s) => s.backend || "–" },
   { label: "Client", order: "client", show: (s) => s.tenant ? `${s.client} · ${s.tenant}` : s.client },
   { label: "Age", order: "age", num: true, show: (s) => duration(s.age_seconds) },
-  { label: "Frames/s", order: "rate", num: true, live: true, show: (s) => rate(s.frames_per_second) },
+  { label: "Frames/s", order: "rate", num: true, live: true, one: true, show: (s) => rate(s.frames_per_second) },
   { label: "Lag", order: "lag", num: true, live: true, show: (s) => orNone(s.lag_seconds) },
   { label: "Received", order: "bytes", num: true, wide: true, show: (s) => `${count(s.frames_from_client)} · ${bytes(s.bytes_from_client)}` },
   { label: "Sent", order: "frames", num: true, wide: true, show: (s) => `${count(s.frames_from_backend)} · ${bytes(s.bytes_from_backend)}` },
-  { label: "First reply", num: true, wide: true, show: (s) => orNone(s.first_reply_seconds) },
+  { label: "First reply", num: true, wide: true, show: firstReply },
   { label: "Waited", order: "waited", num: true, wide: true, show: (s) => orNone(s.waited_seconds) },
   { label: "Failover", failover: true, show: assurance },
   { label: "Ended", num: true, ended: true, show: (s) => moment(s.ended) },
@@ -61,7 +61,7 @@ function options(select, first, values) {
   select.value = wanted.includes(chosen) ? chosen : "";
 }
 
-const kindOf = (column) => [column.num && "num", column.wide && "wide", column.live && "only-live", column.ended && "only-ended", column.failover && "only-failover", column.fleet && "only-fleet"]
+const kindOf = (column) => [column.num && "num", column.wide && "wide", column.live && "only-live", column.one && "only-one", column.ended && "only-ended", column.failover && "only-failover", column.fleet && "only-fleet"]
   .filter(Boolean).join(" ");
 
 function create() {
@@ -148,7 +148,7 @@ export async function refreshEnded() {
 export async function refreshFleet() {
   if (wantsEnded()) return;
   const { interval, ...wanted } = query();
-  if (wanted.sort === "lag" || wanted.sort === "rate") wanted.sort = "age"; // offerOrders has not been called yet
+  if (wanted.sort === "rate") wanted.sort = "age"; // offerOrders has not been called yet
   const mine = ++ticket;
   const answer = await get("sessions", wanted);
   if (mine === ticket && !wantsEnded()) showSessions(answer, null);
@@ -181,7 +181,7 @@ export function showBackendSessions(backend) {
 
 /** offerOrders leaves out those by what only the stream of one proxy measures while all proxies are shown. */
 function offerOrders(whole) {
-  const missing = ["lag", "rate"];
+  const missing = ["rate"];
   for (const option of inputs.order.options) option.hidden = whole && missing.includes(option.value);
   if (whole && missing.includes(inputs.order.value)) {
     before = inputs.order.value;

@@ -13,7 +13,8 @@ import (
 // that pass only count; the clock is read by the timer.
 //
 // The server is not to blame while the client does not read, while no audio goes in, and, where results come for speech only, while nobody
-// has spoken. Speech is listened for only while no sign comes.
+// has spoken. Speech is listened for only while no sign comes. A server that is known to answer whatever the audio is owes a sign in silence, too
+// (rhythm.go).
 
 const (
 	// A server is looked at stallLooks times within the timeout, but at least every longestLook, so that a stall is noticed at most two
@@ -46,6 +47,7 @@ type StallWatch struct {
 	listening bool            // no sign came at the last look, so that speech is listened for
 	heard     replay.Detector // what the client has said since then
 	spoken    loop.Instant    // since when the server had heard enough; 0 for not yet
+	rhythm    rhythm          // of the present server's results, where they come for speech only by the profile
 }
 
 // StallView is what is looked at.
@@ -79,11 +81,20 @@ func (w *StallWatch) Timeout() time.Duration { return w.timeout }
 // Quiet returns for how long the server has owed a sign, as of the last look.
 func (w *StallWatch) Quiet() time.Duration { return w.quiet }
 
-// Listens reports whether there is doubt, so that the watch is to hear what the client says.
-func (w *StallWatch) Listens() bool { return w.listening }
+// AnswersAll reports whether the server is known to send results whatever the audio is.
+func (w *StallWatch) AnswersAll() bool { return w.rhythm.known }
+
+// Listens reports whether there is doubt, or the server's rhythm is learned, so that the watch is to hear what the client says.
+func (w *StallWatch) Listens() bool { return w.listening || w.rhythm.ear != nil }
 
 // Hear hears audio of the client's in a format.
 func (w *StallWatch) Hear(audio []byte, e profile.Encoding, rate, channels int) {
+	if w.rhythm.ear != nil {
+		w.rhythm.hear(audio, e, rate, channels)
+	}
+	if !w.listening {
+		return
+	}
 	if w.heard.Heard() == 0 {
 		w.heard = replay.NewDetector(e, rate, channels)
 	}
@@ -95,6 +106,9 @@ func (w *StallWatch) Begin(v *StallView) {
 	w.signs, w.delivered, w.atSign = v.Signs, v.Delivered, v.Delivered
 	w.answering, w.audio, w.pausing = false, 0, true
 	w.signed()
+	if w.sign == profile.StallSpeech {
+		w.rhythm.learn()
+	}
 }
 
 // signed notes that the server owes nothing.
@@ -128,7 +142,11 @@ func (w *StallWatch) look(v *StallView, now loop.Instant) (quiet time.Duration, 
 	if signed {
 		w.answering = true
 	}
+	w.rhythm.look(signed, w.timeout)
 	if signed || v.Excused {
+		if signed && w.rhythm.known && w.quiet > rhythmSpread*w.rhythm.gap+w.Every() { // it works, and has broken its rhythm
+			w.rhythm.learn()
+		}
 		w.atSign = v.Delivered
 		w.signed()
 	}
@@ -147,7 +165,7 @@ func (w *StallWatch) look(v *StallView, now loop.Instant) (quiet time.Duration, 
 		w.since = now
 	}
 	since := w.since
-	if w.sign == profile.StallSpeech {
+	if w.sign == profile.StallSpeech && !w.rhythm.known {
 		w.listening = !signed
 		if since = w.spokenSince(now); since == 0 {
 			return 0, false

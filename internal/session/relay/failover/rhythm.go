@@ -1,0 +1,82 @@
+package failover
+
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+)
+
+// Some servers send results all the time while audio comes, in silence and noise too, and others only while somebody speaks; the profile of a
+// protocol often cannot tell which, since that depends on the model and its settings. So a session learns it: a server that has answered enough
+// audio without speech, at regular intervals, owes results whatever the audio is. Speech is not learned from: all servers answer that.
+//
+// Times are those of the audio, so that a client that pauses, or sends faster than it speaks, changes nothing.
+
+const (
+	// rhythmLag is how long after the last speech results may still be about that.
+	rhythmLag = 3 * time.Second
+	// A rhythm is known after so many results, in so much audio without speech.
+	rhythmResults = 20
+	rhythmAudio   = 10 * time.Second
+	// rhythmSpread is how many times the mean interval the longest may be: words come at irregular times.
+	rhythmSpread = 3
+	// rhythmShare is which part of the timeout an interval may be at most, so that a few results are missing when it is over.
+	rhythmShare = 5
+	// rhythmGivenUp is how much audio is heard at most. A server that says nothing in silence is known sooner.
+	rhythmGivenUp = 2 * time.Minute
+)
+
+// rhythm is what a session has learned of how regularly its server sends results. It is owned by the session's watch.
+type rhythm struct {
+	known bool
+	gap   time.Duration // the longest between two results in audio without speech
+
+	// While it is learned.
+	ear     *replay.Detector // hears the audio; nil while nothing is learned
+	last    time.Duration    // up to where the audio was heard at the last result; 0 while there is speech
+	results int              // in audio without speech
+	audio   time.Duration    // that these results are apart in all
+}
+
+// learn begins to learn the rhythm of a server.
+func (r *rhythm) learn() { *r = rhythm{ear: new(replay.Detector)} }
+
+// hear hears audio of the client's, whose format the detector is made for with the first.
+func (r *rhythm) hear(audio []byte, e profile.Encoding, rate, channels int) {
+	if r.ear.Heard() == 0 {
+		*r.ear = replay.NewDetector(e, rate, channels)
+	}
+	r.ear.Write(audio)
+}
+
+// look notes whether results have come since the last look. A session that may wait for timeout learns nothing from longer intervals.
+func (r *rhythm) look(signed bool, timeout time.Duration) {
+	if r.ear == nil {
+		return
+	}
+	heard := r.ear.Heard()
+	switch {
+	case heard-r.ear.LastVoice() < rhythmLag:
+		r.last = 0
+	case r.last == 0:
+		r.last = heard
+	default:
+		since := heard - r.last
+		r.gap = max(r.gap, since)
+		if signed {
+			r.last = heard
+			r.results++
+			r.audio += since
+		}
+	}
+	switch {
+	case r.gap > timeout/rhythmShare, heard > rhythmGivenUp:
+		r.ear = nil
+	case r.results < rhythmResults || r.audio < rhythmAudio:
+	case r.gap*time.Duration(r.results) <= rhythmSpread*r.audio:
+		r.known, r.ear = true, nil
+	default:
+		r.gap, r.results, r.audio = 0, 0, 0
+	}
+}
