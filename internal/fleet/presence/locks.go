@@ -28,6 +28,8 @@ type directory struct {
 	own      *flock.Flock // of the process's own file; of the folder itself if whole
 	// whole: the disk takes no file, so the process holds the lock of the folder, which only one can have.
 	whole bool
+	// unsigned: the disk took no signature, so that others cannot prove the end of this process yet. It is owned by openDirectory, and then by tidy.
+	unsigned bool
 }
 
 // record is what the file instance of the folder has. A copy of the folder, on another machine or on this one, must not pass for the
@@ -64,7 +66,9 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	own, err := take(d.lockFile(id))
 	if err == nil {
 		d.own = own
-		return d, errors.Join(unidentified, sign(own.Path()))
+		unsigned := sign(own.Path())
+		d.unsigned = unsigned != nil
+		return d, errors.Join(unidentified, unsigned)
 	}
 	if !machine.Disk(err) || !d.takeFolder() {
 		return nil, err
@@ -278,10 +282,14 @@ func (d *directory) ended(id fleet.ID) bool {
 	return d.unlocked(id) && isSigned(d.lockFile(id)) && !d.isHeld(id)
 }
 
-// tidy removes the files of locks that no process holds, except those of the processes that are there.
+// tidy removes the files of locks that no process holds, except those of the processes that are there, and signs the lock of this process if that
+// failed before.
 func (d *directory) tidy(there map[fleet.ID]bool) {
 	if d.path == "" {
 		return
+	}
+	if d.unsigned && d.own != nil { // the disk may have room again
+		d.unsigned = sign(d.own.Path()) != nil
 	}
 	files, err := filepath.Glob(filepath.Join(d.path, "*"+lockSuffix))
 	if err != nil {

@@ -416,3 +416,26 @@ func TestLockOfFolder(t *testing.T) {
 		t.Errorf("the folder is gone: %v", err)
 	}
 }
+
+// A lock that a full disk has left without its signature gets it later, so that the end of the process can be proven.
+func TestSignedLater(t *testing.T) {
+	state := t.TempDir()
+	const one = "0000000000000001"
+	a, err := openDirectory(state, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(a.lockFile(one), 0); err != nil {
+		t.Fatal(err)
+	}
+	a.unsigned = true
+	a.tidy(map[fleet.ID]bool{one: true})
+	b := &directory{path: a.path}
+	if a.unsigned || b.ended(one) {
+		t.Errorf("unsigned: %v; ended: %v", a.unsigned, b.ended(one))
+	}
+	a.close(false)
+	if !b.ended(one) {
+		t.Error("the end is not proven")
+	}
+}
