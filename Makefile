@@ -58,7 +58,7 @@ test-sdks: build ## Test the simulated services and the proxy with the vendors' 
 RACE = -race -gcflags=modernc.org/...=-race=false
 # Packages without goroutines, in their tests either: the race detector finds nothing there, and makes their many random steps ten times
 # slower. What else it checks, the use of unsafe pointers, is checked without it. internal/sequential_test.go holds them to this.
-SEQUENTIAL = $(addprefix ./internal/, servers/backend/health fleet proof/simulate wire/frame protocol/profile)
+SEQUENTIAL = $(addprefix ./internal/, servers/health fleet proof/simulate wire/frame protocol/profile)
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test ci: export GORACE ?= atexit_sleep_ms=10
 
@@ -89,7 +89,7 @@ test-portable: ## Test the packages that use event loops with the portable drive
 
 # What does not depend on Linux, in its tests either. (Many other tests compare texts of errors, which Windows words differently.)
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, config/memory config/state config/tables lab/load/report operate/admin/client \
-	operate/api operate/diagnosis operate/live operate/metrics operate/top protocol/profile protocol/wav servers/backend/health servers/pool wire/frame \
+	operate/api operate/diagnosis operate/live operate/metrics operate/top protocol/profile protocol/wav servers/health servers/pool wire/frame \
 	$(addprefix ground/, figures meter panics printable spelling strictyaml value))
 
 test-native: ## On macOS or Windows: build everything, tests included, and test what works there

@@ -39,8 +39,8 @@ var alone = []string{
 	"app/supervisor",
 }
 
-// strangers are sets of packages that do not import one another: each is one of several answers to the same question.
-var strangers = [][]string{
+// alternativePackages are sets of packages that do not import one another: each is one of several answers to the same question.
+var alternativePackages = [][]string{
 	{"config/file", "config/memory", "config/postgres", "config/remote", "config/sqlite"},
 	{"fleet/memory", "fleet/postgres", "fleet/sqlite"},
 	{"access/auth/apikey", "access/auth/certificate", "access/auth/external", "access/auth/token"},
@@ -81,14 +81,14 @@ func TestImports(t *testing.T) {
 			if slices.Contains(alone, here) {
 				t.Errorf("%s imports %s: %s imports nothing of ours", file, imported, here)
 			}
-			for _, set := range strangers {
+			for _, set := range alternativePackages {
 				if slices.Contains(set, here) && slices.Contains(set, imported) {
 					t.Errorf("%s imports %s: they are alternatives, which share a third package if anything", file, imported)
 				}
 			}
 		}
 	}
-	for _, name := range slices.Concat(append(strangers, alone)...) {
+	for _, name := range slices.Concat(append(alternativePackages, alone)...) {
 		if !packages[name] {
 			t.Errorf("there is a rule for %s, which is not a package", name)
 		}

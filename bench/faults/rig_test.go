@@ -32,7 +32,7 @@ func size(n int) int {
 	return n
 }
 
-// lastBackoff is the longest that the proxy waits before it tries again whether a server is back (internal/servers/backend/health/circuit.go).
+// lastBackoff is the longest that the proxy waits before it tries again whether a server is back (internal/servers/health/circuit.go).
 const lastBackoff = 15 * time.Second
 
 // rig is a proxy with its servers for one test. The first of them is the victim of what goes wrong.

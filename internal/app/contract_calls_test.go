@@ -252,7 +252,7 @@ func (c *contract) upgrades() {
 	c.ask(request{method: "POST", path: upgrade, body: `{"binary":"/nonexistent"}`, status: 400, says: "the program cannot be started"})
 	c.ask(request{method: "POST", path: upgrade, body: `{"timeout_seconds":-1}`, status: 400, says: "use 0 (the default, a minute) to 3600"})
 	c.ask(request{method: "POST", path: upgrade, query: "x=1", status: 400, says: "takes none"})
-	body := c.ask(request{method: "POST", path: upgrade, body: `{"who":"alice"}`, status: 200, says: "the other process has ended before it asked"})
+	body := c.ask(request{method: "POST", path: upgrade, body: `{"who":"alice"}`, status: 200, says: "the other process ended before it asked"})
 	for line := range strings.Lines(string(body)) {
 		c.valid("upgrade", []byte(line), "components", "schemas", "UpgradeStep")
 	}

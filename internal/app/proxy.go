@@ -258,10 +258,10 @@ func (s *Settings) origin() *origin.Policy {
 	return policy
 }
 
-// Reconfigure changes what of the process's settings, which must have passed Check, can change while the proxy runs: the limits of
+// Reconfigure applies those of the process's settings that can change while the proxy runs: the limits of
 // upgrade requests, how often clients may fail to authenticate, what all of them may use together, the memory for failover, whom it trusts
 // about where clients come from, TLS towards clients, the times that its end may take, the access log, and the admin API's tokens. All
-// others stay what they were. It must not be called by two goroutines at a time.
+// others stay what they were. They must have passed Check. It must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
 	now := *before

@@ -113,7 +113,7 @@ func (p *Proxy) hand(ctx context.Context, nc *net.UnixConn, say func(string)) (*
 // prepare prepares this process for a successor that is ready, but may lack places.
 func (p *Proxy) prepare(lacks string) error {
 	if lacks != "" && p.services.Ready() == nil {
-		return fmt.Errorf("the new process could not serve, and this one can: %s", lacks)
+		return fmt.Errorf("upgrade canceled: the new process is not ready: %s", lacks)
 	}
 	return p.openApart()
 }

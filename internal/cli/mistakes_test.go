@@ -179,7 +179,7 @@ func TestSameMistakeSameStatus(t *testing.T) {
 	}
 }
 
-// badDatabase returns the arguments of an otherwise right call of a command with a database that cannot be; empty if it takes none.
+// badDatabase returns the arguments of an otherwise right call of a command with an invalid database; empty if it takes none.
 func badDatabase(name string) string {
 	right := map[string]string{
 		"serve": " ", "check": " ", "migrate": " ", "service ls": " ", "service show": "stt", "service add": "x", "service set": "stt --queue 1",

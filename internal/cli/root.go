@@ -33,7 +33,7 @@ type exit struct {
 
 func (e exit) Unwrap() error { return e.error }
 
-// invalidError marks err as a value that cannot be, for exit status 2: how the command was called is right otherwise, and its
+// invalidError marks err as an invalid value, for exit status 2: how the command was called is right otherwise, and its
 // help says nothing of it. A nil error stays nil.
 func invalidError(err error) error {
 	if err == nil {
@@ -153,7 +153,7 @@ func addHelpCommand(root *cobra.Command) {
 	}
 }
 
-// addCompletionCommand adds the library's command for completion scripts, with the manners of the others.
+// addCompletionCommand adds the library's command for completion scripts, in the form of the others.
 func addCompletionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

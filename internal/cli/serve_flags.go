@@ -15,7 +15,8 @@ import (
 )
 
 // serveFlags are the flags of serve, which check shares: the settings of the process, and those that describe one service
-// (flags-only operation).
+// (flags-only operation). The settings themselves are defined in internal/config/settings/table.go, and a service's fields in
+// internal/config/service.go.
 type serveFlags struct {
 	process  settings.Flags
 	about    *pflag.FlagSet // all flags below

@@ -1,5 +1,5 @@
 // Package proof is the storey of what tries the whole proxy for minutes: processes that are killed, servers that break the protocol, clients
 // that lie, every state of the fleet's protocol. Nothing imports it but tests and its own commands; it may import every other storey but cli.
 //
-// Each room but the smallest has a folder cmd with the command that the Makefile calls.
+// Proofs that the Makefile runs as commands have a folder cmd.
 package proof

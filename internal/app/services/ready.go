@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 

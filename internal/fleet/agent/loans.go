@@ -114,7 +114,7 @@ func (a *Agent) receive(h *receivedMessage) {
 		n.id = h.ID
 		var err error
 		if n.release, err = a.o.Presence.Hold(n.id); err != nil {
-			a.o.Log.Warn("no places are borrowed from the process beside this one", "reason", err)
+			a.o.Log.Warn("places cannot be borrowed from the other process of this upgrade", "reason", err)
 		}
 	}
 	if h.Wants != nil {
@@ -125,7 +125,7 @@ func (a *Agent) receive(h *receivedMessage) {
 			a.holder.Borrow(server, places)
 			n.got[server] += places
 			n.uncharged[server] += places
-			a.o.Log.Info("places borrowed from the process beside this one", "id", string(n.id), "server", server, "places", places)
+			a.o.Log.Info("places borrowed from the other process of this upgrade", "id", string(n.id), "server", server, "places", places)
 		}
 	}
 	for server, places := range h.Charged {
@@ -211,7 +211,7 @@ func (a *Agent) handOver() {
 		if places := a.holder.HandOver(server); places > 0 {
 			delete(a.offers, server)
 			n.sent[server] += places
-			a.o.Log.Info("places lent to the process beside this one", "id", string(n.id), "server", server, "places", places)
+			a.o.Log.Info("places lent to the other process of this upgrade", "id", string(n.id), "server", server, "places", places)
 			a.send(n, &loanMessage{Lends: map[string]int{server: places}})
 		}
 	}

@@ -228,7 +228,7 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, errors.New("this proxy ends")
+		return nil, errors.New("this proxy is shutting down")
 	}
 	before, ok := p.known[other.ID]
 	if want.client, want.prover = before.client, before.prover; ok && before == want {

@@ -67,7 +67,7 @@ func size(all *api.Stats) int {
 	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
 }
 
-// finish makes what is of the whole.
+// finish computes what cannot be added up, such as ratios, for the whole fleet.
 func finish(all *api.Stats) {
 	for i := range all.Services {
 		all.Services[i].Utilisation = utilisation(&all.Services[i], all.Backends)

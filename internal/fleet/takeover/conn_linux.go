@@ -94,7 +94,7 @@ func (c *conn) receive() (m *message, file *os.File, err error) {
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > maxMessage {
-		return nil, nil, fmt.Errorf("a message of %d bytes was announced, which is no take-over: at most %d are allowed", n, maxMessage)
+		return nil, nil, fmt.Errorf("the length of a message is %d bytes, and at most %d are allowed: the other process does not speak the take-over protocol", n, maxMessage)
 	}
 	body := make([]byte, n)
 	if err := c.read(body, &files); err != nil {

@@ -69,7 +69,7 @@ func hand(ctx context.Context, c *conn, o *Offer) (*Successor, error) {
 func prepare(c *conn, o *Offer) (*Successor, error) {
 	m, err := c.expect(hello, nil)
 	if errors.Is(err, errGone) {
-		err = errors.New("the other process has ended before it asked for the sockets: its log says why, or it is no wsbouncer that can take over (version 0.2 or later)")
+		err = errors.New("the other process ended before it asked for the sockets: see its log, or it does not support take-over (version 0.2 or later does)")
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -376,9 +377,7 @@ func TestProgram(t *testing.T) {
 // A check that hangs is ended, and said in words.
 func TestCheckHangs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hangs")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, path, "#!/bin/sh\nexec sleep 60\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err := new(Program).Check(ctx, path, func(text string) { t.Errorf("said %s", text) })
@@ -390,9 +389,7 @@ func TestCheckHangs(t *testing.T) {
 // Of a program that writes without end, as one that was named by mistake may, only the end is kept.
 func TestCheckIsLoud(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "loud")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\nyes | head -c 32000000\necho wrong >&2\nexit 2\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, path, "#!/bin/sh\nyes | head -c 32000000\necho wrong >&2\nexit 2\n")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err := new(Program).Check(t.Context(), path, func(text string) { t.Errorf("said %s", text) })
@@ -434,9 +431,7 @@ func TestEnd(t *testing.T) {
 			t.Parallel()
 			directory := t.TempDir()
 			path := filepath.Join(directory, "successor")
-			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			writeProgram(t, path, "#!/bin/sh\n"+c.script+"\n")
 			p := Program{Directory: directory}
 			child, err := p.Start(path)
 			if err != nil {
@@ -466,5 +461,16 @@ func TestConnection(t *testing.T) {
 	}
 	if _, _, err := Connection("fd:0"); err == nil || !strings.Contains(err.Error(), "only a running proxy gives") {
 		t.Error(err)
+	}
+}
+
+// writeProgram writes a script that can be run. No process may be started meanwhile: it would inherit the open file until it runs its own
+// program, and a file that is open for writing cannot be run (ETXTBSY).
+func writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
 	}
 }

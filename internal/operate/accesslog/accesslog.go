@@ -1,7 +1,7 @@
 // Package accesslog writes the access log: a file with one line for each session that has ended and each client that was refused.
 //
 // A [Log] takes entries from any goroutine without ever waiting for the file. Its own goroutine writes them. If the file cannot be
-// written, or not fast enough, lines are left out and counted. Sessions are never the worse for it.
+// written, or not fast enough, lines are left out and counted, and no session waits for them.
 package accesslog
 
 import (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 )
 
 // TestScrape holds a scrape of busy statistics against the text that Prometheus is to get, in testdata.

@@ -188,7 +188,7 @@ func (r *outages) play(ctx context.Context) error {
 	}
 	lent := 0
 	for _, p := range r.pair {
-		lent += strings.Count(p.Log(), "places borrowed from the process beside this one")
+		lent += strings.Count(p.Log(), "places borrowed from the other process of this upgrade")
 	}
 	lines := append([]string{fmt.Sprintf("loans between processes that follow each other: %d", lent)}, r.counter.end(r.o.Cap, false)...)
 	r.counter = nil

@@ -2,7 +2,7 @@
 // to sessions, resets them for the next session, and closes them.
 //
 //   - [Backend] joins the parts. It may be used from any goroutine.
-//   - worker is the goroutine that decides to dial and to retire. It asks internal/servers/backend/health what it may, and internal/servers/pool
+//   - worker is the goroutine that decides to dial and to retire. It asks internal/servers/health what it may, and internal/servers/pool
 //     what it should do.
 //   - [Conn] is one connection. It belongs to the event loop that it lives on; life.go draws its states.
 package backend

@@ -6,7 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"

@@ -3,7 +3,7 @@ package backend
 import (
 	"testing"
 
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 )
 
 // Backends are compared with those that serve, by the sessions that began and failed there, and with none that is gone.

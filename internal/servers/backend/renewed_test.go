@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"

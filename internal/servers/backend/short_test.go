@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 

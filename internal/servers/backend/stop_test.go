@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/servers/backend/health"
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 

@@ -2,7 +2,8 @@
 // request, authentication, limits, the queue, and refusals. It hands over an admitted client and knows nothing of what sessions do. Package
 // session imports it.
 //
-// gate.go accepts; arrival.go is the way of one client, from top to bottom; each of the other files is one of its steps.
+// gate.go accepts; arrival.go is the way of one client, from top to bottom; each of the other files is one of its steps. The queue itself, its
+// limit included, is in internal/servers/pool/queue.go.
 package admission
 
 import (

@@ -105,7 +105,7 @@ func (m *Method) Name() string { return identity.MethodKeys }
 // The reasons for which a key is refused, for the log.
 var (
 	errMalformed = errors.New("the API key is malformed: it has the wrong length, or a wrong character")
-	errUnknown   = errors.New("no API key in the configuration is the one that the client gives")
+	errUnknown   = errors.New("unknown API key")
 )
 
 // Authenticate implements [auth.Method]. It does the same work for every text that begins like a key, whatever is wrong with it.
