@@ -108,6 +108,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Backends:      p.backendsInUse,
 		Upgrades:      p.upgrades(),
 		Proxies:       p.proxies(),
+		Problems:      p.problems.List,
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token:       func() string { return p.live.Load().Token },

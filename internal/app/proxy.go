@@ -34,6 +34,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/live"
 	"github.com/wsbouncer/wsbouncer/internal/operate/metrics"
+	"github.com/wsbouncer/wsbouncer/internal/operate/problems"
 	"github.com/wsbouncer/wsbouncer/internal/operate/tracing"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
@@ -74,6 +75,7 @@ type Proxy struct {
 	// adminSecured is the TLS of the admin API's address; nil for none; static.
 	adminSecured *secure.Listeners
 	hub          *live.Hub        // nil without an admin API
+	problems     *problems.Keeper // nil until the proxy runs; static after that
 	guard        *panics.Guard    // nil to let panics end the process
 	scopes       *limits.Registry // of the process, tenants and keys; static
 	replay       *replay.Arena    // memory for what another server may have to get again; static
@@ -186,6 +188,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.useAccessLog()
+	p.watchProblems()
 	p.prepareAdmin(p.store)
 	if !p.settings.Held {
 		p.Accept()
@@ -399,6 +402,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	p.services.Stats(&all)
 	p.failoverStats(&all, sessions.Meters.Backends)
 	p.lagStats(&all)
+	p.problemStats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {
 		all.Sessions.Ended[uint16(code)] = n

@@ -166,6 +166,7 @@ func timeout(e *ending, s *Settings) slog.Attr {
 // when nobody calls Reconfigure any more.
 func (p *Proxy) Close() {
 	p.sessions.EndTaps()
+	p.problems.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*closeTimeout)
 	defer cancel()
 	p.services.Close(ctx)

@@ -19,27 +19,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
-// statusSessions is how many sessions in progress 'status' reads, for the time of first replies.
-const statusSessions = 1000
-
 // proxyStatus is all that 'status' shows; its JSON is the command's.
 type proxyStatus struct {
-	Proxy     string                       `json:"proxy"`
-	Well      bool                         `json:"well"`
-	Findings  []diagnosis.Finding          `json:"-"`
-	Problems  []problem                    `json:"problems"`
-	Latencies map[string]diagnosis.Latency `json:"-"`
-	Failed    []api.Session                `json:"failed"` // sessions that a backend or the proxy ended with a fault, the latest first
-	Stats     api.Stats                    `json:"stats"`
-	hidden    error                        // why sessions are not shown
-}
-
-// problem is a finding for programs.
-type problem struct {
-	Level string    `json:"level"` // failure or warning
-	What  string    `json:"what"`
-	Text  string    `json:"text"`
-	Since time.Time `json:"since,omitzero"`
+	Proxy    string        `json:"proxy"`
+	Well     bool          `json:"well"`
+	Problems []api.Problem `json:"problems"` // null for a proxy of a version that does not report them
+	Failed   []api.Session `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
+	Stats    api.Stats     `json:"stats"`
+	hidden   error         // why sessions are not shown
 }
 
 func newStatusCommand() *cobra.Command {
@@ -81,29 +68,17 @@ out of service, since when and why, which sessions failed lately, and which conf
 
 // readStatus reads all that 'status' shows. An older proxy has no sessions to show, which is no error.
 func readStatus(ctx context.Context, proxy *client.Client) (*proxyStatus, error) {
-	s := &proxyStatus{Proxy: proxy.Address(), Problems: []problem{}, Failed: []api.Session{}}
+	s := &proxyStatus{Proxy: proxy.Address(), Failed: []api.Session{}}
 	if err := proxy.Get(ctx, api.StatsPath, nil, &s.Stats); err != nil {
 		return nil, err
 	}
 	ended, err := sessions(ctx, proxy, api.SessionQuery{State: api.StateEnded})
-	var live api.SessionList
-	if err == nil {
-		live, err = sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: statusSessions})
-	}
 	if errors.As(err, new(*client.UnreachableError)) || ctx.Err() != nil {
 		return nil, err
 	}
 	s.hidden = err
-	s.Latencies = diagnosis.Latencies(ended.Sessions, live.Sessions)
-	s.Findings = diagnosis.Find(&s.Stats, s.Latencies)
-	s.Well = true
-	for _, f := range s.Findings {
-		p := problem{"warning", f.What, f.Text, f.Since}
-		if f.Level == diagnosis.Failure {
-			p.Level, s.Well = "failure", false
-		}
-		s.Problems = append(s.Problems, p)
-	}
+	s.Problems = s.Stats.Problems
+	s.Well = s.Problems != nil && !slices.ContainsFunc(s.Problems, func(p api.Problem) bool { return p.Level == api.LevelFailure })
 	for i := range ended.Sessions {
 		if diagnosis.Failed(&ended.Sessions[i]) {
 			s.Failed = append(s.Failed, ended.Sessions[i])
@@ -133,23 +108,29 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	fmt.Fprintf(out, "Configuration: version %s of %s, %s, in force since %s\n\n", c.Version, c.Source, c.State, clock(c.Applied))
 
 	switch {
-	case len(s.Findings) == 0:
+	case s.Problems == nil:
+		fmt.Fprintln(out, "This proxy is older, and does not report problems: see its tables.")
+	case len(s.Problems) == 0:
 		fmt.Fprintln(out, colour(green, "All is well."))
 	case s.Well:
 		fmt.Fprintln(out, "Clients are served. To know:")
 	default:
 		fmt.Fprintln(out, colour(red, "Something is wrong:"))
 	}
-	for _, f := range s.Findings {
+	for i := range s.Problems {
+		p := &s.Problems[i]
 		mark, c := "-", yellow
-		if f.Level == diagnosis.Failure {
+		if p.Level == api.LevelFailure {
 			mark, c = "!", red
 		}
 		since := ""
-		if !f.Since.IsZero() {
-			since = fmt.Sprintf(" (since %s, %s)", clock(f.Since), figures.Since(f.Since, now))
+		if !p.Since.IsZero() {
+			since = fmt.Sprintf(" (since %s, %s)", clock(p.Since), figures.Since(p.Since, now))
 		}
-		fmt.Fprintf(out, "  %s %s: %s%s\n", colour(c, mark), colour(c, f.What), printable.Text(f.Text, longestCell), since)
+		fmt.Fprintf(out, "  %s %s: %s%s%s\n", colour(c, mark), colour(c, printable.Text(p.What, longestCell)), printable.Text(p.Text, longestCell), seenBy(p), since)
+		if p.Cure != "" {
+			fmt.Fprintf(out, "      %s\n", printable.Text(p.Cure, longestCell))
+		}
 	}
 	if st.Fleet.Shares() {
 		fmt.Fprintln(out, "\n"+fleetLine(st.Fleet))
@@ -246,7 +227,7 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 			health, since = b.State, ""
 		}
 		cells = append(cells, []string{
-			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), s.capCell(b), measuredSeconds(s.Latencies[b.Name].Median),
+			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), s.capCell(b), measuredSeconds(b.FirstReplySeconds),
 			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), health, since,
 		})
 	}

@@ -60,6 +60,9 @@ func AdminSocket(directory string) string { return filepath.Join(directory, "adm
 // LastGood returns the path of the copy of the last good configuration.
 func LastGood(directory string) string { return filepath.Join(directory, "last-good.yaml") }
 
+// Problems returns the path of the history of what was wrong.
+func Problems(directory string) string { return filepath.Join(directory, "problems.jsonl") }
+
 // Fleet returns the path of the ledger of the proxies on this host, unless it is in the database or beside it.
 func Fleet(directory string) string { return filepath.Join(directory, "fleet.db") }
 

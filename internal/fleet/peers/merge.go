@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -51,6 +52,8 @@ func mergerOf(r *http.Request) merger {
 		return mergeStats
 	case kind == "proxies":
 		return mergeProxies
+	case kind == "problems":
+		return mergeProblems
 	case kind == "sessions" && len(parts) > 1:
 		return mergeOne
 	case kind == "sessions" && r.Method == http.MethodDelete:
@@ -120,6 +123,7 @@ func mergeStats(q *question) (int, any, error) {
 		me.Reachable, me.Sessions, me.Configuration = true, int(own.Sessions.Active), own.Configuration.Version
 	}
 	all.Fleet = f
+	all.Problems = withMissing(all.Problems, f, time.Now().UTC())
 	return http.StatusOK, all, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // proxyStats is the statistics of one proxy.
@@ -18,7 +19,7 @@ type proxyStats struct {
 // certificates, stays that of its. own stays as it is.
 func begin(own proxyStats) *api.Stats {
 	all := *own.stats
-	all.Drain, all.Shortages = nil, nil
+	all.Drain, all.Shortages, all.Problems = nil, nil, []api.Problem{}
 	all.Services, all.Backends, all.Leaving = []api.Service{}, []api.Backend{}, nil
 	all.Tenants = nil
 	all.Loops.Loops = slices.Clone(all.Loops.Loops)
@@ -56,6 +57,7 @@ func list(all *api.Stats, p proxyStats) {
 	for _, short := range p.stats.Shortages {
 		all.Shortages = append(all.Shortages, p.name+": "+short)
 	}
+	all.Problems = addProblems(all.Problems, p.stats.Problems, p.name)
 	addServices(all, p.stats)
 	addBackends(all, p)
 	addTenants(all, p.stats)
@@ -64,11 +66,12 @@ func list(all *api.Stats, p proxyStats) {
 
 // size returns how many entries the statistics list.
 func size(all *api.Stats) int {
-	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
+	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Problems) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
 }
 
 // finish computes what cannot be added up, such as ratios, for the whole fleet.
 func finish(all *api.Stats) {
+	diagnosis.Sort(all.Problems)
 	for i := range all.Services {
 		all.Services[i].Utilisation = utilisation(&all.Services[i], all.Backends)
 	}
@@ -164,6 +167,10 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Retired += from.Retired
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
+	if from.FirstReplies > to.FirstReplies { // the better estimate of the two
+		to.FirstReplySeconds = from.FirstReplySeconds
+	}
+	to.FirstReplies += from.FirstReplies
 	to.Variants = merge(to.Variants, from.Variants, func(a, b *api.Variant) bool { return a.Variant == b.Variant }, add)
 }
 

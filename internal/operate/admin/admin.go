@@ -39,6 +39,8 @@ type Source struct {
 	Proxies Proxies
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
+	// Problems returns what is wrong now, and what was.
+	Problems func() api.ProblemList
 	// History returns the last hour.
 	History func() api.History
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
@@ -70,6 +72,12 @@ func (s *Source) routes() []route {
 		}}},
 		{path: api.StatsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return s.Stats(), nil
+		})}},
+		{path: api.ProblemsPath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			if err := onlyParameters(r); err != nil {
+				return nil, err
+			}
+			return s.Problems(), nil
 		})}},
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},

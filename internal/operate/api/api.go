@@ -15,6 +15,7 @@ const (
 	TapPath       = "/api/v1/tap"            // GET: a stream of TapEvent
 	EventsPath    = "/api/v1/events"         // GET: one stream of everything that changes, see Event
 	HistoryPath   = "/api/v1/history"        // GET: History
+	ProblemsPath  = "/api/v1/problems"       // GET: ProblemList
 	AuditPath     = "/api/v1/audit"          // GET: []Action, newest first
 	AccessPath    = "/api/v1/access"         // GET: Access, who the proxy takes the caller for
 	LogLevelPath  = "/api/v1/log/level"      // GET, PUT: LogLevel

@@ -136,7 +136,7 @@ func FleetWide(method, path string) bool {
 	read := method == http.MethodGet || method == http.MethodHead
 	switch {
 	case len(parts) == 1:
-		return read && (kind == "stats" || kind == "sessions" || kind == "proxies") || kind == "sessions" && method == http.MethodDelete
+		return read && (kind == "stats" || kind == "sessions" || kind == "proxies" || kind == "problems") || kind == "sessions" && method == http.MethodDelete
 	case len(parts) == 2:
 		return kind == "sessions" && (read || method == http.MethodDelete)
 	case kind == "services":

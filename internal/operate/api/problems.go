@@ -4,8 +4,8 @@ import "time"
 
 // The levels of a problem.
 const (
-	Failure = "failure" // clients suffer, or would if one more thing failed
-	Warning = "warning" // an operator should know, or has done it
+	LevelFailure = "failure" // clients suffer, or would if one more thing failed
+	LevelWarning = "warning" // an operator should know, or has done it
 )
 
 // Whom a problem hurts, the worst first.
@@ -53,4 +53,6 @@ type ProblemList struct {
 	Past []PastProblem `json:"past"`
 	// Unsaved is why the past cannot be written to disk; empty if it can.
 	Unsaved string `json:"unsaved,omitempty"`
+	// Missing are proxies whose problems are not in the list, in the answer of a whole fleet.
+	Missing []MissingProxy `json:"missing,omitempty"`
 }

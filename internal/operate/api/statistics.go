@@ -11,6 +11,8 @@ type Stats struct {
 	// Draining: the end of the process has begun: it is not ready. Drain says how far it has come.
 	Draining bool   `json:"draining"`
 	Drain    *Drain `json:"drain,omitempty"`
+	// Problems are what is wrong now, first what hurts clients. Null for a proxy of a version that does not report them.
+	Problems []Problem `json:"problems"`
 	// Fleet is the proxies that share servers' caps with this one. If it is whole, all numbers are the sums of those of all proxies.
 	Fleet *Fleet `json:"fleet,omitempty"`
 	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
@@ -138,6 +140,10 @@ type Backend struct {
 	// those whose service has a stall-timeout.
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
+	// FirstReplySeconds is how long a typical session lately took from its client's first message to the backend's first, and FirstReplies of
+	// how many sessions within some minutes that is known; absent if of none.
+	FirstReplySeconds float64 `json:"first_reply_seconds,omitempty"`
+	FirstReplies      int     `json:"first_replies,omitempty"`
 	// Proxies are the parts of the proxies, in the statistics of a whole fleet.
 	Proxies []BackendPart `json:"proxies,omitempty"`
 }

@@ -49,12 +49,12 @@ func Find(f *Facts) []api.Problem {
 	for _, r := range rules {
 		r(f, &found)
 	}
-	sort(found.all)
+	Sort(found.all)
 	return found.all
 }
 
-// sort puts problems in the order in which they are shown. Those of one kind keep theirs.
-func sort(all []api.Problem) {
+// Sort puts problems in the order in which they are shown. Those of one kind keep theirs.
+func Sort(all []api.Problem) {
 	hurts := []string{api.HurtsClients, api.HurtsSoon, api.HurtsOperator}
 	slices.SortStableFunc(all, func(a, b api.Problem) int {
 		return cmp.Or(
@@ -95,10 +95,11 @@ func (f *findings) has(service string, kinds ...Kind) bool {
 }
 
 // takeOut removes the problems of a service's backends that keep sessions away from them, and returns them: they are causes of a problem
-// of the service.
-func (f *findings) takeOut(service string) (causes []api.Problem) {
+// of the service. Those that an operator has taken out of service are among them if all is true.
+func (f *findings) takeOut(service string, all bool) (causes []api.Problem) {
 	f.all = slices.DeleteFunc(f.all, func(p api.Problem) bool {
-		if p.Service != service || p.Backend == "" || !keepsAway(Kind(p.Kind)) {
+		kind := Kind(p.Kind)
+		if p.Service != service || p.Backend == "" || !keepsAway(kind) || !all && (kind == BackendDraining || kind == BackendDisabled) {
 			return false
 		}
 		causes = append(causes, p)
@@ -110,7 +111,7 @@ func (f *findings) takeOut(service string) (causes []api.Problem) {
 // keepsAway reports whether a backend with a problem of this kind gets no sessions.
 func keepsAway(kind Kind) bool {
 	switch kind {
-	case BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing, BackendProbe, BackendCanary, BackendEjected,
+	case BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing, BackendProbe, BackendCanary, BackendEjected, BackendFlapping,
 		BackendDraining, BackendDisabled, BackendNoServers, BackendNoPlace:
 		return true
 	}

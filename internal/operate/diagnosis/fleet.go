@@ -18,51 +18,66 @@ const frozenLong = 30
 const unseen = 3
 
 // ofFleet reports what keeps servers' caps from being shared, and which proxies are not as they should be.
-func ofFleet(f *api.Fleet, add func(Level, string, time.Time, string, ...any)) {
+func ofFleet(facts *Facts, found *findings) {
+	f := facts.Stats.Fleet
 	if f == nil {
 		return
 	}
-	advice := ""
+	advice, about := "", subject{what: "fleet"}
 	if f.Advice != "" {
 		advice = "; " + f.Advice
 	}
+	ago := func(seconds float64) time.Time { return facts.Now.Add(-time.Duration(seconds * float64(time.Second))) }
 	switch {
 	case f.Mode == api.FleetWhole:
-		add(Failure, "fleet", time.Time{}, "caps are not shared, so servers may see more connections than their caps: %s%s", f.Problem, advice)
+		found.add(FleetUnshared, about, "caps are not shared, so servers may see more connections than their caps: %s%s", f.Problem, advice)
 	case f.Mode == api.FleetWaiting:
-		add(Failure, "fleet", time.Time{}, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice)
+		found.add(FleetWaiting, about, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice)
 	case f.Problem != "":
-		add(Failure, "fleet", time.Time{}, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice)
+		found.add(FleetUnreachable, about, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice).
+			Since = ago(f.SinceSeconds)
 	}
 	if f.Frozen {
-		level := Warning
+		p := found.add(FleetFrozen, about, "frozen for %s: %s", figures.Seconds(f.FrozenSeconds), f.FrozenWhy)
+		p.Since, p.Cure = ago(f.FrozenSeconds), "wsbouncer proxy ls"
 		if f.FrozenSeconds > frozenLong {
-			level = Failure
+			p.Level = api.LevelFailure
 		}
-		add(level, "fleet", time.Time{}, "frozen for %s: %s", figures.Seconds(f.FrozenSeconds), f.FrozenWhy)
 	}
 	told := make(map[string]bool)
-	for i := range f.Missing {
-		m := &f.Missing[i]
-		told[m.ID] = true
-		level := Failure
-		if slices.ContainsFunc(f.Proxies, func(p api.Proxy) bool { return p.ID == m.ID && p.SeenSeconds <= unseen }) {
-			level = Warning // it serves, or has just ended, as after an upgrade
-		}
-		add(level, "proxy "+m.Name, time.Time{}, "%s", m.Why)
-	}
 	for i := range f.Proxies {
 		p := &f.Proxies[i]
-		if p.Problem == "" || told[p.ID] || told[p.Name+p.Problem] {
+		if p.Problem == "" || told[p.Name+p.Problem] {
 			continue
 		}
 		told[p.Name+p.Problem] = true // two that have one name are one problem
-		text := p.Problem
+		text, cure := p.Problem, "wsbouncer proxy show "+p.Name
 		if p.Places > 0 && p.SeenSeconds > unseen {
 			text += ": it holds " + figures.Plural(p.Places, "place")
+			cure = "wsbouncer proxy forget " + p.Name
 		}
-		add(Warning, "proxy "+p.Name, time.Time{}, "%s", text)
+		found.add(FleetProxy, subject{what: "proxy " + p.Name}, "%s", text).Cure = cure
 	}
+}
+
+// OfMissing returns the problems of proxies that could not be asked for their part of an answer about the whole fleet, which no proxy knows by
+// itself. They are not among those that the ledger told of.
+func OfMissing(f *api.Fleet, now time.Time) []api.Problem {
+	var found findings
+	for i := range f.Missing {
+		m := &f.Missing[i]
+		p := found.add(FleetProxyMissing, subject{what: "proxy " + m.Name}, "%s", m.Why)
+		p.Cure, p.Since = "wsbouncer proxy show "+m.Name, now
+		k := slices.IndexFunc(f.Proxies, func(p api.Proxy) bool { return p.ID == m.ID })
+		switch {
+		case k < 0:
+		case f.Proxies[k].SeenSeconds <= unseen:
+			p.Level = api.LevelWarning // it serves, or has just ended, as after an upgrade
+		default:
+			p.Since = now.Add(-time.Duration(f.Proxies[k].SeenSeconds * float64(time.Second)))
+		}
+	}
+	return found.all
 }
 
 // Places says how a server's places are shared, such as "4 of 16 granted to this proxy, 12 to proxy-b"; empty if they are not. It names the

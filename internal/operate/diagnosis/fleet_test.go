@@ -6,58 +6,39 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// What is wrong in a fleet is found, and each proxy is named once.
-func TestFleet(t *testing.T) {
-	for _, k := range []struct {
-		fleet api.Fleet
-		level Level
-		what  string
-		text  string
-	}{
-		{api.Fleet{Mode: api.FleetWhole, Problem: "no tables", Advice: "run 'wsbouncer migrate'"}, Failure, "fleet", "caps are not shared, so servers may see more connections than their caps: no tables; run 'wsbouncer migrate'"},
-		{api.Fleet{Mode: api.FleetWaiting, Problem: "refused"}, Failure, "fleet", "the ledger has not answered yet, so this proxy has no places: refused"},
-		{api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}, Failure, "fleet", "the ledger has not been reached for 12s, so no proxy gets more places: refused"},
-		{api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 2, FrozenWhy: "proxy-b"}, Warning, "fleet", "frozen for 2.0s: proxy-b"},
-		{api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 31, FrozenWhy: "proxy-b"}, Failure, "fleet", "frozen for 31s: proxy-b"},
-		{
-			api.Fleet{
-				Mode:    api.FleetShare,
-				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Places: 12, Problem: "not seen for 12 s"}},
-			}, Warning, "proxy proxy-b", "not seen for 12 s: it holds 12 places",
-		},
-		{
-			api.Fleet{
-				Mode: api.FleetShare,
-				Proxies: []api.Proxy{
-					{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"},
-					{ID: "c", Name: "proxy-b", SeenSeconds: 0.5, Places: 4, Problem: "another proxy has the same name"},
-				},
-			}, Warning, "proxy proxy-b", "another proxy has the same name",
-		},
-		{
-			api.Fleet{
-				Mode:    api.FleetShare,
-				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Problem: "not seen for 12 s"}},
-				Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "not seen for 12 s: what it does is not known"}},
-			}, Failure, "proxy proxy-b", "not seen for 12 s: what it does is not known",
-		},
-		{
-			api.Fleet{
-				Mode:    api.FleetShare,
-				Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Problem: "connection refused"}},
-				Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "connection refused: its sessions are not known"}},
-			}, Warning, "proxy proxy-b", "connection refused: its sessions are not known",
-		},
-	} {
-		found := Find(&api.Stats{Fleet: &k.fleet}, nil)
-		if len(found) != 1 || found[0].Level != k.level || found[0].What != k.what || found[0].Text != k.text {
-			t.Errorf("%+v:\ngot  %+v\nwant %s: %s", k.fleet, found, k.what, k.text)
-		}
+// inFleet has a proxy be a part of a fleet.
+func inFleet(fleet api.Fleet) func(*Facts) {
+	return func(f *Facts) { f.Stats.Fleet = &fleet }
+}
+
+var fleetScenes = map[string]scene{
+	"caps are not shared": {inFleet(api.Fleet{Mode: api.FleetWhole, Problem: "no tables", Advice: "run 'wsbouncer migrate'"}),
+		"fleet-unshared fleet: caps are not shared, so servers may see more connections than their caps: no tables; run 'wsbouncer migrate'"},
+	"no ledger yet": {inFleet(api.Fleet{Mode: api.FleetWaiting, Problem: "refused"}), "fleet-waiting fleet: the ledger has not answered yet, so this proxy has no places: refused"},
+	"no ledger now": {inFleet(api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}),
+		"fleet-unreachable fleet: the ledger has not been reached for 12s, so no proxy gets more places: refused (12:00)"},
+	"frozen": {inFleet(api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 2, FrozenWhy: "proxy-b"}), "fleet-frozen fleet: frozen for 2.0s: proxy-b (12:00)"},
+	"a proxy that is not seen": {inFleet(api.Fleet{
+		Mode: api.FleetShare, Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Places: 12, Problem: "not seen for 12 s"}},
+	}), "fleet-proxy proxy proxy-b: not seen for 12 s: it holds 12 places"},
+	"two proxies with one name": {inFleet(api.Fleet{Mode: api.FleetShare, Proxies: []api.Proxy{
+		{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"},
+		{ID: "c", Name: "proxy-b", SeenSeconds: 0.5, Places: 4, Problem: "another proxy has the same name"},
+	}}), "fleet-proxy proxy proxy-b: another proxy has the same name"},
+	"off":   {inFleet(api.Fleet{Mode: api.FleetOff}), ""},
+	"alone": {inFleet(api.Fleet{Mode: api.FleetAlone}), ""},
+}
+
+// A proxy that could not be asked is a failure, unless it was seen a moment ago.
+func TestOfMissing(t *testing.T) {
+	f := api.Fleet{
+		Mode:    api.FleetShare,
+		Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 60}, {ID: "c", Name: "proxy-c", SeenSeconds: 0.5}},
+		Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "not seen for 60 s"}, {ID: "c", Name: "proxy-c", Why: "connection refused"}},
 	}
-	for _, f := range []*api.Fleet{nil, {Mode: api.FleetOff}, {Mode: api.FleetAlone}} {
-		if found := Find(&api.Stats{Fleet: f}, nil); len(found) != 0 {
-			t.Errorf("%+v: %+v", f, found)
-		}
+	all := OfMissing(&f, noon)
+	if len(all) != 2 || all[0].Level != api.LevelFailure || !all[0].Since.Equal(since) || all[1].Level != api.LevelWarning || all[1].What != "proxy proxy-c" || all[1].Kind != string(FleetProxyMissing) {
+		t.Errorf("%+v", all)
 	}
 }
 

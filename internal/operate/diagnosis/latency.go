@@ -5,30 +5,15 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Latency is how long sessions of a backend took from the client's first message to the backend's first.
-type Latency struct {
-	Median   float64 // seconds
-	Sessions int     // that have had their first reply
-}
-
-// Latencies returns the latency of each backend that had first replies in the sessions.
-func Latencies(sessions ...[]api.Session) map[string]Latency {
-	replies := make(map[string][]float64)
-	for _, all := range sessions {
-		for i := range all {
-			if s := &all[i]; s.FirstReplySeconds > 0 && s.Backend != "" {
-				replies[s.Backend] = append(replies[s.Backend], s.FirstReplySeconds)
-			}
-		}
-	}
-	latencies := make(map[string]Latency, len(replies))
-	for name, all := range replies {
-		latencies[name] = Latency{median(all), len(all)}
-	}
-	return latencies
+// Reply is how long lately sessions of a backend took from the client's first message to the backend's first.
+type Reply struct {
+	Seconds  float64 // of a typical session
+	Middle   float64 // the median as the histogram knows it: coarser, and not moved by a few slow sessions
+	Sessions int     // that have had their first reply within some minutes
 }
 
 // When a backend counts as slow: it has had enough sessions, and takes slowRatio times as long as the median of its peers, and so
@@ -37,40 +22,54 @@ const (
 	slowSessions = 5
 	slowRatio    = 2.0
 	slowBy       = 0.1 // seconds
+	// coarse is the same ratio of what a histogram's buckets tell.
+	coarse = 1.9
 )
 
 type slow struct {
-	name, service string
-	own, others   float64 // seconds
+	backend     *api.Backend
+	own, others float64 // seconds
 }
 
-// slowOnes returns the backends that are much slower than the others of their service.
-func slowOnes(s *api.Stats, latencies map[string]Latency) (found []slow) {
-	byService := make(map[string][]string)
-	for i := range s.Backends {
-		if b := &s.Backends[i]; latencies[b.Name].Sessions >= slowSessions {
-			byService[b.Service] = append(byService[b.Service], b.Name)
+// ofSlowness names the backends that are much slower than the others of their service, the slowest first. A backend that takes no sessions, or
+// hangs, is not slow as well.
+func ofSlowness(f *Facts, found *findings) {
+	byService := make(map[string][]*api.Backend)
+	for i := range f.Stats.Backends {
+		b := &f.Stats.Backends[i]
+		if f.Recent.Replies[BackendName{b.Service, b.Name}].Sessions >= slowSessions {
+			byService[b.Service] = append(byService[b.Service], b)
 		}
 	}
+	var all []slow
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
-		for _, name := range byService[service] {
-			var others []float64
+		for _, b := range byService[service] {
+			var others, middles []float64
 			for _, other := range byService[service] {
-				if other != name {
-					others = append(others, latencies[other].Median)
+				if other != b {
+					r := f.Recent.Replies[BackendName{service, other.Name}]
+					others, middles = append(others, r.Seconds), append(middles, r.Middle)
 				}
 			}
 			if len(others) == 0 {
 				continue
 			}
-			own, usual := latencies[name].Median, median(others)
-			if own >= slowRatio*usual && own-usual >= slowBy {
-				found = append(found, slow{name, service, own, usual})
+			own, usual := f.Recent.Replies[BackendName{service, b.Name}], median(others)
+			if own.Seconds >= slowRatio*usual && own.Seconds-usual >= slowBy && own.Middle >= coarse*median(middles) {
+				all = append(all, slow{b, own.Seconds, usual})
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b slow) int { return cmp.Compare(b.own, a.own) })
-	return found
+	slices.SortStableFunc(all, func(a, b slow) int { return cmp.Compare(b.own, a.own) })
+	for _, s := range all {
+		if slices.ContainsFunc(found.all, func(p api.Problem) bool {
+			return p.Backend == s.backend.Name && p.Service == s.backend.Service && p.Level == api.LevelFailure
+		}) {
+			continue
+		}
+		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s",
+			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others)).Cure = "wsbouncer backend drain " + s.backend.Name
+	}
 }
 
 // median returns the middle of numbers, of which there is at least one. It reorders them.

@@ -26,6 +26,27 @@ func ofProcess() []family {
 	}
 }
 
+// ofProblems returns what is wrong. The label of what a problem is about is left out where clients could add names: then services and backends
+// are empty.
+func ofProblems() []family {
+	return []family{
+		gauge("problems",
+			"Problems of a kind that the proxy sees now, as in its status and dashboard. docs/troubleshoot.md explains the kinds. There is no series "+
+				"for what is in order.",
+			func(s *Snapshot, put put) {
+				type series struct{ kind, level, hurts, service, backend string }
+				n := make(map[series]int)
+				for i := range s.Problems {
+					p := &s.Problems[i]
+					n[series{p.Kind, p.Level, p.Hurts, p.Service, p.Backend}]++
+				}
+				for v, n := range n {
+					put(float64(n), v.kind, v.level, v.hurts, v.service, v.backend)
+				}
+			}, "kind", "level", "hurts", "service", "backend"),
+	}
+}
+
 func ofLoops() []family {
 	// The type of a loop's statistics belongs to another package, which this one need not import to read its fields.
 	each := func(value func(s *Snapshot, i int) float64) func(*Snapshot, put) {

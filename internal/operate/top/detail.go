@@ -132,7 +132,7 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"connections", fmt.Sprintf("%d leased, %d resetting, %d idle, %d dialing, %d retiring; cap %d, limit now %d, warm %d",
 			b.Leased, b.Resetting, b.Idle, b.Dialing, b.Retiring, b.Cap, b.Ceiling, b.Warm), normal},
 		{"weight", fmt.Sprintf("%g, of which %.0f%% count now", b.Weight, 100*b.Ramp), normal},
-		{"first reply", fmt.Sprintf("%s (median of %s)", dash(m.latencies[b.Name].Median), figures.Plural(m.latencies[b.Name].Sessions, "session")), normal},
+		{"first reply", fmt.Sprintf("%s lately (%s)", dash(b.FirstReplySeconds), figures.Plural(b.FirstReplies, "session")), normal},
 		{"ping", dash(b.RoundTripSeconds), normal},
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},

@@ -19,7 +19,6 @@ type Update struct {
 	Stats    *api.Stats
 	Sessions *api.SessionList
 	Waiting  *api.SessionList // clients in queues, those that have waited longest first
-	Ended    []api.Session    // sessions that have ended, oldest first
 	Away     error            // why the proxy does not answer
 }
 
@@ -108,8 +107,6 @@ func (f *feed) stream(ctx context.Context, query api.SessionQuery, alive chan<- 
 			err = json.Unmarshal(data, &u.Stats)
 		case api.EventSessions:
 			err = json.Unmarshal(data, &u.Sessions)
-		case api.EventEnded:
-			err = json.Unmarshal(data, &u.Ended)
 		default:
 			continue
 		}

@@ -208,14 +208,6 @@ func TestRates(t *testing.T) {
 	if r := ratesBetween(nil, after); r.known {
 		t.Errorf("at first: %+v", r)
 	}
-	m := NewModel("x", Style{Plain: true})
-	playBusy(m)
-	for range 3 { // a new stream repeats what has ended
-		m.Update(Update{At: noon, Ended: []api.Session{{ID: "a", Backend: "gpu-1", FirstReplySeconds: 1}}})
-	}
-	if len(m.ended) != 1 {
-		t.Errorf("%d ended sessions", len(m.ended))
-	}
 }
 
 // Sessions of a whole fleet are not sorted by what only one proxy's stream has, and rates are those of the same proxies.

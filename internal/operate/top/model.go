@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // pane is a part of the screen.
@@ -20,9 +19,6 @@ const (
 	sessionsPane
 	panes
 )
-
-// mostEnded is how many ended sessions are kept, for the time of first replies.
-const mostEnded = 200
 
 // Limits of the sessions that the proxy is asked for.
 const (
@@ -53,9 +49,6 @@ type Model struct {
 	rates        rates
 	sessions     api.SessionList
 	waiting      api.SessionList
-	ended        []api.Session
-	latencies    map[string]diagnosis.Latency
-	findings     []diagnosis.Finding
 	away         error     // why the proxy does not answer; nil while it does
 	awaySince    time.Time // since when
 
@@ -121,16 +114,6 @@ func (m *Model) Update(u Update) {
 	}
 	if u.Waiting != nil {
 		m.waiting = *u.Waiting
-	}
-	for _, s := range u.Ended {
-		if !slices.ContainsFunc(m.ended, func(known api.Session) bool { return known.ID == s.ID }) { // a new stream repeats the latest
-			m.ended = append(m.ended, s)
-		}
-	}
-	m.ended = m.ended[max(0, len(m.ended)-mostEnded):]
-	m.latencies = diagnosis.Latencies(m.ended, m.sessions.Sessions)
-	if m.stats != nil {
-		m.findings = diagnosis.Find(m.stats, m.latencies)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // order is a way to sort a pane.
@@ -35,8 +36,8 @@ var backendOrders = []order{
 	{"configured", func(*Model, *item, *item) int { return 0 }},
 	{"trouble", func(_ *Model, a, b *item) int { return cmp.Compare(trouble(b.backend), trouble(a.backend)) }},
 	{"in use", func(_ *Model, a, b *item) int { return cmp.Compare(share(b.backend), share(a.backend)) }},
-	{"reply", func(m *Model, a, b *item) int {
-		return cmp.Compare(m.latencies[b.backend.Name].Median, m.latencies[a.backend.Name].Median)
+	{"reply", func(_ *Model, a, b *item) int {
+		return cmp.Compare(b.backend.FirstReplySeconds, a.backend.FirstReplySeconds)
 	}},
 	{"name", func(_ *Model, a, b *item) int { return cmp.Compare(a.backend.Name, b.backend.Name) }},
 }
@@ -264,10 +265,10 @@ func (m *Model) serviceCells(s *api.Service) []cell {
 
 func (m *Model) backendCells(b *api.Backend) []cell {
 	health, reply := m.healthOf(b), normal
-	for _, f := range m.findings {
-		if f.What == "backend "+b.Name && len(f.Text) > 4 && f.Text[:4] == "slow" {
-			reply = warning
-		}
+	if slices.ContainsFunc(m.problems(), func(p api.Problem) bool {
+		return p.Kind == string(diagnosis.BackendSlow) && p.Service == b.Service && p.Backend == b.Name
+	}) {
+		reply = warning
 	}
 	return []cell{
 		{text: m.style.plain(b.Name)},
@@ -275,7 +276,7 @@ func (m *Model) backendCells(b *api.Backend) []cell {
 		{drawn: func(width int) string { return m.style.bar(width, b.Cap, segmentsOf(b)) }},
 		{text: fmt.Sprintf("%d/%d", b.Leased+b.Resetting, b.Cap)},
 		{text: strconv.Itoa(b.Idle), tone: quiet},
-		{text: dash(m.latencies[b.Name].Median), tone: reply},
+		{text: dash(b.FirstReplySeconds), tone: reply},
 		{text: dash(b.RoundTripSeconds), tone: quiet},
 		health,
 	}

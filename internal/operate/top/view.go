@@ -9,7 +9,6 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // smallHeight is the height below which only the pane with the keyboard is shown.
@@ -47,7 +46,7 @@ func (m *Model) View() string {
 // Text draws everything once, as long as it gets, for a file or another program.
 func (m *Model) Text(mostSessions int) string {
 	var lines []string
-	lines = append(lines, m.header(len(m.findings))...)
+	lines = append(lines, m.header(len(m.problems()))...)
 	for p := range panes {
 		rows := m.rows(p)
 		if p == waitingPane && len(rows) == 0 {
@@ -105,13 +104,17 @@ func (m *Model) header(most int) []string {
 	if m.away != nil {
 		return append(lines, m.connection())
 	}
-	if len(m.findings) == 0 {
+	problems := m.problems()
+	switch {
+	case s.Problems == nil:
+		return append(lines, m.style.paint(quiet, older))
+	case len(problems) == 0:
 		return append(lines, m.style.paint(good, "all is well"))
 	}
-	for _, f := range m.findings[:min(most, len(m.findings))] {
-		lines = append(lines, m.finding(f))
+	for i := range problems[:min(most, len(problems))] {
+		lines = append(lines, m.problem(&problems[i]))
 	}
-	if hidden := len(m.findings) - most; hidden > 0 {
+	if hidden := len(problems) - most; hidden > 0 {
 		more := fmt.Sprintf(" +%d more", hidden)
 		last := m.style.fit(lines[len(lines)-1], m.width-len(more), false)
 		lines[len(lines)-1] = last + m.style.paint(quiet, more)
@@ -156,16 +159,27 @@ func (m *Model) connection() string {
 	return m.style.paint(bad, m.style.plain(text))
 }
 
-func (m *Model) finding(f diagnosis.Finding) string {
+// older is what is shown of a proxy that does not report problems.
+const older = "this proxy is older, and does not report problems"
+
+// problems returns what is wrong, as the proxy reports it.
+func (m *Model) problems() []api.Problem {
+	if m.stats == nil {
+		return nil
+	}
+	return m.stats.Problems
+}
+
+func (m *Model) problem(p *api.Problem) string {
 	mark, t := "! ", bad
-	if f.Level == diagnosis.Warning {
+	if p.Level == api.LevelWarning {
 		mark, t = "- ", warning
 	}
-	text := f.Text
-	if since := figures.Since(f.Since, m.now); since != "" {
+	text := p.Text
+	if since := figures.Since(p.Since, m.now); since != "" {
 		text += " (for " + since + ")"
 	}
-	return m.style.paint(t, mark+m.style.plain(f.What)) + " " + m.style.plain(text)
+	return m.style.paint(t, mark+m.style.plain(p.What)) + " " + m.style.plain(text)
 }
 
 // names of the panes in the tabs of a small screen.

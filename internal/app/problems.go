@@ -1,0 +1,34 @@
+package app
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/problems"
+)
+
+// watchProblems has the proxy look once a second whether something is wrong. The past is kept in the state directory, if there is one.
+func (p *Proxy) watchProblems() {
+	file := ""
+	if p.settings.StateDirectory != "" {
+		file = state.Problems(p.settings.StateDirectory)
+	}
+	p.problems = problems.New(problems.Options{
+		Source: func() (api.Stats, meter.Snapshot) {
+			s := p.snapshot()
+			return s.Stats, s.Meters
+		},
+		File: file, Guard: p.guard, Log: p.log,
+	})
+	p.problems.Start()
+}
+
+// problemStats adds what is wrong, and what was learned about backends on the way.
+func (p *Proxy) problemStats(to *api.Stats) {
+	to.Problems = p.problems.Problems()
+	for i := range to.Backends {
+		b := &to.Backends[i]
+		reply := p.problems.Reply(b.Service, b.Name)
+		b.FirstReplySeconds, b.FirstReplies = reply.Seconds, reply.Sessions
+	}
+}

@@ -1,0 +1,115 @@
+package diagnosis
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// notDialed is the reason of a backend that has not been dialed: nothing is known of it.
+const notDialed = "not dialed yet"
+
+// ofBackends names what is wrong with backends: each has one of these problems at most.
+func ofBackends(f *Facts, found *findings) {
+	for i := range f.Stats.Backends {
+		ofBackend(f, &f.Stats.Backends[i], found)
+	}
+}
+
+func ofBackend(f *Facts, b *api.Backend, found *findings) {
+	about, condition := backend(b), b.Condition()
+	command := func(verb string) string { return "wsbouncer backend " + verb + " " + cmp.Or(b.DiscoveredFrom, b.Name) }
+	flap, flaps := f.Recent.Flaps[BackendName{b.Service, b.Name}]
+	switch {
+	case b.State == "draining" || b.State == "disabled":
+		kind := BackendDraining
+		if b.State == "disabled" {
+			kind = BackendDisabled
+		}
+		left := "it is empty"
+		if n := b.Leased + b.Resetting; n > 0 {
+			left = figures.Plural(n, "session") + " left"
+		}
+		found.add(kind, about, "%s: %s", b.State, left).Cure = command("enable")
+	case b.Untried() && condition.Word == api.Unreachable:
+		found.add(BackendNoPlace, about, "not dialed yet: this proxy has no place there; %d of %d are granted", b.Places.Granted, b.Places.Cap).Since = condition.Since
+	case flaps:
+		now := condition.Word
+		if condition.Why != "" {
+			now += ": " + condition.Why
+		}
+		p := found.add(BackendFlapping, about, "it went out of health %s within minutes; now %s", figures.Plural(flap.Times, "time"), now)
+		p.Since, p.Cure = flap.First, command("drain")
+	case condition.Word == api.Unreachable && condition.Why == notDialed:
+	case condition.Word != api.Healthy:
+		kind, cure := troubleOf(&condition)
+		text := condition.Word
+		if condition.Why != "" {
+			text += ": " + condition.Why
+		}
+		p := found.add(kind, about, "%s", text)
+		p.Since = condition.Since
+		if cure != "" {
+			p.Cure = command(cure)
+		}
+	case b.Canary == "doubtful":
+		p := found.add(CanaryDoubtful, about, "the canary fails, and has passed on no backend of the service, so it takes none out of service: %s", b.CanaryReason)
+		p.Since, p.Cure = b.CanarySince, "wsbouncer service show "+b.Service
+	case b.Places != nil && b.Places.Granted > b.Places.Cap:
+		found.add(BackendOverGranted, about, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
+	case b.Ceiling < b.Cap:
+		found.add(BackendFull, about, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap).Cure = command("set") + " --connections N"
+	}
+}
+
+// troubleOf returns the kind of what keeps sessions away from a backend, and the verb of the command that helps, with its flags behind the
+// name left out; empty for none. Why a backend could not be used is known as a text, which the proxy has written itself.
+func troubleOf(c *api.Condition) (kind Kind, cure string) {
+	switch c.Word {
+	case "stalled":
+		return BackendStalled, "drain"
+	case "outlier":
+		return BackendEjected, "drain"
+	case "canary fails":
+		return BackendCanary, "drain"
+	}
+	switch {
+	case answered(c.Why, "401", "403", "407"):
+		return BackendRefusing, "show"
+	case answered(c.Why, "5", "408", "429"):
+		return BackendFailing, "show"
+	case answered(c.Why, ""), anyOf(c.Why, "did not answer with HTTP", "answer is malformed", "without upgrading", "chose the subprotocol", "extension that was not offered",
+		"Sec-WebSocket-Accept", "first record does not look like a TLS handshake", "broke the protocol", "unsolicited"):
+		return BackendWrongProtocol, "show"
+	case c.Word == "probe fails":
+		return BackendProbe, "show"
+	case anyOf(c.Why, "sessions in a row were broken"):
+		return BackendFailing, "drain"
+	}
+	return BackendUnreachable, "recycle"
+}
+
+// answered reports whether a reason is that the server has answered the upgrade request with an HTTP status that begins so.
+func answered(why string, statuses ...string) bool {
+	_, status, ok := strings.Cut(why, "server answered ")
+	if !ok || !strings.Contains(why, "instead of upgrading") {
+		return false
+	}
+	for _, s := range statuses {
+		if strings.HasPrefix(status, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func anyOf(text string, parts ...string) bool {
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package diagnosis
+
+import (
+	"net/http"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// fails makes the second backend one that cannot be dialed for a reason.
+func fails(reason string) func(*Facts) {
+	return func(f *Facts) { unreachable(&f.Stats.Backends[1], reason) }
+}
+
+// opens makes the second backend one whose circuit is open for a reason.
+func opens(reason string) func(*Facts) {
+	return func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Usable, b.Circuit, b.CircuitReason, b.CircuitSince = false, "open", reason, since
+	}
+}
+
+// answers is the reason of a dial that a server has answered with a status.
+func answers(status int) string {
+	err := handshake.StatusError{Status: status, Text: "no"}
+	return err.Error()
+}
+
+var backendScenes = map[string]scene{
+	"wrong key":           {fails(answers(http.StatusUnauthorized)), "backend-refusing backend gpu-2: unreachable: server answered 401 Unauthorized instead of upgrading: no (12:00)"},
+	"wrong key, for long": {opens(answers(http.StatusForbidden)), "backend-refusing backend gpu-2: circuit open: server answered 403 Forbidden instead of upgrading: no (12:00)"},
+	"wrong path":          {fails(answers(http.StatusNotFound)), "backend-wrong-protocol backend gpu-2: unreachable: server answered 404 Not Found instead of upgrading: no (12:00)"},
+	"no WebSocket":        {fails("reading the answer to the upgrade request: server did not answer with HTTP/1.1"), "backend-wrong-protocol backend gpu-2: unreachable: reading the answer to the upgrade request: server did not answer with HTTP/1.1 (12:00)"},
+	"an error":            {fails(answers(http.StatusBadGateway)), "backend-failing backend gpu-2: unreachable: server answered 502 Bad Gateway instead of upgrading: no (12:00)"},
+	"broken sessions":     {opens("5 sessions in a row were broken: EOF"), "backend-failing backend gpu-2: circuit open: 5 sessions in a row were broken: EOF (12:00)"},
+	"gone":                {opens("connection refused"), "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
+	"not dialed":          {fails("not dialed yet"), ""},
+	"probe fails": {func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Usable, b.Probe, b.ProbeReason, b.ProbeSince = false, "down", "no answer", since
+	}, "backend-probe backend gpu-2: probe fails: no answer (12:00)"},
+	"outlier": {func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Usable, b.Outlier, b.OutlierReason, b.OutlierSince = false, true, "8 of 10 sessions failed", since
+	}, "backend-ejected backend gpu-2: outlier: 8 of 10 sessions failed (12:00)"},
+	"stalled": {func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Usable, b.Stalled, b.StalledReason, b.StalledSince = false, true, "no result for 5s", since
+	}, "backend-stalled backend gpu-2: stalled: no result for 5s (12:00)"},
+	"canary fails": {func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Usable, b.Canary, b.CanaryReason, b.CanarySince = false, "down", "no result within 10s", since
+	}, "backend-canary backend gpu-2: canary fails: no result within 10s (12:00)"},
+	"canary doubtful": {func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Canary, b.CanaryReason, b.CanarySince = "doubtful", "no result within 10s", since
+	}, "canary-doubtful backend gpu-2: the canary fails, and has passed on no backend of the service, so it takes none out of service: no result within 10s (12:00)"},
+	"flapping": {func(f *Facts) {
+		opens("connection refused")(f)
+		f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 4, First: since}}
+	}, "backend-flapping backend gpu-2: it went out of health 4 times within minutes; now circuit open: connection refused (12:00)"},
+	"flapping, and well now": {func(f *Facts) { f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 3, First: since}} },
+		"backend-flapping backend gpu-2: it went out of health 3 times within minutes; now healthy (12:00)"},
+	"draining": {func(f *Facts) { f.Stats.Backends[0].State, f.Stats.Backends[0].Usable = "draining", false }, "backend-draining backend gpu-1: draining: 3 sessions left"},
+	"disabled": {func(f *Facts) {
+		f.Stats.Backends[0].State, f.Stats.Backends[0].Usable, f.Stats.Backends[0].Leased = "disabled", false, 0
+	}, "backend-disabled backend gpu-1: disabled: it is empty"},
+	"the server is full": {func(f *Facts) { f.Stats.Backends[2].Ceiling = 20 }, "backend-full backend gpu-3: the server says that it is full: 20 of 32 connections"},
+	"a cap below what is granted": {func(f *Facts) { f.Stats.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} },
+		"backend-over-granted backend gpu-2: proxies have 40 of 32 places, until sessions end: its cap was lowered, or one is back that was taken for dead"},
+	"no place": {func(f *Facts) {
+		b := &f.Stats.Backends[1]
+		b.Places, b.Reachable, b.Reason, b.Since = &api.Places{Granted: 30, Cap: 32}, false, "not dialed yet", since
+	}, "backend-no-place backend gpu-2: not dialed yet: this proxy has no place there; 30 of 32 are granted (12:00)"},
+}

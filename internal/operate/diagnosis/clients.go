@@ -1,0 +1,116 @@
+package diagnosis
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// maxLimitFindings is how many limits are named. A flood from many addresses must not hide everything else.
+const maxLimitFindings = 5
+
+// ofLimits reports which limits are being reached, those that are reached most often first.
+func ofLimits(f *Facts, found *findings) {
+	lately := slices.Clone(f.Recent.Limits)
+	slices.SortStableFunc(lately, func(a, b api.LimitReached) int { return cmp.Compare(b.Count, a.Count) })
+	for _, r := range lately[:min(len(lately), maxLimitFindings)] {
+		about := subject{what: strings.TrimSpace(r.Scope + " " + r.Name)}
+		switch r.Scope {
+		case "process":
+			about = theProxy
+		case "service":
+			about = service(r.Name)
+		}
+		k := slices.IndexFunc(found.all, func(p api.Problem) bool { return p.Kind == string(LimitReached) && p.What == about.what })
+		if k >= 0 { // one problem for all limits of one tenant or client
+			found.all[k].Text += fmt.Sprintf(", and its %s %s", r.Limit, figures.Plural(int(r.Count), "time"))
+			continue
+		}
+		p := found.add(LimitReached, about, "it has reached its %s %s lately", r.Limit, figures.Plural(int(r.Count), "time"))
+		p.Since = r.Since
+		if r.Scope == "service" || r.Scope == "tenant" {
+			p.Cure = fmt.Sprintf("wsbouncer %s show %s", r.Scope, r.Name)
+		}
+	}
+	if n := len(lately) - maxLimitFindings; n > 0 {
+		found.add(LimitReached, subject{what: "clients"}, "%s reached lately, too", figures.Plural(n, "other limit")+verb(n, " was", " were"))
+	}
+}
+
+// When refusals and failures are worth a word: there are some, and they are more than a small part. Strangers who ask for what does not exist
+// are more common than clients that the proxy failed.
+const (
+	fewFailed, partFailed   = 3, 0.05
+	fewUnserved, partUnserv = 3, 0.01
+	fewRefused, partRefused = 10, 0.1
+)
+
+// ofClients reports what clients got lately, unless another problem explains it.
+func ofClients(f *Facts, found *findings) {
+	r := &f.Recent
+	if enough(r.Failed, r.Began, fewFailed, partFailed) && !explainsFailures(found) {
+		found.add(SessionsFailing, theProxy, "%s failed in the last minute, %d began", figures.Plural(int(r.Failed), "session"), r.Began).
+			Cure = "wsbouncer session ls --state ended"
+	}
+	all := r.Began
+	for _, n := range r.Refused {
+		all += n
+	}
+	var texts []string
+	for _, status := range slices.Sorted(maps.Keys(r.Refused)) {
+		n := r.Refused[status]
+		ours := status >= http.StatusInternalServerError
+		if explainsRefusals(found, status) || ours && !enough(n, all, fewUnserved, partUnserv) || !ours && !enough(n, all, fewRefused, partRefused) {
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%d with %d %s", n, status, meaning(status)))
+	}
+	if len(texts) > 0 {
+		found.add(Refusals, theProxy, "clients were refused in the last minute: %s", strings.Join(texts, ", "))
+	}
+}
+
+// enough reports whether n of all are worth a word.
+func enough(n, all uint64, few uint64, part float64) bool {
+	return n >= few && float64(n) >= part*float64(all)
+}
+
+// meaning says in brackets what a status means to clients.
+func meaning(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "(no valid credential)"
+	case http.StatusForbidden:
+		return "(credential or origin not allowed)"
+	case http.StatusNotFound:
+		return "(no service for the path)"
+	case http.StatusUpgradeRequired:
+		return "(no WebSocket request)"
+	case http.StatusServiceUnavailable:
+		return "(no connection came free)"
+	}
+	return "(" + http.StatusText(status) + ")"
+}
+
+// explainsRefusals reports whether a problem was found that has clients refused with a status.
+func explainsRefusals(found *findings, status int) bool {
+	switch status {
+	case http.StatusServiceUnavailable:
+		return found.has("", ServiceDown, ServiceQueueFull, TenantFillsQueue, ServiceWaiting, ServicePaused, ProxyDraining, Shortage, FleetWaiting, LimitReached)
+	case http.StatusTooManyRequests:
+		return found.has("", LimitReached)
+	}
+	return false
+}
+
+// explainsFailures reports whether a problem was found that has sessions fail.
+func explainsFailures(found *findings) bool {
+	return found.has("", ServiceDown, ServiceDegraded, BackendHung, BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing,
+		BackendEjected, BackendFlapping, BackendProbe, BackendCanary, FailoverFailed, Shortage, InternalError, ProxyDraining)
+}

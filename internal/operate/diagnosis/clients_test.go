@@ -1,0 +1,28 @@
+package diagnosis
+
+import (
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+var clientScenes = map[string]scene{
+	"limits": {func(f *Facts) {
+		for i, name := range []string{"", "acme", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5"} {
+			scope := []string{"process", "tenant", "client", "client", "client", "client", "client"}[i]
+			f.Recent.Limits = append(f.Recent.Limits, api.LimitReached{LimitTotal: api.LimitTotal{Limit: "session-limit", Scope: scope, Count: uint64(7 - i)}, Name: name, Since: since})
+		}
+	}, "limit-reached proxy: it has reached its session-limit 7 times lately (12:00)\nlimit-reached tenant acme: it has reached its session-limit 6 times lately (12:00)\n" +
+		"limit-reached client 192.0.2.1: it has reached its session-limit 5 times lately (12:00)\nlimit-reached client 192.0.2.2: it has reached its session-limit 4 times lately (12:00)\n" +
+		"limit-reached client 192.0.2.3: it has reached its session-limit 3 times lately (12:00)\nlimit-reached clients: 2 other limits were reached lately, too"},
+	"two limits of one tenant, which explain refusals": {func(f *Facts) {
+		for i, limit := range []string{"session-limit", "session-rate"} {
+			f.Recent.Limits = append(f.Recent.Limits, api.LimitReached{LimitTotal: api.LimitTotal{Limit: limit, Scope: "tenant", Count: uint64(5 - i)}, Name: "acme", Since: since})
+		}
+		f.Recent.Refused = map[int]uint64{429: 100}
+	}, "limit-reached tenant acme: it has reached its session-limit 5 times lately, and its session-rate 4 times (12:00)"},
+	"refusals": {func(f *Facts) { f.Recent.Began, f.Recent.Refused = 100, map[int]uint64{503: 5, 401: 20, 404: 2} },
+		"refusals proxy: clients were refused in the last minute: 20 with 401 (no valid credential), 5 with 503 (no connection came free)"},
+	"a few strangers":             {func(f *Facts) { f.Recent.Began, f.Recent.Refused = 1000, map[int]uint64{404: 30, 400: 9, 503: 2} }, ""},
+	"failing":                     {func(f *Facts) { f.Recent.Began, f.Recent.Failed = 100, 20 }, "sessions-failing proxy: 20 sessions failed in the last minute, 100 began"},
+	"a few failures":              {func(f *Facts) { f.Recent.Began, f.Recent.Failed = 1000, 20 }, ""},
+	"failures that are explained": {func(f *Facts) { f.Recent.Failed = 20; opens("connection refused")(f) }, "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
+}

@@ -1,0 +1,15 @@
+package diagnosis
+
+import "github.com/wsbouncer/wsbouncer/internal/operate/api"
+
+// Failed reports whether a session ended with a fault of a backend or the proxy: not by its client, not as planned, and not because an
+// operator ended it.
+func Failed(s *api.Session) bool {
+	switch {
+	case s.By == "" || s.By == "client":
+		return false
+	case s.Code == 1000 || s.Code == 1001 || s.Code == 1012:
+		return false
+	}
+	return true
+}
