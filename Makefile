@@ -68,8 +68,9 @@ TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 # The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, fleets, upgrades.
 PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
 
+# vet builds what it needs as the tests do, so that nothing is compiled twice.
 test: ## Run the unit and end-to-end tests, with the race detector where there are goroutines: 4 minutes on 2 processors
-	$(GO) vet ./...
+	$(GO) vet $(RACE) ./...
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
 	$(GO) $(TEST) $(RACE) -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
 

@@ -144,7 +144,10 @@ func (r *report) setCircuit(state health.CircuitState, reason string) {
 		}
 		h.Circuit = state.String()
 		if (before == health.Closed.String()) == (state == health.Closed) {
-			return // a trial, or its failure
+			if reason != "" { // a trial has failed: this is what keeps it out of service now
+				h.CircuitReason = reason
+			}
+			return
 		}
 		h.CircuitSince, h.CircuitReason = time.Now(), reason
 		if state == health.Open {

@@ -75,6 +75,10 @@ func TestReportCircuit(t *testing.T) {
 					t.Errorf("health: %+v", h)
 				}
 			}
+			r.setCircuit(health.Open, "wrong key") // the reason is that of the last trial
+			if h := r.get(); h.CircuitReason != "wrong key" || !h.CircuitSince.Equal(changed) {
+				t.Errorf("health: %+v", h)
+			}
 			changed = time.Now()
 			for range 2 {
 				r.setCircuit(health.Closed, "")
