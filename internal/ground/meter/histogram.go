@@ -12,7 +12,7 @@ const maxBounds = 12
 type Histogram struct {
 	bounds []time.Duration // static: the upper bounds of the buckets but the last, which has none; a duration on a bound is below it
 	counts [maxBounds + 1]atomic.Uint64
-	sum    atomic.Int64 // in nanoseconds
+	sums   [maxBounds + 1]atomic.Int64 // of the durations in each bucket, in nanoseconds
 }
 
 // NewHistogram returns a histogram with these upper bounds, at most 12, in ascending order.
@@ -30,15 +30,16 @@ func (h *Histogram) Observe(d time.Duration) {
 	for i < len(h.bounds) && d > h.bounds[i] {
 		i++
 	}
-	h.sum.Add(int64(d))
+	h.sums[i].Add(int64(d))
 	h.counts[i].Add(1)
 }
 
 // Read returns what was counted so far.
 func (h *Histogram) Read() Distribution {
-	d := Distribution{Bounds: h.bounds, Sum: time.Duration(h.sum.Load())}
+	d := Distribution{Bounds: h.bounds}
 	for i := range h.counts {
-		d.Counts[i] = h.counts[i].Load()
+		d.Counts[i], d.Sums[i] = h.counts[i].Load(), time.Duration(h.sums[i].Load())
+		d.Sum += d.Sums[i]
 	}
 	return d
 }
@@ -49,7 +50,8 @@ type Distribution struct {
 	Bounds []time.Duration
 	// Counts are the durations in each bucket, each counted once; the one behind the last bound has no upper bound.
 	Counts [maxBounds + 1]uint64
-	Sum    time.Duration // of all durations
+	Sums   [maxBounds + 1]time.Duration // of the durations in each bucket
+	Sum    time.Duration                // of all durations
 }
 
 // Count returns how many durations were counted.
@@ -67,6 +69,7 @@ func (d *Distribution) Add(other *Distribution) {
 	}
 	for i, n := range other.Counts {
 		d.Counts[i] += n
+		d.Sums[i] += other.Sums[i]
 	}
 	d.Sum += other.Sum
 }
@@ -76,6 +79,7 @@ func (d Distribution) Since(earlier Distribution) Distribution {
 	since := d
 	for i, n := range earlier.Counts {
 		since.Counts[i] -= min(n, since.Counts[i])
+		since.Sums[i] -= earlier.Sums[i]
 	}
 	since.Sum -= earlier.Sum
 	return since

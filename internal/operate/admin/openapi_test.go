@@ -91,6 +91,7 @@ func TestTypesAreDescribed(t *testing.T) {
 		api.LogLevel{},
 		api.Fleet{},
 		api.History{},
+		api.ProblemList{},
 		api.SessionList{},
 		api.SessionDetail{},
 		api.Stats{},

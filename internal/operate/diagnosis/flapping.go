@@ -13,7 +13,8 @@ type Flap struct {
 	First time.Time // when it first did
 }
 
-// When a backend flaps: it went out of health flapTimes within flapWithin, and has not been quiet since for much longer than before.
+// When a backend flaps: it went out of health flapTimes within flapWithin, and its present state, in or out, has not lasted for much longer than
+// the same state before.
 const (
 	flapTimes  = 3
 	flapWithin = 3 * time.Minute
@@ -21,16 +22,17 @@ const (
 	mostQuiet  = time.Minute
 )
 
-// flaps is when a backend went out of health.
+// flaps is when a backend went in and out of health.
 type flaps struct {
 	well    bool
-	opened  uint64
-	changed time.Duration // last, either way
-	downs   []down        // oldest first, within flapWithin
+	opened  uint64  // how often the circuit has opened
+	changes []phase // oldest first, within flapWithin
 	present bool
 }
 
-type down struct {
+// phase is a time in or out of health, from its beginning to that of the next one.
+type phase struct {
+	well bool
 	at   time.Duration
 	time time.Time
 }
@@ -43,17 +45,16 @@ func (r *recent) flapsOf(o *Observation) map[BackendName]Flap {
 		name, well := BackendName{b.Service, b.Name}, b.Condition().Word == api.Healthy
 		known := r.flaps[name]
 		if known == nil {
-			known = &flaps{well: well, opened: b.CircuitOpened, changed: o.Elapsed}
+			known = &flaps{well: well, opened: b.CircuitOpened}
 			r.flaps[name] = known
 		}
 		known.present = true
 		if b.State != "enabled" { // what an operator does is no flapping
-			known.downs = nil
-			known.well = well
+			known.changes, known.well, known.opened = nil, well, b.CircuitOpened
 			continue
 		}
-		if known.take(well, b.CircuitOpened, o) {
-			all[name] = Flap{Times: len(known.downs), First: known.downs[0].time}
+		if flap, ok := known.take(well, b.CircuitOpened, o); ok {
+			all[name] = flap
 		}
 	}
 	for name, known := range r.flaps {
@@ -66,22 +67,31 @@ func (r *recent) flapsOf(o *Observation) map[BackendName]Flap {
 }
 
 // take takes a backend's health, and reports whether it flaps.
-func (f *flaps) take(well bool, opened uint64, o *Observation) bool {
-	if f.well && !well || well && opened > f.opened { // or it was out of health for less than the time between two observations
-		f.downs = append(f.downs, down{o.Elapsed, o.Now})
-		f.changed = o.Elapsed
-	}
-	if well != f.well {
-		f.changed = o.Elapsed
+func (f *flaps) take(well bool, opened uint64, o *Observation) (flap Flap, ok bool) {
+	change := func(well bool) { f.changes = append(f.changes, phase{well, o.Elapsed, o.Now}) }
+	switch {
+	case f.well && well && opened > f.opened: // it was out of health for less than the time between two observations
+		change(false)
+		change(true)
+	case f.well != well:
+		change(well)
 	}
 	f.well, f.opened = well, opened
-	f.downs = slices.DeleteFunc(f.downs, func(d down) bool { return o.Elapsed-d.at >= flapWithin })
-	if len(f.downs) < flapTimes {
-		return false
+	f.changes = slices.DeleteFunc(f.changes, func(p phase) bool { return o.Elapsed-p.at >= flapWithin })
+	longest := time.Duration(0) // in the present state, before it began
+	for i, p := range f.changes {
+		if !p.well {
+			if flap.Times++; flap.Times == 1 {
+				flap.First = p.time
+			}
+		}
+		if i < len(f.changes)-1 && p.well == well {
+			longest = max(longest, f.changes[i+1].at-p.at)
+		}
 	}
-	longest := time.Duration(0)
-	for i := 1; i < len(f.downs); i++ {
-		longest = max(longest, f.downs[i].at-f.downs[i-1].at)
+	if flap.Times < flapTimes {
+		return flap, false
 	}
-	return o.Elapsed-f.changed < min(max(quiet, time.Duration(flapQuiet*float64(longest))), mostQuiet)
+	lasts := o.Elapsed - f.changes[len(f.changes)-1].at
+	return flap, lasts < min(max(quiet, time.Duration(flapQuiet*float64(longest))), mostQuiet)
 }

@@ -12,7 +12,6 @@ import (
 // Reply is how long lately sessions of a backend took from the client's first message to the backend's first.
 type Reply struct {
 	Seconds  float64 // of a typical session
-	Middle   float64 // the median as the histogram knows it: coarser, and not moved by a few slow sessions
 	Sessions int     // that have had their first reply within some minutes
 }
 
@@ -22,8 +21,6 @@ const (
 	slowSessions = 5
 	slowRatio    = 2.0
 	slowBy       = 0.1 // seconds
-	// coarse is the same ratio of what a histogram's buckets tell.
-	coarse = 1.9
 )
 
 type slow struct {
@@ -44,19 +41,18 @@ func ofSlowness(f *Facts, found *findings) {
 	var all []slow
 	for _, service := range slices.Sorted(maps.Keys(byService)) {
 		for _, b := range byService[service] {
-			var others, middles []float64
+			var others []float64
 			for _, other := range byService[service] {
 				if other != b {
-					r := f.Recent.Replies[BackendName{service, other.Name}]
-					others, middles = append(others, r.Seconds), append(middles, r.Middle)
+					others = append(others, f.Recent.Replies[BackendName{service, other.Name}].Seconds)
 				}
 			}
 			if len(others) == 0 {
 				continue
 			}
-			own, usual := f.Recent.Replies[BackendName{service, b.Name}], median(others)
-			if own.Seconds >= slowRatio*usual && own.Seconds-usual >= slowBy && own.Middle >= coarse*median(middles) {
-				all = append(all, slow{b, own.Seconds, usual})
+			own, usual := f.Recent.Replies[BackendName{service, b.Name}].Seconds, median(others)
+			if own >= slowRatio*usual && own-usual >= slowBy {
+				all = append(all, slow{b, own, usual})
 			}
 		}
 	}

@@ -5,7 +5,7 @@ func replied(sessions int, seconds ...float64) func(*Facts) {
 	return func(f *Facts) {
 		f.Recent.Replies = make(map[BackendName]Reply)
 		for i, s := range seconds {
-			f.Recent.Replies[BackendName{"stt", f.Stats.Backends[i].Name}] = Reply{Seconds: s, Middle: s, Sessions: sessions}
+			f.Recent.Replies[BackendName{"stt", f.Stats.Backends[i].Name}] = Reply{Seconds: s, Sessions: sessions}
 		}
 	}
 }
@@ -15,12 +15,5 @@ var slownessScenes = map[string]scene{
 	"slow, but too few sessions": {replied(4, 0.2, 0.9), ""},
 	"slow, but not noticeably":   {replied(5, 0.002, 0.05), ""},
 	"alike":                      {replied(9, 0.2, 0.3, 0.25), ""},
-	"slow by a few sessions only": {func(f *Facts) {
-		replied(9, 0.2, 0.9, 0.2)(f)
-		name := BackendName{"stt", "gpu-2"}
-		r := f.Recent.Replies[name]
-		r.Middle = 0.3
-		f.Recent.Replies[name] = r
-	}, ""},
-	"slow, and out of service": {func(f *Facts) { replied(5, 0.2, 0.9, 0.3)(f); opens("EOF")(f) }, "backend-unreachable backend gpu-2: circuit open: EOF (12:00)"},
+	"slow, and out of service":   {func(f *Facts) { replied(5, 0.2, 0.9, 0.3)(f); opens("EOF")(f) }, "backend-unreachable backend gpu-2: circuit open: EOF (12:00)"},
 }

@@ -185,9 +185,8 @@ const (
 type replies struct {
 	before  meter.Distribution
 	counts  [len(meter.Distribution{}.Counts)]float64
-	sum     float64 // in seconds
-	bounds  []time.Duration
-	count   int // within the time after which they are forgotten
+	sums    [len(meter.Distribution{}.Sums)]float64 // in seconds
+	count   int                                     // within the time after which they are forgotten
 	latest  time.Duration
 	present bool
 }
@@ -225,40 +224,33 @@ func (r *recent) repliesOf(backends []meter.BackendTotals, at time.Duration) map
 func (r *replies) take(now *meter.Distribution, at time.Duration) {
 	fresh := now.Since(r.before)
 	n := fresh.Count()
-	r.before, r.bounds = *now, now.Bounds
+	r.before = *now
 	if n == 0 {
 		if at-r.latest >= forgotten {
-			r.counts, r.sum, r.count = [len(r.counts)]float64{}, 0, 0
+			r.counts, r.sums, r.count = [len(r.counts)]float64{}, [len(r.sums)]float64{}, 0
 		}
 		return
 	}
 	keep := max(least, 1-float64(n)/weighty)
 	for i := range r.counts {
 		r.counts[i] = keep*r.counts[i] + float64(fresh.Counts[i])
+		r.sums[i] = keep*r.sums[i] + fresh.Sums[i].Seconds()
 	}
-	r.sum = keep*r.sum + fresh.Sum.Seconds()
 	r.count, r.latest = r.count+int(n), at
 }
 
-// reply returns what a typical session has: the mean, but not beyond the bucket in which the median is, so that a few slow ones do not matter.
+// reply returns what a typical session has: the mean of the bucket in which the median is, so that a few slow ones do not matter.
 func (r *replies) reply() Reply {
-	if r == nil || r.count == 0 {
-		return Reply{}
-	}
 	total := 0.0
 	for _, n := range r.counts {
 		total += n
 	}
-	left, lower := total/2, 0.0
+	left := total / 2
 	for i, n := range r.counts {
-		upper := 4 * lower // of the last bucket
-		if i < len(r.bounds) {
-			upper = r.bounds[i].Seconds()
-		}
 		if n > 0 && left <= n {
-			return Reply{Seconds: min(max(r.sum/total, lower), upper), Middle: lower + (upper-lower)*left/n, Sessions: r.count}
+			return Reply{Seconds: r.sums[i] / n, Sessions: r.count}
 		}
-		left, lower = left-n, upper
+		left -= n
 	}
 	return Reply{}
 }

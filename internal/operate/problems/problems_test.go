@@ -1,0 +1,216 @@
+package problems
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// rig is a keeper, and the proxy that it looks at. Tests use it in a bubble.
+type rig struct {
+	*Keeper
+	file string
+	log  safeBuffer
+	mu   sync.Mutex
+	wait int // guarded by mu: clients in the queue
+	end  bool
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func startRig(file string) *rig {
+	r := &rig{file: file}
+	r.Keeper = New(Options{File: file, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Source: r.source})
+	r.Start()
+	synctest.Wait()
+	return r
+}
+
+func (r *rig) source() (api.Stats, meter.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := api.Stats{Draining: r.end}
+	if r.wait >= 0 {
+		s.Services = []api.Service{{Name: "stt", Queue: api.Queue{Limit: 10, Waiting: r.wait, OldestSeconds: 2 * float64(r.wait)}}}
+		s.Backends = []api.Backend{{Name: "gpu-1", Service: "stt", Health: api.Health{Reachable: true}, Pool: api.Pool{State: "enabled", Usable: true, Weight: 1, Cap: 1, Ceiling: 1}}}
+	}
+	return s, meter.Snapshot{}
+}
+
+// waits has that many clients wait for some seconds.
+func (r *rig) waits(clients, seconds int) {
+	r.mu.Lock()
+	r.wait = clients
+	r.mu.Unlock()
+	time.Sleep(time.Duration(seconds) * time.Second)
+	synctest.Wait()
+}
+
+// A problem is shown while it lasts, logged when it begins and ends, and remembered, also by the next process.
+func TestKeeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "problems.jsonl")
+		r := startRig(file)
+		if l := r.List(); l.Problems == nil || len(l.Problems) != 0 || l.Past == nil || len(l.Past) != 0 || l.Unsaved != "" {
+			t.Errorf("at first: %+v", l)
+		}
+		began := time.Now()
+		r.waits(2, 6)
+		l := r.List()
+		if len(l.Problems) != 1 || l.Problems[0].Kind != "service-waiting" || l.Problems[0].Since.Sub(began) > time.Second || len(l.Past) != 0 {
+			t.Fatalf("%+v", l)
+		}
+		if text := r.log.String(); !strings.Contains(text, `level=WARN msg=problem kind=service-waiting what="service stt" evidence="2 clients wait, the first for 4.0s" cure="wsbouncer backend add`) {
+			t.Error(text)
+		}
+		r.waits(0, 6)
+		l = r.List()
+		if len(l.Problems) != 0 || len(l.Past) != 1 || l.Past[0].Ended.Sub(l.Past[0].Since) < 5*time.Second {
+			t.Errorf("after it: %+v", l)
+		}
+		if text := r.log.String(); !strings.Contains(text, `level=INFO msg="problem has ended" kind=service-waiting what="service stt" lasted=5s`) {
+			t.Error(text)
+		}
+		r.waits(3, 6)
+		lasting := r.List().Problems[0].Since
+		r.Close()
+
+		r = startRig(file)
+		defer r.Close()
+		if l := r.List(); len(l.Problems) != 0 || len(l.Past) != 1 {
+			t.Errorf("after a restart: %+v", l)
+		}
+		r.waits(3, 3)
+		if l := r.List(); len(l.Problems) != 1 || !l.Problems[0].Since.Equal(lasting) {
+			t.Errorf("it goes on: %+v", l)
+		}
+		r.waits(0, 5)
+		if l := r.List(); len(l.Problems) != 0 || len(l.Past) != 2 || !l.Past[0].Since.Equal(lasting) {
+			t.Errorf("it ends: %+v", l)
+		}
+	})
+}
+
+// What ends with the process has ended in its history, and a process that was replaced writes nothing more.
+func TestEndOfProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "problems.jsonl")
+		r := startRig(file)
+		r.end = true
+		r.waits(0, 2)
+		r.Close()
+		r = startRig(file)
+		if past, _ := r.history.past(); len(past) != 1 || past[0].Kind != "proxy-draining" {
+			t.Errorf("%+v", past)
+		}
+		r.HandOver()
+		r.waits(2, 6)
+		r.Close()
+		r = startRig(file)
+		defer r.Close()
+		if past, _ := r.history.past(); len(past) != 1 || len(r.history.open()) != 0 {
+			t.Errorf("a process that was replaced has written: %+v", past)
+		}
+	})
+}
+
+// A disk that takes nothing does no harm, and gets what it lacks when it takes it again.
+func TestBadDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		directory := filepath.Join(t.TempDir(), "away")
+		r := startRig(filepath.Join(directory, "problems.jsonl"))
+		r.waits(2, 6)
+		r.waits(0, 6)
+		if l := r.List(); len(l.Past) != 1 || !strings.Contains(l.Unsaved, "no such file") {
+			t.Errorf("%+v", l)
+		}
+		if n := strings.Count(r.log.String(), "cannot be written"); n != 1 {
+			t.Errorf("said %d times", n)
+		}
+		if err := os.Mkdir(directory, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r.waits(0, 31)
+		if l := r.List(); l.Unsaved != "" {
+			t.Errorf("%+v", l)
+		}
+		r.Close()
+		r = startRig(r.file)
+		defer r.Close()
+		if past, _ := r.history.past(); len(past) != 1 {
+			t.Errorf("%+v", past)
+		}
+	})
+}
+
+// The file is bounded, and the last thousand problems survive; lines that a full disk has cut off are skipped.
+func TestManyProblems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "problems.jsonl")
+		if err := os.WriteFile(file, []byte("{\"kind\":\"backend-slow\",\"what\":\"ba"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := openHistory(file, nil, slog.New(slog.DiscardHandler))
+		at := time.Now().UTC()
+		for i := range 5000 {
+			p := api.Problem{Kind: "backend-slow", What: fmt.Sprint("backend gpu-", i), Since: at}
+			h.begun(&p)
+			if i != 4999 {
+				h.ended(&api.PastProblem{Problem: p, Ended: at.Add(time.Duration(i) * time.Second)})
+			}
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		h.close()
+		content, err := os.ReadFile(file)
+		if lines := bytes.Count(content, []byte("\n")); err != nil || lines > mostLines+100 {
+			t.Errorf("%d lines, %v", lines, err)
+		}
+		h = openHistory(file, nil, slog.New(slog.DiscardHandler))
+		defer h.close()
+		past, unsaved := h.past()
+		if len(past) != mostPast || past[0].What != "backend gpu-4998" || past[mostPast-1].What != "backend gpu-3999" || unsaved != "" {
+			t.Errorf("%d in the past, from %+v, %q", len(past), past[0], unsaved)
+		}
+		if open := h.open(); len(open) != 1 || open[0].What != "backend gpu-4999" {
+			t.Errorf("%+v", open)
+		}
+	})
+}
+
+// A nil keeper knows nothing.
+func TestNilKeeper(t *testing.T) {
+	var k *Keeper
+	k.HandOver()
+	k.Close()
+	if l := k.List(); l.Problems == nil || l.Past == nil || k.Reply("a", "b").Sessions != 0 {
+		t.Errorf("%+v", l)
+	}
+}
