@@ -196,10 +196,10 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 			return nil
 		}
 		journal.Event("%s: %s", s.name, s.trouble)
-		begun := time.Now()
 		if err := s.begin(ctx, t); err != nil {
 			return fmt.Errorf("making trouble: %w", err)
 		}
+		begun := time.Now()
 		named, err := t.named(ctx, begun)
 		if err != nil {
 			return err

@@ -37,6 +37,7 @@ type stage struct {
 	more        string           // further entries of the configuration
 	tenants     []string         // that get a key each
 	keys        []string         // of the tenants
+	stranger    *sim.Server      // that speaks another protocol; nil for none
 	database    *pgtest.Server   // that the proxy uses; nil for a file
 	source      string           // name of the database
 	through     string           // the same, over way
@@ -164,12 +165,16 @@ type crowd struct {
 	clients sync.WaitGroup
 }
 
+// sessionSeconds is how long a session lasts: short, so that enough of them begin while there is trouble.
+const sessionSeconds = 4
+
 // speak adds clients until quiet or close. The query is added to their URL.
 func (t *stage) speak(clients int, query string) error {
 	audio, err := wav.Parse(speech.WAV)
 	if err != nil {
 		return err
 	}
+	pcm := audio.PCM[:min(len(audio.PCM), 2*audio.SampleRate*sessionSeconds)]
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &crowd{end: cancel}
 	t.crowds = append(t.crowds, c)
@@ -177,7 +182,7 @@ func (t *stage) speak(clients int, query string) error {
 		c.clients.Go(func() {
 			for pause := rand.N(2 * time.Second); kit.Wait(ctx, pause) == nil; pause = rand.N(500 * time.Millisecond) {
 				session := speech.Session{
-					URL: "ws://" + t.listen + "/" + query, SampleRate: audio.SampleRate, PCM: audio.PCM, Chunk: 100 * time.Millisecond, Speed: 1,
+					URL: "ws://" + t.listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
 					Heard: func(speech.Answer, time.Time) {},
 				}
 				_ = session.Run(ctx) // it fails where there is trouble

@@ -95,7 +95,7 @@ var table = []scene{
 		name: "flapping", trouble: "a server dies and comes back again and again", kind: diagnosis.BackendFlapping,
 		with: []diagnosis.Kind{diagnosis.BackendUnreachable, diagnosis.BackendFailing, diagnosis.SessionsFailing, diagnosis.BackendEjected}, set: usual(3),
 		begin: func(ctx context.Context, t *stage) error {
-			for range 5 {
+			for range 3 { // long enough to notice, and to be dialed again
 				t.servers[0].Kill()
 				if err := kit.Wait(ctx, time.Second); err != nil {
 					return err
@@ -103,7 +103,7 @@ var table = []scene{
 				if err := t.servers[0].Revive(); err != nil {
 					return err
 				}
-				if err := kit.Wait(ctx, 1500*time.Millisecond); err != nil {
+				if err := kit.Wait(ctx, 4*time.Second); err != nil {
 					return err
 				}
 			}
@@ -133,14 +133,17 @@ var table = []scene{
 		end: of(func(t *stage) { t.servers[0].deny.Store(false) }),
 	},
 	{
-		name: "wrong-profile", trouble: "the server speaks another protocol than its profile", kind: diagnosis.ServiceDown,
-		with: []diagnosis.Kind{diagnosis.Refusals, diagnosis.ServiceWaiting, diagnosis.BackendWrongProtocol}, set: usual(1),
-		begin: func(ctx context.Context, t *stage) error {
-			return t.operate(ctx, "service", "set", "stt", "--profile", "assemblyai")
+		name: "wrong-profile", trouble: "a server speaks another protocol than its profile", kind: diagnosis.BackendWrongProtocol,
+		with: []diagnosis.Kind{diagnosis.SessionsFailing, diagnosis.BackendEjected},
+		set: func(ctx context.Context, t *stage) (err error) {
+			if t.stranger, err = sim.Start(sim.Options{Protocol: sim.AssemblyAI}); err != nil {
+				return err
+			}
+			t.closers = append(t.closers, t.stranger.Close)
+			return usual(3)(ctx, t)
 		},
-		end: func(ctx context.Context, t *stage) error {
-			return t.operate(ctx, "service", "set", "stt", "--profile", "vosk")
-		},
+		begin: of(func(t *stage) { t.servers[0].way.Lead(t.stranger.Addr().String()) }),
+		end:   of(func(t *stage) { t.servers[0].way.Lead(t.servers[0].Addr().String()) }),
 	},
 	{
 		name: "half-dead", trouble: "half of a service's servers die", kind: diagnosis.ServiceDegraded, with: []diagnosis.Kind{diagnosis.SessionsFailing}, set: usual(4),
