@@ -51,8 +51,8 @@ func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 			}
 			total, longest = total+wait, max(longest, wait)
 		}
-		// The mean of some 960 has a standard deviation of 0.14 s.
-		if mean := total / time.Duration(len(begun)-1); mean < 6500*time.Millisecond || mean > 8500*time.Millisecond || longest < 14*time.Second {
+		// The mean of some 1,440 has a standard deviation of 0.08 s.
+		if mean := total / time.Duration(len(begun)-1); mean < 4400*time.Millisecond || mean > 5600*time.Millisecond || longest < 9*time.Second {
 			t.Errorf("%v on the average, %v at most; want half of %v", mean, longest, health.LastBackoff)
 		}
 		if s := f.pool.Stats(); !s.Usable || s.Totals.DialFailed != uint64(len(begun)+15) {

@@ -146,7 +146,7 @@ func TestTripsAddUp(t *testing.T) {
 					}
 					f.after(time.Minute)
 				}
-				// The bound is 15 s from the seventh on: that all stay below 4 s happens once in 10^13 runs.
+				// The bound is 10 s from the seventh on: that all stay below 4 s is as good as impossible.
 				if most := health.FirstBackoff + 10*time.Millisecond; well && longest > most || !well && longest < 4*time.Second {
 					t.Errorf("out of service for up to %v", longest)
 				}
@@ -184,7 +184,7 @@ func TestOldDialProvesNothing(t *testing.T) {
 		f.worker.sessionEnded(health.SessionEnd{Fault: "backend vanished"}, f.worker.now())
 		f.after(time.Minute - time.Microsecond)
 		f.broken(4)
-		f.after(time.Microsecond) // the trial comes after a wait of up to 15 s, which is shorter once in 15,000,000 runs
+		f.after(time.Microsecond) // the trial comes after a wait of up to 10 s, which is shorter once in 10,000,000 runs
 		if h := f.report.get(); h.Circuit == "closed" {
 			t.Errorf("health: %+v", h)
 		}

@@ -9,7 +9,7 @@ const (
 	// FirstBackoff is the upper bound of the wait after the first failure. It doubles with each further one.
 	FirstBackoff = 250 * time.Millisecond
 	// LastBackoff is the largest upper bound.
-	LastBackoff = 15 * time.Second
+	LastBackoff = 10 * time.Second
 	// NeededBackoff is the longest wait while sessions have nowhere else to go: they wait for a time, and one dial a second costs little.
 	NeededBackoff = time.Second
 )

@@ -220,7 +220,7 @@ func TestNeededCircuit(t *testing.T) {
 	h.random = func(d time.Duration) time.Duration { return d - 1 }
 	h.circuit.random = h.random
 	now := noon
-	for range 10 { // the wait is 15 s by then
+	for range 10 { // the wait is 10 s by then
 		h.DialEnded(h.Dial(now), DialResult{Outcome: Failed, Reason: "refused"}, now)
 		h.circuit.state = Open
 		now = max(now, h.circuit.retryAt)
