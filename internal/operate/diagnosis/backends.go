@@ -20,6 +20,9 @@ func ofBackends(f *Facts, found *findings) {
 
 func ofBackend(f *Facts, b *api.Backend, found *findings) {
 	about, condition := backend(b), b.Condition()
+	if b.Circuit != "closed" && b.Circuit != "" && !b.Reachable && b.Reason != "" && b.Reason != notDialed {
+		condition.Why = b.Reason // what the trials meet now says more than what opened the circuit
+	}
 	command := func(verb string) string { return "wsbouncer backend " + verb + " " + cmp.Or(b.DiscoveredFrom, b.Name) }
 	flap, flaps := f.Recent.Flaps[BackendName{b.Service, b.Name}]
 	switch {

@@ -33,8 +33,12 @@ var backendScenes = map[string]scene{
 	"no WebSocket":        {fails("reading the answer to the upgrade request: server did not answer with HTTP/1.1"), "backend-wrong-protocol backend gpu-2: unreachable: reading the answer to the upgrade request: server did not answer with HTTP/1.1 (12:00)"},
 	"an error":            {fails(answers(http.StatusBadGateway)), "backend-failing backend gpu-2: unreachable: server answered 502 Bad Gateway instead of upgrading: no (12:00)"},
 	"broken sessions":     {opens("5 sessions in a row were broken: EOF"), "backend-failing backend gpu-2: circuit open: 5 sessions in a row were broken: EOF (12:00)"},
-	"gone":                {opens("connection refused"), "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
-	"not dialed":          {fails("not dialed yet"), ""},
+	"gone, after its sessions broke": {func(f *Facts) {
+		opens("5 sessions in a row were broken: EOF")(f)
+		f.Stats.Backends[1].Reachable, f.Stats.Backends[1].Reason = false, "connection refused"
+	}, "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
+	"gone":       {opens("connection refused"), "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
+	"not dialed": {fails("not dialed yet"), ""},
 	"probe fails": {func(f *Facts) {
 		b := &f.Stats.Backends[1]
 		b.Usable, b.Probe, b.ProbeReason, b.ProbeSince = false, "down", "no answer", since

@@ -54,7 +54,7 @@ const (
 // ofClients reports what clients got lately, unless another problem explains it.
 func ofClients(f *Facts, found *findings) {
 	r := &f.Recent
-	if enough(r.Failed, r.Began, fewFailed, partFailed) && !explainsFailures(found) {
+	if enough(r.Failed, r.Began, fewFailed, partFailed) && !explainsFailures(f, found) {
 		found.add(SessionsFailing, theProxy, "%s failed in the last minute, %d began", figures.Plural(int(r.Failed), "session"), r.Began).
 			Cure = "wsbouncer session ls --state ended"
 	}
@@ -66,7 +66,7 @@ func ofClients(f *Facts, found *findings) {
 	for _, status := range slices.Sorted(maps.Keys(r.Refused)) {
 		n := r.Refused[status]
 		ours := status >= http.StatusInternalServerError
-		if explainsRefusals(found, status) || ours && !enough(n, all, fewUnserved, partUnserv) || !ours && !enough(n, all, fewRefused, partRefused) {
+		if explainsRefusals(f, found, status) || ours && !enough(n, all, fewUnserved, partUnserv) || !ours && !enough(n, all, fewRefused, partRefused) {
 			continue
 		}
 		texts = append(texts, fmt.Sprintf("%d with %d %s", n, status, meaning(status)))
@@ -98,19 +98,24 @@ func meaning(status int) string {
 	return "(" + http.StatusText(status) + ")"
 }
 
+// held reports whether a problem of one of these kinds was found, or has held within the time that the counts are of.
+func held(f *Facts, found *findings, kinds ...Kind) bool {
+	return found.has("", kinds...) || slices.ContainsFunc(f.Recent.Held, func(k Kind) bool { return slices.Contains(kinds, k) })
+}
+
 // explainsRefusals reports whether a problem was found that has clients refused with a status.
-func explainsRefusals(found *findings, status int) bool {
+func explainsRefusals(f *Facts, found *findings, status int) bool {
 	switch status {
 	case http.StatusServiceUnavailable:
-		return found.has("", ServiceDown, ServiceQueueFull, TenantFillsQueue, ServiceWaiting, ServicePaused, ProxyDraining, Shortage, FleetWaiting, LimitReached)
+		return held(f, found, ServiceDown, ServiceQueueFull, TenantFillsQueue, ServiceWaiting, ServicePaused, ProxyDraining, Shortage, FleetWaiting, LimitReached)
 	case http.StatusTooManyRequests:
-		return found.has("", LimitReached)
+		return held(f, found, LimitReached)
 	}
 	return false
 }
 
 // explainsFailures reports whether a problem was found that has sessions fail.
-func explainsFailures(found *findings) bool {
-	return found.has("", ServiceDown, ServiceDegraded, BackendHung, BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing,
+func explainsFailures(f *Facts, found *findings) bool {
+	return held(f, found, ServiceDown, ServiceDegraded, BackendHung, BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing,
 		BackendEjected, BackendFlapping, BackendProbe, BackendCanary, FailoverFailed, Shortage, InternalError, ProxyDraining)
 }

@@ -19,7 +19,7 @@ const (
 	flapTimes  = 3
 	flapWithin = 3 * time.Minute
 	flapQuiet  = 1.5
-	mostQuiet  = time.Minute
+	mostQuiet  = 30 * time.Second
 )
 
 // flaps is when a backend went in and out of health.
@@ -78,7 +78,7 @@ func (f *flaps) take(well bool, opened uint64, o *Observation) (flap Flap, ok bo
 	}
 	f.well, f.opened = well, opened
 	f.changes = slices.DeleteFunc(f.changes, func(p phase) bool { return o.Elapsed-p.at >= flapWithin })
-	longest := time.Duration(0) // in the present state, before it began
+	var lasted []float64 // times in the present state, before it began
 	for i, p := range f.changes {
 		if !p.well {
 			if flap.Times++; flap.Times == 1 {
@@ -86,12 +86,15 @@ func (f *flaps) take(well bool, opened uint64, o *Observation) (flap Flap, ok bo
 			}
 		}
 		if i < len(f.changes)-1 && p.well == well {
-			longest = max(longest, f.changes[i+1].at-p.at)
+			lasted = append(lasted, float64(f.changes[i+1].at-p.at))
 		}
 	}
 	if flap.Times < flapTimes {
 		return flap, false
 	}
-	lasts := o.Elapsed - f.changes[len(f.changes)-1].at
-	return flap, lasts < min(max(quiet, time.Duration(flapQuiet*float64(longest))), mostQuiet)
+	usual := quiet
+	if len(lasted) > 0 {
+		usual = min(max(quiet, time.Duration(flapQuiet*median(lasted))), mostQuiet)
+	}
+	return flap, o.Elapsed-f.changes[len(f.changes)-1].at < usual
 }

@@ -17,6 +17,9 @@ type Recent struct {
 	LeftOut  uint64         // lines of the access log
 	Internal uint64         // internal errors
 
+	// Held are the kinds of problems that have held within the same minute: they explain what clients got.
+	Held []Kind
+
 	// Limits are those that have been reached repeatedly within the last seconds.
 	Limits []api.LimitReached
 	// Replies are the first replies of backends that had some.

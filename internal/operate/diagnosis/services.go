@@ -51,7 +51,10 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 	more := "wsbouncer backend add NAME URL --connections N --service " + v.Name
 	switch {
 	case v.Paused:
-		found.add(ServicePaused, about, "paused: %s", cmp.Or(waiting, "clients wait until it is resumed")).Cure = "wsbouncer service resume " + v.Name
+		p := found.add(ServicePaused, about, "paused: %s", cmp.Or(waiting, "clients wait until it is resumed"))
+		if p.Cure = "wsbouncer service resume " + v.Name; waiting == "" {
+			p.Hurts = api.HurtsOperator
+		}
 	case len(backends) == 0 && !found.has(v.Name, BackendNoServers):
 		found.add(ServiceDown, about, "it has no backends%s", then(waiting)).Cure = more
 	case usable == 0:
@@ -66,7 +69,7 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 	case waitsLong:
 		found.add(ServiceWaiting, about, "%s", waiting).Cure = more
 	case v.Utilisation >= nearlyAll:
-		found.add(ServiceNearlyFull, about, "%.0f %% of its connections are in use%s", 100*v.Utilisation, then(waiting)).Cure = more
+		found.add(ServiceNearlyFull, about, "%.0f %% of its connections are in use or wanted%s", 100*v.Utilisation, then(waiting)).Cure = more
 	}
 }
 

@@ -18,7 +18,7 @@ var serviceScenes = map[string]scene{
 	"waiting":        {func(f *Facts) { waits(f, 3, 4.25) }, "service-waiting service stt: 3 clients wait, the first for 4.2s"},
 	"a spike":        {func(f *Facts) { waits(f, 3, 0.05) }, ""},
 	"full":           {func(f *Facts) { waits(f, 10, 0.5) }, "service-queue-full service stt: its queue is full: 10 clients wait, the first for 500ms"},
-	"nearly full":    {func(f *Facts) { f.Stats.Services[0].Utilisation = 0.94 }, "service-nearly-full service stt: 94 % of its connections are in use"},
+	"nearly full":    {func(f *Facts) { f.Stats.Services[0].Utilisation = 0.94 }, "service-nearly-full service stt: 94 % of its connections are in use or wanted"},
 	"paused":         {func(f *Facts) { f.Stats.Services[0].Paused = true }, "service-paused service stt: paused: clients wait until it is resumed"},
 	"paused waiting": {func(f *Facts) { waits(f, 1, 0); f.Stats.Services[0].Paused = true }, "service-paused service stt: paused: 1 client waits, the first for 0s"},
 	"no backends":    {func(f *Facts) { f.Stats.Backends = nil }, "service-down service stt: it has no backends"},

@@ -30,6 +30,7 @@ type Watch struct {
 	recent  recent
 	replies map[BackendName]Reply
 	known   []*known
+	held    map[Kind]time.Duration // when a problem of a kind was found last that had begun
 	started bool
 	first   time.Duration // Elapsed of the first observation
 	firstAt time.Time     // Now of the first observation
@@ -66,10 +67,15 @@ func (w *Watch) Replies() map[BackendName]Reply { return w.replies }
 // Observe takes the next observation. Those of one proxy come about once a second.
 func (w *Watch) Observe(o *Observation) Outcome {
 	if !w.started {
-		w.started, w.first, w.firstAt = true, o.Elapsed, o.Now
+		w.started, w.first, w.firstAt, w.held = true, o.Elapsed, o.Now, make(map[Kind]time.Duration)
 	}
 	recent := w.recent.observe(o)
 	w.replies = recent.Replies
+	for kind, at := range w.held {
+		if o.Elapsed-at < window {
+			recent.Held = append(recent.Held, kind)
+		}
+	}
 	found := Find(&Facts{Now: o.Now, Stats: o.Stats, Recent: recent})
 	var out Outcome
 	for i := range found {
@@ -86,6 +92,9 @@ func (w *Watch) Observe(o *Observation) Outcome {
 		since := k.Since
 		k.Problem = *p
 		k.Since, k.seen, k.at = since.UTC(), o.Elapsed, o.Now
+		if k.begun {
+			w.held[Kind(k.Kind)] = o.Elapsed
+		}
 		switch {
 		case k.carried:
 			k.carried = false

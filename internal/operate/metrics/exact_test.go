@@ -48,6 +48,8 @@ var notShown = []string{
 	"Fleet.Mode", "Fleet.Ledger", "Fleet.Problem", "Fleet.Advice", "Fleet.SinceSeconds", "Fleet.FrozenWhy", "Fleet.FrozenSeconds", // shown as 0 or 1
 	"Fleet.Proxies.Version", "Fleet.Proxies.Address", "Fleet.Proxies.Host", "Fleet.Proxies.State", "Fleet.Proxies.AgeSeconds", "Fleet.Proxies.Sessions",
 	"Fleet.Proxies.Configuration", "Fleet.Proxies.Places", "Fleet.Proxies.Grants", "Fleet.Proxies.Problem", // each proxy reports its own
+	"Problems.What", "Problems.Text", "Problems.Since", "Problems.Cure", "Problems.Causes", "Problems.Proxies", // clients could add names, and the rest is for people
+	"Backends.FirstReplySeconds", "Backends.FirstReplies", // a histogram has them
 	"Drain", // times, and the sessions that ended because of it, which have their own class
 }
 

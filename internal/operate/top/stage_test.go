@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // nothing returns the statistics of a proxy that has nothing to do.
 func nothing() *api.Stats {
-	return &api.Stats{Version: "1.2.3", UptimeSeconds: 3600, Configuration: api.Configuration{Version: "4", State: "current", Source: "sqlite:config.db"}}
+	return &api.Stats{Problems: []api.Problem{}, Version: "1.2.3", UptimeSeconds: 3600, Configuration: api.Configuration{Version: "4", State: "current", Source: "sqlite:config.db"}}
 }
 
 // busyStats returns the statistics of a proxy with two services, and a second later.
@@ -39,6 +40,9 @@ func busyStats() (before, after *api.Stats) {
 			backend("gpu-1", "stt", 24, 8, 32), backend("gpu-2", "stt", 24, 6, 32), backend("mt-1", "translate", 4, 12, 16),
 		}
 		s.Backends[1].Resetting = 2
+		for i := range 2 {
+			s.Backends[i].FirstReplySeconds, s.Backends[i].FirstReplies = 0.34, 7
+		}
 		s.Sessions = api.Sessions{Active: 52, Total: 812 + uint64(6*second)}
 		s.Relayed = api.Relayed{FramesFromClients: 100000 + uint64(1040*second), BytesFromClients: 1<<30 + uint64(second)*3<<20}
 		return s
@@ -101,6 +105,7 @@ func playFleet(m *Model) {
 		}
 	}
 	after.Services[0].Queue.Waiting, after.Services[0].Queue.OldestSeconds = 1, 0.4
+	after.Problems = diagnosis.OfMissing(after.Fleet, noon)
 	list := liveSessions(14)
 	for i := range list.Sessions {
 		s := &list.Sessions[i]
@@ -111,6 +116,11 @@ func playFleet(m *Model) {
 	}}
 	m.Update(Update{At: noon, Stats: before})
 	m.Update(Update{At: noon.Add(time.Second), Stats: after, Waiting: waiting, Sessions: list})
+}
+
+// diagnose returns the problems that a proxy with these statistics reports.
+func diagnose(s *api.Stats) []api.Problem {
+	return diagnosis.Find(&diagnosis.Facts{Now: noon, Stats: s})
 }
 
 func playTrouble(m *Model) {
@@ -129,6 +139,7 @@ func playTrouble(m *Model) {
 	down.LagSeconds, down.MedianLagSeconds, down.Stalls, down.Moved, down.NotMoved = 3.4, 0.2, 2, 6, 1
 	s.Backends[1].Leased, s.Backends[1].Idle, s.Backends[1].Resetting = 32, 0, 0
 	s.Backends[2].State = "draining"
+	s.Problems = diagnose(s)
 	waiting := &api.SessionList{Matched: 31, Total: 83}
 	for i := range 5 {
 		waiting.Sessions = append(waiting.Sessions, api.Session{

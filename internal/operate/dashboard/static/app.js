@@ -2,8 +2,8 @@
 
 import { Failure, events, expired, get, hasToken, setToken } from "./api.js";
 import { attribute, byId, h, keyed, text } from "./dom.js";
-import { duration, plural } from "./format.js";
-import { problems, summary } from "./problems.js";
+import { ago, duration, known, moment, plural } from "./format.js";
+import { problems, refreshPast, summary } from "./problems.js";
 import { showServices } from "./services.js";
 import { showTenants } from "./tenants.js";
 import { showBackends } from "./backends.js";
@@ -29,22 +29,30 @@ let retryTimer = 0;
 // The parts of the page.
 
 function showProblems() {
-  const { points, interval } = history();
-  const found = problems(stats, points, interval);
-  const worst = found[0]?.level;
+  const { points } = history();
+  const found = problems(stats);
+  const worst = found.some((p) => p.level === "bad") ? "bad" : found[0]?.level;
   const verdict = document.querySelector(".verdict");
   attribute(verdict, "data-level", worst === "bad" || worst === "warn" ? worst : "ok");
   const line = summary(stats, found);
   text(byId("verdict"), line);
   keyed(byId("problems"), found, (p) => p.key, () => {
     const level = h("span", { class: "pill" });
-    const link = h("a", {});
-    return { node: h("li", {}, level, link), level, link };
+    const what = h("strong");
+    const evidence = h("span");
+    const link = h("a", {}, what, " ", evidence);
+    const since = h("span", { class: "muted since" });
+    const cure = h("code", { class: "cure" });
+    return { node: h("li", {}, level, h("div", {}, link, " ", since, cure)), level, link, what, evidence, since, cure };
   }, (row, p) => {
     text(row.level, { bad: "broken", warn: "warning", info: "note" }[p.level]);
     attribute(row.level, "data-level", p.level);
-    text(row.link, p.text);
-    attribute(row.link, "href", `#${p.where === "ends" ? "ends-title" : p.where}`);
+    text(row.what, p.what);
+    text(row.evidence, p.text);
+    text(row.since, known(p.since) ? `for ${ago(p.since)}, since ${moment(p.since)}` : "");
+    text(row.cure, p.cure);
+    row.cure.hidden = p.cure === "";
+    attribute(row.link, "href", `#${p.where}`);
   });
   showFailover(stats, points);
   const wrong = found.filter((p) => p.level !== "info");
@@ -53,7 +61,7 @@ function showProblems() {
   const keys = wrong.map((p) => p.key).join();
   if (byId("announce").dataset.keys !== keys) {
     byId("announce").dataset.keys = keys;
-    text(byId("announce"), wrong.length > 0 ? wrong.map((p) => p.text).join(" ") : "All is well.");
+    text(byId("announce"), wrong.length > 0 ? wrong.map((p) => `${p.what}: ${p.text}.`).join(" ") : "All is well.");
   }
 }
 
@@ -65,7 +73,7 @@ async function slowParts() {
     const waiting = stats.services.some((service) => service.queue.waiting > 0)
       ? (await get("sessions", { state: "waiting", sort: "waited", limit: 20 })).sessions : [];
     showQueue(stats, waiting);
-    await Promise.all([refreshEnded(), showConfiguration(stats), refreshSession()]);
+    await Promise.all([refreshEnded(), refreshPast(stats), showConfiguration(stats), refreshSession()]);
   } catch (error) {
     if (!(error instanceof Failure)) throw error; // the stream says that the proxy is away
   } finally {

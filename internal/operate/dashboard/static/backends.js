@@ -2,7 +2,7 @@
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
 import { count, orNone, plural } from "./format.js";
-import { health, used } from "./problems.js";
+import { condition, used } from "./problems.js";
 import { canary, keepsLag } from "./failover.js";
 import { endAllOf, recycleBackend, setBackendState } from "./actions.js";
 
@@ -40,6 +40,7 @@ function create() {
   const bar = h("span", { class: "pool", role: "img" }, segments, ceiling);
   const numbers = h("span", { class: "sub" });
   const use = cell("Used / cap", "num");
+  const reply = cell("First reply", "num");
   const trip = cell("Round trip", "num");
   const lag = cell("Lag", "num only-lag");
   const broken = cell("Broken", "num");
@@ -47,8 +48,8 @@ function create() {
   const stalls = h("span", { class: "sub" });
   broken.append(lost, stalls);
   row.node = h("tr", {}, h("th", { scope: "row" }, name, url), cell("State", "state", pill, reason, played), cell("Connections", "connections", bar, numbers),
-    use, trip, lag, broken, h("td", { class: "act" }, menu("Actions", () => entries(row.backend))));
-  Object.assign(row, { name, url, pill, reason, segments, ceiling, bar, numbers, use, trip, lag, broken, lost, stalls, played, summary: row.node.querySelector("summary") });
+    use, reply, trip, lag, broken, h("td", { class: "act" }, menu("Actions", () => entries(row.backend))));
+  Object.assign(row, { name, url, pill, reason, segments, ceiling, bar, numbers, use, reply, trip, lag, broken, lost, stalls, played, summary: row.node.querySelector("summary") });
   return row;
 }
 
@@ -73,6 +74,8 @@ function update(row, { backend: b, state }) {
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
   text(row.use, `${count(used(b))} / ${count(b.cap)}`);
   attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
+  text(row.reply, orNone(b.first_reply_seconds));
+  attribute(row.reply, "title", `what a typical session lately took to its first reply, of ${plural(b.first_replies ?? 0, "session")}`);
   text(row.trip, orNone(b.round_trip_seconds));
   text(row.lag, orNone(b.lag_seconds));
   attribute(row.lag, "title", `the longest time that it has owed a session a result; half of its sessions: ${orNone(b.median_lag_seconds)}`);
@@ -86,12 +89,12 @@ function update(row, { backend: b, state }) {
 export function showBackends(stats) {
   last = stats;
   attribute(body.parentNode, "data-lag", keepsLag(stats) ? "yes" : null);
-  let rows = stats.backends.map((backend) => ({ backend, state: health(backend) }));
+  let rows = stats.backends.map((backend) => ({ backend, state: condition(backend, stats.problems) }));
   rows.sort((a, b) => rank[a.state.level] - rank[b.state.level] || a.backend.name.localeCompare(b.backend.name, "en", { numeric: true }));
   const total = rows.length;
   more.hidden = total <= shown;
   text(more, all ? `Show the first ${shown}` : `Show all ${total} backends`);
   if (!all) rows = rows.slice(0, shown);
   keyed(body, rows, (row) => row.backend.name, create, update);
-  empty(body, 8, total === 0 ? "No backend is configured." : "");
+  empty(body, 9, total === 0 ? "No backend is configured." : "");
 }

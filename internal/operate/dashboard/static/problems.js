@@ -1,8 +1,8 @@
-// What is wrong now, in words. It has no state: statistics and history go in, problems come out, the worst first.
+// What is wrong now, and what was: the proxy finds that out, and the page shows it.
 
-import { ago, bytes, count, duration, known, moment, percent, plural } from "./format.js";
-
-const rank = { bad: 0, warn: 1, info: 2 };
+import { get } from "./api.js";
+import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
+import { ago, duration, known, moment, percent, plural } from "./format.js";
 
 /** used returns how many connections count against a backend's cap. */
 export const used = (b) => b.dialing + b.idle + b.leased + b.resetting + b.retiring;
@@ -52,88 +52,76 @@ export function serviceState(service, backends) {
   return { level: "ok", word: "up", own, usable };
 }
 
-/** drain says how far a proxy has come that shuts down. */
-function drain(stats) {
-  const left = plural(stats.sessions.active, "session");
-  const { accepting, closes, spread, deadline } = stats.drain ?? {};
-  if (accepting) return `it is not ready, and accepts clients until ${moment(closes)}; ${left} now`;
-  const limit = known(deadline) ? `, closed from ${moment(spread)} to ${moment(deadline)}` : "";
-  return `it takes no new sessions; ${left} left${limit}`;
+/** reported returns the problem that a proxy reports of a backend, the worst first. */
+const reported = (b, problems) => (problems ?? []).find((p) => p.backend === b.name && p.service === b.service);
+
+/** condition returns a backend's health, and what the proxy has found out about it beyond that, such as that it is slow. */
+export function condition(b, problems) {
+  const own = health(b);
+  const problem = own.level === "ok" && reported(b, problems);
+  if (!problem) return own;
+  return { level: levels[problem.level] ?? "warn", word: problem.kind.replace(/^backend-/, ""), reason: problem.text };
 }
 
-/** fleetProblems adds what is wrong with the proxies that share the servers, in the words of internal/operate/diagnosis. */
-function fleetProblems(fleet, add) {
-  if (!fleet) return;
-  const where = fleet.mode === "fleet" && fleet.proxies.length > 1 ? "fleet" : "backends"; // one proxy has no table of proxies
-  const why = `${fleet.problem ?? ""}${fleet.advice ? `; ${fleet.advice}` : ""}`;
-  if (fleet.mode === "whole") add("bad", "fleet", where, `Caps are not shared, so servers may see more connections than their caps: ${why}.`);
-  else if (fleet.mode === "waiting") add("bad", "fleet", where, `The ledger has not answered yet, so this proxy has no places: ${why}.`);
-  else if (fleet.problem) add("bad", "fleet", where, `The ledger has not been reached for ${duration(fleet.problem_seconds)}, so no proxy gets more places: ${why}.`);
-  if (fleet.frozen) add(fleet.frozen_seconds > 30 ? "bad" : "warn", "frozen", where, `Grants are frozen for ${duration(fleet.frozen_seconds)}: ${fleet.frozen_why}.`);
-  const told = new Set((fleet.missing ?? []).map((m) => m.id));
-  const seen = new Set(fleet.proxies.filter((p) => p.seen_seconds <= 3).map((p) => p.id)); // it serves, or has just ended
-  for (const m of fleet.missing ?? []) add(seen.has(m.id) ? "warn" : "bad", `proxy ${m.id}`, "fleet", `Proxy ${m.name}: ${m.why}.`);
-  for (const p of fleet.proxies) if (p.problem && !told.has(p.id)) add("warn", `proxy ${p.id}`, "fleet", `Proxy ${p.name}: ${p.problem}.`);
+const levels = { failure: "bad", warning: "warn" };
+
+/** places is the parts of the page that kinds of problems are about, by the beginnings of their names. */
+const places = [["service-waiting", "queue"], ["service-queue", "queue"], ["tenant", "queue"], ["service", "services"], ["backend", "backends"], ["canary", "backends"],
+  ["configuration", "configuration"], ["failover-failed", "ends-title"], ["sessions-failing", "ends-title"], ["refusals", "ends-title"], ["limit", "ends-title"]];
+
+/** problems returns what is wrong, in the proxy's order, as the page shows it: level, key, what, text, since, cure, and the id of its part of the page. */
+export function problems(stats) {
+  const all = (stats.problems ?? []).map((p) => ({
+    level: levels[p.level] ?? "warn", key: `${p.kind} ${p.what}`, what: p.what, since: p.since, cure: p.cure ?? "",
+    text: p.proxies?.length > 0 ? `${p.text} (seen by ${p.proxies.join(", ")})` : p.text,
+    where: p.kind.startsWith("fleet") ? (stats.fleet?.proxies?.length > 1 ? "fleet" : "backends") : places.find(([kind]) => p.kind.startsWith(kind))?.[1] ?? "sessions",
+  }));
+  for (const l of stats.leaving ?? []) { // no problem, but good to know
+    all.push({ level: "info", key: `leaving ${l.service} ${l.name}`, what: `backend ${l.name}`, cure: "", where: "backends",
+      text: `removed, and still has ${plural(l.leased + l.resetting + l.retiring, "connection")} (${plural(l.leased, "session")})` });
+  }
+  return all;
 }
 
-/** problems returns everything that is wrong: level, a key that stays while its numbers change, a text, and the id of its part of the page. */
-export function problems(stats, points, intervalSeconds) {
-  const all = [];
-  const add = (level, key, where, text) => all.push({ level, key, where, text });
-  if (stats.draining) add("warn", "draining", "sessions", `The proxy is shutting down: ${drain(stats)}.`);
-  fleetProblems(stats.fleet, add);
-  for (const service of stats.services) {
-    const { own, usable } = serviceState(service, stats.backends);
-    const { waiting, limit, oldest_seconds: oldest } = service.queue;
-    const wait = waiting > 0 ? `${plural(waiting, "client waits", "clients wait")}, the first for ${duration(oldest)}` : "";
-    if (service.paused) {
-      add("warn", `paused ${service.name}`, "services", `Service ${service.name} is paused${wait ? `: ${wait}` : "."}`);
-    } else if (usable.length === 0) {
-      add("bad", `empty ${service.name}`, "services", `Service ${service.name} has no backend that takes sessions${own.length === 0 ? ": none is configured" : ` (of ${own.length})`}${wait ? `; ${wait}` : ""}.`);
-    } else if (limit > 0 && waiting >= limit) {
-      add("bad", `full ${service.name}`, "queue", `The queue of service ${service.name} is full (${count(limit)}): new clients are refused; the first waits for ${duration(oldest)}.`);
-    } else if (oldest >= 1) {
-      add("warn", `waiting ${service.name}`, "queue", `Service ${service.name}: ${wait}.`);
-    } else if (service.utilisation >= 0.9) {
-      add("warn", `busy ${service.name}`, "services", `Service ${service.name} uses ${percent(service.utilisation)} of its connections${wait ? `: ${wait}` : ""}.`);
-    }
-  }
-  for (const d of stats.discovery ?? []) {
-    if (!known(d.failing)) continue;
-    const stay = d.servers > 0 ? `; the ${plural(d.servers, "known server")} ${d.servers === 1 ? "stays" : "stay"}` : ", and it has no servers";
-    add(d.servers > 0 ? "warn" : "bad", `lookup ${d.backend}`, "backends", `DNS lookups for backend ${d.backend} fail for ${ago(d.failing)}${stay}: ${d.reason}`);
-  }
-  for (const b of stats.backends) {
-    const { level, word, reason } = health(b);
-    if (level === "bad") add("bad", `backend ${b.name}`, "backends", `Backend ${b.name} takes no sessions: ${reason || word}.`);
-    else if (level === "warn") add("warn", `backend ${b.name}`, "backends", `Backend ${b.name}: ${reason || word}.`);
-  }
-  const c = stats.configuration;
-  if (c.state !== "current") {
-    const what = c.state === "copied" ? "comes from the copy on disk" : `is ${c.state}`;
-    add("warn", "configuration", "configuration", `The configuration ${what}${known(c.since) ? ` for ${ago(c.since)}` : ""}${c.reason ? `: ${c.reason}` : ""}.`);
-  }
-  const minute = points.slice(-Math.max(1, Math.round(60 / (intervalSeconds || 10))));
-  const sum = (field) => minute.reduce((n, point) => n + point[field], 0);
-  const [failed, refused] = [sum("failed"), sum("refused")];
-  if (failed > 0) add("warn", "failed", "ends", `${plural(failed, "session")} failed in the last minute.`);
-  if (refused > 0) add("warn", "refused", "ends", `${plural(refused, "client was", "clients were")} refused in the last minute.`);
-  for (const short of stats.shortages ?? []) add("bad", `short ${short}`, "sessions", `${short[0].toUpperCase()}${short.slice(1)}.`);
-  if (stats.internal_errors > 0) add("warn", "internal", "sessions", `${plural(stats.internal_errors, "internal error")} since the start: the log has the stack of each. Please report it.`);
-  const busy = stats.loops.loops.filter((loop) => loop.awake);
-  if (busy.length > 0 && busy.every((loop) => loop.busy > 0.9)) add("warn", "loops", "sessions", `The event loops use ${percent(busy.reduce((n, l) => n + l.busy, 0) / busy.length)} of their processors.`);
-  // The words are those of internal/operate/diagnosis.
-  const { memory_bytes: kept = 0, limit_bytes: most = 0 } = stats.replay ?? {};
-  if (most > 0 && kept >= 0.9 * most) add("bad", "replay", "sessions", `The replay memory is nearly used up: ${bytes(kept)} of ${bytes(most)}; when it is, sessions end with their backends.`);
-  for (const { name, failover: f } of stats.services) {
-    if (!f || f.mode === "off") continue;
-    if (f.verdict === "never") add("warn", `failover ${name}`, "services", `Service ${name}: failover: replay has no effect: ${f.why || "its profile does not say how"}.`);
-    if (known(f.failed)) add("bad", `moves ${name}`, "ends", `Service ${name}: ${ago(f.failed)} ago no other backend could continue a session whose backend failed: see how it ended.`);
-  }
-  for (const l of stats.leaving ?? []) {
-    add("info", `leaving ${l.name}`, "backends", `Backend ${l.name} was removed and still has ${plural(l.leased + l.resetting + l.retiring, "connection")} (${plural(l.leased, "session")}).`);
-  }
-  return all.sort((a, b) => rank[a.level] - rank[b.level]);
+const past = byId("past-rows");
+const more = byId("all-past");
+const shown = 8; // more are shown on demand
+let everything = false;
+let list = { past: [] };
+let read = ""; // what was wrong when the past was read
+let readAt = 0;
+
+more.addEventListener("click", () => { everything = !everything; showPast(); });
+
+function createPast() {
+  const level = h("span", { class: "pill" });
+  const cells = [["Began", "num"], ["Lasted", "num"], ["What", ""], ["Evidence", "reason"]].map(([label, kind]) => cell(label, kind));
+  return { node: h("tr", {}, cell("Problem", "", level), cells), level, cells };
+}
+
+function updatePast(row, p) {
+  text(row.level, p.kind);
+  attribute(row.level, "data-level", levels[p.level] ?? "warn");
+  const lasted = duration(Math.max(0, (Date.parse(p.ended) - Date.parse(p.since)) / 1000));
+  [moment(p.since), lasted, p.proxies?.length > 0 ? `${p.what} (${p.proxies.join(", ")})` : p.what, p.text].forEach((value, i) => text(row.cells[i], value));
+  attribute(row.node, "title", p.cure || null);
+}
+
+function showPast() {
+  more.hidden = list.past.length <= shown;
+  text(more, everything ? `Show the last ${shown}` : `Show all ${list.past.length}`);
+  keyed(past, everything ? list.past : list.past.slice(0, shown), (p) => `${p.kind} ${p.what} ${p.since} ${p.proxies ?? ""}`, createPast, updatePast);
+  empty(past, 5, list.past.length === 0 ? "Nothing was wrong as far as is known." : "");
+  text(byId("past-note"), list.unsaved ? `It cannot be written to disk: ${list.unsaved}` : "");
+}
+
+/** refreshPast reads what was wrong, if that may have changed. */
+export async function refreshPast(stats) {
+  const now = `${stats.uptime_seconds < 60} ${(stats.problems ?? []).map((p) => `${p.kind} ${p.what} ${p.since}`).join()}`;
+  if (now === read && Date.now() - readAt < 60000) return;
+  list = await get("problems");
+  [read, readAt] = [now, Date.now()];
+  showPast();
 }
 
 /** summary returns the one line that says how things are. */
