@@ -170,6 +170,19 @@ const sessionSeconds = 4
 
 // speak adds clients until quiet or close. The query is added to their URL.
 func (t *stage) speak(clients int, query string) error {
+	return t.come(clients, query, func() time.Duration { return rand.N(2 * time.Second) })
+}
+
+// spikes has clients come all together, every 15 seconds.
+func (t *stage) spikes(clients int) error {
+	begin := time.Now()
+	return t.come(clients, "", func() time.Duration { return spikeInterval - time.Since(begin)%spikeInterval })
+}
+
+const spikeInterval = 15 * time.Second
+
+// come adds clients who hold one session after the other, with pauses between them.
+func (t *stage) come(clients int, query string, pause func() time.Duration) error {
 	audio, err := wav.Parse(speech.WAV)
 	if err != nil {
 		return err
@@ -180,7 +193,7 @@ func (t *stage) speak(clients int, query string) error {
 	t.crowds = append(t.crowds, c)
 	for range clients {
 		c.clients.Go(func() {
-			for pause := rand.N(2 * time.Second); kit.Wait(ctx, pause) == nil; pause = rand.N(500 * time.Millisecond) {
+			for kit.Wait(ctx, pause()) == nil {
 				session := speech.Session{
 					URL: "ws://" + t.listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
 					Heard: func(speech.Answer, time.Time) {},

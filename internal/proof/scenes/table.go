@@ -83,7 +83,13 @@ func revive(n int) func(ctx context.Context, t *stage) error {
 // table has all scenes.
 var table = []scene{
 	{
-		name: "healthy", trouble: "none: clients come and go, a burst of them now and then", set: usual(3),
+		name: "healthy", trouble: "none: clients come and go, and a crowd of them every 15 s",
+		set: func(ctx context.Context, t *stage) error {
+			if err := usual(3)(ctx, t); err != nil {
+				return err
+			}
+			return t.spikes(50)
+		},
 	},
 	{
 		name: "hung", trouble: "a server hangs: it answers pings and nothing else", kind: diagnosis.BackendHung, set: usual(3),
