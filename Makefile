@@ -80,7 +80,7 @@ ci: cross test-portable ## What CI runs after make test: builds for other system
 	$(BENCH) vet ./...
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
-proof: chaos soak failover fleet upgrade-test ## Run the long proofs one after the other: about an hour
+proof: chaos soak failover fleet upgrade-test scenes ## Run the long proofs one after the other: about an hour
 
 # Everything else is built with that driver for the other systems: see cross.
 PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session lab/sim lab/load)
@@ -232,6 +232,9 @@ failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
 	$(GO) run ./internal/proof/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
+
+scenes: build ## Make 15 kinds of trouble, one after the other, and check that the proxy names each within 15 s and nothing else (SCENES_FLAGS, e.g. '-only hung,disk-full')
+	$(GO) run ./internal/proof/scenes/cmd -wsbouncer bin/wsbouncer $(SCENES_FLAGS)
 
 upgrade-test: build ## Replace a running proxy five times under 1,000 sessions and 200 new ones a second, and count what is refused or cut (UPGRADE_FLAGS)
 	mkdir -p .cache

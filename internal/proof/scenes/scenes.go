@@ -206,7 +206,7 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 		}
 		result.Kind, result.Text, result.Cure, result.Named = named.Kind, named.Text, named.Cure, time.Since(begun)
 		journal.Event("%s: named %s %s: %s", s.name, named.Kind, named.What, named.Text)
-		if err := t.onlyThat(ctx); err != nil || s.end == nil {
+		if err := t.onlyThat(ctx, named); err != nil || s.end == nil {
 			return err
 		}
 		ended := time.Now()
@@ -273,14 +273,14 @@ func (t *stage) named(ctx context.Context, begun time.Time) (*api.Problem, error
 }
 
 // onlyThat looks at the list for two seconds: nothing else may be named than what the scene allows.
-func (t *stage) onlyThat(ctx context.Context) error {
+func (t *stage) onlyThat(ctx context.Context, named *api.Problem) error {
 	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
 		all, err := t.problems(ctx)
 		if err != nil {
 			return err
 		}
 		others := slices.DeleteFunc(slices.Clone(all), func(p api.Problem) bool {
-			return p.Kind == string(t.scene.kind) || slices.Contains(t.scene.with, diagnosis.Kind(p.Kind))
+			return p.Same(named) || slices.Contains(t.scene.with, diagnosis.Kind(p.Kind))
 		})
 		if len(others) > 0 {
 			return fmt.Errorf("named besides %s: %s", t.scene.kind, describe(others))
