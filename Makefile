@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages proof-race clean
+.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
