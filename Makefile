@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages proof-race clean
+.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,7 +80,7 @@ ci: cross test-portable ## What CI runs after make test: builds for other system
 	$(BENCH) vet ./...
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
-proof: chaos soak failover fleet upgrade-test ## Run the long proofs one after the other: about an hour
+proof: chaos soak failover fleet upgrade-test scenes ## Run the long proofs one after the other: about an hour
 
 # Everything else is built with that driver for the other systems: see cross.
 PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session/admission session/relay session/jobs lab/sim lab/load)
@@ -232,6 +232,9 @@ failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
 	$(GO) run ./internal/proof/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)
+
+scenes: build ## Make 15 kinds of trouble, one after the other, and check that the proxy names each within 15 s and nothing else (SCENES_FLAGS, e.g. '-only hung,disk-full')
+	$(GO) run ./internal/proof/scenes/cmd -wsbouncer bin/wsbouncer $(SCENES_FLAGS)
 
 upgrade-test: build ## Replace a running proxy five times under 1,000 sessions and 200 new ones a second, and count what is refused or cut (UPGRADE_FLAGS)
 	mkdir -p .cache

@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Stage, error) {
 	if o.TLS {
 		var err error
 		if s.folder, err = os.MkdirTemp("", "stage-"); err == nil {
-			s.tls, err = NewCertificate(s.folder)
+			s.tls, err = NewCertificate(s.folder, Lifetime)
 		}
 		if err != nil {
 			s.Close()
@@ -185,19 +185,19 @@ type Certificate struct {
 	pair   tls.Certificate
 }
 
-// lifetime is how long the certificate is valid: longer than any proof.
-const lifetime = 30 * 24 * time.Hour
+// Lifetime is how long a certificate is valid that is not to expire: longer than any proof, and than warnings begin before the end.
+const Lifetime = 100 * 24 * time.Hour
 
-// NewCertificate makes a certificate in a folder.
-func NewCertificate(folder string) (*Certificate, error) {
+// NewCertificate makes a certificate in a folder that is valid for so long; if that is negative, it has expired.
+func NewCertificate(folder string, left time.Duration) (*Certificate, error) {
 	c := &Certificate{folder: folder}
-	if err := c.make(); err != nil {
+	if err := c.make(left); err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	return c, nil
 }
 
-func (c *Certificate) make() error {
+func (c *Certificate) make(left time.Duration) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (c *Certificate) make() error {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "stage"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: now.Add(min(0, left) - time.Hour), NotAfter: now.Add(left), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

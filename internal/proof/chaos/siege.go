@@ -224,7 +224,7 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	}
 	var certificate *stage.Certificate
 	if s.siege.tls {
-		if certificate, err = stage.NewCertificate(directory); err != nil {
+		if certificate, err = stage.NewCertificate(directory, stage.Lifetime); err != nil {
 			return nil, err
 		}
 	}

@@ -85,7 +85,7 @@ func (r *outages) stage(ctx context.Context) (err error) {
 	if err := r.settings(ctx); err != nil {
 		return err
 	}
-	certificate, err := stage.NewCertificate(r.o.Directory)
+	certificate, err := stage.NewCertificate(r.o.Directory, stage.Lifetime)
 	if err != nil {
 		return err
 	}

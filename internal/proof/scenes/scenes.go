@@ -1,0 +1,323 @@
+//go:build linux
+
+// Package scenes proves that the proxy names what is wrong, rightly and in time.
+//
+// Each scene runs a real proxy in front of simulated servers, with clients that stream speech all the time. When all is well, it makes one kind of trouble:
+// a server that hangs, a certificate that has expired, a database that is away. Within [Options.Within], the proxy's list of problems must name it, and
+// nothing else; and as soon after the trouble has ended, the list must be empty again. The target scenes of the Makefile runs it (cmd).
+package scenes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+)
+
+// Options are the settings of a proof.
+type Options struct {
+	// Binary is the path of the program.
+	Binary string
+	// Only are the names of the scenes to play; all if it is empty.
+	Only []string
+	// Within is how long the proxy may take to name a problem, and to take its name back. Default 15 s.
+	Within time.Duration
+	// Healthy is how long each scene runs without trouble first, in which nothing may be named. Default 5 s.
+	Healthy time.Duration
+	// Parallel is how many scenes are played simultaneously. Default 4.
+	Parallel int
+	// Directory is where the proxies' files go. Default: a temporary one, which is removed if all went well.
+	Directory string
+	// Log gets a line for each event; nil for nowhere.
+	Log io.Writer
+}
+
+func (o Options) withDefaults() Options {
+	o.Within = cmp.Or(o.Within, 15*time.Second)
+	o.Healthy = cmp.Or(o.Healthy, 5*time.Second)
+	o.Parallel = cmp.Or(o.Parallel, 4)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	return o
+}
+
+// chosen returns the scenes to play.
+func (o Options) chosen() ([]scene, error) {
+	if len(o.Only) == 0 {
+		return table, nil
+	}
+	var all []scene
+	for _, name := range o.Only {
+		i := slices.IndexFunc(table, func(s scene) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown scene %q: use %s", name, strings.Join(Names(), ", "))
+		}
+		all = append(all, table[i])
+	}
+	return all, nil
+}
+
+// Validate returns an error that names the wrong option, its value and what to use instead.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	_, err := o.chosen()
+	return errors.Join(err, kit.Within("parallel", o.Parallel, 1, 64), kit.Within("within", o.Within, time.Second, time.Hour),
+		kit.Within("healthy", o.Healthy, 0, 24*time.Hour))
+}
+
+// Names returns the names of all scenes.
+func Names() (names []string) {
+	for _, s := range table {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// errSkipped marks a scene that cannot be played on this machine.
+var errSkipped = errors.New("skipped")
+
+// Result is how one scene went.
+type Result struct {
+	Scene, Trouble string
+	// Kind is the kind of problem that had to be named, and Text what the proxy showed as its evidence.
+	Kind, Text, Cure string
+	// Named and Gone are how long it took to name it and to take its name back.
+	Named, Gone time.Duration
+	// Err is what was wrong; nil if nothing was.
+	Err error
+}
+
+// Report has the results, in the order of the scenes.
+type Report []Result
+
+// Err returns an error if a scene went wrong.
+func (r Report) Err() error {
+	var all []error
+	for _, s := range r {
+		if s.Err != nil && !errors.Is(s.Err, errSkipped) {
+			all = append(all, fmt.Errorf("scene %s: %w", s.Scene, s.Err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// String returns the table, as Markdown.
+func (r Report) String() string {
+	var b strings.Builder
+	b.WriteString("| trouble | named as | after, s | gone after, s |\n| --- | --- | --- | --- |\n")
+	for _, s := range r {
+		switch {
+		case errors.Is(s.Err, errSkipped):
+			fmt.Fprintf(&b, "| %s | (%v) | | |\n", s.Trouble, s.Err)
+			continue
+		case s.Err != nil:
+			fmt.Fprintf(&b, "| %s | FAILED | | |\n", s.Trouble)
+			continue
+		}
+		if s.Kind == "" {
+			fmt.Fprintf(&b, "| %s | nothing | | |\n", s.Trouble)
+			continue
+		}
+		gone := "-"
+		if s.Gone > 0 {
+			gone = fmt.Sprintf("%.1f", s.Gone.Seconds())
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %.1f | %s |\n", s.Trouble, s.Kind, s.Named.Seconds(), gone)
+	}
+	return b.String()
+}
+
+// Run plays the scenes. What goes wrong in a scene is in the report.
+func Run(ctx context.Context, o Options) (Report, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	scenes, _ := o.chosen() // checked by Validate
+	directory, temporary := o.Directory, o.Directory == ""
+	if temporary {
+		var err error
+		if directory, err = os.MkdirTemp("", "scenes-"); err != nil {
+			return nil, err
+		}
+	}
+	journal := kit.NewJournal(o.Log)
+	report := make(Report, len(scenes))
+	turns := make(chan struct{}, o.Parallel)
+	var players sync.WaitGroup
+	for i, s := range scenes {
+		players.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			report[i] = play(ctx, o, s, filepath.Join(directory, s.name), journal)
+		})
+	}
+	players.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	switch {
+	case report.Err() != nil:
+		journal.Event("the proxies' files are in %s", directory)
+	case temporary:
+		_ = os.RemoveAll(directory)
+	}
+	return report, nil
+}
+
+// play plays one scene.
+func play(ctx context.Context, o Options, s scene, directory string, journal *kit.Journal) Result {
+	result := Result{Scene: s.name, Trouble: s.trouble}
+	t := &stage{options: o, scene: s, directory: directory, journal: journal}
+	defer t.close()
+	result.Err = func() error {
+		if err := os.MkdirAll(directory, 0o700); err != nil {
+			return err
+		}
+		if err := s.set(ctx, t); err != nil {
+			return fmt.Errorf("setting the scene: %w", err)
+		}
+		if err := t.calm(ctx); err != nil {
+			return err
+		}
+		if s.begin == nil {
+			return nil
+		}
+		journal.Event("%s: %s", s.name, s.trouble)
+		if err := s.begin(ctx, t); err != nil {
+			return fmt.Errorf("making trouble: %w", err)
+		}
+		begun := time.Now()
+		named, err := t.named(ctx, begun)
+		if err != nil {
+			return err
+		}
+		result.Kind, result.Text, result.Cure, result.Named = named.Kind, named.Text, named.Cure, time.Since(begun)
+		journal.Event("%s: named %s %s: %s", s.name, named.Kind, named.What, named.Text)
+		if err := t.onlyThat(ctx, named); err != nil || s.end == nil {
+			return err
+		}
+		ended := time.Now()
+		if err := s.end(ctx, t); err != nil {
+			return fmt.Errorf("ending the trouble: %w", err)
+		}
+		if err := t.gone(ctx, ended); err != nil {
+			return err
+		}
+		result.Gone = time.Since(ended)
+		journal.Event("%s: gone", s.name)
+		return nil
+	}()
+	if result.Err != nil {
+		journal.Event("%s: FAILED: %v", s.name, result.Err)
+	}
+	return result
+}
+
+// calm runs the scene for a while without trouble, after a time to settle in which problems are not looked at.
+func (t *stage) calm(ctx context.Context) error {
+	err := t.proxy.Until(ctx, "no problem is named", func() (bool, error) {
+		all, err := t.problems(ctx)
+		return err == nil && len(all) == 0, nil
+	})
+	if err != nil {
+		return err
+	}
+	for until := time.Now().Add(t.options.Healthy); time.Now().Before(until); {
+		if err := kit.Wait(ctx, pollInterval); err != nil {
+			return err
+		}
+		all, err := t.problems(ctx)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 {
+			return fmt.Errorf("named without trouble: %s", describe(all))
+		}
+	}
+	return nil
+}
+
+// pollInterval is how often the list of problems is read.
+const pollInterval = 200 * time.Millisecond
+
+// named waits until the scene's problem is named. What is named besides it before that is no fault yet: see onlyThat.
+func (t *stage) named(ctx context.Context, begun time.Time) (*api.Problem, error) {
+	for {
+		all, err := t.problems(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(all, func(p api.Problem) bool { return p.Kind == string(t.scene.kind) }); i >= 0 {
+			return &all[i], nil
+		}
+		if time.Since(begun) > t.options.Within {
+			return nil, fmt.Errorf("%s was not named within %v, but %s", t.scene.kind, t.options.Within, describe(all))
+		}
+		if err := kit.Wait(ctx, pollInterval); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// onlyThat looks at the list for two seconds: nothing else may be named than what the scene allows.
+func (t *stage) onlyThat(ctx context.Context, named *api.Problem) error {
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+		all, err := t.problems(ctx)
+		if err != nil {
+			return err
+		}
+		others := slices.DeleteFunc(slices.Clone(all), func(p api.Problem) bool {
+			return p.Same(named) || slices.Contains(t.scene.with, diagnosis.Kind(p.Kind))
+		})
+		if len(others) > 0 {
+			return fmt.Errorf("named besides %s: %s", t.scene.kind, describe(others))
+		}
+		if err := kit.Wait(ctx, pollInterval); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone waits until nothing is named any longer.
+func (t *stage) gone(ctx context.Context, ended time.Time) error {
+	for {
+		all, err := t.problems(ctx)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return nil
+		}
+		if time.Since(ended) > t.options.Within {
+			return fmt.Errorf("still named %v after the trouble: %s", t.options.Within, describe(all))
+		}
+		if err := kit.Wait(ctx, pollInterval); err != nil {
+			return err
+		}
+	}
+}
+
+func describe(all []api.Problem) string {
+	if len(all) == 0 {
+		return "nothing was"
+	}
+	var texts []string
+	for _, p := range all {
+		texts = append(texts, fmt.Sprintf("%s %s (%s)", p.Kind, p.What, p.Text))
+	}
+	return strings.Join(texts, "; ")
+}
