@@ -20,6 +20,9 @@ func (s *Service) Replays() bool { return s.Failover == failovers[1] }
 // leastStallTimeout is the shortest time after which a server may be taken to have stalled: recognisers that work take most of a second.
 const leastStallTimeout = time.Second
 
+// StallAuto is the stall-timeout auto: sessions learn after what time their servers have stalled.
+const StallAuto time.Duration = -1
+
 // usualUtterance is a length that many utterances exceed.
 const usualUtterance = 5 * time.Second
 
@@ -77,7 +80,7 @@ func (s *Service) failoverWarnings(name string, p *profile.Profile) (warnings []
 	if can.Force {
 		warn("the profile %s has failover.force, which no longer exists and never did anything: remove it", s.Profile)
 	}
-	if s.StallTimeout > 0 && can.Stall == profile.StallNone {
+	if s.StallTimeout != 0 && can.Stall == profile.StallNone {
 		warn("the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile)
 	}
 	if s.TellClients && !tell.Queues() && !tell.Moves() && !tell.Degrades() {

@@ -46,7 +46,7 @@ type Service struct {
 
 	Failover       string        // what becomes of a session whose server dies, hangs or is drained: see [Replays]
 	ReplayWindow   time.Duration // of audio that no server has answered for good, kept of each session for the next server
-	StallTimeout   time.Duration // after which a server that answers nothing has stalled; 0 for never
+	StallTimeout   time.Duration // after which a server that answers nothing has stalled; 0 for never, or StallAuto
 	Canary         string        // path of the WAV file that is played to backends; empty for none
 	CanaryInterval time.Duration // between two plays of it to a backend
 	CanaryTimeout  time.Duration // for the first result of it
@@ -169,8 +169,8 @@ var serviceFields = []field[Service]{
 	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more can no longer be moved", func(s *Service) value.Value {
 		return value.NewDurationWithin(&s.ReplayWindow, time.Second, 10*time.Minute)
 	}},
-	{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s", func(s *Service) value.Value {
-		return value.NewDurationWithin(&s.StallTimeout, 0, 10*time.Minute)
+	{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s; auto: 30s, or sooner by how regularly the backend has sent results in the session so far", func(s *Service) value.Value {
+		return value.NewDurationOr(&s.StallTimeout, 0, 10*time.Minute, "auto", StallAuto)
 	}},
 	{"canary", "", "WAV file to play to each backend now and then, on a connection of its own; empty for none", func(s *Service) value.Value {
 		return value.NewText(&s.Canary, "a path", checkFile)

@@ -23,8 +23,20 @@ func failoverOf(c *config.Service, p *profile.Profile) *api.ServiceFailover {
 	can := p.Failover()
 	return &api.ServiceFailover{
 		Mode: c.Failover, Verdict: can.Verdict.String(), Why: can.Why, WindowSeconds: c.ReplayWindow.Seconds(),
-		StallTimeoutSeconds: c.StallTimeout.Seconds(), Rebalance: c.Rebalance,
+		StallTimeoutSeconds: mostStall(c).Seconds(), StallTimeoutAuto: c.StallTimeout == config.StallAuto, Rebalance: c.Rebalance,
 	}
+}
+
+// autoStall is after how long a backend has stalled with stall-timeout: auto, as long as its session has learned nothing. No recogniser that works takes
+// as long for what was said.
+const autoStall = 30 * time.Second
+
+// mostStall returns after how long at most a backend has stalled; 0 for never.
+func mostStall(c *config.Service) time.Duration {
+	if c.StallTimeout == config.StallAuto {
+		return autoStall
+	}
+	return c.StallTimeout
 }
 
 // rebalanced returns the backends that sessions of the service move between to even out the load; none if they do not.

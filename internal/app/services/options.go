@@ -51,7 +51,7 @@ func (b *backendPlan) stallTimeout() time.Duration {
 	if b.profile.Failover().Stall == profile.StallNone {
 		return 0
 	}
-	return b.service.StallTimeout
+	return mostStall(&b.service)
 }
 
 // probe returns how the backend is probed; nil for not at all. The text has been checked.

@@ -59,23 +59,29 @@ func (v size) Set(text string) error {
 
 // NewDuration returns the value for a time span, at most [MaxDuration].
 func NewDuration(p *time.Duration, least time.Duration) Value {
-	return duration{p, least, MaxDuration, false}
+	return duration{p, least, MaxDuration, "", 0}
 }
 
 // NewDurationWithin returns the value for a time span from least to most.
 func NewDurationWithin(p *time.Duration, least, most time.Duration) Value {
-	return duration{p, least, most, false}
+	return duration{p, least, most, "", 0}
 }
 
 // NewLimit returns the value for a time span, at most [MaxDuration], or none, which is [NoLimit].
 func NewLimit(p *time.Duration, least time.Duration) Value {
-	return duration{p, least, MaxDuration, true}
+	return duration{p, least, MaxDuration, none, NoLimit}
+}
+
+// NewDurationOr returns the value for a time span from least to most, or a word, which stands for another one.
+func NewDurationOr(p *time.Duration, least, most time.Duration, word string, stands time.Duration) Value {
+	return duration{p, least, most, word, stands}
 }
 
 type duration struct {
 	p           *time.Duration
 	least, most time.Duration
-	orNone      bool
+	word        string // that may be set instead; empty for none
+	stands      time.Duration
 }
 
 // NoLimit is a time span that does not end. Its text is none.
@@ -87,35 +93,35 @@ const none = "none"
 const MaxDuration = 30 * 24 * time.Hour
 
 func (v duration) Text() string {
-	if v.orNone && *v.p == NoLimit {
-		return none
+	if v.word != "" && *v.p == v.stands {
+		return v.word
 	}
 	return FormatDuration(*v.p)
 }
 
 func (v duration) Allowed() string {
-	return FormatDuration(v.least) + " to " + FormatDuration(v.most) + v.none()
+	return FormatDuration(v.least) + " to " + FormatDuration(v.most) + v.or()
 }
 
-// none returns how an enumeration of what is allowed ends.
-func (v duration) none() string {
-	if v.orNone {
-		return ", or " + none
+// or returns how an enumeration of what is allowed ends.
+func (v duration) or() string {
+	if v.word != "" {
+		return ", or " + v.word
 	}
 	return ""
 }
 
 func (v duration) Set(text string) error {
-	if v.orNone && text == none {
-		*v.p = NoLimit
+	if v.word != "" && text == v.word {
+		*v.p = v.stands
 		return nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return Invalid("duration", text, "a number with a unit, such as 500ms, 10s or 1m30s"+v.none())
+		return Invalid("duration", text, "a number with a unit, such as 500ms, 10s or 1m30s"+v.or())
 	}
 	if d < v.least || d > v.most {
-		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(v.most)+v.none())
+		return Invalid("duration", text, "a duration from "+FormatDuration(v.least)+" to "+FormatDuration(v.most)+v.or())
 	}
 	*v.p = d
 	return nil

@@ -93,9 +93,11 @@ type ServiceFailover struct {
 	Why                 string  `json:"why,omitempty"` // what a client sees with visible, or why never
 	WindowSeconds       float64 `json:"window_seconds"`
 	StallTimeoutSeconds float64 `json:"stall_timeout_seconds"` // 0 for no limit
-	Rebalance           bool    `json:"rebalance"`
-	Moved               uint64  `json:"moved"`     // times that another backend went on with a session
-	NotMoved            uint64  `json:"not_moved"` // times that none did
+	// StallTimeoutAuto: that is the most; each session learns how long its backend usually takes.
+	StallTimeoutAuto bool   `json:"stall_timeout_auto,omitempty"`
+	Rebalance        bool   `json:"rebalance"`
+	Moved            uint64 `json:"moved"`     // times that another backend went on with a session
+	NotMoved         uint64 `json:"not_moved"` // times that none did
 	// Failed is when no other backend could continue a session whose backend failed, for the last time; absent if that was more than ten
 	// minutes ago.
 	Failed time.Time `json:"failed,omitzero"`

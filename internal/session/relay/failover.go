@@ -104,7 +104,7 @@ func newRecovery(s *Session, query string) *recovery {
 	}
 	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}
 	if watched {
-		f.watch = failover.NewStallWatch(says.Stall, service.StallTimeout)
+		f.watch = failover.NewStallWatch(says.Stall, service.StallTimeout, service.StallLearned)
 	}
 	if kept {
 		client := s.client

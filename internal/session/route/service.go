@@ -64,8 +64,10 @@ type Service struct {
 	ReplayWindow time.Duration
 	// MoveTimeout is how long a session with failover waits for the next server; at least QueueTimeout holds.
 	MoveTimeout time.Duration
-	// StallTimeout is how long a server may take to show that it works; 0 for as long as it likes.
+	// StallTimeout is how long a server may take to show that it works; 0 for as long as it likes. With StallLearned, it is the most: a session learns
+	// how long its server usually takes.
 	StallTimeout time.Duration
+	StallLearned bool
 	// TellClients sends clients the profile's messages about their place in the queue and about moves.
 	TellClients bool
 

@@ -80,3 +80,31 @@ func (r *rhythm) look(signed bool, timeout time.Duration) {
 		r.gap, r.results, r.audio = 0, 0, 0
 	}
 }
+
+// usual is for how long a server has owed a sign when one came, in a session so far. It is owned by the session's watch.
+type usual struct {
+	longest time.Duration
+	signs   int
+}
+
+const (
+	// usualSigns is how many signs tell what is usual, and usualFactor how many times longer than the longest a server may take.
+	usualSigns  = 20
+	usualFactor = 10
+	// leastLearned is the shortest timeout that is learned.
+	leastLearned = 2 * time.Second
+)
+
+// add notes a sign that came after the server had owed it for so long.
+func (u *usual) add(owed time.Duration) {
+	u.longest = max(u.longest, owed)
+	u.signs++
+}
+
+// patience returns after what time without a sign the server has stalled.
+func (w *StallWatch) patience() time.Duration {
+	if !w.learned || w.usual.signs < usualSigns || w.sign == profile.StallSpeech && !w.rhythm.known {
+		return w.timeout
+	}
+	return min(max(usualFactor*w.usual.longest, leastLearned), w.timeout)
+}

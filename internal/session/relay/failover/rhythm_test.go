@@ -100,3 +100,45 @@ func TestRhythmBroken(t *testing.T) {
 	w.does(5*time.Minute, audio) // the next server need not answer silence
 	w.works()
 }
+
+// With a timeout that is learned, a server that was quick has stalled sooner than one that was not, and one of which little is known later.
+func TestLearnedTimeout(t *testing.T) {
+	learns := func(sign profile.StallSign) *watching {
+		w := watch(t, sign, 30*time.Second)
+		w.w.learned, w.v.Half = true, audioSecond
+		return w
+	}
+	w := learns(profile.StallReplies)
+	w.does(time.Minute, send, replies)
+	w.stallsWithin(2*time.Second, send)
+
+	w = learns(profile.StallReplies)
+	w.does(time.Minute, send, every(time.Second, replies))
+	w.does(9*time.Second, send)
+	w.works()
+
+	w = learns(profile.StallReplies)
+	w.does(time.Second, send, replies)
+	w.stallsWithin(30*time.Second, send)
+
+	w = learns(profile.StallCadence)
+	w.does(time.Minute, audio, every(300*time.Millisecond, result))
+	from := w.now
+	if w.does(time.Minute, audio); w.at == 0 || w.at-from < 2*time.Second || w.at-from > 6*time.Second {
+		t.Errorf("found after %v", w.at-from)
+	}
+
+	w = learns(profile.StallSpeech) // which answers silence
+	w.does(time.Minute, audio, every(200*time.Millisecond, result))
+	from = w.now
+	if w.does(time.Minute, audio); w.at == 0 || w.at-from > 6*time.Second {
+		t.Errorf("found after %v", w.at-from)
+	}
+
+	w = learns(profile.StallSpeech) // which does not
+	w.said = recording(t, 60)
+	w.does(time.Minute, audio, every(200*time.Millisecond, result))
+	w.said = recording(t, 25)
+	w.does(25*time.Second, audio)
+	w.works()
+}

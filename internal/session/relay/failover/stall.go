@@ -33,6 +33,7 @@ const (
 type StallWatch struct {
 	sign    profile.StallSign // static
 	timeout time.Duration     // static
+	learned bool              // static: timeout is the most, and how long the server usually takes says more
 
 	signs     uint32           // at the last look
 	answering bool             // the server has shown a sign on the present leg
@@ -48,6 +49,7 @@ type StallWatch struct {
 	heard     replay.Detector // what the client has said since then
 	spoken    loop.Instant    // since when the server had heard enough; 0 for not yet
 	rhythm    rhythm          // of the present server's results, where they come for speech only by the profile
+	usual     usual           // how long the present server has owed signs so far
 }
 
 // StallView is what is looked at.
@@ -70,13 +72,14 @@ type Finding struct {
 	Why      string // with Stalled
 }
 
-// NewStallWatch returns a watch over servers that are to show a sign within timeout.
-func NewStallWatch(sign profile.StallSign, timeout time.Duration) *StallWatch {
-	return &StallWatch{sign: sign, timeout: timeout}
+// NewStallWatch returns a watch over servers that are to show a sign within timeout; if that is learned, sooner, once it is known how long they usually
+// take.
+func NewStallWatch(sign profile.StallSign, timeout time.Duration, learned bool) *StallWatch {
+	return &StallWatch{sign: sign, timeout: timeout, learned: learned}
 }
 
-// Timeout returns within what time servers are to show a sign.
-func (w *StallWatch) Timeout() time.Duration { return w.timeout }
+// Timeout returns within what time the server is to show a sign.
+func (w *StallWatch) Timeout() time.Duration { return w.patience() }
 
 // Quiet returns for how long the server has owed a sign, as of the last look.
 func (w *StallWatch) Quiet() time.Duration { return w.quiet }
@@ -106,6 +109,7 @@ func (w *StallWatch) Begin(v *StallView) {
 	w.signs, w.delivered, w.atSign = v.Signs, v.Delivered, v.Delivered
 	w.answering, w.audio, w.pausing = false, 0, true
 	w.signed()
+	w.usual = usual{}
 	if w.sign == profile.StallSpeech {
 		w.rhythm.learn()
 	}
@@ -143,6 +147,9 @@ func (w *StallWatch) look(v *StallView, now loop.Instant) (quiet time.Duration, 
 		w.answering = true
 	}
 	w.rhythm.look(signed, w.timeout)
+	if signed && !v.Excused && !v.Replaying {
+		w.usual.add(w.quiet + w.Every())
+	}
 	if signed || v.Excused {
 		if signed && w.rhythm.known && w.quiet > rhythmSpread*w.rhythm.gap+w.Every() { // it works, and has broken its rhythm
 			w.rhythm.learn()
@@ -172,7 +179,7 @@ func (w *StallWatch) look(v *StallView, now loop.Instant) (quiet time.Duration, 
 		}
 	}
 	quiet = time.Duration(now - since)
-	timeout := w.timeout
+	timeout := w.patience()
 	if v.Replaying { // it may need time for all that it gets at once
 		timeout *= 2
 	}
