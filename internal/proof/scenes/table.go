@@ -128,7 +128,7 @@ var table = []scene{
 			}
 			return t.speak(4, "")
 		},
-		begin: func(_ context.Context, t *stage) error { return t.speak(7, "") }, end: of((*stage).quiet),
+		begin: func(_ context.Context, t *stage) error { return t.speak(16, "") }, end: of((*stage).quiet),
 	},
 	{
 		name: "wrong-key", trouble: "a server refuses the proxy's key", kind: diagnosis.BackendRefusing, with: []diagnosis.Kind{diagnosis.SessionsFailing}, set: usual(3),
@@ -199,7 +199,7 @@ var table = []scene{
 			t.arguments = []string{"--tls-listen", address, "--tls-cert", t.certificate.File(), "--tls-key", t.certificate.KeyFile()}
 			return usual(2)(ctx, t)
 		},
-		begin: func(_ context.Context, t *stage) error { return t.certify(-time.Hour) },
+		begin: func(_ context.Context, t *stage) error { return t.certify(8 * time.Second) },
 		end:   func(_ context.Context, t *stage) error { return t.certify(100 * 24 * time.Hour) },
 	},
 	{

@@ -85,8 +85,8 @@ func (s *Sessions) Lags() map[BackendName]Lag {
 
 // waiting is called on the session's loop.
 func (s *Session) waiting() waiting {
-	watched := s.failover != nil && s.failover.watch != nil
-	return waiting{s.timing(s.client.Loop().Now()), s.record.FirstReply, watched || surely(s.leg.conn.Profile().Failover().Stall)}
+	told := s.failover != nil && s.failover.watch != nil || s.life.state == completing || surely(s.leg.conn.Profile().Failover().Stall)
+	return waiting{s.timing(s.client.Loop().Now()), s.record.FirstReply, told}
 }
 
 // surely reports whether a server that sends nothing while its client sends owes something, whatever the client sends.

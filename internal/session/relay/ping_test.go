@@ -71,6 +71,24 @@ func (l *lively) awaitPings(t *testing.T, n int) {
 	}
 }
 
+// A backend that answers neither pings nor the last message is lost before the profile's time for the last answer has passed.
+func TestPingsWhileTheLastAnswerIsAwaited(t *testing.T) {
+	t.Parallel()
+	l := newLively()
+	l.instead = func(_ *wstest.Peer, op frame.Opcode, payload string) bool {
+		if op == frame.Text && payload != voskConfig {
+			l.deaf.Store(true)
+		}
+		return op != frame.Ping
+	}
+	r := newRig(t, setup{Profile: "vosk", Script: &wstest.Server{Serve: l.serve}, Backend: pinging(pongTimeout)})
+	client := r.Join()
+	client.Send(frame.Text, voskConfig)
+	client.Send(frame.Binary, "audio")
+	client.Send(frame.Text, voskEnd)
+	client.ExpectClose(frame.InternalError, "backend connection lost: no answer to a ping within 1s")
+}
+
 // A session in which nothing happens goes on for as long as its backend answers pings. The client sees nothing of them.
 func TestPingsKeepIdleSession(t *testing.T) {
 	t.Parallel()

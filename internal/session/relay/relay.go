@@ -317,5 +317,13 @@ func (h *backendSide) Flushed(*loop.Conn) {
 	}
 }
 
-// SendPing implements [backend.LeaseHolder]: it sends the backend a ping.
-func (h *backendSide) SendPing() { h.leg.up.sendPing() }
+// SendPing implements [backend.LeaseHolder]: it sends the backend a ping. While the last answer is awaited, nothing more of the client passes, and
+// the reset, which was written whole, is the last that the backend got: a server that dies meanwhile must be noticed, too.
+func (h *backendSide) SendPing() {
+	up := &h.leg.up
+	if h.life.state == completing && !up.midFrame() && up.to.Pending() == 0 {
+		up.control(frame.Ping, up.pings.Ping())
+		return
+	}
+	up.sendPing()
+}

@@ -44,6 +44,8 @@ func (s *Session) timing(now loop.Instant) (t Timing) {
 		silent = time.Duration(now - s.activity.asked)
 	}
 	switch f := s.failover; {
+	case s.life.state == completing && reads:
+		t.Owed = silent // the last result, or the acknowledgement of the reset
 	case s.life.state != relaying || !reads:
 	case f != nil && f.watch != nil:
 		t.Owed = f.watch.Quiet()
