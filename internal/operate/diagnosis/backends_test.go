@@ -63,15 +63,19 @@ var backendScenes = map[string]scene{
 		opens("connection refused")(f)
 		f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 4, First: since}}
 	}, "backend-flapping backend gpu-2: it went out of health 4 times within minutes; now circuit open: connection refused (12:00)"},
-	"flapping, and well now": {func(f *Facts) { f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 3, First: since}} },
-		"backend-flapping backend gpu-2: it went out of health 3 times within minutes; now healthy (12:00)"},
+	"flapping, and well now": {
+		func(f *Facts) { f.Recent.Flaps = map[BackendName]Flap{{"stt", "gpu-2"}: {Times: 3, First: since}} },
+		"backend-flapping backend gpu-2: it went out of health 3 times within minutes; now healthy (12:00)",
+	},
 	"draining": {func(f *Facts) { f.Stats.Backends[0].State, f.Stats.Backends[0].Usable = "draining", false }, "backend-draining backend gpu-1: draining: 3 sessions left"},
 	"disabled": {func(f *Facts) {
 		f.Stats.Backends[0].State, f.Stats.Backends[0].Usable, f.Stats.Backends[0].Leased = "disabled", false, 0
 	}, "backend-disabled backend gpu-1: disabled: it is empty"},
 	"the server is full": {func(f *Facts) { f.Stats.Backends[2].Ceiling = 20 }, "backend-full backend gpu-3: the server says that it is full: 20 of 32 connections"},
-	"a cap below what is granted": {func(f *Facts) { f.Stats.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} },
-		"backend-over-granted backend gpu-2: proxies have 40 of 32 places, until sessions end: its cap was lowered, or one is back that was taken for dead"},
+	"a cap below what is granted": {
+		func(f *Facts) { f.Stats.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} },
+		"backend-over-granted backend gpu-2: proxies have 40 of 32 places, until sessions end: its cap was lowered, or one is back that was taken for dead",
+	},
 	"no place": {func(f *Facts) {
 		b := &f.Stats.Backends[1]
 		b.Places, b.Reachable, b.Reason, b.Since = &api.Places{Granted: 30, Cap: 32}, false, "not dialed yet", since

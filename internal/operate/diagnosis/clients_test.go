@@ -19,8 +19,10 @@ var clientScenes = map[string]scene{
 		}
 		f.Recent.Refused = map[int]uint64{429: 100}
 	}, "limit-reached tenant acme: it has reached its session-limit 5 times lately, and its session-rate 4 times (12:00)"},
-	"refusals": {func(f *Facts) { f.Recent.Began, f.Recent.Refused = 100, map[int]uint64{503: 5, 401: 20, 404: 2} },
-		"refusals proxy: clients were refused in the last minute: 20 with 401 (no valid credential), 5 with 503 (no connection came free)"},
+	"refusals": {
+		func(f *Facts) { f.Recent.Began, f.Recent.Refused = 100, map[int]uint64{503: 5, 401: 20, 404: 2} },
+		"refusals proxy: clients were refused in the last minute: 20 with 401 (no valid credential), 5 with 503 (no connection came free)",
+	},
 	"refusals of a queue that was full a moment ago": {func(f *Facts) {
 		f.Recent.Refused, f.Recent.Held = map[int]uint64{503: 50}, []Kind{ServiceQueueFull}
 	}, ""},

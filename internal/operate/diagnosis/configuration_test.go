@@ -8,12 +8,16 @@ func certificate(c api.Certificate) func(*Facts) {
 }
 
 var configurationScenes = map[string]scene{
-	"the database is away": {func(f *Facts) {
-		f.Stats.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}
+	"the database is away": {
+		func(f *Facts) {
+			f.Stats.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}
+		},
+		"configuration-stale configuration: stale: disk on fire (12:00)",
 	},
-		"configuration-stale configuration: stale: disk on fire (12:00)"},
-	"the database was never there": {func(f *Facts) { f.Stats.Configuration = api.Configuration{State: "copied", Since: since} },
-		"configuration-copied configuration: copied: the store fails (12:00)"},
+	"the database was never there": {
+		func(f *Facts) { f.Stats.Configuration = api.Configuration{State: "copied", Since: since} },
+		"configuration-copied configuration: copied: the store fails (12:00)",
+	},
 	"DNS fails": {func(f *Facts) {
 		f.Stats.Discovery = []api.Discovery{{Backend: "gpu", Service: "stt", Servers: 3, Failing: since, Reason: "no such host", LeftOut: []string{"0.0.0.0:1: why"}, Host: "stt.svc"}}
 	}, "backend-lookup backend gpu: DNS lookups fail, 3 known servers stay: no such host (12:00)\nbackend-addresses backend gpu: addresses of stt.svc are not used: 0.0.0.0:1: why"},
@@ -26,14 +30,22 @@ var configurationScenes = map[string]scene{
 	}, "service-down service stt: none of its backends can take sessions: gpu: it has no servers: no such host (12:00)"},
 	"TLS in order":               {certificate(api.Certificate{File: "a.pem", State: "valid"}), ""},
 	"a certificate that expires": {certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expiring"}), "certificate-expiring certificate a.pem: it expires at 2026-11-22T12:00:00Z: renew it"},
-	"a certificate that has expired": {certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
-		"certificate-expired certificate a.pem: it has expired at 2026-11-22T12:00:00Z: clients refuse it (12:00)"},
-	"a certificate that is not there yet": {certificate(api.Certificate{File: "tls-auto:a.example", State: "missing"}),
-		"certificate-missing certificate tls-auto:a.example: the authority has not issued it yet: clients that ask for the name fail"},
-	"a certificate that is refused": {certificate(api.Certificate{File: "tls-auto:a.example", State: "missing", Failure: "no such name"}),
-		"certificate-refused certificate tls-auto:a.example: the authority does not issue it: no such name"},
-	"bad files of TLS": {func(f *Facts) {
-		f.Stats.TLS = &api.TLS{Failure: "tls-cert a.pem: no certificate in PEM form", FailureSince: since}
+	"a certificate that has expired": {
+		certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
+		"certificate-expired certificate a.pem: it has expired at 2026-11-22T12:00:00Z: clients refuse it (12:00)",
 	},
-		"tls-files TLS: files are bad, and what was read before stays in force: tls-cert a.pem: no certificate in PEM form (12:00)"},
+	"a certificate that is not there yet": {
+		certificate(api.Certificate{File: "tls-auto:a.example", State: "missing"}),
+		"certificate-missing certificate tls-auto:a.example: the authority has not issued it yet: clients that ask for the name fail",
+	},
+	"a certificate that is refused": {
+		certificate(api.Certificate{File: "tls-auto:a.example", State: "missing", Failure: "no such name"}),
+		"certificate-refused certificate tls-auto:a.example: the authority does not issue it: no such name",
+	},
+	"bad files of TLS": {
+		func(f *Facts) {
+			f.Stats.TLS = &api.TLS{Failure: "tls-cert a.pem: no certificate in PEM form", FailureSince: since}
+		},
+		"tls-files TLS: files are bad, and what was read before stays in force: tls-cert a.pem: no certificate in PEM form (12:00)",
+	},
 }

@@ -12,11 +12,15 @@ func inFleet(fleet api.Fleet) func(*Facts) {
 }
 
 var fleetScenes = map[string]scene{
-	"caps are not shared": {inFleet(api.Fleet{Mode: api.FleetWhole, Problem: "no tables", Advice: "run 'wsbouncer migrate'"}),
-		"fleet-unshared fleet: caps are not shared, so servers may see more connections than their caps: no tables; run 'wsbouncer migrate'"},
+	"caps are not shared": {
+		inFleet(api.Fleet{Mode: api.FleetWhole, Problem: "no tables", Advice: "run 'wsbouncer migrate'"}),
+		"fleet-unshared fleet: caps are not shared, so servers may see more connections than their caps: no tables; run 'wsbouncer migrate'",
+	},
 	"no ledger yet": {inFleet(api.Fleet{Mode: api.FleetWaiting, Problem: "refused"}), "fleet-waiting fleet: the ledger has not answered yet, so this proxy has no places: refused"},
-	"no ledger now": {inFleet(api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}),
-		"fleet-unreachable fleet: the ledger has not been reached for 12s, so no proxy gets more places: refused (12:00)"},
+	"no ledger now": {
+		inFleet(api.Fleet{Mode: api.FleetShare, Problem: "refused", SinceSeconds: 12}),
+		"fleet-unreachable fleet: the ledger has not been reached for 12s, so no proxy gets more places: refused (12:00)",
+	},
 	"frozen": {inFleet(api.Fleet{Mode: api.FleetShare, Frozen: true, FrozenSeconds: 2, FrozenWhy: "proxy-b"}), "fleet-frozen fleet: frozen for 2.0s: proxy-b (12:00)"},
 	"a proxy that is not seen": {inFleet(api.Fleet{
 		Mode: api.FleetShare, Proxies: []api.Proxy{{ID: "b", Name: "proxy-b", SeenSeconds: 12, Places: 12, Problem: "not seen for 12 s"}},
