@@ -148,7 +148,7 @@ func TestUnreadable(t *testing.T) {
 		if err == nil || len(records) > 0 {
 			t.Errorf("%v, %v", records, err)
 		}
-		j.Append(record{1, "no file")}
+		j.Append(record{1, "no file"})
 		j.Close()
 		if j.Problem() == nil {
 			t.Error("a directory was written to")
