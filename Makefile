@@ -58,7 +58,7 @@ test-sdks: build ## Test the simulated services and the proxy with the vendors' 
 RACE = -race -gcflags=modernc.org/...=-race=false
 # Packages without goroutines, in their tests either: the race detector finds nothing there, and makes their many random steps ten times
 # slower. What else it checks, the use of unsafe pointers, is checked without it. internal/sequential_test.go holds them to this.
-SEQUENTIAL = $(addprefix ./internal/, servers/health fleet proof/simulate wire/frame protocol/profile)
+SEQUENTIAL = $(addprefix ./internal/, servers/health session/relay/failover fleet proof/simulate wire/frame protocol/profile)
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test ci: export GORACE ?= atexit_sleep_ms=10
 

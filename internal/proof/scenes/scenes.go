@@ -35,6 +35,8 @@ type Options struct {
 	Within time.Duration
 	// Healthy is how long each scene runs without trouble first, in which nothing may be named. Default 5 s.
 	Healthy time.Duration
+	// Hold is how much longer the trouble lasts, so that somebody can look at it: the address of the dashboard is logged. Default 0.
+	Hold time.Duration
 	// Parallel is how many scenes are played simultaneously. Default 4.
 	Parallel int
 	// Directory is where the proxies' files go. Default: a temporary one, which is removed if all went well.
@@ -74,7 +76,7 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	_, err := o.chosen()
 	return errors.Join(err, kit.Within("parallel", o.Parallel, 1, 64), kit.Within("within", o.Within, time.Second, time.Hour),
-		kit.Within("healthy", o.Healthy, 0, 24*time.Hour))
+		kit.Within("healthy", o.Healthy, 0, 24*time.Hour), kit.Within("hold", o.Hold, 0, time.Hour))
 }
 
 // Names returns the names of all scenes.
@@ -206,7 +208,10 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 		}
 		result.Kind, result.Text, result.Cure, result.Named = named.Kind, named.Text, named.Cure, time.Since(begun)
 		journal.Event("%s: named %s %s: %s", s.name, named.Kind, named.What, named.Text)
-		if err := t.onlyThat(ctx, named); err != nil || s.end == nil {
+		if err := t.onlyThat(ctx, named); err != nil {
+			return err
+		}
+		if err := kit.Wait(ctx, o.Hold); err != nil || s.end == nil {
 			return err
 		}
 		ended := time.Now()

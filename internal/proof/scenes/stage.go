@@ -138,6 +138,14 @@ func (t *stage) serve(ctx context.Context) error {
 	if t.through != "" {
 		database = t.through
 	}
+	if t.options.Hold > 0 {
+		admin, err := kit.FreeAddress("127.0.0.1")
+		if err != nil {
+			return err
+		}
+		t.arguments = append(t.arguments, "--admin", admin)
+		t.journal.Event("%s: the dashboard is http://%s/", t.scene.name, admin)
+	}
 	if err := t.proxy.Serve(append([]string{"--listen", t.listen, "--database", database}, t.arguments...)...); err != nil {
 		return err
 	}

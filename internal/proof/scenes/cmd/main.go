@@ -22,6 +22,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", "", "comma-separated `list` of the scenes to play (default: all)")
 	flags.DurationVar(&o.Within, "within", 0, "how long the proxy may take to name a problem, and to take its name back (default 15s)")
 	flags.DurationVar(&o.Healthy, "healthy", 0, "how long nothing may be named before the trouble begins (default 5s)")
+	flags.DurationVar(&o.Hold, "hold", 0, "how much longer the trouble lasts, so that you can look at the dashboard, whose address is printed")
 	flags.IntVar(&o.Parallel, "parallel", 0, "how many scenes are played simultaneously (default 4)")
 	flags.StringVar(&o.Directory, "directory", "", "`path` of a directory for the proxies' files, which stay (default: a temporary one, which stays after a failure)")
 	if err := flags.Parse(args); err != nil {
