@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,6 +166,22 @@ func (t *stage) problems(ctx context.Context) ([]api.Problem, error) {
 		return nil, err
 	}
 	return list.Problems, nil
+}
+
+// sees waits until the proxy takes a server for healthy, or not, for a second: it looks at it that often.
+func (t *stage) sees(ctx context.Context, s *server, healthy bool) error {
+	err := t.proxy.Until(ctx, fmt.Sprintf("%s is healthy: %t", s.name, healthy), func() (bool, error) {
+		stats, err := t.proxy.Stats(ctx)
+		if err != nil {
+			return false, err
+		}
+		i := slices.IndexFunc(stats.Backends, func(b api.Backend) bool { return b.Name == s.name })
+		return i >= 0 && (stats.Backends[i].Health.Condition().Word == api.Healthy) == healthy, nil
+	})
+	if err != nil {
+		return err
+	}
+	return kit.Wait(ctx, 1500*time.Millisecond)
 }
 
 // crowd are clients that stream speech, session after session.

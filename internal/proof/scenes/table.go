@@ -101,20 +101,21 @@ var table = []scene{
 		name: "flapping", trouble: "a server dies and comes back again and again", kind: diagnosis.BackendFlapping,
 		with: []diagnosis.Kind{diagnosis.BackendUnreachable, diagnosis.BackendFailing, diagnosis.SessionsFailing, diagnosis.BackendEjected}, set: usual(3),
 		begin: func(ctx context.Context, t *stage) error {
-			for range 3 { // long enough to notice, and to be dialed again
+			for range 3 {
 				t.servers[0].Kill()
-				if err := kit.Wait(ctx, time.Second); err != nil {
+				if err := t.sees(ctx, t.servers[0], false); err != nil {
 					return err
 				}
 				if err := t.servers[0].Revive(); err != nil {
 					return err
 				}
-				if err := kit.Wait(ctx, 4*time.Second); err != nil {
+				if err := t.sees(ctx, t.servers[0], true); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
+		end: of(func(*stage) {}), // it lives
 	},
 	{
 		name: "full", trouble: "more clients than places: some wait", kind: diagnosis.ServiceWaiting, with: []diagnosis.Kind{diagnosis.ServiceNearlyFull, diagnosis.BackendFull},
