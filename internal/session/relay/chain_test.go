@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
-	"github.com/wsbouncer/wsbouncer/internal/session/rate"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/throttle"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -28,7 +28,7 @@ func TestFiltersComeAndGo(t *testing.T) {
 			}
 			_, chain.tapFirst = h.(sent)
 			_, chain.tapped = loop.As[sent](h)
-			_, chain.rated = loop.As[*rate.Filter](h)
+			_, chain.rated = loop.As[*throttle.Filter](h)
 			_, plain := s.leg.conn.Stream().Handler().(*backendSide)
 			chain.tappedBackend = !plain
 		})

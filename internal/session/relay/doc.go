@@ -8,7 +8,7 @@
 //   - relay.go, direction.go, boundary.go, chain.go: the path of a frame
 //   - events.go, ending.go, retire.go: what happens to a session, and how it ends; limits.go, limited.go, credential.go: why the proxy ends it
 //   - move.go: to another connection; pendingmove.go: because a job has ordered it
-//   - failover.go, failoverup.go, failoverdown.go, failoverleg.go, assembly.go: the messages of a session that may outlive its server. The
+//   - recovery.go, recoveryup.go, recoverydown.go, recoveryleg.go, assembly.go: the messages of a session that may outlive its server. The
 //     machine of package failover decides.
 //
 // A session belongs to the event loop that owns both its client's and its backend's connection, and runs on that loop's goroutine only. Package

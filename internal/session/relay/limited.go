@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
-	"github.com/wsbouncer/wsbouncer/internal/session/rate"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/throttle"
 )
 
 // limited is what a session is limited by, beside the limits of its service on each session. It is owned by the session's loop. Nil stands for
 // nothing.
 type limited struct {
 	hold       *limits.Hold
-	rate       rate.Filter
+	rate       throttle.Filter
 	idle       time.Duration // the strictest limit on idleness; static
 	idleBy     limits.Cause  // static
 	duration   time.Duration // the strictest limit on the session's duration; static
@@ -33,7 +33,7 @@ func newLimited(s *Session, hold, bounds *limits.Hold) *limited {
 }
 
 // throttle returns what limits the client's rate; nil for nothing.
-func (l *limited) throttle() *rate.Filter {
+func (l *limited) throttle() *throttle.Filter {
 	if l == nil {
 		return nil
 	}
@@ -80,16 +80,16 @@ func (s *Session) maxMessage() (int64, limits.Cause) {
 // ratedClient is a session as the limit on its client's rate knows it.
 type ratedClient Session
 
-// Relaying implements [rate.Session].
+// Relaying implements [throttle.Session].
 func (h *ratedClient) Relaying() bool { return h.life.state == relaying }
 
-// HeldBack implements [rate.Session].
+// HeldBack implements [throttle.Session].
 func (h *ratedClient) HeldBack(by limits.Cause) {
 	h.sessions.throttled.Add(1)
 	h.sessions.shared.LimitLog.Note(by, h.record.Service.Name)
 }
 
-// Released implements [rate.Session].
+// Released implements [throttle.Session].
 func (h *ratedClient) Released() { h.sessions.throttled.Add(-1) }
 
 // limitEnds notes that a limit ends the session.

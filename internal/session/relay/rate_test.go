@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
-	"github.com/wsbouncer/wsbouncer/internal/session/rate"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/throttle"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -131,7 +131,7 @@ func TestTurnIsNotExceeded(t *testing.T) {
 	r.heldBack()
 	passed := uint64(0)
 	r.on(func(s *Session) { passed = s.scanner.Messages })
-	if most := uint64(2 * rate.MinPiece / frame.MinClientSize); passed > most || passed < 1 {
+	if most := uint64(2 * throttle.MinPiece / frame.MinClientSize); passed > most || passed < 1 {
 		t.Errorf("%d messages have passed; want at most %d", passed, most)
 	}
 	for range passed {
@@ -216,7 +216,7 @@ func TestLimitsChange(t *testing.T) {
 	server.Expect(frame.Text, "zero")
 	change(limits.Limits{}, once)
 	wstest.Eventually(t, "the session is counted", func() (counted bool) {
-		r.on(func(s *Session) { _, counted = loop.As[*rate.Filter](s.client.Handler()) })
+		r.on(func(s *Session) { _, counted = loop.As[*throttle.Filter](s.client.Handler()) })
 		return counted
 	})
 	client.Send(frame.Text, "one")
@@ -248,7 +248,7 @@ func TestRateComesLater(t *testing.T) {
 	r.Scopes.SetService(route.Now(), r.Service.Scopes, limits.Limits{Sessions: 5, MessageRate: limits.Rate{N: 50, Per: time.Hour}}, limits.Limits{})
 	r.sessions.LimitsChanged()
 	wstest.Eventually(t, "the rate applies", func() (applies bool) {
-		r.on(func(s *Session) { _, applies = loop.As[*rate.Filter](s.client.Handler()) })
+		r.on(func(s *Session) { _, applies = loop.As[*throttle.Filter](s.client.Handler()) })
 		return applies
 	})
 	for range 50 {

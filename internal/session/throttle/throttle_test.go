@@ -1,4 +1,4 @@
-package rate
+package throttle
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-// Package rate limits how many messages and bytes a second the client of a session sends, by not reading it: TCP's flow control slows the
+// Package throttle limits how many messages and bytes a second the client of a session sends, by not reading it: TCP's flow control slows the
 // client down, and nothing is lost. What backends send is not limited.
 //
 // A client with a rate has its turn: it may send what the rate allows in some 20 ms. Then its session pays for what it has sent, from the
@@ -6,7 +6,7 @@
 // who pay from the same bucket wait for their own turn. So all who share a bucket get the same part of it.
 //
 // A [Filter] compares two counters for each read, and looks at the clock once in a turn.
-package rate
+package throttle
 
 import (
 	"math"

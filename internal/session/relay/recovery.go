@@ -18,10 +18,10 @@ import (
 // A session can outlive its server: what its client has sent and no server has answered for good is kept, and another server gets it.
 // A machine decides what follows from what happens (internal/session/relay/failover); these files keep the messages and send them:
 //
-//   - failover.go: what a session needs for that, and what the machine makes it do
-//   - failoverup.go: from the client: whole messages, which become entries of the window
-//   - failoverleg.go: to the server: from the cursor on, leaving a server, and the replay to the next one
-//   - failoverdown.go: from the server to the client: whole messages, judged, and whether any come
+//   - recovery.go: what a session needs for that, and what the machine makes it do
+//   - recoveryup.go: from the client: whole messages, which become entries of the window
+//   - recoveryleg.go: to the server: from the cursor on, leaving a server, and the replay to the next one
+//   - recoverydown.go: from the server to the client: whole messages, judged, and whether any come
 //   - pendingmove.go: moves that were ordered
 //   - assembly.go: whole messages from frames
 //
@@ -42,7 +42,7 @@ type recovery struct {
 	machine failover.Machine
 	logged  bool // the log has a line about the session being no longer recoverable
 
-	// From the client: failoverup.go.
+	// From the client: recoveryup.go.
 	up           assembly
 	window       replay.Window
 	rest         []byte        // data frames that wait: the client is not read meanwhile
@@ -52,7 +52,7 @@ type recovery struct {
 	closing      []byte        // the payload of the client's close frame, which waits until all is sent; nil for none
 	limit        int64         // bytes of audio that the service's ReplayWindow is; 0 before the first audio
 
-	// To the server: failoverleg.go.
+	// To the server: recoveryleg.go.
 	resent  []configured     // what configures the present server, and that it has not got
 	sent    uint64           // messages that the present server has got, without those that outgoing has counted
 	from    profile.Position // the first audio of the present leg
@@ -62,7 +62,7 @@ type recovery struct {
 	moves   []Move           // the last few
 	relayed meter.Relayed    // over former legs
 
-	// From the server: failoverdown.go.
+	// From the server: recoverydown.go.
 	down  assembly
 	signs uint32 // messages that show that the server works
 	// partial is when the first partial result came since the last final one; 0 for none.
