@@ -86,14 +86,18 @@ func (d Distribution) Since(earlier Distribution) Distribution {
 }
 
 // Quantile returns the duration that a part q of the durations does not exceed, such as the median for 0.5. It assumes that durations
-// are spread evenly in each bucket; the result is not above the highest bound. It is 0 if nothing was counted.
+// are spread evenly around their mean in each bucket; the result is not above the highest bound. It is 0 if nothing was counted.
 func (d Distribution) Quantile(q float64) time.Duration {
 	left := q * float64(d.Count())
 	lower := time.Duration(0)
 	for i, upper := range d.Bounds {
 		n := float64(d.Counts[i])
 		if n > 0 && left <= n {
-			return lower + time.Duration(float64(upper-lower)*max(left, 0)/n)
+			low, high := lower, upper
+			if mean := time.Duration(float64(d.Sums[i]) / n); lower <= mean && mean <= upper {
+				low, high = max(lower, 2*mean-upper), min(upper, 2*mean-lower)
+			}
+			return low + time.Duration(float64(high-low)*max(left, 0)/n)
 		}
 		left -= n
 		lower = upper

@@ -132,6 +132,11 @@ func TestUpdates(t *testing.T) {
 	if got := page.Text("#process"); !strings.Contains(got, "77 sessions") {
 		t.Errorf("got %q", got)
 	}
+	// Each state of a backend has its word: one that hangs, too.
+	f.update(func() {
+		f.stats.Backends[0].Overdue = &api.Overdue{Sessions: 4, LongestSeconds: 16, Since: time.Now(), PatienceSeconds: 8}
+	})
+	page.Await(`document.querySelector("#backend-rows tr").textContent.includes("hung: 4 of 4 sessions had no result for up to 16.0 s") || document.querySelector("#backend-rows tr").textContent.includes("4 of 4 sessions had no result")`)
 	// Of many backends, the rest is shown on demand.
 	f.update(func() {
 		for i := range 60 {

@@ -35,7 +35,7 @@ func TestShowsFleet(t *testing.T) {
 	page := open(t, browser, f)
 	page.Await(`document.querySelector("#process").textContent.includes("40 sessions") && document.querySelectorAll("#proxy-rows tr").length === 3`)
 	page.Await(`document.querySelector("#session-rows").textContent.includes("proxy-b ")`)
-	if got := value[string](page, `document.querySelector("#order").value + " " + [...document.querySelectorAll("#order option")].filter((o) => o.hidden).map((o) => o.value)`); got != "age lag,rate" {
+	if got := value[string](page, `document.querySelector("#order").value + " " + [...document.querySelectorAll("#order option")].filter((o) => o.hidden).map((o) => o.value)`); got != "lag rate" {
 		t.Errorf("the order, and those that are not offered: %s", got)
 	}
 	if got := page.Text("#totals"); strings.Contains(got, "98,765") {

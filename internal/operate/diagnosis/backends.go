@@ -51,9 +51,11 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		if condition.Why != "" {
 			text += ": " + condition.Why
 		}
-		p := found.add(kind, about, "%s", text)
+		p := found.add(kind, about, "%s%s", meanings[kind], text)
 		p.Since = condition.Since
-		p.Cure = commandOn(b, cure)
+		if p.Cure = commandOn(b, cure); cure == "set" {
+			p.Cure += " --header NAME=VALUE" // the key that the server wants
+		}
 	case b.Canary == "doubtful":
 		p := found.add(CanaryDoubtful, about, "the canary fails, and has passed on no backend of the service, so it takes none out of service: %s", b.CanaryReason)
 		p.Since, p.Cure = b.CanarySince, "wsbouncer service show "+b.Service
@@ -73,6 +75,12 @@ func commandOn(b *api.Backend, verb string) string {
 	return "wsbouncer backend " + verb + " " + cmp.Or(b.DiscoveredFrom, b.Name)
 }
 
+// meanings are what stands before the reason where that alone does not tell an operator what is wrong.
+var meanings = map[Kind]string{
+	BackendRefusing:      "it does not accept the proxy's credential: ",
+	BackendWrongProtocol: "it does not speak the protocol of its profile: ",
+}
+
 // troubleOf returns the kind of what keeps sessions away from a backend, and the verb of the command that helps. Why a backend could not be used is known as a text, which the proxy has written itself.
 func troubleOf(c *api.Condition) (kind Kind, cure string) {
 	switch c.Word {
@@ -85,7 +93,7 @@ func troubleOf(c *api.Condition) (kind Kind, cure string) {
 	}
 	switch {
 	case answered(c.Why, "401", "403", "407"):
-		return BackendRefusing, "show"
+		return BackendRefusing, "set"
 	case answered(c.Why, "5", "408", "429"):
 		return BackendFailing, "show"
 	case answered(c.Why, ""), anyOf(c.Why, "did not answer with HTTP", "answer is malformed", "without upgrading", "chose the subprotocol", "extension that was not offered",

@@ -27,10 +27,10 @@ func answers(status int) string {
 }
 
 var backendScenes = map[string]scene{
-	"wrong key":           {fails(answers(http.StatusUnauthorized)), "backend-refusing backend gpu-2: unreachable: server answered 401 Unauthorized instead of upgrading: no (12:00)"},
-	"wrong key, for long": {opens(answers(http.StatusForbidden)), "backend-refusing backend gpu-2: circuit open: server answered 403 Forbidden instead of upgrading: no (12:00)"},
-	"wrong path":          {fails(answers(http.StatusNotFound)), "backend-wrong-protocol backend gpu-2: unreachable: server answered 404 Not Found instead of upgrading: no (12:00)"},
-	"no WebSocket":        {fails("reading the answer to the upgrade request: server did not answer with HTTP/1.1"), "backend-wrong-protocol backend gpu-2: unreachable: reading the answer to the upgrade request: server did not answer with HTTP/1.1 (12:00)"},
+	"wrong key":           {fails(answers(http.StatusUnauthorized)), "backend-refusing backend gpu-2: it does not accept the proxy's credential: unreachable: server answered 401 Unauthorized instead of upgrading: no (12:00)"},
+	"wrong key, for long": {opens(answers(http.StatusForbidden)), "backend-refusing backend gpu-2: it does not accept the proxy's credential: circuit open: server answered 403 Forbidden instead of upgrading: no (12:00)"},
+	"wrong path":          {fails(answers(http.StatusNotFound)), "backend-wrong-protocol backend gpu-2: it does not speak the protocol of its profile: unreachable: server answered 404 Not Found instead of upgrading: no (12:00)"},
+	"no WebSocket":        {fails("reading the answer to the upgrade request: server did not answer with HTTP/1.1"), "backend-wrong-protocol backend gpu-2: it does not speak the protocol of its profile: unreachable: reading the answer to the upgrade request: server did not answer with HTTP/1.1 (12:00)"},
 	"an error":            {fails(answers(http.StatusBadGateway)), "backend-failing backend gpu-2: unreachable: server answered 502 Bad Gateway instead of upgrading: no (12:00)"},
 	"broken sessions":     {opens("5 sessions in a row were broken: EOF"), "backend-failing backend gpu-2: circuit open: 5 sessions in a row were broken: EOF (12:00)"},
 	"gone, after its sessions broke": {func(f *Facts) {

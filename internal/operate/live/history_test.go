@@ -41,7 +41,7 @@ func TestHistory(t *testing.T) {
 		synctest.Wait()
 		want := api.Point{
 			Time: begun.Add(10 * time.Second).UTC(), Sessions: 7, Waiting: 7, SessionsPerSecond: 2.5, FramesPerSecond: 12.1,
-			BytesPerSecond: 100.7, Failed: 15, Refused: 5, Moved: 6, NotMoved: 1, WaitedSeconds: 0.5, FirstReplySeconds: 2,
+			BytesPerSecond: 100.7, Failed: 15, Refused: 5, Moved: 6, NotMoved: 1, WaitedSeconds: 0.001, FirstReplySeconds: 2,
 		}
 		if h := r.History(); len(h.Points) != 1 || h.Points[0] != want {
 			t.Errorf("got  %+v\nwant %+v", h.Points, want)

@@ -54,11 +54,14 @@ func (s *fakeSource) count() int {
 	return s.readings
 }
 
-// started returns keys that are read from a source, and the log.
-func started(t *testing.T, from source) (*Keys, *bytes.Buffer) {
+// started returns keys that are read from a source, and the log. change may change them before.
+func started(t *testing.T, from source, change ...func(*Keys)) (*Keys, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
 	k := newKeys(from, slog.New(slog.NewTextHandler(&out, nil)), nil)
+	for _, f := range change {
+		f(k)
+	}
 	var running sync.WaitGroup
 	running.Go(k.run)
 	t.Cleanup(func() { k.cancel(); running.Wait() })
@@ -280,9 +283,8 @@ func TestKeyLeavesSet(t *testing.T) {
 	both, one := tokentest.KeySet(first.JWK(), second.JWK()), tokentest.KeySet(second.JWK())
 	synctest.Test(t, func(t *testing.T) {
 		from := &fakeSource{document: both}
-		k, _ := started(t, from)
 		told := 0
-		k.removed = func() { told++ }
+		k, _ := started(t, from, func(k *Keys) { k.removed = func() { told++ } })
 		v := NewVerifier(Options{Keys: k, Algorithms: []string{"ES256"}})
 		who, err := v.Authenticate(t.Context(), &auth.Attempt{Credential: first.Sign(tokentest.Fields{"exp": time.Now().Add(24 * time.Hour).Unix()})})
 		if err != nil {

@@ -50,6 +50,7 @@ function showProblems() {
     text(row.what, p.what);
     text(row.evidence, p.text);
     text(row.since, known(p.since) ? `for ${ago(p.since)}, since ${moment(p.since)}` : "");
+    attribute(row.level, "title", p.kind ?? null);
     text(row.cure, p.cure);
     row.cure.hidden = p.cure === "";
     attribute(row.link, "href", `#${p.where}`);

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
-import { ago, duration, known, moment, percent, plural } from "./format.js";
+import { ago, count, duration, known, moment, percent, plural } from "./format.js";
 
 /** used returns how many connections count against a backend's cap. */
 export const used = (b) => b.dialing + b.idle + b.leased + b.resetting + b.retiring;
@@ -76,7 +76,7 @@ const places = [["service-waiting", "queue"], ["service-queue", "queue"], ["tena
 export function problems(stats) {
   const all = (stats.problems ?? []).map((p) => ({
     level: levels[p.level] ?? "warn", key: `${p.kind} ${p.what}`, what: p.what, since: p.since, cure: p.cure ?? "",
-    text: p.proxies?.length > 0 ? `${p.text} (seen by ${p.proxies.join(", ")})` : p.text,
+    kind: p.kind, text: p.proxies?.length > 0 ? `${p.text} (seen by ${p.proxies.join(", ")})` : p.text,
     where: p.kind.startsWith("fleet") ? (stats.fleet?.proxies?.length > 1 ? "fleet" : "backends") : places.find(([kind]) => p.kind.startsWith(kind))?.[1] ?? "sessions",
   }));
   for (const l of stats.leaving ?? []) { // no problem, but good to know
