@@ -140,7 +140,7 @@ func TestFinds(t *testing.T) {
 		"silent death":       {sim.Vosk, sim.NastyOptions{SilentDeath: 1}, sim.FailOptions{}, nil, "session", "no last result within"},
 		"close mid message":  {sim.Vosk, sim.NastyOptions{CloseMidMessage: 1}, sim.FailOptions{}, nil, "session", "closed with code 1011"},
 		"punctuation":        {sim.FunASR, sim.NastyOptions{PunctuationMemory: 1}, sim.FailOptions{}, nil, "reset", "punc"},
-		"early done":         {sim.VLLMRealtime, sim.NastyOptions{EarlyDone: 0.2}, sim.FailOptions{}, nil, "session", ""},
+		"early done":         {sim.VLLMRealtime, sim.NastyOptions{EarlyDone: 1}, sim.FailOptions{}, nil, "session", ""},
 		"unasked greeting":   {sim.Vosk, sim.NastyOptions{}, sim.FailOptions{Greeting: true}, nil, "greeting", "said something"},
 		"chatter":            {sim.Watson, sim.NastyOptions{}, sim.FailOptions{Late: 1, LateAfter: time.Millisecond}, nil, "order", ""},
 	} {
