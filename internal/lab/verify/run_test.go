@@ -146,12 +146,20 @@ func TestFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := try(t, c.protocol, sim.Options{Protocol: c.protocol, Nasty: c.nasty, Fail: c.fail}, func(o *Options) {
-				o.Settings, o.Wait = c.settings, time.Second
-			})
-			for _, claim := range r.Claims {
-				if claim.Name == c.claim && claim.Verdict == Fails && strings.Contains(claim.Why+strings.Join(claim.Evidence, " "), c.says) {
-					return
+			tries := 1
+			if name == "early done" { // it shows only if the server answers before the client has sent everything, which a busy machine may prevent
+				tries = 8
+			}
+			var r *Report
+			var err error
+			for range tries {
+				r, err = try(t, c.protocol, sim.Options{Protocol: c.protocol, Nasty: c.nasty, Fail: c.fail}, func(o *Options) {
+					o.Settings, o.Wait = c.settings, time.Second
+				})
+				for _, claim := range r.Claims {
+					if claim.Name == c.claim && claim.Verdict == Fails && strings.Contains(claim.Why+strings.Join(claim.Evidence, " "), c.says) {
+						return
+					}
 				}
 			}
 			t.Errorf("it was not found that %s does not hold: %v", c.claim, err)
