@@ -56,7 +56,7 @@ func (r *Readiness) Of(name string) string {
 
 // Readiness returns which services can serve a new session, and whether that is enough: one service can, and those that are required can. While
 // the first connections since the start are being tried, it is not, so that a load balancer does not send all clients to what happens to be
-// up first. Services without enabled backends do not count, unless they are required: with no others, nobody is to be served.
+// up first. Services without enabled backends do not count, unless they are required: with no others, there is no client to serve.
 // docs/reference/admin-api.md has the details.
 func (s *Services) Readiness(required []string) Readiness {
 	s.mu.Lock()

@@ -108,7 +108,7 @@ func TestReadyWithOneOfTwo(t *testing.T) {
 	drop(a, r.join("/stt"))
 	r.awaitUnready("service stt", a.URL+" (backend a, circuit ", "no connection to "+b+" (backend b, circuit ", "refused")
 	r.apply(func(c *config.Content) { setState(c, "a", "draining"); setState(c, "b", "disabled") })
-	r.awaitReady() // nobody is to be served
+	r.awaitReady() // there is no client to serve
 }
 
 // At the start, it waits for the first connection to each backend, or for why there is none.
@@ -252,7 +252,7 @@ func TestReadyWithOneOfTwoServices(t *testing.T) {
 		setState(c, "b", "disabled")
 		setState(c, "c", "disabled")
 	})
-	if err := r.services.Ready(nil); err != nil { // nobody is to be served
+	if err := r.services.Ready(nil); err != nil { // there is no client to serve
 		t.Error(err)
 	}
 }

@@ -86,7 +86,7 @@ const (
 	hungAlone    = 30.0 // seconds
 )
 
-// Hangs reports whether so many of the backend's overdue sessions are enough to say that it hangs. There must be some.
+// Hangs reports whether this number of overdue sessions, at least one, is enough to call the backend hung.
 func (b *Backend) Hangs(overdue int) bool {
 	return overdue >= hungSessions || overdue > 0 && overdue >= b.Leased && b.Overdue.LongestSeconds >= hungAlone
 }

@@ -283,7 +283,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// What a proxy knows from before its start goes on if it shows again, and has ended otherwise.
+// A problem from before the start continues if it shows again, and has ended otherwise.
 func TestCarry(t *testing.T) {
 	s := newStage(t)
 	old := noon.Add(-time.Hour)

@@ -83,7 +83,7 @@ func (h *History) add(p api.PastProblem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if known := slices.ContainsFunc(h.lasting, func(o api.PastProblem) bool { return o.Same(&p.Problem) && o.Since.Equal(p.Since) }); known && p.Ended.IsZero() {
-		return // it goes on after a restart
+		return // it continues after a restart
 	}
 	h.take(&p)
 	if h.journal != nil && !h.silent {

@@ -35,7 +35,7 @@ type Options struct {
 	Within time.Duration
 	// Healthy is how long each scene runs without trouble first, in which nothing may be named. Default 5 s.
 	Healthy time.Duration
-	// Hold is how much longer the trouble lasts, so that somebody can look at it: the address of the dashboard is logged. Default 0.
+	// Hold is how much longer the trouble lasts, so that an operator can look at it: the address of the dashboard is logged. Default 0.
 	Hold time.Duration
 	// Parallel is how many scenes are played simultaneously. Default 4.
 	Parallel int

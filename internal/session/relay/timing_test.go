@@ -68,7 +68,7 @@ func TestLagOfUnansweredAudio(t *testing.T) {
 	wstest.Eventually(t, "nothing is unanswered", func() bool { return r.later(time.Minute).Lag == 0 })
 }
 
-// Where results come for speech only, audio that nobody answers is silence, until partial results are about it.
+// Where results come for speech only, audio without an answer is silence, until partial results are about it.
 func TestLagOfSpeech(t *testing.T) {
 	r := newRig(t, setup{Profile: "speechmatics", Service: func(s *route.Service) { s.StallTimeout = time.Minute }})
 	client, server := r.Session()

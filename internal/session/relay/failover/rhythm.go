@@ -7,7 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 )
 
-// Some servers send results all the time while audio comes, in silence and noise too, and others only while somebody speaks; the profile of a
+// Some servers send results all the time while audio comes, in silence and noise too, and others only during speech; the profile of a
 // protocol often cannot tell which, since that depends on the model and its settings. So a session learns it: a server that has answered enough
 // audio without speech, at regular intervals, owes results whatever the audio is. Speech is not learned from: all servers answer that.
 //

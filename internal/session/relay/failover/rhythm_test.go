@@ -74,7 +74,7 @@ func TestNoRhythm(t *testing.T) {
 	}
 }
 
-// A server that falls silent for a while and goes on has no rhythm to rely on, until it is learned again. A pause of the client breaks none.
+// A server that falls silent for a while and continues has no rhythm to rely on, until it is learned again. A pause of the client breaks none.
 func TestRhythmBroken(t *testing.T) {
 	w := watch(t, profile.StallSpeech, 8*time.Second)
 	w.does(20*time.Second, audio, every(200*time.Millisecond, result))
