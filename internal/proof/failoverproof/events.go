@@ -67,7 +67,9 @@ func draw(kinds []Kind, dice *rand.Rand) Kind {
 }
 
 // The time between two events is never much shorter than Every, since the proxy ends sessions from which two servers in a row failed without
-// answering anything: they may be what kills servers.
+// answering anything: they may be what kills servers. For the same reason, at most two servers stall at a time (mostStalled): a session that
+// moves from one to the other still finds one that answers.
+const mostStalled = 2
 
 // sabotage lets things happen to servers until there were enough, or the time is over. At most one thing at a time happens to a server.
 // It returns how often each kind happened, when everything is well again.
@@ -85,6 +87,7 @@ func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
 		busy     = make([]sync.Mutex, len(r.scene.servers))
 		mu       sync.Mutex
 		failed   error // guarded by mu
+		stalled  = make(chan struct{}, mostStalled)
 	)
 	for n := 0; n < r.o.Events; n++ {
 		kind, victim := draw(r.o.Kinds, dice), dice.IntN(len(r.scene.servers))
@@ -99,6 +102,9 @@ func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
 				of = append(of, i)
 			}
 		}
+		if kind == Stall {
+			stalled <- struct{}{}
+		}
 		for _, i := range of {
 			busy[i].Lock()
 		}
@@ -107,6 +113,9 @@ func (r *proof) sabotage(ctx context.Context) (map[Kind]int, error) {
 		for _, i := range of {
 			victims.Go(func() {
 				defer busy[i].Unlock()
+				if kind == Stall {
+					defer func() { <-stalled }()
+				}
 				if err := r.scene.happen(ctx, kind, i, length); err != nil {
 					mu.Lock()
 					failed = err
