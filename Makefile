@@ -61,6 +61,8 @@ RACE = -race -gcflags=modernc.org/...=-race=false
 SEQUENTIAL = $(addprefix ./internal/, servers/health session/relay/failover fleet proof/simulate wire/frame protocol/profile)
 # A program with the race detector sleeps for a second before it exits, by default, and so does each package's tests.
 test ci: export GORACE ?= atexit_sleep_ms=10
+# Half of what the tests of commands and stores compute is the collector's work, since their heaps are small: let them grow.
+test: export GOGC ?= 400
 
 # With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
 TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
