@@ -92,15 +92,15 @@ func TestIndex(t *testing.T) {
 
 var code = regexp.MustCompile(`\b[1-9][0-9]{2,3}\b`)
 
-// TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/architecture.md says a client may get, every
+// TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/reference/client-answers.md names, every
 // health of a backend, and every kind of problem that a proxy reports.
 func TestTroubleshoot(t *testing.T) {
 	all := pages(t)
-	_, table, found := strings.Cut(all["docs/architecture.md"], "| what happened | client gets |\n| --- | --- |\n")
+	_, table, found := strings.Cut(all["docs/reference/client-answers.md"], "| what happened | client gets |\n| --- | --- |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	codes := code.FindAllString(table, -1)
 	if !found || len(codes) < 15 {
-		t.Fatalf("docs/architecture.md has no table of what a client gets, or one with few codes: %v", codes)
+		t.Fatalf("docs/reference/client-answers.md has no table of what a client gets, or one with few codes: %v", codes)
 	}
 	words := append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier")
 	for _, kind := range diagnosis.Kinds() {

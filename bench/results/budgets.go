@@ -39,7 +39,7 @@ func budgets() (all []budget) {
 	}
 	for _, rival := range []string{gorilla, python} {
 		add("Memory that a session adds: at least 20 x less than "+rival+"'s", ratios(relayScenario, rival, "added_kb", 1.0/20, many))
-		add("The same with its part of the pool: at least 20 x less than "+rival+"'s", ratios(relayScenario, rival, "whole_kb", 1.0/20, many))
+		add("Memory of a session with its part of the pool: at least 20 x less than "+rival+"'s", ratios(relayScenario, rival, "whole_kb", 1.0/20, many))
 	}
 
 	add("Clients over TLS, CPU per round trip: at most 0.85 x HAProxy's", ratios("tls", "haproxy", "cpu_us", 0.85, nil))

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Tables returns the report without plots, for a terminal.
+// Tables returns all numbers without plots, for a terminal.
 func (r *Report) Tables() string {
 	var b strings.Builder
-	r.conclusions(&b)
+	r.conclusions(&b, true)
+	b.WriteString("# All numbers\n\nMedian of all rounds (minimum - maximum). A ratio compares two runs of the same round; its median is the median of the rounds' ratios.\n\n")
 	r.scenarios(&b)
 	return b.String()
 }
 
-// Markdown returns the whole report. It refers to drawings in a folder img next to it.
+// Markdown returns the page: the conclusions without all numbers. It refers to drawings in a folder img and to benchmarks.json, both next to it.
 func (r *Report) Markdown(drawn []Drawing) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements ([bench/README.md](../../bench/README.md)). Do not edit.\n\n", r.Command)
+	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements. Do not edit. [bench/README.md](../../bench/README.md) describes the scenarios, the rivals and the method.\n"+
+		"`make bench BENCH_FLAGS='-from docs/internals/benchmarks.json'` prints all numbers of this run, with their extremes.\n\n", r.Command)
 	if r.Plan != "whole" {
 		fmt.Fprintf(&b, "**This run did not measure the whole plan (%s): draw no other conclusions from it.**\n\n", r.Plan)
 	}
 	r.facts(&b)
-	r.conclusions(&b)
+	r.conclusions(&b, false)
 	for _, d := range drawn {
 		fmt.Fprintf(&b, "![%s](img/%s)\n\n", d.Title, d.File)
 	}
-	b.WriteString("# All numbers\n\nMedian of all rounds (minimum - maximum). A ratio compares two runs of the same round; its median is the median of the rounds' ratios.\n\n")
-	r.scenarios(&b)
-	r.rivals(&b)
+	r.versions(&b)
 	return b.String()
 }
 
@@ -64,43 +64,61 @@ func (r *Report) others() Spread {
 	return NewSpread(all)
 }
 
-// conclusions writes what a reader needs first.
-func (r *Report) conclusions(b *strings.Builder) {
-	fmt.Fprintf(b, "## In short\n\nEach rival's number divided by that of %s in the same round (median): above 1, the rival needs more. An asterisk: the rival could not carry that load.\n\n", r.Base)
+// conclusions writes what a reader needs first; in full, also what was measured for each budget, and where the floors are better.
+func (r *Report) conclusions(b *strings.Builder, full bool) {
+	fmt.Fprintf(b, "## In short\n\nMedians of all rounds: the number of %s, and each rival's divided by it in the same round. Above 1, the rival needs more. "+
+		"An asterisk: the rival could not carry that load.\n\n", r.Base)
 	r.summary(b)
+	r.budgets(b, full)
+	b.WriteString("## Where a rival is better\n\n")
+	rivals, floors := r.better()
+	list(b, "In every round of this run (ratio):", rivals)
+	if len(rivals) == 0 {
+		fmt.Fprintf(b, "No number of any rival was better than that of %s in every round.\n\n", r.Base)
+	}
+	if full {
+		list(b, "The floors, which do not parse, check or pool anything:", floors)
+	}
+}
+
+// budgets writes a table of the budgets that were missed, and lists the others; in full, with what was measured.
+func (r *Report) budgets(b *strings.Builder, full bool) {
 	b.WriteString("## Budgets\n\n")
 	if r.Plan == "whole" {
-		b.WriteString("[performance.md](performance.md) says why a budget is missed, and what was tried.\n\n")
+		b.WriteString("[performance.md](performance.md#missed-budgets) explains those that were missed.\n\n")
 	}
-	var rows [][]string
+	var missed [][]string
+	var met, absent []string
 	for _, v := range r.Judge() {
-		if r.Plan == "whole" || v.Measured != "" { // other plans measure few of the budgets
-			rows = append(rows, []string{v.Budget, v.Verdict, v.Measured})
+		text := v.Budget
+		if full && v.Measured != "" {
+			text += ": " + v.Measured
+		}
+		switch {
+		case v.Met:
+			met = append(met, text)
+		case v.Verdict != notMeasured:
+			missed = append(missed, []string{v.Budget, v.Verdict, v.Measured})
+		case r.Plan == "whole" || v.Measured != "": // other plans measure few of the budgets
+			absent = append(absent, text)
 		}
 	}
-	if len(rows) == 0 {
-		b.WriteString("None was measured.\n")
-	} else {
-		WriteTable(b, []string{"budget", "verdict", "measured"}, rows)
+	if len(missed) > 0 {
+		WriteTable(b, []string{"budget", "verdict", "measured"}, missed)
+		b.WriteString("\n")
 	}
-	b.WriteString("\n## Where a rival is better\n\n")
-	rivals, floors := r.better()
-	list := func(title, none string, all []string) {
-		if len(all) == 0 {
-			title = none
-		}
-		if title != "" {
-			fmt.Fprintf(b, "%s\n\n", title)
-		}
-		for _, text := range all {
-			fmt.Fprintf(b, "- %s\n", text)
-		}
-		if len(all) > 0 {
-			b.WriteString("\n")
-		}
+	list(b, "Met:", met)
+	list(b, "Not measured:", absent)
+	if len(missed)+len(met)+len(absent) == 0 {
+		b.WriteString("None was measured.\n\n")
 	}
-	list("In every round of this run (ratio):", "No number of any rival was better than that of "+r.Base+" in every round.", rivals)
-	list("The floors, which do not parse, check or pool anything:", "", floors)
+}
+
+// list writes a list below a title, unless it is empty.
+func list(b *strings.Builder, title string, all []string) {
+	if len(all) > 0 {
+		fmt.Fprintf(b, "%s\n\n- %s\n\n", title, strings.Join(all, "\n- "))
+	}
 }
 
 // scenarios writes the tables of all scenarios.
@@ -117,17 +135,14 @@ func (r *Report) scenarios(b *strings.Builder) {
 	}
 }
 
-// rivals lists the rivals.
-func (r *Report) rivals(b *strings.Builder) {
-	b.WriteString("## The rivals\n\n")
-	var rows [][]string
+// versions names the rivals' versions.
+func (r *Report) versions(b *strings.Builder) {
+	b.WriteString("## Versions\n\n")
 	for _, rival := range r.Rivals {
 		version := rival.Version
 		if rival.Missing != "" {
 			version = "skipped: " + rival.Missing
 		}
-		rows = append(rows, []string{rival.Name, rival.Title, version})
+		fmt.Fprintf(b, "- %s: %s\n", rival.Name, version)
 	}
-	WriteTable(b, []string{"rival", "what it is", "version"}, rows)
-	b.WriteString("\nTheir configurations and sources are in [bench/rivals](../bench/rivals) and [bench/relays](../bench/relays).\n")
 }

@@ -6,69 +6,80 @@ import (
 	"strings"
 )
 
-// column is a column of the summary: a metric under one load.
-type column struct {
-	title    string
+// line is a line of the summary: a metric under one load.
+type line struct {
+	title    string // with its unit
 	scenario string
 	key      string
 	which    func(*Cell) bool
 }
 
-// columns returns the columns of the summary.
-func columns() []column {
+// lines returns the lines of the summary.
+func lines() []line {
 	usual := func(sessions int) func(*Cell) bool {
 		return func(c *Cell) bool { return c.Sessions == sessions && c.usual() }
 	}
 	size := func(bytes int) func(*Cell) bool { return func(c *Cell) bool { return c.Size == bytes } }
 	any := func(*Cell) bool { return true }
-	return []column{
-		{"CPU, light load", relayScenario, "cpu_us", (*Cell).light},
-		{"CPU, 500", relayScenario, "cpu_us", usual(500)},
-		{"CPU, 3,000", relayScenario, "cpu_us", usual(3000)},
-		{"CPU, 9,000", relayScenario, "cpu_us", usual(9000)},
-		{"CPU, 64 KiB", relayScenario, "cpu_us", size(64 << 10)},
-		{"CPU, 3,000, clients over TLS", "tls", "cpu_us", usual(3000)},
-		{"memory per session, 3,000", relayScenario, "added_kb", usual(3000)},
-		{"with its part of the pool", relayScenario, "whole_kb", usual(3000)},
-		{"burst: peak memory", "burst", "peak_mb", any},
-		{"burst: last echo", "burst", "last_echo_ms", any},
-		{"session start", "start", "first_ms", any},
-		{"the same over TLS", "start-tls", "first_ms", any},
-		{"CPU per short session", "churn", "session_us", any},
-		{"highest rate (more is better)", "rate", "per_second", any},
+	return []line{
+		{"CPU per round trip, 500 sessions, µs", relayScenario, "cpu_us", usual(500)},
+		{"... 1,000 sessions", relayScenario, "cpu_us", usual(1000)},
+		{"... 3,000 sessions", relayScenario, "cpu_us", usual(3000)},
+		{"... 6,000 sessions", relayScenario, "cpu_us", usual(6000)},
+		{"... 9,000 sessions", relayScenario, "cpu_us", usual(9000)},
+		{"... 500 sessions, light load", relayScenario, "cpu_us", (*Cell).light},
+		{"... 500 sessions, 64 KiB", relayScenario, "cpu_us", size(64 << 10)},
+		{"... 3,000, clients over TLS", "tls", "cpu_us", usual(3000)},
+		{"p99 under load, 3,000 sessions, ms", relayScenario, "p99_ms", usual(3000)},
+		{"memory of a session with its part of the pool, 3,000, KiB", relayScenario, "whole_kb", usual(3000)},
+		{"memory with all sessions open, 3,000, MiB", relayScenario, "open_mb", usual(3000)},
+		{"p99 at low load, ms", "latency", "p99_ms", any},
+		{"3,000 clients at once: last first echo, ms", "burst", "last_echo_ms", any},
+		{"... peak memory, MiB", "burst", "peak_mb", any},
+		{"highest sustained rate, messages/s (more is better)", "rate", "per_second", any},
+		{"first reply of a session, server 20 ms away, ms", "start", "first_ms", any},
+		{"... over TLS", "start-tls", "first_ms", any},
+		{"CPU per session of one second, µs", "churn", "session_us", any},
+		{"... peak memory, MiB", "churn", "peak_mb", any},
 	}
 }
 
-// summary writes the table of ratios at the start of the report.
+// summary writes the table at the start of the report: a line for each metric, with the base's number and the rivals' ratios to it.
 func (r *Report) summary(b *strings.Builder) {
-	var shown []column
-	var cells []*Cell
-	for _, col := range columns() {
-		if c := r.cell(col.scenario, col.which); c != nil {
-			shown, cells = append(shown, col), append(cells, c)
+	header := []string{"scenario", "median", r.Base}
+	for _, rival := range r.Rivals {
+		if rival.Name != r.Base {
+			header = append(header, rival.Name)
 		}
-	}
-	if len(shown) == 0 {
-		b.WriteString("Nothing was measured that the summary is about.\n\n")
-		return
-	}
-	header := []string{"/ " + r.Base}
-	for _, col := range shown {
-		header = append(header, col.title)
 	}
 	var rows [][]string
-	for _, rival := range r.Rivals {
-		if rival.Name == r.Base {
+	for _, l := range lines() {
+		c := r.cell(l.scenario, l.which)
+		if c == nil {
 			continue
 		}
-		row := []string{rival.Name}
-		for i, col := range shown {
-			row = append(row, cells[i].brief(rival.Name, r.Base, col.key))
+		row := []string{"`" + l.scenario + "`", l.title, c.Values(r.Base, l.key).median(r.Scenario(l.scenario).digits(l.key))}
+		for _, rival := range header[3:] {
+			row = append(row, c.brief(rival, r.Base, l.key))
 		}
 		rows = append(rows, row)
 	}
+	if len(rows) == 0 {
+		b.WriteString("Nothing was measured that the summary is about.\n\n")
+		return
+	}
 	WriteTable(b, header, rows)
 	b.WriteString("\n")
+}
+
+// digits returns with how many digits after the point a metric is shown.
+func (s *Scenario) digits(key string) int {
+	for _, m := range s.Metrics {
+		if m.Key == key {
+			return m.Digits
+		}
+	}
+	return 0
 }
 
 // brief shows the median of a rival's ratios, or why there is none.

@@ -9,6 +9,9 @@ import (
 // tolerance is an excess that does not count: less than what is printed.
 const tolerance = 0.0005
 
+// notMeasured is the verdict on a budget for which there is no number.
+const notMeasured = "not measured"
+
 // Verdict is whether a budget was met.
 type Verdict struct {
 	Budget   string
@@ -47,7 +50,7 @@ func judge(text string, limits []limit) Verdict {
 	}
 	switch {
 	case measured == 0:
-		v.Verdict = "not measured"
+		v.Verdict = notMeasured
 	case len(missed) == 0:
 		v.Verdict, v.Met = "**met**", true
 	default:

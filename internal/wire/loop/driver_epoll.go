@@ -78,7 +78,7 @@ const canWaitRaw = true
 const silentAfter = 2
 
 // wait returns when there may be events to dispatch. A loop waits nowhere else, and this way was measured to be the cheapest
-// (docs/architecture.md has the table). While its sockets are busy, a loop blocks in the system call without telling the Go
+// (docs/internals/performance.md has the table). While its sockets are busy, a loop blocks in the system call without telling the Go
 // scheduler, and keeps its P, so that waking up costs no more than in a program without a scheduler. The group gives the scheduler
 // one more P for each awake loop, to make up for the P that sleeps in the system call. After silentAfter wake-ups without a socket
 // event, the loop hands its P back and waits in an ordinary system call until there is a socket event again. This happens soon
