@@ -396,7 +396,7 @@ func (w *worker[C]) canaryAnswered(up bool, reason string) {
 
 // canaryEnded notes that canaries are no longer played.
 func (w *worker[C]) canaryEnded() {
-	w.report.canaries(false)
+	w.report.noCanary()
 	w.tell(func(t *health.Tracker) { t.CanaryPassed(w.now()) })
 }
 
