@@ -287,14 +287,17 @@ func (w *worker[C]) lostOnProbation(reason string) {
 	w.tell(func(t *health.Tracker) { t.LostOnProbation(reason, w.now()) })
 }
 
-// serves notes that a connection begins to serve a session.
-func (w *worker[C]) serves() {
+// tellIf is tell for an event that needs a review only if it returns that it has changed anything.
+func (w *worker[C]) tellIf(event func(*health.Tracker) (changed bool)) {
 	changed := false
-	w.locked(func(t *health.Tracker) { changed = t.Serves(w.now()) })
+	w.locked(func(t *health.Tracker) { changed = event(t) })
 	if changed {
 		poke(w.wanted)
 	}
 }
+
+// serves notes that a connection begins to serve a session.
+func (w *worker[C]) serves() { w.tellIf(func(t *health.Tracker) bool { return t.Serves(w.now()) }) }
 
 // hear tells the server's health whether sessions get results, if that matters now.
 func (w *worker[C]) hear(now pool.Instant) {
@@ -323,7 +326,7 @@ func (w *worker[C]) sessionEnded(e health.SessionEnd, now pool.Instant) {
 			w.peer.sessionFailed(now)
 		}
 	}
-	if changed {
+	if changed { // now that the peers know
 		poke(w.wanted)
 	}
 }
@@ -335,11 +338,7 @@ func (w *worker[C]) sessionStalled(e health.Stall) {
 
 // sessionAnswered notes that a session that began then has a result.
 func (w *worker[C]) sessionAnswered(began pool.Instant) {
-	changed := false
-	w.locked(func(t *health.Tracker) { changed = t.SessionAnswered(began, w.now()) })
-	if changed {
-		poke(w.wanted)
-	}
+	w.tellIf(func(t *health.Tracker) bool { return t.SessionAnswered(began, w.now()) })
 }
 
 // checked notes that the server has answered a probe or, if canary is set, a canary.
@@ -385,19 +384,13 @@ func (w *worker[C]) probeEnded(another bool) {
 // canaryAnswered notes the verdict of the canary.
 func (w *worker[C]) canaryAnswered(up bool, reason string) {
 	w.report.setCanary(up, reason)
-	w.tell(func(t *health.Tracker) {
-		if up {
-			t.CanaryPassed(w.now())
-		} else {
-			t.CanaryFailed(w.now())
-		}
-	})
+	w.tell(func(t *health.Tracker) { t.CanaryPlayed(up, w.now()) })
 }
 
 // canaryEnded notes that canaries are no longer played.
 func (w *worker[C]) canaryEnded() {
 	w.report.noCanary()
-	w.tell(func(t *health.Tracker) { t.CanaryPassed(w.now()) })
+	w.tell(func(t *health.Tracker) { t.CanaryPlayed(true, w.now()) })
 }
 
 // comparePeers ejects the backend as an outlier, or takes it back in, by how its sessions go in comparison with its peers'.
