@@ -8,8 +8,8 @@ type neighbours[C any] struct{ ahead, behind *Waiter[C] }
 
 // The lists that a client is in.
 const (
-	ofTenant = iota // all clients of its tenant
-	ofVariant           // those of them that need the same variant
+	ofTenant  = iota // all clients of its tenant
+	ofVariant        // those of them that need the same variant
 )
 
 // insert puts a client at the end of the list or, if it is back, where it was. which says which of its lists this is.
