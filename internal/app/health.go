@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
@@ -88,19 +85,6 @@ func (p *Proxy) readiness() admin.Readiness {
 		r.Reason = all.Reason + p.besides(all.Reason)
 	}
 	return r
-}
-
-// CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
-func CanaryWarnings(snapshot *config.Snapshot) []string { return services.CanaryWarnings(snapshot) }
-
-// SecretWarnings returns which backends have a secret in their URL, and which refer to one that the settings do not name.
-func SecretWarnings(snapshot *config.Snapshot, from *secret.Source) []string {
-	return services.SecretWarnings(snapshot, from)
-}
-
-// VerifiedWarnings returns which services rely on a profile without knowing that it is right about their servers.
-func VerifiedWarnings(snapshot *config.Snapshot, now time.Time) []string {
-	return services.VerifiedWarnings(snapshot, now)
 }
 
 // ReadyWarnings returns which of the services that must be able to serve do not exist, so that the proxy would not become ready.

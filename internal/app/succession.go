@@ -178,10 +178,11 @@ func (p *Proxy) Warm(ctx context.Context, limit time.Duration) string {
 // cold returns the services that are to keep connections ready and have none, in order. have is how many each has.
 func (p *Proxy) cold(have map[string]int) (names []string) {
 	snapshot := p.services.Snapshot()
-	_, ahead, err := services.DescribeHandshakes(snapshot)
+	draft, err := services.NewDraft(snapshot)
 	if err != nil {
 		return nil
 	}
+	_, ahead := draft.DescribeHandshakes()
 	for name := range snapshot.Services() {
 		wants := false
 		for backend, b := range snapshot.Members(name) {

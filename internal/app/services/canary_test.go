@@ -31,7 +31,7 @@ func TestReadCanary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p, CanaryWarnings(snapshot)
+		return p, Draft{p}.CanaryWarnings()
 	}
 	for _, c := range []struct {
 		content []byte // nil for no file
