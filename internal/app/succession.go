@@ -281,14 +281,7 @@ func (p *Proxy) DrainTakenOver(ctx context.Context) (clean bool) {
 	}
 	p.services.Release() // the successor needs the servers' places; for clients that wait here, connections are still dialed
 	p.poke()
-	look := time.NewTicker(20 * time.Millisecond)
-	for p.sessions.Arriving() > 0 && ctx.Err() == nil {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-		}
-	}
-	look.Stop()
+	eventually(ctx, func() bool { return p.sessions.Arriving() == 0 })
 	p.sessions.StopAccepting() // turns away who is still there
 	return p.finish(ctx.Done())
 }
