@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // This file has what probes and canaries share: a backend is checked again and again, and several results in a row make a verdict.
@@ -51,15 +53,8 @@ func (b *Backend) awaitChecks(ctx context.Context) {
 func repeat(ctx context.Context, check func() (interval time.Duration)) {
 	for {
 		interval := check()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || !tasks.Sleep(ctx, interval*4/5+rand.N(max(interval*2/5, 1))) {
 			return
-		}
-		pause := time.NewTimer(interval*4/5 + rand.N(max(interval*2/5, 1)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		case <-pause.C:
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
@@ -86,15 +87,8 @@ func (w *worker[C]) init() {
 
 // signal asks the worker to review the pool. It never blocks.
 func (w *worker[C]) signal() {
-	poke(w.wanted)
-	poke(w.changed)
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	tasks.Wake(w.wanted)
+	tasks.Wake(w.changed)
 }
 
 // stop ends the worker and waits for the dialing goroutines.
@@ -272,7 +266,7 @@ func (w *worker[C]) retireUnwanted(l *limits, p *health.Permit, now pool.Instant
 // tell tells the server's health of an event, and has the worker review it. It may be called from any goroutine.
 func (w *worker[C]) tell(event func(*health.Tracker)) {
 	w.locked(event)
-	poke(w.wanted)
+	tasks.Wake(w.wanted)
 }
 
 // locked calls f with the mutex held.
@@ -292,7 +286,7 @@ func (w *worker[C]) tellIf(event func(*health.Tracker) (changed bool)) {
 	changed := false
 	w.locked(func(t *health.Tracker) { changed = event(t) })
 	if changed {
-		poke(w.wanted)
+		tasks.Wake(w.wanted)
 	}
 }
 
@@ -327,7 +321,7 @@ func (w *worker[C]) sessionEnded(e health.SessionEnd, now pool.Instant) {
 		}
 	}
 	if changed { // now that the peers know
-		poke(w.wanted)
+		tasks.Wake(w.wanted)
 	}
 }
 
@@ -358,7 +352,7 @@ func (w *worker[C]) sessionRefused(client Client) {
 	others := connectionsOf(w.pool.Stats()).InUse - 1
 	w.locked(func(t *health.Tracker) { t.SessionRefused(client, others, w.now()) })
 	w.pool.SetHeld(true)
-	poke(w.wanted)
+	tasks.Wake(w.wanted)
 }
 
 // forgetStall notes that sessions which have stalled say nothing about the server any longer.

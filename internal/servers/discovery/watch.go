@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Status is how the lookup of a name goes.
@@ -54,10 +56,7 @@ func (w *watch) setInterval(interval time.Duration) {
 		return
 	}
 	w.interval = interval
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
+	tasks.Wake(w.changed)
 }
 
 // known returns the servers, and false before the first answer.
