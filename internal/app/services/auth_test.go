@@ -137,15 +137,7 @@ func TestDescribeHandshakesWithAuth(t *testing.T) {
 		content := config.NewContent()
 		putService(&content, "stt", c.change)
 		putBackend(&content, "a", "stt", "ws://127.0.0.1:1", 1, nil)
-		snapshot, err := config.NewSnapshot("1", &content, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		draft, err := NewDraft(snapshot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handshakes, _ := draft.DescribeHandshakes()
+		handshakes, _ := Draft{planOf(t, &content, nil)}.DescribeHandshakes()
 		got := handshakes["stt"]
 		if slices.ContainsFunc(c.want, func(want string) bool { return !strings.Contains(got, want) }) || c.not != "" && strings.Contains(got, c.not) {
 			t.Errorf("%q; want %q, not %q", got, c.want, c.not)

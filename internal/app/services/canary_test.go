@@ -23,14 +23,7 @@ func TestReadCanary(t *testing.T) {
 		service.Profile, service.Canary = profile, path
 		backend.Service, backend.URL, backend.Connections = "stt", "ws://127.0.0.1:1", connections
 		content.Services["stt"], content.Backends["a"] = service, backend
-		snapshot, err := config.NewSnapshot("1", &content, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := newPlan(snapshot, before, nothingFound)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := planOf(t, &content, before)
 		return p, Draft{p}.CanaryWarnings()
 	}
 	for _, c := range []struct {
