@@ -189,8 +189,9 @@ func (r *Registry) Snapshot(on func(loop int, f func())) Snapshot {
 	for i, b := range held {
 		t := &s.Backends[i]
 		t.Service, t.Backend = b.key.service, b.key.backend
-		shared := b.read()
-		t.Totals.Add(&shared)
+		relayed := t.Relayed
+		t.Totals = b.read()
+		t.Relayed = relayed
 		s.Total.Add(&t.Totals)
 		b.Release()
 	}
