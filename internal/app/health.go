@@ -72,17 +72,13 @@ func (p *Proxy) besides(reason string) (text string) {
 
 // readiness is Ready for the admin API, with each service.
 func (p *Proxy) readiness() admin.Readiness {
-	all := p.services.Readiness(p.live.Load().ReadyServices)
-	r := admin.Readiness{Services: make([]admin.ServiceReadiness, 0, len(all.Services))}
-	for _, v := range all.Services {
-		r.Services = append(r.Services, admin.ServiceReadiness{Name: v.Name, Reason: v.Reason})
-	}
+	r := p.services.Readiness(p.live.Load().ReadyServices)
 	if err := p.unable(); err != nil {
 		r.Reason, r.AllServices = strings.TrimPrefix(err.Error(), "not ready: "), true
 		return r
 	}
-	if all.Reason != "" {
-		r.Reason = all.Reason + p.besides(all.Reason)
+	if r.Reason != "" {
+		r.Reason += p.besides(r.Reason)
 	}
 	return r
 }
