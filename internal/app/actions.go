@@ -1,10 +1,8 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -15,7 +13,7 @@ func (p *Proxy) actions() admin.Actions {
 		Pause: func(service string) (api.Outcome, error) {
 			queue, err := p.services.Pause(service)
 			if err != nil {
-				return api.Outcome{}, answered(err)
+				return api.Outcome{}, err
 			}
 			text := fmt.Sprintf("service %s is paused: %s", service, count(queue.Waiting, "1 client waits", "%d clients wait"))
 			if queue.Limit == 0 {
@@ -26,14 +24,14 @@ func (p *Proxy) actions() admin.Actions {
 		Resume: func(service string) (api.Outcome, error) {
 			queue, err := p.services.Resume(service)
 			if err != nil {
-				return api.Outcome{}, answered(err)
+				return api.Outcome{}, err
 			}
 			return api.Outcome{Text: fmt.Sprintf("service %s is resumed: %s", service, count(queue.Waiting, "1 client waited", "%d clients waited")), Sessions: queue.Waiting}, nil
 		},
 		Recycle: func(backend string) (api.Outcome, error) {
 			n, err := p.services.Recycle(backend)
 			if err != nil {
-				return api.Outcome{}, answered(err)
+				return api.Outcome{}, err
 			}
 			return api.Outcome{Text: fmt.Sprintf("backend %s is recycled: %s", backend, count(n, "its connection is replaced as it comes free", "its %d connections are replaced as they come free")), Sessions: n}, nil
 		},
@@ -46,17 +44,4 @@ func count(n int, one, many string) string {
 		return one
 	}
 	return fmt.Sprintf(many, n)
-}
-
-// answered converts an error of package services to the one that the admin API answers.
-func answered(err error) error {
-	var unknown *services.UnknownError
-	var state services.StateError
-	switch {
-	case errors.As(err, &unknown):
-		return admin.Unknown(unknown.What, unknown.Name, unknown.Known)
-	case errors.As(err, &state):
-		return admin.WrongState("%v", state)
-	}
-	return err
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
 // This file has the admin API of a process whose successor has taken over: the addresses of the settings lead to the successor, and
@@ -31,10 +31,7 @@ func (p *Proxy) openApart() error {
 		}
 		return fmt.Errorf("no address for the admin API of the old process while it drains: %w", err)
 	}
-	p.apart = &http.Server{
-		Handler: p.admin.Handler, ReadHeaderTimeout: p.admin.ReadHeaderTimeout, ReadTimeout: p.admin.ReadTimeout, WriteTimeout: p.admin.WriteTimeout,
-		IdleTimeout: p.admin.IdleTimeout, MaxHeaderBytes: p.admin.MaxHeaderBytes, ConnContext: p.admin.ConnContext, ErrorLog: p.admin.ErrorLog,
-	}
+	p.apart = admin.NewServer(p.admin.Handler, admin.Limits{}, p.log)
 	var addresses []net.Addr
 	for _, listener := range at {
 		addresses = append(addresses, listener.Addr())

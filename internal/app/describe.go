@@ -12,7 +12,7 @@ import (
 
 // Describe says in words what a proxy with these settings would serve. The settings must have passed Check and have no database.
 func (s *Settings) Describe() string {
-	fixed, err := s.check()
+	fixed, draft, err := s.draft()
 	if err != nil {
 		return err.Error()
 	}
@@ -47,19 +47,8 @@ func (s *Settings) Describe() string {
 	} else {
 		row("reuse", "%s", p.Reuse)
 	}
-	snapshot, err := fixed.snapshot()
-	if err != nil {
-		return err.Error()
-	}
-	handshakes, dialedAhead, err := DescribeHandshakes(snapshot)
-	if err != nil {
-		return err.Error()
-	}
-	failovers, _, err := DescribeFailover(snapshot)
-	if err != nil {
-		return err.Error()
-	}
-	row("failover", "%s", failovers[FixedService])
+	handshakes, dialedAhead := draft.DescribeHandshakes()
+	row("failover", "%s", draft.DescribeFailover()[FixedService])
 	sessions, each := 0, false
 	for _, name := range fixed.names {
 		b := fixed.content.Backends[name]

@@ -72,7 +72,7 @@ func (f *fixed) readProfiles(files []string, bad complaint) {
 // check reports each mistake once, since a wrong setting for all backends is wrong for each of them. It reports conflicts between
 // backends only if each backend by itself is valid.
 func (f *fixed) check(fine bool, bad complaint) {
-	_, err := f.snapshot()
+	_, err := f.draft()
 	if err == nil {
 		return
 	}
@@ -108,36 +108,33 @@ func (f *fixed) check(fine bool, bad complaint) {
 	}
 }
 
-// snapshot returns the configuration if it can be put in force.
-func (f *fixed) snapshot() (*config.Snapshot, error) {
+// draft returns the plan for the configuration if it can be put in force.
+func (f *fixed) draft() (draft services.Draft, err error) {
 	snapshot, err := config.NewSnapshot("0", &f.content, config.CheckProfiles)
 	if err != nil {
-		return nil, err
+		return draft, err
 	}
-	return snapshot, services.Check(snapshot)
+	if draft, err = services.NewDraft(snapshot); err != nil {
+		return draft, err
+	}
+	return draft, draft.Check()
 }
 
-// DescribeHandshakes is [services.DescribeHandshakes].
-func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
-	return services.DescribeHandshakes(snapshot)
-}
-
-// DescribeFailover is [services.DescribeFailover].
-func DescribeFailover(snapshot *config.Snapshot) (described map[string]string, warnings []string, err error) {
-	return services.DescribeFailover(snapshot)
+// draft returns what the flags describe, and the plan for it. The settings must have no database.
+func (s *Settings) draft() (fixed *fixed, draft services.Draft, err error) {
+	if fixed, err = s.check(); err == nil {
+		draft, err = fixed.draft()
+	}
+	return fixed, draft, err
 }
 
 // FailoverWarnings returns what is likely to be a mistake in what the flags say about failover.
 func (s *Settings) FailoverWarnings() []string {
-	fixed, err := s.check()
+	_, draft, err := s.draft()
 	if err != nil {
 		return nil
 	}
-	snapshot, err := fixed.snapshot()
-	if err != nil {
-		return nil
-	}
-	_, warnings, _ := services.DescribeFailover(snapshot)
+	warnings := draft.FailoverWarnings()
 	for i, text := range warnings { // flags do not name the service
 		warnings[i] = strings.Replace(text, "the service "+FixedService+" has ", "the flags give ", 1)
 	}

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
-	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
@@ -75,32 +72,15 @@ func (p *Proxy) besides(reason string) (text string) {
 
 // readiness is Ready for the admin API, with each service.
 func (p *Proxy) readiness() admin.Readiness {
-	all := p.services.Readiness(p.live.Load().ReadyServices)
-	r := admin.Readiness{Services: make([]admin.ServiceReadiness, 0, len(all.Services))}
-	for _, v := range all.Services {
-		r.Services = append(r.Services, admin.ServiceReadiness{Name: v.Name, Reason: v.Reason})
-	}
+	r := p.services.Readiness(p.live.Load().ReadyServices)
 	if err := p.unable(); err != nil {
 		r.Reason, r.AllServices = strings.TrimPrefix(err.Error(), "not ready: "), true
 		return r
 	}
-	if all.Reason != "" {
-		r.Reason = all.Reason + p.besides(all.Reason)
+	if r.Reason != "" {
+		r.Reason += p.besides(r.Reason)
 	}
 	return r
-}
-
-// CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
-func CanaryWarnings(snapshot *config.Snapshot) []string { return services.CanaryWarnings(snapshot) }
-
-// SecretWarnings returns which backends have a secret in their URL, and which refer to one that the settings do not name.
-func SecretWarnings(snapshot *config.Snapshot, from *secret.Source) []string {
-	return services.SecretWarnings(snapshot, from)
-}
-
-// VerifiedWarnings returns which services rely on a profile without knowing that it is right about their servers.
-func VerifiedWarnings(snapshot *config.Snapshot, now time.Time) []string {
-	return services.VerifiedWarnings(snapshot, now)
 }
 
 // ReadyWarnings returns which of the services that must be able to serve do not exist, so that the proxy would not become ready.

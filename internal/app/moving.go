@@ -16,7 +16,7 @@ func (p *Proxy) movers() admin.Movers {
 	return admin.Movers{
 		Backend: func(name string, timeout time.Duration) (api.Moving, error) {
 			if err := p.services.HasBackend(name); err != nil {
-				return api.Moving{}, answered(err)
+				return api.Moving{}, err
 			}
 			return moveOrderOf(p.sessions.MoveBackend(name, timeout)), nil
 		},
@@ -25,7 +25,7 @@ func (p *Proxy) movers() admin.Movers {
 			if to != "" {
 				var err error
 				if target, err = p.services.Backend(to); err != nil {
-					return api.Moving{}, answered(err)
+					return api.Moving{}, err
 				}
 			}
 			id, _ := record.ParseID(text)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -38,7 +39,7 @@ func (p *Proxy) warnOf(snapshot *config.Snapshot, found map[string][]string) {
 }
 
 func (p *Proxy) warnOfSecrets(snapshot *config.Snapshot) {
-	warnings := SecretWarnings(snapshot, p.secrets)
+	warnings := services.SecretWarnings(snapshot, p.secrets)
 	for _, text := range warnings {
 		if !slices.Contains(p.warnedOf, text) {
 			p.log.Warn(text)
@@ -140,15 +141,11 @@ func countSources(from []netip.Addr, server string) int {
 
 // Needs returns the most that the only service in flags-only operation may need of this machine. The settings must have passed Check.
 func (s *Settings) Needs() machine.Need {
-	fixed, err := s.check()
+	_, draft, err := s.draft()
 	if err != nil {
 		return machine.Need{}
 	}
-	snapshot, err := fixed.snapshot()
-	if err != nil {
-		return machine.Need{}
-	}
-	need := Need(snapshot, s.Sources(), nil)
+	need := Need(draft.Snapshot(), s.Sources(), nil)
 	need.SecureClients = len(s.TLSListen) > 0
 	return need
 }

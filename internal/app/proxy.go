@@ -28,6 +28,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/operate/accesslog"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/live"
@@ -287,10 +288,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	if err := p.services.ReadCanaries(); err != nil { // it was good before
 		p.log.Error("canaries cannot be read again", "reason", err)
 	}
-	select {
-	case p.reconfigured <- struct{}{}:
-	default:
-	}
+	tasks.Wake(p.reconfigured)
 	if p.tracer != nil {
 		p.tracer.SetRatio(now.TraceRatio)
 	}

@@ -3,8 +3,6 @@ package app
 import (
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/app/services"
-	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -97,24 +95,11 @@ func addFailovers(to *api.ServiceFailover, t *meter.BackendTotals, moved, notMov
 	}
 }
 
-// ReplayNeed is [services.ReplayNeed]; 0 without a snapshot, or for one that cannot be put in force.
-func ReplayNeed(snapshot *config.Snapshot) int64 {
-	if snapshot == nil {
-		return 0
-	}
-	bytes, _ := services.ReplayNeed(snapshot)
-	return bytes
-}
-
-// ReplayNeed returns that of the only service in flags-only operation.
+// ReplayNeed returns how much of replay-memory the only service in flags-only operation may need, in bytes.
 func (s *Settings) ReplayNeed() int64 {
-	fixed, err := s.check()
+	_, draft, err := s.draft()
 	if err != nil {
 		return 0
 	}
-	snapshot, err := fixed.snapshot()
-	if err != nil {
-		return 0
-	}
-	return ReplayNeed(snapshot)
+	return draft.ReplayNeed()
 }

@@ -26,7 +26,7 @@ func (p *Proxy) sessionsAPI() admin.Sessions {
 		},
 		KillAll: func(backend, why string, within time.Duration) (int, error) {
 			if err := p.services.HasBackend(backend); err != nil {
-				return 0, answered(err)
+				return 0, err
 			}
 			return p.sessions.KillAll(backend, why, within), nil
 		},

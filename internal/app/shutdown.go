@@ -48,7 +48,9 @@ func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
 	p.follower.Close()
 	// One call misses sessions that are moving between event loops, so it is repeated. Each side of a session has its own close time-out.
 	p.sessions.Close()
-	p.eventually(3*closeTimeout, func() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*closeTimeout)
+	defer cancel()
+	eventually(ctx, func() bool {
 		p.sessions.EndAll(frame.GoingAway, shuttingDown)
 		return p.sessions.Active() == 0
 	})
@@ -182,16 +184,14 @@ func (p *Proxy) Close() {
 	p.log.Info("stopped", "clean", p.clean, "told", p.sessions.Stopped(), "took", time.Since(p.end.Load().began).Round(time.Millisecond))
 }
 
-// eventually calls f again and again until it returns true, or the limit has passed.
-func (p *Proxy) eventually(limit time.Duration, f func() bool) {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
+// eventually calls f again and again until it returns true, or ctx ends.
+func eventually(ctx context.Context, f func() bool) {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for !f() {
 		select {
 		case <-look.C:
-		case <-deadline.C:
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -178,10 +178,11 @@ func (p *Proxy) Warm(ctx context.Context, limit time.Duration) string {
 // cold returns the services that are to keep connections ready and have none, in order. have is how many each has.
 func (p *Proxy) cold(have map[string]int) (names []string) {
 	snapshot := p.services.Snapshot()
-	_, ahead, err := services.DescribeHandshakes(snapshot)
+	draft, err := services.NewDraft(snapshot)
 	if err != nil {
 		return nil
 	}
+	_, ahead := draft.DescribeHandshakes()
 	for name := range snapshot.Services() {
 		wants := false
 		for backend, b := range snapshot.Members(name) {
@@ -280,14 +281,7 @@ func (p *Proxy) DrainTakenOver(ctx context.Context) (clean bool) {
 	}
 	p.services.Release() // the successor needs the servers' places; for clients that wait here, connections are still dialed
 	p.poke()
-	look := time.NewTicker(20 * time.Millisecond)
-	for p.sessions.Arriving() > 0 && ctx.Err() == nil {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-		}
-	}
-	look.Stop()
+	eventually(ctx, func() bool { return p.sessions.Arriving() == 0 })
 	p.sessions.StopAccepting() // turns away who is still there
 	return p.finish(ctx.Done())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
@@ -124,8 +125,8 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	shared := checkFleet(cmd, loaded)
 	need := app.Need(snapshot, loaded.Sources(), nil)
 	need.SecureClients = len(loaded.TLSListen) > 0
-	needs := newNeeds(need, &loaded.Settings, app.ReplayNeed(snapshot))
-	needs.Database = loaded.DatabaseShown()
+	var draft services.Draft
+	replay := int64(0)
 	if snapshot != nil {
 		if err := app.CheckHealthPath(loaded.HealthPath, snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
@@ -133,20 +134,24 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		content := snapshot.Content()
 		warnOfAuth(cmd, &loaded.Settings, &content)
 		warnOfLimits(cmd, &loaded.Settings, &content)
-		needs.Version = snapshot.Version()
-		_, warnings, err := app.DescribeFailover(snapshot)
-		if err != nil {
+		if draft, err = services.NewDraft(snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range slices.Concat(warnings, app.VerifiedWarnings(snapshot, time.Now()), app.CanaryWarnings(snapshot), snapshot.TenantWarnings(), snapshot.OriginWarnings(), app.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
+		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), draft.CanaryWarnings(), snapshot.TenantWarnings(), snapshot.OriginWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 		}
+		replay = draft.ReplayNeed()
+	}
+	needs := newNeeds(need, &loaded.Settings, replay)
+	needs.Database = loaded.DatabaseShown()
+	if snapshot != nil {
+		needs.Version = snapshot.Version()
 		needs.warn(cmd.ErrOrStderr())
 	}
 	if form.forPrograms() {
 		return form.print(out, needs)
 	}
-	if err := describe(out, loaded, snapshot, shared); err != nil || snapshot == nil {
+	if err := describe(out, loaded, snapshot, draft, shared); err != nil || snapshot == nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(out); err != nil {
@@ -194,7 +199,7 @@ func readDatabase(ctx context.Context, database string) (*config.Snapshot, error
 
 // describe says in words what a proxy with these settings and this configuration, nil for none yet, would serve. shared says with whom it
 // would share servers' caps.
-func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, shared string) error {
+func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, draft services.Draft, shared string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	for _, address := range l.Listen {
@@ -227,14 +232,8 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, shar
 		return w.Flush()
 	}
 	row("database", "%s, version %s", l.DatabaseShown(), snapshot.Version())
-	handshakes, dialedAhead, err := app.DescribeHandshakes(snapshot)
-	if err != nil {
-		return err
-	}
-	failovers, _, err := app.DescribeFailover(snapshot)
-	if err != nil {
-		return err
-	}
+	handshakes, dialedAhead := draft.DescribeHandshakes()
+	failovers := draft.DescribeFailover()
 	for name, service := range snapshot.Services() {
 		row("service", "%s", describeService(name, &service, snapshot))
 		row("", "handshake: %s", handshakes[name])

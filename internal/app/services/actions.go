@@ -2,48 +2,33 @@ package services
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
-// This file has what operators do to the running services beside the configuration. Nothing of it outlives the process.
-
-// UnknownError says that no service or backend has a name.
-type UnknownError struct {
-	What  string // service or backend
-	Name  string
-	Known []string // the names that there are, sorted
-}
-
-// Error names what is unknown.
-func (e *UnknownError) Error() string { return fmt.Sprintf("unknown %s %q", e.What, e.Name) }
-
-// StateError says that the state of a service or backend does not allow what is asked.
-type StateError string
-
-// Error returns the state.
-func (e StateError) Error() string { return string(e) }
+// This file has what operators do to the running services beside the configuration. Nothing of it outlives the process. The errors are those that
+// the admin API answers: an unknown name, or a state that does not allow what is asked.
 
 // Pause makes new clients of a service wait in its queue, whatever is idle, until Resume. Running sessions go on; those that need another
 // connection wait, too. It returns the service's queue at that moment. A pause lasts across changes of the configuration, until the
-// service is removed or the process ends. The error is an [UnknownError] or, if the service is paused already, a [StateError].
+// service is removed or the process ends. It is an error if the service is paused already.
 func (s *Services) Pause(name string) (pool.QueueStats, error) {
 	v, err := s.service(name)
 	if err != nil {
 		return pool.QueueStats{}, err
 	}
 	if !v.group.Pause() {
-		return pool.QueueStats{}, StateError(fmt.Sprintf("service %s is paused already", name))
+		return pool.QueueStats{}, admin.WrongState("service %s is paused already", name)
 	}
 	return v.group.Queue(), nil
 }
 
-// Resume ends a pause. It returns the service's queue before that. The error is an [UnknownError] or, if the service is not paused, a
-// [StateError].
+// Resume ends a pause. It returns the service's queue before that. It is an error if the service is not paused.
 func (s *Services) Resume(name string) (before pool.QueueStats, err error) {
 	v, err := s.service(name)
 	if err != nil {
@@ -51,14 +36,14 @@ func (s *Services) Resume(name string) (before pool.QueueStats, err error) {
 	}
 	before = v.group.Queue()
 	if !v.group.Resume() {
-		return before, StateError(fmt.Sprintf("service %s is not paused", name))
+		return before, admin.WrongState("service %s is not paused", name)
 	}
 	return before, nil
 }
 
 // Recycle has all present connections of a backend replaced by new ones as they come free, see [backend.Backend.Recycle]. It returns
-// how many there are. The name of a backend with discover means all its servers. The error is an [UnknownError] or, if the backend is
-// being removed, or has no server yet, a [StateError].
+// how many there are. The name of a backend with discover means all its servers. It is an error if the
+// backend is being removed, or has no server yet.
 func (s *Services) Recycle(name string) (connections int, err error) {
 	all, err := s.backends(name)
 	if err != nil {
@@ -70,10 +55,10 @@ func (s *Services) Recycle(name string) (connections int, err error) {
 	return connections, nil
 }
 
-// HasBackend returns an [UnknownError] unless there is a backend of that name. One that was removed counts while it has connections.
+// HasBackend returns an error unless there is a backend of that name. One that was removed counts while it has connections.
 func (s *Services) HasBackend(name string) error {
 	_, err := s.backends(name)
-	if unknown := (*UnknownError)(nil); errors.As(err, &unknown) {
+	if failure := (*admin.Error)(nil); errors.As(err, &failure) && failure.Kind == api.KindUnknown {
 		return err
 	}
 	return nil
@@ -86,7 +71,7 @@ func (s *Services) Backend(name string) (*backend.Backend, error) {
 		return nil, err
 	}
 	if len(all) > 1 {
-		return nil, StateError(fmt.Sprintf("backend %s stands for %d servers: name one of them, such as %s", name, len(all), all[0].Name()))
+		return nil, admin.WrongState("backend %s stands for %d servers: name one of them, such as %s", name, len(all), all[0].Name())
 	}
 	return all[0].Backend, nil
 }
@@ -98,7 +83,7 @@ func (s *Services) service(name string) (*service, error) {
 	if v := s.services[name]; v != nil {
 		return v, nil
 	}
-	return nil, &UnknownError{"service", name, slices.Sorted(maps.Keys(s.services))}
+	return nil, admin.Unknown("service", name, slices.Sorted(maps.Keys(s.services)))
 }
 
 // backends returns the backend of that name, or the servers of a backend with discover. Their Backend may be used without Services.mu.
@@ -122,11 +107,11 @@ func (s *Services) backends(name string) (all []*member, err error) {
 	}
 	for _, m := range s.leaving {
 		if m.Name() == name {
-			return nil, StateError(fmt.Sprintf("backend %s was removed: its connections close when their sessions end", name))
+			return nil, admin.WrongState("backend %s was removed: its connections close when their sessions end", name)
 		}
 	}
 	slices.Sort(known)
-	return nil, &UnknownError{"backend", name, slices.Compact(known)}
+	return nil, admin.Unknown("backend", name, slices.Compact(known))
 }
 
 // serversOf returns the servers of a backend with discover. It is called with mu held.
@@ -137,7 +122,7 @@ func (s *Services) serversOf(v *service, b *backendPlan) (all []*member, err err
 		}
 	}
 	if len(all) == 0 {
-		return nil, StateError(fmt.Sprintf("backend %s has no servers: see 'wsbouncer status' for what DNS answers for %s", b.name, b.question.Host))
+		return nil, admin.WrongState("backend %s has no servers: see 'wsbouncer status' for what DNS answers for %s", b.name, b.question.Host)
 	}
 	return all, nil
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
@@ -26,7 +28,7 @@ func (r *rig) service() api.Service {
 // expectState expects the error of an action that does not fit the state.
 func (r *rig) expectState(err error, says string) {
 	r.t.Helper()
-	if state := StateError(""); !errors.As(err, &state) || err.Error() != says {
+	if e := (*admin.Error)(nil); !errors.As(err, &e) || e.Kind != api.KindState || e.Text != says {
 		r.t.Errorf("%v; want %s", err, says)
 	}
 }
@@ -207,7 +209,7 @@ func TestUnknownNames(t *testing.T) {
 		err         error
 		what, known string
 	}{{pause, "service", "stt"}, {resume, "service", "stt"}, {recycle, "backend", "gpu-1"}} {
-		if e := (*UnknownError)(nil); !errors.As(c.err, &e) || e.What != c.what || !slices.Equal(e.Known, []string{c.known}) {
+		if e := (*admin.Error)(nil); !errors.As(c.err, &e) || e.Kind != api.KindUnknown || !strings.HasPrefix(e.Text, "unknown "+c.what) || e.Nearest != c.known {
 			t.Errorf("%v; want an unknown %s beside %s", c.err, c.what, c.known)
 		}
 	}

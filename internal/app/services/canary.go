@@ -108,21 +108,17 @@ func (p *plan) canaryProblems() error {
 	return problems
 }
 
-// CanaryWarnings returns which canaries of a snapshot cannot be used on this machine, and which backends are never played one.
-func CanaryWarnings(snapshot *config.Snapshot) (warnings []string) {
-	p, err := newPlan(snapshot, nil, nothingFound)
-	if err != nil { // which is said elsewhere
-		return nil
-	}
-	for name, v := range snapshot.Services() {
+// CanaryWarnings returns which canaries cannot be used on this machine, and which backends are never played one.
+func (d Draft) CanaryWarnings() (warnings []string) {
+	for name, v := range d.snapshot.Services() {
 		if v.Canary == "" {
 			continue
 		}
-		if err := p.services[name].canary.err; err != nil {
+		if err := d.services[name].canary.err; err != nil {
 			warnings = append(warnings, fmt.Sprintf("the canary of the service %s cannot be used: %v", name, err))
 			continue
 		}
-		for member, b := range snapshot.Members(name) {
+		for member, b := range d.snapshot.Members(name) {
 			if b.Connections < 2 {
 				warnings = append(warnings, fmt.Sprintf("the backend %s is never played the canary of the service %s, which needs a place beside one for clients: set connections to at least 2", member, name))
 			}

@@ -23,15 +23,8 @@ func TestReadCanary(t *testing.T) {
 		service.Profile, service.Canary = profile, path
 		backend.Service, backend.URL, backend.Connections = "stt", "ws://127.0.0.1:1", connections
 		content.Services["stt"], content.Backends["a"] = service, backend
-		snapshot, err := config.NewSnapshot("1", &content, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := newPlan(snapshot, before, nothingFound)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p, CanaryWarnings(snapshot)
+		p := planOf(t, &content, before)
+		return p, Draft{p}.CanaryWarnings()
 	}
 	for _, c := range []struct {
 		content []byte // nil for no file

@@ -120,14 +120,7 @@ func newPlanOf(t *testing.T, profile string, pass []string, headers map[string]s
 			b.Warm = 0
 		}
 	})
-	snapshot, err := config.NewSnapshot("1", &content, config.CheckProfiles)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := newPlan(snapshot, nil, nothingFound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := planOf(t, &content, nil)
 	return p.services["s"]
 }
 

@@ -1,7 +1,6 @@
 package services
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -125,39 +125,16 @@ func (r *rig) hear(conn *websocket.Conn) (h heard) {
 	return h
 }
 
-// logged keeps a log's lines.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-// with returns the lines that have a text in them.
-func (l *logged) with(text string) (lines []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, text) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-func (l *logged) handler() slog.Handler {
-	return slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})
+// debugTo writes all lines of a log to a text.
+func debugTo(text *logtest.Text) slog.Handler {
+	return slog.NewTextHandler(text, &slog.HandlerOptions{Level: slog.LevelDebug})
 }
 
 // What a service passes reaches its server as the client wrote it, and is told nowhere else.
 func TestPass(t *testing.T) {
 	t.Parallel()
-	log := new(logged)
-	r := newLoggedRig(t, log.handler())
+	log := new(logtest.Text)
+	r := newLoggedRig(t, debugTo(log))
 	server := startListening(t, "", "token")
 	r.apply(func(c *config.Content) {
 		putService(c, "v1", func(s *config.Service) {
@@ -192,11 +169,11 @@ func TestPass(t *testing.T) {
 	}
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 	r.settled()
-	wstest.Eventually(t, "the session's end is logged", func() bool { return len(log.with("session ended")) == 1 })
-	if lines := log.with("S3CRET"); len(lines) > 0 {
+	wstest.Eventually(t, "the session's end is logged", func() bool { return len(log.With("session ended")) == 1 })
+	if lines := log.With("S3CRET"); len(lines) > 0 {
 		t.Errorf("the log tells a secret: %q", lines)
 	}
-	if lines := log.with("than this service passes"); len(lines) > 0 {
+	if lines := log.With("than this service passes"); len(lines) > 0 {
 		t.Errorf("what was passed is said to be dropped: %q", lines)
 	}
 	if b := r.backend("a"); b.Totals.DialFailed > 0 {
@@ -248,8 +225,8 @@ func TestPassedAreAlone(t *testing.T) {
 // What is dropped is told to the log, each kind once for each service, and never its value.
 func TestDroppedIsSaid(t *testing.T) {
 	t.Parallel()
-	log := new(logged)
-	r := newLoggedRig(t, log.handler())
+	log := new(logtest.Text)
+	r := newLoggedRig(t, debugTo(log))
 	server := startListening(t, "", "binary")
 	r.apply(func(c *config.Content) {
 		putService(c, "stt", nil)
@@ -265,7 +242,7 @@ func TestDroppedIsSaid(t *testing.T) {
 	const said = "says more than this service passes"
 	expect := func(n int, parts ...string) {
 		t.Helper()
-		lines := log.with(said)
+		lines := log.With(said)
 		if len(lines) != n {
 			t.Fatalf("the log has %q; want %d lines", lines, n)
 		}
@@ -290,10 +267,10 @@ func TestDroppedIsSaid(t *testing.T) {
 	expect(2)
 	say("/tts", &websocket.DialOptions{Subprotocols: []string{"binary", "S3CRET"}})
 	expect(3, "service=tts", "dropped=subprotocols")
-	if lines := log.with(said); strings.Contains(lines[2], "1006") {
+	if lines := log.With(said); strings.Contains(lines[2], "1006") {
 		t.Errorf("the client was granted one, and the log says %q", lines[2])
 	}
-	if lines := log.with("S3CRET"); len(lines) > 0 {
+	if lines := log.With("S3CRET"); len(lines) > 0 {
 		t.Errorf("the log tells a secret: %q", lines)
 	}
 }

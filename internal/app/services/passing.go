@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
@@ -97,15 +96,11 @@ func (v *servicePlan) dialsAhead() bool {
 	return slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return b.ahead && b.Warm != 0 })
 }
 
-// DescribeHandshakes says in words, for each service of a valid snapshot, which parts of its clients' handshakes it passes to its
-// backends, and tells for each backend whether its warm connections are dialed before clients arrive.
-func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string, dialedAhead map[string]bool, err error) {
-	p, err := newPlan(snapshot, nil, nothingFound)
-	if err != nil {
-		return nil, nil, err
-	}
+// DescribeHandshakes says in words, for each service, which parts of its clients' handshakes it passes to its backends, and tells for each
+// backend whether its warm connections are dialed before clients arrive.
+func (d Draft) DescribeHandshakes() (handshakes map[string]string, dialedAhead map[string]bool) {
 	handshakes, dialedAhead = make(map[string]string), make(map[string]bool)
-	for name, v := range p.services {
+	for name, v := range d.services {
 		text := "passes " + v.passing.String()
 		if dropped := v.passing.Drops(); dropped != 0 {
 			text += fmt.Sprintf("; drops clients' %s (--pass %s passes them as well)", dropped, v.passing.PassFor(dropped))
@@ -125,7 +120,7 @@ func DescribeHandshakes(snapshot *config.Snapshot) (handshakes map[string]string
 			dialedAhead[b.name] = b.ahead
 		}
 	}
-	return handshakes, dialedAhead, nil
+	return handshakes, dialedAhead
 }
 
 // ownHeaders returns the names of the headers that the backend sets itself, in canonical form.

@@ -65,14 +65,21 @@ type backendPlan struct {
 	found discovery.Server
 }
 
-// Check returns, as [config.Problems], why a valid snapshot cannot be put in force; nil if it can.
-func Check(snapshot *config.Snapshot) error {
+// Draft is the plan for a snapshot by itself, for who asks what it means on this machine and runs nothing. It is immutable.
+type Draft struct{ *plan }
+
+// NewDraft returns the plan for a valid snapshot, or [config.Problems] if it cannot be put in force. A canary that cannot be used is none: see
+// [Draft.Check].
+func NewDraft(snapshot *config.Snapshot) (Draft, error) {
 	p, err := newPlan(snapshot, nil, nothingFound)
-	if err != nil {
-		return err
-	}
-	return p.canaryProblems()
+	return Draft{p}, err
 }
+
+// Snapshot returns what the plan is for.
+func (d Draft) Snapshot() *config.Snapshot { return d.snapshot }
+
+// Check returns, as [config.Problems], what is wrong with the canaries; nil if nothing is.
+func (d Draft) Check() error { return d.canaryProblems() }
 
 // newPlan returns the plan for a snapshot, or [config.Problems] if there is none. before is the plan in force, or nil. find knows the
 // servers of backends with discover.

@@ -21,14 +21,7 @@ func TestBalance(t *testing.T) {
 		settings.Balance = text
 		content := config.NewContent()
 		content.Services["stt"] = settings
-		snapshot, err := config.NewSnapshot("1", &content, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := newPlan(snapshot, nil, nothingFound)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := planOf(t, &content, nil)
 		if got := p.services["stt"]; got.balance != want.balance || got.hashBy != want.hashBy {
 			t.Errorf("%q is %v by %+v; want %v by %+v", text, got.balance, got.hashBy, want.balance, want.hashBy)
 		}

@@ -7,26 +7,15 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
-// Readiness is whether new sessions can be served. It is a copy.
-type Readiness struct {
-	// Services are all services, in the order of their names.
-	Services []ServiceReadiness
-	// Reason is why the services as a whole are not ready, to be read together with what Services say; empty if they are.
-	Reason string
-
-	culprits []string // the services because of which they are not, each with its own reason: "service stt: no connection to ..."
-}
-
-// ServiceReadiness is whether a service can serve a new session.
-type ServiceReadiness struct {
-	Name string
-	// Reason is why it cannot; empty if it can.
-	Reason string
-
+// serviceReadiness is whether a service can serve a new session.
+type serviceReadiness struct {
+	name     string
+	reason   string // why it cannot; empty if it can
 	starting string // which of its first connections is being tried; empty for none
 	servers  bool   // it has enabled backends
 }
@@ -37,74 +26,70 @@ const maxReasons = 5
 // Ready returns nil if the services are ready, see [Services.Readiness]; otherwise an error that names the services because of which they are
 // not, each with its reason.
 func (s *Services) Ready(required []string) error {
-	r := s.Readiness(required)
-	if r.Reason == "" {
-		return nil
+	if _, culprits := s.readiness(required); len(culprits) > 0 {
+		return errors.New("not ready: " + strings.Join(culprits, "; "))
 	}
-	return errors.New("not ready: " + strings.Join(r.culprits, "; "))
+	return nil
 }
 
-// Of returns why a service cannot serve a new session; empty if it can.
-func (r *Readiness) Of(name string) string {
-	for i := range r.Services {
-		if r.Services[i].Name == name {
-			return r.Services[i].Reason
-		}
-	}
-	return "there is no such service"
-}
-
-// Readiness returns which services can serve a new session, and whether that is enough: one service can, and those that are required can. While
-// the first connections since the start are being tried, it is not, so that a load balancer does not send all clients to what happens to be
-// up first. Services without enabled backends do not count, unless they are required: with no others, there is no client to serve.
-// docs/reference/admin-api.md has the details.
-func (s *Services) Readiness(required []string) Readiness {
-	s.mu.Lock()
-	var r Readiness
-	for _, v := range s.inOrder() {
-		r.Services = append(r.Services, s.readyOf(v))
-	}
-	s.mu.Unlock()
-	r.judge(required)
+// Readiness returns which services can serve a new session, in the order of their names, and whether that is enough: one service can, and those
+// that are required can. While the first connections since the start are being tried, it is not, so that a load balancer does not send all clients
+// to what happens to be up first. Services without enabled backends do not count, unless they are required: with no others, there is no client to
+// serve. docs/reference/admin-api.md has the details.
+func (s *Services) Readiness(required []string) admin.Readiness {
+	r, _ := s.readiness(required)
 	return r
 }
 
-// judge decides whether the services as a whole are ready.
-func (r *Readiness) judge(required []string) {
+// readiness is Readiness, and returns the services because of which it is not enough, each with its own reason: "service stt: no connection to ...".
+func (s *Services) readiness(required []string) (r admin.Readiness, culprits []string) {
+	var all []serviceReadiness
+	s.mu.Lock()
+	for _, v := range s.inOrder() {
+		all = append(all, s.readyOf(v))
+	}
+	s.mu.Unlock()
 	var starting, failing, missing, mustServe []string
 	culprit := func(name, reason string) string { return fmt.Sprintf("service %s: %s", name, reason) }
 	serves := false
-	for i := range r.Services {
-		v := &r.Services[i]
-		serves = serves || v.Reason == ""
+	reasons := make(map[string]string, len(all))
+	for _, v := range all {
+		r.Services = append(r.Services, admin.ServiceReadiness{Name: v.name, Reason: v.reason})
+		reasons[v.name] = v.reason
+		serves = serves || v.reason == ""
 		if v.starting != "" {
-			starting = append(starting, culprit(v.Name, v.starting))
+			starting = append(starting, culprit(v.name, v.starting))
 		}
-		if v.Reason != "" && v.servers {
-			failing = append(failing, culprit(v.Name, v.Reason))
+		if v.reason != "" && v.servers {
+			failing = append(failing, culprit(v.name, v.reason))
 		}
 	}
 	for _, name := range required {
-		if reason := r.Of(name); reason != "" {
+		reason, exists := reasons[name]
+		if !exists {
+			reason = "there is no such service"
+		}
+		if reason != "" {
 			missing = append(missing, culprit(name, reason))
 			mustServe = append(mustServe, name)
 		}
 	}
 	switch {
 	case len(missing) > 0:
-		r.Reason, r.culprits = "ready-services names services that cannot serve: "+strings.Join(mustServe, ", "), missing
+		r.Reason, culprits = "ready-services names services that cannot serve: "+strings.Join(mustServe, ", "), missing
 	case !serves && len(failing) > 0:
-		r.Reason, r.culprits = "no service can serve", failing
+		r.Reason, culprits = "no service can serve", failing
 	case len(starting) > 0:
-		r.Reason, r.culprits = "the first connections are being tried: "+strings.Join(starting, "; "), starting
+		r.Reason, culprits = "the first connections are being tried: "+strings.Join(starting, "; "), starting
 	}
+	return r, culprits
 }
 
 // The functions below are called with Services.mu held.
 
 // readyOf returns whether a service can serve.
-func (s *Services) readyOf(v *service) ServiceReadiness {
-	r := ServiceReadiness{Name: v.name}
+func (s *Services) readyOf(v *service) serviceReadiness {
+	r := serviceReadiness{name: v.name}
 	reasons, looking := s.withoutServers(v)
 	r.starting = looking
 	serves := false
@@ -132,12 +117,12 @@ func (s *Services) readyOf(v *service) ServiceReadiness {
 	switch {
 	case serves:
 	case !r.servers:
-		r.Reason = "none of its backends is enabled and has places"
+		r.reason = "none of its backends is enabled and has places"
 	default:
 		if more := len(reasons) - maxReasons; more > 0 {
 			reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d more", more))
 		}
-		r.Reason = strings.Join(reasons, "; ")
+		r.reason = strings.Join(reasons, "; ")
 	}
 	return r
 }

@@ -233,3 +233,17 @@ func (r *rig) settled() {
 		}
 	}
 }
+
+// planOf returns the plan for a content, which runs nothing. before is the plan in force, or nil.
+func planOf(t testing.TB, content *config.Content, before *plan) *plan {
+	t.Helper()
+	snapshot, err := config.NewSnapshot("1", content, config.CheckProfiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := newPlan(snapshot, before, nothingFound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

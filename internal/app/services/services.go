@@ -34,6 +34,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -280,11 +281,7 @@ func (s *Services) run() {
 			return
 		}
 		for s.advance() {
-			pause := time.NewTimer(pollInterval)
-			select {
-			case <-pause.C:
-			case <-s.stopping.Done():
-				pause.Stop()
+			if !tasks.Sleep(s.stopping, pollInterval) {
 				return
 			}
 		}
@@ -326,12 +323,7 @@ func (s *Services) reap() (gone []*member) {
 }
 
 // wake makes run continue.
-func (s *Services) wake() {
-	select {
-	case s.woken <- struct{}{}:
-	default:
-	}
-}
+func (s *Services) wake() { tasks.Wake(s.woken) }
 
 // route passes the routes to the session server. It is called with mu held.
 func (s *Services) route() {

@@ -15,6 +15,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 const (
@@ -99,10 +101,7 @@ func (j *Journal[T]) Append(record T) {
 	}
 	j.waiting = append(j.waiting, record)
 	j.mu.Unlock()
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
+	tasks.Wake(j.wake)
 }
 
 // Problem returns why records cannot be written; nil if they can, as far as is known.
@@ -173,10 +172,7 @@ func (j *Journal[T]) flush() {
 	}
 	j.mu.Unlock()
 	if err != nil {
-		select {
-		case j.wake <- struct{}{}:
-		default:
-		}
+		tasks.Wake(j.wake)
 	}
 }
 

@@ -89,25 +89,3 @@ func (b *Backend) BecameUnrecoverable(why Unrecoverable) { b.failovers.unrecover
 
 // Stall counts a session on which the backend has stalled.
 func (b *Backend) Stall() { b.failovers.stalls.Add(1) }
-
-// addFailovers adds a backend's counters.
-func (t *Totals) addFailovers(f *failovers) {
-	for c := range f.moved {
-		t.Failovers[c].Moved += f.moved[c].Load()
-		t.Failovers[c].NotMoved += f.notMoved[c].Load()
-	}
-	for why := range f.unrecoverable {
-		t.Unrecoverable[why] += f.unrecoverable[why].Load()
-	}
-	t.Stalls += f.stalls.Load()
-	if at := f.failed.Load(); at != 0 {
-		t.noteFailed(time.Unix(0, at))
-	}
-}
-
-// noteFailed keeps the later time.
-func (t *Totals) noteFailed(at time.Time) {
-	if at.After(t.FailoverFailed) {
-		t.FailoverFailed = at
-	}
-}

@@ -189,7 +189,9 @@ func (r *Registry) Snapshot(on func(loop int, f func())) Snapshot {
 	for i, b := range held {
 		t := &s.Backends[i]
 		t.Service, t.Backend = b.key.service, b.key.backend
-		t.Totals.addShared(b)
+		relayed := t.Relayed
+		t.Totals = b.read()
+		t.Relayed = relayed
 		s.Total.Add(&t.Totals)
 		b.Release()
 	}
@@ -254,7 +256,9 @@ func (t *Totals) Add(other *Totals) {
 		t.Unrecoverable[why] += n
 	}
 	t.Stalls += other.Stalls
-	t.noteFailed(other.FailoverFailed)
+	if other.FailoverFailed.After(t.FailoverFailed) {
+		t.FailoverFailed = other.FailoverFailed
+	}
 	for i, d := range other.Times.all() {
 		t.Times.all()[i].Add(d)
 	}
@@ -265,22 +269,29 @@ func (t *Totals) add(b *Backend) {
 	for i := range b.loops {
 		t.Relayed.Add(b.loops[i].Relayed)
 	}
-	t.addShared(b)
+	shared := b.read()
+	t.Add(&shared)
 }
 
-// addShared adds what any goroutine counts.
-func (t *Totals) addShared(b *Backend) {
-	t.Begun += b.begun.Load()
-	t.Ends = addEnds(t.Ends, b.ends())
+// read returns what any goroutine counts.
+func (b *Backend) read() (t Totals) {
+	t.Begun, t.Ends, t.Stalls = b.begun.Load(), b.ends(), b.stalls.Load()
 	for i := range b.orderly {
-		t.Orderly[i] += b.orderly[i].Load()
+		t.Orderly[i] = b.orderly[i].Load()
 	}
-	t.addFailovers(&b.failovers)
-	all := t.Times.all()
+	for c := range t.Failovers {
+		t.Failovers[c].Moved, t.Failovers[c].NotMoved = b.moved[c].Load(), b.notMoved[c].Load()
+	}
+	for why := range t.Unrecoverable {
+		t.Unrecoverable[why] = b.unrecoverable[why].Load()
+	}
+	if at := b.failed.Load(); at != 0 {
+		t.FailoverFailed = time.Unix(0, at)
+	}
 	for i, h := range b.histograms() {
-		d := h.Read()
-		all[i].Add(&d)
+		*t.Times.all()[i] = h.Read()
 	}
+	return t
 }
 
 // Failed returns how many sessions ended by a fault of a backend or of the proxy.

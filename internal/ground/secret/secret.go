@@ -7,6 +7,7 @@ package secret
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -132,12 +133,22 @@ func Error(err error) error {
 	return err
 }
 
+// parameters returns the names and values of a URL's parameters as they are written.
+func parameters(text string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		_, query, _ := strings.Cut(text, "?")
+		for parameter := range strings.SplitSeq(query, "&") {
+			if name, value, _ := strings.Cut(parameter, "="); !yield(name, value) {
+				return
+			}
+		}
+	}
+}
+
 // Literal returns the name of a URL's first parameter that is likely a secret and whose value is not a reference; empty for none. [Hidden] is no
 // reference.
 func Literal(text string) string {
-	_, query, _ := strings.Cut(text, "?")
-	for parameter := range strings.SplitSeq(query, "&") {
-		name, value, _ := strings.Cut(parameter, "=")
+	for name, value := range parameters(text) {
 		if value != "" && isParameterSecret(name) && !isParameterReference(value) {
 			return name
 		}
@@ -151,12 +162,10 @@ func Literal(text string) string {
 // Placeholder returns the name of a URL's first parameter whose value is [Hidden], percent-encoded or not, and "user" if that stands for its
 // user and password; empty for none.
 func Placeholder(text string) string {
-	address, query, _ := strings.Cut(text, "?")
-	if strings.Contains(address, Hidden+"@") {
+	if address, _, _ := strings.Cut(text, "?"); strings.Contains(address, Hidden+"@") {
 		return "user"
 	}
-	for parameter := range strings.SplitSeq(query, "&") {
-		name, value, _ := strings.Cut(parameter, "=")
+	for name, value := range parameters(text) {
 		if plain, err := url.QueryUnescape(value); err == nil && plain == Hidden {
 			return name
 		}
@@ -184,13 +193,8 @@ func isParameterReference(value string) bool {
 
 // HasReference reports whether a parameter of a URL refers to a secret.
 func HasReference(text string) bool {
-	_, query, _ := strings.Cut(text, "?")
-	for parameter := range strings.SplitSeq(query, "&") {
-		if _, value, _ := strings.Cut(parameter, "="); isParameterReference(value) {
-			return true
-		}
-	}
-	return false
+	all, _ := References(text, nil)
+	return len(all) > 0
 }
 
 // CheckReference checks how a secret is referred to.
@@ -210,9 +214,7 @@ func CheckReference(reference string) error {
 
 // References returns the references of a URL's parameters and of headers. The error is that of the first one that is not well formed.
 func References(address string, headers map[string]string) (all []string, err error) {
-	_, query, _ := strings.Cut(address, "?")
-	for parameter := range strings.SplitSeq(query, "&") {
-		_, value, _ := strings.Cut(parameter, "=")
+	for _, value := range parameters(address) {
 		if plain, failed := url.QueryUnescape(value); failed == nil && isReference(plain) {
 			all = append(all, plain)
 		}

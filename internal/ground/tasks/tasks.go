@@ -1,4 +1,4 @@
-// Package tasks starts goroutines and waits for their ends. Any package may import it.
+// Package tasks starts goroutines, wakes them, has them sleep, and waits for their ends. Any package may import it.
 package tasks
 
 import "sync"

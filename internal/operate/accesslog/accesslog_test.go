@@ -1,7 +1,6 @@
 package accesslog
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -24,28 +24,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // messages is a log of the process that a test reads.
-type messages struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (m *messages) Write(b []byte) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.text.Write(b)
-}
+type messages struct{ logtest.Text }
 
 // count returns how many lines have the text.
-func (m *messages) count(text string) (n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for line := range strings.Lines(m.text.String()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
+func (m *messages) count(text string) int { return len(m.With(text)) }
 
 // linesCounted are the counters of a log at one instant.
 type linesCounted struct{ written, leftOut uint64 }
@@ -58,7 +40,7 @@ func counts(l *Log) linesCounted {
 func (m *messages) expect(t *testing.T, want int, text string) {
 	t.Helper()
 	if n := m.count(text); n != want {
-		t.Errorf("%d lines with %q; want %d, in\n%s", n, text, want, m.text.String())
+		t.Errorf("%d lines with %q; want %d, in\n%s", n, text, want, m.String())
 	}
 }
 

@@ -79,9 +79,7 @@ func TestAgedInUse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge = time.Hour })
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxAge = time.Hour })
 			s := r.use()
 			if name == "abandoned" {
 				s.on(func() { s.conn.Stream().SetHandler(s.conn) }) // as if it had not begun
@@ -175,9 +173,7 @@ func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	for name, owed := range map[string]uint64{"clean at once": 0, "after a reset": 1} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxSessions = 3 })
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "echo", func(o *Options, _ *wstest.Server) { o.MaxSessions = 3 })
 			for n := 1; n <= 3; n++ {
 				s := r.use()
 				for range owed {

@@ -38,8 +38,10 @@ type Backend struct {
 	worker      worker[*Conn]
 
 	updating sync.Mutex // held while the configuration changes, but never across I/O, nor by a session
-	probing  *probing   // guarded by updating: the last one; nil for none so far
-	playing  *playing   // guarded by updating: the last one; nil for none so far
+	probed   *Probe     // guarded by updating: how it is probed; nil for not at all
+	probing  checker    // guarded by updating
+	played   *Canary    // guarded by updating: what it is played; nil for nothing
+	playing  checker    // guarded by updating
 }
 
 // New returns a backend and starts its worker, which fills the pool. Close ends it.
@@ -144,8 +146,7 @@ func (b *Backend) Shed() bool {
 func (b *Backend) Close(ctx context.Context) {
 	b.worker.stop()
 	b.worker.peer.leave()
-	b.awaitProbe(ctx)
-	b.awaitCanary(ctx)
+	b.awaitChecks(ctx)
 	b.group.Remove(b.pool)
 	for {
 		// Repeated, since a connection that was dialed may be on its way to its loop, and another may be being reset.

@@ -48,18 +48,10 @@ const MaxCanary = 10 * time.Second
 const canaryPace = 1
 
 func (c *Canary) setDefaults() {
-	if c.Interval <= 0 {
-		c.Interval = 30 * time.Second
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 10 * time.Second
-	}
-	if c.Fall <= 0 {
-		c.Fall = 3
-	}
-	if c.Rise <= 0 {
-		c.Rise = 2
-	}
+	setDefault(&c.Interval, 30*time.Second)
+	setDefault(&c.Timeout, 10*time.Second)
+	setDefault(&c.Fall, 3)
+	setDefault(&c.Rise, 2)
 }
 
 // equal reports whether two canaries, each nil for none, are the same.
@@ -83,16 +75,16 @@ const (
 	errNotSpare = notPlayedError("not played: the place that was to be spare did not come free in time")
 )
 
-// runCanary plays until ctx ends, and tells each verdict. The first success is a verdict by itself.
+// runCanary plays until ctx ends, and tells each verdict.
 //
 // A failure of a canary that has not passed anywhere is no verdict: doubt is told instead. It becomes one as soon as the canary has passed on
 // another backend.
 func runCanary(ctx context.Context, c *Canary, play func(context.Context) error, notPlayed, doubt func(reason string), tell func(up bool, reason string)) {
 	v := verdict{fall: c.Fall, rise: c.Rise}
-	for {
+	repeat(ctx, func() time.Duration {
 		err := play(ctx)
 		if ctx.Err() != nil {
-			return
+			return 0
 		}
 		if err == nil && c.Proven != nil {
 			c.Proven.Store(true)
@@ -105,32 +97,21 @@ func runCanary(ctx context.Context, c *Canary, play func(context.Context) error,
 			notPlayed("not played: " + err.Error())
 		case err != nil && !c.proven():
 			doubt(err.Error())
-		case v.changes(err == nil):
-			reason := ""
-			if err != nil {
-				reason = err.Error()
-			}
-			tell(v.up, reason)
+		default:
+			v.note(err, tell)
 		}
-		interval := c.Interval
 		if v.agreeing > 0 || v.known && !v.up {
-			interval /= 5
+			return c.Interval / 5
 		}
-		pause := time.NewTimer(interval*4/5 + rand.N(max(interval*2/5, 1)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		case <-pause.C:
-		}
-	}
+		return c.Interval
+	})
 }
 
 // playCanary plays the canary once, on its own connection, which has a place of the pool, so that the server never sees more connections
 // than its cap, and no client goes without.
 func (b *Backend) playCanary(ctx context.Context, c *Canary) (err error) {
 	defer b.worker.guard.Recover("canary", func() { err = notPlayedError("not played: " + panics.Err.Error()) })
-	if !b.config.Load().mayDial() {
+	if !b.worker.mayDial() {
 		return errNoSpare
 	}
 	spare, conn, retire, ok := b.pool.ReserveSpare()
@@ -210,37 +191,23 @@ func lastText(text string) string {
 	return strings.Join(words[max(0, len(words)-20):], " ")
 }
 
-// playing is a goroutine that plays a backend a canary, as [probing] is for probes. All fields are static.
-type playing struct {
-	canary *Canary // nil for none
-	stop   context.CancelFunc
-	done   chan struct{}
-}
-
 // play has the backend played this canary from now on; nil is for none. With anew, it is played at once even if it is the same, because
 // the backend is dialed with other options now. It does not wait for one that is being played. It is called with updating held.
 func (b *Backend) play(c *Canary, anew bool) {
-	before := b.playing
-	same := before == nil && c == nil || before != nil && before.canary.equal(c)
+	before := b.played
+	same := before.equal(c)
 	if same && (!anew || c == nil) {
 		return
 	}
-	ctx, stop := context.WithCancel(b.worker.ctx)
-	next := &playing{canary: c, stop: stop, done: make(chan struct{})}
-	b.playing = next
-	go func() {
-		defer close(next.done)
-		if before != nil {
-			before.stop()
-			<-before.done
-			if !same && before.canary != nil {
-				b.worker.canaryEnded()
-			}
+	b.played = c
+	b.playing.replace(b.worker.ctx, func(ctx context.Context) {
+		if !same && before != nil {
+			b.worker.canaryEnded()
 		}
 		if c == nil {
 			return
 		}
-		b.report.canaries(true)
+		b.report.begins(canaryOf)
 		runCanary(ctx, c, func(ctx context.Context) error {
 			err := b.playCanary(ctx, c)
 			if err == nil {
@@ -248,19 +215,5 @@ func (b *Backend) play(c *Canary, anew bool) {
 			}
 			return err
 		}, b.report.canaryNotPlayed, b.report.doubtCanary, b.worker.canaryAnswered)
-	}()
-}
-
-// awaitCanary waits until no canary is being played, or ctx ends. The worker must have stopped.
-func (b *Backend) awaitCanary(ctx context.Context) {
-	b.updating.Lock()
-	last := b.playing
-	b.updating.Unlock()
-	if last == nil {
-		return
-	}
-	select {
-	case <-last.done:
-	case <-ctx.Done():
-	}
+	})
 }

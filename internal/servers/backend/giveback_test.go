@@ -16,9 +16,7 @@ func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"echo", "one-shot"} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, name, nil)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, name, nil)
 			first := r.lease()
 			first.ReturnUnused()
 			r.ready(1)
@@ -57,9 +55,7 @@ func TestGiveBackServesQueue(t *testing.T) {
 // What the server has said before is for the next client then.
 func TestGiveBackKeepsGreeting(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "one-shot", nil)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "one-shot", nil)
 	hello := wstest.ServerFrame(true, frame.Text, "hello")
 	p.SendBytes(hello)
 	p.Send(frame.Ping, "")
@@ -76,15 +72,10 @@ func TestGiveBackKeepsGreeting(t *testing.T) {
 // One that was lost meanwhile is not idle again.
 func TestGiveBackOfLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", nil)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", nil)
 	s := &session{t: t, conn: r.lease()}
 	p.SendClose(1012, "restart")
-	wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
-		s.on(func() { lost = s.conn.cause() != nil })
-		return lost
-	})
+	s.until("the loss is noticed", func() bool { return s.conn.cause() != nil })
 	s.conn.ReturnUnused()
 	p.ExpectClose(1012, "closed by the server: 1012 restart")
 	_ = p.Close()

@@ -25,9 +25,7 @@ func TestSaidBeforeSession(t *testing.T) {
 		"behind a ping":  append(wstest.ServerFrame(true, frame.Ping, "are you there?"), 0x83, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "one-shot", nil)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "one-shot", nil)
 			kept := wstest.ServerFrame(true, frame.Text, "kept")
 			p.SendBytes(kept)
 			p.Send(frame.Ping, "kept?")
@@ -35,10 +33,7 @@ func TestSaidBeforeSession(t *testing.T) {
 			c := r.lease()
 			p.SendBytes(said)
 			s := &session{t: t, conn: c}
-			wstest.Eventually(t, "it is noticed", func() (noticed bool) {
-				s.on(func() { noticed = c.stream.Paused() })
-				return noticed
-			})
+			s.until("it is noticed", func() bool { return c.stream.Paused() })
 			if !s.begin() {
 				t.Fatal("not alive")
 			}
@@ -64,10 +59,7 @@ func TestSaidBeforeGivingBack(t *testing.T) {
 	hello := wstest.ServerFrame(true, frame.Text, "hello")
 	p.SendBytes(hello)
 	s := &session{t: t, conn: c}
-	wstest.Eventually(t, "it is noticed", func() (noticed bool) {
-		s.on(func() { noticed = c.stream.Paused() })
-		return noticed
-	})
+	s.until("it is noticed", func() bool { return c.stream.Paused() })
 	c.ReturnUnused()
 	p.Send(frame.Ping, "are you there?")
 	p.Expect(frame.Pong, "are you there?")
@@ -97,10 +89,7 @@ func TestLostBeforeSession(t *testing.T) {
 				p := r.accepted()
 				s := &session{t: t, conn: <-w.Ready()}
 				end(p)
-				wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
-					s.on(func() { lost = s.conn.cause() != nil })
-					return lost
-				})
+				s.until("the loss is noticed", func() bool { return s.conn.cause() != nil })
 				if s.begin() {
 					t.Fatal("alive")
 				}

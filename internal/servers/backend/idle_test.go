@@ -93,9 +93,7 @@ func TestServerEndsIdleConnection(t *testing.T) {
 	} {
 		for _, profile := range []string{"echo", "one-shot"} {
 			t.Run(c.name+", "+profile, func(t *testing.T) {
-				r := newRig(t, profile, nil)
-				r.ready(1)
-				p := r.accepted()
+				r, p := newIdleRig(t, profile, nil)
 				c.end(p)
 				if c.code != 0 {
 					h, payload, err := p.Next()
@@ -123,9 +121,7 @@ func TestServerEndsIdleConnection(t *testing.T) {
 // The server's close frame is answered and our side of the stream ended at once; the server is not kept waiting.
 func TestCloseIsAnsweredWithEnd(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", nil)
-	r.ready(1)
-	p := r.accepted()
+	_, p := newIdleRig(t, "echo", nil)
 	p.SendClose(1001, "restart")
 	p.ExpectClose(1001, "closed by the server: 1001 restart")
 	p.ExpectEnd()
@@ -134,9 +130,7 @@ func TestCloseIsAnsweredWithEnd(t *testing.T) {
 // A server that never plays its part in closing keeps the slot for a limited time only.
 func TestServerNeverCloses(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 20 * time.Millisecond })
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 20 * time.Millisecond })
 	p.Send(frame.Text, "unsolicited")
 	p.ExpectClose(frame.PolicyViolation, "unsolicited message")
 	r.accepted()
@@ -153,9 +147,7 @@ func TestDataWhileIdle(t *testing.T) {
 		"header": whole[:2], "half a header": whole[:1], "behind a ping": append(wstest.ServerFrame(true, frame.Ping, ""), whole[0]),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", nil)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "echo", nil)
 			p.SendBytes(data)
 			if name == "behind a ping" {
 				p.Expect(frame.Pong, "")
@@ -177,9 +169,7 @@ func TestGreetingIsKept(t *testing.T) {
 	hello, more := wstest.ServerFrame(true, frame.Text, "hello"), wstest.ServerFrame(false, frame.Text, strings.Repeat("m", 1000))
 	for name, early := range map[string][]byte{"with the answer": append(bytes.Clone(hello), more[:500]...), "after it": nil} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "one-shot", func(_ *Options, s *wstest.Server) { s.Answer = wstest.Accept("", early...) })
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "one-shot", func(_ *Options, s *wstest.Server) { s.Answer = wstest.Accept("", early...) })
 			ping := wstest.ServerFrame(true, frame.Ping, "seen?")
 			rest := more[500+len(ping):]
 			if early == nil {
@@ -197,9 +187,7 @@ func TestGreetingIsKept(t *testing.T) {
 
 func TestGreetingHasLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "one-shot", nil)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "one-shot", nil)
 	p.SendBytes(wstest.ServerFrame(true, frame.Binary, strings.Repeat("x", maxGreeting+1)))
 	p.ExpectClose(frame.MessageTooBig, "more than 64 KiB before the session")
 	_ = p.Close()
@@ -211,9 +199,7 @@ func TestPingsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"echo", "one-shot"} {
 		t.Run(profile, func(t *testing.T) {
-			r := newRig(t, profile, nil)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, profile, nil)
 			ping := func(text string) {
 				t.Helper()
 				p.Send(frame.Pong, "unsolicited")
@@ -238,9 +224,7 @@ func TestPingsWhileWaiting(t *testing.T) {
 // Idle connections move between loops and go on as before.
 func TestMove(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 50 * time.Millisecond })
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 50 * time.Millisecond })
 	s := &session{t: t, conn: r.lease()}
 	c := s.conn
 	loops := r.loops.Loops()

@@ -74,10 +74,7 @@ func TestDiscard(t *testing.T) {
 	// The beginning of a frame has arrived that nobody asked for.
 	s, p = next()
 	p.SendBytes(wstest.ServerFrame(true, frame.Text, "unsolicited")[:1])
-	wstest.Eventually(t, "it has arrived", func() (held bool) {
-		s.on(func() { held = s.conn.stream.Held() > 0 })
-		return held
-	})
+	s.until("it has arrived", func() bool { return s.conn.stream.Held() > 0 })
 	end(s, profile.Traffic{}, false, 1008, "")
 	p.ExpectClose(1008, "")
 	_ = p.Close()
@@ -85,10 +82,7 @@ func TestDiscard(t *testing.T) {
 	// It has ended.
 	s, p = next()
 	_ = p.Close()
-	wstest.Eventually(t, "the end is seen", func() (ended bool) {
-		s.on(func() { ended = s.conn.stream.Ended() })
-		return ended
-	})
+	s.until("the end is seen", func() bool { return s.conn.stream.Ended() })
 	end(s, profile.Traffic{}, false, 1000, "")
 
 	r.ready(1)
@@ -107,15 +101,10 @@ func TestLeasedConnectionIsLost(t *testing.T) {
 		"data":              func(p *wstest.Peer) { p.Send(frame.Text, "unsolicited") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", nil)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "echo", nil)
 			s := &session{t: t, conn: r.lease()}
 			lose(p)
-			wstest.Eventually(t, "the loss is noticed", func() (lost bool) {
-				s.on(func() { lost = s.conn.cause() != nil })
-				return lost
-			})
+			s.until("the loss is noticed", func() bool { return s.conn.cause() != nil })
 			if st := r.Stats(); st.Leased != 1 {
 				t.Errorf("it is up to the lease's holder: %+v", st)
 			}

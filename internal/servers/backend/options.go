@@ -77,24 +77,14 @@ type Options struct {
 // second.
 type Permission interface{ MayDial() bool }
 
-// mayDial reports whether the server may be dialed.
-func (o *Options) mayDial() bool { return o.Permission == nil || o.Permission.MayDial() }
-
 func (o *Options) setDefaults() {
 	if o.Name == "" && o.Target != nil {
 		o.Name = o.Target.URL
 	}
-	def := func(d *time.Duration, value time.Duration) {
-		if *d <= 0 {
-			*d = value
-		}
-	}
-	def(&o.DialTimeout, 5*time.Second)
-	def(&o.CloseTimeout, 2*time.Second)
-	def(&o.PingTimeout, 5*time.Second)
-	if o.CircuitFailures <= 0 {
-		o.CircuitFailures = 5
-	}
+	setDefault(&o.DialTimeout, 5*time.Second)
+	setDefault(&o.CloseTimeout, 2*time.Second)
+	setDefault(&o.PingTimeout, 5*time.Second)
+	setDefault(&o.CircuitFailures, 5)
 	if o.Probe != nil {
 		probe := *o.Probe
 		probe.setDefaults()

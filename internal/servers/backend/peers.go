@@ -39,43 +39,29 @@ func (p *Peers) join(serves func() bool) *member {
 
 // leave takes the backend out of the comparison for good.
 func (p *member) leave() {
+	p.locked(func() { p.peers.list = slices.DeleteFunc(p.peers.list, func(other *member) bool { return other == p }) })
+}
+
+// locked calls f with Peers.mu held, if the backend is compared.
+func (p *member) locked(f func()) {
 	if p == nil {
 		return
 	}
 	p.peers.mu.Lock()
 	defer p.peers.mu.Unlock()
-	p.peers.list = slices.DeleteFunc(p.peers.list, func(other *member) bool { return other == p })
+	f()
 }
 
 // sessionBegan counts a session.
-func (p *member) sessionBegan(now pool.Instant) {
-	if p == nil {
-		return
-	}
-	p.peers.mu.Lock()
-	defer p.peers.mu.Unlock()
-	p.sessions.Begin(now)
-}
+func (p *member) sessionBegan(now pool.Instant) { p.locked(func() { p.sessions.Begin(now) }) }
 
 // sessionFailed counts a session that failed.
-func (p *member) sessionFailed(now pool.Instant) {
-	if p == nil {
-		return
-	}
-	p.peers.mu.Lock()
-	defer p.peers.mu.Unlock()
-	p.sessions.Fail(now)
-}
+func (p *member) sessionFailed(now pool.Instant) { p.locked(func() { p.sessions.Fail(now) }) }
 
 // compare calls decide with the backend's sessions and those of the others, which are added up only when asked for. decide returns
 // whether the backend is ejected; it must not use Peers.
 func (p *member) compare(now pool.Instant, decide func(own *health.Sessions, peers func() health.Peers) (ejected bool)) {
-	if p == nil {
-		return
-	}
-	p.peers.mu.Lock()
-	defer p.peers.mu.Unlock()
-	p.ejected = decide(&p.sessions, func() health.Peers { return p.others(now) })
+	p.locked(func() { p.ejected = decide(&p.sessions, func() health.Peers { return p.others(now) }) })
 }
 
 // others adds up the other backends. It is called with the mutex held.

@@ -95,10 +95,7 @@ func TestSilentInUse(t *testing.T) {
 	s := r.use()
 	s.check()
 	s.due()
-	wstest.Eventually(t, "the session is told", func() (told bool) {
-		s.on(func() { told = s.ended != nil })
-		return told
-	})
+	s.until("the session is told", func() bool { return s.ended != nil })
 	if !strings.Contains(s.ended.Error(), "no answer to a ping within 30m0s") {
 		t.Errorf("told %q", s.ended)
 	}
@@ -121,10 +118,7 @@ func TestSilentBeforeUse(t *testing.T) {
 	s := &session{t: t, conn: r.lease()}
 	s.check()
 	s.due()
-	wstest.Eventually(t, "it is noticed", func() (lost bool) {
-		s.on(func() { lost = s.conn.cause() != nil })
-		return lost
-	})
+	s.until("it is noticed", func() bool { return s.conn.cause() != nil })
 	if s.begin() {
 		t.Error("alive")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,8 +31,11 @@ type Probe struct {
 	Rise int
 }
 
-// equal reports whether two probes have the same settings.
+// equal reports whether two probes, each nil for none, have the same settings.
 func (p *Probe) equal(other *Probe) bool {
+	if p == nil || other == nil {
+		return p == other
+	}
 	a, b := *p, *other
 	a.URL, b.URL = nil, nil
 	if (p.URL == nil) != (other.URL == nil) || p.URL != nil && p.URL.String() != other.URL.String() {
@@ -43,70 +45,27 @@ func (p *Probe) equal(other *Probe) bool {
 }
 
 func (p *Probe) setDefaults() {
-	if p.Interval <= 0 {
-		p.Interval = 10 * time.Second
-	}
-	if p.Timeout <= 0 {
-		p.Timeout = 2 * time.Second
-	}
-	if p.Fall <= 0 {
-		p.Fall = 3
-	}
-	if p.Rise <= 0 {
-		p.Rise = 2
-	}
+	setDefault(&p.Interval, 10*time.Second)
+	setDefault(&p.Timeout, 2*time.Second)
+	setDefault(&p.Fall, 3)
+	setDefault(&p.Rise, 2)
 }
 
 // errNoRoom is a probe's error when the pool has no place left for it. It says nothing about the backend.
 var errNoRoom = errors.New("the pool is full, no place for the probe")
 
-// verdict is what attempts have shown about a server.
-type verdict struct {
-	fall, rise int // how many in a row change it
-	up, known  bool
-	agreeing   int // attempts in a row that speak for a change
-}
-
-// changes notes an attempt, and reports whether it changes the verdict. The first success is a verdict by itself.
-func (v *verdict) changes(well bool) bool {
-	if v.known && well == v.up {
-		v.agreeing = 0
-		return false
-	}
-	v.agreeing++
-	if well && v.known && v.agreeing < v.rise || !well && v.agreeing < v.fall {
-		return false
-	}
-	v.up, v.known, v.agreeing = well, true, 0
-	return true
-}
-
-// runProbe probes until ctx ends, and tells each verdict. The first success is a verdict by itself, so that a backend that works gets
-// its clients at once.
+// runProbe probes until ctx ends, and tells each verdict.
 func runProbe(ctx context.Context, p Probe, probe func(context.Context) error, tell func(up bool, reason string)) {
 	v := verdict{fall: p.Fall, rise: p.Rise}
-	for {
+	repeat(ctx, func() time.Duration {
 		attempt, cancel := context.WithTimeout(ctx, p.Timeout)
+		defer cancel()
 		err := probe(attempt)
-		cancel()
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() == nil && !errors.Is(err, errNoRoom) && !machine.Local(err) {
+			v.note(err, tell)
 		}
-		if !errors.Is(err, errNoRoom) && !machine.Local(err) && v.changes(err == nil) {
-			reason := ""
-			if err != nil {
-				reason = err.Error()
-			}
-			tell(v.up, reason)
-		}
-		pause := time.NewTimer(p.Interval*4/5 + rand.N(max(p.Interval*2/5, 1)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		case <-pause.C:
-		}
-	}
+		return p.Interval
+	})
 }
 
 // probe probes the backend once, at the URL, or by an upgrade if that is nil.
@@ -125,7 +84,7 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
 // more connections than its cap.
 func (b *Backend) probeUpgrade(ctx context.Context) error {
-	if !b.config.Load().mayDial() {
+	if !b.worker.mayDial() {
 		return errNoRoom
 	}
 	done, ok := b.pool.ReserveProbe()
@@ -196,39 +155,24 @@ func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, target *hand
 	return nil
 }
 
-// probing is a goroutine that probes a backend with one setting. When the setting changes, the next goroutine waits until the one
-// before has ended, so that verdicts stay in order and the caller need not wait. All fields are static.
-type probing struct {
-	probe *Probe // nil for no probes
-	stop  context.CancelFunc
-	done  chan struct{}
-}
-
 // probeBy probes the backend with this setting from now on; nil is for no probes. With anew, it probes at once even if the setting is
 // the same, because the backend is dialed with other options now. It does not wait for a probe that is running. It is called with
 // updating held.
 func (b *Backend) probeBy(probe *Probe, anew bool) {
-	before := b.probing
-	same := before == nil && probe == nil || before != nil && sameProbe(before.probe, probe)
+	before := b.probed
+	same := before.equal(probe)
 	if same && (!anew || probe == nil) {
 		return
 	}
-	ctx, stop := context.WithCancel(b.worker.ctx)
-	next := &probing{probe: probe, stop: stop, done: make(chan struct{})}
-	b.probing = next
-	go func() {
-		defer close(next.done)
-		if before != nil {
-			before.stop()
-			<-before.done
-			if !same && before.probe != nil {
-				b.worker.probeEnded(probe != nil)
-			}
+	b.probed = probe
+	b.probing.replace(b.worker.ctx, func(ctx context.Context) {
+		if !same && before != nil {
+			b.worker.probeEnded(probe != nil)
 		}
 		if probe == nil {
 			return
 		}
-		b.report.probes()
+		b.report.begins(probeOf)
 		runProbe(ctx, *probe, func(ctx context.Context) error {
 			err := b.probe(ctx, probe.URL)
 			if err == nil {
@@ -236,27 +180,5 @@ func (b *Backend) probeBy(probe *Probe, anew bool) {
 			}
 			return err
 		}, b.worker.probed)
-	}()
-}
-
-// sameProbe reports whether two settings, each nil for none, are the same.
-func sameProbe(a, b *Probe) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.equal(b)
-}
-
-// awaitProbe waits until no probe is running, or ctx ends. The worker must have stopped.
-func (b *Backend) awaitProbe(ctx context.Context) {
-	b.updating.Lock()
-	last := b.probing
-	b.updating.Unlock()
-	if last == nil {
-		return
-	}
-	select {
-	case <-last.done:
-	case <-ctx.Done():
-	}
+	})
 }

@@ -90,9 +90,7 @@ func TestSendsOnAfterProtocolError(t *testing.T) {
 		"closes":              wstest.ServerFrame(true, frame.Close, "\x03\xe8"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "echo", nil)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "echo", nil)
 			p.SendBytes([]byte{0x83, 0})
 			for sent := 0; sent < 8<<20; sent += 64 << 10 {
 				var b []byte

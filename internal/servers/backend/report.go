@@ -89,20 +89,6 @@ func (r *report) named() string {
 	return r.name
 }
 
-// probes notes that the backend is being probed from now on.
-func (r *report) probes() {
-	r.update(func(h *Health) {
-		if h.Probe == "off" {
-			h.Probe, h.ProbeSince = "unknown", time.Now()
-		}
-	})
-}
-
-// noProbe reports that the backend is no longer probed.
-func (r *report) noProbe() {
-	r.update(func(h *Health) { h.Probe, h.ProbeSince, h.ProbeReason = "off", time.Now(), "" })
-}
-
 func (r *report) get() Health {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,6 +102,15 @@ func (r *report) update(change func(h *Health)) {
 	change(&r.health)
 }
 
+// tell logs that the backend does better, or worse and why.
+func (r *report) tell(better bool, good, bad, reason string) {
+	if better {
+		r.log.Info(good, "backend", r.named())
+	} else {
+		r.log.Warn(bad, "backend", r.named(), "reason", reason)
+	}
+}
+
 // setReachable reports whether the backend can be reached.
 func (r *report) setReachable(reachable bool, reason string) {
 	var first, changed bool
@@ -127,12 +122,8 @@ func (r *report) setReachable(reachable bool, reason string) {
 		}
 		h.Reachable, h.Reason = reachable, reason
 	})
-	switch {
-	case !first && !changed:
-	case reachable:
-		r.log.Info("backend reachable", "backend", r.named())
-	default:
-		r.log.Warn("backend not reachable, trying again", "backend", r.named(), "reason", reason)
+	if first || changed {
+		r.tell(reachable, "backend reachable", "backend not reachable, trying again", reason)
 	}
 }
 
@@ -155,67 +146,71 @@ func (r *report) setCircuit(state health.CircuitState, reason string) {
 			h.CircuitOpened++
 		}
 	})
-	switch {
-	case before == state.String():
-	case before == health.Closed.String():
-		r.log.Warn("backend taken out of service, circuit open", "backend", r.named(), "reason", reason)
-	case state == health.Closed:
-		r.log.Info("backend back in service, circuit closed", "backend", r.named())
+	if (before == health.Closed.String()) != (state == health.Closed) {
+		r.tell(state == health.Closed, "backend back in service, circuit closed", "backend taken out of service, circuit open", reason)
 	}
 }
+
+// check is what the health has of a probe or a canary.
+type check struct {
+	verdict *string
+	since   *time.Time
+	reason  *string
+}
+
+func probeOf(h *Health) check  { return check{&h.Probe, &h.ProbeSince, &h.ProbeReason} }
+func canaryOf(h *Health) check { return check{&h.Canary, &h.CanarySince, &h.CanaryReason} }
+
+// begins notes that the backend is probed, or played canaries, from now on.
+func (r *report) begins(of func(*Health) check) {
+	r.update(func(h *Health) {
+		if c := of(h); *c.verdict == "off" {
+			*c.verdict, *c.since = "unknown", time.Now()
+		}
+	})
+}
+
+// judge notes a verdict and its reason, and reports whether it is another verdict than before.
+func (r *report) judge(of func(*Health) check, verdict, reason string) (changed bool) {
+	r.update(func(h *Health) {
+		c := of(h)
+		*c.reason = reason
+		if changed = *c.verdict != verdict; changed {
+			*c.verdict, *c.since = verdict, time.Now()
+		}
+	})
+	return changed
+}
+
+func upOrDown(up bool) string { return map[bool]string{true: "up", false: "down"}[up] }
 
 // setProbe reports the verdict of the active probe.
 func (r *report) setProbe(up bool, reason string) {
-	verdict := map[bool]string{true: "up", false: "down"}[up]
-	var before string
-	r.update(func(h *Health) {
-		before = h.Probe
-		h.ProbeReason = reason
-		if before != verdict {
-			h.Probe, h.ProbeSince = verdict, time.Now()
-		}
-	})
-	switch {
-	case before == verdict:
-	case up:
-		r.log.Info("backend probe succeeds", "backend", r.named())
-	default:
-		r.log.Warn("backend taken out of service, probe fails", "backend", r.named(), "reason", reason)
+	if r.judge(probeOf, upOrDown(up), reason) {
+		r.tell(up, "backend probe succeeds", "backend taken out of service, probe fails", reason)
 	}
 }
 
+// noProbe reports that the backend is no longer probed.
+func (r *report) noProbe() { r.judge(probeOf, "off", "") }
+
 // setCanary reports the verdict of the canary.
 func (r *report) setCanary(up bool, reason string) {
-	verdict := map[bool]string{true: "up", false: "down"}[up]
-	var before string
-	r.update(func(h *Health) {
-		before = h.Canary
-		h.CanaryReason = reason
-		if before != verdict {
-			h.Canary, h.CanarySince = verdict, time.Now()
-		}
-	})
-	switch {
-	case before == verdict:
-	case up:
-		r.log.Info("backend answers the canary", "backend", r.named())
-	default:
-		r.log.Warn("backend taken out of service, canary fails", "backend", r.named(), "reason", reason)
+	if r.judge(canaryOf, upOrDown(up), reason) {
+		r.tell(up, "backend answers the canary", "backend taken out of service, canary fails", reason)
 	}
+}
+
+// noCanary reports that the backend is no longer played canaries.
+func (r *report) noCanary() {
+	r.judge(canaryOf, "off", "")
+	r.heardCanary(0)
 }
 
 // doubtCanary reports that a canary fails that has not passed on any backend of the service.
 func (r *report) doubtCanary(reason string) {
-	var before string
-	r.update(func(h *Health) {
-		before = h.Canary
-		h.CanaryReason = reason
-		if before != canaryDoubtful {
-			h.Canary, h.CanarySince = canaryDoubtful, time.Now()
-		}
-	})
-	if before != canaryDoubtful {
-		r.log.Warn("canary fails and has not passed on any backend of the service; the backend stays in service", "backend", r.named(), "reason", reason)
+	if r.judge(canaryOf, canaryDoubtful, reason) {
+		r.tell(false, "", "canary fails and has not passed on any backend of the service; the backend stays in service", reason)
 	}
 }
 
@@ -236,18 +231,6 @@ func (r *report) canaryNotPlayed(reason string) {
 	})
 }
 
-// canaries notes whether the backend is played canaries from now on.
-func (r *report) canaries(on bool) {
-	r.update(func(h *Health) {
-		switch {
-		case !on:
-			h.Canary, h.CanarySince, h.CanaryReason, h.CanarySeconds = "off", time.Now(), "", 0
-		case h.Canary == "off":
-			h.Canary, h.CanarySince = "unknown", time.Now()
-		}
-	})
-}
-
 // setOutlier reports whether the backend is ejected because sessions fail on it and not on its peers.
 func (r *report) setOutlier(out bool, reason string) {
 	r.update(func(h *Health) {
@@ -256,11 +239,7 @@ func (r *report) setOutlier(out bool, reason string) {
 			h.Outliers++
 		}
 	})
-	if out {
-		r.log.Warn("backend ejected as an outlier, far more sessions fail on it than on its peers", "backend", r.named(), "reason", reason)
-	} else {
-		r.log.Info("backend no longer ejected, it gets new sessions again", "backend", r.named())
-	}
+	r.tell(!out, "backend no longer ejected, it gets new sessions again", "backend ejected as an outlier, far more sessions fail on it than on its peers", reason)
 }
 
 // setStalled reports whether the backend is out of service because sessions on it have stalled.
@@ -271,11 +250,7 @@ func (r *report) setStalled(stalled bool, reason string) {
 			h.StalledReason = reason
 		}
 	})
-	if stalled {
-		r.log.Warn("backend taken out of service, sessions stall on it", "backend", r.named(), "reason", reason)
-	} else {
-		r.log.Info("backend back in service, "+cmp.Or(reason, "it answers again"), "backend", r.named())
-	}
+	r.tell(!stalled, "backend back in service, "+cmp.Or(reason, "it answers again"), "backend taken out of service, sessions stall on it", reason)
 }
 
 // changed reports a change of the server's health.

@@ -14,9 +14,7 @@ import (
 // What the server still owes is dropped, and then the connection is idle again, with nothing of it left.
 func TestResetDropsLateAnswers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", nil)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", nil)
 	for range 3 { // the counts go on from session to session
 		s := r.use()
 		for _, text := range []string{"1", "2", "3"} {

@@ -31,6 +31,14 @@ func newRig(t testing.TB, name string, change func(*Options, *wstest.Server)) *r
 	return newRigOver(t, strings.HasPrefix(t.Name(), "TestOverTLS/"), name, change)
 }
 
+// newIdleRig is newRig when its connection is idle, and returns the server's side of that.
+func newIdleRig(t testing.TB, name string, change func(*Options, *wstest.Server)) (*rig, *wstest.Peer) {
+	t.Helper()
+	r := newRig(t, name, change)
+	r.ready(1)
+	return r, r.accepted()
+}
+
 // newRigOverTLS is newRig with a server that is reached by TLS.
 func newRigOverTLS(t testing.TB, name string, change func(*Options, *wstest.Server)) *rig {
 	t.Helper()

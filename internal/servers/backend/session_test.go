@@ -50,6 +50,15 @@ func (s *session) on(f func()) {
 	<-done
 }
 
+// until waits until a condition holds, which is looked at on the connection's loop.
+func (s *session) until(what string, condition func() bool) {
+	s.t.Helper()
+	wstest.Eventually(s.t, what, func() (holds bool) {
+		s.on(func() { holds = condition() })
+		return holds
+	})
+}
+
 func (s *session) write(b []byte) { s.on(func() { s.conn.Stream().Write(b) }) }
 
 // ask sends a whole message.

@@ -58,9 +58,7 @@ func TestSignsOfLife(t *testing.T) {
 		{"the proxy does not read", func(s *session, _ *wstest.Peer, _ string) { s.on(s.conn.stream.Pause) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, "echo", pinging)
-			r.ready(1)
-			p := r.accepted()
+			r, p := newIdleRig(t, "echo", pinging)
 			s := r.use()
 			if c.name == "nothing more than before" {
 				p.Send(frame.Text, "hello")
@@ -90,9 +88,7 @@ func TestSignsOfLife(t *testing.T) {
 // The round trip is the time from the ping to its pong, and not to that of another.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", pinging)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", pinging)
 	s := r.use()
 	s.check()
 	first := p.ExpectPing()
@@ -122,9 +118,7 @@ func TestRoundTrip(t *testing.T) {
 // much time for the answer as ever.
 func TestPingWaitsForBoundary(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", pinging)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", pinging)
 	s := r.use()
 	s.check()
 	p.ExpectPing() // never answered, nor judged
@@ -172,10 +166,7 @@ func TestNoPingWhileFull(t *testing.T) {
 	if h, _, err := p.Next(); err != nil || h.Opcode != frame.Binary {
 		t.Fatalf("%v, %v", h.Opcode, err)
 	}
-	wstest.Eventually(t, "the connection knows that all is sent", func() (sent bool) {
-		s.on(func() { sent = s.conn.stream.Pending() == 0 })
-		return sent
-	})
+	s.until("the connection knows that all is sent", func() bool { return s.conn.stream.Pending() == 0 })
 	s.check()
 	p.Send(frame.Pong, p.ExpectPing())
 	s.settled()
@@ -186,9 +177,7 @@ func TestNoPingWhileFull(t *testing.T) {
 // A ping that is under way when its session ends, or begins, is answered as well.
 func TestPingOverlapsSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "echo", pinging)
-	r.ready(1)
-	p := r.accepted()
+	r, p := newIdleRig(t, "echo", pinging)
 	s := &session{t: t, conn: r.lease()}
 	s.check()
 	ping := p.ExpectPing()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
@@ -86,15 +87,8 @@ func (w *worker[C]) init() {
 
 // signal asks the worker to review the pool. It never blocks.
 func (w *worker[C]) signal() {
-	poke(w.wanted)
-	poke(w.changed)
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	tasks.Wake(w.wanted)
+	tasks.Wake(w.changed)
 }
 
 // stop ends the worker and waits for the dialing goroutines.
@@ -272,7 +266,7 @@ func (w *worker[C]) retireUnwanted(l *limits, p *health.Permit, now pool.Instant
 // tell tells the server's health of an event, and has the worker review it. It may be called from any goroutine.
 func (w *worker[C]) tell(event func(*health.Tracker)) {
 	w.locked(event)
-	poke(w.wanted)
+	tasks.Wake(w.wanted)
 }
 
 // locked calls f with the mutex held.
@@ -287,14 +281,17 @@ func (w *worker[C]) lostOnProbation(reason string) {
 	w.tell(func(t *health.Tracker) { t.LostOnProbation(reason, w.now()) })
 }
 
-// serves notes that a connection begins to serve a session.
-func (w *worker[C]) serves() {
+// tellIf is tell for an event that needs a review only if it returns that it has changed anything.
+func (w *worker[C]) tellIf(event func(*health.Tracker) (changed bool)) {
 	changed := false
-	w.locked(func(t *health.Tracker) { changed = t.Serves(w.now()) })
+	w.locked(func(t *health.Tracker) { changed = event(t) })
 	if changed {
-		poke(w.wanted)
+		tasks.Wake(w.wanted)
 	}
 }
+
+// serves notes that a connection begins to serve a session.
+func (w *worker[C]) serves() { w.tellIf(func(t *health.Tracker) bool { return t.Serves(w.now()) }) }
 
 // hear tells the server's health whether sessions get results, if that matters now.
 func (w *worker[C]) hear(now pool.Instant) {
@@ -323,8 +320,8 @@ func (w *worker[C]) sessionEnded(e health.SessionEnd, now pool.Instant) {
 			w.peer.sessionFailed(now)
 		}
 	}
-	if changed {
-		poke(w.wanted)
+	if changed { // now that the peers know
+		tasks.Wake(w.wanted)
 	}
 }
 
@@ -335,11 +332,7 @@ func (w *worker[C]) sessionStalled(e health.Stall) {
 
 // sessionAnswered notes that a session that began then has a result.
 func (w *worker[C]) sessionAnswered(began pool.Instant) {
-	changed := false
-	w.locked(func(t *health.Tracker) { changed = t.SessionAnswered(began, w.now()) })
-	if changed {
-		poke(w.wanted)
-	}
+	w.tellIf(func(t *health.Tracker) bool { return t.SessionAnswered(began, w.now()) })
 }
 
 // checked notes that the server has answered a probe or, if canary is set, a canary.
@@ -359,7 +352,7 @@ func (w *worker[C]) sessionRefused(client Client) {
 	others := connectionsOf(w.pool.Stats()).InUse - 1
 	w.locked(func(t *health.Tracker) { t.SessionRefused(client, others, w.now()) })
 	w.pool.SetHeld(true)
-	poke(w.wanted)
+	tasks.Wake(w.wanted)
 }
 
 // forgetStall notes that sessions which have stalled say nothing about the server any longer.
@@ -385,19 +378,13 @@ func (w *worker[C]) probeEnded(another bool) {
 // canaryAnswered notes the verdict of the canary.
 func (w *worker[C]) canaryAnswered(up bool, reason string) {
 	w.report.setCanary(up, reason)
-	w.tell(func(t *health.Tracker) {
-		if up {
-			t.CanaryPassed(w.now())
-		} else {
-			t.CanaryFailed(w.now())
-		}
-	})
+	w.tell(func(t *health.Tracker) { t.CanaryPlayed(up, w.now()) })
 }
 
 // canaryEnded notes that canaries are no longer played.
 func (w *worker[C]) canaryEnded() {
-	w.report.canaries(false)
-	w.tell(func(t *health.Tracker) { t.CanaryPassed(w.now()) })
+	w.report.noCanary()
+	w.tell(func(t *health.Tracker) { t.CanaryPlayed(true, w.now()) })
 }
 
 // comparePeers ejects the backend as an outlier, or takes it back in, by how its sessions go in comparison with its peers'.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
 )
 
 // maxTargets is how many targets of SRV records are looked up.
@@ -44,11 +46,11 @@ func (l *lookup) ask(ctx context.Context) ([]Server, error) {
 // two, each with its own cap. A host has no IPv4 address only if DNS says so, not if it fails to answer.
 func (l *lookup) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	addresses, err := l.resolver.LookupNetIP(ctx, "ip4", host)
-	if isNotFound(err) || lacksFamily(err) || err == nil && len(addresses) == 0 {
+	if isNotFound(err) || dialfrom.LacksFamily(err) || err == nil && len(addresses) == 0 {
 		addresses, err = l.resolver.LookupNetIP(ctx, "ip6", host)
 	}
 	switch {
-	case lacksFamily(err):
+	case dialfrom.LacksFamily(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -153,13 +155,6 @@ func unique(list []Server) []Server {
 func isNotFound(err error) bool {
 	var failed *net.DNSError
 	return errors.As(err, &failed) && failed.IsNotFound
-}
-
-// lacksFamily reports whether a lookup has failed because the name has no address of the family that was asked for. Package net says so for
-// names in the system's file of hosts, and for an AAAA record with an IPv4 address; it does not export the error itself.
-func lacksFamily(err error) bool {
-	var unsuitable *net.AddrError
-	return errors.As(err, &unsuitable) && unsuitable.Err == "no suitable address found"
 }
 
 // unfit returns why no server can have an address; empty if one can.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Status is how the lookup of a name goes.
@@ -54,10 +56,7 @@ func (w *watch) setInterval(interval time.Duration) {
 		return
 	}
 	w.interval = interval
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
+	tasks.Wake(w.changed)
 }
 
 // known returns the servers, and false before the first answer.
@@ -141,6 +140,8 @@ type unused struct {
 	reason  string
 }
 
+func (u unused) String() string { return fmt.Sprintf("%s: %s", u.address, u.reason) }
+
 // sort separates servers that can be used from others.
 func (w *watch) sort(answer []Server) (fit []Server, leftOut []unused) {
 	for _, s := range answer {
@@ -170,7 +171,7 @@ func (w *watch) failed(err error, leftOut []unused) {
 	w.status.Asked, w.status.Reason = now, err.Error()
 	w.status.Lookups++
 	w.status.Failures++
-	w.status.LeftOut = few(leftOut)
+	w.status.LeftOut = few(leftOut, unused.String)
 	servers := len(w.servers)
 	w.mu.Unlock()
 	w.say(leftOut)
@@ -191,7 +192,7 @@ func (w *watch) answered(changed bool, leftOut []unused) {
 	}
 	w.status.Asked, w.status.Answered, w.status.Failing, w.status.Reason = now, now, time.Time{}, ""
 	w.status.Lookups++
-	w.status.Servers, w.status.LeftOut = len(w.servers), few(leftOut)
+	w.status.Servers, w.status.LeftOut = len(w.servers), few(leftOut, unused.String)
 	servers := len(w.servers)
 	w.mu.Unlock()
 	w.say(leftOut)
@@ -221,7 +222,7 @@ func (w *watch) say(leftOut []unused) {
 	}
 	for reason, list := range byReason {
 		if _, ok := w.said[reason]; !ok {
-			w.o.Log.Warn("DNS answer has addresses that are not used", "backend", w.backend, "name", w.question.Host, "number", len(list), "addresses", addresses(list), "reason", reason)
+			w.o.Log.Warn("DNS answer has addresses that are not used", "backend", w.backend, "name", w.question.Host, "number", len(list), "addresses", strings.Join(few(list, func(u unused) string { return u.address.String() }), ", "), "reason", reason)
 		}
 		w.said[reason] = 0
 	}
@@ -230,21 +231,10 @@ func (w *watch) say(leftOut []unused) {
 // mostNamed is how many addresses a log line or a status names.
 const mostNamed = 5
 
-func addresses(list []unused) string {
-	var texts []string
+// few returns the texts of the first of the addresses, and how many more there are.
+func few(list []unused, text func(unused) string) (texts []string) {
 	for _, u := range list[:min(len(list), mostNamed)] {
-		texts = append(texts, u.address.String())
-	}
-	if len(list) > mostNamed {
-		texts = append(texts, fmt.Sprintf("and %d more", len(list)-mostNamed))
-	}
-	return strings.Join(texts, ", ")
-}
-
-// few returns the first of the addresses with their reasons, and how many more there are.
-func few(list []unused) (texts []string) {
-	for _, u := range list[:min(len(list), mostNamed)] {
-		texts = append(texts, fmt.Sprintf("%s: %s", u.address, u.reason))
+		texts = append(texts, text(u))
 	}
 	if len(list) > mostNamed {
 		texts = append(texts, fmt.Sprintf("and %d more", len(list)-mostNamed))

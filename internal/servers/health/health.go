@@ -292,16 +292,10 @@ func (t *Tracker) Probed(up bool, now Instant) {
 	t.reconsider(now)
 }
 
-// CanaryPassed notes that the server has answered a canary as it should, or that it is no longer played, and CanaryFailed that it fails
-// again and again.
-func (t *Tracker) CanaryPassed(now Instant) {
-	t.canaryDown = false
-	t.reconsider(now)
-}
-
-// CanaryFailed notes that the server does not answer canaries as it should.
-func (t *Tracker) CanaryFailed(now Instant) {
-	t.canaryDown = true
+// CanaryPlayed notes the verdict of the canary: whether the server answers it as it should, or fails again and again. Without one the server is
+// up.
+func (t *Tracker) CanaryPlayed(up bool, now Instant) {
+	t.canaryDown = !up
 	t.reconsider(now)
 }
 

@@ -36,11 +36,16 @@ func BalanceNames() []string { return slices.Clone(balanceNames) }
 
 // ParseBalance returns the way of that name.
 func ParseBalance(name string) (Balance, error) {
-	i := slices.Index(balanceNames, name)
+	return parse[Balance]("balance", name, balanceNames)
+}
+
+// parse returns the value of that name.
+func parse[T ~uint8](what, name string, names []string) (T, error) {
+	i := slices.Index(names, name)
 	if i < 0 {
-		return 0, fmt.Errorf("unknown balance %q: use one of %s", name, strings.Join(balanceNames, ", "))
+		return 0, fmt.Errorf("unknown %s %q: use one of %s", what, name, strings.Join(names, ", "))
 	}
-	return Balance(i), nil
+	return T(i), nil
 }
 
 // HashKey returns the hash of a text for [Waiter.Key]. It is the same in every process (FNV-1a with a finalizer).

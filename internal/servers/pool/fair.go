@@ -63,6 +63,7 @@ func initQueue[C any](q *queue[C]) {
 	q.fullest.index = func(t *tenant[C]) *int { return &t.inFullest }
 	q.deadlines.before = func(s, t *tenant[C]) bool { return s.deadline < t.deadline }
 	q.deadlines.index = func(t *tenant[C]) *int { return &t.inDeadlines }
+	q.steps.before = func(s, t step[C]) bool { return s.ranked.before(&t.ranked, s.next.ticket, t.next.ticket) }
 }
 
 // enter takes in a tenant whose first client begins to wait.
@@ -200,10 +201,6 @@ type step[C any] struct {
 	index  int // of the tenant in queue.order, if it is new on the walk; -1 otherwise
 }
 
-func (s *step[C]) before(other *step[C]) bool {
-	return s.ranked.before(&other.ranked, s.next.ticket, other.next.ticket)
-}
-
 // walk calls visit with the waiting clients in the order in which they would be served if no client came or left, until it returns false. It
 // leaves out those for whom no place would be left, because the others are guaranteed to other tenants. Its cost grows with the
 // clients that are visited, not with those that wait.
@@ -213,7 +210,7 @@ func (g *Group[C]) walk(visit func(*Waiter[C]) bool) {
 		return
 	}
 	if len(q.order.items) == 1 && g.promised == 0 { // as nearly always
-		for w := q.order.items[0].first; w != nil && visit(w); w = w.behind {
+		for w := q.order.items[0].first; w != nil && visit(w); w = w.in[ofTenant].behind {
 		}
 		return
 	}
@@ -222,17 +219,15 @@ func (g *Group[C]) walk(visit func(*Waiter[C]) bool) {
 		open = g.open()
 	}
 	// The heap order is a tree: a tenant is served after its parent. So only the children of those that were visited are compared.
-	steps := q.steps[:0]
 	add := func(i int) {
 		if i < len(q.order.items) {
 			t := q.order.items[i]
-			steps = pushStep(steps, step[C]{tenant: t, next: t.first, ranked: t.ranked, index: i})
+			q.steps.push(step[C]{tenant: t, next: t.first, ranked: t.ranked, index: i})
 		}
 	}
 	add(0)
-	for len(steps) > 0 {
-		var s step[C]
-		s, steps = popStep(steps)
+	for len(q.steps.items) > 0 {
+		s := q.steps.pop()
 		if s.index >= 0 {
 			add(2*s.index + 1)
 			add(2*s.index + 2)
@@ -247,45 +242,13 @@ func (g *Group[C]) walk(visit func(*Waiter[C]) bool) {
 		if !visit(s.next) {
 			break
 		}
-		if s.next = s.next.behind; s.next != nil {
+		if s.next = s.next.in[ofTenant].behind; s.next != nil {
 			s.passed++
 			s.index = -1
 			s.ranked = t.rank(t.inUse + s.passed)
-			steps = pushStep(steps, s)
+			q.steps.push(s)
 		}
 	}
-	clear(steps)
-	q.steps = steps[:0]
-}
-
-func pushStep[C any](steps []step[C], s step[C]) []step[C] {
-	steps = append(steps, s)
-	for i := len(steps) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !steps[i].before(&steps[parent]) {
-			break
-		}
-		steps[i], steps[parent] = steps[parent], steps[i]
-		i = parent
-	}
-	return steps
-}
-
-func popStep[C any](steps []step[C]) (step[C], []step[C]) {
-	best, last := steps[0], len(steps)-1
-	steps[0], steps[last] = steps[last], step[C]{}
-	steps = steps[:last]
-	for i := 0; ; {
-		first := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if steps[child].before(&steps[first]) {
-				first = child
-			}
-		}
-		if first == i {
-			return best, steps
-		}
-		steps[i], steps[first] = steps[first], steps[i]
-		i = first
-	}
+	clear(q.steps.items)
+	q.steps.items = q.steps.items[:0]
 }

@@ -11,9 +11,7 @@ func granted(limit, grant, warm int) Settings {
 func TestGrantIsTheLimit(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, granted(4, 0, 4))
 	p := r.pools[0]
-	if _, ok := p.Reserve(); ok {
-		t.Error("a connection is dialed without a grant")
-	}
+	p.reservesNone("a connection is dialed without a grant")
 	if _, ok := p.ReserveTrial(); ok {
 		t.Error("a trial is dialed without a grant")
 	}
@@ -28,9 +26,7 @@ func TestGrantIsTheLimit(t *testing.T) {
 	r.filled(p.dial())
 	giveBack(r.handed(w))
 	p.expect(0, 1, 0, 0, 0)
-	if _, ok := p.Reserve(); ok {
-		t.Error("a second connection is dialed with a grant of one place")
-	}
+	p.reservesNone("a second connection is dialed with a grant of one place")
 }
 
 // When the grant is lowered, idle connections beyond it are retired, however many are to be kept warm, and the others when their sessions
@@ -58,9 +54,7 @@ func TestGrantIsLowered(t *testing.T) {
 		t.Fatal("the connection of a session that has ended stays beyond the grant")
 	}
 	for _, s := range append(closing, sessions[0]) {
-		if _, ok := p.Reserve(); ok {
-			t.Error("a connection is dialed beyond the grant")
-		}
+		p.reservesNone("a connection is dialed beyond the grant")
 		s.Gone()
 	}
 	p.expect(0, 0, 2, 0, 0)

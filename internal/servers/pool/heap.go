@@ -1,11 +1,12 @@
 package pool
 
 // heap keeps items so that the first in an order can be found at once, and one whose place in the order has changed can be moved in
-// logarithmic time. Each item knows its index, so an item is in one heap of a kind at a time. It is guarded by the group's mutex.
+// logarithmic time. Each item knows its index, so an item is in one heap of a kind at a time; without index, items are only pushed and popped. It
+// is guarded by the group's mutex.
 type heap[T any] struct {
 	items  []T
 	before func(a, b T) bool // static: the order
-	index  func(T) *int      // static: where an item keeps its index
+	index  func(T) *int      // static: where an item keeps its index; nil if it does not know it
 }
 
 // best returns the first item; ok is false if there is none.
@@ -18,13 +19,22 @@ func (h *heap[T]) best() (best T, ok bool) {
 
 func (h *heap[T]) push(item T) {
 	h.items = append(h.items, item)
-	*h.index(item) = len(h.items) - 1
+	h.note(len(h.items) - 1)
 	h.up(len(h.items) - 1)
 }
 
+// pop takes out the first item, which must exist.
+func (h *heap[T]) pop() (best T) {
+	best = h.items[0]
+	h.removeAt(0)
+	return best
+}
+
 // remove takes out an item, which must be in the heap.
-func (h *heap[T]) remove(item T) {
-	i, last := *h.index(item), len(h.items)-1
+func (h *heap[T]) remove(item T) { h.removeAt(*h.index(item)) }
+
+func (h *heap[T]) removeAt(i int) {
+	last := len(h.items) - 1
 	h.swap(i, last)
 	clear(h.items[last:]) // keep nothing in memory
 	h.items = h.items[:last]
@@ -78,5 +88,13 @@ func (h *heap[T]) down(i int) bool {
 
 func (h *heap[T]) swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.index(h.items[i]), *h.index(h.items[j]) = i, j
+	h.note(i)
+	h.note(j)
+}
+
+// note has the item at i know its index.
+func (h *heap[T]) note(i int) {
+	if h.index != nil {
+		*h.index(h.items[i]) = i
+	}
 }

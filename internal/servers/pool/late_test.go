@@ -50,16 +50,11 @@ func TestLateBackendServesTheQueue(t *testing.T) {
 	clients := []*Waiter[int]{r.wait(), r.wait()}
 	p := r.add("late", capped(4))
 	for _, w := range clients {
-		s, ok := p.Reserve()
-		if !ok {
-			t.Fatal("the newcomer does not dial for those who wait")
-		}
+		s := p.reserved("the newcomer does not dial for those who wait")
 		r.filled(s)
 		if r.handed(w) != s {
 			t.Error("given another connection")
 		}
 	}
-	if _, ok := p.Reserve(); ok {
-		t.Error("dialed for nobody")
-	}
+	p.reservesNone("dialed for nobody")
 }

@@ -28,14 +28,13 @@ type Waiter[C any] struct {
 	refused error // see Refused
 
 	// Guarded by the group's mutex.
-	tenant        *tenant[C]
-	ahead, behind *Waiter[C]      // neighbours among the waiting clients of its tenant
-	queue         *tenantQueue[C] // those of them that need the same variant; nil when it does not wait
-	before, after *Waiter[C]      // neighbours there
-	ticket        uint64          // its number among all clients that ever had to wait
-	overtaken     int             // how often a client that came later was served while no backend could dial for this one
-	since         Instant
-	position      int
+	tenant    *tenant[C]
+	in        [2]neighbours[C] // the lists of waiters
+	queue     *tenantQueue[C]  // the clients of its tenant that need the same variant; nil when it does not wait
+	ticket    uint64           // its number among all clients that ever had to wait
+	overtaken int              // how often a client that came later was served while no backend could dial for this one
+	since     Instant
+	position  int
 }
 
 // Ready returns the channel that a client which Acquire has queued gets its connection from. The channel is closed without a connection
@@ -139,7 +138,7 @@ type queue[C any] struct {
 	deadlines heap[*tenant[C]] // those without sessions that are not overdue, the one with the earliest deadline first
 	shares    float64          // the sum of their shares
 	virtual   float64          // see advance
-	steps     []step[C]        // for walk, kept for the next one
+	steps     heap[step[C]]    // for walk, whose memory is kept for the next one
 }
 
 func (q *queue[C]) push(w *Waiter[C], now Instant) error {
@@ -164,23 +163,7 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 			}
 		}
 	}
-	var next *Waiter[C] // the one that comes behind it
-	if w.Back {
-		for next = t.first; next != nil && next.precedes(w); next = next.behind {
-		}
-	}
-	w.behind, w.ahead = next, t.last
-	if next != nil {
-		w.ahead = next.ahead
-		next.ahead = w
-	} else {
-		t.last = w
-	}
-	if w.ahead != nil {
-		w.ahead.behind = w
-	} else {
-		t.first = w
-	}
+	t.insert(w, ofTenant)
 	t.waiting++
 	t.totals.Queued++
 	q.length++
@@ -192,15 +175,10 @@ func (q *queue[C]) push(w *Waiter[C], now Instant) error {
 		q.fullest.fix(t)
 	}
 	q.join(w)
-	if w.Back && w.ahead == nil && t.waiting > 1 {
+	if w.Back && t.first == w && t.waiting > 1 {
 		q.order.fix(t)
 	}
 	return nil
-}
-
-// precedes reports whether a client that waits stays before one that is back.
-func (w *Waiter[C]) precedes(back *Waiter[C]) bool {
-	return w.ticket < back.ticket || w.ticket == back.ticket && w.Back
 }
 
 // served takes out a client that gets a connection.
@@ -255,7 +233,7 @@ func (q *queue[C]) makeRoom(t *tenant[C]) bool {
 	}
 	w := most.last
 	for w != nil && w.Begun {
-		w = w.ahead
+		w = w.in[ofTenant].ahead
 	}
 	if w == nil {
 		return false
@@ -277,18 +255,8 @@ func (q *queue[C]) remove(w *Waiter[C]) bool {
 		return false
 	}
 	t := w.tenant
-	wasFirst := w.ahead == nil
-	if w.ahead != nil {
-		w.ahead.behind = w.behind
-	} else {
-		t.first = w.behind
-	}
-	if w.behind != nil {
-		w.behind.ahead = w.ahead
-	} else {
-		t.last = w.ahead
-	}
-	w.ahead, w.behind = nil, nil
+	wasFirst := t.first == w
+	t.remove(w, ofTenant)
 	q.length--
 	t.waiting--
 	q.quit(w)

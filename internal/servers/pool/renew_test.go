@@ -16,15 +16,10 @@ func TestRenewWithRoom(t *testing.T) {
 	}
 	var fresh []*Slot[int]
 	for range 2 {
-		s, ok := p.Reserve()
-		if !ok {
-			t.Fatal("no connection is wanted in the place of an outdated one")
-		}
+		s := p.reserved("no connection is wanted in the place of an outdated one")
 		fresh = append(fresh, s)
 	}
-	if _, ok := p.Reserve(); ok {
-		t.Error("more are wanted than are warm")
-	}
+	p.reservesNone("more are wanted than are warm")
 	p.expect(2, 2, 0, 0, 0)
 	for _, s := range fresh {
 		r.filled(s)
@@ -63,10 +58,7 @@ func TestRenewWithoutRoom(t *testing.T) {
 		t.Error("two are retired at once")
 	}
 	r.slots[retired].Gone()
-	s, ok := p.Reserve()
-	if !ok {
-		t.Fatal("nothing is dialed in its place")
-	}
+	s := p.reserved("nothing is dialed in its place")
 	if _, ok := p.RetireOutdated(1); ok {
 		t.Error("another is retired before the one is there")
 	}
@@ -99,13 +91,8 @@ func TestTaken(t *testing.T) {
 	}
 	w := r.wait()
 	r.expectSignals("one less being taken", []int{0}, func() { p.Set(Settings{Cap: 2, Taken: 1, Warm: 2, Weight: 1}) })
-	s, ok := p.Reserve()
-	if !ok {
-		t.Fatal("not dialed below the cap")
-	}
-	if _, ok := p.Reserve(); ok {
-		t.Error("dialed beyond the cap")
-	}
+	s := p.reserved("not dialed below the cap")
+	p.reservesNone("dialed beyond the cap")
 	r.filled(s)
 	r.handed(w)
 }

@@ -52,6 +52,24 @@ func (p *rigPool) dial() *Slot[int] {
 	return s
 }
 
+// reserved takes a slot that must be wanted; otherwise the test ends with what is wrong.
+func (p *rigPool) reserved(otherwise string) *Slot[int] {
+	p.rig.t.Helper()
+	s, ok := p.Reserve()
+	if !ok {
+		p.rig.t.Fatal(otherwise)
+	}
+	return s
+}
+
+// reservesNone fails if a slot is wanted.
+func (p *rigPool) reservesNone(otherwise string) {
+	p.rig.t.Helper()
+	if _, ok := p.Reserve(); ok {
+		p.rig.t.Error(otherwise)
+	}
+}
+
 // probe takes a place for a probe.
 func (p *rigPool) probe() (done func()) {
 	p.rig.t.Helper()

@@ -79,9 +79,7 @@ func TestSet(t *testing.T) {
 	if _, ok := p.Reserve(); !ok {
 		t.Error("one more is to be warm, and was not reserved")
 	}
-	if _, ok := p.Reserve(); ok {
-		t.Error("reserved a fourth where three are to be warm")
-	}
+	p.reservesNone("reserved a fourth where three are to be warm")
 }
 
 // After the cap was lowered nothing is added until it holds again. The idle connections beyond it are surplus, however
@@ -184,10 +182,7 @@ func TestReserveProbe(t *testing.T) {
 	p := r.pools[0]
 	first, second := p.probe(), p.probe()
 	p.expect(2, 0, 0, 0, 0)
-	s, ok := p.Reserve()
-	if !ok {
-		t.Fatal("no warm connection is dialed while the backend is probed")
-	}
+	s := p.reserved("no warm connection is dialed while the backend is probed")
 	if _, ok := p.ReserveProbe(); ok {
 		t.Error("a probe beyond the cap")
 	}

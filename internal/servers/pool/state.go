@@ -1,11 +1,5 @@
 package pool
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
-
 // State is what a slot's connection is doing.
 type State uint8
 
@@ -44,13 +38,7 @@ var modeNames = []string{"enabled", "draining", "disabled"}
 func (m Mode) String() string { return modeNames[m] }
 
 // ParseMode returns the mode of that name.
-func ParseMode(name string) (Mode, error) {
-	i := slices.Index(modeNames, name)
-	if i < 0 {
-		return 0, fmt.Errorf("unknown state %q: use one of %s", name, strings.Join(modeNames, ", "))
-	}
-	return Mode(i), nil
-}
+func ParseMode(name string) (Mode, error) { return parse[Mode]("state", name, modeNames) }
 
 // Reason says why a connection was retired.
 type Reason uint8

@@ -76,7 +76,7 @@ type tenant[C any] struct {
 
 	// While clients of the tenant wait.
 	waiting     int
-	first, last *Waiter[C]                 // in the order in which they came
+	waiters[C]                             // all of them
 	base        tenantQueue[C]             // those that wait for the variant without a name
 	queues      map[string]*tenantQueue[C] // those that wait for others
 	contended   []*tenantQueue[C]          // its queues for variants that other tenants wait for, too

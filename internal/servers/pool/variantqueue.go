@@ -12,9 +12,9 @@ type variantQueue[C any] struct {
 
 // tenantQueue is the clients of one tenant in a variantQueue, in the order in which they came. All of it is guarded by the group's mutex.
 type tenantQueue[C any] struct {
-	tenant      *tenant[C]
-	parent      *variantQueue[C]
-	first, last *Waiter[C]
+	tenant *tenant[C]
+	parent *variantQueue[C]
+	waiters[C]
 	inVariant   int // its index in parent.tenants
 	inContended int // its index in tenant.contended, if other tenants wait for the variant, too
 }
@@ -54,35 +54,21 @@ func (t *tenant[C]) queueOf(variant string) *tenantQueue[C] {
 	return t.queues[variant]
 }
 
-// join puts a client at the end of its queue or, if it is back, where it was.
+// join puts a client into its queue.
 func (q *queue[C]) join(w *Waiter[C]) {
 	tq := w.tenant.queueOf(w.Variant)
-	if tq == nil {
+	isNew := tq == nil
+	if isNew {
 		tq = q.newTenantQueue(w.tenant, w.Variant)
-		tq.first = w
-		tq.parent.add(tq)
-		w.queue, tq.last = tq, w
-		return
 	}
+	tq.insert(w, ofVariant)
 	w.queue = tq
-	var next *Waiter[C]
-	if w.Back {
-		for next = tq.first; next != nil && next.precedes(w); next = next.after {
-		}
+	switch {
+	case isNew:
+		tq.parent.add(tq)
+	case tq.first == w:
+		tq.parent.tenants.fix(tq)
 	}
-	w.after, w.before = next, tq.last
-	if next != nil {
-		w.before = next.before
-		next.before = w
-	} else {
-		tq.last = w
-	}
-	if w.before != nil {
-		w.before.after = w
-		return
-	}
-	tq.first = w
-	tq.parent.tenants.fix(tq)
 }
 
 // newTenantQueue returns an empty queue.
@@ -111,27 +97,21 @@ func (q *queue[C]) newTenantQueue(t *tenant[C], variant string) *tenantQueue[C] 
 // quit takes a client out of its queue.
 func (q *queue[C]) quit(w *Waiter[C]) {
 	tq := w.queue
-	if w.after != nil {
-		w.after.before = w.before
-	} else {
-		tq.last = w.before
-	}
-	if w.before != nil {
-		w.before.after = w.after
-	} else if w.after == nil { // the queue is empty
+	wasFirst, isEmpty := tq.first == w, tq.first == tq.last
+	if isEmpty {
 		tq.parent.drop(tq)
-		tq.first = nil
 		if tq != &tq.tenant.base {
 			delete(tq.tenant.queues, tq.parent.variant)
 			if len(tq.parent.tenants.items) == 0 {
 				delete(q.variants, tq.parent.variant)
 			}
 		}
-	} else {
-		tq.first = w.after
+	}
+	tq.remove(w, ofVariant)
+	if wasFirst && !isEmpty {
 		tq.parent.tenants.fix(tq)
 	}
-	w.before, w.after, w.queue = nil, nil, nil
+	w.queue = nil
 }
 
 // add adds a queue that has its first client. Where several tenants wait, each knows its queue, since the order changes with what they use.

@@ -5,40 +5,20 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
-
-// written is a log that a test reads while a timer may write to it.
-type written struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (w *written) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(b)
-}
-
-// take returns what was written since the last call.
-func (w *written) take() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	defer w.text.Reset()
-	return w.text.String()
-}
 
 // A crowd that is turned away gets some lines in the log, and one that counts the rest.
 func TestRefusalsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out written
+		var out logtest.Text // a timer may write to it
 		var r refusals
 		r.init(slog.New(slog.NewTextHandler(&out, nil)))
 		refuse := func(status, times int) {
@@ -49,7 +29,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 		expect := func(lines int, last string) {
 			t.Helper()
 			synctest.Wait()
-			text := out.take()
+			text := out.Take()
 			if got := strings.Count(text, "\n"); got != lines || !strings.HasSuffix(strings.TrimSuffix(text, "\n"), last) {
 				t.Errorf("%d lines, want %d, the last with %s:\n%s", got, lines, last, text)
 			}

@@ -2,7 +2,6 @@
 package acmetest
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -12,12 +11,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/dnstest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -66,7 +65,7 @@ func (a *Authority) run(t testing.TB, pebble, address, certificate, key string, 
 	}
 	cmd := exec.Command(pebble, "-config", file, "-dnsserver", a.DNS.Address())
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
-	var log Output
+	var log logtest.Text
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -101,24 +100,4 @@ func (a *Authority) run(t testing.TB, pebble, address, certificate, key string, 
 		return answers
 	})
 	return answers
-}
-
-// Output collects what is printed. Any goroutine may use it.
-type Output struct {
-	mu    sync.Mutex
-	bytes bytes.Buffer // guarded by mu
-}
-
-// Write implements [io.Writer].
-func (o *Output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.bytes.Write(b)
-}
-
-// String returns all of it.
-func (o *Output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.bytes.String()
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"testing"
 	"time"
 
@@ -113,10 +112,7 @@ func New(t testing.TB, o Setup, start func(*Rig) Sessions) *Rig {
 	}
 	r.Gate = admission.New(r.Shared, gate, r.sessions)
 	r.SetServices(services)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := wstest.Listen(t)
 	r.Address = listener.Addr().String()
 	if o.TLS {
 		secured, client := securetest.NewAuthority(t).Loopback()

@@ -30,9 +30,21 @@ type Peer struct {
 	Request *handshake.Request // of a server: the upgrade request that it accepted; nil for a client
 }
 
-func newPeer(t testing.TB, nc net.Conn, in *bufio.Reader, request *handshake.Request) *Peer {
+// newPeer returns the end of a connection. request is that of a server.
+func newPeer(t testing.TB, nc net.Conn, request *handshake.Request) *Peer {
 	_ = nc.SetDeadline(Deadline())
-	return &Peer{Conn: nc, t: t, in: in, Request: request}
+	return &Peer{Conn: nc, t: t, in: bufio.NewReaderSize(nc, 64<<10), Request: request}
+}
+
+// dialed returns the client's end of a connection, which is closed when the test ends, and sends some bytes.
+func dialed(t testing.TB, p *Peer, err error, bytes string) *Peer {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.TCP().Close() })
+	p.SendBytes([]byte(bytes))
+	return p
 }
 
 // Read implements [io.Reader]. It returns buffered bytes first.
@@ -227,24 +239,14 @@ func UpgradeRequest(path string, lines ...string) string {
 func Dial(t testing.TB, address, bytes string) *Peer {
 	t.Helper()
 	p, err := TryDial(t, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	p.SendBytes([]byte(bytes))
-	return p
+	return dialed(t, p, err, bytes)
 }
 
 // DialTLS is Dial over TLS.
 func DialTLS(t testing.TB, address string, config *tls.Config, bytes string) *Peer {
 	t.Helper()
 	p, err := TryDialTLS(t, address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.TCP().Close() })
-	p.SendBytes([]byte(bytes))
-	return p
+	return dialed(t, p, err, bytes)
 }
 
 // TryDial connects to an address. The caller closes the connection. Any goroutine may call it.
@@ -253,7 +255,7 @@ func TryDial(t testing.TB, address string) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPeer(t, nc, bufio.NewReaderSize(nc, 64<<10), nil), nil
+	return newPeer(t, nc, nil), nil
 }
 
 // DialFrom is Dial from an address of this machine, such as 127.0.0.2. It skips the test where there is no such address.
@@ -263,10 +265,7 @@ func DialFrom(t testing.TB, from, address, bytes string) *Peer {
 	if err != nil {
 		t.Skip(err)
 	}
-	t.Cleanup(func() { _ = nc.Close() })
-	p := newPeer(t, nc, bufio.NewReaderSize(nc, 64<<10), nil)
-	p.SendBytes([]byte(bytes))
-	return p
+	return dialed(t, newPeer(t, nc, nil), nil, bytes)
 }
 
 // TryDialTLS is TryDial over TLS. The TLS handshake begins with the first read or write.
@@ -275,8 +274,7 @@ func TryDialTLS(t testing.TB, address string, config *tls.Config) (*Peer, error)
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(nc, config)
-	return newPeer(t, conn, bufio.NewReaderSize(conn, 64<<10), nil), nil
+	return newPeer(t, tls.Client(nc, config), nil), nil
 }
 
 // Response reads the header of an HTTP response.

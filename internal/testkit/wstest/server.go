@@ -1,7 +1,6 @@
 package wstest
 
 import (
-	"bufio"
 	"crypto/tls"
 	"net"
 	"sync"
@@ -112,7 +111,7 @@ func (s *Server) upgrade(nc net.Conn) {
 		s.ended()
 		return
 	}
-	p := newPeer(s.t, nc, bufio.NewReaderSize(nc, 64<<10), req)
+	p := newPeer(s.t, nc, req)
 	if s.Serve == nil {
 		s.accepted <- p
 		return

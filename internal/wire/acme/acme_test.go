@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsbouncer/wsbouncer/internal/testkit/acmetest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/logtest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -158,7 +159,7 @@ func TestFails(t *testing.T) {
 	f := listen(t)
 	a := acmetest.Start(t, f.port())
 	a.DNS.Set("stt.example.com.", "127.0.0.1")
-	var log acmetest.Output // jobs of certmagic may log after a manager was closed
+	var log logtest.Text // jobs of certmagic may log after a manager was closed
 	m := f.start(t, a, t.TempDir(), &log, "stt.example.com", "lost.example.com")
 	wstest.Eventually(t, "one name has a certificate, and the other a failure", func() bool {
 		all := m.Certificates()

@@ -72,7 +72,7 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 			return nc, nil
 		case machine.Unaddressed(err): // the next address may do
 			short = err
-		case lacksFamily(err):
+		case LacksFamily(err):
 			over[family(from)] = true
 		case ctx.Err() != nil, machine.Local(err):
 			return nil, err
@@ -129,9 +129,11 @@ func family(a netip.Addr) int {
 	return 1
 }
 
-// lacksFamily reports whether a dial has failed because the server's name has no address of the local address's family.
-func lacksFamily(err error) bool {
-	var unsuitable *net.AddrError // package net does not export the error itself
+// LacksFamily reports whether a lookup, or a dial, has failed because the name has no address of the family that was asked for, or that the local
+// address has. Package net says so also for names in the system's file of hosts, and for an AAAA record with an IPv4 address; it does not export
+// the error itself.
+func LacksFamily(err error) bool {
+	var unsuitable *net.AddrError
 	return errors.As(err, &unsuitable) && unsuitable.Err == "no suitable address found"
 }
 

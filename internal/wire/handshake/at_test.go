@@ -22,10 +22,7 @@ func TestAt(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	address := netip.MustParseAddrPort(strings.TrimPrefix(server.URL, "https://"))
-	target, err := ParseTarget("wss://example.com:1/asr") // httptest's certificate is for example.com
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "wss://example.com:1/asr") // httptest's certificate is for example.com
 	authority := filepath.Join(t.TempDir(), "ca.pem")
 	securetest.WritePEM(t, authority, "CERTIFICATE", server.Certificate().Raw)
 	target.SetTLS(secure.Settings{CA: authority})
@@ -39,10 +36,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestEndpoint(t *testing.T) {
-	target, err := ParseTarget("ws://Stt.svc:2700/asr?x=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "ws://Stt.svc:2700/asr?x=1")
 	for _, c := range []struct {
 		at, address, endpoint, server string
 	}{

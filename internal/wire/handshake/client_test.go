@@ -115,11 +115,7 @@ func scripted(t *testing.T, answer reply, finish func(nc net.Conn)) *Target {
 			finish(nc)
 		}
 	})
-	target, err := ParseTarget("ws://" + address + "/v1/stt?lang=ja")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return target
+	return parsed(t, "ws://"+address+"/v1/stt?lang=ja")
 }
 
 func TestRequestOfTheClient(t *testing.T) {
@@ -131,11 +127,7 @@ func TestRequestOfTheClient(t *testing.T) {
 			return upgraded("", "Sec-WebSocket-Protocol: stt.v1")(r)
 		}, nil)
 		target.Protocol = "stt.v1"
-		established, err := target.Dial(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = established.Conn.Close()
+		established := dialed(t, target)
 		if established.Protocol != "stt.v1" {
 			t.Errorf("protocol %q", established.Protocol)
 		}
@@ -265,10 +257,7 @@ func TestStatusError(t *testing.T) {
 
 func TestAnswerSplitAnywhere(t *testing.T) {
 	const early = "\x81\x05Hello"
-	target, err := ParseTarget("ws://gpu-1/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "ws://gpu-1/")
 	for cut := range 300 {
 		near, far := net.Pipe()
 		var length int
@@ -312,11 +301,7 @@ func TestAnswerSplitAnywhere(t *testing.T) {
 func TestEarlyFramesAreKept(t *testing.T) {
 	early := bytes.Repeat([]byte("\x81\x05Hello"), 500) // more than is read with the answer
 	target := scripted(t, upgraded(string(early)), nil)
-	established, err := target.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer established.Conn.Close()
+	established := dialed(t, target)
 	rest, err := io.ReadAll(established.Conn)
 	if err != nil || !bytes.Equal(append(established.Early, rest...), early) {
 		t.Errorf("%d early bytes, %d behind them, %v", len(established.Early), len(rest), err)
@@ -363,10 +348,7 @@ func TestDialIsCancelled(t *testing.T) {
 	t.Run("before", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		target, err := ParseTarget("ws://127.0.0.1:1/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := parsed(t, "ws://127.0.0.1:1/")
 		if _, err := target.Dial(ctx); err == nil {
 			t.Error("no error")
 		}
@@ -399,10 +381,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	_ = listener.Close()
-	target, err := ParseTarget("ws://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "ws://"+address)
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
 	}

@@ -41,6 +41,27 @@ func acceptOne(t *testing.T, serve func(nc net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
+// parsed returns the target with a URL.
+func parsed(t testing.TB, url string) *Target {
+	t.Helper()
+	target, err := ParseTarget(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// dialed returns a connection to a target, which is closed when the test ends.
+func dialed(t testing.TB, target *Target) Established {
+	t.Helper()
+	established, err := target.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = established.Conn.Close() })
+	return established
+}
+
 // edit returns plainRequest with one text replaced by another.
 func edit(t testing.TB, from, to string) string {
 	t.Helper()

@@ -124,21 +124,13 @@ func startTLS(t *testing.T, server *httptest.Server) (ca string) {
 
 func targetOf(t *testing.T, server *httptest.Server, path string) *Target {
 	t.Helper()
-	target, err := ParseTarget(strings.Replace(server.URL, "http", "ws", 1) + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return target
+	return parsed(t, strings.Replace(server.URL, "http", "ws", 1)+path)
 }
 
 // talk reads a server's greeting, and has it echo a message.
 func talk(t *testing.T, target *Target) {
 	t.Helper()
-	established, err := target.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer established.Conn.Close()
+	established := dialed(t, target)
 	if established.Protocol != target.Protocol {
 		t.Errorf("protocol %q", established.Protocol)
 	}
@@ -166,10 +158,7 @@ func TestOtherServersWithoutTheSubprotocol(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	target, err := ParseTarget(strings.Replace(server.URL, "http", "ws", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := targetOf(t, server, "")
 	target.Protocol = "stt.v1"
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "stt.v1") {
 		t.Error(err)
@@ -181,11 +170,8 @@ func TestOurClientIsToldNo(t *testing.T) {
 		http.Error(w, "all streams are in use", http.StatusServiceUnavailable)
 	}))
 	defer server.Close()
-	target, err := ParseTarget(strings.Replace(server.URL, "http", "ws", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = target.Dial(t.Context())
+	target := targetOf(t, server, "")
+	_, err := target.Dial(t.Context())
 	var status *StatusError
 	if !errors.As(err, &status) || status.Status != 503 || status.Text != "" && status.Text != "all streams are in use" {
 		t.Error(err)
@@ -274,16 +260,9 @@ func TestOtherClientsWithOurServer(t *testing.T) {
 }
 
 func TestOurClientWithOurServer(t *testing.T) {
-	target, err := ParseTarget("ws://" + ours(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "ws://"+ours(t))
 	target.Protocol = "stt.v1"
-	established, err := target.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer established.Conn.Close()
+	established := dialed(t, target)
 	_, _ = established.Conn.Write(frame.Append(nil, frame.Header{Fin: true, Opcode: frame.Text, Masked: true}, []byte("hello")))
 	if _, payload, err := readFrame(io.MultiReader(bytes.NewReader(established.Early), established.Conn)); err != nil || string(payload) != "hello" {
 		t.Errorf("%q, %v", payload, err)

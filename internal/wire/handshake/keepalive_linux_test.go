@@ -12,11 +12,7 @@ import (
 func TestDialKeepsAlive(t *testing.T) {
 	target := scripted(t, upgraded(""), nil)
 	target.UserTimeout = 30 * time.Second
-	established, err := target.Dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer established.Conn.Close()
+	established := dialed(t, target)
 	raw, err := established.Conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)

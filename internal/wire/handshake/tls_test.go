@@ -62,10 +62,7 @@ func TestDialTLSWithoutAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	target, err := ParseTarget("wss://" + listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "wss://"+listener.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := target.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -109,10 +106,7 @@ func TestResolvedHeader(t *testing.T) {
 
 // What would change the request itself is refused before anything is sent, and what may be a secret is not shown.
 func TestResolvedHeaderRefused(t *testing.T) {
-	target, err := ParseTarget("ws://127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := parsed(t, "ws://127.0.0.1:1")
 	for name, want := range map[string]string{
 		"Host": "the proxy sets Host itself", "upgrade": "the proxy sets upgrade", "Sec-WebSocket-Key": "the proxy sets", "sec-websocket-x": "the proxy sets",
 		"Content-Length": "the proxy sets", "Transfer-Encoding": "the proxy sets", "CONNECTION": "the proxy sets",

@@ -18,10 +18,7 @@ func TestTargetWithClient(t *testing.T) {
 		{"ws://h/", "//evil.example/b", "/evil.example/b"},
 		{"ws://h/a", "//b", "/a//b"},
 	} {
-		target, err := ParseTarget(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := parsed(t, c.url)
 		if got := target.With(ClientPart{Path: c.path}).request; got != c.want {
 			t.Errorf("%s with %q asks for %q; want %q", c.url, c.path, got, c.want)
 		}
@@ -78,10 +75,7 @@ func TestTargetWith(t *testing.T) {
 		{"ws://h/a?y=2", "x=1&z=3", "/a?y=2&x=1&z=3"},
 		{"ws://h", "x=1", "/?x=1"},
 	} {
-		target, err := ParseTarget(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := parsed(t, c.url)
 		one := target.With(ClientPart{Query: c.query, Header: []Field{{"A", "1"}}})
 		two := one.With(ClientPart{Header: []Field{{"B", "2"}}})
 		other := one.With(ClientPart{Header: []Field{{"C", "3"}}})

@@ -114,16 +114,16 @@ func (c *Conn) followOut(f *followed, record []byte) bool {
 	case kind != handshakeRecord || c.version != tls.VersionTLS13: // with an alert, crypto/tls has ended the stream, and says so itself
 		return false
 	}
-	return f.message.follow(content, func(message byte, last bool) bool {
+	return nil == f.message.pass(content, nil, func(message byte, _ []byte, last bool) error {
 		switch {
 		case message == newSessionTicket:
-			return true
+			return nil
 		case message != keyUpdate || !last:
-			return false
+			return errUnsupported
 		}
 		c.owed = false
 		c.updateKeys(&c.out)
-		return true
+		return nil
 	})
 }
 
@@ -145,14 +145,16 @@ func (c *Conn) followHandshake(f *followed, h *half, record []byte) bool {
 	if err != nil || kind != handshakeRecord {
 		return false
 	}
-	return f.message.follow(content, func(message byte, last bool) bool {
-		if message == finished {
-			f.begun = last
-			clear(f.handshake.secret)
-			f.handshake = half{}
-			return last
+	return nil == f.message.pass(content, nil, func(message byte, _ []byte, last bool) error {
+		if message != finished {
+			return nil
 		}
-		return true
+		clear(f.handshake.secret)
+		f.handshake = half{}
+		if f.begun = last; !last {
+			return errUnsupported
+		}
+		return nil
 	})
 }
 
@@ -165,35 +167,6 @@ func (c *Conn) openWith(h *half, record []byte) (kind byte, content []byte, err 
 	kind, from, to, err := reader.open(record)
 	h.seq = reader.in.seq
 	return kind, record[from:to], err
-}
-
-// follow notes handshake messages that pass, in one or more records. It calls ended with the type of each that ends, and whether it is the last
-// of the record, and returns false when that does.
-func (m *message) follow(content []byte, ended func(message byte, last bool) bool) bool {
-	if len(content) == 0 {
-		return false
-	}
-	for len(content) > 0 {
-		if int(m.have) < len(m.header) {
-			n := copy(m.header[m.have:], content)
-			m.have += uint8(n)
-			content = content[n:]
-			if int(m.have) < len(m.header) {
-				return true
-			}
-			m.left = uint32(m.header[1])<<16 | uint32(m.header[2])<<8 | uint32(m.header[3])
-		}
-		n := min(int(m.left), len(content))
-		content = content[n:]
-		if m.left -= uint32(n); m.left > 0 {
-			return true
-		}
-		m.have = 0
-		if !ended(m.header[0], len(content) == 0) {
-			return false
-		}
-	}
-	return true
 }
 
 // Followed reports whether the Conn is in the state of the connection that it has followed, whose handshake is complete. It ends the following.

@@ -32,6 +32,41 @@ type message struct {
 // begun reports whether a part of a message has arrived.
 func (m *message) begun() bool { return m.have > 0 }
 
+// pass notes the content of a record with handshake messages. It calls admit, unless that is nil, when the header of a message has arrived, and
+// ended when all of it has: with its type, the end of its body, and whether it is the last of the record. It returns the first error of these.
+func (m *message) pass(content []byte, admit func(*message) error, ended func(message byte, body []byte, last bool) error) error {
+	if len(content) == 0 {
+		return localError{unexpectedMessage}
+	}
+	for len(content) > 0 {
+		if int(m.have) < len(m.header) {
+			n := copy(m.header[m.have:], content)
+			m.have += uint8(n)
+			content = content[n:]
+			if int(m.have) < len(m.header) {
+				return nil
+			}
+			m.left = uint32(m.header[1])<<16 | uint32(m.header[2])<<8 | uint32(m.header[3])
+			if admit != nil {
+				if err := admit(m); err != nil {
+					return err
+				}
+			}
+		}
+		n := min(int(m.left), len(content))
+		body := content[:n]
+		content = content[n:]
+		if m.left -= uint32(n); m.left > 0 {
+			return nil
+		}
+		m.have = 0
+		if err := ended(m.header[0], body, len(content) == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // receiveHandshake handles the content of a record with handshake messages.
 func (c *Conn) receiveHandshake(content []byte) error {
 	if len(content) == 0 {
@@ -43,38 +78,15 @@ func (c *Conn) receiveHandshake(content []byte) error {
 		}
 		return localError{unexpectedMessage}
 	}
-	m := &c.message
-	for len(content) > 0 {
-		if int(m.have) < len(m.header) {
-			n := copy(m.header[m.have:], content)
-			m.have += uint8(n)
-			content = content[n:]
-			if int(m.have) < len(m.header) {
-				return nil
-			}
-			m.left = uint32(m.header[1])<<16 | uint32(m.header[2])<<8 | uint32(m.header[3])
-			if err := c.admit(m); err != nil {
-				return err
-			}
-			continue
-		}
-		n := min(int(m.left), len(content))
-		body := content[:n]
-		content = content[n:]
-		if m.left -= uint32(n); m.left > 0 {
+	return c.message.pass(content, c.admit, func(message byte, body []byte, last bool) error {
+		switch {
+		case message != keyUpdate:
 			return nil
+		case !last: // messages may not span a change of keys (RFC 8446, section 5.1)
+			return localError{unexpectedMessage}
 		}
-		m.have = 0
-		if m.header[0] == keyUpdate {
-			if len(content) > 0 { // messages may not span a change of keys (RFC 8446, section 5.1)
-				return localError{unexpectedMessage}
-			}
-			if err := c.receiveKeyUpdate(body[0]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return c.receiveKeyUpdate(body[0])
+	})
 }
 
 // admit decides from its header whether a message may arrive.

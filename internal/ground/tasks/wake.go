@@ -1,0 +1,26 @@
+package tasks
+
+import (
+	"context"
+	"time"
+)
+
+// Wake sends to a channel of size one, whose receiver looks what there is to do. It never blocks: many calls in a row are one.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Sleep waits for some time. It returns false if ctx ends before that.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
