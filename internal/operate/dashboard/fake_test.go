@@ -210,7 +210,7 @@ func (f *fakeProxy) handler() http.Handler {
 	mux.Handle("GET /static/", page)
 	mux.HandleFunc("GET "+api.EventsPath, f.serveEvents)
 	mux.HandleFunc("GET "+api.AccessPath, func(w http.ResponseWriter, r *http.Request) {
-		access := api.Access{Role: api.RoleOperator, Caller: "this machine", From: r.RemoteAddr}
+		access := api.Access{Role: api.RoleOperator, Caller: "this machine", From: r.RemoteAddr, Commands: "unix:/run/admin.sock"}
 		switch bearer(r) {
 		case f.token:
 			access.Caller = "operator token"

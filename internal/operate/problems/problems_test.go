@@ -176,7 +176,7 @@ func TestManyProblems(t *testing.T) {
 		if err := os.WriteFile(file, []byte("{\"kind\":\"backend-slow\",\"what\":\"ba"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := openHistory(file, slog.New(slog.DiscardHandler))
+		h := openHistory(&Options{File: file, Log: slog.New(slog.DiscardHandler)})
 		at := time.Now().UTC()
 		for i := range 5000 {
 			p := api.Problem{Kind: "backend-slow", What: fmt.Sprint("backend gpu-", i), Since: at}
@@ -192,7 +192,7 @@ func TestManyProblems(t *testing.T) {
 		if at, err := os.Stat(file); err != nil || at.Size() > 2*fileSize {
 			t.Errorf("%d bytes, %v", at.Size(), err)
 		}
-		h = openHistory(file, slog.New(slog.DiscardHandler))
+		h = openHistory(&Options{File: file, Log: slog.New(slog.DiscardHandler)})
 		defer h.close()
 		past, unsaved := h.past()
 		if len(past) != mostPast || past[0].What != "backend gpu-4998" || past[mostPast-1].What != "backend gpu-3999" || unsaved != "" {
