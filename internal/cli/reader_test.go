@@ -16,9 +16,9 @@ func TestDryRunOfReader(t *testing.T) {
 	proxy := s.where
 	s.where = []string{"--database", s.database}
 	s.must(
-		"service add stt --path /v1/stt --profile vosk --set-header X-Key=s3cret --auth keys",
-		"backend add gpu-1 ws://10.0.0.5:2700/?token=env:KEY1 --connections 8 --header X-Tenant=s3cret --header Authorization=Bearer-s3cret",
-		"service add own --path /own --auth external --auth-url https://s3cret@auth.example/check",
+		"service add stt --path /v1/stt --profile vosk --set-header X-Customer=acme --auth keys",
+		"backend add gpu-1 ws://10.0.0.5:2700/?token=env:KEY1 --connections 8 --header X-Tenant=s3cret",
+		"service add own --path /own --auth external --auth-url https://auth.example/check",
 		"key add acme --tenant acme",
 		"key add other --tenant acme",
 		"tenant add acme",
