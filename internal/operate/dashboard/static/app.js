@@ -3,7 +3,7 @@
 import { Failure, events, expired, get, hasToken, setToken } from "./api.js";
 import { attribute, byId, h, keyed, text } from "./dom.js";
 import { ago, duration, known, moment, plural } from "./format.js";
-import { explanation, problems, refreshPast, setCommands, summary } from "./problems.js";
+import { problems, refreshPast, setCommands, summary } from "./problems.js";
 import { showServices } from "./services.js";
 import { showTenants } from "./tenants.js";
 import { showBackends } from "./backends.js";
@@ -42,7 +42,7 @@ function showProblems() {
     const evidence = h("span");
     const link = h("a", {}, what, " ", evidence);
     const since = h("span", { class: "muted since" });
-    const kind = h("a", { class: "kind muted", target: "_blank", rel: "noreferrer" });
+    const kind = h("span", { class: "kind muted", title: "docs/troubleshoot.md explains this kind of problem" });
     const cure = h("code", { class: "cure" });
     return { node: h("li", {}, level, h("div", {}, link, " ", since, " ", kind, cure)), level, link, what, evidence, since, kind, cure };
   }, (row, p) => {
@@ -53,7 +53,6 @@ function showProblems() {
     text(row.since, known(p.since) ? `for ${ago(p.since)}, since ${moment(p.since)}` : "");
     attribute(row.level, "title", { bad: "a failure", warn: "a warning" }[p.level] ?? null);
     text(row.kind, p.kind ?? "");
-    attribute(row.kind, "href", p.kind ? explanation(p.kind) : null);
     text(row.cure, p.cure);
     row.cure.hidden = p.cure === "";
     attribute(row.link, "href", `#${p.where}`);

@@ -85,9 +85,6 @@ function pasteable(cure) {
   return cure.split("; ").map((command) => /^wsbouncer (?!check\b)/.test(command) ? `${command} --admin ${word}` : command).join("; ");
 }
 
-/** explanation returns the address of what explains a kind of problem. */
-export const explanation = (kind) => `https://github.com/wsbouncer/wsbouncer/blob/main/docs/troubleshoot.md#${encodeURIComponent(kind)}`;
-
 /** problems returns what is wrong, in the proxy's order, as the page shows it: level, key, kind, whom it hurts, what, text, since, cure, and the id of its part of the page. */
 export function problems(stats) {
   const all = (stats.problems ?? []).map((p) => ({
