@@ -116,6 +116,17 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	}
 }
 
+// Why sessions ended is counted over all that the proxy keeps, also those of the processes before it.
+func TestEndsBeforeARestart(t *testing.T) {
+	f := startFake(t)
+	f.restarted = true
+	browser := startChromium(t)
+	page := open(t, browser, f) // it waits for an end
+	if got, want := page.Text("#ends-count"), fmt.Sprintf("the last %d sessions that ended, since ", len(f.ended)); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
 func TestUpdates(t *testing.T) {
 	f := startFake(t)
 	browser := startChromium(t)

@@ -66,7 +66,10 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 		found.add(ServiceQueueFull, about, "its queue is full: %s", waiting).Cure = more
 	case enabled-usable >= degradedFrom && 2*(enabled-usable) >= enabled:
 		causes := found.takeOut(v.Name, false)
-		caused(found.add(ServiceDegraded, about, "%d of its %d backends take no sessions%s%s", len(causes), enabled, because(causes), then(waiting)), causes)
+		p := found.add(ServiceDegraded, about, "%d of its %d backends take no sessions%s%s", len(causes), enabled, because(causes), then(waiting))
+		if caused(p, causes); waitsLong {
+			p.Hurts = api.HurtsClients
+		}
 	case waitsLong:
 		found.add(ServiceWaiting, about, "%s", waiting).Cure = more
 	case v.Utilisation >= nearlyAll:

@@ -128,3 +128,16 @@ func TestCureOfMany(t *testing.T) {
 		}
 	}
 }
+
+// A service that has lost half of its backends hurts clients once they have to wait.
+func TestDegradedHurts(t *testing.T) {
+	for seconds, want := range map[float64]string{0.2: api.HurtsSoon, 1.5: api.HurtsClients} {
+		f := well()
+		unreachable(&f.Stats.Backends[0], "connection refused")
+		unreachable(&f.Stats.Backends[1], "connection refused")
+		waits(f, 2, seconds)
+		if all := Find(f); len(all) != 1 || all[0].Kind != string(ServiceDegraded) || all[0].Hurts != want {
+			t.Errorf("clients wait for %v s: %+v; want hurts %s", seconds, all, want)
+		}
+	}
+}
