@@ -187,9 +187,8 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 				if err := showFields(out, kind, values); err != nil {
 					return err
 				}
-				if use := tenantUse(running.Tenant(args[0])); kind == config.KindTenant && use != nil {
-					fmt.Fprintln(out)
-					return table(out, []string{"NOW", "VALUE"}, use)
+				if kind == config.KindTenant {
+					return showUse(out, running.Tenant(args[0]))
 				}
 				return showNow(out, running, args[0])
 			})

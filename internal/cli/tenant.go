@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -196,8 +197,8 @@ func isUnconfigured(content *config.Content, name string, now *api.Stats) bool {
 	return t != nil && t.Unconfigured && !content.Has(config.KindTenant, name)
 }
 
-// tenantUse returns what a tenant uses, for a table; nil if that is not known.
-func tenantUse(t *api.Tenant) [][]string {
+// showUse prints what a tenant uses, if it is known.
+func showUse(out io.Writer, t *api.Tenant) error {
 	if t == nil {
 		return nil
 	}
@@ -206,7 +207,8 @@ func tenantUse(t *api.Tenant) [][]string {
 	for i, head := range heads {
 		rows = append(rows, []string{head, now[i]})
 	}
-	return rows
+	fmt.Fprintln(out)
+	return table(out, []string{"NOW", "VALUE"}, rows)
 }
 
 func tenantForPrograms(t *api.Tenant) map[string]any {
