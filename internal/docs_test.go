@@ -104,7 +104,7 @@ func TestTroubleshoot(t *testing.T) {
 	}
 	words := append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier")
 	for _, kind := range diagnosis.Kinds() {
-		words = append(words, "`"+string(kind)+"`")
+		words = append(words, "`"+string(kind)+"`", `<a id="`+string(kind)+`"></a>`) // for links to one kind
 	}
 	for _, word := range words {
 		if !strings.Contains(all["docs/troubleshoot.md"], word) {

@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
@@ -101,6 +102,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		return
 	}
 	audit := admin.NewAudit(p.log)
+	socket, commands := p.waysIn()
 	p.hub = live.Start(live.Options{Source: p.watched(audit), Guard: p.guard, Log: p.log})
 	p.admin = admin.NewServer(p.identified(p.sparing(p.fleetwide(admin.Handler(admin.Source{
 		Ready: p.readiness, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
@@ -113,6 +115,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Upgrades:      p.upgrades(),
 		Proxies:       p.proxies(),
 		Problems:      p.problems.List,
+		Commands:      commands,
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{
 		Token:       func() string { return p.live.Load().Token },
@@ -121,8 +124,35 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Peer: func(r *http.Request, operator, reader string) (string, bool, bool, error) {
 			return p.peers.Proven(r, operator, reader)
 		},
+		Socket:  socket,
 		Guesses: auth.NewGuard(limits.Rate{N: 10, Per: time.Minute}, p.log, time.Now),
 	})))), admin.Limits{}, p.log)
+}
+
+// waysIn returns the path of the admin socket, empty for none, and the --admin with which commands on this machine reach the proxy, empty if they need none.
+func (p *Proxy) waysIn() (socket, commands string) {
+	for _, listener := range p.adminAt {
+		switch at := listener.Addr().(type) {
+		case *net.UnixAddr:
+			socket = at.Name
+			if absolute, err := filepath.Abs(socket); err == nil {
+				socket = absolute
+			}
+		case *net.TCPAddr:
+			near := *at
+			if at.IP.IsUnspecified() {
+				near.IP = net.IPv4(127, 0, 0, 1)
+			}
+			commands = p.adminURL(&near)
+		}
+	}
+	switch {
+	case socket != "" && state.IsFound(socket):
+		commands = ""
+	case socket != "":
+		commands = "unix:" + socket
+	}
+	return socket, commands
 }
 
 // serveAdmin starts the admin API.

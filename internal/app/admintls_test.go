@@ -5,11 +5,14 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
@@ -80,5 +83,35 @@ func TestBadAdminTLS(t *testing.T) {
 		if _, err := s.CheckTLS(nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("check: got %v, want %s", err, says)
 		}
+	}
+}
+
+// A certificate of the admin API that has expired is a problem like one that clients see, and names the listener.
+func TestExpiredAdminCertificate(t *testing.T) {
+	t.Parallel()
+	authority := securetest.NewAuthority(t)
+	s := DefaultSettings()
+	s.Listen, s.Admin, s.Database = []string{"127.0.0.1:0"}, "127.0.0.1:0", ":memory:"
+	past := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)
+	}
+	s.AdminTLSCert, s.AdminTLSKey = securetest.Files(t, authority.Issue(past, "127.0.0.1"))
+	proxy, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Shutdown()
+	stats := proxy.Stats()
+	if stats.TLS == nil || len(stats.TLS.Certificates) != 1 || stats.TLS.Certificates[0].Listener != api.ListenerAdmin || stats.TLS.Certificates[0].State != api.CertificateExpired {
+		t.Fatalf("%+v", stats.TLS)
+	}
+	found := diagnosis.Find(&diagnosis.Facts{Now: time.Now(), Stats: &stats})
+	i := slices.IndexFunc(found, func(p api.Problem) bool { return p.Kind == string(diagnosis.CertificateExpired) })
+	if i < 0 || found[i].What != "certificate "+s.AdminTLSCert+" of the admin API" {
+		t.Errorf("%+v", found)
+	}
+	// Without an admin socket, commands on this machine need the address.
+	if socket, commands := proxy.waysIn(); socket != "" || commands != "https://"+proxy.AdminAddress().String() {
+		t.Errorf("commands use %q and %q", socket, commands)
 	}
 }

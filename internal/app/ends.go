@@ -25,6 +25,7 @@ const (
 type ends struct {
 	// Static. The path is empty, and the journal nil, without a state directory.
 	path    string
+	mine    func() bool // reports whether the file is this process's
 	journal *journal.Journal[endKept]
 	log     *slog.Logger
 
@@ -45,7 +46,7 @@ func (p *Proxy) keepEnds() {
 	if p.settings.StateDirectory == "" {
 		return
 	}
-	p.ends.path = state.Ends(p.settings.StateDirectory)
+	p.ends.path, p.ends.mine = state.Ends(p.settings.StateDirectory), p.history.mine.Load
 	p.ends.journal = journal.Open[endKept](journal.Options{Path: p.ends.path, MaxBytes: endsFile, Unwritten: mostEnds})
 	p.background.Go(func() {
 		ticker := time.NewTicker(endsInterval)
@@ -68,6 +69,9 @@ func (e *ends) hand(since func(uint64) ([]record.Record, uint64)) {
 	var records []record.Record
 	records, e.count = since(e.count)
 	for i := range records {
+		if !e.mine() {
+			break
+		}
 		e.journal.Append(endKept{endedSession(&records[i]), records[i].Path})
 	}
 	switch err := e.journal.Problem(); {
@@ -82,7 +86,7 @@ func (e *ends) hand(since func(uint64) ([]record.Record, uint64)) {
 
 // read returns the sessions in the file, oldest first, also those of the processes before this one.
 func (e *ends) read() []endKept {
-	if e.path == "" {
+	if e.path == "" || !e.mine() {
 		return nil
 	}
 	kept, err := journal.Read[endKept](e.path, mostEnds)

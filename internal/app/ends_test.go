@@ -22,7 +22,7 @@ func TestEndsSurvive(t *testing.T) {
 		before.Append(endKept{api.Session{ID: id, State: api.StateEnded, Ended: began.Add(time.Duration(i) * time.Second), Reason: "lost"}, "/stt"})
 	}
 	before.Close()
-	e := &ends{path: path, log: slog.New(slog.DiscardHandler)}
+	e := &ends{path: path, mine: func() bool { return true }, log: slog.New(slog.DiscardHandler)}
 	own := []api.Session{{ID: "aaaaaaaa-3", Ended: began.Add(2 * time.Second)}, {ID: "bbbbbbbb-1", Ended: began.Add(time.Second)}}
 	var ids []string
 	for _, s := range e.with(own) {

@@ -18,7 +18,7 @@ func (p *Proxy) watchProblems() {
 			s := p.snapshot()
 			return s.Stats, s.Meters
 		},
-		File: file, Guard: p.guard, Log: p.log,
+		File: file, Mine: p.history.mine.Load, NotMine: errKeptByOther, Guard: p.guard, Log: p.log,
 	})
 	p.problems.Start()
 }

@@ -101,8 +101,9 @@ type Proxy struct {
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
-	ends  ends  // the sessions that have ended, over restarts
-	disks disks // of the state, database and access log
+	history history // whether this process keeps the history in the state directory
+	ends    ends    // the sessions that have ended, over restarts
+	disks   disks   // of the state, database and access log
 
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
 	clean        bool                   // what Drain returned; owned by who calls it, and Close
@@ -192,6 +193,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	}
 	p.awaitGrants(ctx)
 	p.background.Go(func() { p.trimmer(p.stopped) })
+	p.claimHistory()
 	p.keepEnds()
 	p.background.Go(func() { p.disks.run(p.directoriesInUse, p.stopped.Done()) })
 	p.useAccessLog()

@@ -175,6 +175,7 @@ func (p *Proxy) Close() {
 	p.leaveFleet()
 	p.stop()
 	p.background.Wait()
+	p.history.release()
 	p.closeAdmin() // before the loops, since the statistics need them
 	_ = p.store.Close()
 	p.descriptors.Close()

@@ -204,6 +204,7 @@ func (p *Proxy) handOver(to *takeover.Successor) {
 	}
 	p.sessions.StopListening()
 	p.problems.HandOver()
+	p.history.release()
 	p.retireAdmin()
 	p.log.Info("another process has taken over", "pid", to.PID, "version", to.Version, "sessions", p.sessions.Active(), "arriving", p.sessions.Arriving())
 }

@@ -175,19 +175,37 @@ func (p *Proxy) warnOfHosts(snapshot *config.Snapshot) {
 	p.warnedHosts = text
 }
 
-// tls returns the statistics of TLS towards clients; nil without it.
+// tls returns the statistics of TLS; nil without it.
 func (p *Proxy) tls(handshakes []admission.TLSHandshakes) *api.TLS {
-	if p.secured == nil {
+	if p.secured == nil && p.adminSecured == nil {
 		return nil
 	}
-	status := p.secured.Status()
-	all := &api.TLS{Loaded: status.Loaded, Failure: status.Failure, FailureSince: status.Since, Certificates: []api.Certificate{}, Handshakes: []api.TLSHandshakes{}}
-	for _, c := range status.Certificates {
-		all.Certificates = append(all.Certificates, api.Certificate{File: c.File, Names: c.Names, NotBefore: c.NotBefore, NotAfter: c.NotAfter, State: stateOf(c.NotBefore, c.NotAfter)})
+	all := &api.TLS{Certificates: []api.Certificate{}, Handshakes: []api.TLSHandshakes{}}
+	add := func(secured *secure.Listeners, listener string) {
+		if secured == nil {
+			return
+		}
+		status := secured.Status()
+		if status.Loaded.After(all.Loaded) {
+			all.Loaded = status.Loaded
+		}
+		if all.Failure == "" && status.Failure != "" {
+			all.Failure, all.FailureSince = status.Failure, status.Since
+			if listener != "" {
+				all.Failure = listener + ": " + status.Failure
+			}
+		}
+		for _, c := range status.Certificates {
+			all.Certificates = append(all.Certificates, api.Certificate{
+				File: c.File, Listener: listener, Names: c.Names, NotBefore: c.NotBefore, NotAfter: c.NotAfter, State: stateOf(c.NotBefore, c.NotAfter),
+			})
+		}
 	}
+	add(p.secured, "")
+	add(p.adminSecured, api.ListenerAdmin)
 	if p.acme != nil {
 		for _, c := range p.acme.Certificates() {
-			one := api.Certificate{File: "tls-auto:" + c.Name, Names: []string{c.Name}, State: api.CertificateMissing, Failure: c.Failure}
+			one := api.Certificate{File: api.IssuedPrefix + c.Name, Names: []string{c.Name}, State: api.CertificateMissing, Failure: c.Failure}
 			if c.Leaf != nil {
 				one.NotBefore, one.NotAfter, one.State = c.Leaf.NotBefore, c.Leaf.NotAfter, stateOf(c.Leaf.NotBefore, c.Leaf.NotAfter)
 			}

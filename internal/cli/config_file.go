@@ -159,7 +159,7 @@ differences, and 2 after an error.`,
 						return err
 					}
 					to := merged(&now, &wanted, prune, tenants)
-					if err := to.Validate(config.CheckProfiles); err != nil {
+					if err := to.ValidateAfter(&now, config.CheckProfiles); err != nil {
 						return listed("what the configuration would become is not valid", err)
 					}
 					edits = config.Diff(&now, &to)

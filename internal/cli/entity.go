@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -158,28 +159,59 @@ func newShowCommand(kind config.Kind, example string) *cobra.Command {
 				}
 				entity := args[0]
 				var running *api.Stats
-				if kind == config.KindBackend {
+				if kind == config.KindBackend || kind == config.KindTenant {
 					running = t.running(cmd.Context(), cmd.ErrOrStderr())
+				}
+				unconfigured := kind == config.KindTenant && isUnconfigured(&v.Content, entity, running)
+				switch {
+				case unconfigured: // it has the fields of this one, which need not be configured either
+					entity = config.DefaultTenant
+				case kind == config.KindBackend:
 					if b := running.Backend(entity); b != nil && b.DiscoveredFrom != "" { // it has the fields of that one
 						entity = b.DiscoveredFrom
 					}
 				}
-				if err := known(&v.Content, kind, entity); err != nil {
+				var values config.Values
+				if err := known(&v.Content, kind, entity); err == nil {
+					values = v.Content.Shown(kind, entity)
+				} else if !unconfigured {
 					return err
 				}
-				values := v.Content.Shown(kind, entity)
 				out := cmd.OutOrStdout()
 				if form.forPrograms() {
-					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, nowForPrograms(running, args[0]))}, v.Stale)[0])
+					return form.print(out, marked([]json.RawMessage{named(kind, args[0], values, useForPrograms(kind, running, args[0]))}, v.Stale)[0])
+				}
+				if unconfigured {
+					fmt.Fprintf(cmd.ErrOrStderr(), "The tenant %s is not configured: it has the share and the limits of the tenant '%s'.\n", printable.Text(args[0], longestCell), config.DefaultTenant)
 				}
 				if err := showFields(out, kind, values); err != nil {
 					return err
+				}
+				if kind == config.KindTenant {
+					return showUse(out, running.Tenant(args[0]))
 				}
 				return showNow(out, running, args[0])
 			})
 		},
 	}
 	from.add(cmd)
+	from.whole = kind == config.KindTenant // as in the list of tenants
 	form.add(cmd, "table", asJSON, asYAML)
 	return cmd
+}
+
+// useForPrograms returns what a proxy says of a tenant or backend; nil if it is neither, or not known.
+func useForPrograms(kind config.Kind, running *api.Stats, name string) map[string]any {
+	if kind != config.KindTenant {
+		return nowForPrograms(running, name)
+	}
+	t := running.Tenant(name)
+	if t == nil {
+		return nil
+	}
+	more := tenantForPrograms(t)
+	if t.Unconfigured {
+		more["unconfigured"] = true
+	}
+	return more
 }

@@ -27,6 +27,9 @@ func newProblemsCommand() *cobra.Command {
 		Long: `Show what is wrong with a running proxy, and what was: what lasts first, and then what has ended, the latest first. The
 proxy keeps the last thousand problems, also over restarts if it has a state directory.
 
+HURTS is whom a problem hurts: clients now, clients-soon (if it stays, or one more thing fails), or only the
+operator. KIND is explained in docs/troubleshoot.md.
+
 --since leaves out what had ended by then. Times without a zone are in UTC, as in everything that is printed.`,
 		Example: `  wsbouncer problems
   wsbouncer problems --since 03:00
@@ -50,7 +53,7 @@ proxy keeps the last thousand problems, also over restarts if it has a state dir
 					if list.Unsaved != "" {
 						fmt.Fprintf(messages, "What was wrong cannot be written to disk: %s\n", list.Unsaved)
 					}
-					return problemRows(list, limit, time.Now()), nil
+					return problemRows(list, limit, time.Now(), func(cure string) string { return from.pasteable(cmd, cure) }), nil
 				})
 			})
 		},
@@ -100,11 +103,11 @@ func readProblems(ctx context.Context, proxy *client.Client, after time.Time) (*
 	return list, nil
 }
 
-// problemRows has a row for each problem: what lasts, and then what has ended.
-func problemRows(list *api.ProblemList, limit int, now time.Time) *rows {
-	r := &rows{heads: []string{"SINCE", "LASTED", "LEVEL", "KIND", "WHAT", "EVIDENCE", "CURE"}, wide: 1, all: list}
+// problemRows has a row for each problem: what lasts, and then what has ended. cure returns the commands of a cure as they are shown.
+func problemRows(list *api.ProblemList, limit int, now time.Time, cure func(string) string) *rows {
+	r := &rows{heads: []string{"SINCE", "LASTED", "LEVEL", "HURTS", "KIND", "WHAT", "EVIDENCE", "CURE"}, wide: 1, all: list}
 	row := func(p *api.Problem, lasted string) {
-		r.cells = append(r.cells, []string{clock(p.Since.Truncate(time.Second)), lasted, p.Level, p.Kind, p.What, p.Text + seenBy(p), p.Cure})
+		r.cells = append(r.cells, []string{clock(p.Since.Truncate(time.Second)), lasted, p.Level, p.Hurts, p.Kind, p.What, p.Text + seenBy(p), cure(p.Cure)})
 	}
 	for i := range list.Problems {
 		p := &list.Problems[i]

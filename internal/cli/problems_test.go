@@ -17,7 +17,7 @@ import (
 func (s *stage) answerProblems(w http.ResponseWriter, _ *http.Request) {
 	now := time.Now()
 	problem := func(kind, what, cure string, since time.Time) api.Problem {
-		return api.Problem{Kind: kind, Level: api.LevelFailure, What: what, Text: "connection refused", Since: since, Cure: cure}
+		return api.Problem{Kind: kind, Level: api.LevelFailure, Hurts: api.HurtsSoon, What: what, Text: "connection refused", Since: since, Cure: cure}
 	}
 	list := api.ProblemList{
 		Problems: []api.Problem{problem("backend-unreachable", "backend gpu-2", "wsbouncer backend recycle gpu-2", now.Add(-time.Minute))},
@@ -36,12 +36,12 @@ func (s *stage) answerProblems(w http.ResponseWriter, _ *http.Request) {
 func TestProblems(t *testing.T) {
 	s := onProxy(t, open)
 	out := s.must("problems")
-	for _, want := range []string{"SINCE                 LASTED        LEVEL    KIND                 WHAT           EVIDENCE\n", "1m00s, still  failure  backend-unreachable  backend gpu-2  connection refused\n", "  1h00m         failure  service-down         service stt    connection refused\n", "backend gpu-1  connection refused (seen by a, b, c, 1 more)\n"} {
+	for _, want := range []string{"SINCE                 LASTED        LEVEL    HURTS         KIND                 WHAT           EVIDENCE\n", "1m00s, still  failure  clients-soon  backend-unreachable  backend gpu-2  connection refused\n", "  1h00m         failure  clients-soon  service-down         service stt    connection refused\n", "backend gpu-1  connection refused (seen by a, b, c, 1 more)\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
-	if out := s.must("problems --since 3h -o wide"); strings.Contains(out, "backend-slow") || !strings.Contains(out, "service-down") || !strings.Contains(out, "wsbouncer backend recycle gpu-2") {
+	if out := s.must("problems --since 3h -o wide"); strings.Contains(out, "backend-slow") || !strings.Contains(out, "service-down") || !strings.Contains(out, "wsbouncer backend recycle gpu-2 --admin unix:"+s.socket) {
 		t.Errorf("since:\n%s", out)
 	}
 	if out := s.must("problems --limit 1"); strings.Contains(out, "backend-slow") || !strings.HasSuffix(out, "and 1 more (--limit 0)\n") {

@@ -68,7 +68,9 @@ func newServiceListCommand() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the services",
-		Long:    "List the services. A running proxy adds the number of clients that wait.",
+		Long: `List the services. A running proxy adds the number of clients that wait, and in the wide form those that got no
+connection: TIMED OUT (none came free in time), LEFT (they gave up), FULL (the queue had no place) and EVICTED
+(another tenant's client got their place in the full queue). REFUSED of 'tenant ls' is all of these but LEFT.`,
 		Example: `  wsbouncer service ls
   wsbouncer service ls --watch --output wide
   wsbouncer service ls --database config.db --output json`,
@@ -82,7 +84,7 @@ func newServiceListCommand() *cobra.Command {
 func serviceRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}, names: content.Names(config.KindService)}
 	if knowsServices(now) {
-		wide := []string{"LONGEST", "UTILISATION", "NOW", "QUEUED", "TIMED OUT", "LEFT", "FULL"}
+		wide := []string{"LONGEST", "UTILISATION", "NOW", "QUEUED", "TIMED OUT", "LEFT", "FULL", "EVICTED"}
 		r.heads, r.wide = append(append(r.heads, "WAITING"), wide...), len(wide)
 	}
 	for _, name := range r.names {
@@ -122,7 +124,7 @@ func serviceNow(s *api.Service) []string {
 	q := &s.Queue.Totals
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return []string{
-		waiting, longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full),
+		waiting, longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
 	}
 }
 

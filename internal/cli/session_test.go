@@ -223,10 +223,10 @@ func TestStatus(t *testing.T) {
 	out := s.must("status")
 	for _, want := range []string{
 		"wsbouncer 1.2.3 at " + s.where[1] + ", up 3h00m: 1 session, 1 waiting\nConfiguration: version 4 of sqlite:config.db, current, in force since 2026-11-22T12:00:00Z\n\n",
-		"Something is wrong:\n  - service stt: 1 client waits, the first for 3.4s\n      wsbouncer backend add NAME URL --connections N --service stt\n",
-		"\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
-		")\n      wsbouncer backend recycle gpu-2\n\n",
-		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%           40      2          0     open\n",
+		"\nThis hurts clients:\n  - service stt: 1 client waits, the first for 3.4s [service-waiting]\n      wsbouncer backend add NAME URL --connections N --service stt " + strings.Join(s.where, " ") + "\n",
+		"\nThis may hurt clients soon:\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
+		") [backend-unreachable]\n      wsbouncer backend recycle gpu-2 " + strings.Join(s.where, " ") + "\n\n",
+		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  EVICTED  NOW\nstt      1        3.4s     6%           40      2          0     0        open\n",
 		"\ngpu-1    stt      1       31    32   340ms        2ms   0       healthy       ",
 		"\ngpu-2    stt      0       0     32   -            2ms   3       circuit open  ",
 		"\nSessions that failed lately\nID          SERVICE  BACKEND  ENDED",

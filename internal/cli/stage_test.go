@@ -58,6 +58,17 @@ func onDatabase(t *testing.T) *stage {
 // onProxy returns a stage whose commands use the admin socket of a proxy.
 func onProxy(t *testing.T, access admin.Access) *stage {
 	t.Helper()
+	return onProxyWith(t, access, remote.HandlerOptions{Profiles: config.CheckProfiles})
+}
+
+// onProxyHiding is onProxy with a proxy that hides secrets.
+func onProxyHiding(t *testing.T, access admin.Access) *stage {
+	t.Helper()
+	return onProxyWith(t, access, remote.HandlerOptions{Profiles: config.CheckProfiles, Hides: func(*http.Request) bool { return true }})
+}
+
+func onProxyWith(t *testing.T, access admin.Access, o remote.HandlerOptions) *stage {
+	t.Helper()
 	s := onDatabase(t)
 	store, err := stores.Open(s.database, config.Options{Profiles: config.CheckProfiles})
 	if err != nil {
@@ -69,7 +80,7 @@ func onProxy(t *testing.T, access admin.Access) *stage {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	handler := admin.Guard(access, remote.Handler(store, remote.HandlerOptions{Profiles: config.CheckProfiles}))
+	handler := admin.Guard(access, remote.Handler(store, o))
 	mux.Handle("/api/v1/config", handler)
 	mux.Handle("/api/v1/config/", handler)
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)

@@ -21,12 +21,13 @@ import (
 
 // proxyStatus is all that 'status' shows; its JSON is the command's.
 type proxyStatus struct {
-	Proxy    string        `json:"proxy"`
-	Well     bool          `json:"well"`
-	Problems []api.Problem `json:"problems"` // null for a proxy of a version that does not report them
-	Failed   []api.Session `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
-	Stats    api.Stats     `json:"stats"`
-	hidden   error         // why sessions are not shown
+	Proxy    string              `json:"proxy"`
+	Well     bool                `json:"well"`     // no client is hurt, and nothing is a failure
+	Problems []api.Problem       `json:"problems"` // null for a proxy of a version that does not report them
+	Failed   []api.Session       `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
+	Stats    api.Stats           `json:"stats"`
+	hidden   error               // why sessions are not shown
+	cure     func(string) string // returns the commands of a cure as they are shown
 }
 
 func newStatusCommand() *cobra.Command {
@@ -36,7 +37,11 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show on one screen how a running proxy is doing",
 		Long: `Show on one screen how a running proxy is doing: what is wrong, who waits and for how long, which backend is slow or
-out of service, since when and why, which sessions failed lately, and which configuration is in force.`,
+out of service, since when and why, which sessions failed lately, and which configuration is in force.
+
+Problems are in the order of whom they hurt, ! is a failure, and the kind of each is in brackets:
+docs/troubleshoot.md explains it. TIMED OUT, FULL and EVICTED count clients that got no connection: they waited
+for queue-timeout, found the queue full, or lost their place in it to another tenant's client.`,
 		Example: `  wsbouncer status
   wsbouncer status --watch
   wsbouncer status --output json | jq .problems`,
@@ -54,6 +59,7 @@ out of service, since when and why, which sessions failed lately, and which conf
 					if form.forPrograms() {
 						return form.print(out, s)
 					}
+					s.cure = func(text string) string { return from.pasteable(cmd, text) }
 					return s.print(out, time.Now())
 				})
 			})
@@ -78,7 +84,9 @@ func readStatus(ctx context.Context, proxy *client.Client) (*proxyStatus, error)
 	}
 	s.hidden = err
 	s.Problems = s.Stats.Problems
-	s.Well = s.Problems != nil && !slices.ContainsFunc(s.Problems, func(p api.Problem) bool { return p.Level == api.LevelFailure })
+	s.Well = s.Problems != nil && !slices.ContainsFunc(s.Problems, func(p api.Problem) bool {
+		return p.Level == api.LevelFailure || p.Hurts == api.HurtsClients
+	})
 	for i := range ended.Sessions {
 		if diagnosis.Failed(&ended.Sessions[i]) {
 			s.Failed = append(s.Failed, ended.Sessions[i])
@@ -107,31 +115,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	c := st.Configuration
 	fmt.Fprintf(out, "Configuration: version %s of %s, %s, in force since %s\n\n", c.Version, c.Source, c.State, clock(c.Applied))
 
-	switch {
-	case s.Problems == nil:
-		fmt.Fprintln(out, "This proxy is older, and does not report problems: see its tables.")
-	case len(s.Problems) == 0:
-		fmt.Fprintln(out, colour(green, "All is well."))
-	case s.Well:
-		fmt.Fprintln(out, "Clients are served. To know:")
-	default:
-		fmt.Fprintln(out, colour(red, "Something is wrong:"))
-	}
-	for i := range s.Problems {
-		p := &s.Problems[i]
-		mark, c := "-", yellow
-		if p.Level == api.LevelFailure {
-			mark, c = "!", red
-		}
-		since := ""
-		if !p.Since.IsZero() {
-			since = fmt.Sprintf(" (since %s, %s)", clock(p.Since), figures.Since(p.Since, now))
-		}
-		fmt.Fprintf(out, "  %s %s: %s%s%s\n", colour(c, mark), colour(c, printable.Text(p.What, longestCell)), printable.Text(p.Text, longestCell), seenBy(p), since)
-		if p.Cure != "" {
-			fmt.Fprintf(out, "      %s\n", printable.Text(p.Cure, longestCell))
-		}
-	}
+	s.printProblems(out, now, colour)
 	if st.Fleet.Shares() {
 		fmt.Fprintln(out, "\n"+fleetLine(st.Fleet))
 	}
@@ -140,7 +124,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	}
 
 	fmt.Fprintln(out)
-	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "FULL", "NOW"}, s.services()); err != nil {
+	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "FULL", "EVICTED", "NOW"}, s.services()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -158,6 +142,50 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		return err
 	}
 	return s.printFailed(out, now)
+}
+
+// printProblems prints what is wrong, below a sentence for each group of those whom it hurts.
+func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c, text string) string) {
+	switch {
+	case s.Problems == nil:
+		fmt.Fprintln(out, "This proxy is older, and does not report problems: see its tables.")
+	case len(s.Problems) == 0:
+		fmt.Fprintln(out, colour(green, "All is well."))
+	}
+	for i := range s.Problems {
+		p := &s.Problems[i]
+		mark, c := "-", yellow
+		if p.Level == api.LevelFailure {
+			mark, c = "!", red
+		}
+		if i == 0 || p.Hurts != s.Problems[i-1].Hurts {
+			fmt.Fprintln(out, colour(c, hurting(p.Hurts, i == 0)))
+		}
+		since := ""
+		if !p.Since.IsZero() {
+			since = fmt.Sprintf(" (since %s, %s)", clock(p.Since), figures.Since(p.Since, now))
+		}
+		fmt.Fprintf(out, "  %s %s: %s%s%s %s\n", colour(c, mark), colour(c, printable.Text(p.What, longestCell)), printable.Text(p.Text, longestCell), seenBy(p), since,
+			colour(dim, "["+printable.Text(p.Kind, longestCell)+"]"))
+		if p.Cure != "" {
+			fmt.Fprintf(out, "      %s\n", printable.Text(s.cure(p.Cure), longestCell))
+		}
+	}
+}
+
+// hurting returns the sentence above the problems that hurt the same; first if there are none that are worse.
+func hurting(whom string, first bool) string {
+	switch {
+	case whom == api.HurtsClients:
+		return "This hurts clients:"
+	case whom == api.HurtsSoon && first:
+		return "Clients are served. This may hurt them soon:"
+	case whom == api.HurtsSoon:
+		return "This may hurt clients soon:"
+	case first:
+		return "Clients are served. To know:"
+	}
+	return "To know:"
 }
 
 // fleetLine says whose numbers these are, in a fleet of several proxies.
@@ -196,14 +224,17 @@ func (s *proxyStatus) printCertificates(out io.Writer, now time.Time) error {
 	}
 	var cells [][]string
 	for _, c := range s.Stats.TLS.Certificates {
-		expires, left := "", c.State
+		file, expires, left := c.File, "", c.State
+		if c.Listener != "" {
+			file += " (" + c.Listener + ")"
+		}
 		if !c.NotAfter.IsZero() {
 			expires = c.NotAfter.UTC().Format(time.RFC3339)
 		}
 		if c.State == api.CertificateValid || c.State == api.CertificateExpiring {
 			left = figures.Seconds(c.NotAfter.Sub(now).Seconds())
 		}
-		cells = append(cells, []string{c.File, strings.Join(c.Names, ", "), expires, left})
+		cells = append(cells, []string{file, strings.Join(c.Names, ", "), expires, left})
 	}
 	fmt.Fprintln(out)
 	return table(out, []string{"CERTIFICATE", "NAMES", "EXPIRES", "LEFT"}, cells)
@@ -213,7 +244,7 @@ func (s *proxyStatus) services() (cells [][]string) {
 	for i := range s.Stats.Services {
 		v := &s.Stats.Services[i]
 		now := serviceNow(v)
-		cells = append(cells, []string{v.Name, now[0], now[1], now[2], now[4], now[5], now[7], now[3]})
+		cells = append(cells, []string{v.Name, now[0], now[1], now[2], now[4], now[5], now[7], now[8], now[3]})
 	}
 	return cells
 }

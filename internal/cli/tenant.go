@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -71,8 +72,10 @@ func newTenantListCommand() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the tenants",
 		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
-the clients that wait, and how many it refused because they waited in vain or their queue was full; and the
-tenants that have sessions or waiting clients and are not configured, in parentheses.`,
+the clients that wait, and those that it REFUSED: TIMED OUT (they waited for queue-timeout), FULL (the queue had
+no place) and EVICTED (another tenant's client got their place in the full queue), which the wide form has one by
+one. It adds the tenants that have sessions or waiting clients and are not configured, in parentheses: they have
+the share and the limits of the tenant 'default'.`,
 		Example: `  wsbouncer tenant ls
   wsbouncer tenant ls --watch --output wide
   wsbouncer tenant ls --database config.db --output json`,
@@ -105,6 +108,7 @@ func tenantRows(content *config.Content, now *api.Stats) *rows {
 	}
 	for i := range now.Tenants {
 		if t := &now.Tenants[i]; t.Unconfigured {
+			r.note = "In parentheses: not configured, with the share and the limits of 'default'"
 			name := printable.Text(t.Name, 64)
 			r.names = append(r.names, name)
 			r.cells = append(r.cells, append([]string{"(" + name + ")", shareText(t.Share), "", ""}, tenantNow(t)...))
@@ -185,6 +189,26 @@ func tenantsForPrograms(content *config.Content, now *api.Stats) []json.RawMessa
 		}
 	}
 	return all
+}
+
+// isUnconfigured reports whether a proxy serves clients of a tenant that the configuration does not have. now may be nil.
+func isUnconfigured(content *config.Content, name string, now *api.Stats) bool {
+	t := now.Tenant(name)
+	return t != nil && t.Unconfigured && !content.Has(config.KindTenant, name)
+}
+
+// showUse prints what a tenant uses, if it is known.
+func showUse(out io.Writer, t *api.Tenant) error {
+	if t == nil {
+		return nil
+	}
+	now, heads := tenantNow(t), []string{"sessions", "waiting", "refused", "sessions so far", "timed out", "full", "evicted"}
+	var rows [][]string
+	for i, head := range heads {
+		rows = append(rows, []string{head, now[i]})
+	}
+	fmt.Fprintln(out)
+	return table(out, []string{"NOW", "VALUE"}, rows)
 }
 
 func tenantForPrograms(t *api.Tenant) map[string]any {

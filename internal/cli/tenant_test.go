@@ -37,6 +37,7 @@ func TestTenants(t *testing.T) {
 		"acme 2 mt=2,stt=3 of 4 session-limit=20 3 7 15 40 4 5 6",
 		"globex 1 - - 0 0 0 0 0 0 0",
 		"(bad\ufffd[31m) 1 - - 1 0 0 1 0 0 0",
+		"In parentheses: not configured, with the share and the limits of 'default'",
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("ls prints\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
@@ -55,5 +56,15 @@ func TestTenants(t *testing.T) {
 	if out := s.must("tenant show acme"); !strings.Contains(out, "mt=2") || strings.Contains(out, "stt=") {
 		t.Errorf("show prints %q", out)
 	}
+	if out := s.must("tenant show acme"); !strings.Contains(out, "refused          15\n") {
+		t.Errorf("show does not have what it uses: %q", out)
+	}
+	// What the list has in parentheses can be shown, too.
+	s.must("tenant add default --share 0.5")
+	status, out, messages := s.run("tenant", "show", "bad\x1b[31m")
+	if status != 0 || !strings.Contains(out, "share          0.5\n") || !strings.Contains(out, "sessions so far  1\n") || !strings.Contains(messages, "is not configured: it has the share and the limits of the tenant 'default'") {
+		t.Errorf("a tenant that is not configured: status %d, %q, %s", status, out, messages)
+	}
+	s.refuse(refusal{[]string{"tenant", "show", "nosuch"}, 1, "unknown tenant"})
 	s.must("tenant rm acme globex --yes")
 }

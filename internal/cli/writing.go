@@ -100,7 +100,7 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 	if now != nil && change.Expect == version { // otherwise the store reports the conflict
 		to, err := change.Result(now)
 		if err == nil {
-			err = to.Validate(config.CheckProfiles)
+			err = to.ValidateAfter(now, config.CheckProfiles)
 		}
 		if err != nil {
 			return "", false, invalidError(listed("the change is invalid and was not made", err))

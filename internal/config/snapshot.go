@@ -16,12 +16,16 @@ func NewSnapshot(version string, content *Content, check ProfileCheck) (*Snapsho
 	if err := content.Validate(check); err != nil {
 		return nil, err
 	}
+	return newSnapshot(version, content), nil
+}
+
+func newSnapshot(version string, content *Content) *Snapshot {
 	s := &Snapshot{version: version, content: content.Clone(), members: make(map[string][]string)}
 	for _, name := range sortedKeys(s.content.Backends) {
 		service := s.content.Backends[name].Service
 		s.members[service] = append(s.members[service], name)
 	}
-	return s, nil
+	return s
 }
 
 // Version returns the store's name for this content. It does not tell which of two snapshots is newer.

@@ -84,7 +84,7 @@ func (c *Client) snapshot(d *received) (*config.Snapshot, error) {
 	if len(problems) > 0 {
 		return nil, c.notOfThisVersion(problems)
 	}
-	return config.NewSnapshot(d.Version, &content, c.check)
+	return config.NewShownSnapshot(d.Version, &content, c.check) // the proxy has hidden secrets from a reader
 }
 
 func (c *Client) notOfThisVersion(problems config.Problems) error {

@@ -57,6 +57,17 @@ func Database(directory string) string { return filepath.Join(directory, "wsboun
 // AdminSocket returns the path of the unix socket on which a proxy with this state directory serves its admin API.
 func AdminSocket(directory string) string { return filepath.Join(directory, "admin.sock") }
 
+// IsFound reports whether commands find an admin socket at this path by themselves, if the user of this process or root runs them.
+func IsFound(socket string) bool {
+	shell := func(name string) string {
+		if name == "STATE_DIRECTORY" { // systemd sets it for the proxy only
+			return ""
+		}
+		return os.Getenv(name)
+	}
+	return socket == AdminSocket(directory(runtime.GOOS, os.Geteuid(), shell)) || socket == AdminSocket(forAll)
+}
+
 // LastGood returns the path of the copy of the last good configuration.
 func LastGood(directory string) string { return filepath.Join(directory, "last-good.yaml") }
 
@@ -68,6 +79,9 @@ func Fleet(directory string) string { return filepath.Join(directory, "fleet.db"
 
 // FleetMemory returns the path of the note whether the proxy has always been alone in its fleet.
 func FleetMemory(directory string) string { return filepath.Join(directory, "fleet.json") }
+
+// History returns the path whose lock the process has that keeps the history of problems and ended sessions.
+func History(directory string) string { return filepath.Join(directory, "history") }
 
 // Ends returns the path of the file with the sessions that ended last.
 func Ends(directory string) string { return filepath.Join(directory, "ended-sessions.jsonl") }

@@ -38,10 +38,22 @@ func TestDirectory(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, path := range []string{Database("/a"), AdminSocket("/a"), LastGood("/a"), Fleet("/a"), FleetMemory("/a"), Ends("/a")} {
+	for _, path := range []string{Database("/a"), AdminSocket("/a"), LastGood("/a"), Fleet("/a"), FleetMemory("/a"), Ends("/a"), Problems("/a"), History("/a")} {
 		if filepath.Dir(path) != filepath.FromSlash("/a") || seen[path] {
 			t.Errorf("%s", path)
 		}
 		seen[path] = true
+	}
+}
+
+// Commands find an admin socket where they look, whatever systemd has told the proxy.
+func TestIsFound(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("STATE_DIRECTORY", "/srv/ws")
+	for socket, want := range map[string]bool{"/var/lib/wsbouncer/admin.sock": true, "/srv/ws/admin.sock": false, "/run/a.sock": false} {
+		if got := IsFound(socket); got != want && runtime.GOOS == "linux" {
+			t.Errorf("%s: %v; want %v", socket, got, want)
+		}
 	}
 }

@@ -39,6 +39,8 @@ type Source struct {
 	Proxies Proxies
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
+	// Commands is the --admin with which commands on the proxy's machine reach this API; empty if they find it without.
+	Commands string
 	// Problems returns what is wrong now, and what was.
 	Problems func() api.ProblemList
 	// History returns the last hour.
@@ -86,7 +88,7 @@ func (s *Source) routes() []route {
 			text(w, http.StatusOK, "wsbouncer admin: /healthz /readyz /api/v1/stats /api/v1/config /metrics")
 		}}})
 	}
-	routes = append(routes, accessRoutes()...)
+	routes = append(routes, accessRoutes(s.Commands)...)
 	routes = append(routes, s.Audit.routes()...)
 	routes = append(routes, s.Movers.routes(s.Audit, &s.Sessions)...)
 	routes = append(routes, s.Actions.routes(s.Audit)...)

@@ -85,12 +85,12 @@ func fromOf(r *http.Request) string {
 }
 
 // accessRoutes returns GET /api/v1/access.
-func accessRoutes() []route {
+func accessRoutes(commands string) []route {
 	return []route{{path: api.AccessPath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		if err := onlyParameters(r); err != nil {
 			return nil, err
 		}
 		caller := CallerOf(r)
-		return api.Access{Role: caller.Role, Caller: caller.Name, From: caller.From}, nil
+		return api.Access{Role: caller.Role, Caller: caller.Name, From: caller.From, Commands: commands}, nil
 	})}}}
 }

@@ -30,6 +30,8 @@ type Access struct {
 	// Peer returns which proxy of the fleet sent a request, and which of the two tokens it has proven to know; neither for a wrong one. An
 	// empty name is for requests without such a proof, and an error for a proof that is not taken. Nil for no proofs.
 	Peer func(r *http.Request, operator, reader string) (name string, isOperator, isReader bool, err error)
+	// Socket is the path of the admin socket, for those who are refused at another address; empty if there is none.
+	Socket string
 	// Audit notes wrong tokens and refused actions; nil for no notes.
 	Audit *Audit
 	// Guesses limits how often an address may send a wrong token and be noted in the log; nil for no limit. A right token is taken even
@@ -59,6 +61,15 @@ func changes(method string) bool { return method != http.MethodGet && method != 
 
 func refused(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Kind: api.KindRefused, Text: fmt.Sprintf(format, args...)}
+}
+
+// readOnly is the refusal of a change by a caller without a token, at an address where anybody may read. It names the ways to make it.
+func (a *Access) readOnly() *Error {
+	ways := "use the admin socket on the proxy's machine (--admin unix:" + a.Socket + "), or set admin-token for the proxy and give it to commands with --admin-token"
+	if a.Socket == "" {
+		ways = "this proxy has no admin socket, so set admin-token for it and give it to commands with --admin-token"
+	}
+	return refused(http.StatusForbidden, "without a token, the admin API is read-only at this address: %s", ways)
 }
 
 // tokens returns the tokens of operators and of readers; empty for none.

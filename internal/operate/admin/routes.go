@@ -111,7 +111,7 @@ func (v route) admit(r *http.Request, access *Access, hasEffect bool) (*Caller, 
 	}
 	if !caller.may(api.RoleOperator) {
 		if caller.Name == thisMachine {
-			return caller, refused(http.StatusForbidden, "without a token, the admin API is read-only at this address: use the admin socket (--admin-socket), or set --admin-token")
+			return caller, access.readOnly()
 		}
 		return caller, refused(http.StatusForbidden, "the %s may only read: this needs the token of operators (--admin-token)", caller.Name)
 	}

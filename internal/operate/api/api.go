@@ -94,6 +94,8 @@ type Access struct {
 	Role   string `json:"role"`   // operator or reader
 	Caller string `json:"caller"` // what proves it: "operator token", "reader token", a user of the proxy's machine
 	From   string `json:"from"`   // the caller's address, or "admin socket"
+	// Commands is the --admin with which commands on the proxy's machine reach it, such as unix:/run/admin.sock. Absent if they find it without.
+	Commands string `json:"commands,omitempty"`
 }
 
 // Outcome is the answer to an action.

@@ -4,8 +4,8 @@ import "time"
 
 // The levels of a problem.
 const (
-	LevelFailure = "failure" // clients suffer, or would if one more thing failed
-	LevelWarning = "warning" // an operator should know, or has done it
+	LevelFailure = "failure" // clients suffer, or would if one more thing failed; never of what hurts operators only
+	LevelWarning = "warning" // it is worse than it should be, or an operator has done it
 )
 
 // Whom a problem hurts, the worst first.
@@ -27,7 +27,8 @@ type Problem struct {
 	Text string `json:"text"`
 	// Since is when it began: what is wrong may be older than the proxy's knowledge of it.
 	Since time.Time `json:"since"`
-	// Cure is the command that helps, or shows more; empty if there is none.
+	// Cure is the command that helps, or shows more, or several with a semicolon between them; empty if there is none. Those of wsbouncer do
+	// not say where the proxy is: whoever shows them adds --admin where it is needed.
 	Cure string `json:"cure,omitempty"`
 	// Causes are the kinds of problems of backends that are not listed by themselves because they are the cause of this one.
 	Causes []string `json:"causes,omitempty"`

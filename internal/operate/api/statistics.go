@@ -409,7 +409,7 @@ type AuthResult struct {
 	Count  uint64 `json:"count"`
 }
 
-// TLS is how the proxy speaks TLS with clients.
+// TLS is how the proxy speaks TLS with clients, and which certificates it presents to anybody.
 type TLS struct {
 	Certificates []Certificate `json:"certificates"` // in force
 	Loaded       time.Time     `json:"loaded"`       // when certificates were read last that had changed
@@ -420,9 +420,17 @@ type TLS struct {
 	Handshakes   []TLSHandshakes `json:"handshakes"` // of clients since the start
 }
 
-// Certificate is a certificate that the proxy presents to clients.
+// IssuedPrefix stands before the name in the File of a certificate that an authority issues by ACME.
+const IssuedPrefix = "tls-auto:"
+
+// ListenerAdmin is the Listener of the certificate of the admin API.
+const ListenerAdmin = "admin API"
+
+// Certificate is a certificate that the proxy presents.
 type Certificate struct {
-	File      string    `json:"file"`  // tls-auto:NAME for one that an authority issues by ACME
+	File string `json:"file"` // tls-auto:NAME for one that an authority issues by ACME
+	// Listener is ListenerAdmin for what the admin API presents. Absent for what clients see.
+	Listener  string    `json:"listener,omitempty"`
 	Names     []string  `json:"names"` // names and IP addresses that it is for
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`

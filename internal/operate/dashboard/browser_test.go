@@ -82,13 +82,15 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 		}
 	}
 	for selector, want := range map[string]string{
-		"#verdict": "3 problems", "#services tbody tr:first-child strong": "stt", "#backends tbody tr:first-child strong": hostile,
+		"#verdict": "2 problems hurt clients, 1 other", "#services tbody tr:first-child strong": "stt", "#backends tbody tr:first-child strong": hostile,
 		"#sessions-count": "15 live", "#process": "v1.2.3 · up 1 h 06 min · 26 sessions", "#queue-rows tr:first-child": "1sttclient",
 		"#failover":                      "Replay memory: 12.0 MiB of 1.0 GiB in use (1 %) · in the last hour, 3 sessions moved to another backend, 1 could not",
 		"#audit-rows tr":                 "kill q7m2kd4x-9",
-		"#problems li:first-child":       "warningservice stt 3 clients wait, the first for 4.2s for 2 min",
-		"#problems li:first-child .cure": "wsbouncer backend add NAME URL --connections N --service stt",
-		"#problems li:nth-child(3)":      "brokenbackend " + hostile,
+		"#problems li:first-child":       "hurts clientsservice stt 3 clients wait, the first for 4.2s for 2 min",
+		"#problems li:first-child .kind": "service-waiting",
+		"#ends-count":                    "that ended, since ",
+		"#problems li:first-child .cure": "wsbouncer backend add NAME URL --connections N --service stt --admin unix:/run/admin.sock",
+		"#problems li:nth-child(3)":      "may hurt soonbackend " + hostile,
 		"#past-rows tr:first-child":      "1 min 03 sservice stt3 clients wait",
 		"#past-note":                     "It cannot be written to disk: the disk is full",
 		"#all-past":                      "Show all 10",
@@ -111,6 +113,17 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	}
 	if logs := browser.Logs(); logs != "" {
 		t.Errorf("the page logged %s", logs)
+	}
+}
+
+// Why sessions ended is counted over all that the proxy keeps, also those of the processes before it.
+func TestEndsBeforeARestart(t *testing.T) {
+	f := startFake(t)
+	f.restarted = true
+	browser := startChromium(t)
+	page := open(t, browser, f) // it waits for an end
+	if got, want := page.Text("#ends-count"), fmt.Sprintf("the last %d sessions that ended, since ", len(f.ended)); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q; want %q", got, want)
 	}
 }
 

@@ -22,19 +22,20 @@ type fakeProxy struct {
 	t       *testing.T
 	address string
 
-	mu       sync.Mutex
-	server   *http.Server
-	streams  map[chan event]api.EventQuery
-	stats    api.Stats
-	whole    *api.Stats // of all proxies; nil for a proxy without a fleet
-	sessions []api.Session
-	ended    []api.Session
-	audit    []api.Action
-	history  api.History
-	token    string
-	reader   string // a token for reading only; empty for none
-	readOnly bool
-	requests []string // changes: method, path with query, body
+	mu        sync.Mutex
+	server    *http.Server
+	streams   map[chan event]api.EventQuery
+	stats     api.Stats
+	whole     *api.Stats // of all proxies; nil for a proxy without a fleet
+	sessions  []api.Session
+	ended     []api.Session
+	audit     []api.Action
+	history   api.History
+	token     string
+	reader    string // a token for reading only; empty for none
+	readOnly  bool
+	restarted bool     // the process knows no ended session, and the file of the ones before it has them
+	requests  []string // changes: method, path with query, body
 }
 
 type event struct {
@@ -210,7 +211,7 @@ func (f *fakeProxy) handler() http.Handler {
 	mux.Handle("GET /static/", page)
 	mux.HandleFunc("GET "+api.EventsPath, f.serveEvents)
 	mux.HandleFunc("GET "+api.AccessPath, func(w http.ResponseWriter, r *http.Request) {
-		access := api.Access{Role: api.RoleOperator, Caller: "this machine", From: r.RemoteAddr}
+		access := api.Access{Role: api.RoleOperator, Caller: "this machine", From: r.RemoteAddr, Commands: "unix:/run/admin.sock"}
 		switch bearer(r) {
 		case f.token:
 			access.Caller = "operator token"
@@ -309,7 +310,9 @@ func (f *fakeProxy) serveEvents(w http.ResponseWriter, r *http.Request) {
 	stream := make(chan event, 64)
 	f.mu.Lock()
 	stream <- event{api.EventHistory, f.history}
-	stream <- event{api.EventEnded, f.ended}
+	if !f.restarted {
+		stream <- event{api.EventEnded, f.ended}
+	}
 	stream <- event{api.EventAudit, f.audit}
 	f.send(stream, query)
 	f.streams[stream] = query

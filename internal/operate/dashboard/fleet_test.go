@@ -20,7 +20,7 @@ func (f *fakeProxy) fleet() {
 	whole, all := f.stats, fleet
 	all.Whole, all.Missing = true, []api.MissingProxy{{ID: "c000000000000003", Name: "proxy-c", Why: "not seen for 12 s: its sessions are not known"}}
 	whole.Problems = append([]api.Problem{{
-		Kind: "fleet-proxy-missing", Level: api.LevelFailure, Hurts: api.HurtsOperator, What: "proxy proxy-c", Text: "not seen for 12 s: its sessions are not known", Proxies: []string{"proxy-a"},
+		Kind: "fleet-proxy-missing", Level: api.LevelFailure, Hurts: api.HurtsSoon, What: "proxy proxy-c", Text: "not seen for 12 s: its sessions are not known", Proxies: []string{"proxy-a"},
 	}}, whole.Problems...)
 	whole.Sessions.Active, whole.Sessions.Total = 40, 98765
 	whole.Fleet = &all

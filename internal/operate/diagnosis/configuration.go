@@ -19,7 +19,20 @@ func ofConfiguration(f *Facts, found *findings) {
 	case "copied":
 		kind = ConfigurationCopied
 	}
-	found.add(kind, subject{what: "configuration"}, "%s: %s", c.State, cmp.Or(c.Reason, "the store fails")).Since = c.Since
+	p := found.add(kind, subject{what: "configuration"}, "%s: %s. What was read before stays in force, and changes are taken once the database can be read again",
+		c.State, cmp.Or(c.Reason, "the store fails"))
+	p.Since, p.Cure = c.Since, commandOnStore(c.Source)
+}
+
+// commandOnStore returns the command that shows whether a database can be used, by its name without a password; empty if there is none.
+func commandOnStore(name string) string {
+	switch scheme, _, isURL := strings.Cut(name, "://"); {
+	case isURL && strings.HasPrefix(scheme, "postgres"):
+		return "pg_isready --dbname '" + strings.ReplaceAll(name, "'", "%27") + "'" // it needs no password
+	case name == "" || isURL:
+		return ""
+	}
+	return "ls -l " + strings.TrimPrefix(name, "sqlite:")
 }
 
 // ofDiscovery reports which DNS names of backends cannot be used.
@@ -47,23 +60,43 @@ func ofCertificates(f *Facts, found *findings) {
 	}
 	for i := range f.Stats.TLS.Certificates {
 		c := &f.Stats.TLS.Certificates[i]
-		about := subject{what: "certificate " + c.File}
-		at := c.NotAfter.UTC().Format(time.RFC3339)
-		switch c.State {
-		case api.CertificateExpired:
-			found.add(CertificateExpired, about, "it has expired at %s: clients refuse it", at).Since = c.NotAfter
-		case api.CertificateExpiring:
-			found.add(CertificateExpiring, about, "it expires at %s: renew it", at)
-		case api.CertificateMissing:
-			if c.Failure == "" {
-				found.add(CertificateMissing, about, "the authority has not issued it yet: clients that ask for the name fail")
-			}
-		}
-		if c.Failure != "" {
-			found.add(CertificateRefused, about, "the authority does not issue it: %s", c.Failure)
-		}
+		ofCertificate(c, found)
 	}
 	if t := f.Stats.TLS; t.Failure != "" {
 		found.add(TLSFiles, subject{what: "TLS"}, "files are bad, and what was read before stays in force: %s", t.Failure).Since = t.FailureSince
+	}
+}
+
+func ofCertificate(c *api.Certificate, found *findings) {
+	about, users := subject{what: "certificate " + c.File}, "clients"
+	if c.Listener != "" {
+		about.what += " of the " + c.Listener
+		users = "commands, the dashboard and other proxies"
+	}
+	at := c.NotAfter.UTC().Format(time.RFC3339)
+	name, issued := strings.CutPrefix(c.File, api.IssuedPrefix)
+	renew, cure := "Replace the file with a renewed one: the proxy takes it within seconds", "openssl x509 -noout -subject -issuer -dates -in "+c.File
+	if issued {
+		renew, cure = "The proxy tries to renew it by itself", "dig +short "+name
+	}
+	add := func(kind Kind, format string, args ...any) *api.Problem {
+		p := found.add(kind, about, format, args...)
+		if p.Cure = cure; c.Listener != "" { // no client of a service sees it
+			p.Level, p.Hurts = api.LevelWarning, api.HurtsOperator
+		}
+		return p
+	}
+	switch c.State {
+	case api.CertificateExpired:
+		add(CertificateExpired, "it has expired at %s: %s refuse it. %s", at, users, renew).Since = c.NotAfter
+	case api.CertificateExpiring:
+		add(CertificateExpiring, "it expires at %s. %s", at, renew)
+	case api.CertificateMissing:
+		if c.Failure == "" {
+			add(CertificateMissing, "the authority has not issued it yet: clients that ask for the name fail")
+		}
+	}
+	if c.Failure != "" {
+		add(CertificateRefused, "the authority does not issue it: %s", c.Failure)
 	}
 }

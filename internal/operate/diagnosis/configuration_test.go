@@ -1,6 +1,10 @@
 package diagnosis
 
-import "github.com/wsbouncer/wsbouncer/internal/operate/api"
+import (
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
 
 // certificate has one certificate.
 func certificate(c api.Certificate) func(*Facts) {
@@ -12,11 +16,11 @@ var configurationScenes = map[string]scene{
 		func(f *Facts) {
 			f.Stats.Configuration = api.Configuration{State: "stale", Reason: "disk on fire", Since: since}
 		},
-		"configuration-stale configuration: stale: disk on fire (12:00)",
+		"configuration-stale configuration: stale: disk on fire. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
 	},
 	"the database was never there": {
 		func(f *Facts) { f.Stats.Configuration = api.Configuration{State: "copied", Since: since} },
-		"configuration-copied configuration: copied: the store fails (12:00)",
+		"configuration-copied configuration: copied: the store fails. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
 	},
 	"DNS fails": {func(f *Facts) {
 		f.Stats.Discovery = []api.Discovery{{Backend: "gpu", Service: "stt", Servers: 3, Failing: since, Reason: "no such host", LeftOut: []string{"0.0.0.0:1: why"}, Host: "stt.svc"}}
@@ -29,10 +33,19 @@ var configurationScenes = map[string]scene{
 		f.Stats.Discovery = []api.Discovery{{Backend: "gpu", Service: "stt", Failing: since, Reason: "no such host"}}
 	}, "service-down service stt: none of its backends can take sessions: gpu: it has no servers: no such host (12:00)"},
 	"TLS in order":               {certificate(api.Certificate{File: "a.pem", State: "valid"}), ""},
-	"a certificate that expires": {certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expiring"}), "certificate-expiring certificate a.pem: it expires at 2026-11-22T12:00:00Z: renew it"},
+	"a certificate that expires": {certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expiring"}), "certificate-expiring certificate a.pem: it expires at 2026-11-22T12:00:00Z. Replace the file with a renewed one: the proxy takes it within seconds"},
 	"a certificate that has expired": {
 		certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
-		"certificate-expired certificate a.pem: it has expired at 2026-11-22T12:00:00Z: clients refuse it (12:00)",
+		"certificate-expired certificate a.pem: it has expired at 2026-11-22T12:00:00Z: clients refuse it. Replace the file with a renewed one: the proxy takes it within seconds (12:00)",
+	},
+	"a certificate of the admin API that has expired": {
+		certificate(api.Certificate{File: "a.pem", Listener: api.ListenerAdmin, NotAfter: since, State: "expired"}),
+		"certificate-expired certificate a.pem of the admin API: it has expired at 2026-11-22T12:00:00Z: commands, the dashboard and other proxies refuse it. " +
+			"Replace the file with a renewed one: the proxy takes it within seconds (12:00)",
+	},
+	"an issued certificate that has expired": {
+		certificate(api.Certificate{File: "tls-auto:a.example", NotAfter: since, State: "expired"}),
+		"certificate-expired certificate tls-auto:a.example: it has expired at 2026-11-22T12:00:00Z: clients refuse it. The proxy tries to renew it by itself (12:00)",
 	},
 	"a certificate that is not there yet": {
 		certificate(api.Certificate{File: "tls-auto:a.example", State: "missing"}),
@@ -48,4 +61,22 @@ var configurationScenes = map[string]scene{
 		},
 		"tls-files TLS: files are bad, and what was read before stays in force: tls-cert a.pem: no certificate in PEM form (12:00)",
 	},
+}
+
+// What is wrong with a database or certificate has a command that shows more, which names it.
+func TestCuresOfFiles(t *testing.T) {
+	for want, change := range map[string]func(*Facts){
+		"openssl x509 -noout -subject -issuer -dates -in a.pem": certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
+		"dig +short a.example": certificate(api.Certificate{File: "tls-auto:a.example", State: "missing"}),
+		"ls -l /var/lib/wsbouncer/wsbouncer.db": func(f *Facts) {
+			f.Stats.Configuration = api.Configuration{State: "stale", Source: "sqlite:/var/lib/wsbouncer/wsbouncer.db"}
+		},
+		"pg_isready --dbname 'postgres://a:xxxxx@db/ws'": inFleet(api.Fleet{Mode: api.FleetShare, Problem: "refused", Ledger: "postgres://a:xxxxx@db/ws"}),
+	} {
+		f := well()
+		change(f)
+		if all := Find(f); len(all) != 1 || all[0].Cure != want {
+			t.Errorf("%+v; want the cure %s", all, want)
+		}
+	}
 }

@@ -34,9 +34,9 @@ func disk(d *api.Disk) subject { return subject{what: "disk " + d.Path} }
 func diskTrouble(d *api.Disk) (text string, full bool) {
 	switch {
 	case d.FreeBytes < min(fullDisk, d.SizeBytes/fullShare):
-		return fmt.Sprintf("the disk of %s (%s) is full: the proxy serves, but can store nothing, and changes of the configuration fail", d.Path, d.Holds), true
+		return fmt.Sprintf("it has no room for the proxy's files (%s): the proxy serves, but can store nothing, and changes of the configuration fail", d.Holds), true
 	case d.FreeBytes < min(lowDisk, d.SizeBytes/lowShare):
-		return fmt.Sprintf("the disk of %s (%s) is nearly full: %s of %s are free", d.Path, d.Holds, figures.Bytes(float64(d.FreeBytes)), figures.Bytes(float64(d.SizeBytes))), false
+		return fmt.Sprintf("it has little room for the proxy's files (%s): %s of %s are free", d.Holds, figures.Bytes(float64(d.FreeBytes)), figures.Bytes(float64(d.SizeBytes))), false
 	}
 	return "", false
 }

@@ -58,6 +58,9 @@ func TestFind(t *testing.T) {
 			c.change(f)
 			var lines []string
 			for _, p := range Find(f) {
+				if p.Level == api.LevelFailure && p.Hurts == api.HurtsOperator {
+					t.Errorf("%s: %s is a failure, and hurts no client", name, p.Kind)
+				}
 				seen[Kind(p.Kind)] = true
 				line := fmt.Sprintf("%s %s: %s", p.Kind, p.What, p.Text)
 				if !p.Since.IsZero() {
@@ -90,7 +93,7 @@ func TestOrder(t *testing.T) {
 	for _, p := range Find(f) {
 		kinds = append(kinds, p.Kind)
 	}
-	if got, want := strings.Join(kinds, " "), "service-waiting backend-unreachable backend-full configuration-stale backend-draining"; got != want {
+	if got, want := strings.Join(kinds, " "), "service-waiting backend-unreachable backend-full backend-draining configuration-stale"; got != want {
 		t.Errorf("got %s; want %s", got, want)
 	}
 }
@@ -103,5 +106,8 @@ func TestKinds(t *testing.T) {
 			t.Errorf("kind %q", n.kind)
 		}
 		seen[n.kind] = true
+		if n.level == api.LevelFailure && n.hurts == api.HurtsOperator {
+			t.Errorf("%s is a failure, and hurts no client", n.kind)
+		}
 	}
 }

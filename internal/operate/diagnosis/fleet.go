@@ -30,12 +30,12 @@ func ofFleet(facts *Facts, found *findings) {
 	ago := func(seconds float64) time.Time { return facts.Now.Add(-time.Duration(seconds * float64(time.Second))) }
 	switch {
 	case f.Mode == api.FleetWhole:
-		found.add(FleetUnshared, about, "caps are not shared, so servers may see more connections than their caps: %s%s", f.Problem, advice)
+		found.add(FleetUnshared, about, "caps are not shared, so servers may see more connections than their caps: %s%s", f.Problem, advice).Cure = commandOnStore(f.Ledger)
 	case f.Mode == api.FleetWaiting:
-		found.add(FleetWaiting, about, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice)
+		found.add(FleetWaiting, about, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice).Cure = commandOnStore(f.Ledger)
 	case f.Problem != "":
-		found.add(FleetUnreachable, about, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice).
-			Since = ago(f.SinceSeconds)
+		p := found.add(FleetUnreachable, about, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice)
+		p.Since, p.Cure = ago(f.SinceSeconds), commandOnStore(f.Ledger)
 	}
 	if f.Frozen {
 		p := found.add(FleetFrozen, about, "frozen for %s: %s", figures.Seconds(f.FrozenSeconds), f.FrozenWhy)
@@ -72,7 +72,7 @@ func OfMissing(f *api.Fleet, now time.Time) []api.Problem {
 		switch {
 		case k < 0:
 		case f.Proxies[k].SeenSeconds <= unseen:
-			p.Level = api.LevelWarning // it serves, or has just ended, as after an upgrade
+			p.Level, p.Hurts = api.LevelWarning, api.HurtsOperator // it serves, or has just ended, as after an upgrade
 		default:
 			p.Since = now.Add(-time.Duration(f.Proxies[k].SeenSeconds * float64(time.Second)))
 		}

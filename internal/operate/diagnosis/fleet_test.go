@@ -41,7 +41,7 @@ func TestOfMissing(t *testing.T) {
 		Missing: []api.MissingProxy{{ID: "b", Name: "proxy-b", Why: "not seen for 60 s"}, {ID: "c", Name: "proxy-c", Why: "connection refused"}},
 	}
 	all := OfMissing(&f, noon)
-	if len(all) != 2 || all[0].Level != api.LevelFailure || !all[0].Since.Equal(since) || all[1].Level != api.LevelWarning || all[1].What != "proxy proxy-c" || all[1].Kind != string(FleetProxyMissing) {
+	if len(all) != 2 || all[0].Level != api.LevelFailure || !all[0].Since.Equal(since) || all[0].Hurts != api.HurtsSoon || all[1].Level != api.LevelWarning || all[1].Hurts != api.HurtsOperator || all[1].What != "proxy proxy-c" || all[1].Kind != string(FleetProxyMissing) {
 		t.Errorf("%+v", all)
 	}
 }

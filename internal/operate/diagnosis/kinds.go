@@ -87,7 +87,7 @@ type nature struct {
 // natures has every kind, in the order of the constants.
 var natures = []nature{
 	{Shortage, api.LevelFailure, api.HurtsClients, brief},
-	{InternalError, api.LevelFailure, api.HurtsOperator, 0},
+	{InternalError, api.LevelFailure, api.HurtsSoon, 0},
 	{ProcessorsBusy, api.LevelWarning, api.HurtsSoon, lasting},
 	{ReplayMemory, api.LevelFailure, api.HurtsSoon, brief},
 	{DiskFull, api.LevelFailure, api.HurtsSoon, 0},
@@ -139,10 +139,10 @@ var natures = []nature{
 	{FleetUnreachable, api.LevelFailure, api.HurtsSoon, brief},
 	{FleetUnshared, api.LevelFailure, api.HurtsSoon, brief},
 	{FleetFrozen, api.LevelWarning, api.HurtsSoon, brief},
-	{FleetProxyMissing, api.LevelFailure, api.HurtsOperator, brief},
+	{FleetProxyMissing, api.LevelFailure, api.HurtsSoon, brief},
 	{FleetProxy, api.LevelWarning, api.HurtsOperator, brief},
-	{ConfigurationStale, api.LevelFailure, api.HurtsOperator, brief},
-	{ConfigurationCopied, api.LevelFailure, api.HurtsOperator, brief},
+	{ConfigurationStale, api.LevelWarning, api.HurtsOperator, brief},
+	{ConfigurationCopied, api.LevelWarning, api.HurtsOperator, brief},
 	{ConfigurationUnsaved, api.LevelWarning, api.HurtsOperator, brief},
 }
 

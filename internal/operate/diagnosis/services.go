@@ -66,7 +66,10 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 		found.add(ServiceQueueFull, about, "its queue is full: %s", waiting).Cure = more
 	case enabled-usable >= degradedFrom && 2*(enabled-usable) >= enabled:
 		causes := found.takeOut(v.Name, false)
-		caused(found.add(ServiceDegraded, about, "%d of its %d backends take no sessions%s%s", len(causes), enabled, because(causes), then(waiting)), causes)
+		p := found.add(ServiceDegraded, about, "%d of its %d backends take no sessions%s%s", len(causes), enabled, because(causes), then(waiting))
+		if caused(p, causes); waitsLong {
+			p.Hurts = api.HurtsClients
+		}
 	case waitsLong:
 		found.add(ServiceWaiting, about, "%s", waiting).Cure = more
 	case v.Utilisation >= nearlyAll:
@@ -99,7 +102,7 @@ func filler(s *api.Stats, v *api.Service, found *findings, waiting string) bool 
 	return true
 }
 
-// caused makes a problem of a service out of those of its backends: it is as old as the youngest of them, and their cure is its own.
+// caused makes a problem of a service out of those of its backends: it is as old as the youngest of them, and has the cures of all.
 func caused(p *api.Problem, causes []api.Problem) {
 	for i := range causes {
 		c := &causes[i]
@@ -109,8 +112,42 @@ func caused(p *api.Problem, causes []api.Problem) {
 		if c.Since.After(p.Since) {
 			p.Since = c.Since
 		}
-		p.Cure = cmp.Or(p.Cure, c.Cure)
 	}
+	p.Cure = cureOf(causes)
+}
+
+// mostCures is how many commands are named, and mostCured how many backends in one of them.
+const mostCures, mostCured = 3, 8
+
+// cureOf returns the commands that help against problems of backends, with one command for all backends that need the same; if these are too many, the
+// one that lists them.
+func cureOf(causes []api.Problem) string {
+	var commands []string
+	names := make(map[string][]string) // by the command before the name; a command for one backend only has none
+	for i := range causes {
+		command, name := causes[i].Cure, ""
+		for _, verb := range []string{"enable", "drain", "recycle"} { // they take several names
+			if after, ok := strings.CutPrefix(command, "wsbouncer backend "+verb+" "); ok {
+				command, name = strings.TrimSuffix(command, " "+after), after
+			}
+		}
+		if command == "" || name == "" && slices.Contains(commands, command) || name != "" && slices.Contains(names[command], name) {
+			continue
+		}
+		if !slices.Contains(commands, command) {
+			commands = append(commands, command)
+		}
+		if name != "" {
+			names[command] = append(names[command], name)
+		}
+	}
+	for i, command := range commands {
+		if len(commands) > mostCures || len(names[command]) > mostCured {
+			return "wsbouncer backend ls --output wide"
+		}
+		commands[i] = strings.Join(append([]string{command}, names[command]...), " ")
+	}
+	return strings.Join(commands, "; ")
 }
 
 // because says why backends take no sessions, each reason once.

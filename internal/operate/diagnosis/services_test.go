@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -103,7 +102,42 @@ func TestCauses(t *testing.T) {
 	unreachable(&f.Stats.Backends[1], "server answered 401 Unauthorized instead of upgrading")
 	unreachable(&f.Stats.Backends[2], "connection refused")
 	all := Find(f)
-	if len(all) != 1 || !slices.Equal(all[0].Causes, []string{"backend-refusing", "backend-unreachable"}) || !strings.Contains(all[0].Cure, "gpu-1") || !all[0].Since.Equal(since) {
+	if len(all) != 1 || !slices.Equal(all[0].Causes, []string{"backend-refusing", "backend-unreachable"}) || all[0].Cure != "wsbouncer backend set gpu-1 --header NAME=VALUE; wsbouncer backend set gpu-2 --header NAME=VALUE; wsbouncer backend recycle gpu-3" || !all[0].Since.Equal(since) {
 		t.Errorf("%+v", all)
+	}
+}
+
+// The cure of a service's problem is for all backends that cause it, in one command where one takes several.
+func TestCureOfMany(t *testing.T) {
+	of := func(cures ...string) (causes []api.Problem) {
+		for _, cure := range cures {
+			causes = append(causes, api.Problem{Cure: cure})
+		}
+		return causes
+	}
+	const recycle, show = "wsbouncer backend recycle ", "wsbouncer backend show "
+	for want, causes := range map[string][]api.Problem{
+		"": of("", ""),
+		recycle + "gpu-1 gpu-2; " + show + "gpu-3":        of(recycle+"gpu-1", show+"gpu-3", recycle+"gpu-2", recycle+"gpu-1"),
+		"wsbouncer backend ls --output wide":              of(show+"a", show+"b", show+"c", show+"d"),
+		recycle + "a b c d e f g h":                       of(recycle+"a", recycle+"b", recycle+"c", recycle+"d", recycle+"e", recycle+"f", recycle+"g", recycle+"h"),
+		"wsbouncer backend set gpu-1 --header NAME=VALUE": of("wsbouncer backend set gpu-1 --header NAME=VALUE"),
+	} {
+		if got := cureOf(causes); got != want {
+			t.Errorf("got %q; want %q", got, want)
+		}
+	}
+}
+
+// A service that has lost half of its backends hurts clients once they have to wait.
+func TestDegradedHurts(t *testing.T) {
+	for seconds, want := range map[float64]string{0.2: api.HurtsSoon, 1.5: api.HurtsClients} {
+		f := well()
+		unreachable(&f.Stats.Backends[0], "connection refused")
+		unreachable(&f.Stats.Backends[1], "connection refused")
+		waits(f, 2, seconds)
+		if all := Find(f); len(all) != 1 || all[0].Kind != string(ServiceDegraded) || all[0].Hurts != want {
+			t.Errorf("clients wait for %v s: %+v; want hurts %s", seconds, all, want)
+		}
 	}
 }

@@ -33,10 +33,11 @@ var notShown = []string{
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be its own series
-	"Backends.Retired", // the sum over backend_retired_total
-	"Shortages",        // texts
-	"Disks",            // exporters of the machine have them
-	"Tenants.Services", // tenants times services would be too many series
+	"Backends.Retired",          // the sum over backend_retired_total
+	"Shortages",                 // texts
+	"Disks",                     // exporters of the machine have them
+	"Tenants.Services",          // tenants times services would be too many series
+	"TLS.Certificates.Listener", // behind the file, in one label
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1

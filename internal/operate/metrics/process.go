@@ -111,7 +111,7 @@ func unix(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// ofTLS returns the metrics of TLS towards clients. There are none if no listener speaks TLS.
+// ofTLS returns the metrics of TLS. There are none if no listener speaks TLS.
 func ofTLS() []family {
 	with := func(read func(*api.TLS, put)) func(*Snapshot, put) {
 		return func(s *Snapshot, put put) {
@@ -127,11 +127,15 @@ func ofTLS() []family {
 					put(float64(h.Count), h.Result, h.Version)
 				}
 			}), "result", "version"),
-		gauge("tls_certificate_expiry_timestamp_seconds", "Unix time at which a certificate in force expires. The label is its file, or tls-auto:NAME.",
+		gauge("tls_certificate_expiry_timestamp_seconds", "Unix time at which a certificate in force expires. The label is its file, or tls-auto:NAME; (admin API) follows for that of the admin API.",
 			with(func(t *api.TLS, put put) {
 				for _, c := range t.Certificates {
 					if c.State != api.CertificateMissing {
-						put(unix(c.NotAfter), c.File)
+						name := c.File
+						if c.Listener != "" {
+							name += " (" + c.Listener + ")"
+						}
+						put(unix(c.NotAfter), name)
 					}
 				}
 			}), "certificate"),

@@ -22,6 +22,8 @@ const (
 // Its methods may be called from any goroutine, and only close waits for the disk.
 type History struct {
 	journal *journal.Journal[api.PastProblem] // static; nil for in memory only
+	mine    func() bool                       // static
+	notMine error                             // static: why the file is another process's, if it is
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -32,24 +34,34 @@ type History struct {
 	silent  bool              // guarded by mu: nothing more is written
 }
 
-// openHistory reads the history in a file, as far as it can be read; an empty name is none. close ends it.
-func openHistory(file string, log *slog.Logger) *History {
-	h := &History{log: log}
-	if file == "" {
+// openHistory reads the history in the options' file, as far as it can be read; an empty name is none. close ends it.
+func openHistory(o *Options) *History {
+	h := &History{log: o.Log, mine: o.Mine, notMine: o.NotMine}
+	if h.mine == nil {
+		h.mine = func() bool { return true }
+	}
+	if o.File == "" {
 		return h
 	}
+	if h.mine() {
+		h.read(o.File)
+	}
+	h.journal = journal.Open[api.PastProblem](journal.Options{Path: o.File, MaxBytes: fileSize, Unwritten: mostLines})
+	return h
+}
+
+// read takes what a file has. It is called before there are other goroutines.
+func (h *History) read(file string) {
 	lines, err := journal.Read[api.PastProblem](file, mostLines)
 	if err != nil {
 		h.unread = err.Error()
-		log.Warn("the past problems cannot be read", "reason", err)
+		h.log.Warn("the past problems cannot be read", "reason", err)
 	}
 	for i := range lines {
 		if p := &lines[i]; p.Kind != "" && !p.Since.IsZero() {
 			h.take(p)
 		}
 	}
-	h.journal = journal.Open[api.PastProblem](journal.Options{Path: file, MaxBytes: fileSize, Unwritten: mostLines})
-	return h
 }
 
 // open returns the problems that have begun and not ended.
@@ -65,10 +77,14 @@ func (h *History) past() (all []api.PastProblem, unsaved string) {
 	defer h.mu.Unlock()
 	all = append([]api.PastProblem{}, h.all...)
 	slices.Reverse(all)
-	if h.journal != nil {
-		if err := h.journal.Problem(); err != nil {
-			return all, err.Error()
-		}
+	if h.journal == nil {
+		return all, h.unread
+	}
+	if !h.mine() {
+		return all, h.notMine.Error()
+	}
+	if err := h.journal.Problem(); err != nil {
+		return all, err.Error()
 	}
 	return all, h.unread
 }
@@ -86,7 +102,7 @@ func (h *History) add(p api.PastProblem) {
 		return // it continues after a restart
 	}
 	h.take(&p)
-	if h.journal != nil && !h.silent {
+	if h.journal != nil && !h.silent && h.mine() {
 		h.journal.Append(p)
 	}
 }

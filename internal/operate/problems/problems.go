@@ -22,9 +22,12 @@ type Options struct {
 	// Source returns the statistics and what was counted. Only the keeper's goroutine calls it.
 	Source func() (api.Stats, meter.Snapshot)
 	// File is where the past is kept; empty for in memory only.
-	File  string
-	Guard *panics.Guard // recovers from panics in the keeper's goroutine; nil lets them end the process
-	Log   *slog.Logger
+	File string
+	// Mine reports whether the file is this process's to read and write, and NotMine is why it is not. A nil Mine means that it is.
+	Mine    func() bool
+	NotMine error
+	Guard   *panics.Guard // recovers from panics in the keeper's goroutine; nil lets them end the process
+	Log     *slog.Logger
 }
 
 // Keeper knows what is wrong. Its methods may be called from any goroutine. A nil keeper knows nothing, and says that nothing is wrong.
@@ -47,7 +50,7 @@ type state struct {
 
 // New returns a keeper that has not looked yet. Close ends it.
 func New(o Options) *Keeper {
-	k := &Keeper{options: o, started: time.Now(), end: make(chan struct{}), history: openHistory(o.File, o.Log)}
+	k := &Keeper{options: o, started: time.Now(), end: make(chan struct{}), history: openHistory(&o)}
 	k.watch.Carry(k.history.open())
 	k.state.Store(&state{problems: []api.Problem{}})
 	return k

@@ -2,6 +2,7 @@ package problems
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -176,7 +177,7 @@ func TestManyProblems(t *testing.T) {
 		if err := os.WriteFile(file, []byte("{\"kind\":\"backend-slow\",\"what\":\"ba"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := openHistory(file, slog.New(slog.DiscardHandler))
+		h := openHistory(&Options{File: file, Log: slog.New(slog.DiscardHandler)})
 		at := time.Now().UTC()
 		for i := range 5000 {
 			p := api.Problem{Kind: "backend-slow", What: fmt.Sprint("backend gpu-", i), Since: at}
@@ -192,7 +193,7 @@ func TestManyProblems(t *testing.T) {
 		if at, err := os.Stat(file); err != nil || at.Size() > 2*fileSize {
 			t.Errorf("%d bytes, %v", at.Size(), err)
 		}
-		h = openHistory(file, slog.New(slog.DiscardHandler))
+		h = openHistory(&Options{File: file, Log: slog.New(slog.DiscardHandler)})
 		defer h.close()
 		past, unsaved := h.past()
 		if len(past) != mostPast || past[0].What != "backend gpu-4998" || past[mostPast-1].What != "backend gpu-3999" || unsaved != "" {
@@ -211,5 +212,37 @@ func TestNilKeeper(t *testing.T) {
 	k.Close()
 	if l := k.List(); l.Problems == nil || l.Past == nil || k.Reply("a", "b").Sessions != 0 {
 		t.Errorf("%+v", l)
+	}
+}
+
+// A file that is another process's is neither read nor written, and the list says why the past is in memory only.
+func TestFileOfAnother(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "problems.jsonl")
+	line := `{"kind":"backend-slow","what":"backend gpu-1","since":"2026-11-22T12:00:00Z"}` + "\n"
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mine := false
+	h := openHistory(&Options{
+		File: file, Log: slog.New(slog.DiscardHandler), Mine: func() bool { return mine }, NotMine: errors.New("it is another's"),
+	})
+	if open := h.open(); len(open) != 0 {
+		t.Errorf("another's problems were taken over: %+v", open)
+	}
+	p := api.Problem{Kind: "backend-slow", What: "backend gpu-2", Since: time.Now().UTC()}
+	h.begun(&p)
+	h.ended(&api.PastProblem{Problem: p, Ended: p.Since.Add(time.Second)})
+	if past, unsaved := h.past(); len(past) != 1 || unsaved != "it is another's" {
+		t.Errorf("%+v, %q", past, unsaved)
+	}
+	mine = true
+	later := api.Problem{Kind: "backend-slow", What: "backend gpu-3", Since: time.Now().UTC()}
+	h.begun(&later)
+	if _, unsaved := h.past(); unsaved != "" {
+		t.Errorf("it is its own now: %q", unsaved)
+	}
+	h.close()
+	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "gpu-2") || !strings.Contains(string(text), "gpu-3") {
+		t.Errorf("the file has\n%s%v", text, err)
 	}
 }

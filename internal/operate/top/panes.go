@@ -92,6 +92,7 @@ func columnsOf(p pane) []column {
 			{head: "QUEUED", right: true, priority: 4},
 			{head: "TIMED OUT", right: true, priority: 5},
 			{head: "FULL", right: true, priority: 6},
+			{head: "EVICTED", right: true, priority: 7},
 			{head: "STATE", priority: 2, flexible: true, least: 6, rest: true},
 		}
 	case backendsPane:
@@ -259,6 +260,7 @@ func (m *Model) serviceCells(s *api.Service) []cell {
 		{text: figures.Count(float64(q.Queued)), tone: quiet},
 		lost(q.TimedOut),
 		lost(q.Full),
+		lost(q.Evicted),
 		state,
 	}
 }

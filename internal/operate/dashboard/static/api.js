@@ -93,9 +93,9 @@ export const setWhole = (value) => { all = value; };
 const fleetWide = /^(stats|sessions|sessions\/[^/]+(\/move)?|services\/[^/]+\/(pause|resume)|backends\/[^/]+\/(recycle|move))$/;
 const inFleet = (path, query) => all && fleetWide.test(path) ? { ...query, fleet: true } : query;
 
-/** get reads a path below /api/v1/. */
-export async function get(path, query) {
-  const response = await send(address(path, inFleet(path, query)), { headers: headers(false), signal: AbortSignal.timeout(requestTimeout) });
+/** get reads a path below /api/v1/; with here, of this proxy only. */
+export async function get(path, query, here = false) {
+  const response = await send(address(path, here ? query : inFleet(path, query)), { headers: headers(false), signal: AbortSignal.timeout(requestTimeout) });
   if (!response.ok) throw await failure(response);
   return response.json();
 }

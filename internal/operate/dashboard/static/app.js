@@ -3,12 +3,12 @@
 import { Failure, events, expired, get, hasToken, setToken } from "./api.js";
 import { attribute, byId, h, keyed, text } from "./dom.js";
 import { ago, duration, known, moment, plural } from "./format.js";
-import { problems, refreshPast, summary } from "./problems.js";
+import { problems, refreshPast, setCommands, summary } from "./problems.js";
 import { showServices } from "./services.js";
 import { showTenants } from "./tenants.js";
 import { showBackends } from "./backends.js";
 import { history, mergeHistory, recolor, showCharts } from "./charts.js";
-import { addEnded, showEnds, showQueue } from "./ends.js";
+import { addEnded, readEnded, showEnds, showQueue } from "./ends.js";
 import { liveSessions, query, refreshFleet, refreshEnded, showSessions, startSessions } from "./sessions.js";
 import { closeSession, refreshSession } from "./detail.js";
 import { showFailover } from "./failover.js";
@@ -42,15 +42,17 @@ function showProblems() {
     const evidence = h("span");
     const link = h("a", {}, what, " ", evidence);
     const since = h("span", { class: "muted since" });
+    const kind = h("span", { class: "kind muted", title: "docs/troubleshoot.md explains this kind of problem" });
     const cure = h("code", { class: "cure" });
-    return { node: h("li", {}, level, h("div", {}, link, " ", since, cure)), level, link, what, evidence, since, cure };
+    return { node: h("li", {}, level, h("div", {}, link, " ", since, " ", kind, cure)), level, link, what, evidence, since, kind, cure };
   }, (row, p) => {
-    text(row.level, { bad: "broken", warn: "warning", info: "note" }[p.level]);
+    text(row.level, { clients: "hurts clients", "clients-soon": "may hurt soon", operator: "to know" }[p.hurts] ?? "note");
     attribute(row.level, "data-level", p.level);
     text(row.what, p.what);
     text(row.evidence, p.text);
     text(row.since, known(p.since) ? `for ${ago(p.since)}, since ${moment(p.since)}` : "");
-    attribute(row.level, "title", p.kind ?? null);
+    attribute(row.level, "title", { bad: "a failure", warn: "a warning" }[p.level] ?? null);
+    text(row.kind, p.kind ?? "");
     text(row.cure, p.cure);
     row.cure.hidden = p.cure === "";
     attribute(row.link, "href", `#${p.where}`);
@@ -159,6 +161,7 @@ function wantToken(message) {
 
 /** showAccess shows whom the proxy takes the page for. Readers see no actions: the proxy would refuse them. */
 function showAccess(access) {
+  setCommands(access);
   attribute(document.body, "data-role", access?.role ?? null);
   text(byId("access"), access ? access.role : "");
   attribute(byId("access"), "title", access ? `The proxy knows this page as: ${access.caller}, from ${access.from}` : null);
@@ -174,6 +177,7 @@ async function follow() {
     showAccess(await get("access"));
     if (mine !== stream) return;
     byId("sign-out").hidden = !hasToken();
+    readEnded().catch(() => { /* the stream brings the latest */ });
     await events(query(), mine.signal, (name, data) => {
       if (mine !== stream) return;
       connected();

@@ -1,7 +1,8 @@
 // Why sessions ended, and who waits.
 
+import { get } from "./api.js";
 import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
-import { ago, count, duration, known, plural } from "./format.js";
+import { ago, count, duration, known, moment, plural } from "./format.js";
 import { openSession } from "./detail.js";
 import { showEnded } from "./sessions.js";
 
@@ -11,14 +12,18 @@ const endRows = byId("end-rows");
 const queueRows = byId("queue-rows");
 
 export function addEnded(list) {
-  for (const session of list) {
-    ended.delete(session.id);
-    ended.set(session.id, session);
-  }
+  const all = [...ended.values(), ...list].sort((a, b) => Date.parse(a.ended) - Date.parse(b.ended)); // the oldest are forgotten first
+  ended.clear();
+  for (const session of all) ended.set(session.id, session);
   for (const id of ended.keys()) {
     if (ended.size <= kept) break;
     ended.delete(id);
   }
+}
+
+/** readEnded reads all ended sessions that this proxy keeps: the stream has only those of its process. */
+export async function readEnded() {
+  addEnded((await get("sessions", { state: "ended", limit: kept }, true)).sessions);
 }
 
 /** usual reports whether an end is what both sides want: it goes below the others. */
@@ -66,8 +71,14 @@ function list(counts) {
   return Object.entries(counts ?? {}).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]).map(([code, n]) => `${code}: ${count(n)}`).join(" · ") || "none";
 }
 
+/** began says since when the sessions ended that are counted. */
+function began() {
+  const first = [...ended.values()].find((s) => known(s.ended));
+  return first ? ` that ended, since ${moment(first.ended)}` : "";
+}
+
 export function showEnds(stats) {
-  text(byId("ends-count"), ended.size === 0 ? "" : `the last ${plural(ended.size, "session")}`);
+  text(byId("ends-count"), ended.size === 0 ? "" : `the last ${plural(ended.size, "session")}${began()}`);
   keyed(endRows, groups(), (group) => group.key, createEnd, updateEnd);
   empty(endRows, 6, ended.size === 0 ? "No session has ended yet." : "");
   text(byId("totals"), `Since the start ${count(stats.sessions.total)} sessions; ended by close code: ${list(stats.sessions.ended)}; refused by HTTP status: ${list(stats.sessions.refused)}`);

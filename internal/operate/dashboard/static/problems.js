@@ -72,11 +72,24 @@ const levels = { failure: "bad", warning: "warn" };
 const places = [["service-waiting", "queue"], ["service-queue", "queue"], ["tenant", "queue"], ["service", "services"], ["backend", "backends"], ["canary", "backends"],
   ["configuration", "configuration"], ["failover-failed", "ends-title"], ["sessions-failing", "ends-title"], ["refusals", "ends-title"], ["limit", "ends-title"]];
 
-/** problems returns what is wrong, in the proxy's order, as the page shows it: level, key, what, text, since, cure, and the id of its part of the page. */
+let admin = ""; // the --admin that commands on the proxy's machine need; empty for none
+
+/** setCommands takes where commands on the proxy's machine find it, as the proxy says. */
+export const setCommands = (access) => { admin = access?.commands ?? ""; };
+
+/** pasteable returns the commands of a cure so that they reach the proxy from a shell on its machine. */
+function pasteable(cure) {
+  if (admin === "") return cure;
+  const word = /^[\w./:@%+=,[\]-]+$/.test(admin) ? admin : `'${admin.replaceAll("'", "'\\''")}'`;
+  // Another --admin is a setting that 'wsbouncer check' takes.
+  return cure.split("; ").map((command) => /^wsbouncer (?!check\b)/.test(command) ? `${command} --admin ${word}` : command).join("; ");
+}
+
+/** problems returns what is wrong, in the proxy's order, as the page shows it: level, key, kind, whom it hurts, what, text, since, cure, and the id of its part of the page. */
 export function problems(stats) {
   const all = (stats.problems ?? []).map((p) => ({
-    level: levels[p.level] ?? "warn", key: `${p.kind} ${p.what}`, what: p.what, since: p.since, cure: p.cure ?? "",
-    kind: p.kind, text: p.proxies?.length > 0 ? `${p.text} (seen by ${p.proxies.join(", ")})` : p.text,
+    level: levels[p.level] ?? "warn", key: `${p.kind} ${p.what}`, what: p.what, since: p.since, cure: pasteable(p.cure ?? ""),
+    kind: p.kind, hurts: p.hurts, text: p.proxies?.length > 0 ? `${p.text} (seen by ${p.proxies.join(", ")})` : p.text,
     where: p.kind.startsWith("fleet") ? (stats.fleet?.proxies?.length > 1 ? "fleet" : "backends") : places.find(([kind]) => p.kind.startsWith(kind))?.[1] ?? "sessions",
   }));
   for (const l of stats.leaving ?? []) { // no problem, but good to know
@@ -107,7 +120,7 @@ function updatePast(row, p) {
   attribute(row.level, "data-level", levels[p.level] ?? "warn");
   const lasted = duration(Math.max(0, (Date.parse(p.ended) - Date.parse(p.since)) / 1000));
   [moment(p.since), lasted, p.proxies?.length > 0 ? `${p.what} (${p.proxies.join(", ")})` : p.what, p.text].forEach((value, i) => text(row.cells[i], value));
-  attribute(row.node, "title", p.cure || null);
+  attribute(row.node, "title", pasteable(p.cure ?? "") || null);
 }
 
 function showPast() {
@@ -129,8 +142,14 @@ export async function refreshPast(stats) {
 
 /** summary returns the one line that says how things are. */
 export function summary(stats, found) {
-  const wrong = found.filter((p) => p.level !== "info").length;
-  if (wrong > 0) return plural(wrong, "problem");
+  const wrong = found.filter((p) => p.level !== "info");
+  const hurting = (whom) => wrong.filter((p) => p.hurts === whom).length;
+  const now = hurting("clients");
+  const soon = hurting("clients-soon");
+  const others = (n) => n > 0 ? `, ${plural(n, "other")}` : "";
+  if (now > 0) return `${plural(now, "problem hurts", "problems hurt")} clients${others(wrong.length - now)}`;
+  if (soon > 0) return `Clients are served: ${plural(soon, "problem")} may hurt them soon${others(wrong.length - soon)}`;
+  if (wrong.length > 0) return `Clients are served: ${plural(wrong.length, "problem")} that no client notices`;
   const usable = stats.backends.filter((b) => b.usable).length;
   const waiting = stats.services.reduce((n, service) => n + service.queue.waiting, 0);
   return `All is well: ${plural(stats.sessions.active, "session")} on ${plural(usable, "backend")}, ${waiting > 0 ? plural(waiting, "client waits", "clients wait") : "no client waits"}`;
