@@ -73,13 +73,13 @@ func (s *Settings) Ledger() (ledger *Ledger, why string) {
 // open opens the ledger's store. The store says at its first use what is wrong.
 func (l *Ledger) open(log *slog.Logger) (fleet.Store, error) {
 	if l.database == "" {
-		store, err := fleetsqlite.Open(l.path, fleetsqlite.Options{Log: log})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(fleetsqlite.Open(l.path, fleetsqlite.Options{Log: log}))
 	}
-	store, err := fleetpostgres.Open(l.database, fleetpostgres.Options{Log: log})
+	return opened(fleetpostgres.Open(l.database, fleetpostgres.Options{Log: log}))
+}
+
+// opened returns a store as what it is for the agent; nil with an error.
+func opened[S fleet.Store](store S, err error) (fleet.Store, error) {
 	if err != nil {
 		return nil, err
 	}
