@@ -2,8 +2,6 @@ package config
 
 import (
 	"strings"
-
-	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
 // Profile is a message protocol as a user describes it. Its name is its key in [Content].
@@ -12,10 +10,10 @@ type Profile struct {
 	YAML string
 }
 
-var profileFields = []field[Profile]{
-	{"yaml", "", "the profile, as docs/reference/profiles.md describes it", func(p *Profile) value.Value {
-		return yamlValue{&p.YAML}
-	}},
+func (p *Profile) fields() []field {
+	return []field{
+		{"yaml", "", "the profile, as docs/reference/profiles.md describes it", yamlValue{&p.YAML}},
+	}
 }
 
 // yamlValue is a text of YAML, which is kept without the indentation that all of it has, and with one line's end at its end.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
@@ -148,16 +149,16 @@ var table = []setting{
 		return value.NewSize(&s.MaxHeader, 512, 1<<20)
 	}},
 	{name: "failed-auth-rate", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.FailedAuthRate, false)
+		return limits.RateValue(&s.FailedAuthRate)
 	}},
 	{name: "total-session-limit", help: "maximum number of sessions at once, of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
 		return value.NewCount(&s.TotalSessionLimit, 0, math.MaxInt32)
 	}},
 	{name: "total-session-rate", help: "maximum rate of new sessions of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.TotalSessionRate, false)
+		return limits.RateValue(&s.TotalSessionRate)
 	}},
 	{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.TotalByteRate, true)
+		return limits.ByteRateValue(&s.TotalByteRate)
 	}},
 	{
 		name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true,
