@@ -41,8 +41,8 @@ func environment(all []string) map[string]string {
 // environment applies the settings of the environment.
 func (l *loading) environment(all []string) {
 	own := environment(all)
-	for i := range table {
-		s := &table[i]
+	for i := range l.rows {
+		s := &l.rows[i]
 		name := Variable(s.name)
 		text, ok := own[name]
 		if !ok {
