@@ -410,10 +410,11 @@ func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Me
 		return nil, err
 	}
 	defer func() { err = cmp.Or(err, store.Close()) }()
-	if others, err = store.Members(ctx); err != nil {
+	ledger, err := store.Ledger(ctx)
+	if err != nil {
 		return nil, err
 	}
-	others = slices.DeleteFunc(others, func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
+	others = slices.DeleteFunc(ledger.ByName(), func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
 	return others, store.Check(ctx)
 }
 
