@@ -59,7 +59,7 @@ func Open(path string, options config.Options) (*Store, error) {
 		every = defaultPoll
 	}
 	s.settler = &settler{path: path, gap: every, seen: options.Known, complete: s.history.wrote}
-	s.poller = config.NewPoller(every, (&watcher{settler: s.settler, every: every}).poll)
+	s.poller = config.NewPoller(every, every, s.settler.version)
 	return s, nil
 }
 

@@ -73,7 +73,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		every, calm = defaultPoll, calmPoll
 	}
 	s.watcher = &watcher{config: c.ConnConfig, every: every, calm: calm}
-	s.poller = config.NewPoller(every, s.watcher.poll)
+	s.poller = config.NewPoller(0, every, s.watcher.poll)
 	return s, nil
 }
 

@@ -63,7 +63,7 @@ func New(connection *client.Client, o ClientOptions) *Client {
 	if o.Poll > 0 {
 		c.wait = min(o.Poll, maxWait)
 	}
-	c.poller = config.NewPoller(retry, c.poll)
+	c.poller = config.NewPoller(0, retry, c.poll)
 	return c
 }
 

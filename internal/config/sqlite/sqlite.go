@@ -68,7 +68,7 @@ func Open(path string, options config.Options) (*Store, error) {
 	if every <= 0 {
 		every = defaultPoll
 	}
-	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).poll)
+	s.poller = config.NewPoller(every, every, (&watcher{store: s}).poll)
 	return s, nil
 }
 
