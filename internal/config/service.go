@@ -97,7 +97,8 @@ func (s *Service) fields() []field {
 			&s.Pass, profile.PassWords, profile.CheckPassWord)},
 		{"allow-origin", "", "accept browsers from these origins only; * for any; empty for any, but with cookies or client certificates only for pages of the service's own host", value.NewList(
 			&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)},
-		{"balance", balances[0], "how to choose a backend for a client; hash: the same one for the same address, header or query parameter", balanceValue{&s.Balance}},
+		{"balance", balances[0], "how to choose a backend for a client; hash: the same one for the same address, header or query parameter", value.NewCanonical(
+			&s.Balance, strings.Join(balances, ", "), readBalance)},
 		{"queue", "1000", "maximum number of clients that wait when all connections are in use; 0 refuses them at once", value.NewCount(
 			&s.Queue, 0, 1_000_000)},
 		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},

@@ -58,7 +58,7 @@ func (l *loading) environment(all []string) {
 			for i := range texts {
 				texts[i] = strings.TrimSpace(texts[i])
 			}
-		case tokenOf(s.name) != nil && text != "" && !isReference(text):
+		case s.token != nil && text != "" && !isReference(text):
 			texts = []string{"env:" + name} // so that the settings hold a reference, never the token itself
 		}
 		l.set(s, name, name+": ", texts)

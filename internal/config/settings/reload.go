@@ -17,8 +17,7 @@ func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 	before, after := rows(&l.Settings), rows(&now.Settings)
 	for i, s := range rows(&inForce.Settings) {
 		was, is := before[i].value.Text(), after[i].value.Text()
-		secret := tokenOf(s.name)
-		newToken := secret != nil && *secret.is(&l.Tokens) != *secret.is(&now.Tokens)
+		newToken := s.token != nil && *s.token(&l.Tokens) != *s.token(&now.Tokens)
 		if was == is && !newToken {
 			continue
 		}
@@ -34,7 +33,7 @@ func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 			panic(err) // now has accepted this value
 		}
 		if newToken {
-			*secret.is(&inForce.Tokens) = *secret.is(&now.Tokens)
+			*s.token(&inForce.Tokens) = *s.token(&now.Tokens)
 		}
 		inForce.sources[s.name] = now.Source(s.name)
 	}

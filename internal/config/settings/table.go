@@ -26,6 +26,7 @@ type setting struct {
 	advanced bool
 	value    value.Value              // reads, checks and writes the setting, of the settings whose row it is
 	show     func(text string) string // hides secrets; nil if there are none
+	token    func(*Tokens) *string    // where the secret is that it refers to; nil if it refers to none
 	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
 	// works as before, with a warning. docs/reference/stability.md says for how long.
 	deprecated string
@@ -78,9 +79,9 @@ func (s *Settings) rows() []setting {
 		{name: "admin-socket", help: "unix socket of the admin API, for commands on the same machine", unset: "with a database admin.sock in the state directory, otherwise none", value: value.NewText(
 			&s.AdminSocket, "a path, or "+Off+" for none", orEmpty(checkPath))},
 		{name: "admin-token", help: "token that callers of the admin API must send, to read and to change", unset: "none", live: true, value: reference(
-			&s.AdminToken, "admin-token")},
+			&s.AdminToken, "admin-token"), token: func(t *Tokens) *string { return &t.Token }},
 		{name: "admin-reader-token", help: "token for callers of the admin API who may only read", unset: "none", live: true, value: reference(
-			&s.AdminReaderToken, "admin-reader-token")},
+			&s.AdminReaderToken, "admin-reader-token"), token: func(t *Tokens) *string { return &t.ReaderToken }},
 		{name: "admin-tls-cert", help: "certificate with which the address of the admin API speaks TLS, in PEM form; read again when it changes", unset: "none", value: value.NewText(
 			&s.AdminTLSCert, "a path", orEmpty(checkPath))},
 		{name: "admin-tls-key", help: "private key of admin-tls-cert, in PEM form", unset: "none", value: value.NewText(
@@ -102,7 +103,7 @@ func (s *Settings) rows() []setting {
 		{name: "fleet-address", help: "URL of this proxy's admin API as other proxies reach it", unset: "derived from admin and this machine's address towards the database", value: value.NewText(
 			&s.FleetAddress, fleetAddressAllowed, orEmpty(checkFleetAddress))},
 		{name: "fleet-token", help: "token by which this proxy proves to the admin APIs of other proxies who it is; it is not sent", unset: "admin-token", live: true, value: reference(
-			&s.FleetToken, "fleet-token")},
+			&s.FleetToken, "fleet-token"), token: func(t *Tokens) *string { return &t.PeerToken }},
 		{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: value.NewText(
 			&s.FleetCA, "a path", orEmpty(checkPath))},
 		{name: "grant-timeout", standard: never, help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: value.NewDurationOr(
