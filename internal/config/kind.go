@@ -75,12 +75,7 @@ func withDefaults[E any, P entity[E]]() (e E) {
 }
 
 // Fields returns the fields of a kind of entity in the order in which they are shown; nil for an unknown kind.
-func Fields(kind Kind) []Field {
-	if t, ok := tables[kind]; ok {
-		return t.fields()
-	}
-	return nil
-}
+func Fields(kind Kind) []Field { return tableOf(kind).fields() }
 
 // Values are the fields of an entity as texts, by name. Fields that are missing have their default.
 type Values map[string]string
@@ -104,6 +99,14 @@ var tables = map[Kind]table{
 	KindBackend: newTable(KindBackend, func(c *Content) map[string]Backend { return c.Backends }),
 	KindTenant:  newTable(KindTenant, func(c *Content) map[string]Tenant { return c.Tenants }),
 	KindKey:     newTable(KindKey, func(c *Content) map[string]Key { return c.Keys }),
+}
+
+// tableOf returns the table of a kind; for an unknown one, a table without fields and entities.
+func tableOf(kind Kind) table {
+	if t, ok := tables[kind]; ok {
+		return t
+	}
+	return &entities[Profile, *Profile]{kind: kind, all: func(*Content) map[string]Profile { return nil }}
 }
 
 // entities implements table for one kind.

@@ -154,11 +154,8 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 		}
 		current = config.NewContent()
 	}
-	to, err := change.Result(&current)
+	to, err := change.Apply(&current, s.check)
 	if err != nil {
-		return nil, err
-	}
-	if err := to.Validate(s.check); err != nil {
 		return nil, err
 	}
 	if invalid == nil && to.Equal(&current) {

@@ -31,11 +31,8 @@ func (t *Tables) Apply(ctx context.Context, change config.Change, check config.P
 		return nil, false, err
 	}
 	before, unread := rows.Content()
-	to, err := change.Result(&before)
+	to, err := change.Apply(&before, check)
 	if err != nil {
-		return nil, false, err
-	}
-	if err := to.Validate(check); err != nil {
 		return nil, false, err
 	}
 	if len(unread) == 0 && to.Equal(&before) {
