@@ -34,7 +34,7 @@ func (r *reader) check(s *spec) {
 }
 
 func (r *reader) checkPredial(s *spec) {
-	named := slices.ContainsFunc(append(slices.Clone(s.variant.privateHeaders), s.variant.privateQuery...), namesKey)
+	named := slices.ContainsFunc(append(slices.Clone(s.variant.private.headers), s.variant.private.query...), namesKey)
 	if _, own := s.own["predial"]; own && s.predial == PredialWithKey && !named {
 		r.problem(s.place("predial", "variant"), "predial: with-key needs the header or parameter that carries the key: list it under variant.private, such as variant: {private: {headers: [Authorization]}} (its name must say that it is a key or token), or use predial: idle or never")
 	}

@@ -35,6 +35,8 @@ type Failover struct {
 	Continues bool
 	// Force tells that the profile has the key force, which earlier versions read, but none used.
 	Force bool
+
+	faulty bool // what the profile itself says about it could not be read
 }
 
 // unknownWhy is why sessions of a profile that says nothing about failover are not taken over.

@@ -172,12 +172,12 @@ func (p *HandshakePolicy) String() string {
 		}
 	}
 	add("path", p.Pass.Path)
-	all := p.Pass.Query || slices.Contains(v.privateQuery, "*")
+	all := p.Pass.Query || slices.Contains(v.private.query, "*")
 	add("query", all)
-	for _, name := range slices.Concat(v.query, v.privateQuery, p.Pass.Parameters) {
+	for _, name := range slices.Concat(v.query, v.private.query, p.Pass.Parameters) {
 		add("query:"+name, !all && !p.setsParameter(name))
 	}
-	for _, name := range slices.Concat(v.headers, v.privateHeaders, p.Pass.Headers) {
+	for _, name := range slices.Concat(v.headers, v.private.headers, p.Pass.Headers) {
 		add("header:"+name, !slices.Contains(p.BackendHeaders, name) && !p.setsHeader(name))
 	}
 	add("subprotocol", p.passesSubprotocol())
@@ -190,7 +190,7 @@ func (p *HandshakePolicy) String() string {
 // Drops returns the parts that the service never passes. Authorization is not among them if every backend sets it itself.
 func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	v := &p.Profile.spec.variant
-	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.privateQuery) == 0 && !v.refuseOther {
+	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.private.query) == 0 && !v.refuseOther {
 		dropped |= PartQuery
 	}
 	if !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
@@ -203,7 +203,7 @@ func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 }
 
 func (p *HandshakePolicy) passesSubprotocol() bool {
-	return p.Pass.Subprotocol || p.Profile.spec.variant.privateSubprotocol
+	return p.Pass.Subprotocol || p.Profile.spec.variant.private.subprotocol
 }
 
 // Replace sets a header field of a private variant to a value of the proxy's own, or removes it if the value is empty. It changes nothing if
@@ -227,10 +227,10 @@ func (p *HandshakePolicy) PassesCookies() bool {
 func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant
 	return p.Pass.Query || slices.Contains(p.Pass.Parameters, name) ||
-		!slices.Contains(v.query, name) && (slices.Contains(v.privateQuery, name) || slices.Contains(v.privateQuery, "*"))
+		!slices.Contains(v.query, name) && (slices.Contains(v.private.query, name) || slices.Contains(v.private.query, "*"))
 }
 
 // passesField reports whether a header field is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesField(name string) bool {
-	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.privateHeaders, name)
+	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.private.headers, name)
 }

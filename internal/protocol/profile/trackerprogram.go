@@ -88,8 +88,7 @@ func (s *spec) concludes() bool {
 	if s.end.closes || len(s.end.client) == 0 || f.Continues {
 		return false
 	}
-	timed := func(a answerSpec) bool { return a.by == MeansTime || a.by == MeansNext }
-	return slices.ContainsFunc(f.answered, timed) || len(f.shift)+len(f.renumber) > 0
+	return slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.isTimed() }) || len(f.shift)+len(f.renumber) > 0
 }
 
 // newEndsSet returns the paths to the times of an answer. If only some items of a list count, the last path leads to that list.

@@ -48,7 +48,7 @@ func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 // Private reports whether requests may contain values that the proxy passes only on a connection of the client's own.
 func (p *Profile) Private() bool {
 	v := &p.spec.variant
-	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.privateSubprotocol || v.dialUnlisted
+	return len(v.private.query)+len(v.private.headers) > 0 || v.private.subprotocol || v.dialUnlisted
 }
 
 // Sticks reports whether sessions can leave settings on a connection, so that sessions with other settings need another one.
@@ -136,9 +136,9 @@ func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error
 		key = append(key, "header:"+url.QueryEscape(name)+"="+url.QueryEscape(*value))
 		v.Private = v.Private || !listed
 	}
-	for i, names := range [][]string{spec.privateHeaders, p.Pass.Headers} {
+	for i, names := range [][]string{spec.private.headers, p.Pass.Headers} {
 		for _, name := range names {
-			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
+			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) || i > 0 && slices.Contains(spec.private.headers, name) {
 				continue
 			}
 			add(name)
@@ -182,7 +182,7 @@ func (p *HandshakePolicy) query(v *Variant, r Request) (private string, key []st
 		case !ok && !spec.none():
 			return "", nil, false, badParameter("the query of the URL is malformed")
 		case spec.refuseOther:
-			return "", nil, false, badParameter("%v", spelling.Unknown("parameter", shorten(name), slices.Concat(spec.query, spec.privateQuery)))
+			return "", nil, false, badParameter("%v", spelling.Unknown("parameter", shorten(name), slices.Concat(spec.query, spec.private.query)))
 		default:
 			lost = true
 		}
