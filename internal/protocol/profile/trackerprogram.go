@@ -98,7 +98,7 @@ func newEndsSet(a *answerSpec) *pathSet {
 	}
 	list := a.times[0][:lastItems(a.times[0])]
 	set := newPathSet(append(a.times[:len(a.times):len(a.times)], list)...)
-	set.list, set.items = 1<<len(a.times), newJSONProgram([]condition{*a.where}, false)
+	set.list, set.where = 1<<len(a.times), newJSONProgram([]condition{*a.where}, false)
 	return set
 }
 
