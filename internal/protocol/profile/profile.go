@@ -40,9 +40,6 @@ type Profile struct {
 	program *program
 }
 
-// Doubt says what is not proven about the profile's way of reuse; empty if nothing is in doubt.
-func (p *Profile) Doubt() string { return p.spec.doubt }
-
 // Source returns where the profile's facts come from, in its author's words.
 func (p *Profile) Source() string { return p.spec.source }
 
