@@ -126,7 +126,7 @@ func (e Encoding) String() string { return encodingNames[e] }
 func (f *Failover) UsualEncoding() Encoding { return encodingOf(f.audio.encoding.value) }
 
 // sampleSize is the size of a sample in bytes; 0 for EncodingOther.
-func (e Encoding) sampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
+func (e Encoding) SampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
 
 // audioSpec says which messages of the client are audio, and what their bytes mean.
 type audioSpec struct {

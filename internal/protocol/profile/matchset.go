@@ -10,7 +10,7 @@ import (
 
 const allMessages frame.Kinds = 1<<frame.Text | 1<<frame.Binary
 
-// class is a set of the roles that a profile can give a message. failoverprogram.go has those that concern failover.
+// class is a set of the roles that a profile can give a message. failoverroles.go has those that concern failover.
 type class uint64
 
 // The roles of messages from the server, then those of messages from a client.

@@ -133,7 +133,7 @@ func (p *Profile) Trusting() *Profile {
 	trusting.spec = &s
 	trusting.Reuse, trusting.Reason = s.effective()
 	trusting.program = newProgram(&s, trusting.Reuse)
-	trusting.program.failover, trusting.program.tracker = p.program.failover, p.program.tracker
+	trusting.program.tracker = p.program.tracker
 	return &trusting
 }
 
