@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +36,7 @@ type Script struct {
 	declared            bool
 	ready, last, failed []matcher
 	answers             *matchSet
+	texts               []*pathSet // by index in Texts
 }
 
 // AudioMark stands for the audio in [Script.Envelope].
@@ -79,6 +79,23 @@ func (s *Script) HasLast() bool { return len(s.last) > 0 }
 // IsLast reports whether this message of the server, after the client's end, is the session's last.
 func (s *Script) IsLast(op frame.Opcode, payload []byte, token uint64) bool {
 	return s.answers.match(op, payload, token).class&isUntil != 0
+}
+
+// TextsIn returns the texts that a message of the server has at Texts, in the order of the paths, empty ones included.
+func (s *Script) TextsIn(op frame.Opcode, payload []byte) (texts []string) {
+	read := collect
+	if op == frame.Binary {
+		read = collectPacked
+	}
+	for _, set := range s.texts {
+		hits, ok := read(nil, payload, set, 1)
+		for _, h := range hits {
+			if ok && h.kind == hitText {
+				texts = append(texts, unescaped(payload[h.from:h.to], h.escaped))
+			}
+		}
+	}
+	return texts
 }
 
 // Claims are what a profile says about its servers that can be tried.
@@ -154,6 +171,11 @@ func newScript() Script {
 // compile prepares the matchers.
 func (s *Script) compile() {
 	s.answers = newMatchSet(maxMessage, nil, use{s.ready, isReady}, use{s.last, isUntil}, use{s.failed, isFailed})
+	s.texts = nil
+	for _, text := range s.Texts {
+		path, _ := parseItemsPath(text) // checked when it was read
+		s.texts = append(s.texts, newPathSet(path))
+	}
 }
 
 // scriptAt is for what a profile says about its clients.
@@ -226,8 +248,8 @@ func (r *reader) texts(n *strictyaml.Node) (texts []string, ok bool) {
 		if !ok {
 			continue
 		}
-		if _, err := parsePath(strings.ReplaceAll(text, "[]", "[0]")); err != nil {
-			r.problem(placeOf(item), "%v", fmt.Errorf("invalid path %q: use keys with dots between them, and [] for all items of a list, such as segments[].text", text))
+		if _, err := parseItemsPath(text); err != nil {
+			r.problem(placeOf(item), "invalid path %q: use keys with dots between them, and [] for all items of a list, such as segments[].text", text)
 			continue
 		}
 		texts = append(texts, text)
