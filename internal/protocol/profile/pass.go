@@ -178,7 +178,7 @@ func (p *HandshakePolicy) String() string {
 		add("query:"+name, !all && !p.setsParameter(name))
 	}
 	for _, name := range slices.Concat(v.headers, v.private.headers, p.Pass.Headers) {
-		add("header:"+name, !slices.Contains(p.BackendHeaders, name) && !p.setsHeader(name))
+		add("header:"+name, !p.fixesHeader(name))
 	}
 	add("subprotocol", p.passesSubprotocol())
 	if len(words) == 0 {
@@ -193,13 +193,22 @@ func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.private.query) == 0 && !v.refuseOther {
 		dropped |= PartQuery
 	}
-	if !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
+	if p.dropsAuthorization() {
 		dropped |= PartAuthorization
 	}
 	if !p.passesSubprotocol() {
 		dropped |= PartSubprotocols
 	}
 	return dropped
+}
+
+// fixesHeader reports whether servers get a header field from the service or its backends, whatever its clients say.
+func (p *HandshakePolicy) fixesHeader(name string) bool {
+	return slices.Contains(p.BackendHeaders, name) || p.setsHeader(name)
+}
+
+func (p *HandshakePolicy) dropsAuthorization() bool {
+	return !p.passesField("Authorization") && !p.fixesHeader("Authorization")
 }
 
 func (p *HandshakePolicy) passesSubprotocol() bool {
@@ -209,7 +218,7 @@ func (p *HandshakePolicy) passesSubprotocol() bool {
 // Replace sets a header field of a private variant to a value of the proxy's own, or removes it if the value is empty. It changes nothing if
 // the service does not pass the field, or if every backend sets it itself.
 func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
-	if !p.passesField(name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) {
+	if !p.passesField(name) || p.fixesHeader(name) {
 		return
 	}
 	v.Header = slices.DeleteFunc(v.Header, func(f HeaderField) bool { return f.Name == name })
@@ -220,7 +229,7 @@ func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
 
 // PassesCookies reports whether the backends get the cookies of clients.
 func (p *HandshakePolicy) PassesCookies() bool {
-	return p != nil && p.passesField("Cookie") && !slices.Contains(p.BackendHeaders, "Cookie") && !p.setsHeader("Cookie")
+	return p != nil && p.passesField("Cookie") && !p.fixesHeader("Cookie")
 }
 
 // passesParameter reports whether a parameter of the URL is passed on a connection of the client's own.

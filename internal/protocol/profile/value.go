@@ -177,7 +177,7 @@ func entriesAt[T any](to *[]T, what string, fields func(*T) []field, check func(
 				r.problem(placeOf(item), "empty entry: use a mapping with %s", spelling.OneOf(names(item, fields(&v))))
 			}
 			sound := len(r.problems) == before
-			r.set("", given, fields(&v)) // also for what else is wrong with it
+			r.set(inList, given, fields(&v)) // also for what else is wrong with it
 			if sound && r.needs(given, placeOf(item), what, needed(fields(&v))...) && len(r.problems) == before && check != nil {
 				check(r, given, placeOf(item), &v)
 			}
@@ -225,12 +225,18 @@ func (r *reader) entriesOf(n *strictyaml.Node, fields []field) []entry {
 	return r.fields(n, names(n, fields)...)
 }
 
+// inList is the prefix of the paths of fields in lists, whose places are not looked up.
+const inList = "[]."
+
 // set sets the fields that are given, and records their places. prefix is what comes before their names in their paths.
 func (r *reader) set(prefix string, given []entry, fields []field) {
 	for _, e := range given {
 		r.own[prefix+e.key] = placeOf(e.value)
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.key })
-		fields[i].read(r, prefix+e.key, e.value)
+		for _, f := range fields {
+			if f.name == e.key {
+				f.read(r, prefix+e.key, e.value)
+			}
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts,
 	if err != nil {
 		return Variant{}, 0, err
 	}
-	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
+	if len(r.Field("Authorization")) > 0 && p.dropsAuthorization() {
 		dropped |= PartAuthorization
 	}
 	parameters, more, lost, err := p.query(&v, r)
@@ -138,10 +138,9 @@ func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error
 	}
 	for i, names := range [][]string{spec.private.headers, p.Pass.Headers} {
 		for _, name := range names {
-			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) || i > 0 && slices.Contains(spec.private.headers, name) {
-				continue
+			if !slices.Contains(spec.headers, name) && !p.fixesHeader(name) && (i == 0 || !slices.Contains(spec.private.headers, name)) {
+				add(name)
 			}
-			add(name)
 		}
 	}
 	if err := p.setHeaders(v, &r.Client); err != nil {
