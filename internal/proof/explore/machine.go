@@ -30,7 +30,7 @@ type machine struct {
 	name      string
 	labels    string          // letters of the proxies by position, for names of steps
 	positions [maxProxies]int // where the proxies of the last world were before it was put into its normal form
-	// beside does the same with holders and ledgers that are never made flat, in a test; nil for none.
+	// beside does the same with holders and ledgers that are never made flat, in a test.
 	beside companion
 }
 
@@ -48,6 +48,19 @@ type companion interface {
 	compare(w *world)
 }
 
+// alone is no companion.
+type alone struct{}
+
+func (alone) exchange(int, choice, bool, ids, outcome) {}
+func (alone) arrive(int)                               {}
+func (alone) expire(int, uint8)                        {}
+func (alone) forget(uint8)                             {}
+func (alone) database(int)                             {}
+func (alone) back()                                    {}
+func (alone) crash(int)                                {}
+func (alone) restart(int)                              {}
+func (alone) compare(*world)                           {}
+
 // outcome is what becomes of an exchange.
 type outcome int
 
@@ -60,7 +73,7 @@ const (
 )
 
 func newMachine(o *Options, seeds [2]maphash.Seed) *machine {
-	m := &machine{o: o, seeds: seeds, to: new(world), results: make(cache[result]), failures: make(cache[failure])}
+	m := &machine{o: o, seeds: seeds, to: new(world), beside: alone{}, results: make(cache[result]), failures: make(cache[failure])}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
@@ -117,9 +130,7 @@ func (m *machine) add(format string, args ...int) {
 		m.name = m.text(m.to, format, args)
 	}
 	m.settleAccounts(m.to)
-	if m.beside != nil {
-		m.beside.compare(m.to)
-	}
+	m.beside.compare(m.to)
 	m.to.normalise(m.o)
 	m.canonical(m.to)
 	m.found(m.to, m.problem)
