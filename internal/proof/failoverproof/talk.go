@@ -91,15 +91,8 @@ func (t *talk) speak() error {
 		if err := t.listen(due, nil); err != nil {
 			return err
 		}
-		m := hunt.Message{Opcode: frame.Binary, Payload: audio}
-		if t.p.Audio != nil {
-			m.Payload = t.p.Audio(&t.progress, nil, audio)
-		}
-		if t.p.AudioKind != frame.Continuation {
-			m.Opcode = t.p.AudioKind
-		}
 		t.trace.audio(audio)
-		if err := t.send(m); err != nil {
+		if err := t.send(t.p.Carry(&t.progress, nil, audio)); err != nil {
 			return err
 		}
 		t.progress.Audio++
@@ -154,7 +147,7 @@ func (t *talk) say(messages []hunt.Message) error {
 
 func (t *talk) send(m hunt.Message) error {
 	t.progress.Sent++
-	err := t.conn.Send(speaker.Message(m))
+	err := t.conn.Send(m)
 	if err == nil {
 		return nil
 	}
@@ -175,7 +168,7 @@ func (t *talk) listen(until time.Time, done func() bool) error {
 		case err != nil:
 			return err
 		}
-		t.hear(hunt.Message(m))
+		t.hear(m)
 	}
 	return nil
 }

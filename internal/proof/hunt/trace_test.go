@@ -15,7 +15,7 @@ func TestTrace(t *testing.T) {
 	p := pen{r.of(11), 11}
 	p.trace.begin(11, Vanish)
 	p.from("127.0.0.1:4000")
-	p.message("sent", Message{frame.Binary, sim.AppendMark(nil, sim.Mark{Session: 11, Seq: 1}, 3)})
+	p.message("sent", Message{Opcode: frame.Binary, Payload: sim.AppendMark(nil, sim.Mark{Session: 11, Seq: 1}, 3)})
 	first := r.text(11)
 	for _, want := range []string{"session 11, from 127.0.0.1:4000, manner vanish\n", "sent binary, 48 bytes: audio of s11:1\n"} {
 		if !strings.Contains(first, want) {
