@@ -24,7 +24,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
@@ -91,10 +90,9 @@ func (o Options) Validate() error {
 	if err := errors.Join(kit.Within("duration", o.Duration, minDuration, maxDuration), kit.Within("sessions", o.Sessions, 1, maxSessions)); err != nil {
 		return err
 	}
-	names := Names()
 	for _, name := range o.Only {
-		if !slices.Contains(names, name) {
-			return spelling.Unknown("scenario", name, names)
+		if _, err := kit.Find("scenario", name, scenarios(), func(s *scenario) string { return s.name }); err != nil {
+			return err
 		}
 	}
 	return nil

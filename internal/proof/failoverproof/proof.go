@@ -191,17 +191,7 @@ func (r *proof) work(ctx context.Context, n int) {
 }
 
 // pause waits, and returns false if no more sessions are to begin.
-func (r *proof) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-	case <-r.finish:
-	}
-	return false
-}
+func (r *proof) pause(ctx context.Context, d time.Duration) bool { return kit.WaitOr(ctx, d, r.finish) }
 
 // session holds one session.
 func (r *proof) session(ctx context.Context) {

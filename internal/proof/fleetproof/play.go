@@ -63,7 +63,7 @@ func (r *proof) play(ctx context.Context) error {
 // deck returns all kinds of events in random order, so that each happens before one happens again.
 func (r *proof) deck() (deck []kind) {
 	for _, k := range kinds {
-		if (len(r.options.Kinds) == 0 || slices.Contains(r.options.Kinds, k.name)) && (k.possible == nil || k.possible(r)) {
+		if len(r.options.Kinds) == 0 || slices.Contains(r.options.Kinds, k.name) {
 			deck = append(deck, k)
 		}
 	}
@@ -92,7 +92,7 @@ func (r *proof) happen(ctx context.Context, k kind) error {
 	if err := r.balance(ctx); err != nil {
 		return err
 	}
-	r.watcher.forgotten(false)
+	r.watcher.update(func() { r.watcher.forgot = false })
 	t.cut += r.crowd.cuts() - cut
 	return nil
 }

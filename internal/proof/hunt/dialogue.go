@@ -5,12 +5,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"slices"
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -91,11 +90,7 @@ func Dialogues() []string {
 
 // DialogueNamed returns the dialogue of a protocol.
 func DialogueNamed(name string) (*Dialogue, error) {
-	i := slices.IndexFunc(dialogues, func(d Dialogue) bool { return d.Name == name })
-	if i < 0 {
-		return nil, spelling.Unknown("protocol", name, Dialogues())
-	}
-	return &dialogues[i], nil
+	return kit.Find("protocol", name, dialogues, func(d *Dialogue) string { return d.Name })
 }
 
 // Carry returns the message that carries audio. Its payload is the audio, or takes the place of scratch.

@@ -191,15 +191,8 @@ func (h *hunt) turn(ctx context.Context, n int64) bool {
 	if h.options.Rate == 0 {
 		return true
 	}
-	timer := time.NewTimer(time.Until(h.begin.Add(time.Duration(float64(n) / h.options.Rate * float64(time.Second)))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-h.options.Finish:
-	case <-ctx.Done():
-	}
-	return false
+	at := h.begin.Add(time.Duration(float64(n) / h.options.Rate * float64(time.Second)))
+	return kit.WaitOr(ctx, time.Until(at), h.options.Finish)
 }
 
 // finishing reports whether Finish is closed.

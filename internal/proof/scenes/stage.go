@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +48,8 @@ type stage struct {
 
 	proxy   *kit.Proxy
 	listen  string
-	crowds  []*crowd
-	closers []func() // in reverse order
+	crowds  []*kit.Crew // clients that stream speech, session after session
+	closers []func()    // in reverse order
 }
 
 // server is a simulated server, and the network in front of it.
@@ -184,12 +183,6 @@ func (t *stage) sees(ctx context.Context, s *server, healthy bool) error {
 	return kit.Wait(ctx, 1500*time.Millisecond)
 }
 
-// crowd are clients that stream speech, session after session.
-type crowd struct {
-	end     context.CancelFunc
-	clients sync.WaitGroup
-}
-
 // sessionSeconds is how long a session lasts: short, so that enough of them begin while there is trouble.
 const sessionSeconds = 4
 
@@ -213,11 +206,10 @@ func (t *stage) come(clients int, query string, pause func() time.Duration) erro
 		return err
 	}
 	pcm := audio.PCM[:min(len(audio.PCM), 2*audio.SampleRate*sessionSeconds)]
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &crowd{end: cancel}
-	t.crowds = append(t.crowds, c)
+	crowd := kit.NewCrew(context.Background())
+	t.crowds = append(t.crowds, crowd)
 	for range clients {
-		c.clients.Go(func() {
+		crowd.Go(func(ctx context.Context) {
 			for kit.Wait(ctx, pause()) == nil {
 				session := speech.Session{
 					URL: "ws://" + t.listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
@@ -234,8 +226,7 @@ func (t *stage) come(clients int, query string, pause func() time.Duration) erro
 func (t *stage) quiet() {
 	last := t.crowds[len(t.crowds)-1]
 	t.crowds = t.crowds[:len(t.crowds)-1]
-	last.end()
-	last.clients.Wait()
+	last.End()
 }
 
 // certify replaces the certificate for clients, in the proxy's directory.

@@ -132,14 +132,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // beside calls act again and again, with a pause of its own choice between two calls, until stop is called.
 func beside(act func(ctx context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	crew := kit.NewCrew(context.Background())
+	crew.Go(func(ctx context.Context) {
 		for act(ctx) == nil {
 		}
-	}()
-	return func() { cancel(); <-done }
+	})
+	return crew.End
 }
 
 // collect forces garbage collections until stop is called; none if the time is 0. Each one stops the whole process for a moment,
