@@ -204,7 +204,7 @@ func (r *proof) session(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		t.trace.add("FAILED %v", err)
+		t.trace.Add("FAILED %v", err)
 		fmt.Fprintf(r.o.Log, "%s session %d failed: %v\n", time.Now().Format("15:04:05.000"), t.session, err)
 	}
 	r.mu.Lock()

@@ -212,7 +212,7 @@ func (h *hunt) leaked(got, of uint64, message Message) {
 	h.report.Leaks++
 	if len(h.report.Found) < h.options.MaxLeaks {
 		h.report.Found = append(h.report.Found, Leak{
-			To: got, Of: of, Message: decoded(message.Payload[:min(len(message.Payload), maxTraced)]),
+			To: got, Of: of, Message: decoded(message.Payload),
 			ToTrace: h.traces.text(got), OfTrace: h.traces.text(of),
 		})
 	}

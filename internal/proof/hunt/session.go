@@ -28,7 +28,7 @@ type worker struct {
 	ctx      context.Context
 	deadline time.Time // of what the server sends
 	progress Progress
-	pen      pen
+	trace    *trace
 	manner   Manner
 	own      bool // a message named the session's own identity
 	busy     bool // the server said that it is full
@@ -61,8 +61,7 @@ func (w *worker) session(ctx context.Context, n uint64) {
 	}
 	w.manner, w.own, w.busy = o.Manners.draw(w.dice), false, false
 	w.tally, w.outcome = tally{}, Outcome{Session: w.progress.Number, Manner: w.manner, Began: time.Now()}
-	w.pen = pen{w.hunt.traces.of(w.progress.Number), w.progress.Number}
-	w.pen.trace.begin(w.progress.Number, w.manner)
+	w.trace = w.hunt.traces.begin(w.progress.Number, w.manner)
 	w.counts.Sessions++
 	w.counts.ByManner[w.manner]++
 
@@ -99,7 +98,7 @@ func (w *worker) dial(ctx context.Context) error {
 	err := w.client.dial(ctx, from, w.hunt.address, w.hunt.secure, w.hunt.request(path), w.hunt.options.Timeout)
 	if err == nil {
 		w.outcome.Upgraded = time.Since(w.outcome.Began)
-		w.pen.from(w.client.tcp.LocalAddr().String())
+		w.trace.Add("from %v", w.client.tcp.LocalAddr())
 	}
 	return err
 }
@@ -177,7 +176,7 @@ func (w *worker) end() error {
 		}
 		w.complete()
 		if !d.Closes {
-			w.pen.note("closes")
+			w.trace.Add("closes")
 			if err := w.client.SendClose(frame.NormalClosure); err != nil {
 				return nil // the server may have closed at the same time
 			}
@@ -210,7 +209,7 @@ func (w *worker) judge(err error) {
 	if err == nil || errors.Is(err, errLeft) {
 		return
 	}
-	w.pen.note(err.Error())
+	w.trace.Add("%v", err)
 	if w.ctx.Err() != nil { // the hunt ends
 		return
 	}
@@ -273,7 +272,7 @@ func (w *worker) speak() error {
 	d := w.hunt.dialogue
 	first := w.progress.Audio == 0
 	m := w.chunk()
-	w.pen.message("sent", Message{Opcode: frame.Binary, Payload: w.audio})
+	w.trace.message("sent", Message{Opcode: frame.Binary, Payload: w.audio})
 	if err := w.send(m); err != nil {
 		return err
 	}
@@ -285,7 +284,7 @@ func (w *worker) speak() error {
 
 func (w *worker) say(messages []Message) error {
 	for _, m := range messages {
-		w.pen.message("sent", m)
+		w.trace.message("sent", m)
 		if err := w.send(m); err != nil {
 			return err
 		}
@@ -340,7 +339,7 @@ func (w *worker) listenBriefly() error {
 
 // check counts a received message and checks the identities in it.
 func (w *worker) check(m Message) {
-	w.pen.message("received", m)
+	w.trace.message("received", m)
 	w.progress.Received++
 	w.counts.Messages++
 	if w.outcome.Answered == 0 {
@@ -380,7 +379,7 @@ func (w *worker) check(m Message) {
 func (w *worker) leave() error {
 	how := w.manner
 	if how == Stall {
-		w.pen.note("stalls")
+		w.trace.Add("stalls")
 		if w.pause(20*time.Millisecond) != nil {
 			return w.ctx.Err()
 		}
@@ -392,7 +391,7 @@ func (w *worker) leave() error {
 	reset := w.dice.IntN(2) == 0
 	switch how {
 	case CloseWithoutEnd:
-		w.pen.note("closes")
+		w.trace.Add("closes")
 		if err := w.client.SendClose(frame.GoingAway); err != nil {
 			return err
 		}
@@ -402,21 +401,21 @@ func (w *worker) leave() error {
 			}
 		}
 	case VanishInFrame:
-		w.pen.note("vanishes in the middle of a frame")
+		w.trace.Add("vanishes in the middle of a frame")
 		m := w.chunk()
-		w.pen.message("sent part of", Message{Opcode: frame.Binary, Payload: w.audio})
+		w.trace.message("sent part of", Message{Opcode: frame.Binary, Payload: w.audio})
 		if err := w.client.sendPart(m); err != nil {
 			return err
 		}
 	case VanishInMessage:
-		w.pen.note("vanishes in the middle of a message")
+		w.trace.Add("vanishes in the middle of a message")
 		m := w.chunk()
-		w.pen.message("sent part of", Message{Opcode: frame.Binary, Payload: w.audio})
+		w.trace.message("sent part of", Message{Opcode: frame.Binary, Payload: w.audio})
 		if err := w.client.SendFragment(m); err != nil {
 			return err
 		}
 	default:
-		w.pen.note("vanishes")
+		w.trace.Add("vanishes")
 	}
 	w.client.drop(reset)
 	return errLeft
