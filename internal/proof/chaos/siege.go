@@ -261,7 +261,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	var watch sync.WaitGroup
 	var hostile *besieger
 	var failed error // to start the hostile clients
-	address := cmp.Or(p.secured, p.address)
+	address := cmp.Or(p.secured, p.Listen)
 	coming := &comers{url: "ws://" + address + "/crowd"}
 	if s.siege.checked {
 		coming.url, coming.token = "ws://"+address+"/besieged", goodToken
@@ -295,7 +295,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		watch.Go(func() { failed = errors.Join(failed, coming.come(attacking)) })
 	}
 	result, err := load.Run(ctx, load.Options{
-		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
+		URLs: []string{"ws://" + p.Listen + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
 		SessionLength: s.siege.session,
 	}, func(progress load.Progress) {
 		switch {

@@ -105,7 +105,7 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool)
 			c.gangs[i] = c.gangs[i][:last]
 		}
 		for len(c.gangs[i]) < want {
-			c.gangs[i] = append(c.gangs[i], c.hunt(i, p.listen))
+			c.gangs[i] = append(c.gangs[i], c.hunt(i, p.Listen))
 		}
 		counts = append(counts, fmt.Sprint(want*gang))
 	}

@@ -318,7 +318,7 @@ func (r *proof) checkLeft(ctx context.Context) {
 		}
 	}
 	for _, p := range r.proxies {
-		for _, address := range []string{p.listen, p.admin} {
+		for _, address := range []string{p.Listen, p.admin} {
 			if nc, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 				_ = nc.Close()
 				r.journal.Violation("", "a port is left", nil, "%s still listens at %s", p.Name, address)

@@ -50,6 +50,9 @@ func (c *Crew) Go(work func(ctx context.Context)) { c.tasks.Go(func() { work(c.c
 // Wait waits until the goroutines have ended by themselves.
 func (c *Crew) Wait() { c.tasks.Wait() }
 
+// Stop ends the goroutines, and does not wait for them. Any goroutine may call it.
+func (c *Crew) Stop() { c.stop() }
+
 // End ends the goroutines and waits for them. Further calls do nothing.
 func (c *Crew) End() {
 	c.stop()

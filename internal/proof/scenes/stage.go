@@ -47,7 +47,6 @@ type stage struct {
 	certificate *lab.Certificate // for clients; nil for none
 
 	proxy   *kit.Proxy
-	listen  string
 	crowds  []*kit.Crew // clients that stream speech, session after session
 	closers []func()    // in reverse order
 }
@@ -131,9 +130,6 @@ func (t *stage) serve(ctx context.Context) error {
 		t.proxy.State = t.state
 	}
 	t.closers = append(t.closers, t.proxy.KillAll)
-	if t.listen, err = kit.FreeAddress("127.0.0.1"); err != nil {
-		return err
-	}
 	database := t.source
 	if t.through != "" {
 		database = t.through
@@ -146,7 +142,7 @@ func (t *stage) serve(ctx context.Context) error {
 		t.arguments = append(t.arguments, "--admin", admin)
 		t.journal.Event("%s: the dashboard is http://%s/", t.scene.name, admin)
 	}
-	if err := t.proxy.Serve(append([]string{"--listen", t.listen, "--database", database}, t.arguments...)...); err != nil {
+	if err := t.proxy.Serve(append([]string{"--database", database}, t.arguments...)...); err != nil {
 		return err
 	}
 	return t.proxy.Answers(ctx)
@@ -212,7 +208,7 @@ func (t *stage) come(clients int, query string, pause func() time.Duration) erro
 		crowd.Go(func(ctx context.Context) {
 			for kit.Wait(ctx, pause()) == nil {
 				session := speech.Session{
-					URL: "ws://" + t.listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
+					URL: "ws://" + t.proxy.Listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
 					Heard: func(speech.Answer, time.Time) {},
 				}
 				_ = session.Run(ctx) // it fails where there is trouble
