@@ -209,14 +209,7 @@ func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
 		c.tasks.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(kit.StartTimeout)
-	defer timer.Stop()
-	select {
-	case <-ended:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return !kit.WaitOr(context.Background(), kit.StartTimeout, ended)
 }
 
 // summary returns how sessions ended.

@@ -27,7 +27,7 @@ const lookInterval = 20 * time.Millisecond
 type tally struct {
 	events int
 	took   []time.Duration // until all places were in use
-	cut    int             // sessions
+	cut    int             // sessions that ended because their proxy was killed
 	limit  time.Duration
 }
 
