@@ -396,15 +396,6 @@ func (a *answers) count(scenario, status string) {
 	a.counts[scenario][status]++
 }
 
-// tallied returns the counts as text, sorted by key.
-func tallied(counts map[string]int) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, fmt.Sprintf("%s: %d", key, counts[key]))
-	}
-	return strings.Join(all, ", ")
-}
-
 // report writes the report of the run. It returns ErrFound if there are findings.
 func (r *run) report() error {
 	out := r.options.Out
@@ -422,14 +413,14 @@ func (r *run) report() error {
 				seen := s.hostile.read()
 				fmt.Fprintf(table, "%d\t%d\t%d\t", seen.attempts, seen.burst, seen.peak)
 			}
-			fmt.Fprintln(table, tallied(h.Errors))
+			fmt.Fprintln(table, kit.Tallied(h.Errors))
 		}
 	}
 	_ = table.Flush()
 	fmt.Fprintln(out)
 	r.answers.mu.Lock()
 	for _, name := range slices.Sorted(maps.Keys(r.answers.counts)) {
-		fmt.Fprintf(out, "hostile clients %s: %s\n", name, tallied(r.answers.counts[name]))
+		fmt.Fprintf(out, "hostile clients %s: %s\n", name, kit.Tallied(r.answers.counts[name]))
 	}
 	r.answers.mu.Unlock()
 	found := r.journal.Found()

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -115,27 +114,13 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
 			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
-			counted(o.ended), counted(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
+			kit.Tallied(o.ended), kit.Tallied(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
 		if s.siege.clients == 0 {
 			r.atPeace = o.load.Latency.Quantile(0.99)
 		}
 		r.judgeSiege(s, o, length)
 	}
 	return nil
-}
-
-// counted returns counts as text, without the zeros.
-func counted[K uint16 | int](counts map[K]uint64) string {
-	text := make(map[string]int)
-	for key, n := range counts {
-		if n > 0 {
-			text[strconv.Itoa(int(key))] = int(n)
-		}
-	}
-	if len(text) == 0 {
-		return "-"
-	}
-	return tallied(text)
 }
 
 // judgeSiege notes what must not happen.

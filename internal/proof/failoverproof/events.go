@@ -49,17 +49,11 @@ func KindNamed(name string) (Kind, error) {
 
 // draw returns a random kind.
 func draw(kinds []Kind, dice *rand.Rand) Kind {
-	sum := 0
+	var of []int
 	for _, kind := range kinds {
-		sum += shares[kind]
+		of = append(of, shares[kind])
 	}
-	n := dice.IntN(sum)
-	for _, kind := range kinds {
-		if n -= shares[kind]; n < 0 {
-			return kind
-		}
-	}
-	panic("failoverproof: a draw beyond all shares")
+	return kinds[kit.Draw(dice, of)]
 }
 
 // The time between two events is never much shorter than Every, since the proxy ends sessions from which two servers in a row failed without

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Report is the result of a proof.
@@ -58,20 +60,10 @@ func (r *Report) take(t *talk, err error) {
 }
 
 // FailedSessions returns how many sessions did not end as they should.
-func (r *Report) FailedSessions() (n int) {
-	for _, m := range r.Failed {
-		n += m
-	}
-	return n
-}
+func (r *Report) FailedSessions() int { return kit.Sum(r.Failed) }
 
 // EventCount returns how many events there were.
-func (r *Report) EventCount() (n int) {
-	for _, m := range r.Events {
-		n += m
-	}
-	return n
-}
+func (r *Report) EventCount() int { return kit.Sum(r.Events) }
 
 // Err returns an error with traces if anything is wrong, nil otherwise.
 func (r *Report) Err() error {

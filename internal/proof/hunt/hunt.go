@@ -145,7 +145,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	hunting, stop := context.WithCancel(ctx)
 	defer stop()
 	h := &hunt{options: o, dialogue: dialogue, address: u.Host, stop: stop, traces: newRing(o.Traces, o.First)}
-	h.report.Protocol = o.Protocol
+	h.report.Protocol, h.report.Errors = o.Protocol, make(map[string]int)
 	if u.Scheme == "wss" {
 		h.secure = versions(o.TLS, u.Hostname())
 	}

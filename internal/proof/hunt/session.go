@@ -41,7 +41,7 @@ type worker struct {
 func newWorker(h *hunt) *worker {
 	pcg := rand.NewPCG(0, 0)
 	dice := rand.New(pcg)
-	return &worker{hunt: h, pcg: pcg, dice: dice, client: client{dice: dice}}
+	return &worker{hunt: h, pcg: pcg, dice: dice, client: client{dice: dice}, counts: counts{Errors: make(map[string]int)}}
 }
 
 // errBusy is returned if the server reports in its protocol that it is full.
@@ -241,7 +241,7 @@ func (w *worker) judge(err error) {
 	case errors.Is(err, speaker.ErrTimeout), errors.As(err, &network) && network.Timeout():
 		*kind = Timeout
 	}
-	w.counts.fail(*kind)
+	w.counts.Errors[*kind]++
 }
 
 // chunk returns the next message of audio, which is valid until the next call.
