@@ -17,6 +17,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -247,12 +248,14 @@ func (r *run) disturb(tasks *kit.Crew, fail func(error)) {
 // attack is a hostile client that visits the proxy again and again until ctx ends.
 func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.Rand) {
 	for kit.Wait(ctx, kit.Between(dice, 50*time.Millisecond, 250*time.Millisecond)) == nil {
-		status, err := attackOnce(ctx, s, r.main.Listen, path, dice)
+		visit, cancel := context.WithTimeout(ctx, maxAttack)
+		status, err := visitOnce(visit, new(net.Dialer), r.main.Listen, path, dice, s.attack)
+		cancel()
 		if ctx.Err() != nil {
 			return
 		}
 		r.answers.count(s.name, status)
-		if err != nil {
+		if errors.As(err, new(*wrongEnd)) { // all else is what the client wanted
 			r.journal.Violation(s.name, "the proxy ended the visit of a hostile client wrongly", nil, "%v", err)
 		}
 	}

@@ -356,13 +356,8 @@ func (s *siege) attack(ctx context.Context, address string, number int, dice *ra
 		path = "/crowd"
 	}
 	for ctx.Err() == nil {
-		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err == nil {
+		if status, _ := visitOnce(ctx, dialer, address, path, dice, s.visit); status != noConnection {
 			visits.Add(1)
-			stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-			_ = s.visit(&attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)})
-			stop()
-			_ = conn.Close()
 		}
 		if kit.Wait(ctx, s.pause+time.Millisecond) != nil {
 			return
