@@ -31,10 +31,7 @@ func (m *machine) step(w *world) {
 	if w.left.total == 0 || w.left.forgets == 0 {
 		return
 	}
-	for id := range uint8(maxIDs) {
-		if !w.ledgers[current].members.has(id) {
-			continue
-		}
+	for id := range w.ledgers[current].members.all() {
 		to := m.orders[0].forget(&w.ledgers[current], id, o.Cap) // nothing here depends on the order of equals
 		m.begin(w)
 		m.to.left.total--
@@ -292,10 +289,7 @@ func (m *machine) exchanges(w *world, i int) {
 		if settles {
 			m.exchangeAfterLease(w, i, c, cuts)
 		}
-		for id := range uint8(maxIDs) {
-			if !p.holder.members.has(id) {
-				continue
-			}
+		for id := range p.holder.members.all() {
 			costs := ended.has(id)
 			if costs && (w.left.total == 0 || w.left.timeouts == 0) || !costs && !m.process(w, id).expired {
 				continue
