@@ -27,13 +27,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
 	fleetpostgres "github.com/wsbouncer/wsbouncer/internal/fleet/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/presence"
 	fleetsqlite "github.com/wsbouncer/wsbouncer/internal/fleet/sqlite"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
-	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 )
 
@@ -73,13 +71,13 @@ func (s *Settings) Ledger() (ledger *Ledger, why string) {
 // open opens the ledger's store. The store says at its first use what is wrong.
 func (l *Ledger) open(log *slog.Logger) (fleet.Store, error) {
 	if l.database == "" {
-		store, err := fleetsqlite.Open(l.path, fleetsqlite.Options{Log: log})
-		if err != nil {
-			return nil, err
-		}
-		return store, nil
+		return opened(fleetsqlite.Open(l.path, fleetsqlite.Options{Log: log}))
 	}
-	store, err := fleetpostgres.Open(l.database, fleetpostgres.Options{Log: log})
+	return opened(fleetpostgres.Open(l.database, fleetpostgres.Options{Log: log}))
+}
+
+// opened returns a store as what it is for the agent; nil with an error.
+func opened[S fleet.Store](store S, err error) (fleet.Store, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +142,7 @@ func (p *Proxy) joinFleet() {
 		Ledger: ledger.Shown, Local: ledger.Local(), Holder: holder, Pools: p.services, About: p.about, Presence: f.presence, Memory: memory,
 		Learned: p.learned, Log: p.log,
 	})
-	p.ledger = fleetLedger{f.agent}
+	p.ledger = f.agent
 }
 
 // Lend has the proxy lend places to, and borrow places from, the process at the other end of a connection, which it has succeeded or that has succeeded it,
@@ -369,33 +367,6 @@ func (p *Proxy) fleetLine() string {
 	return p.fleet.agent.Status().Line()
 }
 
-// fleetLedger shows the agent's part to the admin API.
-type fleetLedger struct{ agent *agent.Agent }
-
-// modes are the admin API's names of an agent's modes.
-var modes = map[agent.Mode]string{
-	agent.Waiting: api.FleetWaiting, agent.Alone: api.FleetAlone, agent.Shared: api.FleetShare, agent.Unshared: api.FleetWhole,
-}
-
-// View implements [peers.Ledger].
-func (l fleetLedger) View() peers.View {
-	s := l.agent.Status()
-	v := peers.View{
-		Mode: modes[s.Mode], Ledger: s.Ledger, Self: s.Self, Problem: s.Problem, Advice: s.Advice, Frozen: s.Frozen, Members: s.Members,
-		Unseen: s.Unseen, Accounts: s.Accounts, ExchangeSeconds: s.Took.Seconds(),
-	}
-	if s.Problem != "" {
-		v.ProblemFor = time.Since(s.Lost)
-	}
-	if s.Frozen {
-		v.FrozenWhy, v.FrozenFor = s.Line(), time.Since(s.FrozenSince)
-	}
-	return v
-}
-
-// Forget implements [peers.Ledger].
-func (l fleetLedger) Forget(ctx context.Context, id fleet.ID) error { return l.agent.Forget(ctx, id) }
-
 // CheckLedger looks whether the ledger can be used, without changing anything in it. others are the proxies that it knows, except one of
 // this name on this host.
 func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Member, err error) {
@@ -410,10 +381,11 @@ func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Me
 		return nil, err
 	}
 	defer func() { err = cmp.Or(err, store.Close()) }()
-	if others, err = store.Members(ctx); err != nil {
+	ledger, err := store.Ledger(ctx)
+	if err != nil {
 		return nil, err
 	}
-	others = slices.DeleteFunc(others, func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
+	others = slices.DeleteFunc(ledger.ByName(), func(m fleet.Member) bool { return m.Name == name && m.Host == presence.Host() })
 	return others, store.Check(ctx)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -17,29 +18,28 @@ import (
 )
 
 // view returns what the proxy knows of its fleet.
-func (p *Proxy) view() peers.View {
+func (p *Proxy) view() *peers.View {
 	if p.ledger == nil {
-		return peers.View{Mode: api.FleetOff}
+		return new(peers.View)
 	}
-	v := p.ledger.View()
+	v := peers.View(*p.ledger.Status())
 	if i := slices.IndexFunc(v.Members, func(m fleet.Member) bool { return m.ID == v.Self }); i >= 0 {
 		v.Members = slices.Clone(v.Members) // the ledger's are shared, and its number of sessions is some seconds old
 		v.Members[i].Sessions = int(p.sessions.Active())
 	}
-	return v
+	return &v
 }
 
 // fleetShown returns what the admin API shows of the fleet.
 func (p *Proxy) fleetShown() api.Fleet {
-	v := p.view()
-	return v.Shown(time.Now())
+	return p.view().Shown(time.Now())
 }
 
 // peerLedger gives package peers the ledger, which is nil without a fleet.
 type peerLedger struct{ p *Proxy }
 
-// View implements [peers.Ledger].
-func (l peerLedger) View() peers.View { return l.p.view() }
+// Status implements [peers.Ledger].
+func (l peerLedger) Status() *agent.Status { return (*agent.Status)(l.p.view()) }
 
 // Forget implements [peers.Ledger].
 func (l peerLedger) Forget(ctx context.Context, id fleet.ID) error {
@@ -79,8 +79,7 @@ func (p *Proxy) proxies() admin.Proxies {
 	return admin.Proxies{
 		Fleet: p.fleetShown,
 		Grants: func(id string) []api.ProxyGrant {
-			v := p.view()
-			return v.Grants(fleet.ID(id))
+			return p.view().Grants(fleet.ID(id))
 		},
 		Forget: func(ctx context.Context, id string) error {
 			err := peerLedger{p}.Forget(ctx, fleet.ID(id))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -10,23 +11,18 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // ledger is a ledger that a test writes. Its owner is the test; a proxy reads its view at any time.
 type ledger struct {
-	view      atomic.Pointer[peers.View] // nil for that of a proxy that shares nothing
+	view      atomic.Pointer[agent.Status] // nil for that of a proxy that shares nothing
 	forgotten []fleet.ID
 }
 
-func (l *ledger) View() peers.View {
-	if v := l.view.Load(); v != nil {
-		return *v
-	}
-	return peers.View{Mode: api.FleetOff}
-}
+func (l *ledger) Status() *agent.Status { return cmp.Or(l.view.Load(), new(agent.Status)) }
 
 func (l *ledger) Forget(_ context.Context, id fleet.ID) error {
 	l.forgotten = append(l.forgotten, id)
@@ -39,8 +35,8 @@ func (c *contract) fleet() {
 	c.ask(request{method: "GET", path: list, status: 200, says: `"off"`})
 	c.ask(request{method: "GET", path: one, names: []string{"proxy-b"}, status: 404, says: "none exists"})
 	l := c.ledger
-	l.view.Store(&peers.View{
-		Mode: api.FleetShare, Ledger: "postgres://db/wsbouncer", Self: "a000000000000001",
+	l.view.Store(&agent.Status{
+		Mode: agent.Shared, Ledger: "postgres://db/wsbouncer", Self: "a000000000000001",
 		Members: []fleet.Member{
 			{ID: "a000000000000001", Name: "proxy-a", State: fleet.Serving, Started: time.Now()},
 			{ID: "b000000000000001", Name: "proxy-b", State: fleet.Serving},
@@ -93,7 +89,7 @@ func TestPeersProveTheToken(t *testing.T) {
 		proxies[i] = p
 	}
 	a, b := proxies[0], proxies[1]
-	view := peers.View{Mode: api.FleetShare, Self: "a", Members: []fleet.Member{
+	view := agent.Status{Mode: agent.Shared, Self: "a", Members: []fleet.Member{
 		{ID: "a", Name: "proxy-a", Address: a.adminURL(a.AdminAddress()), Host: "h"}, {ID: "b", Name: "proxy-b", Address: b.adminURL(b.AdminAddress()), Host: "h"},
 	}}
 	for i := range shown {

@@ -96,7 +96,7 @@ failures is tried at once.`,
 
 // inForce returns the names of the backends that are chosen in the configuration of a proxy. It returns an error if there are none.
 func (s *selection) inForce(ctx context.Context, proxy *client.Client) ([]string, error) {
-	store := remote.New(proxy, remote.ClientOptions{})
+	store := remote.New(proxy, config.Options{})
 	defer store.Close()
 	view, err := store.View(ctx)
 	if err != nil {

@@ -93,7 +93,7 @@ func (f *targetFlags) openFor(ctx context.Context, making bool, options config.O
 		if err != nil {
 			return nil, err
 		}
-		t.proxy = remote.New(connection, remote.ClientOptions{})
+		t.proxy = remote.New(connection, config.Options{})
 		t.Store, t.name = t.proxy, admin
 	}
 	if database == "" {

@@ -144,7 +144,7 @@ func (o *operator) Resume(ctx context.Context, service string) (string, error) {
 
 // SetState implements [top.Operator]. It changes the configuration, as 'wsbouncer backend drain' does.
 func (o *operator) SetState(ctx context.Context, backend, state string) (string, error) {
-	store := remote.New(o.proxy, remote.ClientOptions{Options: config.Options{Profiles: config.CheckProfiles}})
+	store := remote.New(o.proxy, config.Options{Profiles: config.CheckProfiles})
 	defer store.Close()
 	_, err := store.Apply(ctx, config.Change{Who: whoami(), Why: fromTop, Mutations: []config.Mutation{{
 		Verb: config.Set, Kind: config.KindBackend, Name: backend, Values: config.Values{"state": state},

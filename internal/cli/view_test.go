@@ -28,10 +28,11 @@ func (b *broken) History(context.Context, int) ([]config.Revision, error) { retu
 func TestViewBesideDatabase(t *testing.T) {
 	s := onProxy(t, open)
 	s.must("service add stt")
-	proxy, err := remote.Dial("unix:"+s.socket, remote.ClientOptions{})
+	connection, err := client.New("unix:"+s.socket, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	proxy := remote.New(connection, config.Options{})
 	defer proxy.Close()
 	var messages strings.Builder
 	beside := &target{Store: &broken{err: errors.New("disk on fire")}, proxy: proxy, name: "db"}

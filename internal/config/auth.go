@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
@@ -135,13 +136,7 @@ func checkClaimText(text string) error {
 }
 
 // claimTargets returns what claims may say about a client.
-func claimTargets() []string {
-	targets := []string{"tenant", "subject"}
-	for _, f := range limitFields[struct{}]("", nil) {
-		targets = append(targets, f.name)
-	}
-	return targets
-}
+func claimTargets() []string { return append([]string{"tenant", "subject"}, limits.Names()...) }
 
 func checkClaim(target, claim string) error {
 	if !slices.Contains(claimTargets(), target) {

@@ -39,7 +39,7 @@ func (b *Backend) WarmCount() int {
 }
 
 // DefaultBackend returns a backend with all defaults. Service and URL have none.
-func DefaultBackend() Backend { return withDefaults(backendFields) }
+func DefaultBackend() Backend { return withDefaults[Backend]() }
 
 // states are the states that an operator can set, the default first. A test compares them with those of package pool.
 var states = []string{"enabled", "draining", "disabled"}
@@ -47,51 +47,28 @@ var states = []string{"enabled", "draining", "disabled"}
 // maxConnections is the largest cap of a backend; a larger number is probably a mistake.
 const maxConnections = 100_000
 
-// backendFields are the fields of a backend: see serviceFields.
-var backendFields = []field[Backend]{
-	{"service", "", "service that the backend belongs to; required", func(b *Backend) value.Value {
-		return value.NewText(&b.Service, "the name of a service", checkAny) // whether there is one is for Validate
-	}},
-	{"url", "", "URL of the inference server; required", func(b *Backend) value.Value {
-		return value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)
-	}},
-	{"connections", "100", "connection cap: the most connections that the server ever sees at once; backend add requires it", func(b *Backend) value.Value {
-		return value.NewCount(&b.Connections, 1, maxConnections)
-	}},
-	{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", func(b *Backend) value.Value {
-		return warmValue{&b.Warm}
-	}},
-	{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", func(b *Backend) value.Value {
-		return value.NewNumber(&b.Weight, 1000)
-	}},
-	{"state", states[0], "desired state", func(b *Backend) value.Value {
-		return value.NewChoice(&b.State, "state", states)
-	}},
-	{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", func(b *Backend) value.Value {
-		return value.NewText(&b.Discover, DiscoverDNS, checkDiscover)
-	}},
-	{"discover-interval", "5s", "time between two lookups of the name, plus or minus a fifth", func(b *Backend) value.Value {
-		return value.NewDuration(&b.DiscoverInterval, time.Second)
-	}},
-	{"labels", "", "labels for people and selectors", func(b *Backend) value.Value {
-		return value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)
-	}},
-	{"tls-ca", "", "file with the CA certificates to trust; empty for the system's", func(b *Backend) value.Value {
-		return value.NewText(&b.TLSCA, "a path", checkFile)
-	}},
-	{"tls-server-name", "", "name that the server's certificate must have; empty for the URL's host", func(b *Backend) value.Value {
-		return value.NewText(&b.TLSServerName, "a host name in lower case", checkHost)
-	}},
-	{"tls-insecure-skip-verify", "false", "accept any certificate; for tests only", func(b *Backend) value.Value {
-		return value.NewFlag(&b.TLSInsecureSkipVerify)
-	}},
-	{"tls-certificate", "", "file with the client certificate; empty for none", func(b *Backend) value.Value {
-		return value.NewText(&b.TLSCertificate, "a path", checkFile)
-	}},
-	{"tls-key", "", "file with the key of the client certificate", func(b *Backend) value.Value {
-		return value.NewText(&b.TLSKey, "a path", checkFile)
-	}},
-	{"headers", "", "headers of the upgrade request; write secrets as env:NAME or file:/path", func(b *Backend) value.Value {
-		return value.NewMap(&b.Headers, "names of headers with texts, whose last word may be env:NAME or file:/path", checkHeader)
-	}},
+// fields returns the fields of a backend: see [Service.fields].
+func (b *Backend) fields() []field {
+	return []field{
+		{"service", "", "service that the backend belongs to; required", value.NewText(
+			&b.Service, "the name of a service", checkAny)}, // whether there is one is for Validate
+		{"url", "", "URL of the inference server; required", value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)},
+		{"connections", "100", "connection cap: the most connections that the server ever sees at once; backend add requires it", value.NewCount(
+			&b.Connections, 1, maxConnections)},
+		{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", warmValue{&b.Warm}},
+		{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
+		{"state", states[0], "desired state", value.NewChoice(&b.State, "state", states)},
+		{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", value.NewText(
+			&b.Discover, DiscoverDNS, checkDiscover)},
+		{"discover-interval", "5s", "time between two lookups of the name, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
+		{"labels", "", "labels for people and selectors", value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)},
+		{"tls-ca", "", "file with the CA certificates to trust; empty for the system's", value.NewText(&b.TLSCA, "a path", checkFile)},
+		{"tls-server-name", "", "name that the server's certificate must have; empty for the URL's host", value.NewText(
+			&b.TLSServerName, "a host name in lower case", checkHost)},
+		{"tls-insecure-skip-verify", "false", "accept any certificate; for tests only", value.NewFlag(&b.TLSInsecureSkipVerify)},
+		{"tls-certificate", "", "file with the client certificate; empty for none", value.NewText(&b.TLSCertificate, "a path", checkFile)},
+		{"tls-key", "", "file with the key of the client certificate", value.NewText(&b.TLSKey, "a path", checkFile)},
+		{"headers", "", "headers of the upgrade request; write secrets as env:NAME or file:/path", value.NewMap(
+			&b.Headers, "names of headers with texts, whose last word may be env:NAME or file:/path", checkHeader)},
+	}
 }

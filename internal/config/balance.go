@@ -33,24 +33,14 @@ func BalanceParts(balance string) (name, header, query string) {
 	return name, "", ""
 }
 
-// balanceValue is the value of the field balance. Like earlier versions, it takes hash for hash:client.
-type balanceValue struct{ p *string }
-
-// Text implements [value.Value].
-func (v balanceValue) Text() string { return *v.p }
-
-// Allowed implements [value.Value].
-func (v balanceValue) Allowed() string { return strings.Join(balances, ", ") }
-
-// Set implements [value.Value].
-func (v balanceValue) Set(text string) error {
+// readBalance returns the canonical form of a balance. Like earlier versions, it takes hash for hash:client.
+func readBalance(text string) (string, error) {
 	if text == balanceHash {
 		text = hashByClient
 	}
 	_, header, query := BalanceParts(text)
 	if !slices.Contains(balances, text) && !profile.IsToken(header) && query == "" {
-		return spelling.Unknown("balance", text, balances)
+		return "", spelling.Unknown("balance", text, balances)
 	}
-	*v.p = text
-	return nil
+	return text, nil
 }

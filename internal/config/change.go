@@ -64,6 +64,15 @@ func (c *Change) Check() error {
 	return errors.Join(errs...)
 }
 
+// Apply returns the content after the change, which is valid. check may be nil, as for [Content.Validate]. The error is [Problems].
+func (c *Change) Apply(current *Content, check ProfileCheck) (Content, error) {
+	to, err := c.Result(current)
+	if err == nil {
+		err = to.Validate(check)
+	}
+	return to, err
+}
+
 // Result returns the content after the change, without validating it, but for secrets that the change would add. The error is [Problems].
 func (c *Change) Result(current *Content) (Content, error) {
 	to, problems := current.Clone(), Problems(nil)

@@ -206,18 +206,7 @@ func (e Edits) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// mergeNames returns the names that are in either of two ordered lists, in order.
+// mergeNames returns the names that are in either of two lists, in order.
 func mergeNames(a, b []string) []string {
-	merged := make([]string, 0, max(len(a), len(b)))
-	for len(a) > 0 || len(b) > 0 {
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
-			merged, a = append(merged, a[0]), a[1:]
-		case len(a) == 0 || b[0] < a[0]:
-			merged, b = append(merged, b[0]), b[1:]
-		default:
-			merged, a, b = append(merged, a[0]), a[1:], b[1:]
-		}
-	}
-	return merged
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }

@@ -7,22 +7,14 @@ import (
 )
 
 // Names returns the names of all entities of a kind, in order.
-func (c *Content) Names(kind Kind) []string {
-	if t, ok := tables[kind]; ok {
-		return t.names(c)
-	}
-	return nil
-}
+func (c *Content) Names(kind Kind) []string { return tableOf(kind).names(c) }
 
 // Has reports whether there is an entity of that kind and name.
-func (c *Content) Has(kind Kind, name string) bool {
-	t, ok := tables[kind]
-	return ok && t.has(c, name)
-}
+func (c *Content) Has(kind Kind, name string) bool { return tableOf(kind).has(c, name) }
 
 // Values returns the fields of an entity that differ from their defaults. An entity that does not exist has none.
 func (c *Content) Values(kind Kind, name string) Values {
-	if t, ok := tables[kind]; ok && t.has(c, name) {
+	if t := tableOf(kind); t.has(c, name) {
 		return t.get(c, name)
 	}
 	return Values{}
@@ -48,11 +40,7 @@ func (c *Content) Set(kind Kind, name string, values Values) Problems {
 }
 
 // Remove removes an entity, if there is one.
-func (c *Content) Remove(kind Kind, name string) {
-	if t, ok := tables[kind]; ok {
-		t.remove(c, name)
-	}
-}
+func (c *Content) Remove(kind Kind, name string) { tableOf(kind).remove(c, name) }
 
 // Equal reports whether two contents are equal.
 func (c *Content) Equal(other *Content) bool { return len(Diff(c, other)) == 0 }

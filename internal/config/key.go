@@ -20,23 +20,18 @@ type Key struct {
 }
 
 // NewKey returns a key with all defaults. Hash has none.
-func NewKey() Key { return withDefaults(keyFields) }
+func NewKey() Key { return withDefaults[Key]() }
 
-// keyFields are the fields of a key: see serviceFields.
-var keyFields = append([]field[Key]{
-	{"tenant", "", "tenant whose key it is; empty for none", func(k *Key) value.Value {
-		return value.NewText(&k.Tenant, "a name", orEmptyName)
-	}},
-	{"hash", "", "SHA-256 of the key, from which nobody can find the key; required", func(k *Key) value.Value {
-		return value.NewText(&k.Hash, "sha256: and 64 hexadecimal digits", checkHash)
-	}},
-	{"expires", "", "time from which the key is refused; empty for never", func(k *Key) value.Value {
-		return timeValue{&k.Expires}
-	}},
-	{"services", "", "services that the key is good for; empty for all", func(k *Key) value.Value {
-		return value.NewList(&k.Services, "names of services", CheckName)
-	}},
-}, limitFields("key", func(k *Key) *limits.Limits { return &k.Limits })...)
+// fields returns the fields of a key: see [Service.fields].
+func (k *Key) fields() []field {
+	return append([]field{
+		{"tenant", "", "tenant whose key it is; empty for none", value.NewText(&k.Tenant, "a name", orEmptyName)},
+		{"hash", "", "SHA-256 of the key, from which nobody can find the key; required", value.NewText(
+			&k.Hash, "sha256: and 64 hexadecimal digits", checkHash)},
+		{"expires", "", "time from which the key is refused; empty for never", timeValue{&k.Expires}},
+		{"services", "", "services that the key is good for; empty for all", value.NewList(&k.Services, "names of services", CheckName)},
+	}, limitFields("key", &k.Limits)...)
+}
 
 func orEmptyName(text string) error {
 	if text == "" {

@@ -47,21 +47,27 @@ type Field struct {
 	Recorded bool
 }
 
-// field is a row of a table of fields: a field of an entity of type E.
-type field[E any] struct {
-	name     string               // also of its flag
-	standard string               // default; empty for the zero value
-	help     string               // one line
-	value    func(*E) value.Value // reads, checks and writes the entity's field
+// field is a row of a table of fields: a field of one entity.
+type field struct {
+	name     string      // also of its flag
+	standard string      // default; empty for the zero value
+	help     string      // one line
+	value    value.Value // reads, checks and writes the entity's field
+}
+
+// entity is a pointer to an entity of type E.
+type entity[E any] interface {
+	*E
+	fields() []field
 }
 
 // withDefaults returns an entity whose fields all have their default.
-func withDefaults[E any](list []field[E]) (e E) {
-	for _, f := range list {
+func withDefaults[E any, P entity[E]]() (e E) {
+	for _, f := range P(&e).fields() {
 		if f.standard == "" {
 			continue
 		}
-		if err := f.value(&e).Set(f.standard); err != nil {
+		if err := f.value.Set(f.standard); err != nil {
 			panic(fmt.Sprintf("the default of %s: %v", f.name, err))
 		}
 	}
@@ -69,12 +75,7 @@ func withDefaults[E any](list []field[E]) (e E) {
 }
 
 // Fields returns the fields of a kind of entity in the order in which they are shown; nil for an unknown kind.
-func Fields(kind Kind) []Field {
-	if t, ok := tables[kind]; ok {
-		return t.fields()
-	}
-	return nil
-}
+func Fields(kind Kind) []Field { return tableOf(kind).fields() }
 
 // Values are the fields of an entity as texts, by name. Fields that are missing have their default.
 type Values map[string]string
@@ -93,42 +94,48 @@ type table interface {
 }
 
 var tables = map[Kind]table{
-	KindProfile: newTable(KindProfile, profileFields, func(c *Content) map[string]Profile { return c.Profiles }),
-	KindService: newTable(KindService, serviceFields, func(c *Content) map[string]Service { return c.Services }),
-	KindBackend: newTable(KindBackend, backendFields, func(c *Content) map[string]Backend { return c.Backends }),
-	KindTenant:  newTable(KindTenant, tenantFields, func(c *Content) map[string]Tenant { return c.Tenants }),
-	KindKey:     newTable(KindKey, keyFields, func(c *Content) map[string]Key { return c.Keys }),
+	KindProfile: newTable(KindProfile, func(c *Content) map[string]Profile { return c.Profiles }),
+	KindService: newTable(KindService, func(c *Content) map[string]Service { return c.Services }),
+	KindBackend: newTable(KindBackend, func(c *Content) map[string]Backend { return c.Backends }),
+	KindTenant:  newTable(KindTenant, func(c *Content) map[string]Tenant { return c.Tenants }),
+	KindKey:     newTable(KindKey, func(c *Content) map[string]Key { return c.Keys }),
+}
+
+// tableOf returns the table of a kind; for an unknown one, a table without fields and entities.
+func tableOf(kind Kind) table {
+	if t, ok := tables[kind]; ok {
+		return t
+	}
+	return &entities[Profile, *Profile]{kind: kind, all: func(*Content) map[string]Profile { return nil }}
 }
 
 // entities implements table for one kind.
-type entities[E any] struct {
+type entities[E any, P entity[E]] struct {
 	kind      Kind
-	list      []field[E]
 	described []Field
 	byName    map[string]int
 	fresh     E // with all defaults
 	all       func(*Content) map[string]E
 }
 
-func newTable[E any](kind Kind, list []field[E], all func(*Content) map[string]E) *entities[E] {
-	t := &entities[E]{kind: kind, list: list, byName: make(map[string]int), fresh: withDefaults(list), all: all}
+func newTable[E any, P entity[E]](kind Kind, all func(*Content) map[string]E) *entities[E, P] {
+	t := &entities[E, P]{kind: kind, byName: make(map[string]int), fresh: withDefaults[E, P](), all: all}
 	e := t.fresh
-	for i, f := range list {
-		v := f.value(&e)
+	for i, f := range P(&e).fields() {
 		t.byName[f.name] = i
-		d := Field{Name: f.name, Help: f.help, Default: v.Text(), Allowed: v.Allowed(), Type: value.Kind(v), Recorded: f.name == verified}
+		d := Field{Name: f.name, Help: f.help, Default: f.value.Text(), Allowed: f.value.Allowed(), Type: value.Kind(f.value), Recorded: f.name == verified}
 		d.IsMap, d.IsList = d.Type == value.KindMap, d.Type == value.KindList
 		t.described = append(t.described, d)
 	}
 	return t
 }
 
-func (t *entities[E]) fields() []Field { return slices.Clone(t.described) }
+func (t *entities[E, P]) fields() []Field { return slices.Clone(t.described) }
 
-func (t *entities[E]) names(c *Content) []string { return sortedKeys(t.all(c)) }
+func (t *entities[E, P]) names(c *Content) []string { return sortedKeys(t.all(c)) }
 
 // clone copies all entities, with the slices and maps in them, which can change.
-func (t *entities[E]) clone(from, to *Content) {
+func (t *entities[E, P]) clone(from, to *Content) {
 	for name, e := range t.all(from) {
 		fields := reflect.ValueOf(&e).Elem()
 		for i := range fields.NumField() {
@@ -154,24 +161,24 @@ func cloneMap(from reflect.Value) reflect.Value {
 	return to
 }
 
-func (t *entities[E]) has(c *Content, name string) bool {
+func (t *entities[E, P]) has(c *Content, name string) bool {
 	_, ok := t.all(c)[name]
 	return ok
 }
 
 // same reports whether an entity that both contents have is equal in both.
-func (t *entities[E]) same(a, b *Content, name string) bool {
+func (t *entities[E, P]) same(a, b *Content, name string) bool {
 	return reflect.DeepEqual(t.all(a)[name], t.all(b)[name])
 }
 
-func (t *entities[E]) remove(c *Content, name string) { delete(t.all(c), name) }
+func (t *entities[E, P]) remove(c *Content, name string) { delete(t.all(c), name) }
 
 // get returns the fields that differ from their defaults.
-func (t *entities[E]) get(c *Content, name string) Values {
+func (t *entities[E, P]) get(c *Content, name string) Values {
 	e := t.all(c)[name]
 	values := make(Values)
-	for i, f := range t.list {
-		if text := f.value(&e).Text(); text != t.described[i].Default {
+	for i, f := range P(&e).fields() {
+		if text := f.value.Text(); text != t.described[i].Default {
 			values[f.name] = text
 		}
 	}
@@ -180,11 +187,12 @@ func (t *entities[E]) get(c *Content, name string) Values {
 
 // set sets the fields that values names, and creates the entity if there is none of that name. An empty text restores the default;
 // "field.key" is one entry of a field that is a map, which an empty text removes.
-func (t *entities[E]) set(c *Content, name string, values Values) (problems Problems) {
+func (t *entities[E, P]) set(c *Content, name string, values Values) (problems Problems) {
 	e, ok := t.all(c)[name]
 	if !ok {
 		e = t.fresh
 	}
+	fields := P(&e).fields()
 	for _, key := range sortedKeys(values) { // "labels" comes before "labels.zone"
 		field, entry, isEntry := strings.Cut(key, ".")
 		i, known := t.byName[field]
@@ -196,7 +204,7 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 			problems.add(t.kind, name, "", "%v", err)
 			continue
 		}
-		v := t.list[i].value(&e)
+		v := fields[i].value
 		text := values[key]
 		switch {
 		case isEntry:
@@ -213,15 +221,14 @@ func (t *entities[E]) set(c *Content, name string, values Values) (problems Prob
 }
 
 // check validates each entity by itself.
-func (t *entities[E]) check(c *Content, problems *Problems) {
+func (t *entities[E, P]) check(c *Content, problems *Problems) {
 	for _, name := range t.names(c) {
 		if err := CheckName(name); err != nil {
 			problems.add(t.kind, name, "", "%v", err)
 		}
 		e := t.all(c)[name]
-		for _, f := range t.list {
-			v := f.value(&e)
-			if err := v.Set(v.Text()); err != nil { // checks, and e is a copy
+		for _, f := range P(&e).fields() {
+			if err := f.value.Set(f.value.Text()); err != nil { // checks, and e is a copy
 				problems.add(t.kind, name, f.name, "%v", err)
 			}
 		}

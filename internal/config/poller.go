@@ -10,21 +10,20 @@ import (
 // Poller polls a store for changes, from the first watcher on, and rings its [Bell] at each.
 type Poller struct {
 	Bell
-	// Poll waits for a change or for the next poll, and returns a text that is different for each state of the store. It is called
-	// from one goroutine, and returns soon after ctx ends.
-	Poll func(ctx context.Context) (state string, err error)
-	// Retry is about how long to wait after an error before polling again.
-	Retry time.Duration
-
-	start  sync.Once          // of run
-	ctx    context.Context    // static: ends with Close
-	cancel context.CancelFunc // static
-	done   sync.WaitGroup     // run
+	poll   func(ctx context.Context) (state string, err error) // static
+	pause  time.Duration                                       // static: between two polls
+	retry  time.Duration                                       // static: about as long, after an error
+	start  sync.Once                                           // of run
+	ctx    context.Context                                     // static: ends with Close
+	cancel context.CancelFunc                                  // static
+	done   sync.WaitGroup                                      // run
 }
 
-// NewPoller returns a poller that starts to poll when somebody watches.
-func NewPoller(retry time.Duration, poll func(ctx context.Context) (string, error)) *Poller {
-	p := &Poller{Poll: poll, Retry: retry}
+// NewPoller returns a poller that starts to poll when a store is watched. poll returns a text that is different for each state of the store. It is
+// called from one goroutine, and returns soon after ctx ends. pause is the time between two polls, 0 if poll waits for a change itself, and retry about
+// how long it is after an error.
+func NewPoller(pause, retry time.Duration, poll func(ctx context.Context) (string, error)) *Poller {
+	p := &Poller{poll: poll, pause: pause, retry: retry}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -47,7 +46,7 @@ func (p *Poller) Close() {
 func (p *Poller) run() {
 	known, failing := "", false
 	for p.ctx.Err() == nil {
-		state, err := p.Poll(p.ctx)
+		state, err := p.poll(p.ctx)
 		switch {
 		case p.ctx.Err() != nil:
 			return
@@ -55,12 +54,13 @@ func (p *Poller) run() {
 			// Ring each time, so that watchers find out why: the store may have answered them in between.
 			p.Ring()
 			failing = true
-			sleep(p.ctx, p.Retry/2+rand.N(p.Retry)) // so that not all proxies retry at once
+			sleep(p.ctx, p.retry/2+rand.N(p.retry)) // so that not all proxies retry at once
 		default:
 			if failing || state != known {
 				p.Ring()
 			}
 			known, failing = state, false
+			sleep(p.ctx, p.pause)
 		}
 	}
 }

@@ -17,8 +17,7 @@ type source struct {
 	looks int
 }
 
-func (s *source) look(ctx context.Context) (string, error) {
-	sleep(ctx, time.Second)
+func (s *source) look(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
@@ -44,7 +43,7 @@ func rang(watcher <-chan struct{}) bool {
 func TestPoller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{state: "1"}
-		p := NewPoller(time.Second, s.look)
+		p := NewPoller(time.Second, time.Second, s.look)
 		time.Sleep(time.Minute)
 		if s.looks != 0 {
 			t.Error("it looks though nobody watches")
@@ -94,7 +93,7 @@ func TestPoller(t *testing.T) {
 }
 
 func TestPollerNeverWatched(t *testing.T) {
-	p := NewPoller(time.Second, func(context.Context) (string, error) {
+	p := NewPoller(time.Second, time.Second, func(context.Context) (string, error) {
 		t.Error("it looks")
 		return "", nil
 	})

@@ -12,29 +12,16 @@ type Profile struct {
 	YAML string
 }
 
-var profileFields = []field[Profile]{
-	{"yaml", "", "the profile, as docs/reference/profiles.md describes it", func(p *Profile) value.Value {
-		return yamlValue{&p.YAML}
-	}},
+func (p *Profile) fields() []field {
+	return []field{
+		{"yaml", "", "the profile, as docs/reference/profiles.md describes it", value.NewCanonical(&p.YAML, "YAML", readYAML)},
+	}
 }
 
-// yamlValue is a text of YAML, which is kept without the indentation that all of it has, and with one line's end at its end.
-type yamlValue struct{ p *string }
-
-// Text implements [value.Value].
-func (v yamlValue) Text() string { return *v.p }
-
-// Allowed implements [value.Value].
-func (v yamlValue) Allowed() string { return "YAML" }
-
-// Set implements [value.Value].
-func (v yamlValue) Set(text string) error {
+// readYAML returns a text of YAML without the indentation that all of it has, and with one line's end at its end.
+func readYAML(text string) (string, error) {
 	text = canonicalYAML(text)
-	if err := checkYAML(text); err != nil {
-		return err
-	}
-	*v.p = text
-	return nil
+	return text, checkYAML(text)
 }
 
 func canonicalYAML(text string) string {

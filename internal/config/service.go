@@ -80,190 +80,109 @@ type Service struct {
 }
 
 // DefaultService returns a service with all defaults.
-func DefaultService() Service { return withDefaults(serviceFields) }
+func DefaultService() Service { return withDefaults[Service]() }
 
-// serviceFields are the fields of a service, in the order in which they are documented, written and compared. This is the only list of
+// fields returns the fields of a service, in the order in which they are documented, written and compared. This is the only list of
 // them: files, commands, flags, the admin API and databases follow it. CONTRIBUTING.md says how to add a field.
-var serviceFields = []field[Service]{
-	{"path", "", "path that clients request; empty for any", func(s *Service) value.Value {
-		return value.NewText(&s.Path, "a path such as /v1/stt", checkPath)
-	}},
-	{"host", "", "host that clients request; empty for any", func(s *Service) value.Value {
-		return value.NewText(&s.Host, "a host name or address in lower case, without a port", checkHost)
-	}},
-	{"profile", profile.Names()[0], "message protocol of the backends; 'wsbouncer profile ls' lists the profiles", func(s *Service) value.Value {
-		return value.NewText(&s.Profile, "the name of a profile", checkAny) // whether there is one is for Validate
-	}},
-	{"subprotocol", "", "Sec-WebSocket-Protocol to request from the backends, and to grant to clients that offer it; empty for the profile's", func(s *Service) value.Value {
-		return value.NewText(&s.Subprotocol, "a token", checkSubprotocol)
-	}},
-	{"pass", "", "parts of a client's handshake to pass to the backend, in addition to those that the profile passes; a client that sends any of them gets a connection of its own", func(s *Service) value.Value {
-		return value.NewList(&s.Pass, profile.PassWords, profile.CheckPassWord)
-	}},
-	{"allow-origin", "", "accept browsers from these origins only; * for any; empty for any, but with cookies or client certificates only for pages of the service's own host", func(s *Service) value.Value {
-		return value.NewList(&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)
-	}},
-	{"balance", balances[0], "how to choose a backend for a client; hash: the same one for the same address, header or query parameter", func(s *Service) value.Value {
-		return balanceValue{&s.Balance}
-	}},
-	{"queue", "1000", "maximum number of clients that wait when all connections are in use; 0 refuses them at once", func(s *Service) value.Value {
-		return value.NewCount(&s.Queue, 0, 1_000_000)
-	}},
-	{"queue-timeout", "10s", "maximum time that a client waits for a connection", func(s *Service) value.Value {
-		return value.NewDuration(&s.QueueTimeout, 0)
-	}},
-	{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", func(s *Service) value.Value {
-		return value.NewSize(&s.MaxMessage, 0, math.MaxInt64)
-	}},
-	{"idle-timeout", "0s", "end a session after this time without a frame; 0 for never", func(s *Service) value.Value {
-		return value.NewDuration(&s.IdleTimeout, 0)
-	}},
-	{"max-session", "0s", "maximum duration of a session; 0 for no limit", func(s *Service) value.Value {
-		return value.NewDuration(&s.MaxSession, 0)
-	}},
-	{"connection-max-age", "1h", "replace a connection at this age or up to a quarter earlier, once it is idle; 0 for never", func(s *Service) value.Value {
-		return value.NewDuration(&s.ConnectionMaxAge, 0)
-	}},
-	{"connection-max-idle", "1m", "close a connection beyond the warm ones after this time without a session", func(s *Service) value.Value {
-		return value.NewDuration(&s.ConnectionMaxIdle, 0)
-	}},
-	{"connection-max-sessions", "0", "replace a connection after this number of sessions; 0 for no limit", func(s *Service) value.Value {
-		return value.NewCount(&s.ConnectionMaxSessions, 0, math.MaxInt32)
-	}},
-	{"dial-timeout", "5s", "maximum time to dial a backend: TCP, TLS and upgrade", func(s *Service) value.Value {
-		return value.NewDuration(&s.DialTimeout, time.Millisecond)
-	}},
-	{"close-timeout", "5s", "maximum time for each side to close a connection", func(s *Service) value.Value {
-		return value.NewDuration(&s.CloseTimeout, time.Millisecond)
-	}},
-	{"ping-interval", "20s", "time between two pings on each connection to a backend, or up to a quarter less; 0 for no pings", func(s *Service) value.Value {
-		return value.NewDuration(&s.PingInterval, 0)
-	}},
-	{"ping-timeout", "10s", "maximum time for a backend to answer a ping or to send anything else", func(s *Service) value.Value {
-		return value.NewDuration(&s.PingTimeout, time.Millisecond)
-	}},
-	{"probe", "", "active health check of each backend; empty for none", func(s *Service) value.Value {
-		return value.NewText(&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)
-	}},
-	{"probe-interval", "10s", "time between two health checks, plus or minus a fifth", func(s *Service) value.Value {
-		return value.NewDuration(&s.ProbeInterval, 10*time.Millisecond)
-	}},
-	{"probe-timeout", "2s", "maximum duration of a health check", func(s *Service) value.Value {
-		return value.NewDuration(&s.ProbeTimeout, time.Millisecond)
-	}},
-	{"probe-fall", "3", "consecutive failed health checks that take a backend out of service", func(s *Service) value.Value {
-		return value.NewCount(&s.ProbeFall, 1, 1000)
-	}},
-	{"probe-rise", "2", "consecutive successful health checks that return a backend to service", func(s *Service) value.Value {
-		return value.NewCount(&s.ProbeRise, 1, 1000)
-	}},
-	{"circuit-failures", "5", "consecutive failures, of dials or of sessions that the backend broke, that open the circuit breaker", func(s *Service) value.Value {
-		return value.NewCount(&s.CircuitFailures, 1, 1_000_000)
-	}},
-	{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", func(s *Service) value.Value {
-		return value.NewDuration(&s.SlowStart, 0)
-	}},
-	{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend continues it, and gets the audio that no result has answered for good", func(s *Service) value.Value {
-		return value.NewChoice(&s.Failover, "kind of failover", failovers)
-	}},
-	{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more can no longer be moved", func(s *Service) value.Value {
-		return value.NewDurationWithin(&s.ReplayWindow, time.Second, 10*time.Minute)
-	}},
-	{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s; auto: 30s, or sooner by how regularly the backend has sent results in the session so far", func(s *Service) value.Value {
-		return value.NewDurationOr(&s.StallTimeout, 0, 10*time.Minute, "auto", StallAuto)
-	}},
-	{"canary", "", "WAV file to play to each backend now and then, on a connection of its own; empty for none", func(s *Service) value.Value {
-		return value.NewText(&s.Canary, "a path", checkFile)
-	}},
-	{"canary-interval", "30s", "time between two plays of the canary to a backend, plus or minus a fifth", func(s *Service) value.Value {
-		return value.NewDuration(&s.CanaryInterval, time.Second)
-	}},
-	{"canary-timeout", "10s", "maximum time for the first result of the canary", func(s *Service) value.Value {
-		return value.NewDuration(&s.CanaryTimeout, time.Millisecond)
-	}},
-	{"canary-text", "", "text that the results of the canary must contain, ignoring case; empty for any result", func(s *Service) value.Value {
-		return value.NewText(&s.CanaryText, "a text on one line", checkCanaryText)
-	}},
-	{"canary-model", "", "model that the canary asks for, where clients of the profile name one", func(s *Service) value.Value {
-		return value.NewText(&s.CanaryModel, "the name of a model", checkCanaryModel)
-	}},
-	{"rebalance", "false", "move sessions, at answered points, away from backends with more than 15 % above the mean share of their caps; needs failover: replay", func(s *Service) value.Value {
-		return value.NewFlag(&s.Rebalance)
-	}},
-	{"tell-clients", "false", "send clients the profile's messages about their place in the queue and about moves; clients must know them", func(s *Service) value.Value {
-		return value.NewFlag(&s.TellClients)
-	}},
-	{verified, "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", verifiedValue},
-	{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", func(s *Service) value.Value {
-		return value.NewList(&s.Auth, "the words "+strings.Join(authMethods, ", ")+", or none", checkAuthMethod)
-	}},
-	{"auth-from", "", "where clients' credentials are, in this order; empty: header, which is Authorization with Bearer or Token", func(s *Service) value.Value {
-		return value.NewList(&s.AuthFrom, authSources, checkAuthSource)
-	}},
-	{"end-unauthorized", "false", "end a session when its key is revoked, its key or token expires, its token's key leaves the key set, or auth-url turns its client away", func(s *Service) value.Value {
-		return value.NewFlag(&s.EndUnauthorized)
-	}},
-	{"jwt-keys", "", "key set (JWKS) that tokens are verified with", func(s *Service) value.Value {
-		return value.NewText(&s.JWTKeys, "a URL such as https://id.example.org/jwks.json, or file:/path", checkKeySet)
-	}},
-	{"jwt-issuer", "", "issuer that tokens must have; empty for any", func(s *Service) value.Value {
-		return value.NewText(&s.JWTIssuer, "a text", checkClaimText)
-	}},
-	{"jwt-audience", "", "audiences, one of which tokens must have; empty for any", func(s *Service) value.Value {
-		return value.NewList(&s.JWTAudience, "texts", checkClaimText)
-	}},
-	{"jwt-algorithms", "", "algorithms of tokens' signatures; empty for all of these", func(s *Service) value.Value {
-		return value.NewList(&s.JWTAlgorithms, "the words "+strings.Join(signatureAlgorithms, ", "), checkSignatureAlgorithm)
-	}},
-	{"jwt-leeway", "1m", "time by which the clocks of this machine and of the issuer may differ", func(s *Service) value.Value {
-		return value.NewDuration(&s.JWTLeeway, 0)
-	}},
-	{"jwt-claims", "", "claims that say something about the client; if none is named for them, tenant is the claim tenant, and subject the claim sub", func(s *Service) value.Value {
-		return value.NewMap(&s.JWTClaims, "the words "+strings.Join(claimTargets(), ", ")+" with names of claims", checkClaim)
-	}},
-	{"auth-url", "", "URL of the HTTP server that decides about clients", func(s *Service) value.Value {
-		return value.NewText(&s.AuthURL, "a URL such as http://127.0.0.1:8000/auth", checkAuthURL)
-	}},
-	{"auth-timeout", "2s", "maximum time for its answer", func(s *Service) value.Value {
-		return value.NewDuration(&s.AuthTimeout, time.Millisecond)
-	}},
-	{"auth-cache", "0s", "time for which its answer holds for the same request: credential, query, cookies and all other fields; 0 asks it for each client", func(s *Service) value.Value {
-		return value.NewDuration(&s.AuthCache, 0)
-	}},
-	{"auth-ask-anonymous", "false", "ask it about clients without a credential, too, instead of turning them away with 401", func(s *Service) value.Value {
-		return value.NewFlag(&s.AuthAskAnonymous)
-	}},
-	{"auth-failure", authFailures[0], "what clients get while it does not answer", func(s *Service) value.Value {
-		return value.NewChoice(&s.AuthFailure, "answer", authFailures)
-	}},
-	{"certificate-tenant", certificateParts[0], "part of a client's certificate that names its tenant", func(s *Service) value.Value {
-		return value.NewChoice(&s.CertificateTenant, "part of a certificate", certificateParts)
-	}},
-	{"set-header", "", "headers of the upgrade request to the backends, with placeholders for the client's identity; a client cannot send them", func(s *Service) value.Value {
-		return value.NewMap(&s.SetHeader, "names of headers with texts, in which "+placeholdersInWords()+" may stand", checkSetHeader)
-	}},
-	{"set-query", "", "query parameters of the request to the backends, with placeholders for the client's identity; a client cannot send them", func(s *Service) value.Value {
-		return value.NewMap(&s.SetQuery, "names of parameters with texts, in which "+placeholdersInWords()+" may stand", checkSetQuery)
-	}},
-	{"session-limit", "0", "maximum number of sessions of the service at once; 0 for no limit", func(s *Service) value.Value {
-		return value.NewCount(&s.Limits.Sessions, 0, math.MaxInt32)
-	}},
-	{"session-rate", "0", "maximum rate of new sessions of the service; 0 for no limit", func(s *Service) value.Value {
-		return rateValue{&s.Limits.SessionRate, false}
-	}},
-	{"byte-rate", "0", "maximum rate of bytes that the clients of the service send; 0 for no limit", func(s *Service) value.Value {
-		return rateValue{&s.Limits.ByteRate, true}
-	}},
-	{"client-session-limit", "0", "maximum number of sessions of each client address at once; 0 for no limit", func(s *Service) value.Value {
-		return value.NewCount(&s.ClientLimits.Sessions, 0, math.MaxInt32)
-	}},
-	{"client-session-rate", "0", "maximum rate of new sessions of each client address; 0 for no limit", func(s *Service) value.Value {
-		return rateValue{&s.ClientLimits.SessionRate, false}
-	}},
-	{"client-byte-rate", "0", "maximum rate of bytes that the clients of each address send; 0 for no limit", func(s *Service) value.Value {
-		return rateValue{&s.ClientLimits.ByteRate, true}
-	}},
-	{"client-message-rate", "0", "maximum rate of messages that the clients of each address send; 0 for no limit", func(s *Service) value.Value {
-		return rateValue{&s.ClientLimits.MessageRate, false}
-	}},
+func (s *Service) fields() []field {
+	return []field{
+		{"path", "", "path that clients request; empty for any", value.NewText(&s.Path, "a path such as /v1/stt", checkPath)},
+		{"host", "", "host that clients request; empty for any", value.NewText(
+			&s.Host, "a host name or address in lower case, without a port", checkHost)},
+		{"profile", profile.Names()[0], "message protocol of the backends; 'wsbouncer profile ls' lists the profiles", value.NewText(
+			&s.Profile, "the name of a profile", checkAny)}, // whether there is one is for Validate
+		{"subprotocol", "", "Sec-WebSocket-Protocol to request from the backends, and to grant to clients that offer it; empty for the profile's", value.NewText(
+			&s.Subprotocol, "a token", checkSubprotocol)},
+		{"pass", "", "parts of a client's handshake to pass to the backend, in addition to those that the profile passes; a client that sends any of them gets a connection of its own", value.NewList(
+			&s.Pass, profile.PassWords, profile.CheckPassWord)},
+		{"allow-origin", "", "accept browsers from these origins only; * for any; empty for any, but with cookies or client certificates only for pages of the service's own host", value.NewList(
+			&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)},
+		{"balance", balances[0], "how to choose a backend for a client; hash: the same one for the same address, header or query parameter", value.NewCanonical(
+			&s.Balance, strings.Join(balances, ", "), readBalance)},
+		{"queue", "1000", "maximum number of clients that wait when all connections are in use; 0 refuses them at once", value.NewCount(
+			&s.Queue, 0, 1_000_000)},
+		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},
+		{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", value.NewSize(&s.MaxMessage, 0, math.MaxInt64)},
+		{"idle-timeout", "0s", "end a session after this time without a frame; 0 for never", value.NewDuration(&s.IdleTimeout, 0)},
+		{"max-session", "0s", "maximum duration of a session; 0 for no limit", value.NewDuration(&s.MaxSession, 0)},
+		{"connection-max-age", "1h", "replace a connection at this age or up to a quarter earlier, once it is idle; 0 for never", value.NewDuration(
+			&s.ConnectionMaxAge, 0)},
+		{"connection-max-idle", "1m", "close a connection beyond the warm ones after this time without a session", value.NewDuration(
+			&s.ConnectionMaxIdle, 0)},
+		{"connection-max-sessions", "0", "replace a connection after this number of sessions; 0 for no limit", value.NewCount(
+			&s.ConnectionMaxSessions, 0, math.MaxInt32)},
+		{"dial-timeout", "5s", "maximum time to dial a backend: TCP, TLS and upgrade", value.NewDuration(&s.DialTimeout, time.Millisecond)},
+		{"close-timeout", "5s", "maximum time for each side to close a connection", value.NewDuration(&s.CloseTimeout, time.Millisecond)},
+		{"ping-interval", "20s", "time between two pings on each connection to a backend, or up to a quarter less; 0 for no pings", value.NewDuration(
+			&s.PingInterval, 0)},
+		{"ping-timeout", "10s", "maximum time for a backend to answer a ping or to send anything else", value.NewDuration(
+			&s.PingTimeout, time.Millisecond)},
+		{"probe", "", "active health check of each backend; empty for none", value.NewText(
+			&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)},
+		{"probe-interval", "10s", "time between two health checks, plus or minus a fifth", value.NewDuration(&s.ProbeInterval, 10*time.Millisecond)},
+		{"probe-timeout", "2s", "maximum duration of a health check", value.NewDuration(&s.ProbeTimeout, time.Millisecond)},
+		{"probe-fall", "3", "consecutive failed health checks that take a backend out of service", value.NewCount(&s.ProbeFall, 1, 1000)},
+		{"probe-rise", "2", "consecutive successful health checks that return a backend to service", value.NewCount(&s.ProbeRise, 1, 1000)},
+		{"circuit-failures", "5", "consecutive failures, of dials or of sessions that the backend broke, that open the circuit breaker", value.NewCount(
+			&s.CircuitFailures, 1, 1_000_000)},
+		{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for at once", value.NewDuration(
+			&s.SlowStart, 0)},
+		{"failover", failovers[0], "what becomes of a session whose backend dies, stalls or is drained; replay: another backend continues it, and gets the audio that no result has answered for good", value.NewChoice(
+			&s.Failover, "kind of failover", failovers)},
+		{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more can no longer be moved", value.NewDurationWithin(
+			&s.ReplayWindow, time.Second, 10*time.Minute)},
+		{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s; auto: 30s, or sooner by how regularly the backend has sent results in the session so far", value.NewDurationOr(
+			&s.StallTimeout, 0, 10*time.Minute, "auto", StallAuto)},
+		{"canary", "", "WAV file to play to each backend now and then, on a connection of its own; empty for none", value.NewText(
+			&s.Canary, "a path", checkFile)},
+		{"canary-interval", "30s", "time between two plays of the canary to a backend, plus or minus a fifth", value.NewDuration(
+			&s.CanaryInterval, time.Second)},
+		{"canary-timeout", "10s", "maximum time for the first result of the canary", value.NewDuration(&s.CanaryTimeout, time.Millisecond)},
+		{"canary-text", "", "text that the results of the canary must contain, ignoring case; empty for any result", value.NewText(
+			&s.CanaryText, "a text on one line", checkCanaryText)},
+		{"canary-model", "", "model that the canary asks for, where clients of the profile name one", value.NewText(
+			&s.CanaryModel, "the name of a model", checkCanaryModel)},
+		{"rebalance", "false", "move sessions, at answered points, away from backends with more than 15 % above the mean share of their caps; needs failover: replay", value.NewFlag(
+			&s.Rebalance)},
+		{"tell-clients", "false", "send clients the profile's messages about their place in the queue and about moves; clients must know them", value.NewFlag(
+			&s.TellClients)},
+		{verified, "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", value.NewText(
+			&s.Verified, "a line such as 2026-11-22 vosk reset=holds move=holds", checkVerified)},
+		{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", value.NewList(
+			&s.Auth, "the words "+strings.Join(authMethods, ", ")+", or none", checkAuthMethod)},
+		{"auth-from", "", "where clients' credentials are, in this order; empty: header, which is Authorization with Bearer or Token", value.NewList(
+			&s.AuthFrom, authSources, checkAuthSource)},
+		{"end-unauthorized", "false", "end a session when its key is revoked, its key or token expires, its token's key leaves the key set, or auth-url turns its client away", value.NewFlag(
+			&s.EndUnauthorized)},
+		{"jwt-keys", "", "key set (JWKS) that tokens are verified with", value.NewText(
+			&s.JWTKeys, "a URL such as https://id.example.org/jwks.json, or file:/path", checkKeySet)},
+		{"jwt-issuer", "", "issuer that tokens must have; empty for any", value.NewText(&s.JWTIssuer, "a text", checkClaimText)},
+		{"jwt-audience", "", "audiences, one of which tokens must have; empty for any", value.NewList(&s.JWTAudience, "texts", checkClaimText)},
+		{"jwt-algorithms", "", "algorithms of tokens' signatures; empty for all of these", value.NewList(
+			&s.JWTAlgorithms, "the words "+strings.Join(signatureAlgorithms, ", "), checkSignatureAlgorithm)},
+		{"jwt-leeway", "1m", "time by which the clocks of this machine and of the issuer may differ", value.NewDuration(&s.JWTLeeway, 0)},
+		{"jwt-claims", "", "claims that say something about the client; if none is named for them, tenant is the claim tenant, and subject the claim sub", value.NewMap(
+			&s.JWTClaims, "the words "+strings.Join(claimTargets(), ", ")+" with names of claims", checkClaim)},
+		{"auth-url", "", "URL of the HTTP server that decides about clients", value.NewText(
+			&s.AuthURL, "a URL such as http://127.0.0.1:8000/auth", checkAuthURL)},
+		{"auth-timeout", "2s", "maximum time for its answer", value.NewDuration(&s.AuthTimeout, time.Millisecond)},
+		{"auth-cache", "0s", "time for which its answer holds for the same request: credential, query, cookies and all other fields; 0 asks it for each client", value.NewDuration(
+			&s.AuthCache, 0)},
+		{"auth-ask-anonymous", "false", "ask it about clients without a credential, too, instead of turning them away with 401", value.NewFlag(
+			&s.AuthAskAnonymous)},
+		{"auth-failure", authFailures[0], "what clients get while it does not answer", value.NewChoice(&s.AuthFailure, "answer", authFailures)},
+		{"certificate-tenant", certificateParts[0], "part of a client's certificate that names its tenant", value.NewChoice(
+			&s.CertificateTenant, "part of a certificate", certificateParts)},
+		{"set-header", "", "headers of the upgrade request to the backends, with placeholders for the client's identity; a client cannot send them", value.NewMap(
+			&s.SetHeader, "names of headers with texts, in which "+placeholdersInWords()+" may stand", checkSetHeader)},
+		{"set-query", "", "query parameters of the request to the backends, with placeholders for the client's identity; a client cannot send them", value.NewMap(
+			&s.SetQuery, "names of parameters with texts, in which "+placeholdersInWords()+" may stand", checkSetQuery)},
+		{"session-limit", "", "maximum number of sessions of the service at once; 0 for no limit", s.Limits.Value(limits.Sessions)},
+		{"session-rate", "", "maximum rate of new sessions of the service; 0 for no limit", s.Limits.Value(limits.SessionRate)},
+		{"byte-rate", "", "maximum rate of bytes that the clients of the service send; 0 for no limit", s.Limits.Value(limits.ByteRate)},
+		{"client-session-limit", "", "maximum number of sessions of each client address at once; 0 for no limit", s.ClientLimits.Value(limits.Sessions)},
+		{"client-session-rate", "", "maximum rate of new sessions of each client address; 0 for no limit", s.ClientLimits.Value(limits.SessionRate)},
+		{"client-byte-rate", "", "maximum rate of bytes that the clients of each address send; 0 for no limit", s.ClientLimits.Value(limits.ByteRate)},
+		{"client-message-rate", "", "maximum rate of messages that the clients of each address send; 0 for no limit", s.ClientLimits.Value(limits.MessageRate)},
+	}
 }

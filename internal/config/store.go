@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -93,6 +94,14 @@ type ConflictError struct {
 	Expected string     // the version that the writer had seen
 	Current  string     // the present version
 	Since    []Revision // the changes since, the newest first, as far as the history has them
+}
+
+// NewConflict returns the conflict of a change that was made for an earlier version than the current one. revisions are the latest, the newest first.
+func NewConflict(expected, current string, revisions []Revision) *ConflictError {
+	if i := slices.IndexFunc(revisions, func(r Revision) bool { return r.Version == expected }); i >= 0 {
+		revisions = revisions[:i]
+	}
+	return &ConflictError{expected, current, revisions}
 }
 
 // Error names who changed what.

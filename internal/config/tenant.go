@@ -21,7 +21,7 @@ type Tenant struct {
 }
 
 // NewTenant returns a tenant with all defaults.
-func NewTenant() Tenant { return withDefaults(tenantFields) }
+func NewTenant() Tenant { return withDefaults[Tenant]() }
 
 // GuaranteedAt returns how many places of a service only this tenant may use.
 func (t *Tenant) GuaranteedAt(service string) int {
@@ -29,17 +29,15 @@ func (t *Tenant) GuaranteedAt(service string) int {
 	return n
 }
 
-// tenantFields are the fields of a tenant: see serviceFields.
-var tenantFields = append([]field[Tenant]{
-	{"share", "1", "share of each service's queue, relative to the other tenants that wait", func(t *Tenant) value.Value {
-		return shareValue{&t.Share}
-	}},
-	{"guaranteed", "", "sessions of each service for which connections are kept for this tenant only", func(t *Tenant) value.Value {
-		return value.NewMap(&t.Guaranteed, "names of services with numbers of sessions", checkGuaranteed)
-	}},
-}, slices.DeleteFunc(limitFields("tenant", func(t *Tenant) *limits.Limits { return &t.Limits }), func(f field[Tenant]) bool {
-	return f.name == "message-rate"
-})...)
+// fields returns the fields of a tenant: see [Service.fields].
+func (t *Tenant) fields() []field {
+	return append([]field{
+		{"share", "1", "share of each service's queue, relative to the other tenants that wait", value.NewNumberWithin(
+			&t.Share, 0.01, 1000)}, // no tenant can have none
+		{"guaranteed", "", "sessions of each service for which connections are kept for this tenant only", value.NewMap(
+			&t.Guaranteed, "names of services with numbers of sessions", checkGuaranteed)},
+	}, slices.DeleteFunc(limitFields("tenant", &t.Limits), func(f field) bool { return f.name == limits.MessageRate.String() })...)
+}
 
 // checkGuaranteed checks how many places of a service are guaranteed.
 func checkGuaranteed(service, places string) error {
@@ -49,22 +47,5 @@ func checkGuaranteed(service, places string) error {
 	if n, err := strconv.Atoi(places); err != nil || n < 1 || n > maxConnections {
 		return value.Invalid("number", places, fmt.Sprintf("a whole number from 1 to %d", maxConnections))
 	}
-	return nil
-}
-
-// shareValue is the value for a share: nobody can have none.
-type shareValue struct{ p *float64 }
-
-const minShare, maxShare = 0.01, 1000
-
-func (v shareValue) Text() string    { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
-func (v shareValue) Allowed() string { return fmt.Sprintf("%g to %d", minShare, maxShare) }
-
-func (v shareValue) Set(text string) error {
-	share, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(share >= minShare && share <= maxShare) {
-		return value.Invalid("share", text, fmt.Sprintf("a number from %g to %d", minShare, maxShare))
-	}
-	*v.p = share
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
@@ -192,9 +191,4 @@ func (s *Service) verified(p *profile.Profile, now time.Time) error {
 		return fmt.Errorf("the profile %s was tried on its servers on %s, but not %s: %s", v.Profile, day, strings.Join(needed, " and "), again)
 	}
 	return nil
-}
-
-// verifiedValue is the value of the field verified.
-func verifiedValue(s *Service) value.Value {
-	return value.NewText(&s.Verified, "a line such as 2026-11-22 vosk reset=holds move=holds", checkVerified)
 }

@@ -144,10 +144,8 @@ type Answer struct {
 type Store interface {
 	// Exchange carries out an exchange as one transaction. An exchange in which nothing changes must be cheap: one statement.
 	Exchange(ctx context.Context, r *Report) (*Answer, error)
-	// Members returns all proxies that the ledger knows, by name.
-	Members(ctx context.Context) ([]Member, error)
-	// Accounts returns the accounts of all servers, by server.
-	Accounts(ctx context.Context) ([]Account, error)
+	// Ledger returns the whole ledger. It must not be changed.
+	Ledger(ctx context.Context) (*Ledger, error)
 	// Forget removes a proxy that an operator declares dead. It returns [ErrUnknown] if there is none. If the database is another process than the
 	// one of the last exchange, a new epoch begins first.
 	Forget(ctx context.Context, id ID) error

@@ -427,6 +427,13 @@ func (l *Ledger) hasLeft(id ID) bool {
 	return i >= 0 && (!l.Departed[i].Past || l.LeftOut.has(GuardReturned))
 }
 
+// ByName returns copies of all members, by name.
+func (l *Ledger) ByName() []Member {
+	return slices.SortedFunc(slices.Values(l.members()), func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+}
+
 // members returns copies of all members, by ID.
 func (l *Ledger) members() []Member {
 	all := make([]Member, 0, len(l.Members))

@@ -170,15 +170,5 @@ func (g *Guard) Stats() (stats GuardStats) {
 	return stats
 }
 
-// Network returns what an address is counted as: itself, or its network of 64 bits, which a provider gives to one customer (RFC 6177).
-func Network(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if !a.Is6() {
-		return a
-	}
-	prefix, err := a.Prefix(64)
-	if err != nil {
-		return a
-	}
-	return prefix.Addr()
-}
+// Network returns what an address is counted as: itself, or its network of 64 bits, as [limits.AddressOf].
+func Network(a netip.Addr) netip.Addr { return limits.AddressOf(a).Addr() }

@@ -8,6 +8,7 @@ package limits
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,24 +30,27 @@ type Limits struct {
 	IdleTimeout time.Duration // ends a session without a frame for so long
 }
 
-// Text returns a limit as the configuration writes it.
-func (l *Limits) Text(limit Limit) string {
+// Value returns the value of one limit, as the configuration reads and writes it.
+func (l *Limits) Value(limit Limit) value.Value {
 	switch limit {
 	case Sessions:
-		return strconv.Itoa(l.Sessions)
+		return value.NewCount(&l.Sessions, 0, math.MaxInt32)
 	case SessionRate:
-		return l.SessionRate.String()
-	case MessageRate:
-		return l.MessageRate.String()
+		return RateValue(&l.SessionRate)
 	case ByteRate:
-		return l.ByteRate.Bytes()
+		return ByteRateValue(&l.ByteRate)
+	case MessageRate:
+		return RateValue(&l.MessageRate)
 	case MaxMessage:
-		return value.FormatSize(l.MaxMessage)
+		return value.NewSize(&l.MaxMessage, 0, math.MaxInt64)
 	case MaxSession:
-		return value.FormatDuration(l.MaxSession)
+		return value.NewDuration(&l.MaxSession, 0)
 	}
-	return value.FormatDuration(l.IdleTimeout)
+	return value.NewDuration(&l.IdleTimeout, 0)
 }
+
+// Text returns a limit as the configuration writes it.
+func (l *Limits) Text(limit Limit) string { return l.Value(limit).Text() }
 
 // Rate is a number of things in each period. A token bucket for it holds one period's worth: a rate of 100 a minute allows 100 at once,
 // and the next after 0.6 s. The zero value is no limit.
@@ -57,10 +61,8 @@ type Rate struct {
 
 // The words of errors for a rate that cannot be read.
 const (
-	// RateAllowed describes the texts of rates of things.
-	RateAllowed = "a number for each second, minute or hour, such as 10/s, 100/m or 1000/h; 0 for no limit"
-	// ByteRateAllowed describes the texts of rates of bytes.
-	ByteRateAllowed = "a size for each second, minute or hour, such as 64KiB/s or 10MiB/m; 0 for no limit"
+	rateAllowed     = "a number for each second, minute or hour, such as 10/s, 100/m or 1000/h; 0 for no limit"
+	byteRateAllowed = "a size for each second, minute or hour, such as 64KiB/s or 10MiB/m; 0 for no limit"
 )
 
 var periods = []struct {
@@ -81,12 +83,12 @@ func (r Rate) PerSecond() float64 {
 
 // ParseRate reads a rate of things: 10/s, 100/m, 1000/h, or 0 for no limit.
 func ParseRate(text string) (Rate, error) {
-	return parse("rate", text, RateAllowed, func(number string) (int64, error) { return strconv.ParseInt(number, 10, 64) })
+	return parse("rate", text, rateAllowed, func(number string) (int64, error) { return strconv.ParseInt(number, 10, 64) })
 }
 
 // ParseByteRate reads a rate of bytes: 64KiB/s, 10MiB/m, or 0 for no limit.
 func ParseByteRate(text string) (Rate, error) {
-	return parse("rate", text, ByteRateAllowed, value.ParseSize)
+	return parse("rate", text, byteRateAllowed, value.ParseSize)
 }
 
 func parse(what, text, allowed string, number func(text string) (int64, error)) (Rate, error) {
@@ -123,52 +125,60 @@ func (r Rate) format(number func(int64) string) string {
 	return "0"
 }
 
-// Names are the names of limits, as the configuration has them.
-var Names = []string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout"}
+// RateValue returns the value for a rate of things.
+func RateValue(p *Rate) value.Value { return rateValue{p, rateAllowed, ParseRate, Rate.String} }
+
+// ByteRateValue returns the value for a rate of bytes.
+func ByteRateValue(p *Rate) value.Value {
+	return rateValue{p, byteRateAllowed, ParseByteRate, Rate.Bytes}
+}
+
+type rateValue struct {
+	p       *Rate
+	allowed string
+	parse   func(string) (Rate, error)
+	format  func(Rate) string
+}
+
+func (v rateValue) Text() string    { return v.format(*v.p) }
+func (v rateValue) Allowed() string { return v.allowed }
+
+func (v rateValue) Set(text string) error {
+	rate, err := v.parse(text)
+	if err == nil {
+		*v.p = rate
+	}
+	return err
+}
+
+// Names returns the names of the limits, as the configuration has them.
+func Names() []string {
+	names := make([]string, 0, Count)
+	for limit := range Limit(Count) {
+		names = append(names, limit.String())
+	}
+	return names
+}
 
 // Set sets the limit of that name from a text that another system has written, such as a claim of a token. It takes what the
 // configuration takes, and whole numbers: of seconds for a time, and a second for a rate. 0 is no limit. The error says what is allowed.
 func (l *Limits) Set(name, text string) error {
+	limit := slices.Index(Names(), name)
+	if limit < 0 {
+		return spelling.Unknown("limit", name, Names())
+	}
 	_, err := strconv.ParseInt(text, 10, 64)
-	whole := err == nil && text != "0"
-	switch name {
-	case "session-limit":
-		return value.NewCount(&l.Sessions, 0, math.MaxInt32).Set(text)
-	case "max-message":
-		return value.NewSize(&l.MaxMessage, 0, math.MaxInt64).Set(text)
-	case "session-rate", "message-rate", "byte-rate":
-		if whole {
+	switch isWhole := err == nil; Limit(limit) {
+	case SessionRate, MessageRate, ByteRate:
+		if isWhole && text != "0" {
 			text += "/s"
 		}
-		return l.setRate(name, text)
-	case "max-session", "idle-timeout":
-		if whole && !strings.HasPrefix(text, "-") {
+	case MaxSession, IdleTimeout:
+		if isWhole && !strings.HasPrefix(text, "-") {
 			text += "s"
 		}
-		d := &l.MaxSession
-		if name == "idle-timeout" {
-			d = &l.IdleTimeout
-		}
-		if text == "0" {
-			text = "0s"
-		}
-		return value.NewDuration(d, 0).Set(text)
 	}
-	return spelling.Unknown("limit", name, Names)
-}
-
-func (l *Limits) setRate(name, text string) (err error) {
-	rate, p, parse := Rate{}, &l.SessionRate, ParseRate
-	switch name {
-	case "message-rate":
-		p = &l.MessageRate
-	case "byte-rate":
-		p, parse = &l.ByteRate, ParseByteRate
-	}
-	if rate, err = parse(text); err == nil {
-		*p = rate
-	}
-	return err
+	return l.Value(Limit(limit)).Set(text)
 }
 
 // A client may send maxControls pings and pongs within controlPeriod. Each is answered, or at least read, and none counts as a message. Clients

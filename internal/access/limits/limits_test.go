@@ -28,7 +28,7 @@ func TestSet(t *testing.T) {
 	if l != want {
 		t.Errorf("%+v, want %+v", l, want)
 	}
-	for _, name := range Names {
+	for _, name := range Names() {
 		if err := l.Set(name, "0"); err != nil {
 			t.Errorf("%s: no limit: %v", name, err)
 		}

@@ -30,8 +30,8 @@ type Limit uint8
 const (
 	Sessions Limit = iota
 	SessionRate
-	MessageRate
 	ByteRate
+	MessageRate
 	MaxMessage
 	MaxSession
 	IdleTimeout
@@ -42,7 +42,7 @@ const (
 
 // String returns the limit's name in metrics, logs and settings.
 func (l Limit) String() string {
-	return [Count]string{"session-limit", "session-rate", "message-rate", "byte-rate", "max-message", "max-session", "idle-timeout"}[l]
+	return [Count]string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout"}[l]
 }
 
 // Scope is one thing that is limited. Its methods may be called from any goroutine. The limits can change at any time, for clients that are

@@ -59,7 +59,7 @@ func Open(path string, options config.Options) (*Store, error) {
 		every = defaultPoll
 	}
 	s.settler = &settler{path: path, gap: every, seen: options.Known, complete: s.history.wrote}
-	s.poller = config.NewPoller(every, (&watcher{settler: s.settler, every: every}).poll)
+	s.poller = config.NewPoller(every, every, s.settler.version)
 	return s, nil
 }
 
@@ -154,11 +154,8 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 		}
 		current = config.NewContent()
 	}
-	to, err := change.Result(&current)
+	to, err := change.Apply(&current, s.check)
 	if err != nil {
-		return nil, err
-	}
-	if err := to.Validate(s.check); err != nil {
 		return nil, err
 	}
 	if invalid == nil && to.Equal(&current) {

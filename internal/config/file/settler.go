@@ -61,7 +61,8 @@ func leftAlone(info fs.FileInfo) bool { return time.Since(info.ModTime()) > reso
 // maxUnsettled bounds how long a file may keep changing before that is an error.
 const maxUnsettled = 5 * time.Second
 
-// version waits until two readings agree, and returns the version of the content.
+// version waits until two readings agree, and returns the version of the content. It is what the store polls: it compares times and sizes, and reads the
+// file only when these may have changed. That works on every file system, through links, and with tools that replace the file or its directory.
 func (s *settler) version(ctx context.Context) (string, error) {
 	l, err := s.settled(ctx, false)
 	if err != nil {

@@ -84,7 +84,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	defer s.mu.Unlock()
 	current := s.snapshot
 	if change.Expect != "" && change.Expect != current.Version() {
-		return nil, s.conflict(change.Expect)
+		return nil, config.NewConflict(change.Expect, current.Version(), s.latest(kept))
 	}
 	before := current.Content()
 	after, err := change.Result(&before)
@@ -111,31 +111,24 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (*config.Snapsh
 	return next, nil
 }
 
-// conflict says who changed what since a version. It is called with the mutex held.
-func (s *Store) conflict(expected string) error {
-	conflict := &config.ConflictError{Expected: expected, Current: s.snapshot.Version()}
-	for _, r := range slices.Backward(s.past) {
-		if r.Version == expected {
-			break
-		}
-		conflict.Since = append(conflict.Since, r.Revision)
-	}
-	return conflict
-}
-
 // History implements [config.Store].
-func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
+func (s *Store) History(ctx context.Context, limit int) ([]config.Revision, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	return s.latest(limit), nil
+}
+
+// latest returns the latest revisions, the newest first. It is called with the mutex held.
+func (s *Store) latest(limit int) (revisions []config.Revision) {
 	for _, r := range slices.Backward(s.past) {
 		if len(revisions) == limit {
 			break
 		}
 		revisions = append(revisions, r.Revision)
 	}
-	return revisions, nil
+	return revisions
 }
 
 // At implements [config.Store].

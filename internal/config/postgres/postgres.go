@@ -27,7 +27,6 @@ type Store struct {
 	*tables.Store // static
 
 	pool    *pgxpool.Pool  // static
-	newest  int64          // static: the newest schema version that this program knows
 	poller  *config.Poller // static
 	watcher *watcher       // owned by the poller's goroutine
 	closed  atomic.Bool
@@ -36,7 +35,7 @@ type Store struct {
 var _ config.Store = (*Store)(nil)
 
 var dialect = tables.Dialect{
-	Schema: "wsbouncer.", Parameter: "$", Time: `to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+	Schema: "wsbouncer.", Parameter: "$", Newest: tables.Newest(embedded), Time: `to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
 }
 
 const (
@@ -62,9 +61,6 @@ func Open(dsn string, options config.Options) (*Store, error) {
 	}
 	s := new(Store)
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
-	if s.newest, err = tables.Newest(embedded); err != nil {
-		return nil, err
-	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), c); err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}
@@ -73,7 +69,7 @@ func Open(dsn string, options config.Options) (*Store, error) {
 		every, calm = defaultPoll, calmPoll
 	}
 	s.watcher = &watcher{config: c.ConnConfig, every: every, calm: calm}
-	s.poller = config.NewPoller(every, s.watcher.poll)
+	s.poller = config.NewPoller(0, every, s.watcher.poll)
 	return s, nil
 }
 
@@ -109,7 +105,7 @@ var (
 )
 
 // transact is a [tables.Transact].
-func (s *Store) transact(ctx context.Context, write bool, f func(*tables.Tables, tables.Writer) (commit bool, err error)) error {
+func (s *Store) transact(ctx context.Context, write bool, f func(*tables.Tables) (commit bool, err error)) error {
 	options := reading
 	if write {
 		options = writing
@@ -129,8 +125,7 @@ func (s *Store) transact(ctx context.Context, write bool, f func(*tables.Tables,
 		defer cancel()
 		_ = tx.Rollback(ctx)
 	}()
-	t := &transaction{tx, s.newest}
-	commit, err := f(t.tables(), t)
+	commit, err := f(&tables.Tables{Dialect: dialect, Tx: transaction{tx}})
 	if err == nil && commit {
 		err = tx.Commit(ctx)
 	}

@@ -69,16 +69,6 @@ func has(backend string, connections int) func(*config.Snapshot, error) bool {
 	}
 }
 
-// newest returns the version of the schema that this program knows.
-func newest(t *testing.T) int64 {
-	t.Helper()
-	version, err := tables.Newest(embedded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return version
-}
-
 // TestStraightSQL makes sure that what an operator does to rows is seen and in the history, one revision for a transaction.
 func TestStraightSQL(t *testing.T) {
 	dsn := migrated(t)
@@ -241,7 +231,7 @@ func TestSchema(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 { // concurrently: one creates it, and the others wait
 		all.Go(func() {
-			if _, to, err := Migrate(t.Context(), dsn); err != nil || to != newest(t) {
+			if _, to, err := Migrate(t.Context(), dsn); err != nil || to != Newest() {
 				t.Errorf("migrating: %d, %v", to, err)
 			}
 		})
@@ -254,7 +244,7 @@ func TestSchema(t *testing.T) {
 	_, loading := s.Load(t.Context())
 	_, _, migrating := Migrate(t.Context(), dsn)
 	for i, err := range []error{loading, migrating} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d", newest(t))) {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d", Newest())) {
 			t.Errorf("call %d with a newer schema: %v", i, err)
 		}
 	}

@@ -76,11 +76,8 @@ func (h *handler) try(ctx context.Context, c config.Change) (any, error) {
 		return nil, &config.ConflictError{Expected: c.Expect, Current: before.Version()}
 	}
 	from := before.Content()
-	to, err := c.Result(&from)
+	to, err := c.Apply(&from, h.check)
 	if err != nil {
-		return nil, err
-	}
-	if err := to.Validate(h.check); err != nil {
 		return nil, err
 	}
 	edits := config.Diff(&from, &to)

@@ -21,14 +21,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
-// ClientOptions are the settings of a client.
-type ClientOptions struct {
-	// Token is sent with every request, if there is one.
-	Token string
-	// Options are the settings that all stores have. The proxy has checked the profiles that it sends.
-	config.Options
-}
-
 // Times on the client's side.
 const (
 	defaultWait = 20 * time.Second // how long one request waits for a change
@@ -47,23 +39,13 @@ type Client struct {
 
 var _ config.Store = (*Client)(nil)
 
-// Dial returns a client for the admin API at an address: host:port, http://host:port or unix:/path/of/socket. It does not
-// connect yet.
-func Dial(address string, o ClientOptions) (*Client, error) {
-	connection, err := client.New(address, o.Token)
-	if err != nil {
-		return nil, err
-	}
-	return New(connection, o), nil
-}
-
-// New returns the configuration of the proxy that a client talks to. o.Token is the client's own. Close closes the client, too.
-func New(connection *client.Client, o ClientOptions) *Client {
+// New returns the configuration of the proxy that a client talks to, which has checked the profiles that it sends. Close closes the client, too.
+func New(connection *client.Client, o config.Options) *Client {
 	c := &Client{api: connection, check: o.Profiles, wait: defaultWait}
 	if o.Poll > 0 {
 		c.wait = min(o.Poll, maxWait)
 	}
-	c.poller = config.NewPoller(retry, c.poll)
+	c.poller = config.NewPoller(0, retry, c.poll)
 	return c
 }
 

@@ -46,7 +46,7 @@ func TestErrors(t *testing.T) {
 		{errors.New("the disk is full"), nil},
 	} {
 		server := httptest.NewServer(Handler(failing{err: k.sent}, HandlerOptions{}))
-		c, err := Dial(server.URL, ClientOptions{})
+		c, err := dial(server.URL, "", config.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestUnreachable(t *testing.T) {
 		elsewhere.URL:    elsewhere.URL + ` answered "302 Found"`,
 		page.URL:         "to GET /api/v1/config: invalid character",
 	} {
-		c, err := Dial(address, ClientOptions{})
+		c, err := dial(address, "", config.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestToken(t *testing.T) {
 		"abd": "refused: wrong token for the admin API",
 		"abc": config.ErrSchema.Error(),
 	} {
-		c, err := Dial(server.URL, ClientOptions{Token: token})
+		c, err := dial(server.URL, token, config.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestRestart(t *testing.T) {
 	database := filepath.Join(t.TempDir(), "config.db")
 	first := serve(t, database, "", config.Options{})
 	address := first.server.Listener.Addr().String()
-	c, err := Dial(address, ClientOptions{})
+	c, err := dial(address, "", config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
@@ -25,6 +26,15 @@ func (p *proxied) Close() error {
 	_ = p.store.Close() // first, so that no request waits for a change any more
 	p.server.Close()
 	return err
+}
+
+// dial returns a client for the admin API at an address.
+func dial(address, token string, o config.Options) (*Client, error) {
+	connection, err := client.New(address, token)
+	if err != nil {
+		return nil, err
+	}
+	return New(connection, o), nil
 }
 
 // serve serves a database on a unix socket, or if there is none on a loopback address, and returns a client of it.
@@ -44,7 +54,7 @@ func serve(t testing.TB, database, socket string, options config.Options) *proxi
 		address = "unix:" + socket
 	}
 	p.server.Start()
-	if p.Client, err = Dial(address, ClientOptions{Options: options}); err != nil {
+	if p.Client, err = dial(address, "", options); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -75,7 +85,7 @@ func TestContractOfClients(t *testing.T) {
 				first = serve(t, filepath.Join(t.TempDir(), "config.db"), "", options)
 				return first
 			}
-			other, err := Dial(first.API().Address(), ClientOptions{Options: options})
+			other, err := dial(first.API().Address(), "", options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func TestHides(t *testing.T) {
 	}
 	server := httptest.NewServer(Handler(store, HandlerOptions{Hides: func(*http.Request) bool { return true }}))
 	defer server.Close()
-	c, err := Dial(server.URL, ClientOptions{})
+	c, err := dial(server.URL, "", config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

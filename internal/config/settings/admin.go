@@ -22,35 +22,11 @@ type Tokens struct {
 // ForFleet returns the token by which the proxy proves to other proxies who it is; empty for none.
 func (t *Tokens) ForFleet() string { return cmp.Or(t.PeerToken, t.Token) }
 
-// token is a setting that refers to a secret.
-type token struct {
-	name   string
-	refers func(*Settings) *string // the setting
-	is     func(*Tokens) *string   // the secret
-}
-
-// tokens are the settings that refer to secrets.
-var tokens = []token{
-	{"admin-token", func(s *Settings) *string { return &s.AdminToken }, func(t *Tokens) *string { return &t.Token }},
-	{"admin-reader-token", func(s *Settings) *string { return &s.AdminReaderToken }, func(t *Tokens) *string { return &t.ReaderToken }},
-	{"fleet-token", func(s *Settings) *string { return &s.FleetToken }, func(t *Tokens) *string { return &t.PeerToken }},
-}
-
-// tokenOf returns the token with a setting's name; nil if the setting is none.
-func tokenOf(name string) *token {
-	for i := range tokens {
-		if tokens[i].name == name {
-			return &tokens[i]
-		}
-	}
-	return nil
-}
-
 // tokens returns the tokens that the settings refer to.
 func (l *loading) tokens() (all Tokens) {
-	for _, t := range tokens {
-		reference := *t.refers(&l.settings)
-		if reference == "" {
+	for _, row := range l.rows {
+		reference := row.value.Text()
+		if row.token == nil || reference == "" {
 			continue
 		}
 		secret, err := secret.Resolve(reference)
@@ -58,9 +34,9 @@ func (l *loading) tokens() (all Tokens) {
 			err = checkToken(reference, secret)
 		}
 		if err != nil {
-			l.bad("%s%w", l.heads[t.name], err)
+			l.bad("%s%w", l.heads[row.name], err)
 		}
-		*t.is(&all) = secret
+		*row.token(&all) = secret
 	}
 	if all.Token != "" && all.Token == all.ReaderToken {
 		l.bad("%sit is the same token as admin-token: readers would be operators; give them another one", l.heads["admin-reader-token"])
@@ -115,13 +91,15 @@ func (l *Loaded) Risks() (risks []string) {
 	case elsewhere && !hasToken:
 		add("admin: %s can be reached from other machines, and there is no admin-token: from there, only /healthz, /readyz and /metrics can be read", l.Admin)
 	}
-	for _, t := range tokens {
-		reference, secret := *t.refers(&l.Settings), *t.is(&l.Tokens)
-		if secret != "" && len(secret) < goodToken {
-			add("%s: a token of %d characters can be guessed: use at least %d, such as the output of `openssl rand -hex 32`", t.name, len(secret), goodToken)
+	for _, row := range rows(&l.Settings) {
+		if row.token == nil {
+			continue
 		}
-		if path, ok := strings.CutPrefix(reference, "file:"); ok && readableByAll(path) {
-			add("%s: every user of this machine can read %s: remove that right (chmod o-r %[2]s)", t.name, path)
+		if secret := *row.token(&l.Tokens); secret != "" && len(secret) < goodToken {
+			add("%s: a token of %d characters can be guessed: use at least %d, such as the output of `openssl rand -hex 32`", row.name, len(secret), goodToken)
+		}
+		if path, ok := strings.CutPrefix(row.value.Text(), "file:"); ok && readableByAll(path) {
+			add("%s: every user of this machine can read %s: remove that right (chmod o-r %[2]s)", row.name, path)
 		}
 	}
 	if info, err := os.Stat(l.Directory()); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {

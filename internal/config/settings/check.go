@@ -22,27 +22,43 @@ func orEmpty(check func(string) error) func(string) error {
 	}
 }
 
-// sizeOrDefault is a size whose default depends on the machine: an empty text, which is 0.
-type sizeOrDefault struct {
+// or is a value, or a word, which stands for another one.
+type or[T comparable] struct {
 	value.Value
-	p *int64
+	p      *T
+	word   string
+	stands T
 }
 
-// Text implements [value.Value].
-func (v sizeOrDefault) Text() string {
-	if *v.p == 0 {
+// and returns how an enumeration of what is allowed ends.
+func (v or[T]) and() string {
+	if v.word == "" {
 		return ""
+	}
+	return ", or " + v.word
+}
+
+// Allowed implements [value.Value].
+func (v or[T]) Allowed() string { return v.Value.Allowed() + v.and() }
+
+// Text implements [value.Value].
+func (v or[T]) Text() string {
+	if *v.p == v.stands {
+		return v.word
 	}
 	return v.Value.Text()
 }
 
 // Set implements [value.Value].
-func (v sizeOrDefault) Set(text string) error {
-	if text == "" {
-		*v.p = 0
+func (v or[T]) Set(text string) error {
+	if text == v.word {
+		*v.p = v.stands
 		return nil
 	}
-	return v.Value.Set(text)
+	if err := v.Value.Set(text); err != nil {
+		return errors.New(err.Error() + v.and())
+	}
+	return nil
 }
 
 func checkNetwork(text string) error {
@@ -99,16 +115,15 @@ func checkDirectory(path string) error {
 	return nil
 }
 
-// checkReference returns the check of how a token of the admin API is referred to. The error does not repeat the value, which may be
-// the token.
-func checkReference(name string) func(string) error {
+// reference returns the value of a setting that refers to a token of the admin API. Its error does not repeat the text, which may be the token.
+func reference(p *string, name string) value.Value {
 	wrong := errors.New("invalid reference: use env:NAME or file:/path, or put the token itself into the environment variable " + Variable(name))
-	return func(text string) error {
+	return value.NewText(p, "env:NAME or file:/path; "+Variable(name)+" may also be the token itself", orEmpty(func(text string) error {
 		if !isReference(text) || strings.ContainsAny(text, " \t\r\n") {
 			return wrong
 		}
 		return nil
-	}
+	}))
 }
 
 func isReference(text string) bool {

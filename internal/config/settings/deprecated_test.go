@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,12 +12,16 @@ import (
 // A deprecated setting works as before. Each source that gives it causes a warning with its place; the help and the file that config
 // init writes say what to use instead.
 func TestDeprecatedSetting(t *testing.T) {
-	was := table
-	t.Cleanup(func() { table = was })
-	table = append(slices.Clone(was), setting{
-		name: "old-level", help: "an old name", deprecated: "use log-level; version 0.4 removes it",
-		value: func(s *Settings) value.Value { return value.NewChoice(&s.LogLevel, "log level", LogLevels) },
-	})
+	was, wasRows := table, rows
+	t.Cleanup(func() { table, rows = was, wasRows })
+	rows = func(s *Settings) []setting {
+		return append(wasRows(s), setting{
+			name: "old-level", help: "an old name", deprecated: "use log-level; version 0.4 removes it",
+			value: value.NewChoice(&s.LogLevel, "log level", LogLevels),
+		})
+	}
+	defaults := Defaults()
+	table = rows(&defaults)
 
 	l := given{file: "old-level: warn\n", environment: []string{"WSBOUNCER_OLD_LEVEL=error"}, flags: []string{"--old-level", "debug"}}.load(t)
 	if l.LogLevel != "debug" {

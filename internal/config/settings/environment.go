@@ -41,8 +41,8 @@ func environment(all []string) map[string]string {
 // environment applies the settings of the environment.
 func (l *loading) environment(all []string) {
 	own := environment(all)
-	for i := range table {
-		s := &table[i]
+	for i := range l.rows {
+		s := &l.rows[i]
 		name := Variable(s.name)
 		text, ok := own[name]
 		if !ok {
@@ -58,7 +58,7 @@ func (l *loading) environment(all []string) {
 			for i := range texts {
 				texts[i] = strings.TrimSpace(texts[i])
 			}
-		case tokenOf(s.name) != nil && text != "" && !isReference(text):
+		case s.token != nil && text != "" && !isReference(text):
 			texts = []string{"env:" + name} // so that the settings hold a reference, never the token itself
 		}
 		l.set(s, name, name+": ", texts)

@@ -53,12 +53,12 @@ func (l *loading) decode(name string, data []byte) {
 	}}
 	gone := Removed()
 	for _, entry := range read.Entries(root, "a mapping from settings, such as listen and database, to values") {
-		s, ok := find(entry.Key.Value)
+		s := find(l.rows, entry.Key.Value)
 		switch {
 		case gone[entry.Key.Value] != nil:
 			read.Report(entry.Key, gone[entry.Key.Value].Error())
 			continue
-		case !ok && slices.Contains([]string{"services", "backends", "profiles", "tenants", "keys"}, entry.Key.Value):
+		case s == nil && slices.Contains([]string{"services", "backends", "profiles", "tenants", "keys"}, entry.Key.Value):
 			read.Report(entry.Key, fmt.Sprintf("%q belongs to the configuration, not to the settings: put it into another file and set database to that file", entry.Key.Value))
 			continue
 		case !read.Known(entry, "setting", names()):
@@ -66,9 +66,9 @@ func (l *loading) decode(name string, data []byte) {
 		}
 		about = s.name + ": "
 		place := strictyaml.Place(name, entry.Value)
-		if texts, ok := l.texts(&s, entry.Value, read); ok {
+		if texts, ok := l.texts(s, entry.Value, read); ok {
 			before := len(l.problems)
-			l.set(&s, place, place+": "+about, texts)
+			l.set(s, place, place+": "+about, texts)
 			for _, err := range l.problems[before:] {
 				lines[err] = entry.Value.Line
 			}
@@ -86,7 +86,7 @@ func (l *loading) texts(s *setting, n *strictyaml.Node, read strictyaml.Reader) 
 	}
 	texts, ok := read.Texts(n)
 	if strictyaml.KindOf(n) == strictyaml.List && len(n.Content) == 0 && s.unset == "" {
-		read.Report(n, "the list is empty: use "+s.value(new(Settings)).Allowed())
+		read.Report(n, "the list is empty: use "+s.value.Allowed())
 		return nil, false
 	}
 	return texts, ok

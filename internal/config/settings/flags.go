@@ -37,7 +37,7 @@ func (f *Flags) given(name string) bool { return f.set != nil && f.set.Changed(n
 func (l *loading) flags(f *Flags) {
 	for _, v := range f.values {
 		if name := v.setting.name; f.given(name) {
-			l.set(v.setting, "--"+name, "--"+name+": ", v.texts)
+			l.set(find(l.rows, name), "--"+name, "--"+name+": ", v.texts)
 		}
 	}
 }
@@ -48,8 +48,8 @@ func (s *setting) usage() string {
 	if s.isList() {
 		text += " (repeat for several)"
 	}
-	if v := s.value(new(Settings)); value.Kind(v) != "duration" {
-		text += ": " + v.Allowed()
+	if value.Kind(s.value) != "duration" {
+		text += ": " + s.value.Allowed()
 	}
 	if s.unset != "" {
 		text += " (default: " + s.unset + ")"
@@ -82,13 +82,13 @@ func (v *flagValue) String() string {
 	}
 	texts := v.texts
 	if texts == nil {
-		texts = config.ListOf(v.setting.standard())
+		texts = config.ListOf(v.setting.value.Text())
 		if !v.setting.isList() {
-			texts = []string{v.setting.standard()}
+			texts = []string{v.setting.value.Text()}
 		}
 	}
 	return strings.Join(texts, ",")
 }
 
 // Type implements [pflag.Value].
-func (v *flagValue) Type() string { return value.Kind(v.setting.value(new(Settings))) }
+func (v *flagValue) Type() string { return value.Kind(v.setting.value) }

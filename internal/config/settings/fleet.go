@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -15,6 +14,9 @@ import (
 
 // FleetAuto is the value of [Settings.Fleet] for sharing servers' places wherever proxies share a database.
 const FleetAuto = "auto"
+
+// never is the text of [Never].
+const never = "never"
 
 // Never is the value of [Settings.GrantTimeout] for a proxy's places that stay its own until it is proven dead, or an operator says so.
 const Never = value.NoLimit
@@ -82,64 +84,4 @@ func (l *loading) checkFleet() {
 			l.warn("%sno effect: fleet is off", l.heads[name])
 		}
 	}
-}
-
-// orAuto is a number, or auto, which is [Automatic].
-type orAuto struct {
-	value.Value
-	p *int
-}
-
-// Allowed implements [value.Value].
-func (v orAuto) Allowed() string { return v.Value.Allowed() + ", or " + FleetAuto }
-
-// Text implements [value.Value].
-func (v orAuto) Text() string {
-	if *v.p == Automatic {
-		return FleetAuto
-	}
-	return v.Value.Text()
-}
-
-// Set implements [value.Value].
-func (v orAuto) Set(text string) error {
-	if text == FleetAuto {
-		*v.p = Automatic
-		return nil
-	}
-	if err := v.Value.Set(text); err != nil {
-		return errors.New(err.Error() + ", or " + FleetAuto)
-	}
-	return nil
-}
-
-// orNever is a time span, or never, which is [Never].
-type orNever struct {
-	value.Value
-	p *time.Duration
-}
-
-const never = "never"
-
-// Allowed implements [value.Value].
-func (v orNever) Allowed() string { return v.Value.Allowed() + ", or " + never }
-
-// Text implements [value.Value].
-func (v orNever) Text() string {
-	if *v.p == Never {
-		return never
-	}
-	return v.Value.Text()
-}
-
-// Set implements [value.Value].
-func (v orNever) Set(text string) error {
-	if text == never {
-		*v.p = Never
-		return nil
-	}
-	if err := v.Value.Set(text); err != nil {
-		return errors.New(err.Error() + ", or " + never)
-	}
-	return nil
 }

@@ -14,7 +14,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("loops: &a 1\nlisten: {a: *a}\n? [x]\n: y\n"))
 	place := regexp.MustCompile(`^f(:\d+(:\d+)?)?: `)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first := &loading{settings: Defaults(), sources: make(map[string]string)}
+		first := newLoading(Defaults())
 		first.decode("f", data)
 		for _, err := range first.problems {
 			if !place.MatchString(err.Error()) {
@@ -23,7 +23,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var b strings.Builder
 		for i := range table {
-			text := table[i].yaml(&first.settings)
+			text := first.rows[i].yaml()
 			if !strings.HasPrefix(text, "[") && text != `""` {
 				text = "'" + strings.ReplaceAll(text, "'", "''") + "'"
 			}
@@ -34,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			b.WriteString(table[i].name + ": " + text + "\n")
 		}
-		again := &loading{settings: Defaults(), sources: make(map[string]string)}
+		again := newLoading(Defaults())
 		again.decode("g", []byte(b.String()))
 		if len(again.problems) > 0 || !reflect.DeepEqual(again.settings, first.settings) {
 			t.Fatalf("%v\n%+v\n%+v\n%s", again.problems, first.settings, again.settings, &b)

@@ -33,7 +33,7 @@ func (l *Loaded) Source(name string) string { return l.sources[name] }
 // Load reads the settings. The error has a line for each mistake, which begins with its place. A wrong value is an error even if a
 // later source overrides it.
 func (s Sources) Load() (*Loaded, error) {
-	l := &loading{settings: Defaults(), sources: make(map[string]string)}
+	l := newLoading(Defaults())
 	var variables []string
 	if s.Environment != nil {
 		variables = s.Environment()
@@ -64,10 +64,17 @@ func (s Sources) Load() (*Loaded, error) {
 // loading has the settings and mistakes read so far.
 type loading struct {
 	settings Settings
+	rows     []setting // of settings
 	sources  map[string]string
 	heads    map[string]string // how an error about a setting begins, by name
 	problems []error
 	warnings []string
+}
+
+func newLoading(s Settings) *loading {
+	l := &loading{settings: s, sources: make(map[string]string), heads: make(map[string]string)}
+	l.rows = rows(&l.settings)
+	return l
 }
 
 func (l *loading) bad(format string, args ...any) {
@@ -87,14 +94,11 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 		text = texts[0]
 	}
 	if text == "" {
-		text = s.standard()
+		text = find(table, s.name).value.Text()
 	}
-	if err := s.value(&l.settings).Set(text); err != nil {
+	if err := s.value.Set(text); err != nil {
 		l.bad("%s%w", head, err)
 		return
-	}
-	if l.heads == nil {
-		l.heads = make(map[string]string)
 	}
 	l.sources[s.name], l.heads[s.name] = source, head
 	if s.deprecated != "" {
@@ -104,12 +108,11 @@ func (l *loading) set(s *setting, source, head string, texts []string) {
 
 // Check returns everything that is wrong with settings that were not loaded, but made by the program; the error names the flags.
 func (s *Settings) Check() error {
-	l := &loading{settings: *s, heads: make(map[string]string)}
-	for i := range table {
-		name, v := table[i].name, table[i].value(&l.settings)
-		l.heads[name] = "--" + name + ": "
-		if err := v.Set(v.Text()); err != nil {
-			l.bad("%s%w", l.heads[name], err)
+	l := newLoading(*s)
+	for _, row := range l.rows {
+		l.heads[row.name] = "--" + row.name + ": "
+		if err := row.value.Set(row.value.Text()); err != nil {
+			l.bad("%s%w", l.heads[row.name], err)
 		}
 	}
 	l.checkTogether()

@@ -103,7 +103,7 @@ func TestPrecedence(t *testing.T) {
 	t.Setenv("TOKEN_E", "e")
 	t.Setenv("TOKEN_F", "f")
 	for i := range table {
-		s := &table[i]
+		s, standard := &table[i], table[i].value.Text()
 		first, second := example[s.name][0], example[s.name][1]
 		variable := func(text string) []string { return []string{Variable(s.name) + "=" + text} }
 		flag := func(text string) []string { return []string{"--" + s.name, text} }
@@ -113,7 +113,7 @@ func TestPrecedence(t *testing.T) {
 			given        given
 			want, source string
 		}{
-			{given{}, s.standard(), ""},
+			{given{}, standard, ""},
 			{given{file: key(first)}, first, inFile},
 			{given{environment: variable(first)}, first, Variable(s.name)},
 			{given{flags: flag(first)}, first, "--" + s.name},
@@ -121,25 +121,25 @@ func TestPrecedence(t *testing.T) {
 			{given{file: key(first), flags: flag(second)}, second, "--" + s.name},
 			{given{environment: variable(first), flags: flag(second)}, second, "--" + s.name},
 			{given{file: key(first), environment: variable(first), flags: flag(second)}, second, "--" + s.name},
-			{given{file: key(first), environment: variable("")}, s.standard(), Variable(s.name)}, // nothing is the default
+			{given{file: key(first), environment: variable("")}, standard, Variable(s.name)}, // nothing is the default
 		} {
 			var with []string
-			if c.want != s.standard() {
+			if c.want != standard {
 				with = companion[s.name]
 			}
 			c.given.flags = append(with[:len(with):len(with)], c.given.flags...)
 			l := c.given.load(t)
-			got, want := s.shown(&l.Settings), c.want
-			if want == s.standard() {
-				defaults := Defaults()
-				want = s.shown(&defaults)
+			now := rows(&l.Settings)
+			got, want := now[i].shown(), c.want
+			if want == standard {
+				want = s.shown()
 			}
 			if got != want || l.Source(s.name) != c.source {
 				t.Errorf("%s, %+v: %q from %q; want %q from %q", s.name, c.given, got, l.Source(s.name), want, c.source)
 			}
-			for j := range table { // and nothing else has changed
-				if other := &table[j]; j != i && other.text(&l.Settings) != other.standard() && !slices.Contains(with, "--"+other.name) {
-					t.Errorf("%+v: %s is %s", c.given, other.name, other.text(&l.Settings))
+			for j, other := range now { // and nothing else has changed
+				if text := other.value.Text(); j != i && text != table[j].value.Text() && !slices.Contains(with, "--"+other.name) {
+					t.Errorf("%+v: %s is %s", c.given, other.name, text)
 				}
 			}
 		}

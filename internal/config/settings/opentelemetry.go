@@ -98,7 +98,7 @@ func (l *loading) otelEndpoint(given map[string]string, first func(...string) (n
 
 func (l *loading) otelSampler(given map[string]string) {
 	const sampler, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
-	s, _ := find("trace-ratio")
+	s := find(l.rows, "trace-ratio")
 	name, text := sampler, ""
 	switch strings.TrimPrefix(given[sampler], "parentbased_") {
 	case "always_on":
@@ -113,7 +113,7 @@ func (l *loading) otelSampler(given map[string]string) {
 	if text == "" {
 		return
 	}
-	if err := s.value(&l.settings).Set(text); err != nil {
+	if err := s.value.Set(text); err != nil {
 		l.warn("%s: %v", name, err)
 		return
 	}

@@ -14,15 +14,14 @@ type Change struct {
 // can change at run time are new, and all others stay, so that the next Reload reports them again.
 func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 	inForce = &Loaded{Settings: l.Settings, File: now.File, Tokens: l.Tokens, sources: maps.Clone(l.sources)}
-	for i := range table {
-		s := &table[i]
-		was, is := s.text(&l.Settings), s.text(&now.Settings)
-		secret := tokenOf(s.name)
-		newToken := secret != nil && *secret.is(&l.Tokens) != *secret.is(&now.Tokens)
+	before, after := rows(&l.Settings), rows(&now.Settings)
+	for i, s := range rows(&inForce.Settings) {
+		was, is := before[i].value.Text(), after[i].value.Text()
+		newToken := s.token != nil && *s.token(&l.Tokens) != *s.token(&now.Tokens)
 		if was == is && !newToken {
 			continue
 		}
-		c := Change{s.name, s.shown(&l.Settings), s.shown(&now.Settings), now.Source(s.name), s.live}
+		c := Change{s.name, before[i].shown(), after[i].shown(), now.Source(s.name), s.live}
 		if was == is {
 			c.Is += " (changed)"
 		}
@@ -30,11 +29,11 @@ func (l *Loaded) Reload(now *Loaded) (inForce *Loaded, changes []Change) {
 		if !s.live {
 			continue
 		}
-		if err := s.value(&inForce.Settings).Set(is); err != nil {
+		if err := s.value.Set(is); err != nil {
 			panic(err) // now has accepted this value
 		}
 		if newToken {
-			*secret.is(&inForce.Tokens) = *secret.is(&now.Tokens)
+			*s.token(&inForce.Tokens) = *s.token(&now.Tokens)
 		}
 		inForce.sources[s.name] = now.Source(s.name)
 	}

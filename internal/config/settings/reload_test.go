@@ -41,16 +41,16 @@ func TestReload(t *testing.T) {
 	var got []string
 	for _, c := range changes {
 		got = append(got, c.Name)
-		s, _ := find(c.Name)
-		if c.Was != s.shown(&first.Settings) || c.Is != s.shown(&second.Settings) || c.Live != s.live || c.Source != "--"+c.Name {
+		s, is := find(rows(&first.Settings), c.Name), find(rows(&second.Settings), c.Name)
+		if c.Was != s.shown() || c.Is != is.shown() || c.Live != s.live || c.Source != "--"+c.Name {
 			t.Errorf("%+v", c)
 		}
-		now := s.text(&second.Settings)
+		want := is.value.Text()
 		if !s.live {
-			now = s.text(&first.Settings)
+			want = s.value.Text()
 		}
-		if s.text(&inForce.Settings) != now {
-			t.Errorf("%s is %s; want %s", c.Name, s.text(&inForce.Settings), now)
+		if got := find(rows(&inForce.Settings), c.Name).value.Text(); got != want {
+			t.Errorf("%s is %s; want %s", c.Name, got, want)
 		}
 	}
 	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" || inForce.ReaderToken != "s3cret-d" || inForce.PeerToken != "s3cret-f" {

@@ -18,7 +18,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
-	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // Settings are the settings of the process. Begin with [Defaults].
@@ -121,36 +120,6 @@ const NoLimit = value.NoLimit
 // Off is the value of [Settings.AdminSocket] for no socket, of [Settings.OTLPEndpoint] for no traces, and of [Settings.Fleet] for no
 // fleet.
 const Off = "off"
-
-// Defaults returns the default settings.
-func Defaults() Settings {
-	return Settings{
-		Listen:       []string{"127.0.0.1:8080"},
-		Fleet:        FleetAuto,
-		GrantTimeout: Never,
-		GrantRefused: SameHost,
-		GrantShare:   1,
-
-		GrantWithoutDatabase: Automatic,
-		IOURing:              "auto",
-		LoopWait:             "auto",
-		MaxHeader:            16 << 10,
-		FailedAuthRate:       limits.Rate{N: 20, Per: time.Minute},
-		HandshakeTimeout:     10 * time.Second,
-		MaxHandshakes:        1024,
-		ClientTimeout:        time.Minute,
-		DrainTimeout:         30 * time.Second,
-
-		UpgradeDrainTimeout: NoLimit,
-
-		ForwardedHeader: origin.XForwardedFor,
-		ProxyProtocol:   origin.ProxyOff,
-		TraceRatio:      1,
-		LogLevel:        "info",
-		LogFormat:       "text",
-		AccessLogFormat: "json",
-	}
-}
 
 // Directory returns the state directory in use.
 func (s *Settings) Directory() string {

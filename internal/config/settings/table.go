@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
@@ -16,225 +17,161 @@ import (
 
 // setting is one setting of the process.
 type setting struct {
-	name  string // of its flag and its key in the file
-	help  string // one line
-	unset string // the default of an empty value, in words; only if it may be empty
-	live  bool   // whether it can change at run time
+	name     string // of its flag and its key in the file
+	standard string // default; empty for the zero value
+	help     string // one line
+	unset    string // the default of an empty value, in words; only if it may be empty
+	live     bool   // whether it can change at run time
 	// advanced: its default suits nearly every proxy, so that it comes last, in the help too.
 	advanced bool
-	value    func(*Settings) value.Value
+	value    value.Value              // reads, checks and writes the setting, of the settings whose row it is
 	show     func(text string) string // hides secrets; nil if there are none
+	token    func(*Tokens) *string    // where the secret is that it refers to; nil if it refers to none
 	// deprecated says what to use instead of a setting that a later version removes, and which; empty for all others. Such a setting
 	// works as before, with a warning. docs/reference/stability.md says for how long.
 	deprecated string
 }
 
-// table lists all settings, in the order in which they are shown.
-var table = []setting{
-	{name: "listen", help: "addresses to listen on for clients", value: func(s *Settings) value.Value {
-		return value.NewList(&s.Listen, "host:port such as 127.0.0.1:8080", value.CheckAddress).Repeatable(value.AnyPort)
-	}},
-	{name: "tls-listen", help: "addresses to listen on for clients that speak TLS (wss); listen then has no default", unset: "none", value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSListen, "host:port such as :8443", value.CheckAddress).Repeatable(value.AnyPort)
-	}},
-	{name: "tls-cert", help: "files with certificates for clients, and the intermediate ones; the name that a client asks for chooses", unset: "none", live: true, value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSCert, tlsFiles, checkTLSFile)
-	}},
-	{name: "tls-key", help: "files with the private keys of tls-cert, in the same order", unset: "none", live: true, value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSKey, tlsFiles, checkTLSFile).Repeatable(func(string) bool { return true })
-	}},
-	{name: "tls-client-ca", help: "files with the authorities that sign clients' certificates", unset: "none", live: true, value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSClientCA, tlsFiles, checkTLSFile)
-	}},
-	{name: "tls-client-auth", help: "whether clients must present a certificate: off, optional or required", unset: "required with tls-client-ca, otherwise off", live: true, value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSClientAuth, "off, optional or required, or ADDRESS=... for one listener", checkClientAuth)
-	}},
-	{name: "tls-min-version", help: "lowest version of TLS that clients may use: 1.2 or 1.3", unset: "1.2", live: true, value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSMinVersion, "1.2 or 1.3, or ADDRESS=... for one listener", checkTLSVersion)
-	}},
-	{name: "tls-auto", help: "names to get certificates for from an authority by ACME, whose terms you thereby accept; port 443 must lead to the first address of tls-listen", unset: "none", value: func(s *Settings) value.Value {
-		return value.NewList(&s.TLSAuto, acme.NameAllowed, acme.CheckName)
-	}},
-	{name: "tls-auto-directory", help: "directory of the authority", unset: "that of Let's Encrypt", value: func(s *Settings) value.Value {
-		return value.NewText(&s.TLSAutoDirectory, acme.DirectoryAllowed, orEmpty(acme.CheckDirectory))
-	}},
-	{name: "tls-auto-ca", help: "file with the authorities that vouch for the directory's server, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
-		return value.NewText(&s.TLSAutoCA, "a path", orEmpty(checkPath))
-	}},
-	{
-		name: "admin", help: "address of the admin API (/healthz, /readyz, /api/v1/stats, /metrics)", unset: "none",
-		value: func(s *Settings) value.Value {
-			return value.NewText(&s.Admin, "host:port such as 127.0.0.1:9090", orEmpty(value.CheckAddress))
-		},
-	},
-	{
-		name: "admin-socket", help: "unix socket of the admin API, for commands on the same machine",
-		unset: "with a database admin.sock in the state directory, otherwise none",
-		value: func(s *Settings) value.Value {
-			return value.NewText(&s.AdminSocket, "a path, or "+Off+" for none", orEmpty(checkPath))
-		},
-	},
-	{
-		name: "admin-token", help: "token that callers of the admin API must send, to read and to change", unset: "none", live: true, value: func(s *Settings) value.Value {
-			return value.NewText(&s.AdminToken, "env:NAME or file:/path; "+Variable("admin-token")+" may also be the token itself", orEmpty(checkReference("admin-token")))
-		},
-	},
-	{
-		name: "admin-reader-token", help: "token for callers of the admin API who may only read", unset: "none", live: true, value: func(s *Settings) value.Value {
-			return value.NewText(&s.AdminReaderToken, "env:NAME or file:/path; "+Variable("admin-reader-token")+" may also be the token itself", orEmpty(checkReference("admin-reader-token")))
-		},
-	},
-	{name: "admin-tls-cert", help: "certificate with which the address of the admin API speaks TLS, in PEM form; read again when it changes", unset: "none", value: func(s *Settings) value.Value {
-		return value.NewText(&s.AdminTLSCert, "a path", orEmpty(checkPath))
-	}},
-	{name: "admin-tls-key", help: "private key of admin-tls-cert, in PEM form", unset: "none", value: func(s *Settings) value.Value {
-		return value.NewText(&s.AdminTLSKey, "a path", orEmpty(checkPath))
-	}},
-	{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: func(s *Settings) value.Value {
-		return value.NewList(&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)
-	}},
-	{name: "secret-env", help: "environment variables that backends may refer to as secrets (env:NAME); * at the end stands for anything", unset: defaultSecretEnv, value: func(s *Settings) value.Value {
-		return value.NewList(&s.SecretEnv, "names of variables such as STT_TOKEN or "+defaultSecretEnv, checkVariable)
-	}},
-	{name: "secret-directory", help: "directories whose files backends may refer to as secrets (file:/path)", unset: defaultSecretDirectory, value: func(s *Settings) value.Value {
-		return value.NewList(&s.SecretDirectory, "absolute paths such as "+defaultSecretDirectory, checkDirectory)
-	}},
-	{
-		name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory",
-		value: func(s *Settings) value.Value {
-			return value.NewText(&s.Database, stores.Allowed, orEmpty(stores.Check))
-		},
-		show: stores.Redact,
-	},
-	{
-		name: "state-directory", help: "directory for data that must survive a restart",
-		unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others",
-		value: func(s *Settings) value.Value { return value.NewText(&s.StateDirectory, "a path", orEmpty(checkPath)) },
-	},
-	{name: "fleet", help: "whether proxies that share a database share servers' caps; off: this proxy uses the whole caps, whatever others do", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.Fleet, "use of the fleet", []string{FleetAuto, Off})
-	}},
-	{name: "proxy-name", help: "name of this proxy for operators", unset: "the name of the host", value: func(s *Settings) value.Value {
-		return value.NewText(&s.ProxyName, proxyNameAllowed, orEmpty(checkProxyName))
-	}},
-	{name: "fleet-address", help: "URL of this proxy's admin API as other proxies reach it", unset: "derived from admin and this machine's address towards the database", value: func(s *Settings) value.Value {
-		return value.NewText(&s.FleetAddress, fleetAddressAllowed, orEmpty(checkFleetAddress))
-	}},
-	{name: "fleet-token", help: "token by which this proxy proves to the admin APIs of other proxies who it is; it is not sent", unset: "admin-token", live: true, value: func(s *Settings) value.Value {
-		return value.NewText(&s.FleetToken, "env:NAME or file:/path; "+Variable("fleet-token")+" may also be the token itself", orEmpty(checkReference("fleet-token")))
-	}},
-	{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: func(s *Settings) value.Value {
-		return value.NewText(&s.FleetCA, "a path", orEmpty(checkPath))
-	}},
-	{name: "grant-timeout", help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: func(s *Settings) value.Value {
-		return orNever{value.NewDuration(&s.GrantTimeout, leastGrantTimeout), &s.GrantTimeout}
-	}},
-	{name: "grant-refused", help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that nobody listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.GrantRefused, "use of refused connections", []string{SameHost, Anywhere})
-	}},
-	{name: "grant-floor", help: "number of places of each server that are kept for this proxy even if it does not need them", value: func(s *Settings) value.Value {
-		return value.NewCount(&s.GrantFloor, 0, mostPlaces)
-	}},
-	{name: "grant-share", help: "this proxy's weight when places are short; a proxy with 2 gets twice the places of one with 1", value: func(s *Settings) value.Value {
-		return value.NewNumberWithin(&s.GrantShare, 0.01, 100)
-	}},
-	{name: "grant-without-database", help: "number of places of each server that this proxy may use when it starts while the database is away, or lacks the rights or tables; caps may be exceeded by as many. auto: all of them if the database is away and it has never seen another proxy there, otherwise none", value: func(s *Settings) value.Value {
-		return orAuto{value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces), &s.GrantWithoutDatabase}
-	}},
-	{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: func(s *Settings) value.Value {
-		return value.NewText(&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))
-	}},
-	{name: "max-header", help: "maximum size of an upgrade request", live: true, value: func(s *Settings) value.Value {
-		return value.NewSize(&s.MaxHeader, 512, 1<<20)
-	}},
-	{name: "failed-auth-rate", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.FailedAuthRate, false)
-	}},
-	{name: "total-session-limit", help: "maximum number of sessions at once, of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return value.NewCount(&s.TotalSessionLimit, 0, math.MaxInt32)
-	}},
-	{name: "total-session-rate", help: "maximum rate of new sessions of all services together; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.TotalSessionRate, false)
-	}},
-	{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: func(s *Settings) value.Value {
-		return config.RateValue(&s.TotalByteRate, true)
-	}},
-	{
-		name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true,
-		unset: "1GiB, or an eighth of this machine's memory if that is less",
-		value: func(s *Settings) value.Value {
-			return sizeOrDefault{value.NewSize(&s.ReplayMemory, 1<<20, 1<<40), &s.ReplayMemory}
-		},
-	},
-	{name: "handshake-timeout", help: "maximum time for a client to send its upgrade request", live: true, value: func(s *Settings) value.Value {
-		return value.NewDuration(&s.HandshakeTimeout, time.Millisecond)
-	}},
-	{name: "max-handshakes", help: "maximum number of clients whose upgrade request is still incomplete; when more come, the oldest of these is dropped", live: true, value: func(s *Settings) value.Value {
-		return value.NewCount(&s.MaxHandshakes, 1, 1<<20)
-	}},
-	{name: "client-timeout", help: "maximum time for a client to accept or acknowledge something, before it is taken to be gone; none: as long as TCP tries", live: true, value: func(s *Settings) value.Value {
-		return value.NewLimit(&s.ClientTimeout, time.Second)
-	}},
-	{name: "shutdown-delay", help: "after SIGTERM, how long to continue accepting clients while not ready, so that load balancers notice", live: true, value: func(s *Settings) value.Value {
-		return value.NewDuration(&s.ShutdownDelay, 0)
-	}},
-	{name: "drain-timeout", help: "maximum time for sessions to finish once no clients are accepted; none: as long as they last", live: true, value: func(s *Settings) value.Value {
-		return value.NewLimit(&s.DrainTimeout, 0)
-	}},
-	{name: "upgrade-drain-timeout", help: "maximum time for sessions to finish in a process whose successor has taken over (wsbouncer upgrade); none: as long as they last", live: true, value: func(s *Settings) value.Value {
-		return value.NewLimit(&s.UpgradeDrainTimeout, 0)
-	}},
-	{
-		name: "health-path", help: "path for load balancers on the clients' listeners: 200 when ready, otherwise 503", unset: "none",
-		value: func(s *Settings) value.Value {
-			return value.NewText(&s.HealthPath, "a path such as /healthz", orEmpty(checkHealthPath))
-		},
-	},
-	{name: "ready-services", help: "services that must be able to serve for this proxy to be ready", unset: "any one", live: true, value: func(s *Settings) value.Value {
-		return value.NewList(&s.ReadyServices, "names of services", config.CheckName)
-	}},
-	{
-		name: "trusted-proxies", help: "load balancers that are believed about where clients come from", unset: "none", live: true,
-		value: func(s *Settings) value.Value {
-			return value.NewList(&s.TrustedProxies, origin.NetworksAllowed, checkNetwork)
-		},
-	},
-	{name: "forwarded-header", help: "header in which trusted proxies say where a client comes from", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.ForwardedHeader, "header", origin.Headers)
-	}},
-	{name: "proxy-protocol", help: "whether connections from trusted proxies begin with a PROXY header, version 1 or 2", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.ProxyProtocol, "use of PROXY protocol", origin.ProxyModes)
-	}},
-	{name: "log-level", help: "lowest level to log; info logs one line for each session", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.LogLevel, "log level", LogLevels)
-	}},
-	{name: "log-format", help: "format of the log, which goes to standard error", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.LogFormat, "log format", []string{"text", "json"})
-	}},
-	{name: "access-log", help: "file that gets one line for each session that ended and each client that was refused", unset: "none", live: true, value: func(s *Settings) value.Value {
-		return value.NewText(&s.AccessLog, "a path", orEmpty(checkPath))
-	}},
-	{name: "access-log-format", help: "format of the access log; combined: that of Apache and nginx, which says less", live: true, value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.AccessLogFormat, "format of the access log", []string{"json", "combined"})
-	}},
-	{
-		name: "otlp-endpoint", help: "collector that gets a trace of each session, by OpenTelemetry's protocol over HTTP", unset: "OTEL_EXPORTER_OTLP_ENDPOINT, otherwise none",
-		value: func(s *Settings) value.Value {
-			return value.NewText(&s.OTLPEndpoint, allowedEndpoint, orEmpty(checkEndpoint))
-		},
-	},
-	{name: "trace-ratio", help: "share of sessions to trace, of those whose clients send no traceparent", live: true, value: func(s *Settings) value.Value {
-		return value.NewNumber(&s.TraceRatio, 1)
-	}},
-	{name: "loops", advanced: true, help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: func(s *Settings) value.Value {
-		return value.NewCount(&s.Loops, 0, 1024)
-	}},
-	{name: "io-uring", advanced: true, help: "whether event loops send with io_uring, which needs less CPU; auto: where the kernel allows it", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.IOURing, "way to send", []string{"auto", "on", "off"})
-	}},
-	{name: "loop-wait", advanced: true, help: "how busy event loops wait; raw: outside the Go scheduler, which needs less CPU; block: in ordinary system calls; auto: raw where it works", value: func(s *Settings) value.Value {
-		return value.NewChoice(&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})
-	}},
+// table has the rows of the default settings, which must not be set, and rows returns those of any settings; tests add one.
+var (
+	table = func() []setting { s := Defaults(); return rows(&s) }()
+	rows  = (*Settings).rows
+)
+
+// Defaults returns the default settings.
+func Defaults() (s Settings) {
+	for _, row := range s.rows() {
+		if row.standard == "" {
+			continue
+		}
+		if err := row.value.Set(row.standard); err != nil {
+			panic(fmt.Sprintf("the default of %s: %v", row.name, err))
+		}
+	}
+	return s
+}
+
+// rows returns all settings, in the order in which they are shown.
+func (s *Settings) rows() []setting {
+	return []setting{
+		{name: "listen", standard: "127.0.0.1:8080", help: "addresses to listen on for clients", value: value.NewList(
+			&s.Listen, "host:port such as 127.0.0.1:8080", value.CheckAddress).Repeatable(value.AnyPort)},
+		{name: "tls-listen", help: "addresses to listen on for clients that speak TLS (wss); listen then has no default", unset: "none", value: value.NewList(
+			&s.TLSListen, "host:port such as :8443", value.CheckAddress).Repeatable(value.AnyPort)},
+		{name: "tls-cert", help: "files with certificates for clients, and the intermediate ones; the name that a client asks for chooses", unset: "none", live: true, value: value.NewList(
+			&s.TLSCert, tlsFiles, checkTLSFile)},
+		{name: "tls-key", help: "files with the private keys of tls-cert, in the same order", unset: "none", live: true, value: value.NewList(
+			&s.TLSKey, tlsFiles, checkTLSFile).Repeatable(func(string) bool { return true })},
+		{name: "tls-client-ca", help: "files with the authorities that sign clients' certificates", unset: "none", live: true, value: value.NewList(
+			&s.TLSClientCA, tlsFiles, checkTLSFile)},
+		{name: "tls-client-auth", help: "whether clients must present a certificate: off, optional or required", unset: "required with tls-client-ca, otherwise off", live: true, value: value.NewList(
+			&s.TLSClientAuth, "off, optional or required, or ADDRESS=... for one listener", checkClientAuth)},
+		{name: "tls-min-version", help: "lowest version of TLS that clients may use: 1.2 or 1.3", unset: "1.2", live: true, value: value.NewList(
+			&s.TLSMinVersion, "1.2 or 1.3, or ADDRESS=... for one listener", checkTLSVersion)},
+		{name: "tls-auto", help: "names to get certificates for from an authority by ACME, whose terms you thereby accept; port 443 must lead to the first address of tls-listen", unset: "none", value: value.NewList(
+			&s.TLSAuto, acme.NameAllowed, acme.CheckName)},
+		{name: "tls-auto-directory", help: "directory of the authority", unset: "that of Let's Encrypt", value: value.NewText(
+			&s.TLSAutoDirectory, acme.DirectoryAllowed, orEmpty(acme.CheckDirectory))},
+		{name: "tls-auto-ca", help: "file with the authorities that vouch for the directory's server, in PEM form", unset: "those of the system", value: value.NewText(
+			&s.TLSAutoCA, "a path", orEmpty(checkPath))},
+		{name: "admin", help: "address of the admin API (/healthz, /readyz, /api/v1/stats, /metrics)", unset: "none", value: value.NewText(
+			&s.Admin, "host:port such as 127.0.0.1:9090", orEmpty(value.CheckAddress))},
+		{name: "admin-socket", help: "unix socket of the admin API, for commands on the same machine", unset: "with a database admin.sock in the state directory, otherwise none", value: value.NewText(
+			&s.AdminSocket, "a path, or "+Off+" for none", orEmpty(checkPath))},
+		{name: "admin-token", help: "token that callers of the admin API must send, to read and to change", unset: "none", live: true, value: reference(
+			&s.AdminToken, "admin-token"), token: func(t *Tokens) *string { return &t.Token }},
+		{name: "admin-reader-token", help: "token for callers of the admin API who may only read", unset: "none", live: true, value: reference(
+			&s.AdminReaderToken, "admin-reader-token"), token: func(t *Tokens) *string { return &t.ReaderToken }},
+		{name: "admin-tls-cert", help: "certificate with which the address of the admin API speaks TLS, in PEM form; read again when it changes", unset: "none", value: value.NewText(
+			&s.AdminTLSCert, "a path", orEmpty(checkPath))},
+		{name: "admin-tls-key", help: "private key of admin-tls-cert, in PEM form", unset: "none", value: value.NewText(
+			&s.AdminTLSKey, "a path", orEmpty(checkPath))},
+		{name: "dial-from", help: "addresses of this machine from which servers are dialed, in turn; each has about 28,000 ports towards each server", unset: "the system chooses", value: value.NewList(
+			&s.DialFrom, "IP addresses such as 10.0.0.5", checkSource)},
+		{name: "secret-env", help: "environment variables that backends may refer to as secrets (env:NAME); * at the end stands for anything", unset: defaultSecretEnv, value: value.NewList(
+			&s.SecretEnv, "names of variables such as STT_TOKEN or "+defaultSecretEnv, checkVariable)},
+		{name: "secret-directory", help: "directories whose files backends may refer to as secrets (file:/path)", unset: defaultSecretDirectory, value: value.NewList(
+			&s.SecretDirectory, "absolute paths such as "+defaultSecretDirectory, checkDirectory)},
+		{name: "database", help: "where services, backends and profiles are stored", unset: "wsbouncer.db in the state directory", show: stores.Redact, value: value.NewText(
+			&s.Database, stores.Allowed, orEmpty(stores.Check))},
+		{name: "state-directory", help: "directory for data that must survive a restart", unset: "systemd's StateDirectory=; otherwise /var/lib/wsbouncer for root and ~/.local/state/wsbouncer for others", value: value.NewText(
+			&s.StateDirectory, "a path", orEmpty(checkPath))},
+		{name: "fleet", standard: FleetAuto, help: "whether proxies that share a database share servers' caps; off: this proxy uses the whole caps, whatever others do", value: value.NewChoice(
+			&s.Fleet, "use of the fleet", []string{FleetAuto, Off})},
+		{name: "proxy-name", help: "name of this proxy for operators", unset: "the name of the host", value: value.NewText(
+			&s.ProxyName, proxyNameAllowed, orEmpty(checkProxyName))},
+		{name: "fleet-address", help: "URL of this proxy's admin API as other proxies reach it", unset: "derived from admin and this machine's address towards the database", value: value.NewText(
+			&s.FleetAddress, fleetAddressAllowed, orEmpty(checkFleetAddress))},
+		{name: "fleet-token", help: "token by which this proxy proves to the admin APIs of other proxies who it is; it is not sent", unset: "admin-token", live: true, value: reference(
+			&s.FleetToken, "fleet-token"), token: func(t *Tokens) *string { return &t.PeerToken }},
+		{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: value.NewText(
+			&s.FleetCA, "a path", orEmpty(checkPath))},
+		{name: "grant-timeout", standard: never, help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: value.NewDurationOr(
+			&s.GrantTimeout, leastGrantTimeout, value.MaxDuration, never, Never)},
+		{name: "grant-refused", standard: SameHost, help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that nobody listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: value.NewChoice(
+			&s.GrantRefused, "use of refused connections", []string{SameHost, Anywhere})},
+		{name: "grant-floor", help: "number of places of each server that are kept for this proxy even if it does not need them", value: value.NewCount(
+			&s.GrantFloor, 0, mostPlaces)},
+		{name: "grant-share", standard: "1", help: "this proxy's weight when places are short; a proxy with 2 gets twice the places of one with 1", value: value.NewNumberWithin(
+			&s.GrantShare, 0.01, 100)},
+		{name: "grant-without-database", standard: FleetAuto, help: "number of places of each server that this proxy may use when it starts while the database is away, or lacks the rights or tables; caps may be exceeded by as many. auto: all of them if the database is away and it has never seen another proxy there, otherwise none", value: or[int]{
+			value.NewCount(&s.GrantWithoutDatabase, 0, mostPlaces), &s.GrantWithoutDatabase, FleetAuto, Automatic,
+		}},
+		{name: "dns-server", help: "DNS server that backends with discover: dns are looked up with", unset: "those of the system", value: value.NewText(
+			&s.DNSServer, "host:port such as 127.0.0.1:8600", orEmpty(checkServer))},
+		{name: "max-header", standard: "16KiB", help: "maximum size of an upgrade request", live: true, value: value.NewSize(&s.MaxHeader, 512, 1<<20)},
+		{name: "failed-auth-rate", standard: "20/m", help: "maximum rate of failed authentications of each client address; over it, clients of the address get 429; 0 for no limit", live: true, value: limits.RateValue(
+			&s.FailedAuthRate)},
+		{name: "total-session-limit", help: "maximum number of sessions at once, of all services together; 0 for no limit", live: true, value: value.NewCount(
+			&s.TotalSessionLimit, 0, math.MaxInt32)},
+		{name: "total-session-rate", help: "maximum rate of new sessions of all services together; 0 for no limit", live: true, value: limits.RateValue(
+			&s.TotalSessionRate)},
+		{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: limits.ByteRateValue(
+			&s.TotalByteRate)},
+		{name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true, unset: "1GiB, or an eighth of this machine's memory if that is less", value: or[int64]{
+			value.NewSize(&s.ReplayMemory, 1<<20, 1<<40), &s.ReplayMemory, "", 0,
+		}},
+		{name: "handshake-timeout", standard: "10s", help: "maximum time for a client to send its upgrade request", live: true, value: value.NewDuration(
+			&s.HandshakeTimeout, time.Millisecond)},
+		{name: "max-handshakes", standard: "1024", help: "maximum number of clients whose upgrade request is still incomplete; when more come, the oldest of these is dropped", live: true, value: value.NewCount(
+			&s.MaxHandshakes, 1, 1<<20)},
+		{name: "client-timeout", standard: "1m", help: "maximum time for a client to accept or acknowledge something, before it is taken to be gone; none: as long as TCP tries", live: true, value: value.NewLimit(
+			&s.ClientTimeout, time.Second)},
+		{name: "shutdown-delay", help: "after SIGTERM, how long to continue accepting clients while not ready, so that load balancers notice", live: true, value: value.NewDuration(
+			&s.ShutdownDelay, 0)},
+		{name: "drain-timeout", standard: "30s", help: "maximum time for sessions to finish once no clients are accepted; none: as long as they last", live: true, value: value.NewLimit(
+			&s.DrainTimeout, 0)},
+		{name: "upgrade-drain-timeout", standard: "none", help: "maximum time for sessions to finish in a process whose successor has taken over (wsbouncer upgrade); none: as long as they last", live: true, value: value.NewLimit(
+			&s.UpgradeDrainTimeout, 0)},
+		{name: "health-path", help: "path for load balancers on the clients' listeners: 200 when ready, otherwise 503", unset: "none", value: value.NewText(
+			&s.HealthPath, "a path such as /healthz", orEmpty(checkHealthPath))},
+		{name: "ready-services", help: "services that must be able to serve for this proxy to be ready", unset: "any one", live: true, value: value.NewList(
+			&s.ReadyServices, "names of services", config.CheckName)},
+		{name: "trusted-proxies", help: "load balancers that are believed about where clients come from", unset: "none", live: true, value: value.NewList(
+			&s.TrustedProxies, origin.NetworksAllowed, checkNetwork)},
+		{name: "forwarded-header", standard: origin.XForwardedFor, help: "header in which trusted proxies say where a client comes from", live: true, value: value.NewChoice(
+			&s.ForwardedHeader, "header", origin.Headers)},
+		{name: "proxy-protocol", standard: origin.ProxyOff, help: "whether connections from trusted proxies begin with a PROXY header, version 1 or 2", live: true, value: value.NewChoice(
+			&s.ProxyProtocol, "use of PROXY protocol", origin.ProxyModes)},
+		{name: "log-level", standard: "info", help: "lowest level to log; info logs one line for each session", live: true, value: value.NewChoice(
+			&s.LogLevel, "log level", LogLevels)},
+		{name: "log-format", standard: "text", help: "format of the log, which goes to standard error", live: true, value: value.NewChoice(
+			&s.LogFormat, "log format", []string{"text", "json"})},
+		{name: "access-log", help: "file that gets one line for each session that ended and each client that was refused", unset: "none", live: true, value: value.NewText(
+			&s.AccessLog, "a path", orEmpty(checkPath))},
+		{name: "access-log-format", standard: "json", help: "format of the access log; combined: that of Apache and nginx, which says less", live: true, value: value.NewChoice(
+			&s.AccessLogFormat, "format of the access log", []string{"json", "combined"})},
+		{name: "otlp-endpoint", help: "collector that gets a trace of each session, by OpenTelemetry's protocol over HTTP", unset: "OTEL_EXPORTER_OTLP_ENDPOINT, otherwise none", value: value.NewText(
+			&s.OTLPEndpoint, allowedEndpoint, orEmpty(checkEndpoint))},
+		{name: "trace-ratio", standard: "1", help: "share of sessions to trace, of those whose clients send no traceparent", live: true, value: value.NewNumber(
+			&s.TraceRatio, 1)},
+		{name: "loops", advanced: true, help: "maximum number of event loops awake at once; 0 for one per processor that the process may use", value: value.NewCount(
+			&s.Loops, 0, 1024)},
+		{name: "io-uring", standard: "auto", advanced: true, help: "whether event loops send with io_uring, which needs less CPU; auto: where the kernel allows it", value: value.NewChoice(
+			&s.IOURing, "way to send", []string{"auto", "on", "off"})},
+		{name: "loop-wait", standard: "auto", advanced: true, help: "how busy event loops wait; raw: outside the Go scheduler, which needs less CPU; block: in ordinary system calls; auto: raw where it works", value: value.NewChoice(
+			&s.LoopWait, "way to wait", []string{"auto", "raw", "block"})},
+	}
 }
 
 // removed are the settings that earlier versions had, with what to use instead.
@@ -263,33 +200,29 @@ func names() []string {
 	return list
 }
 
-// find returns the setting of that name.
-func find(name string) (setting, bool) {
-	i := slices.IndexFunc(table, func(s setting) bool { return s.name == name })
-	if i < 0 {
-		return setting{}, false
+// find returns the row of that name; nil if there is none.
+func find(rows []setting, name string) *setting {
+	if i := slices.IndexFunc(rows, func(s setting) bool { return s.name == name }); i >= 0 {
+		return &rows[i]
 	}
-	return table[i], true
+	return nil
 }
 
 // IsAdvanced reports whether the setting of that name is an advanced one.
 func IsAdvanced(name string) bool {
-	s, ok := find(name)
-	return ok && s.advanced
+	s := find(table, name)
+	return s != nil && s.advanced
 }
 
 // isList reports whether the setting has several values.
 func (s *setting) isList() bool {
-	_, ok := s.value(new(Settings)).(value.List)
+	_, ok := s.value.(value.List)
 	return ok
 }
 
-// text returns the setting's value in its canonical form.
-func (s *setting) text(of *Settings) string { return s.value(of).Text() }
-
 // shown returns the setting's value without secrets.
-func (s *setting) shown(of *Settings) string {
-	text := s.text(of)
+func (s *setting) shown() string {
+	text := s.value.Text()
 	switch {
 	case text == "":
 		return s.unset
@@ -299,10 +232,4 @@ func (s *setting) shown(of *Settings) string {
 		return s.show(text)
 	}
 	return text
-}
-
-// standard returns the setting's default.
-func (s *setting) standard() string {
-	defaults := Defaults()
-	return s.text(&defaults)
 }

@@ -20,7 +20,6 @@ func Template() []byte {
 #
 # SIGHUP makes the process read this file again. Settings marked with * change at once; the others need a restart.
 `)
-	defaults := Defaults()
 	for i := range table {
 		s := &table[i]
 		if s.advanced && !table[i-1].advanced {
@@ -30,21 +29,21 @@ func Template() []byte {
 		if s.live {
 			mark = " *"
 		}
-		fmt.Fprintf(&b, "\n# %s (%s, --%s)%s\n# Allowed: %s.\n", capital(s.help), Variable(s.name), s.name, mark, s.value(&defaults).Allowed())
+		fmt.Fprintf(&b, "\n# %s (%s, --%s)%s\n# Allowed: %s.\n", capital(s.help), Variable(s.name), s.name, mark, s.value.Allowed())
 		if s.unset != "" {
 			fmt.Fprintf(&b, "# Default if empty: %s.\n", s.unset)
 		}
 		if s.deprecated != "" {
 			fmt.Fprintf(&b, "# Deprecated: %s.\n", s.deprecated)
 		}
-		fmt.Fprintf(&b, "#%s: %s\n", s.name, s.yaml(&defaults))
+		fmt.Fprintf(&b, "#%s: %s\n", s.name, s.yaml())
 	}
 	return []byte(b.String())
 }
 
 // yaml returns the setting's value as YAML.
-func (s *setting) yaml(of *Settings) string {
-	text := s.text(of)
+func (s *setting) yaml() string {
+	text := s.value.Text()
 	if s.isList() {
 		quoted := config.ListOf(text)
 		for i := range quoted {

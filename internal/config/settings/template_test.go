@@ -75,7 +75,7 @@ func TestTableIsComplete(t *testing.T) {
 		if table[i].help == "" {
 			t.Errorf("%s is not described", table[i].name)
 		}
-		if table[i].standard() == "" && table[i].unset == "" {
+		if table[i].value.Text() == "" && table[i].unset == "" {
 			t.Errorf("nothing says what holds when %s is empty", table[i].name)
 		}
 	}
@@ -118,9 +118,8 @@ type description struct {
 // all returns all settings in the order in which they are shown.
 func all() []description {
 	var list []description
-	defaults := Defaults()
 	for _, s := range table {
-		list = append(list, description{s.name, Variable(s.name), s.help, s.shown(&defaults), s.value(&defaults).Allowed(), s.live})
+		list = append(list, description{s.name, Variable(s.name), s.help, s.shown(), s.value.Allowed(), s.live})
 	}
 	return list
 }

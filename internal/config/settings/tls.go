@@ -115,7 +115,7 @@ func (l *loading) checkTLS() {
 	s := &l.settings
 	if len(s.TLSListen) == 0 {
 		for _, name := range []string{"tls-cert", "tls-key", "tls-client-ca", "tls-client-auth", "tls-min-version", "tls-auto"} {
-			if one, _ := find(name); one.text(s) != "" {
+			if find(l.rows, name).value.Text() != "" {
 				l.warn("%sno effect, because no listener speaks TLS: set tls-listen, such as :8443", l.heads[name])
 			}
 		}
@@ -123,7 +123,7 @@ func (l *loading) checkTLS() {
 	}
 	if len(s.TLSAuto) == 0 {
 		for _, name := range []string{"tls-auto-directory", "tls-auto-ca"} {
-			if one, _ := find(name); one.text(s) != "" {
+			if find(l.rows, name).value.Text() != "" {
 				l.warn("%sno effect without tls-auto", l.heads[name])
 			}
 		}

@@ -300,8 +300,8 @@ func TestLostMeanwhile(t *testing.T) {
 		must(t, err)
 		defer s.Close()
 		fill(t, s)
-		err = s.transact(t.Context(), true, func(tb *tables.Tables, w tables.Writer) (bool, error) {
-			_, written, err := tb.Apply(t.Context(), w, setConnections(7), nil)
+		err = s.transact(t.Context(), true, func(tb *tables.Tables) (bool, error) {
+			_, written, err := tb.Apply(t.Context(), setConnections(7), nil)
 			return written, errors.Join(err, lose(t, path))
 		})
 		if err == nil || !strings.Contains(err.Error(), "the change may be lost") {
@@ -321,7 +321,7 @@ func TestReplacedWhileUsed(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.transact(context.Background(), false, func(tb *tables.Tables, _ tables.Writer) (bool, error) {
+		ended <- s.transact(context.Background(), false, func(tb *tables.Tables) (bool, error) {
 			close(inside)
 			<-leave
 			_, err := tb.Load(context.Background(), nil)

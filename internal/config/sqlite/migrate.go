@@ -22,10 +22,6 @@ var embedded embed.FS
 // Migrate creates or migrates the database's schema, and returns the schema's version before and after. If several processes call
 // it at once, they wait for one another. A [Store] migrates its database, too.
 func Migrate(ctx context.Context, path string) (from, to int64, err error) {
-	newest, err := tables.Newest(embedded)
-	if err != nil {
-		return 0, 0, err
-	}
 	s := new(Store)
 	if s.path, err = filepath.Abs(path); err != nil {
 		return 0, 0, fmt.Errorf("database file: %w", err)
@@ -36,25 +32,19 @@ func Migrate(ctx context.Context, path string) (from, to int64, err error) {
 	}
 	defer func() { err = errors.Join(err, h.close()) }()
 	if from, err = h.schema(ctx); err == nil {
-		err = h.migrate(ctx, newest, false)
+		err = h.migrate(ctx, false)
 	}
-	if h.readOnly && from < newest {
+	if h.readOnly && from < dialect.Newest {
 		err = fmt.Errorf("%w: %s is not writable: %w", config.ErrReadOnly, s.path, err)
 	}
-	return from, newest, s.explain(err)
+	return from, dialect.Newest, s.explain(err)
 }
 
 // Newest returns the newest version of the schema that this program knows.
-func Newest() int64 {
-	newest, err := tables.Newest(embedded)
-	if err != nil {
-		panic(err) // the files are part of the program, and tests read them
-	}
-	return newest
-}
+func Newest() int64 { return dialect.Newest }
 
 // migrate brings the schema up to date. If there was a schema before (known), a file without one is the wrong file.
-func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
+func (h *handle) migrate(ctx context.Context, known bool) error {
 	has, err := h.schema(ctx)
 	if err == nil && has == 0 && known {
 		err = h.strange(ctx)
@@ -62,10 +52,10 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 	if err != nil {
 		return err
 	}
-	if h.readOnly || has > newest {
-		return tables.CheckSchema(has, newest)
+	if h.readOnly || has > dialect.Newest {
+		return dialect.CheckSchema(has)
 	}
-	upToDate, err := h.isUpToDate(ctx, has, newest)
+	upToDate, err := h.isUpToDate(ctx, has)
 	if err != nil || upToDate {
 		return err
 	}
@@ -84,9 +74,9 @@ func (h *handle) migrate(ctx context.Context, newest int64, known bool) error {
 }
 
 // isUpToDate reports whether a database whose schema version is has needs no change.
-func (h *handle) isUpToDate(ctx context.Context, has, newest int64) (bool, error) {
+func (h *handle) isUpToDate(ctx context.Context, has int64) (bool, error) {
 	var mode string
-	if err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" || has != newest {
+	if err := h.pin.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" || has != dialect.Newest {
 		return false, err
 	}
 	return h.hasTriggers(ctx)

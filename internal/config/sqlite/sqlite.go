@@ -30,7 +30,6 @@ type Store struct {
 	path     string         // static
 	readOnly bool           // static: the caller only reads
 	known    bool           // static: there was a configuration before
-	newest   int64          // static: the newest schema version that this program knows
 	poller   *config.Poller // static
 	closed   atomic.Bool
 
@@ -44,7 +43,7 @@ type Store struct {
 
 var _ config.Store = (*Store)(nil)
 
-var dialect = tables.Dialect{Parameter: "?", Time: "at"}
+var dialect = tables.Dialect{Parameter: "?", Time: "at", Newest: tables.Newest(embedded)}
 
 // defaultPoll is how often the store checks whether the database has changed. busyTimeout is how long a writer waits for another.
 const (
@@ -61,14 +60,11 @@ func Open(path string, options config.Options) (*Store, error) {
 		return nil, fmt.Errorf("database file: %w", err)
 	}
 	s.Store = tables.NewStore(s.transact, options, func() { s.poller.Ring() })
-	if s.newest, err = tables.Newest(embedded); err != nil {
-		return nil, err
-	}
 	every := options.Poll
 	if every <= 0 {
 		every = defaultPoll
 	}
-	s.poller = config.NewPoller(every, (&watcher{store: s, every: every}).poll)
+	s.poller = config.NewPoller(every, every, (&watcher{store: s}).poll)
 	return s, nil
 }
 
@@ -78,7 +74,7 @@ func (s *Store) open(ctx context.Context, known bool) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = h.migrate(ctx, s.newest, known)
+	err = h.migrate(ctx, known)
 	if err == nil {
 		err = h.remember(ctx)
 	}
@@ -167,7 +163,7 @@ func (s *Store) explain(err error) error {
 }
 
 // transact is a [tables.Transact].
-func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Tables, tables.Writer) (commit bool, err error)) (err error) {
+func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Tables) (commit bool, err error)) (err error) {
 	defer func() {
 		if err != nil && ctx.Err() != nil {
 			err = ctx.Err() // the driver returns an error of its own
@@ -195,8 +191,7 @@ func (s *Store) transact(ctx context.Context, writing bool, f func(*tables.Table
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	t := &transaction{tx, s.newest}
-	commit, err := f(t.tables(), t)
+	commit, err := f(&tables.Tables{Dialect: dialect, Tx: transaction{tx}})
 	if err == nil && commit {
 		if err = tx.Commit(); err == nil {
 			if err = h.check(); err != nil {

@@ -196,7 +196,7 @@ func TestNewerSchema(t *testing.T) {
 	_, writing := s.Apply(t.Context(), config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}}})
 	opening := used(t, path, config.Options{})
 	for i, err := range []error{loading, writing, opening} {
-		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d: use a newer wsbouncer", s.(*Store).newest)) {
+		if !errors.Is(err, config.ErrSchema) || !strings.Contains(err.Error(), fmt.Sprintf("it has version 999, and this program supports versions up to %d: use a newer wsbouncer", dialect.Newest)) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}

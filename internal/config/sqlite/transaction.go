@@ -13,15 +13,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/tables"
 )
 
-// transaction implements what package tables needs of a transaction.
-type transaction struct {
-	*sql.Tx
-	newest int64 // version of the schema
-}
-
-func (t *transaction) tables() *tables.Tables {
-	return &tables.Tables{Dialect: dialect, Tx: t, Newest: t.newest}
-}
+// transaction is a [tables.Tx].
+type transaction struct{ tx *sql.Tx }
 
 // begin begins a transaction. One that writes waits for other writers, for at most busyTimeout; SQLite itself would wait that long
 // even if ctx has ended.
@@ -52,8 +45,8 @@ func setBusyTimeout(ctx context.Context, conn *sql.Conn, d time.Duration) error 
 }
 
 // Query implements [tables.Tx].
-func (t *transaction) Query(ctx context.Context, statement string, args ...any) ([][]*string, error) {
-	rows, err := t.QueryContext(ctx, statement, args...)
+func (t transaction) Query(ctx context.Context, statement string, args ...any) ([][]*string, error) {
+	rows, err := t.tx.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -66,21 +59,21 @@ func (t *transaction) Query(ctx context.Context, statement string, args ...any) 
 }
 
 // Exec implements [tables.Tx].
-func (t *transaction) Exec(ctx context.Context, statement string, args ...any) error {
-	_, err := t.ExecContext(ctx, statement, args...)
+func (t transaction) Exec(ctx context.Context, statement string, args ...any) error {
+	_, err := t.tx.ExecContext(ctx, statement, args...)
 	return err
 }
 
-// Lock implements [tables.Writer]. It does nothing: the transaction has held the lock since it began.
-func (t *transaction) Lock(context.Context) error { return nil }
+// Lock implements [tables.Tx]. It does nothing: the transaction has held the lock since it began.
+func (t transaction) Lock(context.Context) error { return nil }
 
-// Sign implements [tables.Writer].
-func (t *transaction) Sign(ctx context.Context, who, why string) error {
+// Sign implements [tables.Tx].
+func (t transaction) Sign(ctx context.Context, who, why string) error {
 	if err := t.Exec(ctx, "INSERT INTO author (who, why) VALUES (?1, nullif(?2, ''))", who, why); err != nil {
 		return err
 	}
 	return t.Exec(ctx, "UPDATE head SET revision = revision + 1")
 }
 
-// Seal implements [tables.Writer].
-func (t *transaction) Seal(ctx context.Context) error { return t.Exec(ctx, "DELETE FROM author") }
+// Seal implements [tables.Tx].
+func (t transaction) Seal(ctx context.Context) error { return t.Exec(ctx, "DELETE FROM author") }

@@ -3,34 +3,23 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // watcher looks for changes by any connection, and for another file at the database's path. The poller's goroutine owns its fields.
 type watcher struct {
 	store  *Store
-	every  time.Duration
 	handle int    // number of the handle that data and state are from; 0 for none, and after an error
 	data   int64  // the value of PRAGMA data_version, which changes when another connection has written anything
 	state  string // the handle and the configuration's version
 }
 
-// poll waits until the next poll is due, and returns a text that is different for each state of the database.
+// poll returns a text that is different for each state of the database.
 func (w *watcher) poll(ctx context.Context) (_ string, err error) {
 	defer func() {
 		if err != nil {
 			w.handle = 0
 		}
 	}()
-	if w.handle != 0 {
-		timer := time.NewTimer(w.every)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
 	h, err := w.store.use(ctx)
 	if err != nil {
 		return "", err

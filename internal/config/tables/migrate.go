@@ -3,6 +3,7 @@ package tables
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -33,10 +34,6 @@ func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, 
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading the migrations: %w", err)
 	}
-	newest, err := Newest(files)
-	if err != nil {
-		return 0, 0, err
-	}
 	results, err := provider.Up(ctx)
 	if err != nil {
 		return 0, 0, fmt.Errorf("migrating the database schema: %w", err)
@@ -45,33 +42,31 @@ func Migrate(ctx context.Context, d Dialect, name database.Dialect, db *sql.DB, 
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading the schema version: %w", err)
 	}
-	return to - int64(len(results)), to, CheckSchema(to, newest)
+	d.Newest = Newest(files) // tests migrate to earlier versions
+	return to - int64(len(results)), to, d.CheckSchema(to)
 }
 
-// Newest returns the newest version that the files migrations/NUMBER_name.sql lead to.
-func Newest(files fs.FS) (newest int64, err error) {
+// Newest returns the newest version that the files migrations/NUMBER_name.sql lead to, which are part of the program.
+func Newest(files fs.FS) (newest int64) {
 	names, err := fs.Glob(files, "migrations/*.sql")
-	if err != nil {
-		return 0, err
-	}
 	for _, file := range names {
 		number, _, _ := strings.Cut(path.Base(file), "_")
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("the migration %s has no number", file)
-		}
-		newest = max(newest, n)
+		n, failed := strconv.ParseInt(number, 10, 64)
+		newest, err = max(newest, n), errors.Join(err, failed)
 	}
-	return newest, nil
+	if err != nil {
+		panic(err)
+	}
+	return newest
 }
 
 // CheckSchema compares the version that a database's schema has with the newest that this program knows.
-func CheckSchema(has, newest int64) error {
+func (d *Dialect) CheckSchema(has int64) error {
 	switch {
-	case has > newest:
-		return fmt.Errorf("%w: it has version %d, and this program supports versions up to %d: use a newer wsbouncer", config.ErrSchema, has, newest)
-	case has < newest:
-		return fmt.Errorf("%w: it has version %d, and this program needs version %d: run wsbouncer migrate", config.ErrSchema, has, newest)
+	case has > d.Newest:
+		return fmt.Errorf("%w: it has version %d, and this program supports versions up to %d: use a newer wsbouncer", config.ErrSchema, has, d.Newest)
+	case has < d.Newest:
+		return fmt.Errorf("%w: it has version %d, and this program needs version %d: run wsbouncer migrate", config.ErrSchema, has, d.Newest)
 	}
 	return nil
 }

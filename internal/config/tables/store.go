@@ -9,7 +9,7 @@ import (
 )
 
 // Transact runs f in a transaction, and commits it if f says so. A transaction that only reads sees one state of all tables.
-type Transact func(ctx context.Context, writing bool, f func(t *Tables, w Writer) (commit bool, err error)) error
+type Transact func(ctx context.Context, writing bool, f func(*Tables) (commit bool, err error)) error
 
 // Store is the part of a [config.Store] that is the same for all databases. Each of its methods is one transaction.
 type Store struct {
@@ -43,7 +43,7 @@ const firstVersion = "0"
 
 // Load implements [config.Store].
 func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error) {
-	err = s.transact(ctx, false, func(t *Tables, _ Writer) (bool, error) {
+	err = s.transact(ctx, false, func(t *Tables) (bool, error) {
 		if snapshot, err = t.Load(ctx, s.check); err == nil {
 			err = s.isLost(snapshot.Version())
 		}
@@ -58,7 +58,7 @@ func (s *Store) Load(ctx context.Context) (snapshot *config.Snapshot, err error)
 // Apply implements [config.Store]. If the tables were created again, it only accepts a change that replaces everything.
 func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *config.Snapshot, err error) {
 	written := false
-	err = s.transact(ctx, true, func(t *Tables, w Writer) (bool, error) {
+	err = s.transact(ctx, true, func(t *Tables) (bool, error) {
 		if change.Content == nil && s.known.Load() {
 			version, err := t.Version(ctx)
 			if err == nil {
@@ -68,7 +68,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *conf
 				return false, err
 			}
 		}
-		snapshot, written, err = t.Apply(ctx, w, change, s.check)
+		snapshot, written, err = t.Apply(ctx, change, s.check)
 		return written, err
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Apply(ctx context.Context, change config.Change) (snapshot *conf
 
 // History implements [config.Store].
 func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revision, err error) {
-	err = s.transact(ctx, false, func(t *Tables, _ Writer) (bool, error) {
+	err = s.transact(ctx, false, func(t *Tables) (bool, error) {
 		revisions, err = t.History(ctx, limit)
 		return false, err
 	})
@@ -92,7 +92,7 @@ func (s *Store) History(ctx context.Context, limit int) (revisions []config.Revi
 
 // At implements [config.Store].
 func (s *Store) At(ctx context.Context, version string) (content config.Content, err error) {
-	err = s.transact(ctx, false, func(t *Tables, _ Writer) (bool, error) {
+	err = s.transact(ctx, false, func(t *Tables) (bool, error) {
 		content, err = t.At(ctx, version, s.check)
 		return false, err
 	})

@@ -20,6 +20,12 @@ type Tx interface {
 	Query(ctx context.Context, sql string, args ...any) ([][]*string, error)
 	// Exec runs one statement.
 	Exec(ctx context.Context, sql string, args ...any) error
+	// Lock keeps out other writers until the transaction ends.
+	Lock(ctx context.Context) error
+	// Sign tells the triggers who writes and why.
+	Sign(ctx context.Context, who, why string) error
+	// Seal ends what Sign began.
+	Seal(ctx context.Context) error
 }
 
 // Rows are the rows that a query returned, as both database/sql and pgx have them.
@@ -53,14 +59,14 @@ type Dialect struct {
 	Parameter string
 	// Time is the expression for a revision's time as text (RFC 3339).
 	Time string
+	// Newest is the schema version that this program knows.
+	Newest int64
 }
 
 // Tables is a configuration in one transaction.
 type Tables struct {
 	Dialect
 	Tx Tx
-	// Newest is the schema version that this program knows.
-	Newest int64
 }
 
 // tableOf returns the name of a kind's table.
@@ -89,7 +95,7 @@ func (t *Tables) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: the table %s%s has no version", config.ErrSchema, t.Schema, VersionTable)
 	}
-	return CheckSchema(version, t.Newest)
+	return t.CheckSchema(version)
 }
 
 // Rows reads all entities.

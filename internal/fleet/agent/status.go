@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 )
 
-// Mode is what a proxy's part in a fleet is.
+// Mode is what a proxy's part in a fleet is, as the admin API names it.
 type Mode string
 
 // The modes.

@@ -123,12 +123,12 @@ func (s *Store) Exchange(ctx context.Context, r *fleet.Report) (*fleet.Answer, e
 	d := s.database
 	s.self = r.ID
 	identity, fresh := d.keeper()
-	answer, after, changes := storage.Exchange(d.ledger, r, identity, fresh, time.Now())
+	answer, changes := storage.Exchange(d.ledger, r, identity, fresh, time.Now())
 	d.counts.Exchanges++
 	if changes.Anything() {
 		d.counts.Slow++
 	}
-	d.commit(after, changes, r.ID)
+	d.commit(changes, r.ID)
 	return answer, nil
 }
 
@@ -138,13 +138,13 @@ func (d *Database) keeper() (identity string, fresh fleet.Epoch) {
 	return fmt.Sprintf("process %d", d.identity), fleet.Epoch(fmt.Sprintf("epoch %d", d.epochs))
 }
 
-// commit puts a ledger in force and wakes those whom the changes concern. The caller holds the lock.
-func (d *Database) commit(after *fleet.Ledger, changes *storage.Changes, by fleet.ID) {
+// commit puts the changed ledger in force and wakes those whom the changes concern. The caller holds the lock.
+func (d *Database) commit(changes *storage.Changes, by fleet.ID) {
 	if len(d.commits) == keptCommits {
 		d.commits = slices.Delete(d.commits, 0, 1)
 	}
 	d.commits = append(d.commits, d.ledger)
-	d.ledger = after
+	d.ledger = changes.After
 	concerned := changes.Woken(by)
 	for s := range d.stores {
 		if !slices.Contains(concerned, s.self) {
@@ -159,24 +159,14 @@ func (d *Database) commit(after *fleet.Ledger, changes *storage.Changes, by flee
 	}
 }
 
-// Members implements [fleet.Store].
-func (s *Store) Members(ctx context.Context) ([]fleet.Member, error) {
+// Ledger implements [fleet.Store].
+func (s *Store) Ledger(ctx context.Context) (*fleet.Ledger, error) {
 	unlock, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return storage.Members(s.database.ledger), nil
-}
-
-// Accounts implements [fleet.Store].
-func (s *Store) Accounts(ctx context.Context) ([]fleet.Account, error) {
-	unlock, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return storage.Accounts(s.database.ledger), nil
+	return s.database.ledger, nil
 }
 
 // Forget implements [fleet.Store].
@@ -188,11 +178,11 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 	defer unlock()
 	d := s.database
 	identity, fresh := d.keeper()
-	after, changes, ok := storage.Forget(d.ledger, id, identity, fresh)
-	if !ok {
+	changes := storage.Forget(d.ledger, id, identity, fresh)
+	if changes == nil {
 		return fmt.Errorf("%w: %s", fleet.ErrUnknown, strings.TrimSpace(string(id)))
 	}
-	d.commit(after, changes, "")
+	d.commit(changes, "")
 	return nil
 }
 

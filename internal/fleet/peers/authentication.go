@@ -277,7 +277,7 @@ func (p *Peers) Proven(r *http.Request, operator, reader string) (name string, i
 		return "", false, false, nil
 	}
 	from := r.Header.Get(api.PeerHeader)
-	view := p.options.Ledger.View()
+	view := (*View)(p.options.Ledger.Status())
 	name = fmt.Sprintf("proxy %.40s", view.label(fleet.ID(from)))
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {

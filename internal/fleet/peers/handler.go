@@ -23,7 +23,7 @@ const maxBody = 64 << 10
 // [Peers.Proven] for what such a request proves.
 func (p *Peers) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		view := p.options.Ledger.View()
+		view := (*View)(p.options.Ledger.Status())
 		if wanted := r.Header.Get(api.ForHeader); wanted != "" && fleet.ID(wanted) != view.Self {
 			fail(w, http.StatusMisdirectedRequest, api.KindOther, "the request is for another proxy than the one that has got it: does its address lead to several?")
 			return
@@ -58,7 +58,7 @@ func (p *Peers) Handler(next http.Handler) http.Handler {
 }
 
 // serve answers for the whole fleet.
-func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler, view View, query url.Values, merge merger) {
+func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler, view *View, query url.Values, merge merger) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil { // as the API itself answers it
 		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
@@ -81,7 +81,7 @@ func (p *Peers) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		ask.Body = json.RawMessage(body)
 	}
 	if !own.isFinal(r) {
-		asked := p.ask(r.Context(), &view, ask)
+		asked := p.ask(r.Context(), view, ask)
 		defer asked.end()
 		q.others, q.each = asked.answers, asked.each()
 	}

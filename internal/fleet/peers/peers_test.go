@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -302,7 +303,7 @@ func TestMisdirected(t *testing.T) {
 
 // Names that two proxies share are told apart, and said to be wrong only while both serve.
 func TestNames(t *testing.T) {
-	v := View{Mode: api.FleetShare, Self: "aaaa1", Members: []fleet.Member{{ID: "aaaa1", Name: "x"}, {ID: "bbbb2", Name: "x"}}}
+	v := View{Mode: agent.Shared, Self: "aaaa1", Members: []fleet.Member{{ID: "aaaa1", Name: "x"}, {ID: "bbbb2", Name: "x"}}}
 	if got := v.label("bbbb2"); got != "x (bbbb)" {
 		t.Errorf("label %q", got)
 	}
@@ -331,7 +332,7 @@ func TestSumChangesNothing(t *testing.T) {
 // the others.
 func TestShownWithoutLedger(t *testing.T) {
 	v := View{
-		Mode: api.FleetShare, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a", State: fleet.Serving}, {ID: "b", Name: "b", State: fleet.Serving}},
+		Mode: agent.Shared, Self: "a", Members: []fleet.Member{{ID: "a", Name: "a", State: fleet.Serving}, {ID: "b", Name: "b", State: fleet.Serving}},
 		Unseen: map[fleet.ID]time.Duration{"b": 12 * time.Second},
 	}
 	for problem, want := range map[string]api.Proxy{

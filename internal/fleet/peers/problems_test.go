@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // A problem that several proxies see is one, with the names of those that see it, and as old as the first has seen it; what hurts clients comes
@@ -22,7 +23,7 @@ func TestMergeProblems(t *testing.T) {
 	all := begin(proxyStats{"proxy-a", own})
 	join(all, proxyStats{"proxy-b", other})
 	join(all, proxyStats{"proxy-d", third})
-	finish(all)
+	diagnosis.Sort(all.Problems)
 	all.Problems = withMissing(all.Problems, &api.Fleet{Missing: []api.MissingProxy{{ID: "c", Name: "proxy-c", Why: "not seen"}}}, noon)
 	var got []string
 	for _, p := range all.Problems {

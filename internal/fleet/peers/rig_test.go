@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -38,8 +39,8 @@ type proxy struct {
 	own    http.HandlerFunc
 }
 
-func (p *proxy) View() View {
-	return View{Mode: api.FleetShare, Self: p.id, Members: p.rig.members, Unseen: p.rig.unseen}
+func (p *proxy) Status() *agent.Status {
+	return &agent.Status{Mode: agent.Shared, Self: p.id, Members: p.rig.members, Unseen: p.rig.unseen}
 }
 
 func (p *proxy) Forget(context.Context, fleet.ID) error { return nil }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/agent"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -18,34 +19,16 @@ import (
 // the process before it still serves.
 const clashAfter = 10 * time.Second
 
-// Ledger is this proxy's connection to the ledger. Its methods may be called from any goroutine.
+// Ledger is this proxy's connection to the ledger, such as its [agent.Agent]. Its methods may be called from any goroutine.
 type Ledger interface {
-	// View returns what this proxy knows of the fleet. It waits for nothing.
-	View() View
+	// Status returns what this proxy knows of the fleet. It waits for nothing.
+	Status() *agent.Status
 	// Forget removes a proxy that an operator declares dead.
 	Forget(ctx context.Context, id fleet.ID) error
 }
 
-// View is what one proxy knows of the fleet at one instant. The caller who gets it owns it, but not what it refers to.
-type View struct {
-	Mode   string // one of the modes of package api
-	Ledger string // where the grants are kept, without a password
-	Self   fleet.ID
-	// Problem says why the ledger cannot be used, and Advice what to do; empty if it can. It has lasted for ProblemFor.
-	Problem    string
-	Advice     string
-	ProblemFor time.Duration
-	// Frozen: nothing is granted or reclaimed, for FrozenFor and because of FrozenWhy.
-	Frozen    bool
-	FrozenWhy string
-	FrozenFor time.Duration
-	Members   []fleet.Member
-	// Unseen is how long this proxy has observed no exchange of another one.
-	Unseen   map[fleet.ID]time.Duration
-	Accounts []fleet.Account
-	// ExchangeSeconds is how long the last exchange took; 0 before the first.
-	ExchangeSeconds float64
-}
+// View is what one proxy knows of the fleet at one instant. It is not changed.
+type View agent.Status
 
 // member returns what is known of a proxy; nil for an unknown one.
 func (v *View) member(id fleet.ID) *fleet.Member {
@@ -74,9 +57,14 @@ func (v *View) label(id fleet.ID) string {
 // Shown returns the view as the admin API shows it.
 func (v *View) Shown(now time.Time) api.Fleet {
 	f := api.Fleet{
-		Mode: cmp.Or(v.Mode, api.FleetOff), Ledger: v.Ledger, Problem: v.Problem, Advice: v.Advice, SinceSeconds: v.ProblemFor.Seconds(),
-		Frozen: v.Frozen, FrozenWhy: v.FrozenWhy, FrozenSeconds: v.FrozenFor.Seconds(), ExchangeSeconds: v.ExchangeSeconds,
-		Proxies: []api.Proxy{},
+		Mode: cmp.Or(string(v.Mode), api.FleetOff), Ledger: v.Ledger, Problem: v.Problem, Advice: v.Advice, Frozen: v.Frozen,
+		ExchangeSeconds: v.Took.Seconds(), Proxies: []api.Proxy{},
+	}
+	if v.Problem != "" {
+		f.SinceSeconds = now.Sub(v.Lost).Seconds()
+	}
+	if v.Frozen {
+		f.FrozenWhy, f.FrozenSeconds = (*agent.Status)(v).Line(), now.Sub(v.FrozenSince).Seconds()
 	}
 	places := make(map[fleet.ID]int)
 	for i := range v.Accounts {

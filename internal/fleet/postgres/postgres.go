@@ -255,7 +255,7 @@ func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, er
 		if l.counted {
 			e.sequenceBefore = l.sequence
 		}
-		answer, _, changes := storage.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
+		answer, changes := storage.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
 		switch {
 		case !changes.Anything() && (l.counted || answer.Stale):
 			return answer, true, nil
@@ -282,47 +282,33 @@ func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 		if err != nil {
 			return err
 		}
-		_, changes, ok := storage.Forget(l.ledger, id, l.identity, storage.NewEpoch())
-		if !ok {
+		changes := storage.Forget(l.ledger, id, l.identity, storage.NewEpoch())
+		if changes == nil {
 			return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 		}
-		if ok, err = s.write(ctx, a, l, changes, ""); err == nil && !ok {
+		ok, err := s.write(ctx, a, l, changes, "")
+		if err == nil && !ok {
 			err = fmt.Errorf("%w: it has changed meanwhile", fleet.ErrUnreachable)
 		}
 		return err
 	})
 }
 
-// Members implements [fleet.Store].
-func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error) {
-	l, err := s.all(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return storage.Members(l.ledger), nil
-}
-
-// Accounts implements [fleet.Store].
-func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err error) {
-	l, err := s.all(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return storage.Accounts(l.ledger), nil
-}
-
-// all reads the whole ledger.
-func (s *Store) all(ctx context.Context) (l *loaded, err error) {
+// Ledger implements [fleet.Store].
+func (s *Store) Ledger(ctx context.Context) (ledger *fleet.Ledger, err error) {
 	err = s.call(ctx, func(ctx context.Context) error {
 		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
 			return err
 		}
 		defer conn.Release()
-		l, err = s.load(ctx, &attempt{conn: conn.Conn()}, &request{everything: true})
+		l, err := s.load(ctx, &attempt{conn: conn.Conn()}, &request{everything: true})
+		if err == nil {
+			ledger = l.ledger
+		}
 		return err
 	})
-	return l, err
+	return ledger, err
 }
 
 // Close implements [fleet.Store].

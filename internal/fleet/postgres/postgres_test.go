@@ -147,8 +147,8 @@ func TestNoTables(t *testing.T) {
 	if _, err := p.report(true, false, nil); !errors.Is(err, fleet.ErrNoTables) || !strings.Contains(err.Error(), "run wsbouncer migrate") {
 		t.Errorf("an empty database: %v", err)
 	}
-	if _, err := p.store.Members(t.Context()); !errors.Is(err, fleet.ErrNoTables) {
-		t.Errorf("its members: %v", err)
+	if _, err := p.store.Ledger(t.Context()); !errors.Is(err, fleet.ErrNoTables) {
+		t.Errorf("its ledger: %v", err)
 	}
 	migrate(t, dsn)
 	if _, err := p.report(true, false, nil); err != nil {
@@ -292,7 +292,7 @@ func TestPasswords(t *testing.T) {
 	} {
 		s, err := Open(dsn, Options{})
 		if err == nil {
-			_, err = s.Members(t.Context())
+			_, err = s.Ledger(t.Context())
 			if !errors.Is(err, fleet.ErrUnreachable) {
 				t.Errorf("%s: %v", dsn, err)
 			}
@@ -324,7 +324,7 @@ func TestDelayedReport(t *testing.T) {
 	if _, err := p.report(false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, _, changes := storage.Exchange(l.ledger, late, l.identity, "fresh", l.at)
+	_, changes := storage.Exchange(l.ledger, late, l.identity, "fresh", l.at)
 	if ok, err := p.store.write(t.Context(), a, l, changes, late.ID); ok || err != nil {
 		t.Errorf("the delayed report was written: %v, %v", ok, err)
 	}
@@ -444,9 +444,12 @@ func TestFailover(t *testing.T) {
 	if _, n = p.claim(false, false, 2, 5); n != 2 {
 		t.Errorf("a has %d places, and b 6 of 8", n)
 	}
-	accounts, err := p.store.Accounts(t.Context())
-	if err != nil || len(accounts) != 1 || accounts[0].Granted() > 8 {
-		t.Errorf("%+v, %v", accounts, err)
+	l, err := p.store.Ledger(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := l.Accounts[gpu]; len(l.Accounts) != 1 || a == nil || a.Granted() > 8 {
+		t.Errorf("%+v", l.Accounts)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
@@ -35,10 +34,8 @@ func sign(string) error { return nil }
 
 func isSigned(string) bool { return true }
 
-// networkFile is not known here.
-func networkFile(string) string { return "" }
-
-func sleep() { time.Sleep(10 * time.Millisecond) }
+// NetworkFile returns an empty text: which file system a folder is on is not known here.
+func NetworkFile(string) string { return "" }
 
 // hostname returns the host's name; empty if it has none.
 func hostname() string {

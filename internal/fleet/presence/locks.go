@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -55,7 +56,7 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if kind := networkFile(path); kind != "" {
+	if kind := NetworkFile(path); kind != "" {
 		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
 	}
 	d := &directory{path: path}
@@ -75,6 +76,9 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	}
 	return d, err
 }
+
+// sleep waits for another process that looks at a lock.
+func sleep() { time.Sleep(10 * time.Millisecond) }
 
 // takeFolder takes the lock of the folder itself, and reports whether it could: another process may have it, and not every system has such locks.
 func (d *directory) takeFolder() bool {

@@ -283,6 +283,3 @@ func sameAddress(a, b string) bool {
 	v, err := url.Parse(b)
 	return err == nil && u.Port() != "" && u.Host == v.Host && net.ParseIP(u.Hostname()) != nil
 }
-
-// NetworkFile returns which file system for several hosts a folder is on, whose locks prove nothing; empty for none that is known.
-func NetworkFile(folder string) string { return networkFile(folder) }

@@ -206,8 +206,9 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
-	answer, after, changes := storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+	answer, changes := storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 	if !changes.Anything() {
+		after := changes.After
 		isAlone := len(after.Members) == 1 // no other wants to see its heartbeats
 		if !answer.Stale && !isAlone {
 			if err := s.handle.writeHeartbeat(ctx, after.Members[r.ID]); err != nil {
@@ -221,13 +222,13 @@ func (s *Store) exchange(ctx context.Context, r *fleet.Report, fresh fleet.Epoch
 		if err := s.read(ctx); err != nil { // another process may have written since
 			return err
 		}
-		answer, after, changes = storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
+		answer, changes = storage.Exchange(s.ledger, r, s.identity(), fresh, time.Now())
 		return s.handle.write(ctx, tx, changes, r.ID, s.revision+1)
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.ledger, s.answeredVersion = after, after.Version
+	s.ledger, s.answeredVersion = changes.After, changes.After.Version
 	s.revision++
 	return answer, nil
 }
@@ -261,48 +262,34 @@ func (s *Store) read(ctx context.Context) error {
 // Forget implements [fleet.Store].
 func (s *Store) Forget(ctx context.Context, id fleet.ID) error {
 	return s.call(ctx, func(ctx context.Context) error {
-		var after *fleet.Ledger
+		var changes *storage.Changes
 		err := s.handle.transact(ctx, func(tx queryer) error {
 			if err := s.read(ctx); err != nil {
 				return err
 			}
-			forgotten, changes, ok := storage.Forget(s.ledger, id, s.identity(), storage.NewEpoch())
-			if !ok {
+			if changes = storage.Forget(s.ledger, id, s.identity(), storage.NewEpoch()); changes == nil {
 				return fmt.Errorf("%w: %s", fleet.ErrUnknown, id)
 			}
-			after = forgotten
 			return s.handle.write(ctx, tx, changes, "", s.revision+1)
 		})
 		if err == nil {
-			s.ledger = after
+			s.ledger = changes.After
 			s.revision++
 		}
 		return err
 	})
 }
 
-// Members implements [fleet.Store].
-func (s *Store) Members(ctx context.Context) (members []fleet.Member, err error) {
+// Ledger implements [fleet.Store].
+func (s *Store) Ledger(ctx context.Context) (ledger *fleet.Ledger, err error) {
 	err = s.call(ctx, func(ctx context.Context) error {
 		if err := s.read(ctx); err != nil {
 			return err
 		}
-		members = storage.Members(s.ledger)
+		ledger = s.ledger
 		return nil
 	})
-	return members, err
-}
-
-// Accounts implements [fleet.Store].
-func (s *Store) Accounts(ctx context.Context) (accounts []fleet.Account, err error) {
-	err = s.call(ctx, func(ctx context.Context) error {
-		if err := s.read(ctx); err != nil {
-			return err
-		}
-		accounts = storage.Accounts(s.ledger)
-		return nil
-	})
-	return accounts, err
+	return ledger, err
 }
 
 // Changed implements [fleet.Store].

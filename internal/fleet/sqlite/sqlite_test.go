@@ -173,8 +173,12 @@ func TestDeleted(t *testing.T) {
 	}
 	r.Sequence, r.Epoch = 3, a.Epoch
 	exchange(t, p, r)
-	if accounts, err := q.Accounts(t.Context()); err != nil || len(accounts) != 1 || accounts[0].Granted() != 8 {
-		t.Errorf("the accounts are %+v, %v", accounts, err)
+	l, err := q.Ledger(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := l.Accounts[server]; len(l.Accounts) != 1 || a == nil || a.Granted() != 8 {
+		t.Errorf("the accounts are %+v", l.Accounts)
 	}
 }
 

@@ -2,12 +2,10 @@
 package storage
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -38,8 +36,8 @@ type Changes struct {
 	Accounts, Gone []string
 }
 
-// Exchange carries out a report on a copy of the ledger, and returns the answer, the copy and what differs. at is the store's time.
-func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epoch, at time.Time) (*fleet.Answer, *fleet.Ledger, *Changes) {
+// Exchange carries out a report on a copy of the ledger, and returns the answer and what differs. at is the store's time.
+func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epoch, at time.Time) (*fleet.Answer, *Changes) {
 	after := l.Clone()
 	answer := after.Exchange(r, identity, fresh)
 	if m := after.Members[r.ID]; m != nil && !answer.Stale {
@@ -50,16 +48,16 @@ func Exchange(l *fleet.Ledger, r *fleet.Report, identity string, fresh fleet.Epo
 			answer.Members[i].Seen = at
 		}
 	}
-	return answer, after, compare(l, after)
+	return answer, compare(l, after)
 }
 
-// Forget removes a member on a copy of the ledger. It returns false if there is none.
-func Forget(l *fleet.Ledger, id fleet.ID, identity string, fresh fleet.Epoch) (*fleet.Ledger, *Changes, bool) {
+// Forget removes a member on a copy of the ledger, and returns what differs; nil if there is none.
+func Forget(l *fleet.Ledger, id fleet.ID, identity string, fresh fleet.Epoch) *Changes {
 	after := l.Clone()
 	if !after.Forget(id, identity, fresh) {
-		return nil, nil, false
+		return nil
 	}
-	return after, compare(l, after), true
+	return compare(l, after)
 }
 
 func compare(before, after *fleet.Ledger) *Changes {
@@ -118,27 +116,6 @@ func (c *Changes) Woken(by fleet.ID) []fleet.ID {
 	}
 	slices.Sort(woken)
 	return slices.Compact(woken)
-}
-
-// Members returns a ledger's members by name.
-func Members(l *fleet.Ledger) []fleet.Member {
-	members := make([]fleet.Member, 0, len(l.Members))
-	for _, m := range l.Members {
-		members = append(members, *m)
-	}
-	slices.SortFunc(members, func(a, b fleet.Member) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
-	return members
-}
-
-// Accounts returns a ledger's accounts by server.
-func Accounts(l *fleet.Ledger) []fleet.Account {
-	accounts := make([]fleet.Account, 0, len(l.Accounts))
-	for _, server := range slices.Sorted(maps.Keys(l.Accounts)) {
-		accounts = append(accounts, l.Accounts[server].Clone())
-	}
-	return accounts
 }
 
 // about is what a member says of itself, as stores keep it.

@@ -56,23 +56,30 @@ func Kind(v Value) string {
 }
 
 // NewText returns the value for a text that check accepts. may describes the text in words.
-func NewText(p *string, may string, check func(text string) error) Value { return text{p, may, check} }
+func NewText(p *string, may string, check func(text string) error) Value {
+	return NewCanonical(p, may, func(text string) (string, error) { return text, check(text) })
+}
+
+// NewCanonical returns the value for a text that read accepts, in the form that read returns. may describes the text in words.
+func NewCanonical(p *string, may string, read func(text string) (canonical string, err error)) Value {
+	return text{p, may, read}
+}
 
 type text struct {
-	p     *string
-	may   string
-	check func(text string) error
+	p    *string
+	may  string
+	read func(text string) (string, error)
 }
 
 func (v text) Text() string    { return *v.p }
 func (v text) Allowed() string { return v.may }
 
 func (v text) Set(text string) error {
-	if err := v.check(text); err != nil {
-		return err
+	text, err := v.read(text)
+	if err == nil {
+		*v.p = text
 	}
-	*v.p = text
-	return nil
+	return err
 }
 
 // NewChoice returns the value for one of a few names. what says in words what they name.

@@ -140,15 +140,10 @@ type faults []error
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
 
-func (f *faults) between(field string, value, low, high int) {
+// within adds an error if a value is not from low to high.
+func within[T int | time.Duration](f *faults, field string, value, low, high T) {
 	if value < low || value > high {
-		f.add("%s: %d is out of range: use %d to %d", field, value, low, high)
-	}
-}
-
-func (f *faults) within(field string, value, low, high time.Duration) {
-	if value < low || value > high {
-		f.add("%s: %s is out of range: use %s to %s", field, value, low, high)
+		f.add("%s: %v is out of range: use %v to %v", field, value, low, high)
 	}
 }
 
@@ -184,17 +179,17 @@ func (o Options) check() ([]*handshake.Target, error) {
 	if len(o.URLs) == 0 {
 		f.add("URL: missing: use one such as ws://127.0.0.1:8080/")
 	}
-	f.between("connections", o.Connections, 1, maxConnections)
-	f.between("loops", o.Loops, 1, maxLoops)
-	f.between("dial-parallel", o.DialParallel, 0, maxConnections)
+	within(&f, "connections", o.Connections, 1, maxConnections)
+	within(&f, "loops", o.Loops, 1, maxLoops)
+	within(&f, "dial-parallel", o.DialParallel, 0, maxConnections)
 	f.notNegative("ramp", o.Ramp)
 	f.notNegative("connect-timeout", o.ConnectTimeout)
 	f.notNegative("drain", o.Drain)
 	f.notNegative("progress interval", o.ProgressInterval)
-	f.within("sample interval", o.SampleInterval, minSample, maxSample)
-	f.within("tick", o.Tick, 0, maxTick)
+	within(&f, "sample interval", o.SampleInterval, minSample, maxSample)
+	within(&f, "tick", o.Tick, 0, maxTick)
 	if o.SessionLength != 0 {
-		f.within("session-length", o.SessionLength, minSession, maxSession)
+		within(&f, "session-length", o.SessionLength, minSession, maxSession)
 	}
 	if o.Duration <= 0 {
 		f.add("duration: %s is out of range: use more than 0s", o.Duration)
@@ -212,8 +207,8 @@ func (o Options) checkEcho(f *faults) {
 	if math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate {
 		f.add("rate: %v is out of range: use 0 (idle) to %.0f messages per second", o.Rate, float64(MaxRate))
 	}
-	f.between("size", o.Size, MinSize, MaxSize)
-	f.between("window", o.Window, 0, math.MaxInt32)
+	within(f, "size", o.Size, MinSize, MaxSize)
+	within(f, "window", o.Window, 0, math.MaxInt32)
 	if o.Unicode && !o.Text {
 		f.add("unicode: use it with text messages only")
 	}
@@ -228,7 +223,7 @@ func (o Options) checkSpeech(f *faults) {
 	if o.SessionLength != 0 {
 		f.add("session-length: %s: do not use it with audio, because a session is as long as the recording", o.SessionLength)
 	}
-	f.within("chunk", o.Chunk, minChunk, maxChunk)
+	within(f, "chunk", o.Chunk, minChunk, maxChunk)
 	if o.Chunk > 0 && chunkSize(o.Audio, o.Chunk) == 0 {
 		f.add("chunk: %s has no sample at %d samples per second: use a longer one", o.Chunk, o.Audio.SampleRate)
 	}

@@ -31,16 +31,13 @@ type assemblyAIDialogue struct {
 }
 
 func newAssemblyAIDialogue(query url.Values) *assemblyAIDialogue {
-	d := &assemblyAIDialogue{model: query.Get("speech_model"), recognition: newRecognition(query.Get("encoding"), number(query.Get("sample_rate")))}
+	d := &assemblyAIDialogue{model: cmp.Or(query.Get("speech_model"), "universal-streaming-english"), recognition: newRecognition(query.Get("encoding"), number(query.Get("sample_rate")))}
 	for _, terms := range query["keyterms_prompt"] {
 		var list []string
 		if json.Unmarshal([]byte(terms), &list) != nil { // the API reference has a list in JSON; one term is taken as it is
 			list = []string{terms}
 		}
 		d.boost(list)
-	}
-	if d.model == "" {
-		d.model = "universal-streaming-english"
 	}
 	return d
 }
@@ -65,9 +62,7 @@ func (d *assemblyAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			assemblyAIFails(v, 3007, fmt.Sprintf("Input Duration Violation: %.1f ms. Expected between %d and %d ms", ms, assemblyAILeast, assemblyAIMost))
 			return
 		}
-		if d.utterances(message, func() { d.say(v, true) }) {
-			d.say(v, false)
-		}
+		d.utterances(message, func(ends bool) { d.say(v, ends) })
 		return
 	}
 	var said struct {
@@ -109,10 +104,7 @@ type assemblyAIWord struct {
 }
 
 func (d *assemblyAIDialogue) say(v *voice, ends bool) {
-	r, words, turn, confidence := partial, d.heard.words(), d.turn, 0.1
-	if d.keyterms != "" {
-		words += " " + d.keyterms
-	}
+	r, words, turn, confidence := partial, beside(d.heard.words(), d.keyterms), d.turn, 0.1
 	timed := timedJSON(&d.times, words, func(w timedWord) assemblyAIWord {
 		return assemblyAIWord{w.text, inMilliseconds(w.start), inMilliseconds(w.end), 1, ends}
 	})

@@ -248,9 +248,9 @@ func (k *conn) Expired(_ *loop.Conn, t *loop.Timer) {
 	case timerSilence:
 		k.replies.silence.judge()
 	case timerReply:
-		k.replies.sendDue()
+		k.replies.sendDue(&k.replies.queue)
 	case timerLateReply:
-		k.replies.sendLateOnes()
+		k.replies.sendDue(&k.replies.late)
 	case timerUnasked:
 		k.replies.unsolicited.sendDueLate()
 	case timerChatter:

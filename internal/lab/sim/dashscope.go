@@ -25,9 +25,7 @@ func (d *dashScopeDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "", "audio without a task")
 			return
 		}
-		if d.utterances(message, func() { d.result(v, true) }) {
-			d.result(v, false)
-		}
+		d.utterances(message, func(ends bool) { d.result(v, ends) })
 		return
 	}
 	var said struct {
@@ -92,10 +90,7 @@ type dashScopeWord struct {
 
 // result gives a result: one that ends its sentence, or one that may change.
 func (d *dashScopeDialogue) result(v *voice, ends bool) {
-	r, words, usage := partial, d.heard.words(), "null"
-	if d.vocabulary != "" {
-		words += " " + d.vocabulary
-	}
+	r, words, usage := partial, beside(d.heard.words(), d.vocabulary), "null"
 	sentence := dashScopeSentence{ID: d.sentence + 1, Begin: d.times.ms(d.times.from), Text: words, Ended: ends}
 	sentence.Words = timedJSON(&d.times, words, func(w timedWord) dashScopeWord {
 		return dashScopeWord{inMilliseconds(w.start), inMilliseconds(w.end), w.text, ""}

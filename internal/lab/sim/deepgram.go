@@ -26,14 +26,10 @@ type deepgramDialogue struct {
 
 func newDeepgramDialogue(query url.Values) *deepgramDialogue {
 	channels := max(1, number(query.Get("channels")))
-	model := query.Get("model")
-	if model == "" {
-		model = "base"
-	}
 	return &deepgramDialogue{
 		keyterms:    strings.Join(query["keyterm"], " "),
 		interim:     query.Get("interim_results") != "false",
-		model:       model,
+		model:       cmp.Or(query.Get("model"), "base"),
 		channels:    channels,
 		recognition: newRecognition(query.Get("encoding"), channels*number(query.Get("sample_rate"))),
 	}
@@ -47,9 +43,11 @@ func (d *deepgramDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		Keyterms *[]string `json:"keyterms"`
 	}{Type: "CloseStream"} // which an empty binary message is, too
 	if kind == frame.Binary && len(message) > 0 {
-		if d.utterances(message, func() { d.results(v, true, false) }) && d.interim {
-			d.results(v, false, false)
-		}
+		d.utterances(message, func(ends bool) {
+			if ends || d.interim {
+				d.results(v, ends, false)
+			}
+		})
 		return
 	}
 	if kind == frame.Text && json.Unmarshal(message, &said) != nil {
@@ -85,17 +83,13 @@ type deepgramWord struct {
 }
 
 func (d *deepgramDialogue) results(v *voice, isFinal, finalized bool) {
-	r, words := partial, d.heard.words()
-	if d.keyterms != "" {
-		words += " " + d.keyterms
-	}
+	words := beside(d.heard.words(), d.keyterms)
 	timed := timedJSON(&d.times, words, func(w timedWord) deepgramWord { return deepgramWord{w.text, w.start, w.end, 1} })
 	start, duration := d.times.start(), d.times.duration()
 	if isFinal {
-		r = final
 		d.next()
 	}
-	v.text(r, `{"type":"Results","channel_index":[0,%d],"duration":%g,"start":%g,"is_final":%t,"speech_final":%t,`+
+	v.text(resultRole(isFinal), `{"type":"Results","channel_index":[0,%d],"duration":%g,"start":%g,"is_final":%t,"speech_final":%t,`+
 		`"channel":{"alternatives":[{"transcript":%s,"confidence":1.0,"words":%s}]},`+
 		`"metadata":{"request_id":"%s","model_info":{"name":%s,"version":"simulated","arch":"simulated"},"model_uuid":"%032d"},"from_finalize":%t}`,
 		d.channels, duration, start, isFinal, isFinal && !finalized, quote(words), timed, d.request, quote(d.model), 0, finalized)

@@ -196,7 +196,7 @@ func kept(s *Server) (pending, queued int) {
 			for k := range s.lanes[i].conns {
 				pending += k.socket.Pending()
 				if k.replies != nil {
-					queued += k.replies.queued
+					queued += k.replies.queue.bytes
 				}
 			}
 		})

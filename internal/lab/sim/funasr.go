@@ -14,14 +14,7 @@ import (
 // ("2pass-online") come every chunk_interval messages, those of the other ("2pass-offline") at a pause or when the client stops
 // speaking; the times of their words count from where the speaker began. "is_end" clears everything but settings and the punctuation model's memory, and is acknowledged.
 type funASRDialogue struct {
-	// Settings, by the names of their keys.
-	mode          string
-	wavName       string
-	hotwords      string
-	chunkInterval int
-	chunkSize     json.RawMessage
-	speaking      bool
-
+	funASRSettings
 	frames   [][]byte // the last messages of audio
 	segment  [][]byte // audio since the speaker began
 	chunk    [][]byte // audio that the streaming model has not taken
@@ -32,6 +25,16 @@ type funASRDialogue struct {
 	sentence string // what the punctuation model remembers
 }
 
+// funASRSettings are what messages set. What a message does not have stays as it was.
+type funASRSettings struct {
+	Mode          string          `json:"mode"`
+	WavName       string          `json:"wav_name"`
+	Hotwords      string          `json:"hotwords"`
+	ChunkInterval int             `json:"chunk_interval"`
+	ChunkSize     json.RawMessage `json:"chunk_size"`
+	Speaking      bool            `json:"is_speaking"`
+}
+
 const (
 	// funASRKept is how many messages of audio are kept behind a pause.
 	funASRKept = 20
@@ -40,7 +43,7 @@ const (
 )
 
 func newFunASRDialogue() *funASRDialogue {
-	return &funASRDialogue{mode: "2pass", wavName: "microphone", chunkInterval: 10, speaking: true}
+	return &funASRDialogue{funASRSettings: funASRSettings{Mode: "2pass", WavName: "microphone", ChunkInterval: 10, Speaking: true}}
 }
 
 func (d *funASRDialogue) greet(*voice) {}
@@ -50,12 +53,13 @@ func (d *funASRDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		IsEnd bool `json:"is_end"`
 	}
 	if kind == frame.Text {
-		if err := d.set(message); err != nil || json.Unmarshal(message, &said) != nil {
+		if json.Unmarshal(message, &d.funASRSettings) != nil || json.Unmarshal(message, &said) != nil {
 			v.end(frame.InternalError, "")
 			return
 		}
+		d.ChunkInterval = max(1, d.ChunkInterval)
 	}
-	if d.chunkSize == nil { // a KeyError in the real server, whose handler returns
+	if d.ChunkSize == nil { // a KeyError in the real server, whose handler returns
 		v.end(frame.NormalClosure, "")
 		return
 	}
@@ -64,48 +68,14 @@ func (d *funASRDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		pause = d.listen(v, bytes.Clone(message))
 	}
 	if kind == frame.Binary || len(d.chunk) > 0 || len(d.segment) > 0 {
-		if pause || !d.speaking {
+		if pause || !d.Speaking {
 			d.endSegment(v)
 		}
 	}
 	if said.IsEnd && !v.hit(v.nasty.ResetIgnored) {
 		d.clear()
-		v.text(last, `{"is_end": true, "mode": %s, "wav_name": %s, "text": "", "is_final": true}`, quote(d.mode), quote(d.wavName))
+		v.text(last, `{"is_end": true, "mode": %s, "wav_name": %s, "text": "", "is_final": true}`, quote(d.Mode), quote(d.WavName))
 	}
-}
-
-// set takes the settings that a message has.
-func (d *funASRDialogue) set(message []byte) error {
-	var said struct {
-		IsSpeaking    *bool           `json:"is_speaking"`
-		ChunkInterval *int            `json:"chunk_interval"`
-		WavName       *string         `json:"wav_name"`
-		ChunkSize     json.RawMessage `json:"chunk_size"`
-		Hotwords      *string         `json:"hotwords"`
-		Mode          *string         `json:"mode"`
-	}
-	if err := json.Unmarshal(message, &said); err != nil {
-		return err
-	}
-	if said.IsSpeaking != nil {
-		d.speaking = *said.IsSpeaking
-	}
-	if said.ChunkInterval != nil {
-		d.chunkInterval = max(1, *said.ChunkInterval)
-	}
-	if said.WavName != nil {
-		d.wavName = *said.WavName
-	}
-	if said.ChunkSize != nil {
-		d.chunkSize = bytes.Clone(said.ChunkSize)
-	}
-	if said.Hotwords != nil {
-		d.hotwords = *said.Hotwords
-	}
-	if said.Mode != nil {
-		d.mode = *said.Mode
-	}
-	return nil
 }
 
 // listen hears audio and reports whether the speaker pauses.
@@ -113,8 +83,8 @@ func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
 	d.bytes += len(audio)
 	d.frames = append(d.frames, audio)
 	d.chunk = append(d.chunk, audio)
-	if len(d.chunk)%d.chunkInterval == 0 {
-		if d.mode == "2pass" || d.mode == "online" {
+	if len(d.chunk)%d.ChunkInterval == 0 {
+		if d.Mode == "2pass" || d.Mode == "online" {
 			for _, a := range d.chunk {
 				d.online.listen(a)
 			}
@@ -138,14 +108,14 @@ func (d *funASRDialogue) listen(v *voice, audio []byte) (pause bool) {
 
 // endSegment gives the final result of the audio since the speaker began.
 func (d *funASRDialogue) endSegment(v *voice) {
-	if d.mode == "2pass" || d.mode == "offline" {
+	if d.Mode == "2pass" || d.Mode == "offline" {
 		var h hearing
 		for _, a := range d.segment {
 			h.listen(a)
 		}
 		words := h.words()
-		if words != "" && d.hotwords != "" {
-			words += " " + d.hotwords
+		if words != "" && d.Hotwords != "" {
+			words += " " + d.Hotwords
 		}
 		times := timeline{perSecond: funASRPerSecond, heard: h.bytes}
 		list := timedJSON(&times, words, func(w timedWord) [2]int { return [2]int{inMilliseconds(w.start), inMilliseconds(w.end)} })
@@ -153,7 +123,7 @@ func (d *funASRDialogue) endSegment(v *voice) {
 	}
 	d.segment, d.chunk, d.inSpeech = nil, nil, false
 	d.online.clear()
-	if d.speaking {
+	if d.Speaking {
 		d.frames = d.frames[max(0, len(d.frames)-funASRKept):]
 	} else {
 		d.frames = nil
@@ -165,7 +135,7 @@ func (d *funASRDialogue) result(v *voice, r role, pass, words, times string) {
 	if words == "" {
 		return
 	}
-	mode := d.mode
+	mode := d.Mode
 	if mode == "2pass" {
 		mode = "2pass-" + pass
 	}
@@ -177,7 +147,7 @@ func (d *funASRDialogue) result(v *voice, r role, pass, words, times string) {
 		d.sentence = words
 	}
 	v.text(r, `{"mode": %s, "text": %s, "wav_name": %s, "is_final": %t%s%s}`,
-		quote(mode), quote(words), quote(d.wavName), d.speaking, times, punctuation)
+		quote(mode), quote(words), quote(d.WavName), d.Speaking, times, punctuation)
 }
 
 func (d *funASRDialogue) length() time.Duration {

@@ -185,18 +185,23 @@ func (r *recognition) next() {
 	r.times.next()
 }
 
-// utterances hears audio, and calls end where the speaker pauses: exactly there, also in the middle of a message. It reports whether audio follows the
-// last pause.
-func (r *recognition) utterances(audio []byte, end func()) (more bool) {
+// utterances hears audio, and has what was heard said where the speaker pauses (exactly there, also in the middle of a message), and at the end,
+// if audio follows the last pause: ends tells which.
+func (r *recognition) utterances(audio []byte, say func(ends bool)) {
 	for len(audio) > 0 {
 		n := r.heard.untilPause(audio)
 		r.times.listen(audio[:n])
-		if audio = audio[n:]; !r.heard.pause {
-			return true
-		}
-		end()
+		audio = audio[n:]
+		say(r.heard.pause)
 	}
-	return false
+}
+
+// beside returns a transcript with what settings add to it.
+func beside(words, settings string) string {
+	if settings == "" {
+		return words
+	}
+	return words + " " + settings
 }
 
 // timedJSON returns the words of the utterance under way as a JSON array, each as entry makes it.

@@ -60,9 +60,7 @@ func (d *kaldiDialogue) hear(v *voice, _ frame.Opcode, message []byte) {
 		v.end(frame.NormalClosure, "")
 		return
 	}
-	if d.utterances(message, func() { d.result(v, true) }) {
-		d.result(v, false)
-	}
+	d.utterances(message, func(ends bool) { d.result(v, ends) })
 }
 
 // kaldiWord is a word of a final result. Its time is in seconds since the segment began.

@@ -107,10 +107,10 @@ func (d *openAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "invalid_value", "Invalid audio: not base64.")
 			return
 		}
-		if !d.vad {
+		if d.vad {
+			d.utterances(audio, func(ends bool) { d.turn(v, ends) })
+		} else {
 			d.listen(audio)
-		} else if d.utterances(audio, func() { d.turn(v, true) }) {
-			d.turn(v, false)
 		}
 	case "input_audio_buffer.clear":
 		d.heard.clear()
@@ -180,11 +180,8 @@ func (d *openAIDialogue) commit(v *voice) {
 		previous = fmt.Sprintf(`"item_%d"`, d.items)
 	}
 	d.items++
-	id, words, seconds := fmt.Sprintf("item_%d", d.items), d.heard.words(), d.times.duration()
+	id, words, seconds := fmt.Sprintf("item_%d", d.items), beside(d.heard.words(), d.prompt), d.times.duration()
 	d.next() // also in the middle of a block
-	if d.prompt != "" {
-		words += " " + d.prompt
-	}
 	v.text(remark, `{"type":"input_audio_buffer.committed","event_id":"%s","previous_item_id":%s,"item_id":"%s"}`, d.event(), previous, id)
 	for _, event := range []string{"conversation.item.added", "conversation.item.done"} {
 		v.text(remark, `{"type":"%s","event_id":"%s","previous_item_id":%s,"item":{"id":"%s","type":"message","object":"realtime.item",`+

@@ -45,15 +45,19 @@ type replies struct {
 	keptBytes int
 	busyUntil time.Time // the recogniser decodes what it has heard until then, if the server is slow
 
-	queue  []answer
-	queued int // bytes of the payloads in queue
-	timer  loop.Timer
-
-	late      []answer // answers out of order, by their times
-	lateTimer loop.Timer
+	queue schedule
+	late  schedule // answers out of order
 
 	silence  silence
 	underWay bool // a session is: see clientEnds
+}
+
+// schedule holds answers until they are due.
+type schedule struct {
+	purpose loop.Purpose // of the timer
+	answers []answer     // by their times
+	bytes   int          // of their payloads
+	timer   loop.Timer
 }
 
 // poison is the word that makes a server stumble: see FailOptions.Poison.
@@ -67,7 +71,7 @@ type keptMessage struct {
 
 func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 	o := &k.server.options
-	r := &replies{conn: k, dice: dice, dialogue: k.server.dialogueFor(request)}
+	r := &replies{conn: k, dice: dice, dialogue: k.server.dialogueFor(request), queue: schedule{purpose: timerReply}, late: schedule{purpose: timerLateReply}}
 	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place}
 	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
 		r.unsolicited = &unsolicited{conn: k}
@@ -91,10 +95,11 @@ func (r *replies) start() {
 
 // stop drops all answers that were not sent yet.
 func (r *replies) stop() {
-	r.queue, r.queued, r.message, r.late = nil, 0, nil, nil
-	r.kept, r.keptBytes = nil, 0
-	r.timer.Stop()
-	r.lateTimer.Stop()
+	r.message, r.kept, r.keptBytes = nil, nil, 0
+	for _, s := range []*schedule{&r.queue, &r.late} {
+		s.answers, s.bytes = nil, 0
+		s.timer.Stop()
+	}
 	r.silence.stop()
 	if r.unsolicited != nil {
 		r.unsolicited.stop()
@@ -145,11 +150,10 @@ func (r *replies) resume() {
 		r.answer(m.kind, m.message)
 	}
 	r.kept, r.keptBytes = nil, 0
-	if len(r.queue) > 0 {
-		r.sendDue()
-	}
-	if len(r.late) > 0 {
-		r.sendLateOnes()
+	for _, s := range []*schedule{&r.queue, &r.late} {
+		if len(s.answers) > 0 {
+			r.sendDue(s)
+		}
 	}
 }
 
@@ -212,74 +216,55 @@ func (r *replies) send(said reply) {
 	if !r.busyUntil.IsZero() {
 		delay += max(0, time.Until(r.busyUntil))
 	}
-	if a.reply.late > 0 {
-		r.sendLate(a, delay+a.reply.late)
-		return
-	}
-	if delay == 0 && len(r.queue) == 0 {
+	switch {
+	case a.reply.late > 0:
+		r.put(&r.late, a, delay+a.reply.late)
+	case delay == 0 && len(r.queue.answers) == 0:
 		r.perform(&a)
-		return
-	}
-	a.payload = bytes.Clone(a.payload)
-	a.due = time.Now().Add(delay)
-	if n := len(r.queue); n > 0 && r.queue[n-1].due.After(a.due) {
-		a.due = r.queue[n-1].due // not before the last one
-	}
-	r.queue = append(r.queue, a)
-	r.queued += len(a.payload)
-	if len(r.queue) == 1 {
-		r.timer.Set(r.conn.socket, delay, timerReply)
+	default:
+		if n := len(r.queue.answers); n > 0 { // not before the last one
+			delay = max(delay, time.Until(r.queue.answers[n-1].due))
+		}
+		r.put(&r.queue, a, delay)
 	}
 }
 
-// sendLate sends a reply later, out of order.
-func (r *replies) sendLate(a answer, delay time.Duration) {
+// put has an answer sent after a delay.
+func (r *replies) put(s *schedule, a answer, delay time.Duration) {
 	a.payload = bytes.Clone(a.payload)
 	a.due = time.Now().Add(delay)
-	r.late = append(r.late, a)
-	slices.SortStableFunc(r.late, func(a, b answer) int { return a.due.Compare(b.due) })
-	r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
-}
-
-// sendLateOnes sends the late replies whose time has come.
-func (r *replies) sendLateOnes() {
-	if r.conn.server.stalled.Load() {
-		return
+	s.bytes += len(a.payload)
+	i := len(s.answers)
+	for i > 0 && s.answers[i-1].due.After(a.due) {
+		i--
 	}
-	now := time.Now()
-	for len(r.late) > 0 && !r.late[0].due.After(now) {
-		a := r.late[0]
-		r.late = r.late[1:]
-		r.perform(&a) // may stop everything
+	if s.answers = slices.Insert(s.answers, i, a); i == 0 {
+		s.timer.Set(r.conn.socket, delay, s.purpose)
 	}
-	if len(r.late) > 0 {
-		r.lateTimer.Set(r.conn.socket, time.Until(r.late[0].due), timerLateReply)
-	}
-	r.conn.flush()
 }
 
 // full reports whether no more messages should be read for now.
 func (r *replies) full() bool {
-	return r.queued+r.keptBytes > maxQueuedBytes || len(r.queue)+len(r.kept) > maxQueued
+	return r.queue.bytes+r.keptBytes > maxQueuedBytes || len(r.queue.answers)+len(r.kept) > maxQueued
 }
 
-// sendDue sends the answers whose time has come. A stalled server sends them when it continues.
-func (r *replies) sendDue() {
+// sendDue sends the answers of a schedule whose time has come. A stalled server sends them when it continues.
+func (r *replies) sendDue(s *schedule) {
 	if r.conn.server.stalled.Load() {
 		return
 	}
 	now := time.Now()
-	for len(r.queue) > 0 && !r.queue[0].due.After(now) {
-		a := r.queue[0]
-		r.queue[0] = answer{}
-		r.queue = r.queue[1:]
-		r.queued -= len(a.payload)
-		r.perform(&a) // may stop everything and empty the queue
+	for len(s.answers) > 0 && !s.answers[0].due.After(now) {
+		a := s.answers[0]
+		s.answers[0] = answer{}
+		s.answers = s.answers[1:]
+		s.bytes -= len(a.payload)
+		r.perform(&a) // may stop everything and empty the schedule
 	}
-	if len(r.queue) == 0 {
-		r.queue = nil
+	if len(s.answers) == 0 {
+		s.answers = nil
 	} else {
-		r.timer.Set(r.conn.socket, time.Until(r.queue[0].due), timerReply)
+		s.timer.Set(r.conn.socket, time.Until(s.answers[0].due), s.purpose)
 	}
 	r.conn.flush()
 }

@@ -40,9 +40,7 @@ func (d *sherpaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			return
 		}
 		for chunk := range slices.Chunk(d.undecoded[:whole], sherpaChunk) {
-			if d.utterances(chunk, func() { d.result(v, true, false) }) {
-				d.result(v, false, false)
-			}
+			d.utterances(chunk, func(ends bool) { d.result(v, ends, false) })
 		}
 		d.undecoded = append(d.undecoded[:0], d.undecoded[whole:]...)
 	case string(message) == "Done" && !v.hit(v.nasty.ResetIgnored):
@@ -55,14 +53,10 @@ func (d *sherpaDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 
 // result gives a result: a final one at the end of an utterance.
 func (d *sherpaDialogue) result(v *voice, ends, eof bool) {
-	r := partial
-	if ends {
-		r = final
-	}
 	words := d.heard.words()
 	tokens := timedJSON(&d.times, words, func(w timedWord) string { return w.text })
 	times := timedJSON(&d.times, words, func(w timedWord) float64 { return toMillisecond(w.start - d.times.start()) })
-	v.text(r, `{"text":%s,"tokens":%s,"timestamps":%s,"segment":%d,"start_time":%.3f,"is_final":%t,"is_eof":%t}`,
+	v.text(resultRole(ends), `{"text":%s,"tokens":%s,"timestamps":%s,"segment":%d,"start_time":%.3f,"is_final":%t,"is_eof":%t}`,
 		quote(words), tokens, times, d.segment, d.times.start(), ends, eof)
 	if ends && !eof {
 		d.next()

@@ -47,9 +47,11 @@ func (d *speechmaticsDialogue) hear(v *voice, kind frame.Opcode, message []byte)
 		}
 		d.added++
 		v.text(remark, `{"message": "AudioAdded", "seq_no": %d}`, d.added)
-		if d.utterances(message, func() { d.transcript(v, true) }) && d.partials {
-			d.transcript(v, false)
-		}
+		d.utterances(message, func(ends bool) {
+			if ends || d.partials {
+				d.transcript(v, ends)
+			}
+		})
 		return
 	}
 	var said speechmaticsMessage

@@ -30,6 +30,14 @@ const (
 	last                // the last message of a session: the acknowledgement of its end
 )
 
+// resultRole returns the role of a result that ends its utterance, or does not.
+func resultRole(ends bool) role {
+	if ends {
+		return final
+	}
+	return partial
+}
+
 // reply is one message of a server, or the end of the connection, or both.
 type reply struct {
 	role    role

@@ -134,28 +134,25 @@ func (d *voskDialogue) withMarks(words []word) []word {
 func (d *voskDialogue) configure(message []byte) error {
 	var parsed struct {
 		Config struct {
-			SampleRate *float64 `json:"sample_rate"`
-			Words      *bool    `json:"words"`
+			SampleRate float64  `json:"sample_rate"`
+			Words      bool     `json:"words"`
 			Phrases    []string `json:"phrase_list"`
 		} `json:"config"`
 	}
+	said := &parsed.Config
+	said.SampleRate, said.Words = float64(d.rate), d.words // what it does not set stays as it was
 	if err := json.Unmarshal(message, &parsed); err != nil {
 		return fmt.Errorf("unreadable configuration: %w", err)
 	}
 	if d.recogniser != nil {
 		return nil
 	}
-	if rate := parsed.Config.SampleRate; rate != nil {
-		if !(*rate >= minSampleRate && *rate <= maxSampleRate) {
-			return fmt.Errorf("sample_rate %v is out of range: use %d to %d", *rate, minSampleRate, maxSampleRate)
-		}
-		d.rate = int(*rate)
+	if !(said.SampleRate >= minSampleRate && said.SampleRate <= maxSampleRate) {
+		return fmt.Errorf("sample_rate %v is out of range: use %d to %d", said.SampleRate, minSampleRate, maxSampleRate)
 	}
-	if words := parsed.Config.Words; words != nil {
-		d.words = *words
-	}
-	if phrases := parsed.Config.Phrases; phrases != nil {
-		d.phrases = phrases
+	d.rate, d.words = int(said.SampleRate), said.Words
+	if said.Phrases != nil {
+		d.phrases = said.Phrases
 	}
 	return nil
 }

@@ -35,33 +35,25 @@ func (d *watsonDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "audio before start")
 			return
 		}
-		if d.utterances(message, func() { d.result(v, true) }) {
-			d.result(v, false)
-		}
+		d.utterances(message, func(ends bool) { d.result(v, ends) })
 		return
 	}
 	said := struct {
 		Action     string   `json:"action"`
 		Keywords   []string `json:"keywords"`
 		Type       string   `json:"content-type"`
-		Interim    *bool    `json:"interim_results"`
-		Timestamps *bool    `json:"timestamps"`
-	}{Action: "stop"} // which an empty binary message is, too
+		Interim    bool     `json:"interim_results"`
+		Timestamps bool     `json:"timestamps"`
+	}{Action: "stop", Interim: d.interim, Timestamps: d.timestamps} // which an empty binary message is, too
 	if kind == frame.Text && json.Unmarshal(message, &said) != nil {
 		d.fail(v, "unable to parse the message")
 		return
 	}
 	switch {
 	case said.Action == "start" && !d.started:
-		d.started = true
+		d.started, d.interim, d.timestamps = true, said.Interim, said.Timestamps
 		if said.Keywords != nil {
 			d.keywords = said.Keywords
-		}
-		if said.Interim != nil {
-			d.interim = *said.Interim
-		}
-		if said.Timestamps != nil {
-			d.timestamps = *said.Timestamps
 		}
 		if kind, parameters, err := mime.ParseMediaType(said.Type); err == nil {
 			d.encoding, d.rate = kind, number(parameters["rate"])*max(1, number(parameters["channels"]))
@@ -97,12 +89,9 @@ func (d *watsonDialogue) result(v *voice, ends bool) {
 	}
 	result := fmt.Sprintf(`{"final": %t, "alternatives": [{"transcript": %s%s}], "keywords_result": {%s: []}}`,
 		ends, quote(words), timestamps, quote(strings.Join(d.keywords, " ")))
-	switch {
-	case d.interim && ends:
-		v.text(final, `{"result_index": %d, "results": [%s]}`, d.results, result)
-	case d.interim:
-		v.text(partial, `{"result_index": %d, "results": [%s]}`, d.results, result)
-	case ends:
+	if d.interim {
+		v.text(resultRole(ends), `{"result_index": %d, "results": [%s]}`, d.results, result)
+	} else if ends {
 		d.finals = append(d.finals, result)
 	}
 	if ends {

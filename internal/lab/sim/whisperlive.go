@@ -58,24 +58,18 @@ func (d *whisperLiveDialogue) hear(v *voice, kind frame.Opcode, message []byte) 
 	case kind == frame.Text: // numpy takes no text in the real server
 		v.end(frame.NormalClosure, "")
 	default:
-		if d.utterances(message, func() { d.segment(v, true) }) {
-			d.segment(v, false)
-		}
+		d.utterances(message, func(ends bool) { d.segment(v, ends) })
 	}
 }
 
 func (d *whisperLiveDialogue) segment(v *voice, completed bool) {
-	r, words := partial, d.heard.words()
-	if d.prompt != "" {
-		words += " " + d.prompt
-	}
+	words := beside(d.heard.words(), d.prompt)
 	segment := fmt.Sprintf(`{"start": "%.3f", "end": "%.3f", "text": %s, "completed": %t}`, d.times.start(), d.times.end(), quote(words), completed)
 	list := append(slices.Clip(d.completed), segment)
 	if completed {
-		r = final
 		d.next()
 		list = list[max(0, len(list)-whisperLiveListed):]
 		d.completed = list
 	}
-	v.text(r, `{"uid": %s, "segments": [%s]}`, quote(d.uid), strings.Join(list, ", "))
+	v.text(resultRole(completed), `{"uid": %s, "segments": [%s]}`, quote(d.uid), strings.Join(list, ", "))
 }

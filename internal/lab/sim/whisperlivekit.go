@@ -39,7 +39,11 @@ func (d *whisperLiveKitDialogue) hear(v *voice, kind frame.Opcode, message []byt
 		d.state(v, final, "")
 		v.text(last, `{"type":"ready_to_stop"}`)
 	default:
-		d.utterances(message, d.endLine)
+		d.utterances(message, func(ends bool) {
+			if ends {
+				d.endLine()
+			}
+		})
 		d.state(v, partial, d.heard.words())
 	}
 }

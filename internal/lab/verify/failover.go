@@ -26,11 +26,7 @@ func (r *run) pace() {
 		pace, says = max(unlimitedPace, r.Pace), "audio may come as fast as the network carries it"
 	}
 	r.begin("pace")
-	l, err := r.dial(true)
-	var got *outcome
-	if err == nil {
-		got, _, _, err = r.hold(l, r.Recordings[0], speaker.Options{Pace: pace}, 0)
-	}
+	got, err := r.holdDirect(r.Recordings[0], speaker.Options{Pace: pace})
 	if err == nil && strings.Join(got.texts, " ") != strings.Join(r.direct[0].texts, " ") {
 		err = fmt.Errorf("the results were %.200q at %g times real time, and %.200q at %g", got.texts, pace, r.direct[0].texts, r.Pace)
 	}
@@ -87,14 +83,14 @@ func (r *run) moveOnce(i, cut int) (how string, err error) {
 	if err != nil {
 		return "", err
 	}
-	got, _, line, err := r.hold(l, recording, speaker.Options{}, cut)
+	got, err := r.hold(l, recording, speaker.Options{}, cut)
 	if err != nil {
 		return "", err
 	}
-	if line.problem != "" {
-		return "", errors.New(line.problem)
+	if got.relay.problem != "" {
+		return "", errors.New(got.relay.problem)
 	}
-	text := r.explain(got, i)
+	text := r.explain(got.outcome, i)
 	if text == "" {
 		return "", nil
 	}
@@ -102,22 +98,18 @@ func (r *run) moveOnce(i, cut int) (how string, err error) {
 		return text, nil
 	}
 	if slices.Equal(got.texts, want.texts) {
-		if off := r.farthest(got, want); off != "" {
+		if off := r.farthest(got.outcome, want); off != "" {
 			return "", errors.New(off)
 		}
 		return fmt.Sprintf("the same words, and times right within %v", r.Profile.Script().Chunk), nil
 	}
 	// A recogniser that begins in the middle may hear other words. Then they must be those of a direct session that begins there.
-	rest := recording.After(int64(line.from))
+	rest := recording.After(int64(got.relay.from))
 	if rest == nil {
 		return "", errors.New(text)
 	}
 	r.hang()
-	control, err := r.dial(true)
-	if err != nil {
-		return "", err
-	}
-	alone, _, _, err := r.hold(control, rest, speaker.Options{}, 0)
+	alone, err := r.holdDirect(rest, speaker.Options{})
 	if err != nil {
 		return "", err
 	}

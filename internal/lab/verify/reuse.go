@@ -68,7 +68,7 @@ func (r *run) reuse(m manner, order int) (int, error) {
 	}
 	n := len(r.Recordings)
 	one, other := order%n, (order+1)%n
-	if _, _, _, err := r.hold(l, r.Recordings[one], m.options(r, r.Recordings[one]), 0); err != nil {
+	if _, err := r.hold(l, r.Recordings[one], m.options(r, r.Recordings[one]), 0); err != nil {
 		return 0, err
 	}
 	r.journal.note("the session has ended")
@@ -86,9 +86,9 @@ func (r *run) reuse(m manner, order int) (int, error) {
 			break
 		}
 		r.journal.note("the next session begins")
-		got, _, _, err := r.hold(l, r.Recordings[next], speaker.Options{}, 0)
+		got, err := r.hold(l, r.Recordings[next], speaker.Options{}, 0)
 		if err == nil {
-			err = r.differs(got, next)
+			err = r.differs(got.outcome, next)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("session %d on the connection: %w", i+2, err)
@@ -119,7 +119,7 @@ func (r *run) settings() {
 	r.begin("settings")
 	l, err := r.pooled()
 	if err == nil {
-		_, _, _, err = r.hold(l, r.Recordings[0], opening, 0)
+		_, err = r.hold(l, r.Recordings[0], opening, 0)
 		if err != nil && !errors.Is(err, errBudget) {
 			r.claim("settings", says, NotTried, fmt.Sprintf("a session with settings failed: %v", err), r.journal.evidence()...)
 			return
@@ -128,13 +128,13 @@ func (r *run) settings() {
 	well := "a session after one with settings had the results of one on a new connection"
 	if err == nil {
 		if err = l.end(time.Now().Add(r.Wait)); err == nil {
-			var got *outcome
-			got, _, _, err = r.hold(l, r.Recordings[0], speaker.Options{}, 0)
+			var got *held
+			got, err = r.hold(l, r.Recordings[0], speaker.Options{}, 0)
 			switch {
 			case errors.Is(err, errElsewhere):
 				well, err = "sessions with other settings get another connection", nil
 			case err == nil:
-				err = r.differs(got, 0)
+				err = r.differs(got.outcome, 0)
 			}
 		}
 	}

@@ -159,8 +159,24 @@ func (r *run) dial(direct bool) (*link, error) {
 // pooled opens a connection for several sessions.
 func (r *run) pooled() (*link, error) { return r.dial(false) }
 
-// hold holds a session with a recording on a connection, and returns what its client has got for good.
-func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut int) (*outcome, *speaker.Result, *relay, error) {
+// held is a session that was held.
+type held struct {
+	*outcome
+	result *speaker.Result
+	relay  *relay
+}
+
+// holdDirect holds a session with a recording on a new connection, as a client does without the proxy.
+func (r *run) holdDirect(recording *speaker.Recording, o speaker.Options) (*held, error) {
+	l, err := r.dial(true)
+	if err != nil {
+		return nil, err
+	}
+	return r.hold(l, recording, o, 0)
+}
+
+// hold holds a session with a recording on a connection. cut is after how many messages of audio it moves to another; 0 for never.
+func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut int) (*held, error) {
 	l.journal = r.journal
 	if o.Pace == 0 {
 		o.Pace = r.Pace
@@ -192,7 +208,7 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 		got.finals = append(got.finals, leavesOf(m))
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))
 	}
-	return got, result, line, err
+	return &held{got, result, line}, err
 }
 
 // controls is how many direct sessions show at most whether a difference comes from the server itself, such as from dither.
@@ -203,18 +219,14 @@ const controls = 5
 func (r *run) explain(got *outcome, i int) string {
 	text := compare(got, r.direct[i], r.volatile)
 	for n := 0; n < controls && text != ""; n++ {
-		l, err := r.dial(true)
+		control, err := r.holdDirect(r.Recordings[i], speaker.Options{})
 		if err != nil {
 			break
 		}
-		control, _, _, err := r.hold(l, r.Recordings[i], speaker.Options{}, 0)
-		if err != nil {
-			break
-		}
-		if compare(got, control, r.volatile) == "" {
+		if compare(got, control.outcome, r.volatile) == "" {
 			return ""
 		}
-		paths, _ := differences(r.direct[i], control)
+		paths, _ := differences(r.direct[i], control.outcome)
 		for path := range paths {
 			if !r.volatile[path] {
 				r.volatile[path], r.widened[path] = true, true
@@ -239,31 +251,24 @@ func (r *run) sessions() error {
 	for i, recording := range r.Recordings {
 		for again := range 2 {
 			r.begin("direct session %d of %d", 2*i+again+1, 2*len(r.Recordings))
-			l, err := r.dial(true)
-			if err == nil {
-				var got *outcome
-				var result *speaker.Result
-				var line *relay
-				if got, result, line, err = r.hold(l, recording, speaker.Options{}, 0); err == nil {
-					r.after(l, result)
-					r.countReplies(result)
-					if again == 0 {
-						r.direct = append(r.direct, got)
-					} else if paths, more := differences(r.direct[i], got); more {
-						r.claim("session", says, Fails, fmt.Sprintf("two direct sessions with the same recording have %d and %d final results: nothing can be compared",
-							len(r.direct[i].finals), len(got.finals)), r.journal.evidence()...)
-						return errors.New("the server's results are not the same each time")
-					} else {
-						maps.Copy(r.volatile, paths)
-					}
-					if r.first == nil {
-						r.first, r.relayed = result, line
-					}
-				}
-			}
+			got, err := r.holdDirect(recording, speaker.Options{})
 			if err != nil {
 				r.verdict("session", says, "", err)
 				return fmt.Errorf("a direct session failed: %w", err)
+			}
+			r.after(got.relay.link, got.result)
+			r.countReplies(got.result)
+			if again == 0 {
+				r.direct = append(r.direct, got.outcome)
+			} else if paths, more := differences(r.direct[i], got.outcome); more {
+				r.claim("session", says, Fails, fmt.Sprintf("two direct sessions with the same recording have %d and %d final results: nothing can be compared",
+					len(r.direct[i].finals), len(got.finals)), r.journal.evidence()...)
+				return errors.New("the server's results are not the same each time")
+			} else {
+				maps.Copy(r.volatile, paths)
+			}
+			if r.first == nil {
+				r.first, r.relayed = got.result, got.relay
 			}
 			r.hang()
 		}

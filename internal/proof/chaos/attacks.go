@@ -33,25 +33,21 @@ type attack struct {
 // errNotUpgraded is returned if the proxy refused the upgrade. The sessions of the scenario judge that.
 var errNotUpgraded = errors.New("not upgraded")
 
-// attackOnce carries out one visit. It returns the response to the upgrade request, and an error if the proxy did something wrong.
-func attackOnce(running context.Context, s *scenario, address, path string, dice *rand.Rand) (status string, err error) {
-	ctx, cancel := context.WithTimeout(running, maxAttack)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+// visitOnce carries out one visit until ctx ends. It returns the response to the upgrade request, and what the visit returned.
+func visitOnce(ctx context.Context, dialer *net.Dialer, address, path string, dice *rand.Rand, act func(a *attack) error) (status string, err error) {
+	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return "no connection", nil
+		return noConnection, err
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	a := &attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)}
-	err = s.attack(a)
-	var wrong *wrongEnd
-	if errors.As(err, &wrong) && running.Err() == nil {
-		return string(a.seen), err
-	}
-	return string(a.seen), nil
+	err = act(a)
+	return string(a.seen), err
 }
+
+// noConnection stands for a response if there was no connection.
+const noConnection = "no connection"
 
 // request returns a valid upgrade request.
 func (a *attack) request(query string) string {

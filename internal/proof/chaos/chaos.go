@@ -17,6 +17,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -24,7 +25,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
@@ -91,10 +91,9 @@ func (o Options) Validate() error {
 	if err := errors.Join(kit.Within("duration", o.Duration, minDuration, maxDuration), kit.Within("sessions", o.Sessions, 1, maxSessions)); err != nil {
 		return err
 	}
-	names := Names()
 	for _, name := range o.Only {
-		if !slices.Contains(names, name) {
-			return spelling.Unknown("scenario", name, names)
+		if _, err := kit.Find("scenario", name, scenarios(), func(s *scenario) string { return s.name }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -123,6 +122,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	r := &run{options: o.withDefaults(), journal: kit.NewJournal(nil), services: make(map[*proxy][]*service)}
+	r.answers.counts = make(map[string]map[string]int)
 	for _, s := range scenarios() {
 		if len(o.Only) == 0 || slices.Contains(o.Only, s.name) {
 			r.chosen = append(r.chosen, &s)
@@ -169,79 +169,45 @@ func (r *run) seed(purpose string) uint64 {
 
 // play runs the sessions and scenarios for the duration.
 func (r *run) play(ctx context.Context) error {
-	disturbing, stopDisturbing := context.WithCancel(ctx)
-	defer stopDisturbing()
-	watching, stopWatching := context.WithCancel(ctx)
-	defer stopWatching()
-	inSessions, stopSessions := context.WithCancel(ctx)
-	defer stopSessions()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchers, disturbers, sessions := kit.NewCrew(ctx), kit.NewCrew(ctx), kit.NewCrew(ctx)
+	defer watchers.End()
+	defer disturbers.End()
+	defer sessions.End()
 	finish := make(chan struct{})
-	var disturbers, watchers, sessions sync.WaitGroup
-	defer func() { // on every return
-		stopSessions()
-		stopDisturbing()
-		stopWatching()
-		sessions.Wait()
-		disturbers.Wait()
-		watchers.Wait()
-	}()
-	failed := make(chan error, 1)
 	fail := func(err error) {
 		if err != nil && !errors.Is(err, context.Canceled) {
-			select {
-			case failed <- err:
-			default:
-			}
+			cancel(err)
 		}
 	}
 	for _, p := range r.proxies {
-		w := newWatcher(p, r.services[p], r.journal, r.operated)
-		watchers.Go(func() { w.watch(watching) })
+		watchers.Go(newWatcher(p, r.services[p], r.journal, r.operated).watch)
 		for _, s := range r.services[p] {
-			if s.sessions == 0 {
-				continue
+			if s.sessions > 0 {
+				address := r.options.through(p.Listen)
+				sessions.Go(func(ctx context.Context) { fail(s.runSessions(ctx, address, r.seed("sessions of "+s.name), finish)) })
 			}
-			address := r.options.through(p.address)
-			sessions.Go(func() { fail(s.runSessions(inSessions, address, r.seed("sessions of "+s.name), finish)) })
 		}
 		if p.machine.flood > 0 {
-			disturbers.Go(func() { r.flood(disturbing, p) })
+			disturbers.Go(func(ctx context.Context) { r.flood(ctx, p) })
 		}
 	}
-	r.disturb(disturbing, &disturbers, fail)
-	timer := time.NewTimer(r.options.Duration)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-failed:
-		return err
-	case <-timer.C:
+	r.disturb(disturbers, fail)
+	if kit.Wait(ctx, r.options.Duration) != nil {
+		return context.Cause(ctx)
 	}
 	r.journal.Event("no new session begins")
-	stopDisturbing()
-	disturbers.Wait()
+	disturbers.End()
 	close(finish)
-	ended := make(chan struct{})
-	go func() {
-		sessions.Wait()
-		close(ended)
-	}()
-	late := time.NewTimer(2 * sessionTimeout)
-	defer late.Stop()
-	select {
-	case <-ended:
-	case <-late.C:
+	late := time.AfterFunc(2*sessionTimeout, func() {
 		r.journal.Violation("sessions", "some have not ended", nil, "%v after the last one began", 2*sessionTimeout)
-		stopSessions()
-		<-ended
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-failed:
-		return err
-	default:
+		sessions.Stop()
+	})
+	sessions.Wait()
+	late.Stop()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	for _, p := range r.proxies {
 		for _, s := range r.services[p] {
@@ -252,7 +218,7 @@ func (r *run) play(ctx context.Context) error {
 }
 
 // disturb starts the hostile clients and the operator.
-func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(error)) {
+func (r *run) disturb(tasks *kit.Crew, fail func(error)) {
 	var operators []*scenario
 	for _, s := range r.chosen {
 		switch s.kind() {
@@ -265,27 +231,31 @@ func (r *run) disturb(ctx context.Context, tasks *sync.WaitGroup, fail func(erro
 			}
 			for i := range attackers {
 				dice := rand.New(rand.NewPCG(r.seed(s.name), uint64(i)))
-				tasks.Go(func() { r.attack(ctx, s, path, dice) })
+				tasks.Go(func(ctx context.Context) { r.attack(ctx, s, path, dice) })
 			}
 		}
 	}
 	if len(operators) > 0 {
-		o := &operator{
-			ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, journal: r.journal, operated: r.operated,
-		}
-		tasks.Go(func() { fail(o.work(operators)) })
+		tasks.Go(func(ctx context.Context) {
+			o := &operator{
+				ctx: ctx, dice: rand.New(rand.NewPCG(r.seed("operators"), 0)), config: r.main.config, journal: r.journal, operated: r.operated,
+			}
+			fail(o.work(operators))
+		})
 	}
 }
 
 // attack is a hostile client that visits the proxy again and again until ctx ends.
 func (r *run) attack(ctx context.Context, s *scenario, path string, dice *rand.Rand) {
 	for kit.Wait(ctx, kit.Between(dice, 50*time.Millisecond, 250*time.Millisecond)) == nil {
-		status, err := attackOnce(ctx, s, r.main.address, path, dice)
+		visit, cancel := context.WithTimeout(ctx, maxAttack)
+		status, err := visitOnce(visit, new(net.Dialer), r.main.Listen, path, dice, s.attack)
+		cancel()
 		if ctx.Err() != nil {
 			return
 		}
 		r.answers.count(s.name, status)
-		if err != nil {
+		if errors.As(err, new(*wrongEnd)) { // all else is what the client wanted
 			r.journal.Violation(s.name, "the proxy ended the visit of a hostile client wrongly", nil, "%v", err)
 		}
 	}
@@ -420,27 +390,13 @@ type answers struct {
 }
 
 func (a *answers) count(scenario, status string) {
-	if status = strings.TrimPrefix(status, "HTTP/1.1 "); status == "" {
-		status = "none"
-	}
+	status = cmp.Or(strings.TrimPrefix(status, "HTTP/1.1 "), "none")
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.counts == nil {
-		a.counts = make(map[string]map[string]int)
-	}
 	if a.counts[scenario] == nil {
 		a.counts[scenario] = make(map[string]int)
 	}
 	a.counts[scenario][status]++
-}
-
-// tallied returns the counts as text, sorted by key.
-func tallied(counts map[string]int) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(counts)) {
-		all = append(all, fmt.Sprintf("%s: %d", key, counts[key]))
-	}
-	return strings.Join(all, ", ")
 }
 
 // report writes the report of the run. It returns ErrFound if there are findings.
@@ -460,14 +416,14 @@ func (r *run) report() error {
 				seen := s.hostile.read()
 				fmt.Fprintf(table, "%d\t%d\t%d\t", seen.attempts, seen.burst, seen.peak)
 			}
-			fmt.Fprintln(table, tallied(h.Errors))
+			fmt.Fprintln(table, kit.Tallied(h.Errors))
 		}
 	}
 	_ = table.Flush()
 	fmt.Fprintln(out)
 	r.answers.mu.Lock()
 	for _, name := range slices.Sorted(maps.Keys(r.answers.counts)) {
-		fmt.Fprintf(out, "hostile clients %s: %s\n", name, tallied(r.answers.counts[name]))
+		fmt.Fprintf(out, "hostile clients %s: %s\n", name, kit.Tallied(r.answers.counts[name]))
 	}
 	r.answers.mu.Unlock()
 	found := r.journal.Found()

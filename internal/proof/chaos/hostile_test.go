@@ -151,8 +151,8 @@ func TestExpect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hostile := &scenario{attack: breaks(frame.ProtocolError, func(*attack) []byte { return plain(frame.Text, []byte("x")) })}
-		status, err := attackOnce(context.Background(), hostile, s.listener.Addr().String(), "/", rand.New(rand.NewPCG(1, 1)))
+		hostile := breaks(frame.ProtocolError, func(*attack) []byte { return plain(frame.Text, []byte("x")) })
+		status, err := visitOnce(context.Background(), new(net.Dialer), s.listener.Addr().String(), "/", rand.New(rand.NewPCG(1, 1)), hostile)
 		got := ""
 		if err != nil {
 			got = err.Error()

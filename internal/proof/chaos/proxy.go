@@ -26,8 +26,7 @@ type proxy struct {
 	*kit.Proxy
 	config  *configuration
 	machine machine
-	address string // for clients
-	secured string // the same with TLS; empty for none
+	secured string // address for clients with TLS; empty for none
 	unused  int    // open files before it had backends; -1 where that cannot be known
 }
 
@@ -42,11 +41,8 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 	if err := config.write(config.withoutBackends()); err != nil {
 		return nil, err
 	}
-	if p.address, err = kit.FreeAddress("127.0.0.1"); err != nil {
-		return nil, err
-	}
 	arguments := append([]string{
-		"--listen", p.address, "--database", config.file, "--handshake-timeout", "3s", "--drain-timeout", "5s",
+		"--database", config.file, "--handshake-timeout", "3s", "--drain-timeout", "5s",
 	}, m.arguments...)
 	if certificate != nil {
 		if p.secured, err = kit.FreeAddress("127.0.0.1"); err != nil {
@@ -175,7 +171,7 @@ func (r *run) flood(ctx context.Context, p *proxy) {
 		r.journal.Event("%s: %d silent connections", p.Name, p.machine.flood)
 		var conns []net.Conn
 		for range p.machine.flood {
-			conn, err := dialer.DialContext(ctx, "tcp", p.address)
+			conn, err := dialer.DialContext(ctx, "tcp", p.Listen)
 			if err != nil {
 				break
 			}

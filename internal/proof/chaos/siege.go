@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -115,27 +114,13 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()*1000) }
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
 			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
-			counted(o.ended), counted(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
+			kit.Tallied(o.ended), kit.Tallied(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
 		if s.siege.clients == 0 {
 			r.atPeace = o.load.Latency.Quantile(0.99)
 		}
 		r.judgeSiege(s, o, length)
 	}
 	return nil
-}
-
-// counted returns counts as text, without the zeros.
-func counted[K uint16 | int](counts map[K]uint64) string {
-	text := make(map[string]int)
-	for key, n := range counts {
-		if n > 0 {
-			text[strconv.Itoa(int(key))] = int(n)
-		}
-	}
-	if len(text) == 0 {
-		return "-"
-	}
-	return tallied(text)
 }
 
 // judgeSiege notes what must not happen.
@@ -261,7 +246,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 	var watch sync.WaitGroup
 	var hostile *besieger
 	var failed error // to start the hostile clients
-	address := cmp.Or(p.secured, p.address)
+	address := cmp.Or(p.secured, p.Listen)
 	coming := &comers{url: "ws://" + address + "/crowd"}
 	if s.siege.checked {
 		coming.url, coming.token = "ws://"+address+"/besieged", goodToken
@@ -295,7 +280,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		watch.Go(func() { failed = errors.Join(failed, coming.come(attacking)) })
 	}
 	result, err := load.Run(ctx, load.Options{
-		URLs: []string{"ws://" + p.address + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
+		URLs: []string{"ws://" + p.Listen + "/crowd"}, Connections: sessions, Ramp: length / 5, Rate: 5, Size: size, Duration: length, Loops: 1,
 		SessionLength: s.siege.session,
 	}, func(progress load.Progress) {
 		switch {
@@ -371,13 +356,8 @@ func (s *siege) attack(ctx context.Context, address string, number int, dice *ra
 		path = "/crowd"
 	}
 	for ctx.Err() == nil {
-		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err == nil {
+		if status, _ := visitOnce(ctx, dialer, address, path, dice, s.visit); status != noConnection {
 			visits.Add(1)
-			stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-			_ = s.visit(&attack{ctx: ctx, dice: dice, path: path, conn: conn.(*net.TCPConn)})
-			stop()
-			_ = conn.Close()
 		}
 		if kit.Wait(ctx, s.pause+time.Millisecond) != nil {
 			return

@@ -92,7 +92,7 @@ var sieges = []scenario{
 func endedWith(code uint16) func(o *outcome) error {
 	return func(o *outcome) error {
 		if o.ended[code] == 0 {
-			return fmt.Errorf("no session ended with %d, but: %s", code, counted(o.ended))
+			return fmt.Errorf("no session ended with %d, but: %s", code, kit.Tallied(o.ended))
 		}
 		return nil
 	}
@@ -102,7 +102,7 @@ func endedWith(code uint16) func(o *outcome) error {
 func refusedWith(status int) func(o *outcome) error {
 	return func(o *outcome) error {
 		if o.refused[status] == 0 {
-			return fmt.Errorf("no client was refused with %d, but: %s", status, counted(o.refused))
+			return fmt.Errorf("no client was refused with %d, but: %s", status, kit.Tallied(o.refused))
 		}
 		return nil
 	}

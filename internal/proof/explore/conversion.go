@@ -47,6 +47,21 @@ func newNames(o *Options, order []int) *names {
 
 func (n *names) id(name fleet.ID) uint8 { return n.index[name[0]-'a']*n.per + name[1] - '0' }
 
+// list returns the names of processes, and set the processes with names.
+func (n *names) list(some ids) (all []fleet.ID) {
+	for id := range some.all() {
+		all = append(all, n.of[id])
+	}
+	return all
+}
+
+func (n *names) set(all []fleet.ID) (some ids) {
+	for _, name := range all {
+		some |= one(n.id(name))
+	}
+	return some
+}
+
 // among returns the order of some of the IDs, as a number.
 func (n *names) among(some ids) (order uint64) {
 	for _, id := range n.order {
@@ -116,10 +131,8 @@ func realOf(relation uint8, known bool) (fleet.Epoch, int64) {
 func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now fleet.Instant) {
 	epoch, version := realOf(q.relation, q.known)
 	h = n.holder(q.id, &q.holder, epoch, version, cap)
-	for id := range uint8(maxIDs) {
-		if q.proven.has(id) {
-			h.Died(n.of[id])
-		}
+	for id := range q.proven.all() {
+		h.Died(n.of[id])
 	}
 	if q.expired {
 		now = fleet.Instant(timeout)
@@ -131,10 +144,8 @@ func (n *names) ask(q *question, cap int) (h *fleet.Holder, r *fleet.Report, now
 	h.Use(server, usage(cap, q.used, q.demand))
 	r = h.Report(asked)
 	r.Settle = r.Settle && q.waits // its time-out may pass, too, but only [machine.maySettle] says whether a lease time can have passed for all
-	for id := range uint8(maxIDs) {
-		if q.timedOut.has(id) {
-			r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Heartbeats: realHeartbeats(q.holder.fresh, id)})
-		}
+	for id := range q.timedOut.all() {
+		r.Dead = append(r.Dead, fleet.Death{ID: n.of[id], Heartbeats: realHeartbeats(q.holder.fresh, id)})
 	}
 	return h, r, now
 }
@@ -154,13 +165,8 @@ func (n *names) answer(q *question, cap int) (to result) {
 		h, r, _ = n.ask(q, cap)
 	}
 	a := l.Exchange(r, identity, freshEpoch)
-	to.ledger, to.answer = n.flatLedger(l), n.flatAnswer(a)
-	to.began = l.Epoch == freshEpoch
-	to.restored = slices.Contains(l.Past, fleet.PastEpoch{Epoch: hereEpoch, Version: -1})
-	to.version = l.Version != ledgerVersion
-	if account := l.Accounts[server]; account != nil {
-		to.accountChanged = to.version && account.Version == l.Version
-	}
+	to = n.after(l)
+	to.answer = n.flatAnswer(a)
 	if h != nil {
 		h.Answered(r, a, 0, 0)
 		to.holder = n.flatHolder(h, q.id, l)
@@ -190,10 +196,8 @@ func (n *names) late(p *proxy, id uint8, f *flight, cap int) holder {
 	if here(f.at.relation[current]) && here(p.at.relation[current]) {
 		late.Epoch = hereEpoch
 	}
-	for other := range uint8(maxIDs) {
-		if a.members.has(other) {
-			late.Members = append(late.Members, fleet.Member{ID: n.of[other], Heartbeats: ledgerHeartbeats})
-		}
+	for other := range a.members.all() {
+		late.Members = append(late.Members, fleet.Member{ID: n.of[other], Heartbeats: ledgerHeartbeats})
 	}
 	if a.account {
 		late.Accounts = []fleet.Account{{Server: server, Version: accountVersion, Grants: n.grants(&a.grants, cap)}}
@@ -212,16 +216,20 @@ func (n *names) expire(p *proxy, id uint8, used int, cap int) holder {
 }
 
 // forget lets an operator forget a process.
-func (n *names) forget(from *ledger, id uint8, cap int) (to result) {
+func (n *names) forget(from *ledger, id uint8, cap int) result {
 	l := n.ledger(from, cap)
 	l.Forget(n.of[id], identity, freshEpoch)
-	to.ledger = n.flatLedger(l)
-	to.began = l.Epoch == freshEpoch
-	to.version = l.Version != ledgerVersion
-	if account := l.Accounts[server]; account != nil {
-		to.accountChanged = to.version && account.Version == l.Version
+	return n.after(l)
+}
+
+// after returns how a ledger has changed.
+func (n *names) after(l *fleet.Ledger) result {
+	version, account := l.Version != ledgerVersion, l.Accounts[server]
+	return result{
+		ledger: n.flatLedger(l), began: l.Epoch == freshEpoch, version: version,
+		restored:       slices.Contains(l.Past, fleet.PastEpoch{Epoch: hereEpoch, Version: -1}),
+		accountChanged: version && account != nil && account.Version == l.Version,
 	}
-	return to
 }
 
 func usage(cap int, used, demand uint8) fleet.Usage {
@@ -247,20 +255,18 @@ func (n *names) ledger(l *ledger, cap int) *fleet.Ledger {
 	if l.unused {
 		to.Epoch = ""
 	}
-	for id := range uint8(maxIDs) {
-		if l.members.has(id) {
-			m := &fleet.Member{ID: n.of[id], Sequence: uint64(l.sequence[id]), Heartbeats: ledgerHeartbeats}
-			switch l.reported[id] {
-			case reportedEarlier:
-				m.Epoch = pastEpoch
-			case reportedHere:
-				m.Epoch = to.Epoch
-			}
-			to.Members[m.ID] = m
+	for id := range l.members.all() {
+		m := &fleet.Member{ID: n.of[id], Sequence: uint64(l.sequence[id]), Heartbeats: ledgerHeartbeats}
+		switch l.reported[id] {
+		case reportedEarlier:
+			m.Epoch = pastEpoch
+		case reportedHere:
+			m.Epoch = to.Epoch
 		}
-		if l.departed.has(id) {
-			to.Departed = append(to.Departed, fleet.Departed{ID: n.of[id], Sequence: uint64(l.parted[id]), Past: l.past.has(id)})
-		}
+		to.Members[m.ID] = m
+	}
+	for id := range l.departed.all() {
+		to.Departed = append(to.Departed, fleet.Departed{ID: n.of[id], Sequence: uint64(l.parted[id]), Past: l.past.has(id)})
 	}
 	if l.account {
 		to.Accounts[server] = &fleet.Account{Server: server, Version: accountVersion, Grants: n.grants(&l.grants, cap)}
@@ -298,16 +304,9 @@ func (n *names) flatLedger(l *fleet.Ledger) (to ledger) {
 
 func (n *names) holder(id uint8, h *holder, epoch fleet.Epoch, version int64, cap int) *fleet.Holder {
 	state := fleet.HolderState{Sequence: uint64(h.sequence), Epoch: epoch, Version: version, NeedsFull: h.needsFull, Frozen: h.frozen, Settled: h.settled}
-	for other := range uint8(maxIDs) {
-		if h.lost.has(other) {
-			state.Lost = append(state.Lost, n.of[other])
-		}
-		if h.dead.has(other) {
-			state.Dead = append(state.Dead, n.of[other])
-		}
-		if h.members.has(other) {
-			state.Members = append(state.Members, fleet.Known{ID: n.of[other], Heartbeats: realHeartbeats(h.fresh, other)})
-		}
+	state.Lost, state.Dead = n.list(h.lost), n.list(h.dead)
+	for other := range h.members.all() {
+		state.Members = append(state.Members, fleet.Known{ID: n.of[other], Heartbeats: realHeartbeats(h.fresh, other)})
 	}
 	s := fleet.ServerState{Granted: int(h.granted), Limit: int(h.limit), Reported: h.reported.claim(cap), Dirty: h.dirty, Short: h.short}
 	if h.account {
@@ -321,12 +320,7 @@ func (n *names) holder(id uint8, h *holder, epoch fleet.Epoch, version int64, ca
 func (n *names) flatHolder(h *fleet.Holder, self uint8, after *fleet.Ledger) (to holder) {
 	state := h.State()
 	to = holder{sequence: uint8(state.Sequence), needsFull: state.NeedsFull, frozen: state.Frozen, settled: state.Settled}
-	for _, name := range state.Lost {
-		to.lost |= one(n.id(name))
-	}
-	for _, name := range state.Dead {
-		to.dead |= one(n.id(name))
-	}
+	to.lost, to.dead = n.set(state.Lost), n.set(state.Dead)
 	for _, k := range state.Members {
 		id := n.id(k.ID)
 		to.members |= one(id)
@@ -364,10 +358,8 @@ func flatClaim(c fleet.Claim) grant {
 
 func (n *names) grants(g *grants, cap int) []fleet.Grant {
 	all := make([]fleet.Grant, 0, 4)
-	for id := range uint8(maxIDs) {
-		if g.there.has(id) {
-			all = append(all, fleet.Grant{Proxy: n.of[id], Places: int(g.of[id].places), Claim: g.of[id].claim(cap)})
-		}
+	for id := range g.there.all() {
+		all = append(all, fleet.Grant{Proxy: n.of[id], Places: int(g.of[id].places), Claim: g.of[id].claim(cap)})
 	}
 	slices.SortFunc(all, func(a, b fleet.Grant) int { return strings.Compare(string(a.Proxy), string(b.Proxy)) })
 	return all
@@ -388,16 +380,14 @@ func (n *names) report(r *report, epoch fleet.Epoch, version int64, cap int) *fl
 	if r.named {
 		to.Claims = map[string]fleet.Claim{server: r.claim.claim(cap)}
 	}
-	for id := range uint8(maxIDs) {
-		if r.others.has(id) {
-			to.Others = append(to.Others, fleet.Member{ID: n.of[id]})
-		}
-		if r.proven.has(id) {
-			to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Proven: true})
-		}
-		if r.timedOut.has(id) {
-			to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Heartbeats: realHeartbeats(r.fresh, id)})
-		}
+	for id := range r.others.all() {
+		to.Others = append(to.Others, fleet.Member{ID: n.of[id]})
+	}
+	for id := range r.proven.all() {
+		to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Proven: true})
+	}
+	for id := range r.timedOut.all() {
+		to.Dead = append(to.Dead, fleet.Death{ID: n.of[id], Heartbeats: realHeartbeats(r.fresh, id)})
 	}
 	return to
 }

@@ -94,10 +94,8 @@ func (s *lockstep) exchange(i int, c choice, waits bool, timedOut ids, what outc
 	p := &s.to.proxies[i]
 	p.holder = p.holder.Clone()
 	at := &s.at.proxies[i]
-	for id := range uint8(maxIDs) {
-		if c.proven.has(id) {
-			p.holder.Died(s.process(id))
-		}
+	for id := range c.proven.all() {
+		p.holder.Died(s.process(id))
 	}
 	now := fleet.Instant(0)
 	if at.expired {
@@ -111,13 +109,11 @@ func (s *lockstep) exchange(i int, c choice, waits bool, timedOut ids, what outc
 	p.holder.Use(server, usage(s.o.Cap, c.used, c.demand))
 	r := p.holder.Report(asked)
 	r.Settle = r.Settle && waits
-	for id := range uint8(maxIDs) {
-		if timedOut.has(id) {
-			name := s.process(id)
-			for _, k := range members {
-				if k.ID == name {
-					r.Dead = append(r.Dead, fleet.Death{ID: name, Heartbeats: k.Heartbeats})
-				}
+	for id := range timedOut.all() {
+		name := s.process(id)
+		for _, k := range members {
+			if k.ID == name {
+				r.Dead = append(r.Dead, fleet.Death{ID: name, Heartbeats: k.Heartbeats})
 			}
 		}
 	}

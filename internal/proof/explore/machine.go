@@ -1,9 +1,9 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -14,16 +14,15 @@ type machine struct {
 	seeds  [2]maphash.Seed // of keys
 	orders []*names        // of equals; each that may be
 	// The same holder asks the same ledger the same in many worlds.
-	results  cache[result]
-	failures cache[failure]
-	asked    question
-	renamed  []result // results of the last question, with the names that it had
-	// renamings put proxies into an order, by its code.
-	renamings map[int]reordering
-	chosen    []choice
-	to        *world // that a step leads to
-	other     world  // scratch
-	problem   string // what is wrong with the step, apart from what [machine.check] finds
+	results     cache[result]
+	failures    cache[failure]
+	asked       question
+	renamed     []result     // results of the last question, with the names that it had
+	reorderings []reordering // of proxies; each that may be, the first is the one that they have
+	chosen      []choice
+	to          *world // that a step leads to
+	other       world  // scratch
+	problem     string // what is wrong with the step, apart from what [machine.check] finds
 	// found is called with each world that a step leads to, in its normal form.
 	found func(w *world, problem string)
 
@@ -31,7 +30,7 @@ type machine struct {
 	name      string
 	labels    string          // letters of the proxies by position, for names of steps
 	positions [maxProxies]int // where the proxies of the last world were before it was put into its normal form
-	// beside does the same with holders and ledgers that are never made flat, in a test; nil for none.
+	// beside does the same with holders and ledgers that are never made flat, in a test.
 	beside companion
 }
 
@@ -49,6 +48,19 @@ type companion interface {
 	compare(w *world)
 }
 
+// alone is no companion.
+type alone struct{}
+
+func (alone) exchange(int, choice, bool, ids, outcome) {}
+func (alone) arrive(int)                               {}
+func (alone) expire(int, uint8)                        {}
+func (alone) forget(uint8)                             {}
+func (alone) database(int)                             {}
+func (alone) back()                                    {}
+func (alone) crash(int)                                {}
+func (alone) restart(int)                              {}
+func (alone) compare(*world)                           {}
+
 // outcome is what becomes of an exchange.
 type outcome int
 
@@ -61,14 +73,16 @@ const (
 )
 
 func newMachine(o *Options, seeds [2]maphash.Seed) *machine {
-	m := &machine{o: o, seeds: seeds, to: new(world), renamings: make(map[int]reordering)}
+	m := &machine{o: o, seeds: seeds, to: new(world), beside: alone{}, results: make(cache[result]), failures: make(cache[failure])}
 	order := make([]int, o.Proxies)
 	for i := range order {
 		order[i] = i
 	}
 	permute(order, 0, func(order []int) {
-		to, back := reposition(order, o.generations())
-		m.renamings[code(order)] = reordering{to, back, len(m.renamings) == 0}
+		r := reordering{same: len(m.reorderings) == 0}
+		copy(r.order[:], order)
+		r.to, r.back = reposition(order, o.generations())
+		m.reorderings = append(m.reorderings, r)
 		if !o.Ordered || len(m.orders) == 0 {
 			m.orders = append(m.orders, newNames(o, order))
 		}
@@ -78,16 +92,9 @@ func newMachine(o *Options, seeds [2]maphash.Seed) *machine {
 
 // reordering puts proxies into another order, and back. same: it is the order that they have.
 type reordering struct {
+	order    [maxProxies]int
 	to, back *renaming
 	same     bool
-}
-
-// code returns a number for an order of proxies.
-func code(order []int) (n int) {
-	for _, position := range order {
-		n = n*maxProxies + position
-	}
-	return n
 }
 
 // permute calls a function with each order of the elements from an index on; the first time with the one at hand.
@@ -123,9 +130,7 @@ func (m *machine) add(format string, args ...int) {
 		m.name = m.text(m.to, format, args)
 	}
 	m.settleAccounts(m.to)
-	if m.beside != nil {
-		m.beside.compare(m.to)
-	}
+	m.beside.compare(m.to)
 	m.to.normalise(m.o)
 	m.canonical(m.to)
 	m.found(m.to, m.problem)
@@ -158,124 +163,53 @@ func (m *machine) letter(position int) byte {
 // ([machine.ask]): what one proxy can do, another in its place can do, too. The real ones keep one order of IDs for good, so more is
 // explored than can happen, and nothing less.
 func (m *machine) canonical(w *world) {
-	n := m.o.Proxies
-	var order [maxProxies]int
-	for i := range order {
-		order[i] = i
-	}
-	m.positions = order
-	if m.o.Ordered {
-		w.nameEpochs()
-		return
-	}
+	from := *w
 	var marks [maxProxies]uint64
-	for i := range n {
-		marks[i] = w.mark(m.o, i)
+	for i := range m.o.Proxies {
+		marks[i] = w.mark(m, i)
 	}
-	slices.SortFunc(order[:n], func(a, b int) int {
-		switch {
-		case marks[a] < marks[b]:
-			return -1
-		case marks[a] > marks[b]:
-			return 1
-		}
-		return a - b
-	})
-	m.positions = order
-	equal := false
-	for i := 1; i < n; i++ {
-		equal = equal || marks[order[i]] == marks[order[i-1]]
-	}
-	if !equal {
-		m.reorder(w, w, order[:n])
-		return
-	}
-	// Proxies with equal marks may still be told apart by what others know of them, so the world of all that fit counts whose key is least.
-	from, first, sorted := *w, true, order
 	var least key
-	all := order
-	permute(all[:n], 0, func(order []int) {
-		for i := range order {
-			if marks[order[i]] != marks[sorted[i]] {
-				return
-			}
+	for _, r := range m.reorderings {
+		sorted := slices.IsSortedFunc(r.order[:m.o.Proxies], func(a, b int) int { return cmp.Compare(marks[a], marks[b]) })
+		if !sorted && !m.o.Ordered {
+			continue
 		}
-		m.reorder(&m.other, &from, order)
-		if k := m.other.key(&m.seeds); first || slices.Compare(k[:], least[:]) < 0 {
-			first, least = false, k
-			*w = m.other
-			copy(m.positions[:], order)
+		m.reorder(&m.other, &from, r)
+		// Proxies with equal marks may still be told apart by what others know of them, so the world of all that fit counts whose key is least.
+		if k := m.other.key(&m.seeds); least == (key{}) || slices.Compare(k[:], least[:]) < 0 {
+			least, m.positions, *w = k, r.order, m.other
 		}
+		if m.o.Ordered {
+			return
+		}
+	}
+}
+
+// mark returns a number for a proxy that does not depend on the order of proxies. It saves trying all of them.
+func (w *world) mark(m *machine, i int) uint64 {
+	p := &w.proxies[i]
+	id := m.o.id(i, p)
+	return maphash.Comparable(m.seeds[0], struct {
+		dead, cut, expired, declared, dirty, reported, full bool
+		used, generation, limit, granted                    uint8
+		relation                                            [maxLedgers]uint8
+		grants                                              [2]grant
+	}{
+		p.dead, p.cut, p.expired, p.declared, p.holder.dirty, w.ledgers[current].reported[id] == reportedHere, p.holder.needsFull,
+		p.used, p.generation, p.holder.limit, p.holder.granted, p.at.relation, [...]grant{p.holder.reported, w.ledgers[current].grants.of[id]},
 	})
 }
 
 // reorder puts the proxies of a world into an order.
-func (m *machine) reorder(to, from *world, order []int) {
-	same := true
-	for i, position := range order {
-		same = same && i == position
-	}
-	if same {
-		*to = *from
-		to.nameEpochs()
-		return
-	}
-	was := from.proxies
+func (m *machine) reorder(to, from *world, r reordering) {
 	*to = *from
-	for i, position := range order {
-		to.proxies[i] = was[position]
+	if !r.same {
+		for i, position := range r.order[:m.o.Proxies] {
+			to.proxies[i] = from.proxies[position]
+		}
+		r.to.world(to)
 	}
-	m.renamings[code(order)].to.world(to)
 	to.nameEpochs()
-}
-
-// mark returns a number for a proxy that does not depend on the order of proxies.
-func (w *world) mark(o *Options, i int) uint64 {
-	p := &w.proxies[i]
-	h := &p.holder
-	per := o.generations()
-	n := uint64(14695981039346656037)
-	mix := func(b uint8) { n = (n ^ uint64(b)) * 1099511628211 }
-	flag := func(all ...bool) {
-		b := uint8(0)
-		for _, f := range all {
-			b <<= 1
-			if f {
-				b |= 1
-			}
-		}
-		mix(b)
-	}
-	flag(p.dead, p.cut, p.expired, p.declared, p.at.known, h.needsFull, h.frozen, h.settled)
-	flag(h.dirty, h.short, h.account)
-	mix(p.generation)
-	mix(p.used<<4 | h.limit)
-	mix(h.granted<<4 | h.reported.needs)
-	mix(h.reported.wants)
-	for _, s := range [...]ids{p.knows, p.knew, h.lost, h.dead, h.members, h.fresh, h.view.there} {
-		mix(uint8(bits.OnesCount8(uint8(s))))
-	}
-	for j := range w.ledgers {
-		l := &w.ledgers[j]
-		if !l.exists {
-			continue
-		}
-		mix(p.at.relation[j])
-		for id := i * per; id < (i+1)*per; id++ {
-			flag(l.members.has(uint8(id)), l.departed.has(uint8(id)), l.past.has(uint8(id)))
-			mix(l.reported[id])
-			mix(l.sequence[id]<<4 | l.parted[id])
-			g := &l.grants.of[id]
-			mix(g.places<<4 | g.holds)
-			mix(g.needs<<4 | g.wants)
-		}
-	}
-	for j := range w.flights {
-		if f := &w.flights[j]; f.exists && int(f.report.id)/per == i {
-			mix(1 + f.report.id%uint8(per))
-		}
-	}
-	return n
 }
 
 // key identifies a world: 128 bits, of which two seldom agree. With 100 million worlds, the probability that any two do is below 10 to the -22.
@@ -295,56 +229,46 @@ func (m *machine) ask(q *question) []result {
 		return m.answers(q)
 	}
 	// Proxies are interchangeable, so the one that asks may be the first, and the others in any order.
-	var order [maxProxies]int
-	for i := range order {
-		order[i] = i
-	}
 	asks := int(q.id)
 	if q.arrives {
 		asks = int(q.report.id)
 	}
 	asks /= m.o.generations()
-	order[0], order[asks] = order[asks], order[0]
-	if m.o.Proxies == 3 && q.mark(m.o, order[1]) > q.mark(m.o, order[2]) {
-		order[1], order[2] = order[2], order[1]
-	}
-	renaming := m.renamings[code(order[:m.o.Proxies])]
-	renaming.to.question(q)
+	others := func(a, b int) int { return cmp.Compare(q.mark(m, a), q.mark(m, b)) }
+	r := &m.reorderings[slices.IndexFunc(m.reorderings, func(r reordering) bool {
+		return r.order[0] == asks && slices.IsSortedFunc(r.order[1:m.o.Proxies], others)
+	})]
+	r.to.question(q)
 	results := m.answers(q)
-	if renaming.same {
+	if r.same {
 		return results
 	}
 	m.renamed = append(m.renamed[:0], results...)
 	for i := range m.renamed {
-		renaming.back.result(&m.renamed[i])
+		r.back.result(&m.renamed[i])
 	}
 	return m.renamed
 }
 
-// mark returns a number for the proxy at a position that does not depend on the order of proxies.
-func (q *question) mark(o *Options, position int) (mark uint64) {
-	per := o.generations()
-	l, h := &q.ledger, &q.holder
+// mark returns a number for the proxy at a position that does not depend on the order of proxies. It makes more questions the same.
+func (q *question) mark(m *machine, position int) (mark uint64) {
+	per := m.o.generations()
 	for id := uint8(position * per); id < uint8((position+1)*per); id++ {
-		for _, s := range [...]ids{l.members, l.departed, l.past, h.members, h.lost, h.dead, q.report.others} {
-			mark <<= 1
-			if s.has(id) {
-				mark |= 1
-			}
-		}
-		for _, g := range [...]grant{l.grants.of[id], h.view.of[id]} {
-			for _, n := range [...]uint8{g.places, g.holds, g.needs, g.wants} {
-				mark = mark*31 + uint64(n)
-			}
-		}
-		mark = mark*5 + uint64(l.reported[id])
+		mark = 31*mark + maphash.Comparable(m.seeds[0], struct {
+			member, departed, known bool
+			reported                uint8
+			grants                  [2]grant
+		}{
+			q.ledger.members.has(id), q.ledger.departed.has(id), q.holder.members.has(id),
+			q.ledger.reported[id], [...]grant{q.ledger.grants.of[id], q.holder.view.of[id]},
+		})
 	}
 	return mark
 }
 
 // answers returns what can come of a simple question.
 func (m *machine) answers(q *question) []result {
-	if results, ok := m.results.find(q); ok {
+	if results, ok := m.results[*q]; ok {
 		return results
 	}
 	// Only the order of those that have grants, or get one, can matter.
@@ -368,7 +292,7 @@ func (m *machine) askFailures(q *question) []failure {
 	alone := *q
 	alone.ledger, alone.relation = ledger{}, unknown
 	alone.simplify()
-	if failures, ok := m.failures.find(&alone); ok {
+	if failures, ok := m.failures[alone]; ok {
 		return failures
 	}
 	var all [6]failure
@@ -393,41 +317,16 @@ func (m *machine) inOrders(some ids, do func(*names)) {
 	}
 }
 
-// cache keeps what has come of questions. It has no pointers that the garbage collector would have to follow.
-type cache[T any] struct {
-	locations map[question]location
-	blocks    [][]T
-}
+// cache keeps what has come of questions.
+type cache[T any] map[question][]T
 
-// location is where in a cache the results of a question are.
-type location struct{ block, from, to uint32 }
-
-// blockSize is how many results a cache has room for at a time.
-const blockSize = 1024
-
-func (c *cache[T]) find(q *question) ([]T, bool) {
-	p, ok := c.locations[*q]
-	if !ok {
-		return nil, false
+// keep keeps results, and returns them.
+func (c cache[T]) keep(q *question, results []T) []T {
+	if len(c) >= maxKept {
+		clear(c)
 	}
-	return c.blocks[p.block][p.from:p.to], true
-}
-
-// keep keeps results, and returns where they are.
-func (c *cache[T]) keep(q *question, results []T) []T {
-	if c.locations == nil || len(c.locations) >= maxKept {
-		c.locations, c.blocks = make(map[question]location), nil
-	}
-	last := len(c.blocks) - 1
-	if last < 0 || len(c.blocks[last])+len(results) > blockSize {
-		c.blocks = append(c.blocks, make([]T, 0, blockSize))
-		last++
-	}
-	b := &c.blocks[last]
-	from := len(*b)
-	*b = append(*b, results...)
-	c.locations[*q] = location{uint32(last), uint32(from), uint32(len(*b))}
-	return (*b)[from:]
+	c[*q] = slices.Clone(results)
+	return c[*q]
 }
 
 // simplify drops what the answer does not depend on, so that more questions are the same.

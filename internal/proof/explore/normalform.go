@@ -113,10 +113,8 @@ func (w *world) dropProcesses(o *Options) {
 	}
 	for i := range w.ledgers {
 		l := &w.ledgers[i]
-		for id := range uint8(maxIDs) {
-			if !l.departed.has(id) {
-				l.parted[id] = 0
-			}
+		for id := range (^l.departed).all() {
+			l.parted[id] = 0
 		}
 	}
 	views := ids(0)

@@ -18,9 +18,7 @@ func (m *machine) step(w *world) {
 			m.to.left.restarts--
 			p := &m.to.proxies[i]
 			*p = proxy{generation: p.generation + 1, holder: holder{needsFull: true}}
-			if m.beside != nil {
-				m.beside.restart(i)
-			}
+			m.beside.restart(i)
 			m.add("%s starts", i)
 		}
 	}
@@ -33,10 +31,7 @@ func (m *machine) step(w *world) {
 	if w.left.total == 0 || w.left.forgets == 0 {
 		return
 	}
-	for id := range uint8(maxIDs) {
-		if !w.ledgers[current].members.has(id) {
-			continue
-		}
+	for id := range w.ledgers[current].members.all() {
 		to := m.orders[0].forget(&w.ledgers[current], id, o.Cap) // nothing here depends on the order of equals
 		m.begin(w)
 		m.to.left.total--
@@ -47,9 +42,7 @@ func (m *machine) step(w *world) {
 				p.declared = !p.dead
 			}
 		}
-		if m.beside != nil {
-			m.beside.forget(id)
-		}
+		m.beside.forget(id)
 		m.add("an operator forgets %s", -1-int(id))
 	}
 }
@@ -81,9 +74,7 @@ func (m *machine) databases(w *world) {
 		for i := range maxCommits {
 			c.drop(commits + i)
 		}
-		if m.beside != nil {
-			m.beside.database(lost)
-		}
+		m.beside.database(lost)
 		m.add("the database is another, without the last %d commits", lost)
 	}
 	if w.ledgers[old].exists && m.allMovedOn(w) {
@@ -97,9 +88,7 @@ func (m *machine) databases(w *world) {
 		for i := old; i < maxLedgers; i++ { // an old database comes back once
 			c.drop(i)
 		}
-		if m.beside != nil {
-			m.beside.back()
-		}
+		m.beside.back()
 		m.add("the old database is back")
 	}
 }
@@ -133,9 +122,7 @@ func (m *machine) faults(w *world, i int) {
 				q.used = uint8(used)
 				m.to.left.total--
 				m.to.left.timeouts--
-				if m.beside != nil {
-					m.beside.expire(i, uint8(used))
-				}
+				m.beside.expire(i, uint8(used))
 				m.add("the time-out of %s passes, which has %d connections", i, used)
 			}
 		}
@@ -145,9 +132,7 @@ func (m *machine) faults(w *world, i int) {
 		m.to.proxies[i] = proxy{dead: true, generation: p.generation}
 		m.to.left.total--
 		m.to.left.crashes--
-		if m.beside != nil {
-			m.beside.crash(i)
-		}
+		m.beside.crash(i)
 		m.add("%s crashes", i)
 	}
 }
@@ -210,9 +195,7 @@ func (m *machine) arrive(w *world, i int) {
 			m.begin(w)
 			m.land(i)
 			m.commit(&r, f.at.relation[current], f.at.epoch, f.report.id)
-			if m.beside != nil {
-				m.beside.arrive(i)
-			}
+			m.beside.arrive(i)
 			m.add("a delayed report of %s arrives", -1-int(f.report.id))
 		}
 		return
@@ -230,18 +213,14 @@ func (m *machine) arrive(w *world, i int) {
 				q.holder, q.at = h, f.at
 			}
 			m.setMost(j, p.may())
-			if m.beside != nil {
-				m.beside.arrive(i)
-			}
+			m.beside.arrive(i)
 			m.add("the delayed answer to %s arrives", -1-int(f.report.id))
 		}
 		return
 	}
 	m.begin(w)
 	m.land(i)
-	if m.beside != nil {
-		m.beside.arrive(i)
-	}
+	m.beside.arrive(i)
 	m.add("the delayed answer to %s arrives, which has ended", -1-int(f.report.id))
 }
 
@@ -310,10 +289,7 @@ func (m *machine) exchanges(w *world, i int) {
 		if settles {
 			m.exchangeAfterLease(w, i, c, cuts)
 		}
-		for id := range uint8(maxIDs) {
-			if !p.holder.members.has(id) {
-				continue
-			}
+		for id := range p.holder.members.all() {
 			costs := ended.has(id)
 			if costs && (w.left.total == 0 || w.left.timeouts == 0) || !costs && !m.process(w, id).expired {
 				continue
@@ -350,9 +326,7 @@ func (m *machine) exchangeAfterLease(w *world, i int, c choice, cuts ids) {
 		}
 		m.answered(i, &r)
 		m.setMost(i, most)
-		if m.beside != nil {
-			m.beside.exchange(i, c, true, 0, answered)
-		}
+		m.beside.exchange(i, c, true, 0, answered)
 		m.add("%s has %d connections and needs %d: an exchange after a lease time", i, int(c.used), int(c.demand))
 	}
 }
@@ -386,9 +360,7 @@ func (m *machine) exchange(w *world, i int, c choice, costs bool, timedOut ids, 
 	}
 	say := func(most uint8, became outcome, outcome string) {
 		m.setMost(i, most)
-		if m.beside != nil {
-			m.beside.exchange(i, c, false, timedOut, became)
-		}
+		m.beside.exchange(i, c, false, timedOut, became)
 		if m.named {
 			outcome = "%s has %d connections and needs %d: " + what + outcome
 		}

@@ -9,6 +9,7 @@
 package explore
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 )
@@ -51,6 +52,17 @@ type ids uint8
 func (s ids) has(id uint8) bool { return s&(1<<id) != 0 }
 
 func one(id uint8) ids { return 1 << id }
+
+// all returns the processes in their order.
+func (s ids) all() iter.Seq[uint8] {
+	return func(yield func(uint8) bool) {
+		for ; s != 0; s &= s - 1 {
+			if !yield(uint8(bits.TrailingZeros8(uint8(s)))) {
+				return
+			}
+		}
+	}
+}
 
 // grant is what a ledger has for a process, or a claim. All processes know the same cap.
 type grant struct{ places, holds, needs, wants uint8 }
@@ -212,8 +224,8 @@ func (r *renaming) set(s *ids) {
 	}
 	if !r.known[*s] {
 		renamed := ids(0)
-		for rest := *s & r.mentioned; rest != 0; rest &= rest - 1 {
-			renamed |= one(r.to[bits.TrailingZeros8(uint8(rest))])
+		for id := range (*s & r.mentioned).all() {
+			renamed |= one(r.to[id])
 		}
 		r.sets[*s], r.known[*s] = renamed, true
 	}
@@ -238,8 +250,7 @@ func (r *renaming) grants(g *grants) {
 		return
 	}
 	var renamed [maxIDs]grant
-	for rest := g.there & r.mentioned; rest != 0; rest &= rest - 1 {
-		id := bits.TrailingZeros8(uint8(rest))
+	for id := range (g.there & r.mentioned).all() {
 		renamed[r.to[id]] = g.of[id]
 	}
 	g.of = renamed

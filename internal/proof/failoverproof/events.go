@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -41,29 +40,20 @@ func Kinds() []Kind { return slices.Sorted(maps.Keys(shares)) }
 
 // KindNamed returns the kind of that name.
 func KindNamed(name string) (Kind, error) {
-	if shares[Kind(name)] == 0 {
-		var names []string
-		for _, kind := range Kinds() {
-			names = append(names, string(kind))
-		}
-		return "", spelling.Unknown("event", name, names)
+	kind, err := kit.Find("event", name, Kinds(), func(k *Kind) string { return string(*k) })
+	if err != nil {
+		return "", err
 	}
-	return Kind(name), nil
+	return *kind, nil
 }
 
 // draw returns a random kind.
 func draw(kinds []Kind, dice *rand.Rand) Kind {
-	sum := 0
+	var of []int
 	for _, kind := range kinds {
-		sum += shares[kind]
+		of = append(of, shares[kind])
 	}
-	n := dice.IntN(sum)
-	for _, kind := range kinds {
-		if n -= shares[kind]; n < 0 {
-			return kind
-		}
-	}
-	panic("failoverproof: a draw beyond all shares")
+	return kinds[kit.Draw(dice, of)]
 }
 
 // The time between two events is never much shorter than Every, since the proxy ends sessions from which two servers in a row failed without

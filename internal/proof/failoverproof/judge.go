@@ -10,53 +10,39 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// Faults count what a client must not see.
-type Faults struct {
-	// Foreign are messages with another session's audio.
-	Foreign int
-	// Lost and Twice are chunks that no final result has, and that several have. Disordered are final results that come too late.
-	Lost, Twice, Disordered int
-	// WrongTimes are times that are not those of their audio, or go back. WrongNumbers are numbers of results that do not go on.
-	WrongTimes, WrongNumbers int
-	// Returned are results that are no longer revised, and that a later partial result has again.
-	Returned int
-	// Replies are missing or surplus replies where each message gets one. Greetings are missing or surplus greetings.
-	Replies, Greetings int
-}
+// Fault is something that a client must not see.
+type Fault int
 
-func (f *Faults) fields() []struct {
-	name string
-	n    *int
-} {
-	return []struct {
-		name string
-		n    *int
-	}{
-		{"foreign", &f.Foreign},
-		{"lost", &f.Lost},
-		{"twice", &f.Twice},
-		{"disordered", &f.Disordered},
-		{"wrong times", &f.WrongTimes},
-		{"wrong numbers", &f.WrongNumbers},
-		{"returned", &f.Returned},
-		{"replies", &f.Replies},
-		{"greetings", &f.Greetings},
-	}
-}
+// The faults.
+const (
+	// Foreign are messages with another session's audio.
+	Foreign Fault = iota
+	// Lost and Twice are chunks that no final result has, and that several have. Disordered are final results that come too late.
+	Lost
+	Twice
+	Disordered
+	// WrongTimes are times that are not those of their audio, or go back. WrongNumbers are numbers of results that do not go on.
+	WrongTimes
+	WrongNumbers
+	// Returned are results that are no longer revised, and that a later partial result has again.
+	Returned
+	// Replies are missing or surplus replies where each message gets one. Greetings are missing or surplus greetings.
+	Replies
+	Greetings
+)
+
+// faultNames are their names, in their order.
+var faultNames = [...]string{"foreign", "lost", "twice", "disordered", "wrong times", "wrong numbers", "returned", "replies", "greetings"}
+
+// Faults counts each fault.
+type Faults [len(faultNames)]int
 
 // Sum returns how many faults there are.
 func (f *Faults) Sum() (n int) {
-	for _, field := range f.fields() {
-		n += *field.n
+	for _, m := range f {
+		n += m
 	}
 	return n
-}
-
-func (f *Faults) add(other *Faults) {
-	theirs := other.fields()
-	for i, field := range f.fields() {
-		*field.n += *theirs[i].n
-	}
 }
 
 // tolerance is how far a time may be from that of its audio beside a chunk, in seconds: servers round.
@@ -95,13 +81,13 @@ func (j *judge) message(m hunt.Message, ended bool) {
 		sim.Marks(m.Payload, func(m sim.Mark) { judge(m.Session, 0, 0) })
 	}
 	if foreign {
-		j.faults.Foreign++
+		j.faults[Foreign]++
 		j.fault("foreign: %.200s", m.Payload)
 	}
 	if !ended && j.p.Ready != nil && j.p.Ready(m) {
 		j.greetings++
 		if j.greetings > 1 {
-			j.faults.Greetings++
+			j.faults[Greetings]++
 			j.fault("greeting %d: %.200s", j.greetings, m.Payload)
 		}
 	}
@@ -128,7 +114,7 @@ func (j *judge) result(r result) {
 	case first == 0: // of silence, or no result
 		return
 	case gaps && !j.p.merges:
-		j.faults.Lost++
+		j.faults[Lost]++
 		j.fault("gaps in %s", r.text)
 	}
 	if j.p.merges && r.final && j.finals > 0 {
@@ -140,7 +126,7 @@ func (j *judge) result(r result) {
 	j.times(r, first, last)
 	if !r.final {
 		if last < j.last-j.p.again || first <= j.last-j.p.overlap-j.p.again && !(first == j.last && j.within(j.last)) {
-			j.faults.Returned++
+			j.faults[Returned]++
 			j.fault("returned: partial result of %d-%d behind the final one of %d", first, last, j.last)
 		}
 		return
@@ -160,7 +146,7 @@ func (j *judge) times(r result, first, last int) {
 	wrong := r.start < begin-tolerance || r.start > begin+j.chunk+tolerance || r.end > end+tolerance || r.end < end-j.chunk-tolerance ||
 		r.end < r.start
 	if wrong {
-		j.faults.WrongTimes++
+		j.faults[WrongTimes]++
 		j.fault("wrong times: %d-%d at %.3f to %.3f s, not %.3f to %.3f", first, last, r.start, r.end, begin, end)
 	}
 }
@@ -169,23 +155,23 @@ func (j *judge) times(r result, first, last int) {
 func (j *judge) final(r result, first, last int) {
 	again := r.start < j.end && j.end-r.start < float64(j.p.again)*j.chunk+tolerance // at its right place
 	if j.finals++; math.Abs(r.start-j.end) > j.p.undecoded+tolerance && !math.IsNaN(j.end) && !again {
-		j.faults.WrongTimes++
+		j.faults[WrongTimes]++
 		j.fault("a gap: from %.3f to %.3f s", j.end, r.start)
 	}
 	switch {
 	case first > j.last+1:
-		j.faults.Lost += first - j.last - 1
+		j.faults[Lost] += first - j.last - 1
 		j.fault("lost: %d to %d", j.last+1, first-1)
 	case last <= j.last && last < first:
-		j.faults.Disordered++
+		j.faults[Disordered]++
 		j.fault("disordered: %d-%d behind %d", first, last, j.last)
 	case first <= j.last-j.p.overlap-j.p.again && !(first == j.last && j.within(first) && math.Abs(r.start-j.end) < j.p.undecoded+tolerance):
-		j.faults.Twice += j.last - first + 1
+		j.faults[Twice] += j.last - first + 1
 		j.fault("twice: %d to %d", first, j.last)
 	}
 	if r.number >= 0 {
 		if r.number != j.number {
-			j.faults.WrongNumbers++
+			j.faults[WrongNumbers]++
 			j.fault("wrong number: %d instead of %d", r.number, j.number)
 		}
 		j.number = r.number + 1
@@ -199,16 +185,16 @@ func (j *judge) final(r result, first, last int) {
 // over checks a session that has come to its end.
 func (j *judge) over(chunks, audio int) {
 	if j.last < chunks {
-		j.faults.Lost += chunks - j.last
+		j.faults[Lost] += chunks - j.last
 		j.fault("lost at the end: %d to %d", j.last+1, chunks)
 	}
 	if j.p.Ready != nil && j.greetings == 0 {
-		j.faults.Greetings++
+		j.faults[Greetings]++
 		j.fault("no greeting")
 	}
 	if j.p.replies != nil {
 		if n := j.received - j.p.replies(audio); n != 0 {
-			j.faults.Replies += max(n, -n)
+			j.faults[Replies] += max(n, -n)
 			j.fault("%d replies to %d messages of audio", j.received, audio)
 		}
 	}

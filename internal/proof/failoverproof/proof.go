@@ -191,17 +191,7 @@ func (r *proof) work(ctx context.Context, n int) {
 }
 
 // pause waits, and returns false if no more sessions are to begin.
-func (r *proof) pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-	case <-r.finish:
-	}
-	return false
-}
+func (r *proof) pause(ctx context.Context, d time.Duration) bool { return kit.WaitOr(ctx, d, r.finish) }
 
 // session holds one session.
 func (r *proof) session(ctx context.Context) {
@@ -214,7 +204,7 @@ func (r *proof) session(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		t.trace.add("FAILED %v", err)
+		t.trace.Add("FAILED %v", err)
 		fmt.Fprintf(r.o.Log, "%s session %d failed: %v\n", time.Now().Format("15:04:05.000"), t.session, err)
 	}
 	r.mu.Lock()

@@ -69,8 +69,8 @@ func TestProof(t *testing.T) {
 func TestProofFails(t *testing.T) {
 	var runs sync.WaitGroup
 	for times, want := range map[string]func(*Report) int{
-		"start":                     func(r *Report) int { return r.Returned + r.Twice },
-		"start, duration, duration": func(r *Report) int { return r.Lost },
+		"start":                     func(r *Report) int { return r.Faults[Returned] + r.Faults[Twice] },
+		"start, duration, duration": func(r *Report) int { return r.Faults[Lost] },
 	} {
 		file := filepath.Join(t.TempDir(), "profiles.yaml")
 		profile := `profiles: {mistaken: {from: deepgram, predial: idle, failover: {` +

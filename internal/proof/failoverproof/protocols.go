@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -124,11 +124,11 @@ func Protocols() []string {
 }
 
 func protocolNamed(name string) (*protocol, error) {
-	i := slices.IndexFunc(protocols, func(p protocol) bool { return p.Name == name })
-	if i < 0 {
-		return nil, spelling.Unknown("protocol", name, Protocols())
+	found, err := kit.Find("protocol", name, protocols, func(p *protocol) string { return p.Name })
+	if err != nil {
+		return nil, err
 	}
-	p := protocols[i]
+	p := *found
 	if p.chunk == 0 {
 		p.chunk = 100 * time.Millisecond
 	}

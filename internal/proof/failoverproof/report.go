@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Report is the result of a proof.
@@ -21,7 +23,7 @@ type Report struct {
 	Events map[Kind]int
 	// Chunks of audio were sent, and Finals came.
 	Chunks, Finals int
-	Faults
+	Faults         Faults
 	// Ordered is what came of the moves of sessions that an operator ordered.
 	Ordered map[string]int
 	// Moved and NotMoved are the sessions that went on with another server, and that could not.
@@ -42,7 +44,9 @@ func (r *Report) take(t *talk, err error) {
 	r.Sessions++
 	r.Chunks += t.speech.made
 	r.Finals += t.judge.finals
-	r.Faults.add(&t.judge.faults)
+	for fault, n := range t.judge.faults {
+		r.Faults[fault] += n
+	}
 	r.Slowest = max(r.Slowest, t.slowest)
 	if err != nil {
 		if r.Failed == nil {
@@ -56,20 +60,10 @@ func (r *Report) take(t *talk, err error) {
 }
 
 // FailedSessions returns how many sessions did not end as they should.
-func (r *Report) FailedSessions() (n int) {
-	for _, m := range r.Failed {
-		n += m
-	}
-	return n
-}
+func (r *Report) FailedSessions() int { return kit.Sum(r.Failed) }
 
 // EventCount returns how many events there were.
-func (r *Report) EventCount() (n int) {
-	for _, m := range r.Events {
-		n += m
-	}
-	return n
-}
+func (r *Report) EventCount() int { return kit.Sum(r.Events) }
 
 // Err returns an error with traces if anything is wrong, nil otherwise.
 func (r *Report) Err() error {
@@ -102,8 +96,8 @@ func (r *Report) String() string {
 		fmt.Fprintf(&b, "  not recoverable:%s\n", r.Unassured)
 	}
 	b.WriteString("  faults:")
-	for _, field := range r.Faults.fields() {
-		fmt.Fprintf(&b, " %s %d,", field.name, *field.n)
+	for fault, n := range r.Faults {
+		fmt.Fprintf(&b, " %s %d,", faultNames[fault], n)
 	}
 	fmt.Fprintf(&b, " failed sessions %d\n", r.FailedSessions())
 	for _, kind := range slices.Sorted(maps.Keys(r.Failed)) {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -27,7 +27,7 @@ type talk struct {
 	conn     *speaker.Conn
 	ready    bool
 	over     bool // the last message came
-	trace    trace
+	trace    kit.Trace
 	started  time.Time
 	slowest  time.Duration // the longest time without a message while it spoke
 	heard    time.Time
@@ -43,7 +43,7 @@ func newTalk(o *Options, p *protocol, session uint64) *talk {
 	}
 	t := &talk{o: o, p: p, session: session, dice: rand.New(rand.NewPCG(o.Seed, session*seedOf))}
 	t.progress = hunt.Progress{Number: session, ID: sim.IdentityWord(session)}
-	t.judge = newJudge(session, p, func(format string, args ...any) { t.trace.add("FAULT "+format, args...) })
+	t.judge = newJudge(session, p, func(format string, args ...any) { t.trace.Add("FAULT "+format, args...) })
 	chunks := o.MinLength + time.Duration(t.dice.Int64N(int64(o.MaxLength-o.MinLength)+1))
 	t.speech = newSpeech(session, p, t.dice, max(1, int(chunks/p.chunk)), o.Utterance)
 	return t
@@ -62,7 +62,7 @@ func (t *talk) hold(ctx context.Context, target *handshake.Target) (err error) {
 	defer stop()
 	defer t.conn.Hang()
 	t.started = time.Now()
-	t.trace.add("begins as %v", established.Conn.LocalAddr())
+	t.trace.Add("begins as %v", established.Conn.LocalAddr())
 	if err := t.speak(); err != nil {
 		return err
 	}
@@ -91,15 +91,8 @@ func (t *talk) speak() error {
 		if err := t.listen(due, nil); err != nil {
 			return err
 		}
-		m := hunt.Message{Opcode: frame.Binary, Payload: audio}
-		if t.p.Audio != nil {
-			m.Payload = t.p.Audio(&t.progress, nil, audio)
-		}
-		if t.p.AudioKind != frame.Continuation {
-			m.Opcode = t.p.AudioKind
-		}
-		t.trace.audio(audio)
-		if err := t.send(m); err != nil {
+		t.traceAudio(audio)
+		if err := t.send(t.p.Carry(&t.progress, nil, audio)); err != nil {
 			return err
 		}
 		t.progress.Audio++
@@ -144,7 +137,7 @@ func (t *talk) end() error {
 
 func (t *talk) say(messages []hunt.Message) error {
 	for _, m := range messages {
-		t.trace.add("says %s", describe(m))
+		t.trace.Add("says %s", describe(m))
 		if err := t.send(m); err != nil {
 			return err
 		}
@@ -154,7 +147,7 @@ func (t *talk) say(messages []hunt.Message) error {
 
 func (t *talk) send(m hunt.Message) error {
 	t.progress.Sent++
-	err := t.conn.Send(speaker.Message(m))
+	err := t.conn.Send(m)
 	if err == nil {
 		return nil
 	}
@@ -175,7 +168,7 @@ func (t *talk) listen(until time.Time, done func() bool) error {
 		case err != nil:
 			return err
 		}
-		t.hear(hunt.Message(m))
+		t.hear(m)
 	}
 	return nil
 }
@@ -188,7 +181,7 @@ func (t *talk) hear(m hunt.Message) {
 	}
 	t.heard = now
 	t.progress.Received++
-	t.trace.add("hears %s", describe(m))
+	t.trace.Add("hears %s", describe(m))
 	t.ready = t.ready || t.p.Ready != nil && t.p.Ready(m)
 	t.judge.message(m, t.progress.Ended)
 	switch {
@@ -199,21 +192,8 @@ func (t *talk) hear(m hunt.Message) {
 	}
 }
 
-// trace is what happened in a session last, for people to read.
-type trace struct{ lines []string }
-
-// maxTraced is how many lines a trace has.
-const maxTraced = 200
-
-func (t *trace) add(format string, args ...any) {
-	if len(t.lines) == maxTraced {
-		t.lines = append(t.lines[:0], t.lines[maxTraced/2:]...)
-	}
-	t.lines = append(t.lines, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
-}
-
-// audio adds audio that was sent.
-func (t *trace) audio(audio []byte) {
+// traceAudio notes audio that is sent.
+func (t *talk) traceAudio(audio []byte) {
 	var first, last uint16
 	pause := ""
 	sim.Marks(audio, func(m sim.Mark) {
@@ -224,7 +204,5 @@ func (t *trace) audio(audio []byte) {
 			pause += fmt.Sprintf(", pause behind %d", m.Seq)
 		}
 	})
-	t.add("sends %d bytes of %d-%d%s", len(audio), first, last, pause)
+	t.trace.Add("sends %d bytes of %d-%d%s", len(audio), first, last, pause)
 }
-
-func (t *trace) String() string { return "  " + strings.Join(t.lines, "\n  ") + "\n" }

@@ -105,7 +105,7 @@ func (c *crowd) place(proxies []*proxy, sessions int, shares []int, vanish bool)
 			c.gangs[i] = c.gangs[i][:last]
 		}
 		for len(c.gangs[i]) < want {
-			c.gangs[i] = append(c.gangs[i], c.hunt(i, p.listen))
+			c.gangs[i] = append(c.gangs[i], c.hunt(i, p.Listen))
 		}
 		counts = append(counts, fmt.Sprint(want*gang))
 	}
@@ -209,14 +209,7 @@ func (c *crowd) leave(ctx context.Context, patience time.Duration) bool {
 		c.tasks.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(kit.StartTimeout)
-	defer timer.Stop()
-	select {
-	case <-ended:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return !kit.WaitOr(context.Background(), kit.StartTimeout, ended)
 }
 
 // summary returns how sessions ended.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
@@ -20,8 +19,6 @@ type kind struct {
 	limit time.Duration
 	// happen has one happen. It returns since when all places can be used, or the zero time if it has waited for that itself.
 	happen func(r *proof, ctx context.Context) (time.Time, error)
-	// possible reports whether it can happen; nil for always.
-	possible func(r *proof) bool
 }
 
 const (
@@ -62,18 +59,6 @@ var kinds = []kind{
 	{name: "drain-backend", limit: moveLimit, happen: drainBackend},
 	{name: "move-clients", limit: moveLimit, happen: moveClients},
 	{name: "swap-clients", limit: moveLimit, happen: swapClients},
-}
-
-// kindNamed returns the kind of events with a name.
-func kindNamed(name string) (kind, error) {
-	var names []string
-	for _, k := range kinds {
-		if k.name == name {
-			return k, nil
-		}
-		names = append(names, k.name)
-	}
-	return kind{}, spelling.Unknown("event", name, names)
 }
 
 // killing kills n proxies. The others take their places before they come back, unless they come back immediately. They do with the same state directory,

@@ -85,7 +85,7 @@ func (r *proof) forgetful(ctx context.Context) error {
 }
 
 func (r *proof) promote(ctx context.Context) (time.Time, error) {
-	r.watcher.forgotten(true)
+	r.watcher.update(func() { r.watcher.forgot = true })
 	r.journal.Event("PostgreSQL is killed")
 	err := r.database.failOver(ctx, kit.Between(r.dice, 0, 3*time.Second))
 	r.journal.Event("the standby has taken its place")
@@ -207,7 +207,7 @@ func lowerCap(r *proof, ctx context.Context) (time.Time, error) {
 func (r *proof) setCap(ctx context.Context, s *server, to int) error {
 	r.journal.Event("the cap of %s changes from %d to %d", s.name, s.cap, to)
 	if to > s.cap {
-		r.watcher.raised(s.seen, to)
+		r.watcher.update(func() { s.seen.cap, s.seen.limit = to, max(s.seen.limit, to) })
 	}
 	if err := r.operate(ctx, "backend", "set", s.name, "--connections", strconv.Itoa(to)); err != nil {
 		return err
@@ -222,8 +222,8 @@ func (r *proof) setCap(ctx context.Context, s *server, to int) error {
 // drainBackend drains a server, disables it, waits until it has no connection, and enables it again.
 func drainBackend(r *proof, ctx context.Context) (time.Time, error) {
 	s := r.servers[r.dice.IntN(len(r.servers))]
-	r.watcher.drain(s.seen, true)
-	defer r.watcher.drain(s.seen, false)
+	r.watcher.update(func() { s.seen.drained = true })
+	defer r.watcher.update(func() { s.seen.drained = false })
 	r.journal.Event("%s is drained", s.name)
 	if err := r.operate(ctx, "backend", "set", s.name, "--state", "draining"); err != nil {
 		return time.Time{}, err

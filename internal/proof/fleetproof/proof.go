@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
@@ -74,7 +73,7 @@ func (o *Options) Validate() error {
 		return err
 	}
 	for _, name := range o.Kinds {
-		if _, err := kindNamed(name); err != nil {
+		if _, err := kit.Find("event", name, kinds, func(k *kind) string { return k.name }); err != nil {
 			return err
 		}
 	}
@@ -96,6 +95,7 @@ type proof struct {
 	dice     *rand.Rand
 	journal  *kit.Journal
 	watcher  *watcher
+	watching *kit.Crew
 	database *database
 	servers  []*server
 	proxies  []*proxy
@@ -129,14 +129,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 func (r *proof) run(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	var tasks sync.WaitGroup
+	r.watching = kit.NewCrew(ctx)
 	defer func() {
 		cancel() // from now on, sessions end for no reason
 		r.clear()
-		tasks.Wait()
+		r.watching.End()
 	}()
 	begin := time.Now()
-	if err := r.stage(ctx, &tasks); err != nil {
+	if err := r.stage(ctx); err != nil {
 		return nil, err
 	}
 	err := r.play(ctx)
@@ -156,8 +156,8 @@ func (r *proof) run(ctx context.Context) (*Report, error) {
 }
 
 // stage starts servers, PostgreSQL, proxies and clients.
-func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
-	if err := r.startServers(ctx, tasks); err != nil {
+func (r *proof) stage(ctx context.Context) (err error) {
+	if err := r.startServers(); err != nil {
 		return err
 	}
 	if r.database, err = startDatabase(ctx, r.options.Proxies); err != nil {
@@ -187,11 +187,11 @@ func (r *proof) stage(ctx context.Context, tasks *sync.WaitGroup) (err error) {
 	r.journal.Event("%d proxies answer", len(r.proxies))
 	r.crowd = newCrowd(ctx, len(r.proxies), r.options.Seed, r.journal)
 	r.crowd.place(r.proxies, r.options.Sessions, r.shares, false)
-	tasks.Go(func() { r.sums(ctx) })
+	r.watching.Go(r.sums)
 	return nil
 }
 
-func (r *proof) startServers(ctx context.Context, tasks *sync.WaitGroup) error {
+func (r *proof) startServers() error {
 	started, kernel, err := kit.StartServers(len(r.options.Caps), func(i int) sim.Options {
 		return sim.Options{
 			Protocol: sim.Echo, Seed: r.options.Seed + uint64(i), Jitter: 2 * time.Millisecond,
@@ -205,7 +205,7 @@ func (r *proof) startServers(ctx context.Context, tasks *sync.WaitGroup) error {
 		r.servers = append(r.servers, &server{name: name, sim: s, cap: n, first: n, seen: r.watcher.add(kit.ServerAddress(i), name, n)})
 	}
 	if err == nil {
-		tasks.Go(func() { defer kernel.Close(); r.watcher.watch(ctx) })
+		r.watching.Go(func(ctx context.Context) { defer kernel.Close(); r.watcher.watch(ctx) })
 	}
 	return err
 }

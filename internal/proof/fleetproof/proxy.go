@@ -22,7 +22,6 @@ type proxy struct {
 	index     int
 	arguments []string // further ones
 	database  string
-	listen    string // for clients; stays the same
 	admin     string
 	watcher   *watcher
 
@@ -37,10 +36,7 @@ func newProxy(index int, binary, directory, database string, w *watcher, argumen
 	if p.Proxy, err = kit.NewProxy(binary, fmt.Sprintf("proxy-%d", index+1), directory); err != nil {
 		return nil, err
 	}
-	if p.listen, err = kit.FreeAddress("127.0.0.1"); err == nil {
-		err = p.moveAway()
-	}
-	return p, err
+	return p, p.moveAway()
 }
 
 // otherTime has the kernel give a process another monotonic clock, which needs root. (A wall clock of its own is not to be had, and nothing depends on
@@ -61,7 +57,7 @@ func (p *proxy) start(ctx context.Context) error {
 	p.source = netip.AddrFrom4([4]byte{127, 1, byte(p.index), byte(p.lives%250 + 1)})
 	p.watcher.began(p.source, fmt.Sprintf("%s (process %d)", p.Name, p.lives))
 	arguments := []string{
-		"--listen", p.listen, "--admin", p.admin, "--database", p.database, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(),
+		"--admin", p.admin, "--database", p.database, "--dial-from", p.source.String(), "--drain-timeout", drainTimeout.String(),
 		"--proxy-name", p.Name,
 		// All clients come at once, from one address.
 		"--max-handshakes", "65536", "--handshake-timeout", "1m",

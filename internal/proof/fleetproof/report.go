@@ -4,6 +4,7 @@ package fleetproof
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,38 +16,19 @@ import (
 type Report struct {
 	Seed       uint64
 	Duration   time.Duration
-	Rows       []Row
 	Servers    []string // one line for each, and what it cost to ask
 	Sessions   []string
 	Violations []kit.Violation
 	Directory  string // with the proxies' logs; it stays if there are violations
-}
 
-// Row is what one kind of event has caused.
-type Row struct {
-	Kind         string
-	Events       int
-	Median, Most time.Duration // until all places were in use
-	Limit        time.Duration
-	Cut          int // sessions that ended because their proxy was killed
-	measured     int
+	results map[string]*tally // by kind of events
 }
 
 func (r *proof) report(took time.Duration) *Report {
-	report := &Report{
+	return &Report{
 		Seed: r.options.Seed, Duration: took, Servers: r.watcher.summary(), Sessions: r.crowd.summary(), Violations: r.journal.Found(),
-		Directory: r.options.Directory,
+		Directory: r.options.Directory, results: r.results,
 	}
-	for name, t := range r.results {
-		row := Row{Kind: name, Events: t.events, Limit: t.limit, Cut: t.cut, measured: len(t.took)}
-		if len(t.took) > 0 {
-			slices.Sort(t.took)
-			row.Median, row.Most = kit.Quantile(t.took, 0.5), kit.Quantile(t.took, 1)
-		}
-		report.Rows = append(report.Rows, row)
-	}
-	slices.SortFunc(report.Rows, func(a, b Row) int { return strings.Compare(a.Kind, b.Kind) })
-	return report
 }
 
 // Err returns an error if something happened that must not happen.
@@ -56,12 +38,12 @@ func (r *Report) Err() error { return kit.Err(r.Violations) }
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %6s %10s %10s %8s %8s\n", "event", "count", "median", "most", "stated", "cut")
-	for _, row := range r.Rows {
-		median, most := "-", "-"
-		if row.measured > 0 {
-			median, most = seconds(row.Median), seconds(row.Most)
+	for _, kind := range slices.Sorted(maps.Keys(r.results)) {
+		t, median, most := r.results[kind], "-", "-"
+		if slices.Sort(t.took); len(t.took) > 0 {
+			median, most = seconds(kit.Quantile(t.took, 0.5)), seconds(kit.Quantile(t.took, 1))
 		}
-		fmt.Fprintf(&b, "%-20s %6d %10s %10s %8s %8d\n", row.Kind, row.Events, median, most, seconds(row.Limit), row.Cut)
+		fmt.Fprintf(&b, "%-20s %6d %10s %10s %8s %8d\n", kind, t.events, median, most, seconds(t.limit), t.cut)
 	}
 	b.WriteString("(median and most: time until all places of all servers were in use; cut: sessions that ended with their killed proxy)\n\n")
 	fmt.Fprintf(&b, "%s\n\n%s\n", strings.Join(r.Servers, "\n"), strings.Join(r.Sessions, "\n"))

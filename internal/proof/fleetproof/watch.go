@@ -36,10 +36,12 @@ type watcher struct {
 	servers map[netip.Addr]*seen // guarded by mu
 	proxies map[netip.Addr]*life // guarded by mu: by the address from which it dials
 	samples int                  // guarded by mu
-	forgot  bool                 // guarded by mu: the ledger has lost commits, and has proxies that are gone
-	looks   int                  // guarded by mu: into the ledger
-	doubts  int                  // guarded by mu: of samples that needed a second look
-	took    time.Duration        // guarded by mu: of all samples
+	// forgot: the ledger has lost its last commits. Until all is as it should be, it may have proxies that are long gone, and charge their places together
+	// with those that others hold since.
+	forgot bool          // guarded by mu
+	looks  int           // guarded by mu: into the ledger
+	doubts int           // guarded by mu: of samples that needed a second look
+	took   time.Duration // guarded by mu: of all samples
 }
 
 // seen is what was seen at one server. The watcher's mutex guards it.
@@ -241,24 +243,21 @@ func (w *watcher) began(source netip.Addr, name string) {
 	w.proxies[source] = &life{name: name, lives: true}
 }
 
+// update changes what the watcher knows.
+func (w *watcher) update(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
 // alive says whether the connections of a process are places in use.
 func (w *watcher) alive(source netip.Addr, lives bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.proxies[source].lives = lives
+	w.update(func() { w.proxies[source].lives = lives })
 }
 
-// raised is called before a cap is raised, and lowered after it was lowered.
-func (w *watcher) raised(s *seen, to int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.cap, s.limit = to, max(s.limit, to)
-}
-
+// lowered says that a cap was lowered.
 func (w *watcher) lowered(s *seen, to int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.cap, s.lowered, s.reached = to, time.Now(), 0
+	w.update(func() { s.cap, s.lowered, s.reached = to, time.Now(), 0 })
 }
 
 // capReached returns how long it took to reach the lowered cap; false while it is not reached.
@@ -306,21 +305,6 @@ func (w *watcher) excuse(source netip.Addr) {
 		s.Excused = max(s.Excused, s.now[source])
 		w.journal.Event("%s may have %d connections above its cap from now on", s.name, s.Excused)
 	}
-}
-
-// forgotten says that the ledger has lost its last commits: until all is as it should be, it may have proxies that are long gone, and
-// charge their places together with those that others hold since.
-func (w *watcher) forgotten(forgot bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.forgot = forgot
-}
-
-// drain says whether a server is drained: then it need not be full.
-func (w *watcher) drain(s *seen, drained bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.drained = drained
 }
 
 // summary returns one line for each server.

@@ -5,24 +5,21 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
-	"slices"
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // Message is a whole WebSocket message.
-type Message struct {
-	Opcode  frame.Opcode // Text or Binary
-	Payload []byte
-}
+type Message = speaker.Message
 
 // text returns a text message.
 func text(format string, args ...any) Message {
-	return Message{frame.Text, fmt.Appendf(nil, format, args...)}
+	return Message{Opcode: frame.Text, Payload: fmt.Appendf(nil, format, args...)}
 }
 
 // Progress is how far a session has come.
@@ -93,11 +90,19 @@ func Dialogues() []string {
 
 // DialogueNamed returns the dialogue of a protocol.
 func DialogueNamed(name string) (*Dialogue, error) {
-	i := slices.IndexFunc(dialogues, func(d Dialogue) bool { return d.Name == name })
-	if i < 0 {
-		return nil, spelling.Unknown("protocol", name, Dialogues())
+	return kit.Find("protocol", name, dialogues, func(d *Dialogue) string { return d.Name })
+}
+
+// Carry returns the message that carries audio. Its payload is the audio, or takes the place of scratch.
+func (d *Dialogue) Carry(p *Progress, scratch, audio []byte) Message {
+	m := Message{Opcode: frame.Binary, Payload: audio}
+	if d.AudioKind != frame.Continuation {
+		m.Opcode = d.AudioKind
 	}
-	return &dialogues[i], nil
+	if d.Audio != nil {
+		m.Payload = d.Audio(p, scratch, audio)
+	}
+	return m
 }
 
 // has returns a function that finds a text in a message.
@@ -131,7 +136,7 @@ func until(text string, f func(m Message) []byte) func(m Message) []byte {
 
 // says returns a function that returns one text message.
 func says(message string) func(p *Progress) []Message {
-	said := []Message{{frame.Text, []byte(message)}}
+	said := []Message{{Opcode: frame.Text, Payload: []byte(message)}}
 	return func(*Progress) []Message { return said }
 }
 
@@ -234,7 +239,7 @@ var dialogues = []Dialogue{
 		},
 		Ready: has(`"SERVER_READY"`),
 		End: func(*Progress) []Message {
-			return []Message{{frame.Binary, []byte("END_OF_AUDIO")}}
+			return []Message{{Opcode: frame.Binary, Payload: []byte("END_OF_AUDIO")}}
 		},
 		Closes: true, Busy: has(`"status": "WAIT"`),
 		Final: newestCompleted,
@@ -340,9 +345,9 @@ func inMessagePack(_ *Progress, scratch, audio []byte) []byte {
 func endKyutai(p *Progress) []Message {
 	silence := inMessagePack(p, nil, make([]byte, kyutaiStep))
 	marker := msgp.AppendInt64(msgp.AppendString(sim.AppendKyutai(nil, "Marker", 1), "id"), int64(p.Number))
-	said := []Message{{frame.Binary, silence}, {frame.Binary, marker}}
+	said := []Message{{Opcode: frame.Binary, Payload: silence}, {Opcode: frame.Binary, Payload: marker}}
 	for range kyutaiDelay {
-		said = append(said, Message{frame.Binary, silence})
+		said = append(said, Message{Opcode: frame.Binary, Payload: silence})
 	}
 	return said
 }

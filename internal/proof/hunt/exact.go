@@ -1,8 +1,6 @@
 package hunt
 
 import (
-	"fmt"
-
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -57,7 +55,7 @@ func (w *worker) complete() {
 	if w.progress.Audio > 0 && !w.own {
 		w.counts.Mute++
 		w.outcome.Mute = true
-		w.pen.note("completed without a result of its own audio")
+		w.trace.Add("completed without a result of its own audio")
 	}
 }
 
@@ -71,14 +69,14 @@ func (w *worker) settle() {
 			t.twice = max(0, w.progress.Received-answers(&w.progress))
 		}
 		if t.lost > 0 || t.twice > 0 {
-			w.pen.note(fmt.Sprintf("missed %d results and got %d twice", t.lost, t.twice))
+			w.trace.Add("missed %d results and got %d twice", t.lost, t.twice)
 		}
 		w.outcome.Lost, w.outcome.Twice = t.lost, t.twice
 		w.counts.Lost += t.lost
 		w.counts.Twice += t.twice
 	}
 	if o.Outcome != nil && w.ctx.Err() == nil {
-		w.outcome.Trace = func() string { return w.hunt.traces.text(w.progress.Number) }
+		w.outcome.Trace = w.trace.String
 		o.Outcome(w.outcome)
 	}
 }

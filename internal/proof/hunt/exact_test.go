@@ -64,7 +64,7 @@ func copying(t *testing.T, protocol string, copies func(Message) int) (url strin
 				_ = client.Close(websocket.StatusNormalClosure, "")
 				return
 			}
-			for range copies(Message{frame.Opcode(kind), message}) {
+			for range copies(Message{Opcode: frame.Opcode(kind), Payload: message}) {
 				_ = client.Write(ctx, kind, message)
 			}
 		}

@@ -145,7 +145,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	hunting, stop := context.WithCancel(ctx)
 	defer stop()
 	h := &hunt{options: o, dialogue: dialogue, address: u.Host, stop: stop, traces: newRing(o.Traces, o.First)}
-	h.report.Protocol = o.Protocol
+	h.report.Protocol, h.report.Errors = o.Protocol, make(map[string]int)
 	if u.Scheme == "wss" {
 		h.secure = versions(o.TLS, u.Hostname())
 	}
@@ -191,15 +191,8 @@ func (h *hunt) turn(ctx context.Context, n int64) bool {
 	if h.options.Rate == 0 {
 		return true
 	}
-	timer := time.NewTimer(time.Until(h.begin.Add(time.Duration(float64(n) / h.options.Rate * float64(time.Second)))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-h.options.Finish:
-	case <-ctx.Done():
-	}
-	return false
+	at := h.begin.Add(time.Duration(float64(n) / h.options.Rate * float64(time.Second)))
+	return kit.WaitOr(ctx, time.Until(at), h.options.Finish)
 }
 
 // finishing reports whether Finish is closed.
@@ -219,7 +212,7 @@ func (h *hunt) leaked(got, of uint64, message Message) {
 	h.report.Leaks++
 	if len(h.report.Found) < h.options.MaxLeaks {
 		h.report.Found = append(h.report.Found, Leak{
-			To: got, Of: of, Message: decoded(message.Payload[:min(len(message.Payload), maxTraced)]),
+			To: got, Of: of, Message: decoded(message.Payload),
 			ToTrace: h.traces.text(got), OfTrace: h.traces.text(of),
 		})
 	}

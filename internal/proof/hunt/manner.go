@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Manner is how a session ends.
@@ -61,20 +62,7 @@ func (m Manners) validate() error {
 }
 
 // draw returns a random manner.
-func (m Manners) draw(dice *rand.Rand) Manner {
-	sum := 0
-	for _, share := range m {
-		sum += share
-	}
-	n := dice.IntN(sum)
-	for i, share := range m {
-		if n < share {
-			return Manner(i)
-		}
-		n -= share
-	}
-	panic("hunt: a draw beyond all shares")
-}
+func (m Manners) draw(dice *rand.Rand) Manner { return Manner(kit.Draw(dice, m[:])) }
 
 // ParseManners reads a comma-separated list of shares, such as "clean-end:9,vanish:1".
 func ParseManners(text string) (Manners, error) {

@@ -79,7 +79,7 @@ func (l *leaky) dial(r *http.Request) (*shared, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.greeting = []Message{{frame.Opcode(kind), message}}
+		s.greeting = []Message{{Opcode: frame.Opcode(kind), Payload: message}}
 	}
 	l.tasks.Go(func() {
 		defer close(s.gone)
@@ -97,7 +97,7 @@ func (l *leaky) dial(r *http.Request) (*shared, error) {
 			s.mu.Lock()
 			s.over = s.over || bytes.Contains(message, []byte("ready_to_stop"))
 			if s.client == nil {
-				s.kept = append(s.kept, Message{frame.Opcode(kind), message})
+				s.kept = append(s.kept, Message{Opcode: frame.Opcode(kind), Payload: message})
 			} else {
 				_ = s.client.Write(l.ctx, kind, message)
 			}

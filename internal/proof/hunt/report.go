@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -55,13 +56,6 @@ type counts struct {
 	Errors map[string]int
 }
 
-func (c *counts) fail(kind string) {
-	if c.Errors == nil {
-		c.Errors = make(map[string]int)
-	}
-	c.Errors[kind]++
-}
-
 func (c *counts) add(other *counts) {
 	c.Sessions += other.Sessions
 	c.Refused += other.Refused
@@ -77,20 +71,12 @@ func (c *counts) add(other *counts) {
 		c.ByManner[i] += n
 	}
 	for kind, n := range other.Errors {
-		if c.Errors == nil {
-			c.Errors = make(map[string]int)
-		}
 		c.Errors[kind] += n
 	}
 }
 
 // Failed returns the number of sessions that failed.
-func (c *counts) Failed() (n int) {
-	for _, m := range c.Errors {
-		n += m
-	}
-	return n
-}
+func (c *counts) Failed() int { return kit.Sum(c.Errors) }
 
 // Err returns an error with the first leak and the traces of both sessions, or nil if there is no leak.
 func (r *Report) Err() error {

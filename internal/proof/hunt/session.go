@@ -3,14 +3,16 @@ package hunt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -24,8 +26,9 @@ type worker struct {
 
 	// For the current session.
 	ctx      context.Context
+	deadline time.Time // of what the server sends
 	progress Progress
-	pen      pen
+	trace    *trace
 	manner   Manner
 	own      bool // a message named the session's own identity
 	busy     bool // the server said that it is full
@@ -38,7 +41,7 @@ type worker struct {
 func newWorker(h *hunt) *worker {
 	pcg := rand.NewPCG(0, 0)
 	dice := rand.New(pcg)
-	return &worker{hunt: h, pcg: pcg, dice: dice, client: client{dice: dice}}
+	return &worker{hunt: h, pcg: pcg, dice: dice, client: client{dice: dice}, counts: counts{Errors: make(map[string]int)}}
 }
 
 // errBusy is returned if the server reports in its protocol that it is full.
@@ -51,23 +54,21 @@ var errLeft = errors.New("left")
 func (w *worker) session(ctx context.Context, n uint64) {
 	o := &w.hunt.options
 	w.pcg.Seed(o.Seed, n)
-	w.ctx = ctx
+	w.ctx, w.deadline = ctx, time.Now().Add(o.Timeout)
 	w.progress = Progress{Number: o.First + n, ID: sim.IdentityWord(o.First + n)}
 	if w.dice.Float64() < o.Settings {
 		w.progress.Word = w.progress.ID
 	}
 	w.manner, w.own, w.busy = o.Manners.draw(w.dice), false, false
 	w.tally, w.outcome = tally{}, Outcome{Session: w.progress.Number, Manner: w.manner, Began: time.Now()}
-	w.pen = pen{w.hunt.traces.of(w.progress.Number), w.progress.Number}
-	w.pen.trace.begin(w.progress.Number, w.manner)
+	w.trace = w.hunt.traces.begin(w.progress.Number, w.manner)
 	w.counts.Sessions++
 	w.counts.ByManner[w.manner]++
 
 	stop := func() bool { return true }
 	err := w.dial(ctx)
 	if err == nil {
-		conn := w.client.conn
-		stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		stop = context.AfterFunc(ctx, w.client.Abort)
 		err = w.converse()
 	}
 	w.judge(err)
@@ -94,17 +95,17 @@ func (w *worker) dial(ctx context.Context) error {
 	if w.hunt.options.From != nil {
 		from = w.hunt.options.From(w.progress.Number)
 	}
-	err := w.client.dial(ctx, from, w.hunt.address, w.hunt.secure, w.hunt.request(path), time.Now().Add(w.hunt.options.Timeout))
+	err := w.client.dial(ctx, from, w.hunt.address, w.hunt.secure, w.hunt.request(path), w.hunt.options.Timeout)
 	if err == nil {
 		w.outcome.Upgraded = time.Since(w.outcome.Began)
-		w.pen.from(w.client.conn.LocalAddr().String())
+		w.trace.Add("from %v", w.client.tcp.LocalAddr())
 	}
 	return err
 }
 
 // converse runs the session until its end, or until the client leaves.
 func (w *worker) converse() error {
-	ctx, d, o := w.ctx, w.hunt.dialogue, &w.hunt.options
+	d, o := w.hunt.dialogue, &w.hunt.options
 	chunks := 1 + w.dice.IntN(o.MaxChunks)
 	leave := -1 // how many chunks to send before leaving
 	if w.manner != CleanEnd && w.manner != Impatient {
@@ -130,9 +131,7 @@ func (w *worker) converse() error {
 			return w.ctx.Err()
 		}
 		if o.Lasting {
-			if _ = w.client.conn.SetDeadline(time.Now().Add(o.Timeout)); ctx.Err() != nil { // it would replace that of the hunt's end
-				return ctx.Err()
-			}
+			w.deadline = time.Now().Add(o.Timeout)
 		}
 		if err := w.speak(); err != nil {
 			return err
@@ -177,23 +176,20 @@ func (w *worker) end() error {
 		}
 		w.complete()
 		if !d.Closes {
-			w.pen.note("closes")
-			if err := w.client.close(frame.NormalClosure); err != nil {
+			w.trace.Add("closes")
+			if err := w.client.SendClose(frame.NormalClosure); err != nil {
 				return nil // the server may have closed at the same time
 			}
 		}
 	}
-	var closed closeError
-	err := w.await(func(Message) bool { return false })
+	var closed *speaker.CloseError
+	err := w.await(never)
 	switch {
-	case errors.As(err, &closed) && (closed.code == frame.NormalClosure || closed.code == frame.NoStatus):
-		if d.Closes {
-			_ = w.client.close(closed.code)
-		}
+	case errors.As(err, &closed) && (closed.Code == frame.NormalClosure || closed.Code == frame.NoStatus):
 		if d.Last == nil {
 			w.complete()
 		}
-		w.awaitEnd()
+		w.client.Close(closed.Code, w.deadline) // it waits for the end of the stream, so that no reset cuts off what the server still sends
 		return nil
 	case d.Last != nil && errors.Is(err, io.EOF):
 		return nil // the server sent no close frame, but the result has arrived
@@ -203,14 +199,7 @@ func (w *worker) end() error {
 
 // pause waits for a random time up to d.
 func (w *worker) pause(d time.Duration) error {
-	timer := time.NewTimer(time.Duration(w.dice.Int64N(int64(d))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-w.ctx.Done():
-		return w.ctx.Err()
-	}
+	return kit.Wait(w.ctx, time.Duration(w.dice.Int64N(int64(d))))
 }
 
 const unavailable = 503
@@ -220,14 +209,14 @@ func (w *worker) judge(err error) {
 	if err == nil || errors.Is(err, errLeft) {
 		return
 	}
-	w.pen.note(err.Error())
+	w.trace.Add("%v", err)
 	if w.ctx.Err() != nil { // the hunt ends
 		return
 	}
 	w.outcome.Kind = err.Error()
 	kind := &w.outcome.Kind
 	var status httpError
-	var closed closeError
+	var closed *speaker.CloseError
 	var network net.Error
 	switch {
 	case errors.Is(err, errBusy):
@@ -240,8 +229,8 @@ func (w *worker) judge(err error) {
 			return
 		}
 	case errors.As(err, &closed):
-		w.outcome.Code, w.outcome.Reason = closed.code, closed.reason
-		if closed.code == frame.TryAgainLater {
+		w.outcome.Code, w.outcome.Reason = closed.Code, closed.Reason
+		if *kind = fmt.Sprintf("close %v", closed.Code); closed.Code == frame.TryAgainLater {
 			w.counts.Refused++
 			return
 		}
@@ -249,14 +238,14 @@ func (w *worker) judge(err error) {
 		*kind = EndWithoutClose
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		*kind = Reset
-	case errors.As(err, &network) && network.Timeout():
+	case errors.Is(err, speaker.ErrTimeout), errors.As(err, &network) && network.Timeout():
 		*kind = Timeout
 	}
-	w.counts.fail(*kind)
+	w.counts.Errors[*kind]++
 }
 
-// chunk returns the payload of the next message of audio, which is valid until the next call.
-func (w *worker) chunk() []byte {
+// chunk returns the next message of audio, which is valid until the next call.
+func (w *worker) chunk() Message {
 	d := w.hunt.dialogue
 	blocks := d.Blocks
 	if blocks == ([2]int{}) {
@@ -271,23 +260,19 @@ func (w *worker) chunk() []byte {
 	w.audio = sim.AppendMark(w.audio[:0], mark, blocks[0]-1+w.dice.IntN(blocks[1]-blocks[0]+1))
 	mark.Pause = pause
 	w.audio = sim.AppendMark(w.audio, mark, 1)
-	if d.Audio == nil {
-		return w.audio
+	m := d.Carry(&w.progress, w.scratch[:0], w.audio)
+	if d.Audio != nil {
+		w.scratch = m.Payload
 	}
-	w.scratch = d.Audio(&w.progress, w.scratch[:0], w.audio)
-	return w.scratch
+	return m
 }
 
 // speak sends audio.
 func (w *worker) speak() error {
 	d := w.hunt.dialogue
-	kind := d.AudioKind
-	if kind == frame.Continuation {
-		kind = frame.Binary
-	}
 	first := w.progress.Audio == 0
-	m := Message{kind, w.chunk()}
-	w.pen.message("sent", Message{frame.Binary, w.audio})
+	m := w.chunk()
+	w.trace.message("sent", Message{Opcode: frame.Binary, Payload: w.audio})
 	if err := w.send(m); err != nil {
 		return err
 	}
@@ -299,7 +284,7 @@ func (w *worker) speak() error {
 
 func (w *worker) say(messages []Message) error {
 	for _, m := range messages {
-		w.pen.message("sent", m)
+		w.trace.message("sent", m)
 		if err := w.send(m); err != nil {
 			return err
 		}
@@ -315,23 +300,21 @@ func (w *worker) send(m Message) error {
 		return nil
 	}
 	// The server has closed. What it said before counts, and how it closed says more than the failure to write.
-	if why := w.await(func(Message) bool { return false }); errors.As(why, new(closeError)) {
+	if why := w.await(never); errors.As(why, new(*speaker.CloseError)) {
 		return why
 	}
 	return err
 }
 
-// awaitEnd waits for the end of the stream, so that no reset cuts off what the server still sends.
-func (w *worker) awaitEnd() {
-	for w.client.read() == nil {
-		w.client.in = w.client.in[:0]
-	}
-}
-
 // await receives and checks messages until one matches.
-func (w *worker) await(it func(m Message) bool) error {
+func (w *worker) await(it func(m Message) bool) error { return w.awaitUntil(w.deadline, it) }
+
+// never is what [worker.await] gets that waits for the server's close.
+func never(Message) bool { return false }
+
+func (w *worker) awaitUntil(until time.Time, it func(m Message) bool) error {
 	for {
-		m, err := w.client.receive()
+		m, err := w.client.Receive(until)
 		if err != nil {
 			return err
 		}
@@ -344,15 +327,11 @@ func (w *worker) await(it func(m Message) bool) error {
 	}
 }
 
-// listenBriefly receives messages for a moment.
+// listenBriefly receives a message if one comes within a moment.
 func (w *worker) listenBriefly() error {
-	_ = w.client.conn.SetReadDeadline(time.Now().Add(2 * time.Millisecond))
-	err := w.await(func(Message) bool { return len(w.client.in) == 0 })
-	_ = w.client.conn.SetReadDeadline(time.Now().Add(w.hunt.options.Timeout))
-	if w.ctx.Err() != nil {
-		return w.ctx.Err()
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	err := w.awaitUntil(time.Now().Add(2*time.Millisecond), func(Message) bool { return true })
+	w.deadline = time.Now().Add(w.hunt.options.Timeout)
+	if errors.Is(err, speaker.ErrTimeout) {
 		return nil
 	}
 	return err
@@ -360,7 +339,7 @@ func (w *worker) listenBriefly() error {
 
 // check counts a received message and checks the identities in it.
 func (w *worker) check(m Message) {
-	w.pen.message("received", m)
+	w.trace.message("received", m)
 	w.progress.Received++
 	w.counts.Messages++
 	if w.outcome.Answered == 0 {
@@ -400,7 +379,7 @@ func (w *worker) check(m Message) {
 func (w *worker) leave() error {
 	how := w.manner
 	if how == Stall {
-		w.pen.note("stalls")
+		w.trace.Add("stalls")
 		if w.pause(20*time.Millisecond) != nil {
 			return w.ctx.Err()
 		}
@@ -410,37 +389,33 @@ func (w *worker) leave() error {
 		how = CloseWithoutEnd + Manner(w.dice.IntN(2))
 	}
 	reset := w.dice.IntN(2) == 0
-	kind := w.hunt.dialogue.AudioKind
-	if kind == frame.Continuation {
-		kind = frame.Binary
-	}
 	switch how {
 	case CloseWithoutEnd:
-		w.pen.note("closes")
-		if err := w.client.close(frame.GoingAway); err != nil {
+		w.trace.Add("closes")
+		if err := w.client.SendClose(frame.GoingAway); err != nil {
 			return err
 		}
 		if w.dice.IntN(2) == 0 {
-			if err := w.await(func(Message) bool { return false }); !errors.As(err, new(closeError)) && !errors.Is(err, io.EOF) {
+			if err := w.await(never); !errors.As(err, new(*speaker.CloseError)) && !errors.Is(err, io.EOF) {
 				return err
 			}
 		}
 	case VanishInFrame:
-		w.pen.note("vanishes in the middle of a frame")
-		whole := w.client.frame(true, kind, w.chunk())
-		w.pen.message("sent part of", Message{frame.Binary, w.audio})
-		if err := w.client.write(whole[:1+w.dice.IntN(len(whole)-1)]); err != nil {
+		w.trace.Add("vanishes in the middle of a frame")
+		m := w.chunk()
+		w.trace.message("sent part of", Message{Opcode: frame.Binary, Payload: w.audio})
+		if err := w.client.sendPart(m); err != nil {
 			return err
 		}
 	case VanishInMessage:
-		w.pen.note("vanishes in the middle of a message")
-		payload := w.chunk()
-		w.pen.message("sent part of", Message{frame.Binary, w.audio})
-		if err := w.client.write(w.client.frame(false, kind, payload[:len(payload)/2])); err != nil {
+		w.trace.Add("vanishes in the middle of a message")
+		m := w.chunk()
+		w.trace.message("sent part of", Message{Opcode: frame.Binary, Payload: w.audio})
+		if err := w.client.SendFragment(m); err != nil {
 			return err
 		}
 	default:
-		w.pen.note("vanishes")
+		w.trace.Add("vanishes")
 	}
 	w.client.drop(reset)
 	return errLeft

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // Exit statuses of a proof's command.
@@ -104,6 +106,18 @@ func Within[T int | float64 | time.Duration](option string, value, least, most T
 		return nil
 	}
 	return fmt.Errorf("%s: %v is out of range: use %v to %v", option, value, least, most)
+}
+
+// Find returns the one of several things that has a name. what says what they are, for the error.
+func Find[T any](what, name string, all []T, nameOf func(*T) string) (*T, error) {
+	var names []string
+	for i := range all {
+		if nameOf(&all[i]) == name {
+			return &all[i], nil
+		}
+		names = append(names, nameOf(&all[i]))
+	}
+	return nil, spelling.Unknown(what, name, names)
 }
 
 // Share returns the i-th of parts of n that are as equal as can be.

@@ -24,6 +24,8 @@ type Proxy struct {
 	*Admin   // over its socket
 	*Process // the one that serves; nil before the first
 
+	// Listen is its address for clients, which stays the same.
+	Listen string
 	// Name is its name, and Directory has its log, its admin socket and its state.
 	Name, Directory string
 	// Binary is the program.
@@ -38,11 +40,15 @@ type Proxy struct {
 	Replaced []*Process
 }
 
-// NewProxy returns a proxy without a process, and makes its directory below another.
+// NewProxy returns a proxy without a process, at a free address, and makes its directory below another.
 func NewProxy(binary, name, directory string) (*Proxy, error) {
 	p := &Proxy{Binary: binary, Name: name, Directory: filepath.Join(directory, name)}
 	p.State = filepath.Join(p.Directory, "state")
 	p.Admin = NewAdmin(p.Socket())
+	var err error
+	if p.Listen, err = FreeAddress("127.0.0.1"); err != nil {
+		return nil, err
+	}
 	return p, os.MkdirAll(p.Directory, 0o700)
 }
 
@@ -60,7 +66,7 @@ func (p *Proxy) Log() string {
 
 // Serve starts a process with further arguments.
 func (p *Proxy) Serve(further ...string) error {
-	arguments := append(append([]string{}, p.Through...), p.Binary, "serve", "--admin-socket", p.Socket(), "--state-directory", p.State)
+	arguments := append(append([]string{}, p.Through...), p.Binary, "serve", "--listen", p.Listen, "--admin-socket", p.Socket(), "--state-directory", p.State)
 	arguments = append(arguments, further...)
 	log, err := os.OpenFile(p.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -5,19 +5,58 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 )
 
 // Wait waits for a time. It returns the error of ctx if that ends first.
 func Wait(ctx context.Context, d time.Duration) error {
+	if !WaitOr(ctx, d, nil) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// WaitOr waits for a time. It returns false if ctx ends first, or finish is closed.
+func WaitOr(ctx context.Context, d time.Duration, finish <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return true
 	case <-ctx.Done():
-		return ctx.Err()
+	case <-finish:
 	}
+	return false
+}
+
+// Crew is goroutines that work until they are to end. One goroutine calls its methods.
+type Crew struct {
+	ctx   context.Context
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+// NewCrew returns a crew without goroutines, which ends when ctx does.
+func NewCrew(ctx context.Context) *Crew {
+	c := new(Crew)
+	c.ctx, c.stop = context.WithCancel(ctx)
+	return c
+}
+
+// Go starts a goroutine, whose context ends with the crew.
+func (c *Crew) Go(work func(ctx context.Context)) { c.tasks.Go(func() { work(c.ctx) }) }
+
+// Wait waits until the goroutines have ended by themselves.
+func (c *Crew) Wait() { c.tasks.Wait() }
+
+// Stop ends the goroutines, and does not wait for them. Any goroutine may call it.
+func (c *Crew) Stop() { c.stop() }
+
+// End ends the goroutines and waits for them. Further calls do nothing.
+func (c *Crew) End() {
+	c.stop()
+	c.tasks.Wait()
 }
 
 // Between draws a time from least to most.

@@ -62,11 +62,11 @@ func (o Options) chosen() ([]scene, error) {
 	}
 	var all []scene
 	for _, name := range o.Only {
-		i := slices.IndexFunc(table, func(s scene) bool { return s.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("unknown scene %q: use %s", name, strings.Join(Names(), ", "))
+		s, err := kit.Find("scene", name, table, func(s *scene) string { return s.name })
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, table[i])
+		all = append(all, *s)
 	}
 	return all, nil
 }
@@ -202,7 +202,7 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 			return fmt.Errorf("making trouble: %w", err)
 		}
 		begun := time.Now()
-		named, err := t.named(ctx, begun)
+		named, err := t.named(ctx)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func play(ctx context.Context, o Options, s scene, directory string, journal *ki
 		if err := s.end(ctx, t); err != nil {
 			return fmt.Errorf("ending the trouble: %w", err)
 		}
-		if err := t.gone(ctx, ended); err != nil {
+		if err := t.gone(ctx); err != nil {
 			return err
 		}
 		result.Gone = time.Since(ended)
@@ -240,80 +240,73 @@ func (t *stage) calm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for until := time.Now().Add(t.options.Healthy); time.Now().Before(until); {
-		if err := kit.Wait(ctx, pollInterval); err != nil {
-			return err
-		}
-		all, err := t.problems(ctx)
-		if err != nil {
-			return err
-		}
+	return t.look(ctx, t.options.Healthy, func(all []api.Problem) (bool, error) {
 		if len(all) > 0 {
-			return fmt.Errorf("named without trouble: %s", describe(all))
+			return false, fmt.Errorf("named without trouble: %s", describe(all))
 		}
-	}
-	return nil
+		return false, nil
+	})
 }
 
 // pollInterval is how often the list of problems is read.
 const pollInterval = 200 * time.Millisecond
 
-// named waits until the scene's problem is named. What is named besides it before that is no fault yet: see onlyThat.
-func (t *stage) named(ctx context.Context, begun time.Time) (*api.Problem, error) {
-	for {
+// look shows judge the list of problems again and again, for a time, or until judge has seen enough.
+func (t *stage) look(ctx context.Context, d time.Duration, judge func(all []api.Problem) (enough bool, err error)) error {
+	for until := time.Now().Add(d); ; {
 		all, err := t.problems(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if i := slices.IndexFunc(all, func(p api.Problem) bool { return p.Kind == string(t.scene.kind) }); i >= 0 {
-			return &all[i], nil
-		}
-		if time.Since(begun) > t.options.Within {
-			return nil, fmt.Errorf("%s was not named within %v, but %s", t.scene.kind, t.options.Within, describe(all))
+		if enough, err := judge(all); enough || err != nil || time.Now().After(until) {
+			return err
 		}
 		if err := kit.Wait(ctx, pollInterval); err != nil {
-			return nil, err
+			return err
 		}
 	}
+}
+
+// named waits until the scene's problem is named. What is named besides it before that is no fault yet: see onlyThat.
+func (t *stage) named(ctx context.Context) (named *api.Problem, err error) {
+	var last []api.Problem
+	err = t.look(ctx, t.options.Within, func(all []api.Problem) (bool, error) {
+		last = all
+		if i := slices.IndexFunc(all, func(p api.Problem) bool { return p.Kind == string(t.scene.kind) }); i >= 0 {
+			named = &all[i]
+		}
+		return named != nil, nil
+	})
+	if err == nil && named == nil {
+		err = fmt.Errorf("%s was not named within %v, but %s", t.scene.kind, t.options.Within, describe(last))
+	}
+	return named, err
 }
 
 // onlyThat looks at the list for two seconds: nothing else may be named than what the scene allows.
 func (t *stage) onlyThat(ctx context.Context, named *api.Problem) error {
-	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
-		all, err := t.problems(ctx)
-		if err != nil {
-			return err
-		}
+	return t.look(ctx, 2*time.Second, func(all []api.Problem) (bool, error) {
 		others := slices.DeleteFunc(slices.Clone(all), func(p api.Problem) bool {
 			return p.Same(named) || slices.Contains(t.scene.with, diagnosis.Kind(p.Kind))
 		})
 		if len(others) > 0 {
-			return fmt.Errorf("named besides %s: %s", t.scene.kind, describe(others))
+			return false, fmt.Errorf("named besides %s: %s", t.scene.kind, describe(others))
 		}
-		if err := kit.Wait(ctx, pollInterval); err != nil {
-			return err
-		}
-	}
-	return nil
+		return false, nil
+	})
 }
 
 // gone waits until nothing is named any longer.
-func (t *stage) gone(ctx context.Context, ended time.Time) error {
-	for {
-		all, err := t.problems(ctx)
-		if err != nil {
-			return err
-		}
-		if len(all) == 0 {
-			return nil
-		}
-		if time.Since(ended) > t.options.Within {
-			return fmt.Errorf("still named %v after the trouble: %s", t.options.Within, describe(all))
-		}
-		if err := kit.Wait(ctx, pollInterval); err != nil {
-			return err
-		}
+func (t *stage) gone(ctx context.Context) error {
+	var last []api.Problem
+	err := t.look(ctx, t.options.Within, func(all []api.Problem) (bool, error) {
+		last = all
+		return len(all) == 0, nil
+	})
+	if err == nil && len(last) > 0 {
+		err = fmt.Errorf("still named %v after the trouble: %s", t.options.Within, describe(last))
 	}
+	return err
 }
 
 func describe(all []api.Problem) string {

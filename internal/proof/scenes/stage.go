@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,9 +47,8 @@ type stage struct {
 	certificate *lab.Certificate // for clients; nil for none
 
 	proxy   *kit.Proxy
-	listen  string
-	crowds  []*crowd
-	closers []func() // in reverse order
+	crowds  []*kit.Crew // clients that stream speech, session after session
+	closers []func()    // in reverse order
 }
 
 // server is a simulated server, and the network in front of it.
@@ -132,9 +130,6 @@ func (t *stage) serve(ctx context.Context) error {
 		t.proxy.State = t.state
 	}
 	t.closers = append(t.closers, t.proxy.KillAll)
-	if t.listen, err = kit.FreeAddress("127.0.0.1"); err != nil {
-		return err
-	}
 	database := t.source
 	if t.through != "" {
 		database = t.through
@@ -147,7 +142,7 @@ func (t *stage) serve(ctx context.Context) error {
 		t.arguments = append(t.arguments, "--admin", admin)
 		t.journal.Event("%s: the dashboard is http://%s/", t.scene.name, admin)
 	}
-	if err := t.proxy.Serve(append([]string{"--listen", t.listen, "--database", database}, t.arguments...)...); err != nil {
+	if err := t.proxy.Serve(append([]string{"--database", database}, t.arguments...)...); err != nil {
 		return err
 	}
 	return t.proxy.Answers(ctx)
@@ -184,12 +179,6 @@ func (t *stage) sees(ctx context.Context, s *server, healthy bool) error {
 	return kit.Wait(ctx, 1500*time.Millisecond)
 }
 
-// crowd are clients that stream speech, session after session.
-type crowd struct {
-	end     context.CancelFunc
-	clients sync.WaitGroup
-}
-
 // sessionSeconds is how long a session lasts: short, so that enough of them begin while there is trouble.
 const sessionSeconds = 4
 
@@ -213,14 +202,13 @@ func (t *stage) come(clients int, query string, pause func() time.Duration) erro
 		return err
 	}
 	pcm := audio.PCM[:min(len(audio.PCM), 2*audio.SampleRate*sessionSeconds)]
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &crowd{end: cancel}
-	t.crowds = append(t.crowds, c)
+	crowd := kit.NewCrew(context.Background())
+	t.crowds = append(t.crowds, crowd)
 	for range clients {
-		c.clients.Go(func() {
+		crowd.Go(func(ctx context.Context) {
 			for kit.Wait(ctx, pause()) == nil {
 				session := speech.Session{
-					URL: "ws://" + t.listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
+					URL: "ws://" + t.proxy.Listen + "/" + query, SampleRate: audio.SampleRate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1,
 					Heard: func(speech.Answer, time.Time) {},
 				}
 				_ = session.Run(ctx) // it fails where there is trouble
@@ -234,8 +222,7 @@ func (t *stage) come(clients int, query string, pause func() time.Duration) erro
 func (t *stage) quiet() {
 	last := t.crowds[len(t.crowds)-1]
 	t.crowds = t.crowds[:len(t.crowds)-1]
-	last.end()
-	last.clients.Wait()
+	last.End()
 }
 
 // certify replaces the certificate for clients, in the proxy's directory.

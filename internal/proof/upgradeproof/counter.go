@@ -4,6 +4,7 @@ package upgradeproof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,26 +26,20 @@ type counter struct {
 }
 
 func startCounter(k *kit.Kernel, servers int, j *kit.Journal) *counter {
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	c := &counter{journal: j, stop: func() { cancel(); <-stopped }, highest: make([]int, servers)}
-	go func() {
-		defer close(stopped)
+	crew := kit.NewCrew(context.Background())
+	c := &counter{journal: j, stop: crew.End, highest: make([]int, servers)}
+	crew.Go(func(ctx context.Context) {
 		defer k.Close()
 		for kit.Wait(ctx, countInterval) == nil {
 			first, err := k.Sockets(nil)
-			if err == nil {
-				var second []kit.Socket
-				if second, err = k.Sockets(nil); err == nil {
-					c.take(kit.Both(first, second))
-				}
-			}
-			if err != nil {
+			second, failed := k.Sockets(nil)
+			if err = errors.Join(err, failed); err != nil {
 				j.Violation("", "the kernel does not say what it sees", nil, "%v", err)
 				return
 			}
+			c.take(kit.Both(first, second))
 		}
-	}()
+	})
 	return c
 }
 

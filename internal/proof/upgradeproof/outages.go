@@ -99,7 +99,7 @@ func (r *outages) stage(ctx context.Context) (err error) {
 			return err
 		}
 		r.pair, r.listen = append(r.pair, p), append(r.listen, listen)
-		if err := p.Serve("--proxy-name", name, "--listen", "127.0.0.1:0", "--tls-listen", listen, "--tls-cert", certificate.File(), "--tls-key", certificate.KeyFile(),
+		if err := p.Serve("--proxy-name", name, "--tls-listen", listen, "--tls-cert", certificate.File(), "--tls-key", certificate.KeyFile(),
 			"--admin", "127.0.0.1:0", "--database", r.databaseURL()); err != nil {
 			return err
 		}

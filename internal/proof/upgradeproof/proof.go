@@ -63,7 +63,6 @@ type run struct {
 	servers  []*sim.Server
 	counter  *counter
 	clients  *clients
-	listen   string // address for clients
 	proxy    *kit.Proxy
 	upgrades []upgrade
 }
@@ -102,13 +101,10 @@ func (r *run) start(ctx context.Context) error {
 	if err := os.WriteFile(services, []byte(configuration(servers, r.o.Cap, r.o.Cap/10)), 0o600); err != nil {
 		return err
 	}
-	if r.listen, err = kit.FreeAddress("127.0.0.1"); err != nil {
-		return err
-	}
 	if r.proxy, err = kit.NewProxy(r.o.Binary, "main", r.o.Directory); err != nil {
 		return err
 	}
-	if err := r.proxy.Serve("--listen", r.listen, "--database", services, "--log-level", "info", "--access-log", filepath.Join(r.o.Directory, "access.log"),
+	if err := r.proxy.Serve("--database", services, "--log-level", "info", "--access-log", filepath.Join(r.o.Directory, "access.log"),
 		"--max-handshakes", "65536"); err != nil { // all clients come from one address
 		return err
 	}
@@ -131,7 +127,7 @@ func configuration(servers []*sim.Server, limit, warm int) string {
 // play has the clients come, the proxies replace each other, and the clients go.
 func (r *run) play(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	r.clients = newClients("ws://"+r.listen+"/echo", r.journal)
+	r.clients = newClients("ws://"+r.proxy.Listen+"/echo", r.journal)
 	leave := r.clients.stay(ctx, r.o.Sessions)
 	defer func() { cancel(); leave() }()
 	if err := r.proxy.Until(ctx, "all sessions that are to last have begun", func() (bool, error) {

@@ -24,7 +24,7 @@ func (f *format) frameSize() int64 {
 	if !f.fixed {
 		return 0
 	}
-	return int64(f.encoding.sampleSize() * f.channels)
+	return int64(f.encoding.SampleSize() * f.channels)
 }
 
 // bytesFor returns how many bytes a time in nanoseconds takes, to the nearest sample.
@@ -341,7 +341,7 @@ func (f *Failover) UsualBytes() int {
 	a := &f.audio
 	rate, _ := strconv.Atoi(a.rate.value)
 	channels, _ := strconv.Atoi(a.channels.value)
-	bytes := encodingOf(a.encoding.value).sampleSize() * rate * max(channels, 1)
+	bytes := encodingOf(a.encoding.value).SampleSize() * rate * max(channels, 1)
 	switch {
 	case a.floats != "":
 		const packed = 5 // bytes of a float in MessagePack

@@ -59,7 +59,7 @@ func TestFormat(t *testing.T) {
 		got := fmt.Sprint(encoding, " ", rate, " ", channels)
 		if k.Whole() != "" {
 			got = k.Whole()
-		} else if n := k.Bytes(time.Second); n != int64(encoding.sampleSize()*rate*channels) || k.Duration(n) != time.Second {
+		} else if n := k.Bytes(time.Second); n != int64(encoding.SampleSize()*rate*channels) || k.Duration(n) != time.Second {
 			t.Errorf("a second has %d bytes", n)
 		}
 		if !strings.Contains(got, c.want) {

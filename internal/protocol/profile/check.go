@@ -3,6 +3,7 @@ package profile
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // check finds problems of a profile as a whole, whose parts are well-formed.
@@ -34,7 +35,7 @@ func (r *reader) check(s *spec) {
 }
 
 func (r *reader) checkPredial(s *spec) {
-	named := slices.ContainsFunc(append(slices.Clone(s.variant.privateHeaders), s.variant.privateQuery...), namesKey)
+	named := slices.ContainsFunc(append(slices.Clone(s.variant.private.headers), s.variant.private.query...), namesKey)
 	if _, own := s.own["predial"]; own && s.predial == PredialWithKey && !named {
 		r.problem(s.place("predial", "variant"), "predial: with-key needs the header or parameter that carries the key: list it under variant.private, such as variant: {private: {headers: [Authorization]}} (its name must say that it is a key or token), or use predial: idle or never")
 	}
@@ -99,14 +100,9 @@ func (r *reader) checkTagged(s *spec) {
 	case len(s.tag.start) == 0 || s.tag.path == nil || len(s.tag.done) == 0:
 		r.problem(s.place("tag", "reuse"), "reuse: tagged needs a way to recognize tasks: set tag: {start: matchers for the client's message that begins a task, path: path to the tag in that message, done: matchers for the server's last message of a task}")
 	default:
-		for _, m := range s.tag.start {
-			if m.json == nil || m.packed {
-				r.problem(s.place("tag.start", "tag"), "impossible matcher: a tag is text in a JSON message: use {json: {...}}")
-			}
-		}
-		for _, m := range s.tag.done {
-			if m.json == nil || m.packed {
-				r.problem(s.place("tag.done", "tag"), "impossible matcher: a tag is text in a JSON message: use {json: {...}}")
+		for _, key := range []string{"tag.start", "tag.done"} {
+			if slices.ContainsFunc(s.uses()[key], func(m matcher) bool { return m.json == nil || m.packed }) {
+				r.problem(s.place(key, "tag"), "impossible matcher: a tag is text in a JSON message: use {json: {...}}")
 			}
 		}
 	}
@@ -132,13 +128,11 @@ func (r *reader) checkUnusedKeys(s *spec) {
 		{"sticky", len(s.sticky) > 0, []Reuse{Lockstep, Fenced, Quiet}},
 		{"replace", s.replace, []Reuse{Lockstep, Fenced}},
 	} {
-		ok := !k.set
 		var names []string
 		for _, way := range k.ways {
-			ok = ok || way == s.reuse
 			names = append(names, way.String())
 		}
-		if !ok {
+		if k.set && !slices.Contains(k.ways, s.reuse) {
 			r.problem(s.place(k.key), "%s works only with reuse: %s; this profile has reuse: %s", k.key, strings.Join(names, " or "), s.reuse)
 		}
 	}
@@ -156,12 +150,9 @@ func (r *reader) checkReset(s *spec) {
 	} else if s.reset.settle > s.reset.timeout {
 		r.problem(s.place("reset.settle", "reset.timeout", "reset"), "settle (%s) is longer than timeout (%s), so the reset can never succeed: make settle at most as long as timeout", s.reset.settle, s.reset.timeout)
 	}
-	for _, t := range []struct {
-		key  string
-		zero bool
-	}{{"greeting", s.timeouts.greeting == 0 && len(s.greeting) > 0}, {"ready", s.timeouts.ready == 0 && len(s.ready) > 0}} {
-		if t.zero {
-			r.problem(s.place("timeouts."+t.key, "timeouts"), "timeouts.%s is 0, but the profile has matchers for %s: use a duration such as 10s", t.key, t.key)
+	for key, timeout := range map[string]time.Duration{"greeting": s.timeouts.greeting, "ready": s.timeouts.ready} {
+		if timeout == 0 && len(s.uses()[key]) > 0 {
+			r.problem(s.place("timeouts."+key, "timeouts"), "timeouts.%s is 0, but the profile has matchers for %s: use a duration such as 10s", key, key)
 		}
 	}
 }

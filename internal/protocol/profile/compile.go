@@ -32,8 +32,7 @@ type program struct {
 	leave                          leaveProgram
 	busyClose, busyStatus          []codeRange
 
-	failover *failoverProgram
-	tracker  *trackerProgram
+	tracker *trackerProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -49,8 +48,7 @@ func (r *reader) compile(s *spec) *Profile {
 	s.script.compile()
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
-	p.program.failover = newFailoverProgram(s)
-	p.program.tracker = newTrackerProgram(s, p.program.failover)
+	p.program.tracker = newTrackerProgram(s)
 	return p
 }
 

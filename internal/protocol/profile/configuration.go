@@ -74,39 +74,22 @@ type member struct{ key, value []byte }
 
 // members returns the members of a JSON object in their order. ok is false if the text is no valid object.
 func members(text []byte) (list []member, ok bool) {
-	s := jsonScanner{b: text, program: &noProgram}
+	s := jsonScanner{b: text}
 	s.space()
 	if s.pos == len(text) || text[s.pos] != '{' {
 		return nil, false
 	}
-	s.pos++
-	s.space()
-	if s.pos < len(text) && text[s.pos] == '}' {
-		s.pos++
-		s.space()
-		return nil, s.pos == len(text)
-	}
-	for more := true; more; {
-		s.space()
-		if s.pos == len(text) || text[s.pos] != '"' {
+	for more := !s.enter('}'); more; {
+		from, to, _, ok := s.member()
+		if !ok {
 			return nil, false
 		}
-		from := s.pos
-		if _, _, _, ok := s.text(); !ok {
-			return nil, false
-		}
-		key := text[from:s.pos]
 		s.space()
-		if s.pos == len(text) || text[s.pos] != ':' {
-			return nil, false
-		}
-		s.pos++
-		s.space()
-		from = s.pos
+		at := s.pos
 		if !s.value(0, 1) {
 			return nil, false
 		}
-		list = append(list, member{key, text[from:s.pos]})
+		list = append(list, member{text[from-1 : to+1], text[at:s.pos]})
 		if more, ok = s.separator('}'); !more && !ok {
 			return nil, false
 		}

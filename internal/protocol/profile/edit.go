@@ -212,7 +212,7 @@ func appendItem(dst, item []byte) []byte {
 // listItems returns the items of a valid JSON array.
 func listItems(list []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
-		s := jsonScanner{b: list, program: &noProgram, pos: 1}
+		s := jsonScanner{b: list, pos: 1}
 		for more := true; more; {
 			s.space()
 			if s.pos == len(list) || list[s.pos] == ']' {

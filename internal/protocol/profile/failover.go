@@ -35,6 +35,8 @@ type Failover struct {
 	Continues bool
 	// Force tells that the profile has the key force, which earlier versions read, but none used.
 	Force bool
+
+	faulty bool // what the profile itself says about it could not be read
 }
 
 // unknownWhy is why sessions of a profile that says nothing about failover are not taken over.
@@ -124,7 +126,7 @@ func (e Encoding) String() string { return encodingNames[e] }
 func (f *Failover) UsualEncoding() Encoding { return encodingOf(f.audio.encoding.value) }
 
 // sampleSize is the size of a sample in bytes; 0 for EncodingOther.
-func (e Encoding) sampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
+func (e Encoding) SampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
 
 // audioSpec says which messages of the client are audio, and what their bytes mean.
 type audioSpec struct {

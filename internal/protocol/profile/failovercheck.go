@@ -9,7 +9,7 @@ import (
 
 // checkFailover finds problems of what a profile says about failover, whose parts are well-formed.
 func (r *reader) checkFailover(s *spec) {
-	if s.faulty { // what is missing may be what could not be read
+	if s.failover.faulty { // what is missing may be what could not be read
 		return
 	}
 	f := &s.failover

@@ -5,115 +5,63 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 )
 
-// failoverKeys are the keys of failover, in the order in which they are documented and printed.
-var failoverKeys = []string{
-	"verdict", "why", "only", "unless", "audio", "configure", "forget", "answered", "final", "partial", "heartbeat", "shift", "renumber", "hide", "prepend",
-	"last-word", "pace", "stall", "times",
-}
-
-// failover reads what a profile says about failover.
-func (r *reader) failover(s *spec, n *strictyaml.Node) {
-	f := &s.failover
-	if isNone(n) {
-		*f = newFailover()
-		return
-	}
-	keys := failoverKeys
-	for i := 0; i < len(n.Content); i += 2 {
-		if n.Content[i].Value == "force" {
-			f.Force, keys = true, append(slices.Clone(keys), "force")
+// failoverAt is for what a profile says about failover.
+func failoverAt(f *Failover) value {
+	v := sectionAt(f, newFailover(), (*Failover).fields).check(func(r *reader, _ *strictyaml.Node) {
+		if _, own := r.own["failover.verdict"]; own && f.Verdict == Full && f.Why == unknownWhy {
+			f.Why = ""
 		}
-	}
-	for _, e := range r.below(s, "failover", n, keys...) {
-		switch e.key {
-		case "verdict":
-			if i, ok := r.word(e.value, verdictNames...); ok {
-				f.Verdict = Verdict(i)
-			}
-		case "why":
-			r.setText(&f.Why, e.value)
-		case "only":
-			f.only = r.parameters(s, e)
-		case "unless":
-			f.unless = r.parameters(s, e)
-		case "audio":
-			r.audio(s, e.value)
-		case "configure":
-			f.configure = readEntries(r, e.value, r.configure, "messages", "resend", "except")
-		case "forget":
-			f.forget = r.matchers(e.value, messageKeys)
-		case "answered":
-			f.answered = readEntries(r, e.value, r.answered, "messages", "by", "times", "where", "most", "unit", "margin", "marker")
-		case "final":
-			f.final = r.matchers(e.value, messageKeys)
-		case "partial":
-			f.partial = r.matchers(e.value, messageKeys)
-		case "heartbeat":
-			f.heartbeat = r.matchers(e.value, messageKeys)
-		case "shift":
-			f.shift = readEntries(r, e.value, r.shift, "path", "unit", "when")
-		case "renumber":
-			f.renumber = readEntries(r, e.value, r.renumber, "path", "first", "unless")
-		case "hide":
-			f.hide = readEntries(r, e.value, r.hide, "messages", "most")
-		case "prepend":
-			r.prepend(s, e.value)
-		case "last-word":
-			r.lastWord(s, e.value)
-		case "pace":
-			r.pace(&f.Pace, e.value)
-		case "stall":
-			if i, ok := r.word(e.value, stallNames...); ok {
-				f.Stall = StallSign(i)
-			}
-		case "times":
-			if i, ok := r.word(e.value, timesNames...); ok {
-				f.Continues = i == 1
-			}
-		}
-	}
-	if _, own := s.own["failover.verdict"]; own && f.Verdict == Full && f.Why == unknownWhy {
-		f.Why = ""
-	}
-}
-
-// timesNames are the words for what the times in results begin with, see Failover.Continues.
-var timesNames = []string{"session", "connection"}
-
-// readEntries reads one mapping, or a list of mappings, with these keys. The word none is an empty list.
-func readEntries[T any](r *reader, n *strictyaml.Node, read func([]entry, place) (T, bool), keys ...string) (list []T) {
-	if isNone(n) {
-		return nil
-	}
-	for _, item := range items(n) {
+	})
+	read := v.read
+	v.read = func(r *reader, path string, n *strictyaml.Node) {
 		before := len(r.problems)
-		fields := r.fields(item, keys...)
-		if len(fields) == 0 && len(r.problems) == before {
-			r.problem(placeOf(item), "empty entry: use a mapping with %s", spelling.OneOf(keys))
-		}
-		if len(r.problems) > before {
-			for _, f := range fields { // what else is wrong with it
-				read([]entry{f}, placeOf(item))
-			}
-			continue
-		}
-		if v, ok := read(fields, placeOf(item)); ok && len(r.problems) == before {
-			list = append(list, v)
-		}
+		read(r, path, n)
+		f.faulty = len(r.problems) > before
 	}
-	return list
+	return v
+}
+
+// fields are the keys of failover.
+func (f *Failover) fields() []field {
+	return []field{
+		{"verdict", wordAt(&f.Verdict, verdictNames).show(f.Why != unknownWhy)},
+		{"why", textAt(&f.Why)},
+		{"only", bind(&f.only, (*reader).parameters, parametersYAML)},
+		{"unless", bind(&f.unless, (*reader).parameters, parametersYAML)},
+		{"audio", sectionAt(&f.audio, newFailover().audio, (*audioSpec).fields).inline()},
+		{"configure", entriesAt(&f.configure, "configure", (*configureSpec).fields, nil)},
+		{"forget", matchersAt(&f.forget)},
+		{"answered", entriesAt(&f.answered, "answered", (*answerSpec).fields, (*reader).checkAnswer)},
+		{"final", matchersAt(&f.final)},
+		{"partial", matchersAt(&f.partial)},
+		{"heartbeat", matchersAt(&f.heartbeat)},
+		{"shift", entriesAt(&f.shift, "shift", (*timeSpec).fields, nil)},
+		{"renumber", entriesAt(&f.renumber, "renumber", (*numberSpec).fields, nil)},
+		{"hide", entriesAt(&f.hide, "hide", (*hideSpec).fields, nil)},
+		{"prepend", sectionAt(&f.prepend, prependSpec{}, (*prependSpec).fields).inline()},
+		{"last-word", lastWordAt(&f.lastWord)},
+		{"pace", bind(&f.Pace, (*reader).pace, paceYAML)},
+		{"stall", wordAt(&f.Stall, stallNames)},
+		{"times", choiceAt(&f.Continues, "session", "connection")},
+		{"force", value{
+			read:   func(*reader, string, *strictyaml.Node) { f.Force = true },
+			print:  func() *yaml.Node { return nil },
+			hidden: true,
+		}},
+	}
 }
 
 // parameters reads parameters of clients' URLs: names and values, or lists of values.
-func (r *reader) parameters(s *spec, e entry) (list []parameterValue) {
-	if isNone(e.value) {
-		return nil
+func (r *reader) parameters(n *strictyaml.Node) (list []parameterValue, ok bool) {
+	if isNone(n) {
+		return nil, true
 	}
-	for _, e := range r.below(s, "failover."+e.key, e.value, "query") {
+	for _, e := range r.fields(n, "query") {
 		for _, e := range r.mapping(e.value, "a mapping from names of parameters to values") {
 			for _, item := range items(e.value) {
 				if value, ok := r.Scalar(item); ok {
@@ -122,7 +70,24 @@ func (r *reader) parameters(s *spec, e entry) (list []parameterValue) {
 			}
 		}
 	}
-	return list
+	return list, true
+}
+
+// parametersYAML returns parameters in the order in which they were written.
+func parametersYAML(parameters []parameterValue) *yaml.Node {
+	var names []string
+	values := make(map[string][]*yaml.Node)
+	for _, p := range parameters {
+		if values[p.name] == nil {
+			names = append(names, p.name)
+		}
+		values[p.name] = append(values[p.name], quoteValue(p.value))
+	}
+	var query []pair
+	for _, name := range names {
+		query = append(query, key(name, oneOrList(values[name])))
+	}
+	return inline(key("query", inline(query...)))
 }
 
 // needs reports a key of an entry that is missing.
@@ -136,44 +101,6 @@ func (r *reader) needs(fields []entry, at place, what string, keys ...string) bo
 	return true
 }
 
-func (r *reader) audio(s *spec, n *strictyaml.Node) {
-	a := &s.failover.audio
-	if isNone(n) {
-		*a = newFailover().audio
-		return
-	}
-	for _, e := range r.below(s, "failover.audio", n, "messages", "base64", "floats", "encoding", "rate", "channels", "least") {
-		switch e.key {
-		case "messages":
-			a.messages = r.matchers(e.value, messageKeys)
-		case "base64":
-			a.base64 = nil
-			if !isNone(e.value) {
-				r.setPath(&a.base64, e.value)
-			}
-		case "floats":
-			a.floats = ""
-			if !isNone(e.value) {
-				r.setText(&a.floats, e.value)
-			}
-		case "encoding":
-			r.choice(s, &a.encoding, e, r.encodingName)
-		case "rate":
-			r.choice(s, &a.rate, e, r.rateName)
-		case "channels":
-			r.choice(s, &a.channels, e, r.channelsName)
-		case "least":
-			r.setDuration(&a.least, e.value)
-		}
-	}
-}
-
-// encodingName reads the name of an encoding.
-func (r *reader) encodingName(n *strictyaml.Node) (string, bool) {
-	i, ok := r.word(n, encodingNames...)
-	return encodingNames[max(0, i)], ok
-}
-
 // The most samples a second and channels of audio.
 const (
 	minRate     = 1000
@@ -181,253 +108,204 @@ const (
 	maxChannels = 64
 )
 
-func (r *reader) rateName(n *strictyaml.Node) (string, bool) {
-	value, ok := r.number(n, minRate, maxRate)
-	return strconv.FormatInt(value, 10), ok
-}
-
-func (r *reader) channelsName(n *strictyaml.Node) (string, bool) {
-	value, ok := r.number(n, 1, maxChannels)
-	return strconv.FormatInt(value, 10), ok
-}
-
-// choice reads a property of the audio: a value, or a mapping that also says how clients name another.
-func (r *reader) choice(s *spec, c *choiceSpec, e entry, value func(*strictyaml.Node) (string, bool)) {
-	if !isMapping(e.value) {
-		if v, ok := value(e.value); ok {
-			*c = choiceSpec{value: v}
-		}
-		return
-	}
-	for _, f := range r.below(s, "failover.audio."+e.key, e.value, "default", "query", "message", "within", "names") {
-		switch f.key {
-		case "default":
-			if v, ok := value(f.value); ok {
-				c.value = v
-			}
-		case "query":
-			r.setOptional(&c.query, f.value)
-		case "message":
-			c.message = nil
-			if !isNone(f.value) {
-				r.setPath(&c.message, f.value)
-			}
-		case "within":
-			r.setOptional(&c.within, f.value)
-		case "names":
-			c.names = nil
-			if isNone(f.value) {
-				break
-			}
-			names := make(map[string]string)
-			for _, name := range r.mapping(f.value, "a mapping from clients' names to values") {
-				if v, ok := value(name.value); ok {
-					names[name.key] = v
-				}
-			}
-			c.names = names
-		}
+func (a *audioSpec) fields() []field {
+	return []field{
+		{"messages", matchersAt(&a.messages)},
+		{"base64", pathAt(&a.base64, parsePath).orNone()},
+		{"floats", textAt(&a.floats).orNone()},
+		{"encoding", propertyAt(&a.encoding, func(r *reader, n *strictyaml.Node) (string, bool) {
+			i, ok := r.word(n, encodingNames...)
+			return encodingNames[i], ok
+		})},
+		{"rate", propertyAt(&a.rate, wholeFrom(minRate, maxRate))},
+		{"channels", propertyAt(&a.channels, wholeFrom(1, maxChannels))},
+		{"least", durationAt(&a.least)},
 	}
 }
 
-// setOptional reads a text that the word none removes.
-func (r *reader) setOptional(to *string, n *strictyaml.Node) {
-	if *to = ""; isNone(n) {
-		return
-	}
-	if r.setText(to, n); *to == "" && isText(n) {
-		r.problem(placeOf(n), "empty text: use a name, or none")
+// wholeFrom returns a function that reads a whole number in a range as it is written.
+func wholeFrom(low, high int64) func(*reader, *strictyaml.Node) (string, bool) {
+	return func(r *reader, n *strictyaml.Node) (string, bool) {
+		v, ok := r.number(n, low, high)
+		return strconv.FormatInt(v, 10), ok
 	}
 }
 
-func (r *reader) configure(fields []entry, at place) (c configureSpec, ok bool) {
-	for _, f := range fields {
-		switch f.key {
-		case "messages":
-			c.messages = r.matchers(f.value, messageKeys)
-		case "resend":
-			if i, ok := r.word(f.value, resendNames...); ok {
-				c.resend = Resend(i)
+// propertyAt is for a property of the audio: a value, or a mapping that also says how clients name another.
+func propertyAt(to *choiceSpec, parse func(*reader, *strictyaml.Node) (string, bool)) value {
+	bare := func(value string) *yaml.Node {
+		if value == "" {
+			return nil
+		}
+		return word(value)
+	}
+	named := func(to *string) value { // by a text that is not empty
+		return textAt(to).orNone().check(func(r *reader, n *strictyaml.Node) {
+			if *to == "" && isText(n) && !isNone(n) {
+				r.problem(placeOf(n), "empty text: use a name, or none")
 			}
-		case "except":
-			c.except = r.matchers(f.value, messageKeys)
+		})
+	}
+	v := sectionAt(to, choiceSpec{}, func(c *choiceSpec) []field {
+		return []field{
+			{"default", bind(&c.value, parse, bare)},
+			{"query", named(&c.query)},
+			{"message", pathAt(&c.message, parsePath).orNone()},
+			{"within", named(&c.within)},
+			{"names", mapAt(&c.names, "a mapping from clients' names to values", parse, bare).orNone()},
+		}
+	}).inline()
+	read, print := v.read, v.print
+	v.read = func(r *reader, path string, n *strictyaml.Node) {
+		if isMapping(n) {
+			read(r, path, n)
+		} else if v, ok := parse(r, n); ok {
+			*to = choiceSpec{value: v}
 		}
 	}
-	return c, r.needs(fields, at, "configure", "messages")
+	v.print = func() *yaml.Node {
+		if to.query == "" && to.message == nil && to.within == "" && len(to.names) == 0 {
+			return bare(to.value)
+		}
+		return print()
+	}
+	return v
 }
 
-func (r *reader) answered(fields []entry, at place) (a answerSpec, ok bool) {
-	for _, f := range fields {
-		switch f.key {
-		case "messages":
-			a.messages = r.matchers(f.value, messageKeys)
-		case "by":
-			i, ok := r.word(f.value, meansNames...)
-			if a.by = Means(i); !ok {
-				return a, false
-			}
-		case "times":
-			for _, item := range items(f.value) {
-				var path jsonPath
-				if r.setItemsPath(&path, item); path != nil {
-					a.times = append(a.times, path)
-				}
-			}
-		case "where":
-			a.where = r.oneCondition(f)
-		case "most":
-			a.most, _ = r.boolean(f.value)
-		case "unit":
-			r.unit(&a.unit, f.value)
-		case "margin":
-			r.setDuration(&a.margin, f.value)
-		case "marker":
-			a.marker = r.matchers(f.value, messageKeys)
-		}
+func (c *configureSpec) fields() []field {
+	return []field{
+		{"messages", matchersAt(&c.messages).need()},
+		{"resend", wordAt(&c.resend, resendNames).show(true)},
+		{"except", matchersAt(&c.except)},
 	}
-	if !r.needs(fields, at, "answered", "messages", "by") {
-		return a, false
-	}
-	has := func(key string) bool { return slices.ContainsFunc(fields, func(f entry) bool { return f.key == key }) }
-	switch timed := a.by == MeansTime || a.by == MeansNext; {
-	case timed && !r.needs(fields, at, "answered by "+meansNames[a.by], "times", "unit"):
-		return a, false
-	case !timed:
-		for _, key := range []string{"times", "where", "most", "unit"} {
-			if has(key) {
-				r.problem(at, "%s means nothing for answered by %s: remove it, or use by: time or next", key, meansNames[a.by])
+}
+
+func (a *answerSpec) fields() []field {
+	times := bind(&a.times, func(r *reader, n *strictyaml.Node) (paths []jsonPath, ok bool) {
+		for _, item := range items(n) {
+			if path, ok := r.path(item, parseItemsPath); ok {
+				paths = append(paths, path)
 			}
 		}
-	case (a.where != nil || a.most) && !slices.ContainsFunc(a.times, jsonPath.hasItems):
+		return paths, true
+	}, func(paths []jsonPath) *yaml.Node {
+		return oneOrList(each(paths, func(path *jsonPath) *yaml.Node { return path.yaml() }))
+	})
+	return []field{
+		{"messages", matchersAt(&a.messages).need()},
+		{"by", wordAt(&a.by, meansNames).need()},
+		{"times", times},
+		{"where", conditionAt(&a.where, "where")},
+		{"most", booleanAt(&a.most)},
+		{"unit", wordAt(&a.unit, unitNames).show(a.isTimed())},
+		{"margin", durationAt(&a.margin)},
+		{"marker", matchersAt(&a.marker)},
+	}
+}
+
+// isTimed reports whether the answer says up to when it goes.
+func (a *answerSpec) isTimed() bool { return a.by == MeansTime || a.by == MeansNext }
+
+// checkAnswer finds keys of answered that do not fit together.
+func (r *reader) checkAnswer(given []entry, at place, a *answerSpec) {
+	by := "answered by " + meansNames[a.by]
+	for _, e := range given {
+		switch {
+		case slices.Contains([]string{"times", "where", "most", "unit"}, e.key) && !a.isTimed():
+			r.problem(at, "%s means nothing for %s: remove it, or use by: time or next", e.key, by)
+		case e.key == "marker" && a.by != MeansMarker:
+			r.problem(at, "marker means nothing for %s: remove it, or use by: marker", by)
+		case e.key == "margin" && a.by != MeansUtterance:
+			r.problem(at, "margin means nothing for %s: remove it, or use by: utterance", by)
+		}
+	}
+	switch {
+	case a.isTimed() && !r.needs(given, at, by, "times", "unit"), a.by == MeansMarker && !r.needs(given, at, by, "marker"):
+	case a.isTimed() && (a.where != nil || a.most) && !slices.ContainsFunc(a.times, jsonPath.hasItems):
 		r.problem(at, "where and most choose among the items of a list: use a path with [] in times, such as segments[].end")
 	case len(a.times) > maxEntries:
 		r.problem(at, "%d paths in times: use at most %d", len(a.times), maxEntries)
 	}
-	if a.by == MeansMarker && !r.needs(fields, at, "answered by marker", "marker") {
-		return a, false
-	}
-	if has("marker") && a.by != MeansMarker {
-		r.problem(at, "marker means nothing for answered by %s: remove it, or use by: marker", meansNames[a.by])
-	}
-	if has("margin") && a.by != MeansUtterance {
-		r.problem(at, "margin means nothing for answered by %s: remove it, or use by: utterance", meansNames[a.by])
-	}
-	return a, true
 }
 
-// oneCondition reads a mapping with one condition.
-func (r *reader) oneCondition(f entry) *condition {
-	list, ok := r.conditions(f.value)
-	if !ok {
-		return nil
-	}
-	if len(list) > 1 {
-		r.problem(placeOf(f.value), "%s has %d conditions: use one, such as {completed: true}", f.key, len(list))
-		return nil
-	}
-	return &list[0]
-}
-
-func (r *reader) setItemsPath(to *jsonPath, n *strictyaml.Node) {
-	text, ok := r.text(n)
-	if !ok {
-		return
-	}
-	path, err := parseItemsPath(text)
-	if err != nil {
-		r.problem(placeOf(n), "%v", err)
-		return
-	}
-	*to = path
-}
-
-func (r *reader) unit(to *TimeUnit, n *strictyaml.Node) {
-	if i, ok := r.word(n, unitNames...); ok {
-		*to = TimeUnit(i)
-	}
-}
-
-func (r *reader) shift(fields []entry, at place) (t timeSpec, ok bool) {
-	for _, f := range fields {
-		switch f.key {
-		case "path":
-			r.setItemsPath(&t.path, f.value)
-			t.at = placeOf(f.value)
-		case "unit":
-			r.unit(&t.unit, f.value)
-		case "when":
-			t.when = r.matchers(f.value, messageKeys)
+// conditionAt is for a mapping with one condition.
+func conditionAt(to **condition, name string) value {
+	return bind(to, func(r *reader, n *strictyaml.Node) (*condition, bool) {
+		list, ok := r.conditions(n)
+		if len(list) > 1 {
+			r.problem(placeOf(n), "%s has %d conditions: use one, such as {completed: true}", name, len(list))
 		}
-	}
-	return t, r.needs(fields, at, "shift", "path", "unit")
-}
-
-func (r *reader) renumber(fields []entry, at place) (c numberSpec, ok bool) {
-	for _, f := range fields {
-		switch f.key {
-		case "path":
-			r.setItemsPath(&c.path, f.value)
-			c.at = placeOf(f.value)
-		case "first":
-			c.first, _ = r.number(f.value, 0, 1<<31-1)
-		case "unless":
-			c.unless = r.matchers(f.value, messageKeys)
+		if !ok || len(list) > 1 {
+			return nil, false
 		}
-	}
-	return c, r.needs(fields, at, "renumber", "path", "first")
+		return &list[0], true
+	}, (*condition).yaml)
 }
 
-func (r *reader) hide(fields []entry, at place) (h hideSpec, ok bool) {
-	for _, f := range fields {
-		switch f.key {
-		case "messages":
-			h.messages = r.matchers(f.value, messageKeys)
-		case "most":
-			most, _ := r.number(f.value, 1, 1000)
-			h.most = int(most)
+func (t *timeSpec) fields() []field {
+	return []field{
+		{"path", placedPathAt(&t.path, &t.at)},
+		{"unit", wordAt(&t.unit, unitNames).need()},
+		{"when", matchersAt(&t.when)},
+	}
+}
+
+func (c *numberSpec) fields() []field {
+	return []field{
+		{"path", placedPathAt(&c.path, &c.at)},
+		{"first", numberAt(&c.first, 0, 1<<31-1).need()},
+		{"unless", matchersAt(&c.unless)},
+	}
+}
+
+// placedPathAt is for a path that an entry must have, and its place.
+func placedPathAt(to *jsonPath, at *place) value {
+	return pathAt(to, parseItemsPath).need().check(func(_ *reader, n *strictyaml.Node) { *at = placeOf(n) })
+}
+
+func (h *hideSpec) fields() []field {
+	return []field{{"messages", matchersAt(&h.messages).need()}, {"most", numberAt(&h.most, 1, 1000)}}
+}
+
+func (p *prependSpec) fields() []field {
+	return []field{
+		{"path", pathAt(&p.path, parsePath)},
+		{"final", conditionAt(&p.final, "final").orNone()},
+		{"most", numberAt(&p.most, 0, 1000)},
+	}
+}
+
+// lastWordAt is for how a server ends a session for good: the word none says that it does not.
+func lastWordAt(to *lastWordSpec) value {
+	v := sectionAt(to, newFailover().lastWord, (*lastWordSpec).fields).inline()
+	read, print := v.read, v.print
+	v.read = func(r *reader, path string, n *strictyaml.Node) {
+		if isNone(n) {
+			*to = lastWordSpec{}
+			return
 		}
+		read(r, path, n)
 	}
-	return h, r.needs(fields, at, "hide", "messages")
+	v.print = func() *yaml.Node {
+		if to.close == nil && to.messages == nil {
+			return word("none")
+		}
+		return print()
+	}
+	return v
 }
 
-func (r *reader) prepend(s *spec, n *strictyaml.Node) {
-	p := &s.failover.prepend
-	if isNone(n) {
-		*p = prependSpec{}
-		return
-	}
-	for _, f := range r.below(s, "failover.prepend", n, "path", "final", "most") {
-		switch f.key {
-		case "path":
-			r.setPath(&p.path, f.value)
-		case "final":
-			if p.final = nil; !isNone(f.value) {
-				p.final = r.oneCondition(f)
+func (l *lastWordSpec) fields() []field {
+	return []field{
+		{"close", bind(&l.close, func(r *reader, n *strictyaml.Node) ([]codeRange, bool) {
+			return r.codes(n, 1000, 4999, "a close code from 1000 to 4999, or a range such as 4000-4099")
+		}, func(codes []codeRange) *yaml.Node {
+			if codes == nil {
+				return word("none")
 			}
-		case "most":
-			if most, ok := r.number(f.value, 0, 1000); ok {
-				p.most = int(most)
-			}
-		}
-	}
-}
-
-func (r *reader) lastWord(s *spec, n *strictyaml.Node) {
-	if isNone(n) {
-		s.failover.lastWord = lastWordSpec{}
-		return
-	}
-	for _, e := range r.below(s, "failover.last-word", n, "close", "messages") {
-		switch {
-		case e.key == "messages":
-			s.failover.lastWord.messages = r.matchers(e.value, messageKeys)
-		case isNone(e.value):
-			s.failover.lastWord.close = nil
-		default:
-			if codes, ok := r.codes(e.value, 1000, 4999, "a close code from 1000 to 4999, or a range such as 4000-4099"); ok {
-				s.failover.lastWord.close = codes
-			}
-		}
+			return codesYAML(codes)
+		}).orNone()},
+		{"messages", matchersAt(&l.messages)},
 	}
 }
 
@@ -435,20 +313,26 @@ func (r *reader) lastWord(s *spec, n *strictyaml.Node) {
 const maxPace = 1000
 
 // pace reads how many times faster than real time a replay may be. The word none stands for no limit.
-func (r *reader) pace(to *float64, n *strictyaml.Node) {
+func (r *reader) pace(n *strictyaml.Node) (pace float64, ok bool) {
 	wanted := fmt.Sprintf("a number from 1 to %d (times real time), or none for no limit", maxPace)
 	if isNone(n) {
-		*to = 0
-		return
+		return 0, true
 	}
 	if kind := strictyaml.KindOf(n); kind != strictyaml.Integer && kind != strictyaml.Float {
 		r.Wrong(n, wanted)
-		return
+		return 0, false
 	}
-	value, err := strconv.ParseFloat(n.Value, 64)
-	if err != nil || !(value >= 1 && value <= maxPace) {
+	pace, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || !(pace >= 1 && pace <= maxPace) {
 		r.problem(placeOf(n), "%s is out of range: use %s", n.Value, wanted)
-		return
+		return 0, false
 	}
-	*to = value
+	return pace, true
+}
+
+func paceYAML(pace float64) *yaml.Node {
+	if pace == 0 {
+		return word("none")
+	}
+	return word(strconv.FormatFloat(pace, 'f', -1, 64))
 }

@@ -5,13 +5,14 @@ import (
 	"math/bits"
 )
 
-// jsonScanner reads a JSON text (RFC 8259) once, from the first byte to the last, and finds out which conditions of a [jsonProgram] the
-// text meets. It allocates nothing.
+// jsonScanner reads a JSON text (RFC 8259) once, from the first byte to the last. It finds the values to which paths lead, and either judges
+// them by the conditions of a [jsonProgram], which allocates nothing, or collects them.
 type jsonScanner struct {
 	b   []byte
 	pos int
+	set *pathSet // not needed to skip values
 
-	program *jsonProgram
+	program *jsonProgram    // nil to collect
 	digits  [tokenSize]byte // of the token, for conditions that contain it
 
 	matched   uint64 // the conditions that are true
@@ -19,6 +20,8 @@ type jsonScanner struct {
 
 	// Where the text that the program captures begins and ends, between its quotes; -1 for none.
 	captureFrom, captureTo int
+
+	hits []hit // in the order of the text
 }
 
 // maxDepth is the deepest nesting of a JSON text. Deeper ones count as invalid.
@@ -26,8 +29,13 @@ const maxDepth = 100
 
 // scan reports whether the text is valid JSON. If it is not, matched, ambiguous and the captured text mean nothing.
 func (s *jsonScanner) scan() bool {
-	s.captureFrom = -1
-	if !s.value(s.program.all, 0) {
+	s.captureFrom, s.set = -1, s.program.pathSet
+	return s.whole(s.set.all)
+}
+
+// whole reads the whole text.
+func (s *jsonScanner) whole(live uint64) bool {
+	if !s.value(live, 0) {
 		return false
 	}
 	s.space()
@@ -46,80 +54,104 @@ func (s *jsonScanner) space() {
 	}
 }
 
-// value reads a value. live are the conditions whose path leads to or through this value after depth steps.
+// value reads a value. live are the paths that lead to or through it after depth steps.
 func (s *jsonScanner) value(live uint64, depth int) bool {
 	s.space()
 	if s.pos == len(s.b) || depth > maxDepth {
 		return false
 	}
-	var here uint64 // the conditions on this very value
+	var here uint64 // the paths that lead to this very value
 	if live != 0 {
-		here = live & s.program.ending[depth]
-		s.matched |= here & s.program.any
+		here = live & s.set.ending[depth]
 		live &^= here
-		here &^= s.program.any
 	}
-	switch c := s.b[s.pos]; c {
+	kind, from, to, escaped, ok := hitOther, s.pos, 0, false, false
+	switch s.b[s.pos] {
 	case '{':
-		return s.object(live, depth)
+		ok = s.object(live, depth)
 	case '[':
-		return s.array(live, depth)
+		kind, ok = hitList, s.array(live, depth, here)
 	case '"':
-		from, to, escaped, ok := s.text()
-		if here != 0 && ok {
-			s.judgeText(here, from, to, escaped)
-		}
-		return ok
+		kind = hitText
+		from, to, escaped, ok = s.text()
 	case 't':
-		s.matched |= here & s.program.yes
-		return s.word("true")
+		ok = s.word("true")
 	case 'f':
-		s.matched |= here & s.program.no
-		return s.word("false")
+		ok = s.word("false")
 	case 'n':
-		s.matched |= here & s.program.null
-		return s.word("null")
+		ok = s.word("null")
 	default:
-		from := s.pos
-		ok := s.number()
-		if here != 0 && ok {
-			s.judgeNumber(here, s.b[from:s.pos])
+		kind, ok = hitNumber, s.number()
+	}
+	if here != 0 && ok {
+		if kind != hitText {
+			to = s.pos
 		}
-		return ok
+		s.report(here, hit{0, kind, escaped, from, to})
+	}
+	return ok
+}
+
+// report judges or collects a value to which the paths in here lead.
+func (s *jsonScanner) report(here uint64, h hit) {
+	for ; here != 0; here &= here - 1 {
+		h.path = uint8(bits.TrailingZeros64(here))
+		switch {
+		case s.program != nil:
+			if s.holds(&s.program.conditions[h.path], h) {
+				s.matched |= 1 << h.path
+			}
+		case len(s.hits) <= maxHits:
+			s.hits = append(s.hits, h)
+		}
 	}
 }
 
-func (s *jsonScanner) object(live uint64, depth int) bool {
+// enter begins to read an object or an array. It reports whether it is empty.
+func (s *jsonScanner) enter(end byte) (empty bool) {
 	s.pos++
 	s.space()
-	if s.pos < len(s.b) && s.b[s.pos] == '}' {
-		s.pos++
+	if s.pos == len(s.b) || s.b[s.pos] != end {
+		return false
+	}
+	s.pos++
+	return true
+}
+
+// member reads the key of an object's next member, and the colon.
+func (s *jsonScanner) member() (from, to int, escaped, ok bool) {
+	s.space()
+	if s.pos == len(s.b) || s.b[s.pos] != '"' {
+		return 0, 0, false, false
+	}
+	from, to, escaped, ok = s.text()
+	s.space()
+	if !ok || s.pos == len(s.b) || s.b[s.pos] != ':' {
+		return 0, 0, false, false
+	}
+	s.pos++
+	return from, to, escaped, true
+}
+
+func (s *jsonScanner) object(live uint64, depth int) bool {
+	if s.enter('}') {
 		return true
 	}
 	var seen uint64
 	for {
-		s.space()
-		if s.pos == len(s.b) || s.b[s.pos] != '"' {
-			return false
-		}
-		from, to, escaped, ok := s.text()
+		from, to, escaped, ok := s.member()
 		if !ok {
 			return false
 		}
 		var below uint64
 		for rest := live; rest != 0; rest &= rest - 1 {
 			i := bits.TrailingZeros64(rest)
-			if s.equal(from, to, escaped, s.program.conditions[i].path[depth].key) {
+			if step := &s.set.paths[i][depth]; step.index != allItems && s.equal(from, to, escaped, step.key) {
 				below |= 1 << i
 			}
 		}
 		s.ambiguous |= below & seen
 		seen |= below
-		s.space()
-		if s.pos == len(s.b) || s.b[s.pos] != ':' {
-			return false
-		}
-		s.pos++
 		if !s.value(below, depth+1) {
 			return false
 		}
@@ -130,23 +162,22 @@ func (s *jsonScanner) object(live uint64, depth int) bool {
 	}
 }
 
-func (s *jsonScanner) array(live uint64, depth int) bool {
-	s.pos++
-	s.space()
-	if s.pos < len(s.b) && s.b[s.pos] == ']' {
-		s.pos++
+// array reads an array, to which the paths in here lead. It forgets what it has found in items that do not meet the set's condition.
+func (s *jsonScanner) array(live uint64, depth int, here uint64) bool {
+	if s.enter(']') {
 		return true
 	}
 	for item := 0; ; item++ {
 		var below uint64
-		for rest := live; rest != 0; rest &= rest - 1 {
-			i := bits.TrailingZeros64(rest)
-			if s.program.conditions[i].path[depth].index == item {
-				below |= 1 << i
-			}
+		if live != 0 {
+			below = s.set.items(live, depth, item)
 		}
+		from, found := s.pos, len(s.hits)
 		if !s.value(below, depth+1) {
 			return false
+		}
+		if len(s.hits) > found && here&s.set.list != 0 && !s.set.where.holds(s.b[from:s.pos]) {
+			s.hits = s.hits[:found]
 		}
 		more, ok := s.separator(']')
 		if !more {
@@ -215,8 +246,11 @@ func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
 	b, i := s.b, s.pos+1
 	from = i
 	for i < len(b) {
-		for i+8 <= len(b) && plain(binary.LittleEndian.Uint64(b[i:])) { // most texts are long, such as audio in base64
+		for i+8 <= len(b) && specials(binary.LittleEndian.Uint64(b[i:])) == 0 { // most texts are long, such as audio in base64
 			i += 8
+		}
+		if i+8 <= len(b) {
+			i += bits.TrailingZeros64(specials(binary.LittleEndian.Uint64(b[i:]))) / 8
 		}
 		if i == len(b) {
 			break
@@ -241,13 +275,13 @@ func (s *jsonScanner) text() (from, to int, escaped, ok bool) {
 	return 0, 0, false, false
 }
 
-// plain reports whether none of eight bytes is a quotation mark, a backslash or a control character.
-func plain(eight uint64) bool {
+// specials marks the quotation marks, backslashes and control characters of eight bytes by their highest bit. Only the first mark is sure.
+func specials(eight uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := eight^ones*'"', eight^ones*'\\'
 	// A byte below n, if its highest bit is not set, borrows from its highest bit when n is subtracted. A byte behind one that does may
-	// do so by mistake, which costs a second look.
-	return ((eight-ones*0x20)&^eight|(quote-ones)&^quote|(backslash-ones)&^backslash)&highs == 0
+	// do so by mistake.
+	return ((eight-ones*0x20)&^eight | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 }
 
 // escapeLength returns the length of the escape at the start of b, or 0 if it is not valid.

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -9,14 +8,11 @@ import (
 	"unsafe"
 )
 
-// jsonProgram holds the conditions that a [jsonScanner] checks: at most 64, each a bit in the masks.
+// jsonProgram holds conditions on values in JSON, or in MessagePack: at most 64. It is immutable.
 type jsonProgram struct {
-	conditions []compiled
-	all        uint64
-	ending     [maxPath + 1]uint64 // by depth: the conditions whose path ends there
-
-	any, yes, no, null uint64 // the conditions that require any value, true, false or null
-	capture            int    // the condition whose text to capture; -1 for none
+	*pathSet
+	conditions []compiled // by path
+	capture    int        // the condition whose text to capture; -1 for none
 }
 
 // compiled is a condition with what can be computed in advance.
@@ -31,71 +27,66 @@ type compiled struct {
 // newJSONProgram compiles the conditions. If capturing, the last one is the condition whose text to capture.
 func newJSONProgram(conditions []condition, capturing bool) *jsonProgram {
 	p := &jsonProgram{capture: -1}
-	for i, c := range conditions {
-		bit := uint64(1) << i
-		p.all |= bit
-		p.ending[len(c.path)] |= bit
+	var paths []jsonPath
+	for _, c := range conditions {
 		d := compiled{condition: c}
 		switch c.kind {
-		case jsonAny:
-			p.any |= bit
-		case jsonTrue:
-			p.yes |= bit
-		case jsonFalse:
-			p.no |= bit
-		case jsonNull:
-			p.null |= bit
 		case jsonNumber:
 			d.number, _ = strconv.ParseFloat(c.text, 64)
 		case jsonString:
 			d.before, d.after, d.marked = strings.Cut(c.text, tokenMark)
 		}
-		p.conditions = append(p.conditions, d)
+		p.conditions, paths = append(p.conditions, d), append(paths, c.path)
 	}
+	p.pathSet = newPathSet(paths...)
 	if capturing {
 		p.capture = len(conditions) - 1
-		p.any &^= 1 << p.capture // so that judgeText sees it
 	}
 	return p
 }
 
-// judgeText checks the conditions in here against a text.
-func (s *jsonScanner) judgeText(here uint64, from, to int, escaped bool) {
-	for ; here != 0; here &= here - 1 {
-		i := bits.TrailingZeros64(here)
-		c := &s.program.conditions[i]
-		switch {
-		case i == s.program.capture:
-			s.captureFrom, s.captureTo = from, to
-			if escaped { // another message could write the same tag in another way
-				s.captureFrom = -1
-			}
-			s.matched |= 1 << i
-		case c.kind != jsonString:
-		case !c.marked && s.equal(from, to, escaped, c.text),
-			c.marked && s.equalMarked(from, to, escaped, c):
-			s.matched |= 1 << i
-		}
-	}
+// holds reports whether a JSON text meets all conditions of the program.
+func (p *jsonProgram) holds(text []byte) bool {
+	s := jsonScanner{b: text, program: p}
+	return s.scan() && s.matched == p.all && s.ambiguous == 0
 }
 
-// judgeNumber checks the conditions in here against a number.
-func (s *jsonScanner) judgeNumber(here uint64, literal []byte) {
-	for ; here != 0; here &= here - 1 {
-		i := bits.TrailingZeros64(here)
-		c := &s.program.conditions[i]
-		if c.kind != jsonNumber {
-			continue
+// holds reports whether a value meets a condition. It notes the text to capture.
+func (s *jsonScanner) holds(c *compiled, h hit) bool {
+	switch c.kind {
+	case jsonAny:
+		if int(h.path) == s.program.capture {
+			if h.kind != hitText {
+				return false
+			}
+			s.captureFrom, s.captureTo = h.from, h.to
+			if h.escaped { // another message could write the same tag in another way
+				s.captureFrom = -1
+			}
 		}
-		if string(literal) == c.text {
-			s.matched |= 1 << i
-			continue
-		}
-		// The same number may be written in other ways. ParseFloat does not keep its argument.
-		if v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(literal), len(literal)), 64); err == nil && v == c.number {
-			s.matched |= 1 << i
-		}
+		return true
+	case jsonString:
+		return h.kind == hitText && (!c.marked && s.equal(h.from, h.to, h.escaped, c.text) || c.marked && s.equalMarked(h.from, h.to, h.escaped, c))
+	case jsonNumber:
+		return h.kind == hitNumber && c.isNumber(s.b[h.from:h.to])
+	case jsonTrue:
+		return s.b[h.from] == 't' && h.kind == hitOther
+	case jsonFalse:
+		return s.b[h.from] == 'f' && h.kind == hitOther
+	case jsonNull:
+		return s.b[h.from] == 'n' && h.kind == hitOther
 	}
+	return false
+}
+
+// isNumber reports whether a number is the one that the condition requires.
+func (c *compiled) isNumber(literal []byte) bool {
+	if string(literal) == c.text {
+		return true
+	}
+	// The same number may be written in other ways. ParseFloat does not keep its argument.
+	v, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(literal), len(literal)), 64)
+	return err == nil && v == c.number
 }
 
 // equal compares what is between quotes with a text.

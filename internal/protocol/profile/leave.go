@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -140,27 +139,6 @@ func (b *Boundary) countLastWord(f found) Step {
 func (b *Boundary) countText(op frame.Opcode) {
 	if b.program.leave.countsBinary && op == frame.Text {
 		b.session.texts++
-	}
-}
-
-// leave reads how to end a session on the server.
-func (r *reader) leave(s *spec, n *strictyaml.Node) {
-	if isNone(n) {
-		s.leave = leaveSpec{timeout: defaultTimeout}
-		return
-	}
-	for _, f := range r.below(s, "leave", n, "send", "until", "timeout") {
-		switch f.key {
-		case "send":
-			s.leave.send = r.messages(f.value)
-		case "until":
-			s.leave.until = nil
-			if !isText(f.value) || f.value.Value != "close" {
-				s.leave.until = r.matchers(f.value, messageKeys)
-			}
-		case "timeout":
-			r.setDuration(&s.leave.timeout, f.value)
-		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 const allMessages frame.Kinds = 1<<frame.Text | 1<<frame.Binary
 
-// class is a set of the roles that a profile can give a message. failoverprogram.go has those that concern failover.
+// class is a set of the roles that a profile can give a message. failoverroles.go has those that concern failover.
 type class uint64
 
 // The roles of messages from the server, then those of messages from a client.
@@ -36,7 +36,7 @@ const (
 type matchSet struct {
 	alternatives []alternative
 	program      *jsonProgram
-	packed       *packedProgram
+	packed       *jsonProgram
 
 	// By opcode: the roles that a message of that kind can have, and the longest payload in bytes that match may need.
 	can   [3]class
@@ -102,7 +102,7 @@ func newMatchSet(limit int, capture jsonPath, uses ...use) *matchSet {
 		s.program = newJSONProgram(conditions, capture != nil)
 	}
 	if len(packed) > 0 {
-		s.packed = newPackedProgram(packed)
+		s.packed = newJSONProgram(packed, false)
 	}
 	return s
 }
@@ -170,7 +170,7 @@ func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found
 		scanner = jsonScanner{b: payload, program: s.program, digits: tokenDigits(token)}
 		valid = scanner.scan()
 	case op == frame.Binary && s.packed != nil:
-		matched, ambiguous, _ = s.packed.match(payload)
+		matched, ambiguous = matchPacked(payload, s.packed)
 	}
 	for i := range s.alternatives {
 		a := &s.alternatives[i]

@@ -19,6 +19,7 @@ type reader struct {
 	strictyaml.Reader
 	file     string
 	problems Problems
+	own      map[string]place // of the profile that is read: see spec.own
 }
 
 func newReader(file string) *reader {
@@ -177,4 +178,17 @@ func (r *reader) size(n *strictyaml.Node, low, high int64) (int, bool) {
 	}
 	value, ok := r.number(n, low, high)
 	return int(value), ok
+}
+
+// path reads a path into a message.
+func (r *reader) path(n *strictyaml.Node, parse func(string) (jsonPath, error)) (jsonPath, bool) {
+	text, ok := r.text(n)
+	if !ok {
+		return nil, false
+	}
+	path, err := parse(text)
+	if err != nil {
+		r.problem(placeOf(n), "%v", err)
+	}
+	return path, err == nil
 }

@@ -12,27 +12,13 @@ import (
 
 // MessagePack (github.com/msgpack/msgpack, spec.md) has the values of JSON in binary messages. Paths and conditions mean the same in both.
 
-// packedProgram holds the conditions that MessagePack messages must meet: at most 64. It is immutable.
-type packedProgram struct {
-	set        *pathSet
-	conditions []compiled
-}
-
-func newPackedProgram(conditions []condition) *packedProgram {
-	var paths []jsonPath
-	for _, c := range conditions {
-		paths = append(paths, c.path)
+// matchPacked returns the conditions that a message meets, and those whose path leads to two values. Both are 0 if it is not valid.
+func matchPacked(b []byte, p *jsonProgram) (matched, ambiguous uint64) {
+	c := packedCollector{b: b, set: p.pathSet, judge: p.conditions}
+	if !c.value(p.all, 0) || c.pos != len(b) {
+		return 0, 0
 	}
-	return &packedProgram{newPathSet(paths...), newJSONProgram(conditions, false).conditions}
-}
-
-// match returns the conditions that a message meets, and those whose path leads to two values. ok is false if it is not valid.
-func (p *packedProgram) match(b []byte) (matched, ambiguous uint64, ok bool) {
-	c := packedCollector{b: b, set: p.set, judge: p.conditions}
-	if !c.value(p.set.all, 0) || c.pos != len(b) {
-		return 0, 0, false
-	}
-	return c.matched, c.ambiguous, true
+	return c.matched, c.ambiguous
 }
 
 // holds reports whether a value meets the condition.
@@ -167,14 +153,7 @@ func (c *packedCollector) items(live uint64, depth int) bool {
 	}
 	c.pos = len(c.b) - len(rest)
 	for item := range int(n) {
-		var below uint64
-		for left := live; left != 0; left &= left - 1 {
-			i := bits.TrailingZeros64(left)
-			if index := c.set.paths[i][depth].index; index == item || index == allItems {
-				below |= 1 << i
-			}
-		}
-		if !c.value(below, depth+1) {
+		if !c.value(c.set.items(live, depth, item), depth+1) {
 			return false
 		}
 	}

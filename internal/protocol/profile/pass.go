@@ -172,13 +172,13 @@ func (p *HandshakePolicy) String() string {
 		}
 	}
 	add("path", p.Pass.Path)
-	all := p.Pass.Query || slices.Contains(v.privateQuery, "*")
+	all := p.Pass.Query || slices.Contains(v.private.query, "*")
 	add("query", all)
-	for _, name := range slices.Concat(v.query, v.privateQuery, p.Pass.Parameters) {
+	for _, name := range slices.Concat(v.query, v.private.query, p.Pass.Parameters) {
 		add("query:"+name, !all && !p.setsParameter(name))
 	}
-	for _, name := range slices.Concat(v.headers, v.privateHeaders, p.Pass.Headers) {
-		add("header:"+name, !slices.Contains(p.BackendHeaders, name) && !p.setsHeader(name))
+	for _, name := range slices.Concat(v.headers, v.private.headers, p.Pass.Headers) {
+		add("header:"+name, !p.fixesHeader(name))
 	}
 	add("subprotocol", p.passesSubprotocol())
 	if len(words) == 0 {
@@ -190,10 +190,10 @@ func (p *HandshakePolicy) String() string {
 // Drops returns the parts that the service never passes. Authorization is not among them if every backend sets it itself.
 func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	v := &p.Profile.spec.variant
-	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.privateQuery) == 0 && !v.refuseOther {
+	if !p.Pass.Query && len(p.Pass.Parameters)+len(v.query)+len(v.private.query) == 0 && !v.refuseOther {
 		dropped |= PartQuery
 	}
-	if !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
+	if p.dropsAuthorization() {
 		dropped |= PartAuthorization
 	}
 	if !p.passesSubprotocol() {
@@ -202,14 +202,23 @@ func (p *HandshakePolicy) Drops() (dropped HandshakeParts) {
 	return dropped
 }
 
+// fixesHeader reports whether servers get a header field from the service or its backends, whatever its clients say.
+func (p *HandshakePolicy) fixesHeader(name string) bool {
+	return slices.Contains(p.BackendHeaders, name) || p.setsHeader(name)
+}
+
+func (p *HandshakePolicy) dropsAuthorization() bool {
+	return !p.passesField("Authorization") && !p.fixesHeader("Authorization")
+}
+
 func (p *HandshakePolicy) passesSubprotocol() bool {
-	return p.Pass.Subprotocol || p.Profile.spec.variant.privateSubprotocol
+	return p.Pass.Subprotocol || p.Profile.spec.variant.private.subprotocol
 }
 
 // Replace sets a header field of a private variant to a value of the proxy's own, or removes it if the value is empty. It changes nothing if
 // the service does not pass the field, or if every backend sets it itself.
 func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
-	if !p.passesField(name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) {
+	if !p.passesField(name) || p.fixesHeader(name) {
 		return
 	}
 	v.Header = slices.DeleteFunc(v.Header, func(f HeaderField) bool { return f.Name == name })
@@ -220,17 +229,17 @@ func (p *HandshakePolicy) Replace(v *Variant, name, value string) {
 
 // PassesCookies reports whether the backends get the cookies of clients.
 func (p *HandshakePolicy) PassesCookies() bool {
-	return p != nil && p.passesField("Cookie") && !slices.Contains(p.BackendHeaders, "Cookie") && !p.setsHeader("Cookie")
+	return p != nil && p.passesField("Cookie") && !p.fixesHeader("Cookie")
 }
 
 // passesParameter reports whether a parameter of the URL is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesParameter(name string) bool {
 	v := &p.Profile.spec.variant
 	return p.Pass.Query || slices.Contains(p.Pass.Parameters, name) ||
-		!slices.Contains(v.query, name) && (slices.Contains(v.privateQuery, name) || slices.Contains(v.privateQuery, "*"))
+		!slices.Contains(v.query, name) && (slices.Contains(v.private.query, name) || slices.Contains(v.private.query, "*"))
 }
 
 // passesField reports whether a header field is passed on a connection of the client's own.
 func (p *HandshakePolicy) passesField(name string) bool {
-	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.privateHeaders, name)
+	return slices.Contains(p.Pass.Headers, name) || slices.Contains(p.Profile.spec.variant.private.headers, name)
 }

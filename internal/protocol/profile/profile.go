@@ -40,9 +40,6 @@ type Profile struct {
 	program *program
 }
 
-// Doubt says what is not proven about the profile's way of reuse; empty if nothing is in doubt.
-func (p *Profile) Doubt() string { return p.spec.doubt }
-
 // Source returns where the profile's facts come from, in its author's words.
 func (p *Profile) Source() string { return p.spec.source }
 
@@ -70,12 +67,12 @@ func (p *Profile) DialsAhead(header []string, query string) bool {
 func (p *Profile) keyed(header []string, query string) bool {
 	v := &p.spec.variant
 	for _, name := range header {
-		if slices.Contains(v.privateHeaders, name) && namesKey(name) {
+		if slices.Contains(v.private.headers, name) && namesKey(name) {
 			return true
 		}
 	}
 	for raw := range strings.SplitSeq(query, "&") {
-		if name, value, ok := parameter(raw); ok && value != "" && slices.Contains(v.privateQuery, name) && namesKey(name) {
+		if name, value, ok := parameter(raw); ok && value != "" && slices.Contains(v.private.query, name) && namesKey(name) {
 			return true
 		}
 	}

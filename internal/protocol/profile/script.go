@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +36,7 @@ type Script struct {
 	declared            bool
 	ready, last, failed []matcher
 	answers             *matchSet
+	texts               []*pathSet // by index in Texts
 }
 
 // AudioMark stands for the audio in [Script.Envelope].
@@ -79,6 +79,23 @@ func (s *Script) HasLast() bool { return len(s.last) > 0 }
 // IsLast reports whether this message of the server, after the client's end, is the session's last.
 func (s *Script) IsLast(op frame.Opcode, payload []byte, token uint64) bool {
 	return s.answers.match(op, payload, token).class&isUntil != 0
+}
+
+// TextsIn returns the texts that a message of the server has at Texts, in the order of the paths, empty ones included.
+func (s *Script) TextsIn(op frame.Opcode, payload []byte) (texts []string) {
+	read := collect
+	if op == frame.Binary {
+		read = collectPacked
+	}
+	for _, set := range s.texts {
+		hits, ok := read(nil, payload, set, 1)
+		for _, h := range hits {
+			if ok && h.kind == hitText {
+				texts = append(texts, unescaped(payload[h.from:h.to], h.escaped))
+			}
+		}
+	}
+	return texts
 }
 
 // Claims are what a profile says about its servers that can be tried.
@@ -133,7 +150,7 @@ func (p *Profile) Trusting() *Profile {
 	trusting.spec = &s
 	trusting.Reuse, trusting.Reason = s.effective()
 	trusting.program = newProgram(&s, trusting.Reuse)
-	trusting.program.failover, trusting.program.tracker = p.program.failover, p.program.tracker
+	trusting.program.tracker = p.program.tracker
 	return &trusting
 }
 
@@ -154,100 +171,90 @@ func newScript() Script {
 // compile prepares the matchers.
 func (s *Script) compile() {
 	s.answers = newMatchSet(maxMessage, nil, use{s.ready, isReady}, use{s.last, isUntil}, use{s.failed, isFailed})
-}
-
-var scriptKeys = []string{
-	"query", "start", "settings", "ready", "audio", "messagepack", "encoding", "rate", "chunk", "follow", "pause", "end", "silence", "last", "failed", "text",
-}
-
-// script reads what the profile says about its clients.
-func (r *reader) script(s *spec, n *strictyaml.Node) {
-	if isNone(n) {
-		s.script = newScript()
-		return
+	s.texts = nil
+	for _, text := range s.Texts {
+		path, _ := parseItemsPath(text) // checked when it was read
+		s.texts = append(s.texts, newPathSet(path))
 	}
-	to := &s.script
-	to.declared = true
-	for _, f := range r.below(s, "client", n, scriptKeys...) {
-		switch f.key {
-		case "query":
-			to.Query = ""
-			if isNone(f.value) {
-				break
-			}
-			if r.setText(&to.Query, f.value); strings.ContainsAny(to.Query, " #?") {
-				r.problem(placeOf(f.value), "invalid query %q: use name=value, joined by &, percent-encoded and without the question mark", to.Query)
-			}
-		case "start":
-			to.Start = r.messages(f.value)
-		case "settings":
-			to.Settings = r.messages(f.value)
-		case "ready":
-			to.ready = r.matchers(f.value, messageKeys)
-		case "audio":
-			to.Envelope = ""
-			if isNone(f.value) {
-				break
-			}
-			if r.setText(&to.Envelope, f.value); strings.Count(to.Envelope, AudioMark) != 1 {
-				r.problem(placeOf(f.value), "invalid message %q: use a text that contains %s once, which stands for the audio in base64, or none for audio in binary messages", to.Envelope, AudioMark)
-			}
-		case "messagepack":
-			to.MessagePack = ""
-			if !isNone(f.value) {
-				r.setText(&to.MessagePack, f.value)
-			}
-		case "encoding":
-			if i, ok := r.word(f.value, encodingNames[S16LE], encodingNames[F32LE]); ok {
-				to.Encoding = S16LE + Encoding(i)
-			}
-		case "rate":
-			if rate, ok := r.number(f.value, 1000, 192000); ok {
-				to.Rate = int(rate)
-			}
-		case "chunk":
-			if r.setDuration(&to.Chunk, f.value); to.Chunk < 10*time.Millisecond || to.Chunk > 5*time.Second {
-				r.problem(placeOf(f.value), "%s is out of range: use a duration from 10ms to 5s", f.value.Value)
-			}
-		case "follow":
-			to.Follow = r.messages(f.value)
-		case "end":
-			to.End = r.messages(f.value)
-		case "pause":
-			if r.setDuration(&to.Pause, f.value); to.Pause > time.Minute {
-				r.problem(placeOf(f.value), "%s is out of range: use a duration from 0 to 1m", f.value.Value)
-			}
-		case "silence":
-			if r.setDuration(&to.Silence, f.value); to.Silence > time.Minute {
-				r.problem(placeOf(f.value), "%s is out of range: use a duration from 0 to 1m", f.value.Value)
-			}
-		case "last":
-			to.last = r.matchers(f.value, messageKeys)
-		case "failed":
-			to.failed = r.matchers(f.value, messageKeys)
-		case "text":
-			r.texts(to, f.value)
+}
+
+// scriptAt is for what a profile says about its clients.
+func scriptAt(to *Script) value {
+	v := sectionAt(to, newScript(), (*Script).fields)
+	read, print := v.read, v.print
+	v.read = func(r *reader, path string, n *strictyaml.Node) {
+		to.declared = true
+		read(r, path, n)
+	}
+	v.print = func() *yaml.Node {
+		if n := print(); n != nil || !to.declared {
+			return n
 		}
+		return emptyYAML()
+	}
+	return v
+}
+
+func (s *Script) fields() []field {
+	briefly := func(d *time.Duration) value {
+		return durationAt(d).check(func(r *reader, n *strictyaml.Node) {
+			if *d > time.Minute {
+				r.problem(placeOf(n), "%s is out of range: use a duration from 0 to 1m", n.Value)
+			}
+		})
+	}
+	return []field{
+		{"query", textAt(&s.Query).orNone().check(func(r *reader, n *strictyaml.Node) {
+			if strings.ContainsAny(s.Query, " #?") {
+				r.problem(placeOf(n), "invalid query %q: use name=value, joined by &, percent-encoded and without the question mark", s.Query)
+			}
+		})},
+		{"start", messagesAt(&s.Start)},
+		{"settings", messagesAt(&s.Settings)},
+		{"ready", matchersAt(&s.ready)},
+		{"audio", textAt(&s.Envelope).orNone().check(func(r *reader, n *strictyaml.Node) {
+			if !isNone(n) && strings.Count(s.Envelope, AudioMark) != 1 {
+				r.problem(placeOf(n), "invalid message %q: use a text that contains %s once, which stands for the audio in base64, or none for audio in binary messages", s.Envelope, AudioMark)
+			}
+		})},
+		{"messagepack", textAt(&s.MessagePack).orNone()},
+		{"encoding", bind(&s.Encoding, func(r *reader, n *strictyaml.Node) (Encoding, bool) {
+			i, ok := r.word(n, encodingNames[S16LE], encodingNames[F32LE])
+			return S16LE + Encoding(i), ok
+		}, func(e Encoding) *yaml.Node { return word(e.String()) })},
+		{"rate", numberAt(&s.Rate, 1000, 192000)},
+		{"chunk", durationAt(&s.Chunk).check(func(r *reader, n *strictyaml.Node) {
+			if s.Chunk < 10*time.Millisecond || s.Chunk > 5*time.Second {
+				r.problem(placeOf(n), "%s is out of range: use a duration from 10ms to 5s", n.Value)
+			}
+		})},
+		{"follow", messagesAt(&s.Follow)},
+		{"pause", briefly(&s.Pause)},
+		{"end", messagesAt(&s.End)},
+		{"silence", briefly(&s.Silence)},
+		{"last", matchersAt(&s.last)},
+		{"failed", matchersAt(&s.failed)},
+		{"text", bind(&s.Texts, (*reader).texts, func(texts []string) *yaml.Node { return oneOrList(quoteEach(texts)) })},
 	}
 }
 
 // texts reads the paths to the texts in results.
-func (r *reader) texts(to *Script, n *strictyaml.Node) {
-	to.Texts = nil
+func (r *reader) texts(n *strictyaml.Node) (texts []string, ok bool) {
 	if isNone(n) {
-		return
+		return nil, true
 	}
 	for _, item := range items(n) {
 		text, ok := r.text(item)
 		if !ok {
 			continue
 		}
-		if _, err := parsePath(strings.ReplaceAll(text, "[]", "[0]")); err != nil {
-			r.problem(placeOf(item), "%v", fmt.Errorf("invalid path %q: use keys with dots between them, and [] for all items of a list, such as segments[].text", text))
+		if _, err := parseItemsPath(text); err != nil {
+			r.problem(placeOf(item), "invalid path %q: use keys with dots between them, and [] for all items of a list, such as segments[].text", text)
 			continue
 		}
-		to.Texts = append(to.Texts, text)
+		texts = append(texts, text)
 	}
+	return texts, true
 }
 
 // checkScript finds what does not fit together in what the profile says about its clients.
@@ -262,23 +269,4 @@ func (r *reader) checkScript(s *spec) {
 	if c.MessagePack != "" && c.Encoding != F32LE {
 		r.problem(s.place("client.messagepack", "client.encoding"), "client.messagepack sends 32-bit floats: set client.encoding to f32le")
 	}
-}
-
-// yaml returns what the profile says about its clients.
-func (s *Script) yaml() *yaml.Node {
-	if !s.declared {
-		return nil
-	}
-	d := newScript()
-	said := block(
-		key("query", quote(s.Query)), key("start", messagesYAML(s.Start)), key("settings", messagesYAML(s.Settings)), key("ready", matchersYAML(s.ready)),
-		key("audio", quote(s.Envelope)), key("messagepack", quote(s.MessagePack)), key("encoding", when(s.Encoding != d.Encoding, s.Encoding.String())),
-		key("rate", numberYAML(s.Rate, d.Rate)), key("chunk", durationYAML(s.Chunk, d.Chunk)), key("follow", messagesYAML(s.Follow)),
-		key("pause", durationYAML(s.Pause, 0)), key("end", messagesYAML(s.End)), key("silence", durationYAML(s.Silence, 0)),
-		key("last", matchersYAML(s.last)), key("failed", matchersYAML(s.failed)), key("text", oneOrList(quoteEach(s.Texts))),
-	)
-	if said == nil {
-		return emptyYAML()
-	}
-	return said
 }

@@ -44,7 +44,6 @@ type spec struct {
 	variant   variantSpec
 	tell      Tell
 	failover  Failover
-	faulty    bool // what it says under failover could not be read
 	script    Script
 }
 
@@ -76,12 +75,17 @@ type leaveSpec struct {
 }
 
 type resetSpec struct {
-	send    []Message
-	until   []matcher
-	count   int  // replies to the messages of send; 0 for one each
-	quiet   bool // the server sends no acknowledgement: wait only for settle without messages
+	send []Message
+	untilSpec
 	settle  time.Duration
 	timeout time.Duration
+}
+
+// untilSpec says how the proxy recognizes that the reset has succeeded.
+type untilSpec struct {
+	until []matcher
+	count int  // replies to the messages of send; 0 for one each
+	quiet bool // the server sends no acknowledgement: wait only for settle without messages
 }
 
 type tagSpec struct {

@@ -137,7 +137,7 @@ func (w *takeover) come(op frame.Opcode, payload []byte) {
 func (w *takeover) sampleSize() int { return w.tracker.program.Failover.audio.size() }
 
 // size is the bytes of a sample, as positions count.
-func (a *audioSpec) size() int { return encodingOf(a.encoding.value).sampleSize() }
+func (a *audioSpec) size() int { return encodingOf(a.encoding.value).SampleSize() }
 
 // send sends the server the next message.
 func (w *takeover) send() {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
-	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 )
 
 // Tell has the text messages by which the proxy itself tells a client how it fares. Clients must know them, so a service asks for them.
@@ -80,23 +79,11 @@ func inJSON(text string) string {
 	return string(b[1 : len(b)-1])
 }
 
-// tell reads the messages for clients.
-func (r *reader) tell(s *spec, n *strictyaml.Node) {
-	if isNone(n) {
-		s.tell = Tell{}
-		return
-	}
-	var names []string
+func (t *Tell) fields() (fields []field) {
 	for _, k := range tellKeys {
-		names = append(names, k.name)
+		fields = append(fields, field{k.name, textAt(k.text(t)).orNone()})
 	}
-	for _, f := range r.below(s, "tell", n, names...) {
-		k := tellKeys[slices.Index(names, f.key)]
-		*k.text(&s.tell) = ""
-		if !isNone(f.value) {
-			r.setText(k.text(&s.tell), f.value)
-		}
-	}
+	return fields
 }
 
 // checkTell finds texts that no client could read, or that have unknown placeholders.

@@ -149,17 +149,6 @@ func (t *Tracker) giveUp(why string) {
 	}
 }
 
-// InspectsClient returns the kinds of messages of the client whose payload ClientMessage may need: see Needs. Of other kinds, it needs the
-// length.
-func (t *Tracker) InspectsClient() (k frame.Kinds) {
-	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
-		if t.longest(op) > 0 {
-			k |= 1 << op
-		}
-	}
-	return k
-}
-
 // NeedsPayload reports whether ClientMessage needs the payload of a message of this kind and length in bytes.
 func (t *Tracker) NeedsPayload(op frame.Opcode, size int) bool {
 	return size > 0 && size <= t.longest(op)

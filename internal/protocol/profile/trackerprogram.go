@@ -10,7 +10,10 @@ import (
 // is immutable.
 type trackerProgram struct {
 	*Failover
-	*failoverProgram
+
+	// They find the roles of whole messages of any length. No token is in their matchers.
+	fromClient, fromServer *matchSet
+	timed                  []class // by index in Failover.shift: the role that a message must have; 0 for any message
 
 	long          [3]found // by opcode: what is known of a client's message that is too long to match
 	configuration class    // all roles of configuration messages
@@ -31,12 +34,14 @@ type trackerProgram struct {
 	items     *jsonProgram
 }
 
-// newTrackerProgram compiles what the profile says about failover. sets finds the roles of its messages.
-func newTrackerProgram(s *spec, sets *failoverProgram) *trackerProgram {
+// newTrackerProgram compiles what the profile says about failover.
+func newTrackerProgram(s *spec) *trackerProgram {
 	f := &s.failover
-	p := &trackerProgram{Failover: f, failoverProgram: sets, concludes: s.concludes()}
+	p := &trackerProgram{Failover: f, concludes: s.concludes()}
+	p.fromClient = newMatchSet(maxAssembled, nil, f.clientUses(s)...)
+	p.fromServer = newMatchSet(maxAssembled, nil, f.serverUses(s)...)
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
-		p.long[op] = sets.fromClient.tooLong(op)
+		p.long[op] = p.fromClient.tooLong(op)
 	}
 	for i := range f.configure {
 		p.configuration |= isConfiguration(i)
@@ -51,8 +56,15 @@ func newTrackerProgram(s *spec, sets *failoverProgram) *trackerProgram {
 		p.packed = append(p.packed, len(a.messages) > 0 && a.messages[0].packed)
 	}
 	var edits []jsonPath
+	timed := 0
 	for _, t := range f.shift {
 		edits = append(edits, t.path)
+		role := class(0)
+		if len(t.when) > 0 {
+			role = isTimed(timed)
+			timed++
+		}
+		p.timed = append(p.timed, role)
 	}
 	for _, n := range f.renumber {
 		edits = append(edits, n.path)
@@ -88,8 +100,7 @@ func (s *spec) concludes() bool {
 	if s.end.closes || len(s.end.client) == 0 || f.Continues {
 		return false
 	}
-	timed := func(a answerSpec) bool { return a.by == MeansTime || a.by == MeansNext }
-	return slices.ContainsFunc(f.answered, timed) || len(f.shift)+len(f.renumber) > 0
+	return slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.isTimed() }) || len(f.shift)+len(f.renumber) > 0
 }
 
 // newEndsSet returns the paths to the times of an answer. If only some items of a list count, the last path leads to that list.
@@ -99,7 +110,7 @@ func newEndsSet(a *answerSpec) *pathSet {
 	}
 	list := a.times[0][:lastItems(a.times[0])]
 	set := newPathSet(append(a.times[:len(a.times):len(a.times)], list)...)
-	set.list, set.items = 1<<len(a.times), newJSONProgram([]condition{*a.where}, false)
+	set.list, set.where = 1<<len(a.times), newJSONProgram([]condition{*a.where}, false)
 	return set
 }
 

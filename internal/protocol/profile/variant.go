@@ -48,7 +48,7 @@ func (p *Profile) Variants() bool { return !p.spec.variant.none() }
 // Private reports whether requests may contain values that the proxy passes only on a connection of the client's own.
 func (p *Profile) Private() bool {
 	v := &p.spec.variant
-	return len(v.privateQuery)+len(v.privateHeaders) > 0 || v.privateSubprotocol || v.dialUnlisted
+	return len(v.private.query)+len(v.private.headers) > 0 || v.private.subprotocol || v.dialUnlisted
 }
 
 // Sticks reports whether sessions can leave settings on a connection, so that sessions with other settings need another one.
@@ -75,7 +75,7 @@ func (p *HandshakePolicy) Variant(r Request) (v Variant, dropped HandshakeParts,
 	if err != nil {
 		return Variant{}, 0, err
 	}
-	if len(r.Field("Authorization")) > 0 && !p.passesField("Authorization") && !slices.Contains(p.BackendHeaders, "Authorization") && !p.setsHeader("Authorization") {
+	if len(r.Field("Authorization")) > 0 && p.dropsAuthorization() {
 		dropped |= PartAuthorization
 	}
 	parameters, more, lost, err := p.query(&v, r)
@@ -136,12 +136,11 @@ func (p *HandshakePolicy) header(v *Variant, r Request) (key []string, err error
 		key = append(key, "header:"+url.QueryEscape(name)+"="+url.QueryEscape(*value))
 		v.Private = v.Private || !listed
 	}
-	for i, names := range [][]string{spec.privateHeaders, p.Pass.Headers} {
+	for i, names := range [][]string{spec.private.headers, p.Pass.Headers} {
 		for _, name := range names {
-			if slices.Contains(spec.headers, name) || slices.Contains(p.BackendHeaders, name) || p.setsHeader(name) || i > 0 && slices.Contains(spec.privateHeaders, name) {
-				continue
+			if !slices.Contains(spec.headers, name) && !p.fixesHeader(name) && (i == 0 || !slices.Contains(spec.private.headers, name)) {
+				add(name)
 			}
-			add(name)
 		}
 	}
 	if err := p.setHeaders(v, &r.Client); err != nil {
@@ -182,7 +181,7 @@ func (p *HandshakePolicy) query(v *Variant, r Request) (private string, key []st
 		case !ok && !spec.none():
 			return "", nil, false, badParameter("the query of the URL is malformed")
 		case spec.refuseOther:
-			return "", nil, false, badParameter("%v", spelling.Unknown("parameter", shorten(name), slices.Concat(spec.query, spec.privateQuery)))
+			return "", nil, false, badParameter("%v", spelling.Unknown("parameter", shorten(name), slices.Concat(spec.query, spec.private.query)))
 		default:
 			lost = true
 		}

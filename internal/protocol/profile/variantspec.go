@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 )
@@ -17,19 +19,23 @@ type variantSpec struct {
 	allow    map[string][]string // the allowed values, by parameter, or header in canonical form
 	defaults map[string]string
 
-	privateQuery   []string // parameters to pass that are never part of a key; * for all others
-	privateHeaders []string // header fields to pass that are never part of a key
-	// privateSubprotocol passes the subprotocols that a client offers, since its key may be among them.
-	privateSubprotocol bool
+	private privateSpec // what to pass that is never part of a key
 
 	dialUnlisted bool // a client with a value that is not allowed gets its own connection; otherwise HTTP status 400
 	refuseOther  bool // refuse a request with other parameters; otherwise drop them
 	max          int  // for how many keys at a time the proxy keeps connections ready
 }
 
+// privateSpec says which parts of a client's request are passed on a connection of the client's own.
+type privateSpec struct {
+	query       []string // parameters; * for all others
+	headers     []string // header fields
+	subprotocol bool     // the subprotocols that a client offers, since its key may be among them
+}
+
 // none reports whether no part of a request matters.
 func (v *variantSpec) none() bool {
-	return len(v.query)+len(v.headers)+len(v.privateQuery)+len(v.privateHeaders) == 0 && !v.privateSubprotocol && !v.refuseOther
+	return len(v.query)+len(v.headers)+len(v.private.query)+len(v.private.headers) == 0 && !v.private.subprotocol && !v.refuseOther
 }
 
 // secretNames are parameters and header fields whose values usually are secrets, which must not become part of a key.
@@ -56,57 +62,36 @@ func IsToken(s string) bool {
 	return s != ""
 }
 
-func (r *reader) variant(s *spec, n *strictyaml.Node) {
-	v := &s.variant
-	for _, f := range r.below(s, "variant", n, "query", "headers", "allow", "default", "private", "unlisted", "other", "max") {
-		switch f.key {
-		case "query":
-			v.query = r.names(f.value, false)
-		case "headers":
-			v.headers = r.names(f.value, true)
-		case "allow":
-			v.allow = make(map[string][]string)
-			entries := r.mapping(f.value, "a mapping from parameters to lists of values")
-			for _, e := range entries {
-				v.allow[e.key] = r.values(e.value)
-				s.own["variant.allow."+e.key] = e.at
-			}
-		case "default":
-			v.defaults = make(map[string]string)
-			entries := r.mapping(f.value, "a mapping from parameters to values")
-			for _, e := range entries {
-				if values := r.values(e.value); len(values) == 1 {
-					v.defaults[e.key] = values[0]
-				}
-				s.own["variant.default."+e.key] = e.at
-			}
-		case "private":
-			for _, p := range r.below(s, "variant.private", f.value, "query", "headers", "subprotocol") {
-				switch p.key {
-				case "query":
-					v.privateQuery = r.names(p.value, false)
-				case "headers":
-					v.privateHeaders = r.names(p.value, true)
-				case "subprotocol":
-					if value, ok := r.boolean(p.value); ok {
-						v.privateSubprotocol = value
-					}
-				}
-			}
-		case "unlisted":
-			if i, ok := r.word(f.value, "refuse", "dial"); ok {
-				v.dialUnlisted = i == 1
-			}
-		case "other":
-			if i, ok := r.word(f.value, "drop", "refuse"); ok {
-				v.refuseOther = i == 1
-			}
-		case "max":
-			if value, ok := r.number(f.value, 1, 10000); ok {
-				v.max = int(value)
-			}
-		}
+func (v *variantSpec) fields() []field {
+	return []field{
+		{"query", namesAt(&v.query, false)},
+		{"headers", namesAt(&v.headers, true)},
+		{"allow", mapAt(&v.allow, "a mapping from parameters to lists of values", func(r *reader, n *strictyaml.Node) ([]string, bool) {
+			return r.values(n), true
+		}, func(values []string) *yaml.Node { return list(quoteEach(values)) })},
+		{"default", mapAt(&v.defaults, "a mapping from parameters to values", func(r *reader, n *strictyaml.Node) (string, bool) {
+			values := r.values(n)
+			return strings.Join(values, ""), len(values) == 1
+		}, quoteValue)},
+		{"private", sectionAt(&v.private, privateSpec{}, (*privateSpec).fields).inline()},
+		{"unlisted", choiceAt(&v.dialUnlisted, "refuse", "dial")},
+		{"other", choiceAt(&v.refuseOther, "drop", "refuse")},
+		{"max", numberAt(&v.max, 1, 10000)},
 	}
+}
+
+func (p *privateSpec) fields() []field {
+	return []field{
+		{"query", namesAt(&p.query, false)},
+		{"headers", namesAt(&p.headers, true)},
+		{"subprotocol", booleanAt(&p.subprotocol)},
+	}
+}
+
+// namesAt is for names of parameters, or of header fields.
+func namesAt(to *[]string, header bool) value {
+	return bind(to, func(r *reader, n *strictyaml.Node) ([]string, bool) { return r.names(n, header), true },
+		func(names []string) *yaml.Node { return list(quoteEach(names)) })
 }
 
 // names reads a list of names of parameters or header fields.
@@ -201,7 +186,7 @@ func (r *reader) checkVariant(s *spec) {
 		}
 		defaults[name] = v.defaults[key]
 	}
-	for _, name := range append(v.privateQuery[:len(v.privateQuery):len(v.privateQuery)], v.privateHeaders...) {
+	for _, name := range append(v.private.query[:len(v.private.query):len(v.private.query)], v.private.headers...) {
 		if slices.Contains(named, name) {
 			r.problem(s.place("variant.private.query", "variant.private.headers", "variant"), "%q is listed in variant.private and outside it: remove one", name)
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,85 +18,13 @@ import (
 // without keys that only repeat a default. It has no comments; see [BuiltInYAML] for those of built-in profiles. Parsing it gives an
 // equal profile.
 func (p *Profile) YAML() []byte {
-	body := p.spec.yaml()
+	usual := newSpec()
+	body := printed(p.spec.fields(), usual.fields())
 	if body == nil {
 		body = emptyYAML()
 	}
 	named := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{word(p.Name), body}}
 	return encode(block(key("profiles", named)))
-}
-
-func (s *spec) yaml() *yaml.Node {
-	d := newSpec()
-	var accepted []*yaml.Node
-	for i, name := range riskNames {
-		if s.unsafe>>i&1 != 0 {
-			accepted = append(accepted, word(name))
-		}
-	}
-	leaveUntil := matchersYAML(s.leave.until)
-	if leaveUntil == nil {
-		leaveUntil = when(len(s.leave.send) > 0, "close")
-	}
-	end := block(
-		key("client", matchersYAML(s.end.client)), key("server", when(s.end.closes, "close")), key("resets", when(s.end.resets, "true")),
-		key("timeout", durationYAML(s.end.timeout, d.end.timeout)),
-	)
-	leave := block(
-		key("send", messagesYAML(s.leave.send)), key("until", leaveUntil), key("timeout", durationYAML(s.leave.timeout, d.leave.timeout)),
-	)
-	tag := block(
-		key("start", matchersYAML(s.tag.start)), key("path", quote(s.tag.path.String())), key("server", quote(s.tag.server.String())),
-		key("done", matchersYAML(s.tag.done)), key("failed", matchersYAML(s.tag.failed)),
-	)
-	reset := block(
-		key("send", messagesYAML(s.reset.send)), key("until", s.reset.untilYAML()), key("settle", durationYAML(s.reset.settle, d.reset.settle)),
-		key("timeout", durationYAML(s.reset.timeout, d.reset.timeout)),
-	)
-	keepalive := block(
-		key("ping", durationYAML(s.keepalive.ping, 0)), key("send", messagesYAML(s.keepalive.send)), key("every", durationYAML(s.keepalive.every, 0)),
-		key("answer", matchersYAML(s.keepalive.answer)),
-	)
-	timeouts := block(
-		key("greeting", durationYAML(s.timeouts.greeting, d.timeouts.greeting)), key("ready", durationYAML(s.timeouts.ready, d.timeouts.ready)),
-		key("busy", durationYAML(s.timeouts.busy, 0)),
-	)
-	limits := block(
-		key("sessions", numberYAML(s.limits.Sessions, d.limits.Sessions)), key("age", durationYAML(s.limits.Age, d.limits.Age)),
-		key("idle", durationYAML(s.limits.Idle, d.limits.Idle)), key("message", numberYAML(s.limits.Message, d.limits.Message)),
-		key("greeting", numberYAML(s.limits.Greeting, d.limits.Greeting)),
-	)
-	tell := block(key("queue", quote(s.tell.queue)), key("moved", quote(s.tell.moved)), key("degraded", quote(s.tell.degraded)))
-	return block(
-		key("summary", quote(s.summary)), key("source", quote(s.source)),
-		key("client", s.script.yaml()),
-		key("reuse", when(s.reuse != OneShot, s.reuse.String())), key("reason", quote(s.reason)), key("doubt", quote(s.doubt)), key("unsafe", oneOrList(accepted)),
-		key("predial", when(s.predial != d.predial, s.predial.String())), key("subprotocol", quote(s.subprotocol)),
-		key("setup", messagesYAML(s.setup)), key("greeting", matchersYAML(s.greeting)), key("ready", matchersYAML(s.ready)), key("busy", matchersYAML(s.busy)),
-		key("end", end), key("leave", leave), key("replace", when(s.replace, "reset")), key("early", when(s.early != d.early, s.early.String())),
-		key("sticky", matchersYAML(s.sticky)), key("unanswered", matchersYAML(s.unanswered)), key("answers", matchersYAML(s.answers)),
-		key("tag", tag), key("stateless", when(s.stateless, "true")), key("reset", reset),
-		key("keepalive", keepalive), key("timeouts", timeouts), key("limits", limits),
-		key("variant", s.variant.yaml()), key("failover", s.failover.yaml()), key("tell", tell),
-	)
-}
-
-func (v *variantSpec) yaml() *yaml.Node {
-	var allow, defaults []pair
-	for _, name := range slices.Sorted(maps.Keys(v.allow)) {
-		allow = append(allow, key(name, list(quoteEach(v.allow[name]))))
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.defaults)) {
-		defaults = append(defaults, key(name, quoteValue(v.defaults[name])))
-	}
-	private := inline(
-		key("query", list(quoteEach(v.privateQuery))), key("headers", list(quoteEach(v.privateHeaders))), key("subprotocol", when(v.privateSubprotocol, "true")),
-	)
-	return block(
-		key("query", list(quoteEach(v.query))), key("headers", list(quoteEach(v.headers))), key("allow", inline(allow...)), key("default", inline(defaults...)),
-		key("private", private), key("unlisted", when(v.dialUnlisted, "dial")), key("other", when(v.refuseOther, "refuse")),
-		key("max", numberYAML(v.max, defaultVariants)),
-	)
 }
 
 // Values are YAML nodes, which package yaml prints. nil stands for a value that need not be printed, since it is the default.
@@ -160,14 +86,6 @@ func oneOrList(items []*yaml.Node) *yaml.Node {
 // word returns a word, number or other value that is never quoted.
 func word(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
 
-// when returns a word if a condition holds.
-func when(holds bool, value string) *yaml.Node {
-	if !holds {
-		return nil
-	}
-	return word(value)
-}
-
 // quoteValue returns a text: without quotes if it cannot be taken for anything else, otherwise in single quotes, or in double quotes if it has
 // characters that are not printable.
 func quoteValue(s string) *yaml.Node {
@@ -209,11 +127,7 @@ func quoteEach(texts []string) []*yaml.Node {
 	return each(texts, func(text *string) *yaml.Node { return quoteValue(*text) })
 }
 
-func numberYAML(value, usual int) *yaml.Node { return when(value != usual, strconv.Itoa(value)) }
-
-func durationYAML(value, usual time.Duration) *yaml.Node {
-	return when(value != usual, durationText(value))
-}
+func numberYAML[T int | int64](value T) *yaml.Node { return word(strconv.FormatInt(int64(value), 10)) }
 
 // durationText returns a duration without the zeros at the end of Duration.String.
 func durationText(value time.Duration) string {
@@ -235,7 +149,7 @@ func messagesYAML(messages []Message) *yaml.Node { return oneOrList(each(message
 func (m *Message) yaml() *yaml.Node {
 	switch {
 	case m.zeros > 0:
-		return inline(key("zeros", word(strconv.Itoa(m.zeros))))
+		return inline(key("zeros", numberYAML(m.zeros)))
 	case m.Binary:
 		return bytesYAML(m.payload)
 	}
@@ -246,15 +160,15 @@ func bytesYAML(payload string) *yaml.Node {
 	return inline(key("base64", quoteValue(base64.StdEncoding.EncodeToString([]byte(payload)))))
 }
 
-func (r *resetSpec) untilYAML() *yaml.Node {
-	if r.quiet {
+func (u untilSpec) yaml() *yaml.Node {
+	if u.quiet {
 		return word("quiet")
 	}
 	var out []*yaml.Node
-	if r.count > 0 {
-		out = append(out, inline(key("count", word(strconv.Itoa(r.count)))))
+	if u.count > 0 {
+		out = append(out, inline(key("count", numberYAML(u.count))))
 	}
-	return oneOrList(append(out, each(r.until, (*matcher).yaml)...))
+	return oneOrList(append(out, each(u.until, (*matcher).yaml)...))
 }
 
 func matchersYAML(matchers []matcher) *yaml.Node { return oneOrList(each(matchers, (*matcher).yaml)) }
@@ -315,7 +229,7 @@ func codesYAML(ranges []codeRange) *yaml.Node { return oneOrList(each(ranges, (*
 
 func (r *codeRange) yaml() *yaml.Node {
 	if r.low == r.high {
-		return word(strconv.Itoa(int(r.low)))
+		return numberYAML(int(r.low))
 	}
 	return word(fmt.Sprintf("%d-%d", r.low, r.high))
 }
@@ -340,4 +254,14 @@ func encode(n *yaml.Node) []byte {
 		}
 	}
 	return out.Bytes()
+}
+
+func (p jsonPath) yaml() *yaml.Node { return quote(p.String()) }
+
+// yaml returns a mapping with the condition, or nil for nil.
+func (c *condition) yaml() *yaml.Node {
+	if c == nil {
+		return nil
+	}
+	return conditionsYAML(*c)
 }

@@ -63,15 +63,7 @@ type Detector struct {
 // NewDetector returns a detector for audio of a format, as [profile.Tracker.Format] returns it. If the format is not known, it never finds
 // speech.
 func NewDetector(e profile.Encoding, rate, channels int) Detector {
-	d := Detector{encoding: e}
-	switch e {
-	case profile.S16LE:
-		d.size = 2
-	case profile.F32LE:
-		d.size = 4
-	case profile.U8, profile.MuLaw, profile.ALaw:
-		d.size = 1
-	}
+	d := Detector{encoding: e, size: e.SampleSize()}
 	channels = max(channels, 1)
 	d.samples = rate / int(time.Second/frameTime) * channels
 	if d.samples == 0 {

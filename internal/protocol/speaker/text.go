@@ -3,7 +3,6 @@ package speaker
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -32,47 +31,7 @@ func Decode(m Message) (value any, ok bool) {
 }
 
 // Texts returns the texts that a message of the server has at the profile's paths, empty ones included.
-func (r *Recording) Texts(m Message) []string {
-	value, ok := Decode(m)
-	if !ok {
-		return nil
-	}
-	var texts []string
-	for _, path := range r.script.Texts {
-		collect(value, strings.ReplaceAll(path, "[", ".["), func(found any) {
-			if text, ok := found.(string); ok {
-				texts = append(texts, text)
-			}
-		})
-	}
-	return texts
-}
-
-// collect calls found with each value at a path: keys, numbers of items in brackets, and [] for all items, with dots between them.
-func collect(value any, path string, found func(any)) {
-	if path == "" {
-		found(value)
-		return
-	}
-	step, rest, _ := strings.Cut(path, ".")
-	list, isList := value.([]any)
-	switch {
-	case step == "[]" && isList:
-		for _, item := range list {
-			collect(item, rest, found)
-		}
-	case strings.HasPrefix(step, "[") && isList, isList:
-		if i, err := strconv.Atoi(strings.Trim(step, "[]")); err == nil && i >= 0 && i < len(list) {
-			collect(list[i], rest, found)
-		}
-	default:
-		if object, ok := value.(map[string]any); ok {
-			if below, ok := object[step]; ok {
-				collect(below, rest, found)
-			}
-		}
-	}
-}
+func (r *Recording) Texts(m Message) []string { return r.script.TextsIn(m.Opcode, m.Payload) }
 
 // Words returns the words of a text in lower case, without punctuation.
 func Words(text string) []string {

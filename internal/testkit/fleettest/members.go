@@ -14,9 +14,9 @@ func members(t *testing.T, place Place) {
 	q.claim(server, fleet.Claim{Cap: 1})
 	p.sessions = 3
 	p.claim(server, fleet.Claim{Cap: 1})
-	all, err := p.store.Members(t.Context())
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%+v, %v", all, err)
+	all := ledger(t, p.store).ByName()
+	if len(all) != 2 {
+		t.Fatalf("%+v", all)
 	}
 	if all[0].ID != p.id || all[1].ID != q.id {
 		t.Errorf("the order is %s, %s", all[0].Name, all[1].Name)

@@ -188,11 +188,8 @@ func closed(t *testing.T, place Place) {
 	if _, err := p.try(p.report(nil)); err == nil {
 		t.Error("a closed store carries out an exchange")
 	}
-	if _, err := p.store.Members(t.Context()); err == nil {
-		t.Error("a closed store has members")
-	}
-	if _, err := p.store.Accounts(t.Context()); err == nil {
-		t.Error("a closed store has accounts")
+	if _, err := p.store.Ledger(t.Context()); err == nil {
+		t.Error("a closed store has a ledger")
 	}
 	if err := p.store.Forget(t.Context(), p.id); err == nil || errors.Is(err, fleet.ErrUnknown) {
 		t.Errorf("a closed store forgets: %v", err)

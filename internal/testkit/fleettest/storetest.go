@@ -125,24 +125,30 @@ func places(accounts []fleet.Account, server string, id fleet.ID) int {
 	return 0
 }
 
-func accounts(t testing.TB, s fleet.Store) []fleet.Account {
+func ledger(t testing.TB, s fleet.Store) *fleet.Ledger {
 	t.Helper()
-	all, err := s.Accounts(t.Context())
+	l, err := s.Ledger(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	return l
+}
+
+// accounts returns those of all servers, by server.
+func accounts(t testing.TB, s fleet.Store) (all []fleet.Account) {
+	t.Helper()
+	l := ledger(t, s)
+	for _, server := range slices.Sorted(maps.Keys(l.Accounts)) {
+		all = append(all, *l.Accounts[server])
 	}
 	return all
 }
 
 func member(t testing.TB, s fleet.Store, id fleet.ID) (fleet.Member, bool) {
 	t.Helper()
-	all, err := s.Members(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(all, func(m fleet.Member) bool { return m.ID == id })
-	if i < 0 {
+	m := ledger(t, s).Members[id]
+	if m == nil {
 		return fleet.Member{}, false
 	}
-	return all[i], true
+	return *m, true
 }

@@ -1,14 +1,12 @@
 package external
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
@@ -125,27 +123,5 @@ func holds(header http.Header) time.Duration {
 	return most
 }
 
-// maxAnswers is how many answers each of the two generations of answers remembers.
+// maxAnswers is how many answers each of the two generations of a checker's answers has.
 const maxAnswers = 2048
-
-// answers remembers answers. Any goroutine may use it; the zero value is ready.
-type answers struct {
-	mu     sync.Mutex
-	recent auth.Recent[*answer] // guarded by mu
-}
-
-// find returns an answer that holds; nil for none.
-func (s *answers) find(key [sha256.Size]byte, now time.Time) *answer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, _ := s.recent.Find(key, now)
-	return a
-}
-
-// add remembers an answer.
-func (s *answers) add(key [sha256.Size]byte, a *answer, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.recent.Most = maxAnswers
-	s.recent.Add(key, a, until)
-}

@@ -52,14 +52,14 @@ type Checker struct {
 	client  *http.Client // static
 	turns   *turns       // static
 	again   again        // static
-	answers answers
+	answers auth.Recent[*answer]
 	circuit circuit
 }
 
 // New returns a checker.
 func New(o Options) *Checker {
 	return &Checker{
-		o: o, turns: newTurns(), again: newAgain(), circuit: circuit{log: o.Log, allow: o.Allow},
+		o: o, turns: newTurns(), answers: auth.Recent[*answer]{Most: maxAnswers}, again: newAgain(), circuit: circuit{log: o.Log, allow: o.Allow},
 		client: &http.Client{
 			Transport: &http.Transport{
 				MaxIdleConnsPerHost: maxParallel / 4, MaxConnsPerHost: maxParallel, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 32 << 10,
@@ -92,7 +92,7 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 	cacheable := c.o.Cache > 0 && a.Credential != "" // without a credential, anything else may decide
 	if cacheable {
 		key = keyOf(header)
-		if known := c.answers.find(key, time.Now()); known != nil {
+		if known, ok := c.answers.Find(key, time.Now()); ok {
 			keepQuestion(a, header)
 			return known.result(a)
 		}
@@ -113,7 +113,7 @@ func (c *Checker) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.
 
 // remember lets an answer hold for as long as it may, in place of the last one.
 func (c *Checker) remember(key [sha256.Size]byte, answer *answer) {
-	c.answers.add(key, answer, time.Now().Add(min(c.o.Cache, answer.holds)))
+	c.answers.Add(key, answer, time.Now().Add(min(c.o.Cache, answer.holds)))
 }
 
 // ask asks the server, unless it has just failed several times. An error means that the server fails.

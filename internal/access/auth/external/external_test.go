@@ -365,11 +365,14 @@ func TestCache(t *testing.T) {
 		return keyOf(header)
 	}
 	key, k6, k5 := keyFor("k1"), keyFor("k6"), keyFor("k5")
-	now := time.Now()
-	if r.answers.find(key, now.Add(59*time.Minute)) == nil || r.answers.find(key, now.Add(time.Hour+time.Minute)) != nil {
+	knows := func(key [sha256.Size]byte, after time.Duration) bool {
+		_, ok := r.answers.Find(key, time.Now().Add(after))
+		return ok
+	}
+	if !knows(key, 59*time.Minute) || knows(key, time.Hour+time.Minute) {
 		t.Error("an answer does not hold for auth-cache")
 	}
-	if r.answers.find(k5, now.Add(61*time.Second)) != nil || r.answers.find(k6, now.Add(maxRefusalHolds+time.Second)) != nil {
+	if knows(k5, 61*time.Second) || knows(k6, maxRefusalHolds+time.Second) {
 		t.Error("an answer holds for too long")
 	}
 }
@@ -388,19 +391,6 @@ func TestMissing(t *testing.T) {
 		var denied *auth.Denied
 		if _, err := r.Authenticate(context.Background(), c.attempt); !errors.As(err, &denied) || denied.Missing != c.missing {
 			t.Errorf("%q, %v: %+v", c.attempt.Credential, c.attempt.Request.Header, err)
-		}
-	}
-}
-
-// However many credentials are tried, the number of answers that are remembered is bounded.
-func TestCacheIsBounded(t *testing.T) {
-	var s answers
-	now := time.Now()
-	for i := range 10 * maxAnswers {
-		key := keyOf(http.Header{"Authorization": {fmt.Sprint(i)}})
-		s.add(key, &answer{status: 403}, now.Add(time.Hour))
-		if n := s.recent.Len(); n > 2*maxAnswers {
-			t.Fatalf("%d are remembered", n)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -47,13 +46,13 @@ type Options struct {
 type Verifier struct {
 	Options
 	algorithms []jose.SignatureAlgorithm
-	now        func() time.Time // static; [time.Now] except in tests
-	verified   verified
+	now        func() time.Time      // static; [time.Now] except in tests
+	verified   auth.Recent[verified] // by the token's hash
 }
 
 // NewVerifier returns a verifier. The algorithms must be known ones.
 func NewVerifier(o Options) *Verifier {
-	v := &Verifier{Options: o, now: time.Now}
+	v := &Verifier{Options: o, now: time.Now, verified: auth.Recent[verified]{Most: maxVerified}}
 	for _, name := range o.Algorithms {
 		v.algorithms = append(v.algorithms, jose.SignatureAlgorithm(name))
 	}
@@ -100,8 +99,8 @@ func (v *Verifier) verify(ctx context.Context, wait func() error, text string) (
 		return nil, fmt.Errorf("the token is longer than %d bytes", maxToken)
 	}
 	sum, set := sha256.Sum256([]byte(text)), v.Keys.set.Load()
-	if who := v.verified.find(sum, set, v.now()); who != nil {
-		return who, nil
+	if known, ok := v.verified.Find(sum, v.now()); ok && known.set == set {
+		return known.who, nil
 	}
 	h, err := v.header(text)
 	if err != nil {
@@ -123,7 +122,7 @@ func (v *Verifier) verify(ctx context.Context, wait func() error, text string) (
 		who, err := v.claims(payload)
 		if err == nil {
 			who.Signer = k.thumbprint
-			v.verified.add(sum, set, who)
+			v.verified.Add(sum, verified{set, who}, who.Expires)
 		}
 		return who, err
 	}
@@ -185,36 +184,12 @@ func (v *Verifier) header(text string) (h header, err error) {
 // maxKeyID is the longest id of a key, in bytes.
 const maxKeyID = 512
 
-// maxVerified is how many tokens each of the two generations of verified remembers: some 500 KiB in all.
+// maxVerified is how many tokens each of the two generations of them remembers: some 500 KiB in all.
 const maxVerified = 1024
 
-// verified remembers tokens that were found good, by their hash, since a client often comes again with the same token, and comparing a
-// signature takes far longer than a hash. It forgets all of them when the key set changes. Any goroutine may use it; the zero value is ready.
+// verified is a token that was found good: a client often comes again with the same token, and comparing a signature takes far longer than a
+// hash. It counts as long as the key set is the one that it was verified with.
 type verified struct {
-	mu     sync.Mutex
-	set    *keySet                         // guarded by mu: that the tokens were verified with
-	recent auth.Recent[*identity.Identity] // guarded by mu
-}
-
-// find returns who a token is about; nil if it is not known to be good.
-func (v *verified) find(token [sha256.Size]byte, set *keySet, now time.Time) *identity.Identity {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.set != set {
-		return nil
-	}
-	who, _ := v.recent.Find(token, now)
-	return who
-}
-
-// add remembers a token that was verified with a key of this set.
-func (v *verified) add(token [sha256.Size]byte, set *keySet, who *identity.Identity) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.set != set {
-		v.set = set
-		v.recent.Clear()
-	}
-	v.recent.Most = maxVerified
-	v.recent.Add(token, who, who.Expires)
+	set *keySet
+	who *identity.Identity
 }

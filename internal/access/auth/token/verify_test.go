@@ -5,11 +5,9 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
-	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/tokentest"
 )
@@ -297,7 +294,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(algorithm, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				r.verified = verified{}
+				r.verified = auth.Recent[verified]{Most: maxVerified}
 				if _, err := r.Authenticate(context.Background(), &auth.Attempt{Credential: text}); err != nil {
 					b.Fatal(err)
 				}
@@ -328,14 +325,14 @@ func TestVerifiedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := authenticate(r.Verifier, text); err != nil || *again != *first || r.verified.recent.Len() != 1 {
-		t.Errorf("%+v, %v; %d are remembered", again, err, r.verified.recent.Len())
+	if again, err := authenticate(r.Verifier, text); err != nil || *again != *first || r.verified.Len() != 1 {
+		t.Errorf("%+v, %v; %d are remembered", again, err, r.verified.Len())
 	}
 	now = noon.Add(time.Hour + time.Minute)
 	if _, err := authenticate(r.Verifier, text); err == nil || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("after its end: %v", err)
 	}
-	if r.verified.recent.Len() != 0 {
+	if r.verified.Len() != 0 {
 		t.Error("it is still remembered")
 	}
 	now = noon
@@ -347,28 +344,5 @@ func TestVerifiedAgain(t *testing.T) {
 	}
 	if _, err := authenticate(r.Verifier, text); err == nil || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("after its key has gone: %v", err)
-	}
-}
-
-// However many tokens there are, the number that is remembered is bounded, and one in use stays.
-func TestVerifiedIsBounded(t *testing.T) {
-	var v verified
-	set, who := new(keySet), &identity.Identity{Expires: noon}
-	hash := func(i int) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, i)) }
-	now := noon.Add(-time.Hour)
-	for i := range 10 * maxVerified {
-		v.add(hash(i), set, who)
-		if v.find(hash(0), set, now) == nil {
-			t.Fatalf("the one in use was forgotten after %d others", i)
-		}
-		if n := v.recent.Len(); n > 2*maxVerified {
-			t.Fatalf("%d are remembered", n)
-		}
-	}
-	if v.find(hash(1), set, now) != nil {
-		t.Error("an unused one is remembered")
-	}
-	if v.find(hash(0), new(keySet), now) != nil {
-		t.Error("one is good for another key set")
 	}
 }

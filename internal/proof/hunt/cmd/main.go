@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -108,7 +109,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(profiles.file)
+	defer os.Remove(profiles)
 	defer collect(s.gcEvery)()
 	protocols := strings.Split(s.protocols, ",")
 	first := uint64(1)
@@ -132,14 +133,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // beside calls act again and again, with a pause of its own choice between two calls, until stop is called.
 func beside(act func(ctx context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	crew := kit.NewCrew(context.Background())
+	crew.Go(func(ctx context.Context) {
 		for act(ctx) == nil {
 		}
-	}()
-	return func() { cancel(); <-done }
+	})
+	return crew.End
 }
 
 // collect forces garbage collections until stop is called; none if the time is 0. Each one stops the whole process for a moment,
@@ -173,7 +172,7 @@ func killing(servers []*sim.Server, every time.Duration, seed uint64) (stop func
 }
 
 // huntIn hunts in one protocol.
-func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profiles, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
+func (s *settings) huntIn(ctx context.Context, protocol string, profiles string, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
 	nasty, err := sim.ParseNasty(s.nasty)
 	if err != nil {
 		return hunt.Report{}, err
@@ -192,7 +191,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 		Server: sim.Options{
 			Protocol: protocol, Nasty: nasty, Fail: fail, Latency: s.latency, Jitter: s.jitter, Seed: s.hunt.Seed,
 		},
-		Servers: s.servers, Proxy: s.proxy(name, profiles.file), TLS: s.tls,
+		Servers: s.servers, Proxy: s.proxy(name, profiles), TLS: s.tls,
 	})
 	if err != nil {
 		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)
@@ -214,17 +213,15 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles *profil
 	return report, nil
 }
 
-// profiles are those of the hunted protocols with a short limit on resets. They accept risks which the built-in ones do not, and dial ahead
-// where the built-in ones want a key: the simulated servers ask for none.
-type profiles struct{ file string } // with all of them
-
-// writeProfiles makes the profiles for a list such as "funasr=doubt,sherpa-onnx=quiet+blind". A reset takes at most resetWithin.
-func writeProfiles(list string, resetWithin time.Duration) (*profiles, error) {
+// writeProfiles writes the hunted protocols' profiles to a file, and returns its name. They limit resets to resetWithin, accept risks which the built-in
+// ones do not, by a list such as "funasr=doubt,sherpa-onnx=quiet+blind", and dial ahead where the built-in ones want a key: the simulated servers ask
+// for none.
+func writeProfiles(list string, resetWithin time.Duration) (name string, err error) {
 	risks := make(map[string]string)
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
 		protocol, risk, ok := strings.Cut(word, "=")
 		if !ok || !slices.Contains(hunt.Dialogues(), protocol) {
-			return nil, fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
+			return "", fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
 		}
 		risks[protocol] = fmt.Sprintf(", unsafe: [%s]", strings.ReplaceAll(risk, "+", ", "))
 	}
@@ -234,18 +231,13 @@ func writeProfiles(list string, resetWithin time.Duration) (*profiles, error) {
 	}
 	file, err := os.CreateTemp("", "hunt-*.yaml")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	p := &profiles{file: file.Name()}
 	_, err = file.WriteString(text)
-	if closed := file.Close(); err == nil {
-		err = closed
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(file.Name())
 	}
-	if err != nil {
-		_ = os.Remove(p.file)
-		return nil, err
-	}
-	return p, nil
+	return file.Name(), err
 }
 
 // keyless returns what has a protocol's profile dial ahead without a key, if it would not.

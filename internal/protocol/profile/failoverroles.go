@@ -35,31 +35,8 @@ func isTimed(i int) class  { return 1 << (40 + i) }
 
 func isUncounted(i int) class { return 1 << (56 + i) }
 
-// failoverProgram finds the roles of whole messages for a [Tracker]. It is immutable. Messages of any length may be presented to its sets;
-// no token is in their matchers.
-type failoverProgram struct {
-	fromClient, fromServer *matchSet
-	timed                  []class // by index in Failover.shift: the role that a message must have; 0 for any message
-}
-
-// maxAssembled is the longest message that may be presented, in bytes.
+// maxAssembled is the longest message that a [Tracker] may be presented, in bytes.
 const maxAssembled = 1 << 20
-
-func newFailoverProgram(s *spec) *failoverProgram {
-	p := &failoverProgram{}
-	p.fromClient = newMatchSet(maxAssembled, nil, s.failover.clientUses(s)...)
-	p.fromServer = newMatchSet(maxAssembled, nil, s.failover.serverUses(s)...)
-	timed := 0
-	for _, t := range s.failover.shift {
-		if len(t.when) == 0 {
-			p.timed = append(p.timed, 0)
-			continue
-		}
-		p.timed = append(p.timed, isTimed(timed))
-		timed++
-	}
-	return p
-}
 
 // clientUses returns the matchers of a client's messages with their roles. s has the matchers of other keys.
 func (f *Failover) clientUses(s *spec) []use {
