@@ -13,8 +13,8 @@ type BackendName struct{ Service, Backend string }
 
 // Lag is what a backend owes its sessions, at one instant.
 type Lag struct {
-	// Longest and Median are for how long it has owed results, of the sessions for which that is known: see [Timing].Owed.
-	Longest, Median time.Duration
+	// Longest and Median are of its sessions' lags, and Owed is the longest time for which it surely owes one a result: see [Timing].
+	Longest, Median, Owed time.Duration
 	// Answered counts the sessions that have had their first reply. FirstReplyOwed is for how long the median first reply has been owed; 0 if it has
 	// come. One that is owed counts as soon as it takes longer than those that have come.
 	Answered       int
@@ -109,12 +109,11 @@ func patience(own, all *meter.Distribution) time.Duration {
 // lagOf returns the lag of a backend that has these sessions.
 func lagOf(sessions []waiting, patience time.Duration) Lag {
 	lag := Lag{Patience: patience}
-	var owed, came, missing []time.Duration
+	var came, missing []time.Duration
+	lags := make([]time.Duration, len(sessions))
 	for i := range sessions {
 		s := &sessions[i]
-		if s.told {
-			owed = append(owed, s.Owed)
-		}
+		lags[i], lag.Owed = s.Lag, max(lag.Owed, s.Owed)
 		switch {
 		case s.firstReply > 0:
 			came = append(came, s.firstReply)
@@ -132,8 +131,9 @@ func lagOf(sessions []waiting, patience time.Duration) Lag {
 			lag.Heard++
 		}
 	}
-	if len(owed) > 0 {
-		lag.Longest, lag.Median = slices.Max(owed), median(owed)
+	if len(lags) > 0 {
+		lag.Median = median(lags)
+		lag.Longest = lags[len(lags)-1] // they are sorted now
 	}
 	lag.Answered, lag.FirstReplyOwed = len(came), firstReplyOwed(came, missing)
 	return lag
