@@ -107,6 +107,7 @@ func playedStats() api.Stats {
 		Configuration: api.Configuration{Source: "sqlite:config.db", Version: "4", State: "current", Applied: noon},
 	}
 	s.Problems = diagnosis.Find(&diagnosis.Facts{Now: noon, Stats: &s})
+	diagnosis.Describe(&s)
 	return s
 }
 
@@ -226,7 +227,7 @@ func TestStatus(t *testing.T) {
 		"Something is wrong:\n  - service stt: 1 client waits, the first for 3.4s\n      wsbouncer backend add NAME URL --connections N --service stt\n",
 		"\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
 		")\n      wsbouncer backend recycle gpu-2\n\n",
-		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  NOW\nstt      1        3.4s     6%           40      2          0     open\n",
+		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  STATE\nstt      1        3.4s     6%           40      2          0     clients wait\n",
 		"\ngpu-1    stt      1       31    32   340ms        2ms   0       healthy       ",
 		"\ngpu-2    stt      0       0     32   -            2ms   3       circuit open  ",
 		"\nSessions that failed lately\nID          SERVICE  BACKEND  ENDED",

@@ -22,7 +22,6 @@ func TestMergeProblems(t *testing.T) {
 	all := begin(proxyStats{"proxy-a", own})
 	join(all, proxyStats{"proxy-b", other})
 	join(all, proxyStats{"proxy-d", third})
-	finish(all)
 	all.Problems = withMissing(all.Problems, &api.Fleet{Missing: []api.MissingProxy{{ID: "c", Name: "proxy-c", Why: "not seen"}}}, noon)
 	var got []string
 	for _, p := range all.Problems {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
-	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // proxyStats is the statistics of one proxy.
@@ -70,12 +69,6 @@ func list(all *api.Stats, p proxyStats) {
 // size returns how many entries the statistics list.
 func size(all *api.Stats) int {
 	return len(all.Services) + len(all.Backends) + len(all.Leaving) + len(all.Problems) + len(all.Tenants) + len(all.Discovery) + len(all.Limits.Totals) + len(all.Limits.Lately) + len(all.Authentication.Results)
-}
-
-// finish computes what cannot be added up for the whole fleet.
-func finish(all *api.Stats) {
-	diagnosis.Sort(all.Problems)
-	diagnosis.Describe(all)
 }
 
 // merge adds each of from to the one of to that is like it, or appends it. The elements are copied.

@@ -50,9 +50,9 @@ const (
 
 // Condition is how a service or backend is, in a word or two, for people.
 type Condition struct {
-	Word  string    `json:"word"`             // such as healthy or hung; of a service, such as up or degraded
-	Level string    `json:"level"`            // ok, off, warning or failure
-	Why   string    `json:"why,omitempty"`    // empty if all is well, or if that is not known
+	Word  string    `json:"word"`           // such as healthy or hung; of a service, such as up or degraded
+	Level string    `json:"level"`          // ok, off, warning or failure
+	Why   string    `json:"why,omitempty"`  // empty if all is well, or if that is not known
 	Since time.Time `json:"since,omitzero"` // zero if that is not known
 }
 

@@ -39,7 +39,11 @@ func conditionOf(s *api.Stats, b *api.Backend) api.Condition {
 	health := healthOf(b)
 	switch {
 	case b.State == "draining" || b.State == "disabled":
-		return api.Condition{Word: b.State, Level: api.LevelOff, Why: sessionsLeft(b)}
+		why := sessionsLeft(b)
+		if health.Word != api.Healthy && health.Why != notDialed {
+			why += then(health.Word) + strings.TrimSuffix(": "+health.Why, ": ")
+		}
+		return api.Condition{Word: b.State, Level: api.LevelOff, Why: why}
 	case b.Untried() && health.Word == api.Unreachable:
 		return api.Condition{Word: backendWords[BackendNoPlace], Level: api.LevelWarning, Why: noPlace(b), Since: health.Since}
 	case worst != nil && Kind(worst.Kind) == BackendFlapping, worst != nil && health.Word == api.Healthy:
@@ -100,7 +104,9 @@ var serviceWords = map[Kind]string{
 }
 
 func conditionOfService(s *api.Stats, v *api.Service) api.Condition {
-	own := problemOf(s.Problems, func(p *api.Problem) bool { return p.Service == v.Name && p.Backend == "" && serviceWords[Kind(p.Kind)] != "" })
+	own := problemOf(s.Problems, func(p *api.Problem) bool {
+		return p.Service == v.Name && p.Backend == "" && serviceWords[Kind(p.Kind)] != ""
+	})
 	backends := (&Facts{Stats: s}).backends(v.Name)
 	usable := 0
 	for _, b := range backends {

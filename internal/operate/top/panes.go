@@ -241,6 +241,7 @@ func (m *Model) serviceCells(s *api.Service) []cell {
 	if s.Utilisation >= 1 {
 		used = warning
 	}
+	state := m.conditionCell(&api.Condition{Word: s.Condition.Word, Level: s.Condition.Level, Since: s.Condition.Since}) // the line of the problem has the rest
 	q := &s.Queue.Totals
 	lost := func(n uint64) cell {
 		if n > 0 {
@@ -256,7 +257,7 @@ func (m *Model) serviceCells(s *api.Service) []cell {
 		{text: figures.Count(float64(q.Queued)), tone: quiet},
 		lost(q.TimedOut),
 		lost(q.Full),
-		m.conditionCell(&s.Condition),
+		state,
 	}
 }
 
