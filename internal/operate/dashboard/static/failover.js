@@ -39,7 +39,7 @@ export function canary(b) {
   if (!b.canary || b.canary === "off") return "";
   const latency = b.canary_seconds > 0 ? ` · first result in ${duration(b.canary_seconds)}` : "";
   if (b.canary === "up") return `canary ok${latency}`;
-  if (b.canary === "down") return `canary fails${latency && `${latency} the last time`}`;
+  if (b.canary === "down") return `canary fails${b.canary_reason ? `: ${b.canary_reason}` : ""}${latency && `${latency} the last time`}`;
   if (b.canary === "doubtful") return `canary doubtful: ${b.canary_reason}`;
   return `canary not played yet${b.canary_reason ? `: ${b.canary_reason}` : ""}`;
 }
