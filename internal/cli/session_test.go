@@ -192,6 +192,23 @@ q7m2kd4x-0  10.1.2.5:4001  2026-11-22T12:00:00Z  9.0s    by the backend, code 10
 	)
 }
 
+// A session that waits for the last results has not ended.
+func TestSessionEnds(t *testing.T) {
+	s := api.SessionDetail{Session: api.Session{ID: "q7m2kd4x-1", State: api.StateCompleting, Ended: noon, By: "client", Code: 1000}}
+	for state, want := range map[string]string{
+		api.StateCompleting: "ending since", api.StateEnded: "ended",
+	} {
+		s.State = state
+		var b strings.Builder
+		if err := showSession(&b, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); !strings.Contains(got, "\n"+want+"  ") || strings.Contains(got, "how it ended") != (state == api.StateEnded) {
+			t.Errorf("%s:\n%s", state, got)
+		}
+	}
+}
+
 func TestSessionKill(t *testing.T) {
 	s := onProxy(t, open)
 	same(t, "one", s.must("session kill q7m2kd4x-1 --why silence --who alice"), "session q7m2kd4x-1 ended by alice: silence")
