@@ -53,6 +53,11 @@ func conditionOf(s *api.Stats, b *api.Backend) api.Condition {
 		if b.Usable || health.Why == notDialed {
 			health.Level = api.LevelWarning
 		}
+		if p := problemOf(s.Problems, func(p *api.Problem) bool {
+			return p.Service == b.Service && p.Backend == b.Name && keepsAway(Kind(p.Kind))
+		}); p != nil {
+			health.Since = p.Since // of all of it, and not of its present state
+		}
 		return health
 	case b.State != "" && !b.Usable:
 		why := "no session may begin"

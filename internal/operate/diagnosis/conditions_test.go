@@ -129,7 +129,7 @@ func TestDescribe(t *testing.T) {
 		if got := shown(v.Condition); got != c.service {
 			t.Errorf("%s: the service is %q; want %q", name, got, c.service)
 		}
-		if name == "hung" && (!b.Condition.Since.Equal(since) || !v.Condition.Since.Equal(since)) {
+		if (name == "hung" || name == "an open circuit") && (!b.Condition.Since.Equal(since) || !v.Condition.Since.Equal(since)) {
 			t.Errorf("since %v and %v", b.Condition.Since, v.Condition.Since)
 		}
 	}

@@ -1,7 +1,7 @@
 // The table of backends: those that need somebody first.
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
-import { ago, count, known, orNone, plural } from "./format.js";
+import { ago, count, duration, known, orNone, plural } from "./format.js";
 import { level, used } from "./problems.js";
 import { canary, keepsLag } from "./failover.js";
 import { endAllOf, recycleBackend, setBackendState } from "./actions.js";
@@ -76,7 +76,7 @@ function update(row, b) {
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
   text(row.use, `${count(b.leased)} / ${count(b.cap)}`);
   attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
-  text(row.reply, orNone(b.first_reply_seconds));
+  text(row.reply, b.first_reply_owed_seconds > 0 ? `>${duration(b.first_reply_owed_seconds)}` : orNone(b.first_reply_seconds));
   attribute(row.reply, "title", `what a typical session lately took to its first reply, of ${plural(b.first_replies ?? 0, "session")}`);
   text(row.trip, orNone(b.round_trip_seconds));
   text(row.lag, orNone(b.lag_seconds));
