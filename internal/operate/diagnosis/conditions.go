@@ -127,7 +127,11 @@ func conditionOfService(s *api.Stats, v *api.Service) api.Condition {
 		}
 		return c
 	case own != nil && Kind(own.Kind) == ServiceDown, own != nil && usable > 0:
-		return api.Condition{Word: serviceWords[Kind(own.Kind)], Level: own.Level, Why: own.Text, Since: own.Since}
+		word := serviceWords[Kind(own.Kind)]
+		if Kind(own.Kind) == ServiceNearlyFull && v.Queue.Waiting > 0 {
+			word = serviceWords[ServiceWaiting]
+		}
+		return api.Condition{Word: word, Level: own.Level, Why: own.Text, Since: own.Since}
 	case len(backends) == 0:
 		return api.Condition{Word: serviceDown, Level: api.LevelFailure, Why: "it has no backends"}
 	case usable == 0:

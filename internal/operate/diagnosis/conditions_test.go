@@ -74,6 +74,11 @@ func TestDescribe(t *testing.T) {
 			backend: "healthy ok", service: "paused warning",
 		},
 		"clients wait": {kinds: []Kind{ServiceWaiting}, backend: "healthy ok", service: "clients wait warning: service-waiting: evidence"},
+		"full, and clients wait for a moment": {
+			change:  func(_ *api.Backend, v *api.Service, _ *api.Stats) { v.Queue.Waiting = 2 },
+			kinds:   []Kind{ServiceNearlyFull},
+			backend: "healthy ok", service: "clients wait warning: service-nearly-full: evidence",
+		},
 		"a tenant fills the queue": {
 			kinds:   []Kind{TenantFillsQueue, BackendHung},
 			backend: "hung failure: evidence", service: "queue full failure: tenant-fills-queue: evidence",
