@@ -3,7 +3,7 @@
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
 import { ago, count, duration, known, orNone, plural } from "./format.js";
 import { level, used } from "./problems.js";
-import { canary, keepsLag } from "./failover.js";
+import { canary } from "./failover.js";
 import { endAllOf, recycleBackend, setBackendState } from "./actions.js";
 
 const body = byId("backend-rows");
@@ -42,7 +42,7 @@ function create() {
   const use = cell("Leased / cap", "num");
   const reply = cell("First reply", "num");
   const trip = cell("Round trip", "num");
-  const lag = cell("Lag", "num only-lag");
+  const lag = cell("Lag", "num");
   const broken = cell("Broken", "num");
   const lost = h("span");
   const stalls = h("span", { class: "sub" });
@@ -91,7 +91,6 @@ function update(row, b) {
 
 export function showBackends(stats) {
   last = stats;
-  attribute(body.parentNode, "data-lag", keepsLag(stats) ? "yes" : null);
   let rows = [...stats.backends];
   rows.sort((a, b) => rank[a.condition.level] - rank[b.condition.level] || a.name.localeCompare(b.name, "en", { numeric: true }));
   const total = rows.length;

@@ -44,9 +44,6 @@ export function canary(b) {
   return `canary not played yet${b.canary_reason ? `: ${b.canary_reason}` : ""}`;
 }
 
-/** keepsLag reports whether a backend lags, or would be seen to. */
-export const keepsLag = (stats) => stats.services.some((service) => service.failover?.stall_timeout_seconds > 0) || stats.backends.some((b) => b.lag_seconds > 0 || b.overdue);
-
 /** outlive says in a few words what becomes of a service's sessions whose backend fails; empty for nothing. */
 export function outlive(service) {
   const f = service.failover;
