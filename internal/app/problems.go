@@ -4,6 +4,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/operate/problems"
 )
 
@@ -23,9 +24,10 @@ func (p *Proxy) watchProblems() {
 	p.problems.Start()
 }
 
-// problemStats adds what is wrong, and what was learned about backends on the way.
+// problemStats adds what is wrong, how services and backends are, and what was learned about backends on the way.
 func (p *Proxy) problemStats(to *api.Stats) {
 	to.Problems = p.problems.Problems()
+	diagnosis.Describe(to)
 	for i := range to.Backends {
 		b := &to.Backends[i]
 		reply := p.problems.Reply(b.Service, b.Name)

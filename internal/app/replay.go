@@ -39,11 +39,11 @@ func (p *Proxy) lagStats(to *api.Stats) {
 	for i := range to.Backends {
 		b := &to.Backends[i]
 		lag := lags[relay.BackendName{Service: b.Service, Backend: b.Name}]
-		b.LagSeconds, b.MedianLagSeconds = lag.Longest.Seconds(), lag.Median.Seconds()
-		b.AnsweredSessions, b.FirstReplyOwedSeconds = lag.Answered, lag.FirstReplyOwed.Seconds()
+		b.LagSeconds, b.MedianLagSeconds, b.OwedSeconds = lag.Longest.Seconds(), lag.Median.Seconds(), lag.Owed.Seconds()
+		b.AnsweredSessions, b.FirstReplyOwedSeconds, b.HeardSessions = lag.Answered, lag.FirstReplyOwed.Seconds(), lag.Heard
 		if lag.Overdue+lag.Unreplied > 0 {
 			b.Overdue = &api.Overdue{
-				Sessions: lag.Overdue, Unreplied: lag.Unreplied, Heard: lag.Heard, LongestSeconds: lag.OverdueFor.Seconds(),
+				Sessions: lag.Overdue, Unreplied: lag.Unreplied, LongestSeconds: lag.OverdueFor.Seconds(),
 				Since: now.Add(-lag.OverdueFor), PatienceSeconds: lag.Patience.Seconds(),
 			}
 		}

@@ -115,6 +115,7 @@ func newBackendListCommand() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the backends",
 		Long: `List the backends. A running proxy adds their idle connections, those leased to sessions, and their health.
+LAG (--output wide) is the largest lag of its sessions, as 'wsbouncer session ls' shows it.
 If proxies share servers, GRANTED is how many of a server's places they have together, and GRANT, with --local, how many this proxy has.
 An eighth is in reserve: 14/16 means that any proxy gets one of the other two when a client needs it.
 
@@ -256,7 +257,7 @@ func backendCells(b *api.Backend) (cells, wide []string) {
 	if b == nil {
 		return make([]string, 3), make([]string, 12)
 	}
-	c := b.Condition()
+	c := b.Condition
 	ping := ""
 	if b.RoundTripSeconds > 0 {
 		ping = figures.Seconds(b.RoundTripSeconds)

@@ -68,11 +68,11 @@ func sessionsLeft(b *api.Backend) string {
 
 func connectionsMissing(b *api.Backend) string {
 	wanted := min(b.Warm, b.MostConnections()-b.Leased-b.Resetting-b.Retiring)
-	if b.Idle >= wanted && b.Condition().Word == api.Healthy {
+	if b.Idle >= wanted && b.Health.Condition().Word == api.Healthy {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %d warm connections", b.Idle, max(wanted, 0))
-	if c := b.Condition(); c.Why != "" {
+	if c := b.Health.Condition(); c.Why != "" {
 		text += " (" + c.Word + ": " + c.Why + ")"
 	}
 	return text

@@ -76,7 +76,7 @@ func showNow(out io.Writer, now *api.Stats, name string) error {
 		}
 		var cells [][]string
 		for _, b := range now.BackendsOf(name) {
-			cells = append(cells, []string{b.Name, strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), b.Condition().Word, b.Condition().Why})
+			cells = append(cells, []string{b.Name, strconv.Itoa(b.Idle), strconv.Itoa(b.Leased), b.Condition.Word, b.Condition.Why})
 		}
 		if len(cells) == 0 {
 			return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // discovering returns a content whose backend gpu stands for a DNS name, and the statistics of a proxy that has found two servers.
@@ -24,13 +25,15 @@ func discovering() (config.Content, api.Stats) {
 	server := func(name, from string, leased int) api.Backend {
 		return api.Backend{
 			Name: name, Service: "stt", DiscoveredFrom: from, Health: api.Health{Reachable: true, Circuit: "closed"},
-			Pool: api.Pool{State: "enabled", Cap: 4, Warm: 4, Weight: 1, Ceiling: 4, Idle: 4 - leased, Leased: leased},
+			Pool: api.Pool{State: "enabled", Usable: true, Cap: 4, Warm: 4, Weight: 1, Ceiling: 4, Idle: 4 - leased, Leased: leased},
 		}
 	}
-	return c, api.Stats{
+	now := api.Stats{
 		Backends:  []api.Backend{server("gpu@10.0.0.1:2700", "gpu", 1), server("gpu@[fd00::1]:2700", "gpu", 0), server("old", "", 2)},
 		Discovery: []api.Discovery{{Backend: "gpu", Service: "stt", Host: "stt.test", Servers: 2, Asked: time.Now(), Failing: time.Now(), Reason: "refused"}},
 	}
+	diagnosis.Describe(&now)
+	return c, now
 }
 
 // A list has a row for each server below its backend.

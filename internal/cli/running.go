@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // running returns the statistics of the proxy; nil if none is known. If it cannot read them, it writes why to messages, since a list
@@ -20,6 +21,7 @@ func (t *target) running(ctx context.Context, messages io.Writer) *api.Stats {
 		fmt.Fprintf(messages, "The present state of the proxy is not shown: %v\n", err)
 		return nil
 	}
+	diagnosis.DescribeOlder(r)
 	sayMissing(messages, r.Fleet)
 	return r
 }
@@ -49,7 +51,7 @@ func backendForPrograms(b *api.Backend) map[string]any {
 	if b == nil {
 		return nil
 	}
-	condition := b.Condition()
+	condition := b.Condition
 	all := map[string]any{
 		"dialing": b.Dialing, "idle": b.Idle, "leased": b.Leased, "resetting": b.Resetting, "retiring": b.Retiring, "health": condition.Word,
 	}
@@ -61,7 +63,7 @@ func backendForPrograms(b *api.Backend) map[string]any {
 
 // backendNow returns the state of a backend for a table.
 func backendNow(b *api.Backend) [][]string {
-	condition := b.Condition()
+	condition := b.Condition
 	health := condition.Word
 	if condition.Why != "" {
 		health += ": " + condition.Why

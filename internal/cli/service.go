@@ -84,8 +84,8 @@ connection: TIMED OUT (none came free in time), LEFT (they gave up), FULL (the q
 func serviceRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "PATH", "HOST", "PROFILE", "BALANCE", "QUEUE", "BACKENDS", "CAP"}, names: content.Names(config.KindService)}
 	if knowsServices(now) {
-		wide := []string{"LONGEST", "UTILISATION", "NOW", "QUEUED", "TIMED OUT", "LEFT", "FULL", "EVICTED"}
-		r.heads, r.wide = append(append(r.heads, "WAITING"), wide...), len(wide)
+		wide := []string{"LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "LEFT", "FULL", "EVICTED"}
+		r.heads, r.wide = append(append(r.heads, "STATE", "WAITING"), wide...), len(wide)
 	}
 	for _, name := range r.names {
 		s := content.Services[name]
@@ -100,31 +100,27 @@ func serviceRows(content *config.Content, now *api.Stats) *rows {
 			name, orAny(s.Path), orAny(s.Host), s.Profile, s.Balance, strconv.Itoa(s.Queue), strconv.Itoa(backends), strconv.Itoa(connections),
 		}
 		if knowsServices(now) {
-			cells := make([]string, 1+r.wide)
+			state, cells := "", make([]string, 1+r.wide)
 			if s := now.Service(name); s != nil {
-				cells = serviceNow(s)
+				state, cells = serviceNow(s)
 			}
-			row = append(row, cells...)
+			row = append(append(row, state), cells...)
 		}
 		r.cells = append(r.cells, row)
 	}
 	return r
 }
 
-// serviceNow returns what a proxy says about a service: the clients that wait, then the columns of the wide form.
-func serviceNow(s *api.Service) []string {
-	waiting, longest, state := strconv.Itoa(s.Queue.Waiting), "", "open"
+// serviceNow returns what a proxy says about a service: its state, the clients that wait, and the columns of the wide form.
+func serviceNow(s *api.Service) (state string, cells []string) {
+	longest := ""
 	if s.Queue.Waiting > 0 {
 		longest = figures.Seconds(s.Queue.OldestSeconds)
 	}
-	if s.Paused {
-		state = "paused"
-		waiting += " (paused)" // also where the state has no column: nobody should forget a pause
-	}
 	q := &s.Queue.Totals
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
-	return []string{
-		waiting, longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), state, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
+	return s.Condition.Word, []string{
+		strconv.Itoa(s.Queue.Waiting), longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
 	}
 }
 
@@ -135,6 +131,7 @@ func servicesForPrograms(content *config.Content, now *api.Stats) []json.RawMess
 		if s := now.Service(name); s != nil {
 			more = map[string]any{
 				"waiting": s.Queue.Waiting, "oldest_seconds": s.Queue.OldestSeconds, "utilisation": s.Utilisation, "paused": s.Paused,
+				"state": s.Condition.Word,
 			}
 		}
 		all = append(all, named(config.KindService, name, content.Shown(config.KindService, name), more))

@@ -123,15 +123,15 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("key", s.Key)
 	add("request id", s.RequestID)
 	add("trace id", s.TraceID)
-	lasted := "age"
+	lasted, ended, how := "age", "ending since", "how it ends" // its end may be decided before it has come
 	if s.State == api.StateEnded {
-		lasted = "lasted"
+		lasted, ended, how = "lasted", "ended", "how it ended"
 	}
 	add("started", stamp(s.Started))
-	add("ended", stamp(s.Ended))
+	add(ended, stamp(s.Ended))
 	add(lasted, figures.Seconds(s.AgeSeconds))
 	add("waited", figures.Seconds(s.WaitedSeconds)+" for a connection")
-	add("how it ended", endOf(&s.Session))
+	add(how, endOf(&s.Session))
 	add("class", s.Class)
 	add("connection then", s.Fate)
 	add("from client", traffic(s.FramesFromClient, s.BytesFromClient))

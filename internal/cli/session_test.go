@@ -107,6 +107,7 @@ func playedStats() api.Stats {
 		Configuration: api.Configuration{Source: "sqlite:config.db", Version: "4", State: "current", Applied: noon},
 	}
 	s.Problems = diagnosis.Find(&diagnosis.Facts{Now: noon, Stats: &s})
+	diagnosis.Describe(&s)
 	return s
 }
 
@@ -191,6 +192,23 @@ q7m2kd4x-0  10.1.2.5:4001  2026-11-22T12:00:00Z  9.0s    by the backend, code 10
 	)
 }
 
+// A session that waits for the last results has not ended.
+func TestSessionEnds(t *testing.T) {
+	s := api.SessionDetail{Session: api.Session{ID: "q7m2kd4x-1", State: api.StateCompleting, Ended: noon, By: "client", Code: 1000}}
+	for state, want := range map[string]string{
+		api.StateCompleting: "ending since", api.StateEnded: "ended",
+	} {
+		s.State = state
+		var b strings.Builder
+		if err := showSession(&b, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); !strings.Contains(got, "\n"+want+"  ") || strings.Contains(got, "how it ended") != (state == api.StateEnded) {
+			t.Errorf("%s:\n%s", state, got)
+		}
+	}
+}
+
 func TestSessionKill(t *testing.T) {
 	s := onProxy(t, open)
 	same(t, "one", s.must("session kill q7m2kd4x-1 --why silence --who alice"), "session q7m2kd4x-1 ended by alice: silence")
@@ -226,7 +244,7 @@ func TestStatus(t *testing.T) {
 		"\nThis hurts clients:\n  - service stt: 1 client waits, the first for 3.4s [service-waiting]\n      wsbouncer backend add NAME URL --connections N --service stt " + strings.Join(s.where, " ") + "\n",
 		"\nThis may hurt clients soon:\n  ! backend gpu-2: circuit open: connection refused (since 2026-11-22T12:00:00Z, ",
 		") [backend-unreachable]\n      wsbouncer backend recycle gpu-2 " + strings.Join(s.where, " ") + "\n\n",
-		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  EVICTED  NOW\nstt      1        3.4s     6%           40      2          0     0        open\n",
+		"\nSERVICE  WAITING  LONGEST  UTILISATION  QUEUED  TIMED OUT  FULL  EVICTED  STATE\nstt      1        3.4s     6%           40      2          0     0        clients wait\n",
 		"\ngpu-1    stt      1       31    32   340ms        2ms   0       healthy       ",
 		"\ngpu-2    stt      0       0     32   -            2ms   3       circuit open  ",
 		"\nSessions that failed lately\nID          SERVICE  BACKEND  ENDED",

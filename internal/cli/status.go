@@ -78,6 +78,7 @@ func readStatus(ctx context.Context, proxy *client.Client) (*proxyStatus, error)
 	if err := proxy.Get(ctx, api.StatsPath, nil, &s.Stats); err != nil {
 		return nil, err
 	}
+	diagnosis.DescribeOlder(&s.Stats)
 	ended, err := sessions(ctx, proxy, api.SessionQuery{State: api.StateEnded})
 	if errors.As(err, new(*client.UnreachableError)) || ctx.Err() != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	}
 
 	fmt.Fprintln(out)
-	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "FULL", "EVICTED", "NOW"}, s.services()); err != nil {
+	if err := table(out, []string{"SERVICE", "WAITING", "LONGEST", "UTILISATION", "QUEUED", "TIMED OUT", "FULL", "EVICTED", "STATE"}, s.services()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -243,8 +244,8 @@ func (s *proxyStatus) printCertificates(out io.Writer, now time.Time) error {
 func (s *proxyStatus) services() (cells [][]string) {
 	for i := range s.Stats.Services {
 		v := &s.Stats.Services[i]
-		now := serviceNow(v)
-		cells = append(cells, []string{v.Name, now[0], now[1], now[2], now[4], now[5], now[7], now[8], now[3]})
+		state, now := serviceNow(v)
+		cells = append(cells, []string{v.Name, now[0], now[1], now[2], now[3], now[4], now[6], now[7], state})
 	}
 	return cells
 }
@@ -252,14 +253,10 @@ func (s *proxyStatus) services() (cells [][]string) {
 func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 	for i := range s.Stats.Backends {
 		b := &s.Stats.Backends[i]
-		c := b.Condition()
-		health, since := c.Word, figures.Since(c.Since, now)
-		if b.State != enabling.state {
-			health, since = b.State, ""
-		}
+		c := b.Condition
 		cells = append(cells, []string{
 			b.Name, b.Service, strconv.Itoa(b.Leased), strconv.Itoa(b.Idle), s.capCell(b), s.firstReply(b),
-			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), health, since,
+			measuredSeconds(b.RoundTripSeconds), strconv.FormatUint(b.Broken, 10), c.Word, figures.Since(c.Since, now),
 		})
 	}
 	for i := range s.Stats.Leaving {

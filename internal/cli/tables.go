@@ -65,16 +65,16 @@ func table(out io.Writer, heads []string, rows [][]string) error {
 // colourOf returns the colour of a cell; empty for none.
 func colourOf(head, cell string) string {
 	switch head {
-	case "HEALTH", "STATE", "NOW", "VERDICT":
+	case "HEALTH", "STATE", "VERDICT":
 	default:
 		return ""
 	}
 	switch cell, _, _ := strings.Cut(cell, ":"); cell {
-	case "circuit open", "unreachable", "probe fails", "canary fails", "stalled", "outlier", "stale", "copied", api.ProxyUnseen, tooLittle:
+	case "circuit open", "unreachable", "probe fails", "canary fails", "stalled", "outlier", api.Hung, "flapping", "not usable", "down", "queue full", "stale", "copied", api.ProxyUnseen, tooLittle:
 		return red
-	case "circuit half-open", "draining", "disabled", "paused", api.StateWaiting, api.StateMoving:
+	case "circuit half-open", "draining", "disabled", "paused", "slow", "full", "no place", "degraded", "clients wait", "nearly full", api.StateWaiting, api.StateMoving:
 		return yellow
-	case api.Healthy, enough:
+	case api.Healthy, "up", enough:
 		return green
 	}
 	return ""

@@ -35,7 +35,7 @@ func backends(all ...api.Backend) api.Stats { return api.Stats{Backends: all} }
 func leased(name, state string, sessions int) api.Backend {
 	return api.Backend{
 		Name: name, Health: api.Health{Reachable: true, Circuit: "closed"},
-		Pool: api.Pool{State: state, Ceiling: 32, Warm: 32, Leased: sessions},
+		Pool: api.Pool{State: state, Usable: state == "enabled", Weight: 1, Ceiling: 32, Warm: 32, Leased: sessions},
 	}
 }
 
@@ -174,24 +174,25 @@ func TestRunning(t *testing.T) {
 	served.Idle, served.Dialing = 29, 1
 	down := leased("gpu-2", "draining", 0)
 	down.Reachable, down.Reason = false, "connection refused"
+	served.Service, down.Service = "stt", "stt"
 	service := api.Service{Name: "stt"}
 	service.Queue.Waiting = 12
 	s.playing(func() api.Stats {
 		return api.Stats{Services: []api.Service{service}, Backends: []api.Backend{served, down}}
 	})
 	same(t, "backends", s.must("backend ls"), `
-NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH       LABELS
-gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  29    3       healthy      zone=a
-gpu-2  stt      ws://10.0.0.6:2700/?token=env:KEY1  32   8     1       enabled  0     0       unreachable  zone=b`)
-	if out := s.must("backend show gpu-2"); !strings.Contains(out, "\n\nNOW  ") || !strings.Contains(out, "unreachable: connection refused") {
+NAME   SERVICE  URL                                 CAP  WARM  WEIGHT  STATE    IDLE  LEASED  HEALTH    LABELS
+gpu-1  stt      ws://10.0.0.5:2700                  48   cap   1       enabled  29    3       healthy   zone=a
+gpu-2  stt      ws://10.0.0.6:2700/?token=env:KEY1  32   8     1       enabled  0     0       draining  zone=b`)
+	if out := s.must("backend show gpu-2"); !strings.Contains(out, "\n\nNOW  ") || !strings.Contains(out, "draining: it is empty; unreachable: connection refused") {
 		t.Errorf("one backend:\n%s", out)
 	}
-	if out := s.must("backend ls -o json"); !strings.Contains(out, `"trouble": "connection refused"`) || !strings.Contains(out, `"leased": 3`) {
+	if out := s.must("backend ls -o json"); !strings.Contains(out, `"trouble": "it is empty; unreachable: connection refused"`) || !strings.Contains(out, `"leased": 3`) {
 		t.Errorf("for programs:\n%s", out)
 	}
 	same(t, "services", s.must("service ls"), `
-NAME  PATH     HOST   PROFILE  BALANCE       QUEUE  BACKENDS  CAP  WAITING
-stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80   12`)
+NAME  PATH     HOST   PROFILE  BALANCE       QUEUE  BACKENDS  CAP  STATE  WAITING
+stt   /v1/stt  (any)  vosk     least-loaded  1000   2         80   up     12`)
 	status, out, messages := s.run("backend", "drain", "gpu-2", "--wait", "--database", s.database)
 	if status != 0 || !strings.Contains(out, "Version 4 -> 5") || !strings.Contains(messages, "gpu-2: done after") {
 		t.Errorf("status %d, %s, %s", status, out, messages)

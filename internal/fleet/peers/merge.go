@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // question is a request about the whole fleet: what this proxy has answered for itself, and what the others have.
@@ -123,6 +124,7 @@ func mergeStats(q *question) (int, any, error) {
 	}
 	all.Fleet = f
 	all.Problems = withMissing(all.Problems, f, time.Now().UTC())
+	diagnosis.Describe(all)
 	return http.StatusOK, all, nil
 }
 

@@ -44,7 +44,7 @@ func TestStatsWithoutPlaces(t *testing.T) {
 	}
 	var s api.Stats
 	r.proxies[0].ask("GET", "/api/v1/stats?fleet=true", &s)
-	if c := s.Backends[0].Condition(); c.Word != api.Healthy {
+	if c := s.Backends[0].Condition; c.Word != api.Healthy {
 		t.Errorf("%+v", c)
 	}
 }
@@ -62,7 +62,7 @@ func TestStats(t *testing.T) {
 	if s.Sessions.Active != 8 || s.Sessions.Ended[1000] != 4 || len(s.Backends) != 1 || b.Leased != 8 || b.Cap != 16 || b.Ceiling != 16 || b.Totals.Reasons["served"] != 2 {
 		t.Errorf("sums: %+v, %+v", s.Sessions, b)
 	}
-	if c := b.Condition(); c.Word != "unreachable" || c.Why != "connection refused (seen by b)" {
+	if c := b.Condition; c.Word != "unreachable" || c.Why != "connection refused (seen by b)" {
 		t.Errorf("what is wrong at one proxy: %+v", c)
 	}
 	if q := s.Services[0].Queue; q.Waiting != 2 || q.Limit != 20 || q.OldestSeconds != 5 || s.Services[0].Utilisation != 0.5 {

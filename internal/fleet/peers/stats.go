@@ -167,11 +167,13 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Retired += from.Retired
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
+	to.OwedSeconds = max(to.OwedSeconds, from.OwedSeconds)
 	if from.FirstReplies > to.FirstReplies { // the better estimate of the two
 		to.FirstReplySeconds = from.FirstReplySeconds
 	}
 	to.FirstReplies += from.FirstReplies
 	to.AnsweredSessions += from.AnsweredSessions
+	to.HeardSessions += from.HeardSessions
 	to.FirstReplyOwedSeconds = max(to.FirstReplyOwedSeconds, from.FirstReplyOwedSeconds)
 	to.Overdue = addOverdue(to.Overdue, from.Overdue)
 	to.Variants = merge(to.Variants, from.Variants, func(a, b *api.Variant) bool { return a.Variant == b.Variant }, add)
@@ -186,7 +188,7 @@ func addOverdue(a, b *api.Overdue) *api.Overdue {
 		return a
 	}
 	sum := *a
-	sum.Sessions, sum.Unreplied, sum.Heard = a.Sessions+b.Sessions, a.Unreplied+b.Unreplied, a.Heard+b.Heard
+	sum.Sessions, sum.Unreplied = a.Sessions+b.Sessions, a.Unreplied+b.Unreplied
 	sum.PatienceSeconds = max(a.PatienceSeconds, b.PatienceSeconds)
 	if b.LongestSeconds > a.LongestSeconds {
 		sum.LongestSeconds, sum.Since = b.LongestSeconds, b.Since

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
@@ -43,41 +42,41 @@ const Unreachable = "unreachable"
 // Hung is the condition of a backend that owes several sessions results for far longer than usual.
 const Hung = "hung"
 
-// Condition is a backend's health in a word or two, for people.
+// The levels of a condition, besides those of problems.
+const (
+	LevelOK  = "ok"
+	LevelOff = "off" // an operator has taken it out of service
+)
+
+// Condition is how a service or backend is, in a word or two, for people.
 type Condition struct {
-	// Word is healthy, circuit open, circuit half-open, probe fails, canary fails, stalled, outlier, unreachable or hung: the first of these that is
-	// true.
-	Word  string
-	Why   string // empty if it is healthy, or if that is not known
-	Since time.Time
+	Word  string    `json:"word"`           // such as healthy or hung; of a service, such as up or degraded
+	Level string    `json:"level"`          // ok, off, warning or failure
+	Why   string    `json:"why,omitempty"`  // empty if all is well, or if that is not known
+	Since time.Time `json:"since,omitzero"` // zero if that is not known
 }
 
-// Condition returns a backend's health: what keeps sessions away comes first.
+// Condition returns what keeps sessions away, by itself; that of a [Backend] says more. The word is healthy, circuit open, circuit half-open, probe
+// fails, canary fails, stalled, outlier or unreachable: the first of these that is true.
 func (h *Health) Condition() Condition {
+	bad := func(word, why string, since time.Time) Condition {
+		return Condition{Word: word, Level: LevelFailure, Why: why, Since: since}
+	}
 	switch {
 	case h.Circuit != "" && h.Circuit != "closed":
-		return Condition{"circuit " + h.Circuit, h.CircuitReason, h.CircuitSince}
+		return bad("circuit "+h.Circuit, h.CircuitReason, h.CircuitSince)
 	case h.Probe == "down":
-		return Condition{"probe fails", h.ProbeReason, h.ProbeSince}
+		return bad("probe fails", h.ProbeReason, h.ProbeSince)
 	case h.Canary == "down":
-		return Condition{"canary fails", h.CanaryReason, h.CanarySince}
+		return bad("canary fails", h.CanaryReason, h.CanarySince)
 	case h.Stalled:
-		return Condition{"stalled", h.StalledReason, h.StalledSince}
+		return bad("stalled", h.StalledReason, h.StalledSince)
 	case h.Outlier:
-		return Condition{"outlier", h.OutlierReason, h.OutlierSince}
+		return bad("outlier", h.OutlierReason, h.OutlierSince)
 	case !h.Reachable:
-		return Condition{Unreachable, h.Reason, h.Since}
+		return bad(Unreachable, h.Reason, h.Since)
 	}
-	return Condition{Word: Healthy, Since: h.Since}
-}
-
-// Condition returns the backend's health, and that it hangs if nothing else is wrong with it.
-func (b *Backend) Condition() Condition {
-	c := b.Health.Condition()
-	if o := b.Overdue; c.Word == Healthy && o != nil && b.Hangs(o.Sessions) {
-		return Condition{Hung, fmt.Sprintf("%d of its sessions wait for a result", o.Sessions), o.Since}
-	}
-	return c
+	return Condition{Word: Healthy, Level: LevelOK, Since: h.Since}
 }
 
 const (

@@ -91,6 +91,8 @@ type Service struct {
 	// Fleet is what the service's clients need at all proxies that share the servers, as this proxy knows it: each says the same, but for
 	// the time that numbers take to get to it.
 	Fleet ServiceDemand `json:"fleet"`
+	// Condition is how the service is: up, degraded, nearly full, clients wait, queue full, paused or down. Why is the evidence.
+	Condition Condition `json:"condition"`
 	// Failover is absent if the service has neither failover nor a stall-timeout.
 	Failover *ServiceFailover `json:"failover,omitempty"`
 }
@@ -138,6 +140,9 @@ type Backend struct {
 	DiscoveredFrom string `json:"discovered_from,omitempty"`
 	Health
 	Pool
+	// Condition is how the backend is: what its health, its state and the list of problems say together. The word is that of [Health.Condition], or
+	// hung, slow, flapping, full, no place, over-granted, canary doubtful, starting, not usable, draining or disabled.
+	Condition Condition `json:"condition"`
 	// Variants are the kinds of connections there are, where a profile knows some. Names of those for one client, or few, begin
 	// with ~.
 	Variants []Variant `json:"variants,omitempty"`
@@ -150,10 +155,11 @@ type Backend struct {
 	Stalls   uint64 `json:"stalls,omitempty"`
 	Moved    uint64 `json:"moved_sessions,omitempty"`
 	NotMoved uint64 `json:"not_moved_sessions,omitempty"`
-	// LagSeconds is the longest time for which the backend has surely owed a session a result, and MedianLagSeconds that of half of its sessions.
-	// It is known of sessions with a stall-timeout, and where the profile's sign of a stall (failover.stall) is replies or cadence.
+	// LagSeconds is the largest LagSeconds of its sessions now, and MedianLagSeconds that of the session in the middle. OwedSeconds is the largest
+	// OwedSeconds.
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
+	OwedSeconds      float64 `json:"owed_seconds,omitempty"`
 	// FirstReplySeconds is how long a typical session lately took from its client's first message to the backend's first, and FirstReplies of
 	// how many sessions within some minutes that is known; absent if of none.
 	FirstReplySeconds float64 `json:"first_reply_seconds,omitempty"`
@@ -162,6 +168,8 @@ type Backend struct {
 	// been owed; otherwise it is 0. One that is owed counts as soon as it takes longer than those that have come.
 	AnsweredSessions      int     `json:"answered_sessions"`
 	FirstReplyOwedSeconds float64 `json:"first_reply_owed_seconds,omitempty"`
+	// HeardSessions are those that have had their first reply, and lately something else: they wait for nothing.
+	HeardSessions int `json:"heard_sessions"`
 	// Overdue is what the backend owes for far longer than usual; absent for nothing.
 	Overdue *Overdue `json:"overdue,omitempty"`
 	// Proxies are the parts of the proxies, in the statistics of a whole fleet.
@@ -172,10 +180,8 @@ type Backend struct {
 type Overdue struct {
 	// Sessions are surely owed a result. Unreplied have never had a reply though their clients send, and nothing is known of their audio: it may
 	// be silence.
-	Sessions  int `json:"sessions"`
-	Unreplied int `json:"unreplied"`
-	// Heard are sessions to which it has sent something within PatienceSeconds.
-	Heard           int       `json:"heard"`
+	Sessions        int       `json:"sessions"`
+	Unreplied       int       `json:"unreplied"`
 	LongestSeconds  float64   `json:"longest_seconds"`
 	Since           time.Time `json:"since"`
 	PatienceSeconds float64   `json:"patience_seconds"`

@@ -66,10 +66,10 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 		"stt":           {"clients wait", "1 of 2 backends · least-loaded · failover replay, visible", "| 20 | 3 | 4.2 s | 106 % | 200 | 8 |"},
 		"acme":          {"acmestt | 2 | 18 | 1 | 6 of 8 | 1,100 | 4"},
 		"idle":          {"idle | 1 | 0 | 0 | – | 0 | 0"},
-		"calm":          {"up1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 |"},
-		"gpu-1":         {"says full", "at most 24 of 32", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 32 | – | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
-		hostile:         {"circuit open", "5 failures in a row", "| 0 / 32 | – | – | – | 7 |", "canary fails · first result in 410 ms the last time", "canary fails: no result within 10s"},
-		"gpu-3":         {"slowslow: its first reply takes 900ms", "| 900 ms |"},
+		"calm":          {"degraded1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 |"},
+		"gpu-1":         {"healthycircuit closed · probe up", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 32 | – | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
+		hostile:         {"circuit openfor 2 min", "s: connection refused <img", "| 0 / 32 | – | – | – | 7 |", "canary fails: no result within 10s <img", " · first result in 410 ms the last time"},
+		"gpu-3":         {"slowfor 1 min", "s: its first reply takes 900ms", "| 900 ms |"},
 		"q7m2kd4x-1002": {"| relaying | stt | gpu-1 | 192.0.2.3:4002 | 2 min 00 s | 28 | 100 ms | 200 · 625 KiB | 200 · 17.6 KiB | 34 ms | – | assured · 64.0 KiB · moved twice |"},
 		"q7m2kd4x-1003": {"| not assured: the audio is older than the window " + hostile},
 		"q7m2kd4x-2000": {"waiting 1"},
@@ -145,11 +145,15 @@ func TestUpdates(t *testing.T) {
 	if got := page.Text("#process"); !strings.Contains(got, "77 sessions") {
 		t.Errorf("got %q", got)
 	}
-	// Each state of a backend has its word: one that hangs, too.
+	// A backend with a problem is named like it, and its service is not said to be up.
 	f.update(func() {
-		f.stats.Backends[0].Overdue = &api.Overdue{Sessions: 4, LongestSeconds: 16, Since: time.Now(), PatienceSeconds: 8}
+		f.stats.Problems = append([]api.Problem{{
+			Kind: "backend-hung", Level: api.LevelFailure, Hurts: api.HurtsClients, What: "backend gpu-3", Service: "calm", Backend: "gpu-3",
+			Text: "hung: 4 of 4 sessions have had no result for up to 16s", Since: time.Now(),
+		}}, f.stats.Problems...)
 	})
-	page.Await(`document.querySelector("#backend-rows tr").textContent.includes("hung: 4 of 4 sessions had no result for up to 16.0 s") || document.querySelector("#backend-rows tr").textContent.includes("4 of 4 sessions had no result")`)
+	page.Await(`document.querySelector("#backend-rows .pill").textContent === "hung" && document.querySelector("#backend-rows tr").textContent.includes(": 4 of 4 sessions have had no result")`)
+	page.Await(`document.querySelector("#service-rows .pill").textContent === "degraded" && document.querySelector("#service-rows .pill").dataset.level === "bad"`)
 	// Of many backends, the rest is shown on demand.
 	f.update(func() {
 		for i := range 60 {

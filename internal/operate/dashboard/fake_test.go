@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // hostile is a text that would show itself if it ever became HTML.
@@ -131,6 +132,7 @@ func (f *fakeProxy) fill() {
 		{Kind: "backend-slow", Level: api.LevelWarning, Hurts: api.HurtsClients, What: "backend gpu-3", Service: "calm", Backend: "gpu-3", Text: "slow: its first reply takes 900ms", Since: now.Add(-time.Minute)},
 		{Kind: "backend-unreachable", Level: api.LevelFailure, Hurts: api.HurtsSoon, What: "backend " + hostile, Service: "stt", Backend: hostile, Text: "circuit open: connection refused " + hostile, Since: now.Add(-2 * time.Minute), Cure: "wsbouncer backend recycle " + hostile},
 	}
+	diagnosis.Describe(&f.stats)
 	f.stats.Backends[2].FirstReplySeconds, f.stats.Backends[2].FirstReplies = 0.9, 7
 	for i := range 12 {
 		f.sessions = append(f.sessions, api.Session{
@@ -186,6 +188,7 @@ func (f *fakeProxy) update(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
+	diagnosis.Describe(&f.stats)
 	for stream, query := range f.streams {
 		f.send(stream, query)
 	}

@@ -19,10 +19,7 @@ func ofBackends(f *Facts, found *findings) {
 }
 
 func ofBackend(f *Facts, b *api.Backend, found *findings) {
-	about, condition := backend(b), b.Health.Condition() // ofHung names those that hang
-	if b.Circuit != "closed" && b.Circuit != "" && !b.Reachable && b.Reason != "" && b.Reason != notDialed {
-		condition.Why = b.Reason // what the trials meet now says more than what opened the circuit
-	}
+	about, condition := backend(b), healthOf(b) // ofHung names those that hang
 	flap, flaps := f.Recent.Flaps[BackendName{b.Service, b.Name}]
 	switch {
 	case b.State == "draining" || b.State == "disabled":
@@ -30,13 +27,9 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		if b.State == "disabled" {
 			kind = BackendDisabled
 		}
-		left := "it is empty"
-		if n := b.Leased + b.Resetting; n > 0 {
-			left = figures.Plural(n, "session") + " left"
-		}
-		found.add(kind, about, "%s: %s", b.State, left).Cure = commandOn(b, "enable")
+		found.add(kind, about, "%s: %s", b.State, sessionsLeft(b)).Cure = commandOn(b, "enable")
 	case b.Untried() && condition.Word == api.Unreachable:
-		found.add(BackendNoPlace, about, "not dialed yet: this proxy has no place there; %d of %d are granted", b.Places.Granted, b.Places.Cap).Since = condition.Since
+		found.add(BackendNoPlace, about, "%s", noPlace(b)).Since = condition.Since
 	case flaps:
 		now := condition.Word
 		if condition.Why != "" {

@@ -28,6 +28,8 @@ type Recent struct {
 	Replies map[BackendName]Reply
 	// Flaps are the backends that went in and out of health several times within some minutes, and have not been quiet since.
 	Flaps map[BackendName]Flap
+	// Hangs are the backends that hang.
+	Hangs map[BackendName]Hang
 	// Jump is how far the wall clock was set, forward or back, and when; zero for not lately.
 	Jump   time.Duration
 	Jumped time.Time
@@ -55,6 +57,7 @@ type recent struct {
 	limits                           map[api.LimitReached]*reached // by all but the count and time
 	replies                          map[BackendName]*replies
 	flaps                            map[BackendName]*flaps
+	hangs                            map[BackendName]Hang
 	jump                             time.Duration
 	jumped                           time.Time
 	jumpedAt                         time.Duration
@@ -101,7 +104,7 @@ func (r *recent) observe(o *Observation) Recent {
 	}
 	all.Limits = r.limitsOf(s.Limits.Lately, at)
 	all.Replies = r.repliesOf(o.Meters.Backends, at)
-	all.Flaps = r.flapsOf(o)
+	all.Flaps, all.Hangs = r.flapsOf(o), r.hangsOf(o)
 	if jump := o.Now.Round(0).Sub(r.now.Round(0)) - (o.Elapsed - r.elapsed); jump.Abs() >= leap {
 		r.jump, r.jumped, r.jumpedAt = jump, o.Now, at
 	}

@@ -44,7 +44,8 @@ var notShown = []string{
 	"Limits.Lately",                                          // names come from clients
 	"Services.Failover",                                      // settings, and sums over failovers_total and unassured_sessions_total
 	"Backends.Stalls", "Backends.Moved", "Backends.NotMoved", // counted by the meters
-	"Backends.MedianLagSeconds", "Backends.AnsweredSessions",
+	"Backends.MedianLagSeconds", "Backends.AnsweredSessions", "Backends.HeardSessions",
+	"Backends.Condition", "Services.Condition", // what they are made of is shown
 	"Backends.Overdue",                              // the sum of its sessions is shown
 	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy reports its own grant
 	"Backends.Proxies", "Fleet.Missing", // each proxy reports its own part

@@ -51,10 +51,17 @@ func ofFailover() []family {
 				}
 			}, "service", "backend"),
 		backend.gauge("session_lag_seconds",
-			"The longest time for which the backend has surely owed one of its sessions a result. Absent where it owes none, or where that is not known.",
+			"The largest lag of the backend's sessions: the age of the oldest audio or message that it has not answered. Absent where all is answered.",
 			func(b *api.Backend, put put) {
 				if b.LagSeconds > 0 {
 					put(b.LagSeconds)
+				}
+			}),
+		backend.gauge("session_owed_seconds",
+			"The longest time for which the backend has surely owed one of its sessions a result. Absent where it owes none, or where that is not known.",
+			func(b *api.Backend, put put) {
+				if b.OwedSeconds > 0 {
+					put(b.OwedSeconds)
 				}
 			}),
 		backend.gauge("first_reply_owed_seconds",

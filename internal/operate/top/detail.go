@@ -93,10 +93,7 @@ func (m *Model) serviceFields(s *api.Service) []field {
 	if s == nil {
 		return []field{{"", "The service was removed.", warning}}
 	}
-	state := "open"
-	if s.Paused {
-		state = "paused"
-	}
+	state := m.conditionCell(&s.Condition)
 	q := &s.Queue
 	orAny := func(text string) string {
 		if text == "" {
@@ -105,7 +102,7 @@ func (m *Model) serviceFields(s *api.Service) []field {
 		return text
 	}
 	return []field{
-		{"state", state, normal},
+		{"state", state.text, state.tone},
 		{"path", orAny(s.Path), normal},
 		{"host", orAny(s.Host), normal},
 		{"profile", s.Profile, normal},
@@ -122,7 +119,7 @@ func (m *Model) backendFields(b *api.Backend) []field {
 	if b == nil {
 		return []field{{"", "The backend was removed.", warning}}
 	}
-	health := m.healthOf(b)
+	health := m.conditionCell(&b.Condition)
 	fields := []field{
 		{"health", health.text, health.tone},
 		{"service", b.Service, normal},
@@ -186,6 +183,10 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 	}
 	add("state", s.State, state)
 	if s.By != "" {
+		how := "how it ends" // its end may be decided before it has come
+		if s.State == api.StateEnded {
+			how = "how it ended"
+		}
 		end := "by the " + s.By
 		if s.Code != 0 {
 			end += fmt.Sprintf(", code %d", s.Code)
@@ -193,7 +194,7 @@ func (m *Model) sessionFields(s *api.SessionDetail) []field {
 		if s.Reason != "" {
 			end += ": " + s.Reason
 		}
-		add("how it ended", end, warning)
+		add(how, end, warning)
 	}
 	add("connection then", s.Fate, normal)
 	add("service", s.Service+" "+s.Path, normal)
@@ -265,7 +266,7 @@ func outliveFields(b *api.Backend, now time.Time) (fields []field) {
 		fields = append(fields, field{"canary", text, t})
 	}
 	if b.LagSeconds > 0 {
-		fields = append(fields, field{"lag", fmt.Sprintf("%s (median %s)", figures.Seconds(b.LagSeconds), dash(b.MedianLagSeconds)), lagTone(b.LagSeconds)})
+		fields = append(fields, field{"lag", fmt.Sprintf("%s (median %s)", figures.Seconds(b.LagSeconds), dash(b.MedianLagSeconds)), lagTone(b.OwedSeconds)})
 	}
 	if b.Stalls > 0 {
 		fields = append(fields, field{"stalls", fmt.Sprint(b.Stalls), warning})

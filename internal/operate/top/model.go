@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 // pane is a part of the screen.
@@ -106,6 +107,7 @@ func (m *Model) Update(u Update) {
 	}
 	m.away = nil
 	if u.Stats != nil {
+		diagnosis.DescribeOlder(u.Stats)
 		m.rates = ratesBetween(m.stats, u.Stats)
 		m.stats, m.statsAt = u.Stats, u.At
 	}

@@ -69,7 +69,7 @@ func trouble(b *api.Backend) int {
 	switch {
 	case b.State != "enabled":
 		return 1
-	case b.Condition().Word != api.Healthy:
+	case b.Condition.Level != api.LevelOK:
 		return 2
 	}
 	return 0
@@ -232,7 +232,7 @@ func fieldsOf(s *api.Session) map[string]string {
 }
 
 func (m *Model) serviceCells(s *api.Service) []cell {
-	waits, used, state := normal, normal, cell{text: "open", tone: quiet}
+	waits, used := normal, normal
 	if s.Queue.Waiting > 0 {
 		waits = warning
 	}
@@ -242,9 +242,7 @@ func (m *Model) serviceCells(s *api.Service) []cell {
 	if s.Utilisation >= 1 {
 		used = warning
 	}
-	if s.Paused {
-		state = cell{text: "paused", tone: warning}
-	}
+	state := m.conditionCell(&api.Condition{Word: s.Condition.Word, Level: s.Condition.Level, Since: s.Condition.Since}) // the line of the problem has the rest
 	q := &s.Queue.Totals
 	lost := func(n uint64) cell {
 		if n > 0 {
@@ -266,7 +264,7 @@ func (m *Model) serviceCells(s *api.Service) []cell {
 }
 
 func (m *Model) backendCells(b *api.Backend) []cell {
-	health, reply := m.healthOf(b), normal
+	health, reply := m.conditionCell(&b.Condition), normal
 	if slices.ContainsFunc(m.problems(), func(p api.Problem) bool {
 		return p.Kind == string(diagnosis.BackendSlow) && p.Service == b.Service && p.Backend == b.Name
 	}) {
@@ -294,29 +292,26 @@ func segmentsOf(b *api.Backend) []segment {
 	}
 }
 
-// healthOf says in a cell how a backend is, since when and why.
-func (m *Model) healthOf(b *api.Backend) cell {
-	condition := b.Condition()
-	switch {
-	case b.State != "enabled":
-		text := b.State
-		if left := b.Leased + b.Resetting; left > 0 {
-			text += ", " + figures.Plural(left, "session") + " left"
+// conditionCell says in a cell how a service or backend is, since when and why.
+func (m *Model) conditionCell(c *api.Condition) cell {
+	text := c.Word
+	if c.Level == api.LevelOK {
+		if c.Why != "" {
+			text += ": " + c.Why
 		}
-		return cell{text: text, tone: warning}
-	case condition.Word != api.Healthy:
-		text := condition.Word
-		if since := figures.Since(condition.Since, m.now); since != "" {
-			text += " " + since
-		}
-		if condition.Why != "" {
-			text += ": " + condition.Why
-		}
-		return cell{text: m.style.plain(text), tone: bad}
-	case b.Ceiling < b.Cap:
-		return cell{text: fmt.Sprintf("healthy, full at %d", b.Ceiling), tone: warning}
+		return cell{text: text, tone: good}
 	}
-	return cell{text: api.Healthy, tone: good}
+	if since := figures.Since(c.Since, m.now); since != "" {
+		text += " " + since
+	}
+	if c.Why != "" {
+		text += ": " + c.Why
+	}
+	t := bad
+	if c.Level != api.LevelFailure {
+		t = warning
+	}
+	return cell{text: m.style.plain(text), tone: t}
 }
 
 func (m *Model) waitingCells(s *api.Session) []cell {

@@ -44,6 +44,7 @@ func busyStats() (before, after *api.Stats) {
 			s.Backends[i].FirstReplySeconds, s.Backends[i].FirstReplies = 0.34, 7
 		}
 		s.Sessions = api.Sessions{Active: 52, Total: 812 + uint64(6*second)}
+		diagnosis.Describe(s)
 		s.Relayed = api.Relayed{FramesFromClients: 100000 + uint64(1040*second), BytesFromClients: 1<<30 + uint64(second)*3<<20}
 		return s
 	}
@@ -106,6 +107,7 @@ func playFleet(m *Model) {
 	}
 	after.Services[0].Queue.Waiting, after.Services[0].Queue.OldestSeconds = 1, 0.4
 	after.Problems = diagnosis.OfMissing(after.Fleet, noon)
+	diagnosis.Describe(after)
 	list := liveSessions(14)
 	for i := range list.Sessions {
 		s := &list.Sessions[i]
@@ -147,5 +149,6 @@ func playTrouble(m *Model) {
 			Place: i + 1, WaitedSeconds: 8.4 - float64(i), AgeSeconds: 8.4 - float64(i),
 		})
 	}
+	diagnosis.Describe(s)
 	m.Update(Update{At: noon.Add(2 * time.Second), Stats: s, Waiting: waiting})
 }

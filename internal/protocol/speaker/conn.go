@@ -75,6 +75,11 @@ func (c *Conn) Send(m Message) error {
 	return c.write(frame.AppendMessage(c.out[:0], m.Opcode, true, m.Payload, true))
 }
 
+// SendFragment sends the first half of a message, so that the server waits for the rest. Nothing but a close may follow.
+func (c *Conn) SendFragment(m Message) error {
+	return c.write(frame.AppendMessage(c.out[:0], m.Opcode, false, m.Payload[:len(m.Payload)/2], true))
+}
+
 // SendClose sends a close frame, once.
 func (c *Conn) SendClose(code frame.CloseCode) error {
 	if c.sentLast {

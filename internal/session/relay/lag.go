@@ -6,6 +6,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 // BackendName is what statistics call a backend.
@@ -13,8 +15,8 @@ type BackendName struct{ Service, Backend string }
 
 // Lag is what a backend owes its sessions, at one instant.
 type Lag struct {
-	// Longest and Median are for how long it has owed results, of the sessions for which that is known: see [Timing].Owed.
-	Longest, Median time.Duration
+	// Longest and Median are of its sessions' lags, and Owed is the longest time for which it surely owes one a result: see [Timing].
+	Longest, Median, Owed time.Duration
 	// Answered counts the sessions that have had their first reply. FirstReplyOwed is for how long the median first reply has been owed; 0 if it has
 	// come. One that is owed counts as soon as it takes longer than those that have come.
 	Answered       int
@@ -45,30 +47,37 @@ type waiting struct {
 	Timing
 	firstReply time.Duration // 0 if it has not come
 	told       bool          // Owed is known: by a watch, or by the profile's sign
+	service    *route.Service
+	backend    *backend.Backend
+	meter      *meter.Backend // of the backend
 }
 
 // backendLag is what Lags has learned of a backend.
 type backendLag struct {
-	sessions []waiting
+	sessions []*waiting
 	replies  meter.Distribution // first replies since the start
 }
 
 // Lags returns the lag of each backend that has sessions. Like [Sessions.Describe], it must not be called on a loop, and holds none for long.
 func (s *Sessions) Lags() map[BackendName]Lag {
-	all := make(map[BackendName]*backendLag)
 	sessions, _ := s.registry.all()
+	found := make([]waiting, 0, len(sessions))
 	s.Each(sessions, func(session *Session) {
-		if session.leg.conn == nil {
-			return
+		if session.leg.conn != nil {
+			found = append(found, session.waiting()) // what takes longer is done when the loops have gone back to their sockets
 		}
-		name := BackendName{session.record.Service.Name, session.record.Backend.Name()}
+	})
+	all := make(map[BackendName]*backendLag)
+	for i := range found {
+		w := &found[i]
+		name := BackendName{w.service.Name, w.backend.Name()}
 		b := all[name]
 		if b == nil {
-			b = &backendLag{replies: session.meter.FirstReply.Read()}
+			b = &backendLag{replies: w.meter.FirstReply.Read()}
 			all[name] = b
 		}
-		b.sessions = append(b.sessions, session.waiting())
-	})
+		b.sessions = append(b.sessions, w)
+	}
 	services := make(map[string]*meter.Distribution)
 	for name, b := range all {
 		if services[name.Service] == nil {
@@ -86,7 +95,7 @@ func (s *Sessions) Lags() map[BackendName]Lag {
 // waiting is called on the session's loop.
 func (s *Session) waiting() waiting {
 	told := s.failover != nil && s.failover.watch != nil || s.life.state == completing || surely(s.leg.conn.Profile().Failover().Stall)
-	return waiting{s.timing(s.client.Loop().Now()), s.record.FirstReply, told}
+	return waiting{s.timing(s.client.Loop().Now()), s.record.FirstReply, told, s.record.Service, s.record.Backend, s.meter}
 }
 
 // surely reports whether a server that sends nothing while its client sends owes something, whatever the client sends.
@@ -107,14 +116,12 @@ func patience(own, all *meter.Distribution) time.Duration {
 }
 
 // lagOf returns the lag of a backend that has these sessions.
-func lagOf(sessions []waiting, patience time.Duration) Lag {
+func lagOf(sessions []*waiting, patience time.Duration) Lag {
 	lag := Lag{Patience: patience}
-	var owed, came, missing []time.Duration
-	for i := range sessions {
-		s := &sessions[i]
-		if s.told {
-			owed = append(owed, s.Owed)
-		}
+	var came, missing []time.Duration
+	lags := make([]time.Duration, len(sessions))
+	for i, s := range sessions {
+		lags[i], lag.Owed = s.Lag, max(lag.Owed, s.Owed)
 		switch {
 		case s.firstReply > 0:
 			came = append(came, s.firstReply)
@@ -132,8 +139,9 @@ func lagOf(sessions []waiting, patience time.Duration) Lag {
 			lag.Heard++
 		}
 	}
-	if len(owed) > 0 {
-		lag.Longest, lag.Median = slices.Max(owed), median(owed)
+	if len(lags) > 0 {
+		lag.Median = median(lags)
+		lag.Longest = lags[len(lags)-1] // they are sorted now
 	}
 	lag.Answered, lag.FirstReplyOwed = len(came), firstReplyOwed(came, missing)
 	return lag

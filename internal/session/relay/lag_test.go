@@ -9,28 +9,28 @@ import (
 
 func TestLagOfBackend(t *testing.T) {
 	const s, quick = time.Second, 30 * time.Millisecond
-	talks := waiting{Timing: Timing{Sending: true, ServerSilent: s}, firstReply: quick}
-	owes := func(d time.Duration) waiting {
-		return waiting{Timing: Timing{Sending: true, Owed: d, ServerSilent: d}, firstReply: quick, told: true}
+	talks := &waiting{Timing: Timing{Sending: true, Lag: s, ServerSilent: s}, firstReply: quick}
+	owes := func(d time.Duration) *waiting {
+		return &waiting{Timing: Timing{Sending: true, Lag: d + s, Owed: d, ServerSilent: d}, firstReply: quick, told: true}
 	}
-	never := func(d time.Duration, sending bool) waiting {
-		return waiting{Timing: Timing{Sending: sending, Unreplied: d, ServerSilent: d}}
+	never := func(d time.Duration, sending bool) *waiting {
+		return &waiting{Timing: Timing{Sending: sending, Unreplied: d, ServerSilent: d}}
 	}
 	for name, c := range map[string]struct {
-		sessions []waiting
+		sessions []*waiting
 		want     Lag
 	}{
 		"none":               {nil, Lag{}},
-		"all talk":           {[]waiting{talks, talks}, Lag{Answered: 2, Heard: 2}},
-		"not yet overdue":    {[]waiting{owes(8 * s), owes(2 * s), owes(0)}, Lag{Longest: 8 * s, Median: 2 * s, Answered: 3, Heard: 2 + 1}},
-		"overdue":            {[]waiting{owes(9 * s), owes(29 * s), talks}, Lag{Longest: 29 * s, Median: 9 * s, Answered: 3, Overdue: 2, OverdueFor: 29 * s, Heard: 1}},
-		"silent for long":    {[]waiting{{Timing: Timing{ServerSilent: 60 * s}, firstReply: quick}}, Lag{Answered: 1}},
-		"never replied":      {[]waiting{never(16*s, true), never(9*s, true), never(3*s, true)}, Lag{FirstReplyOwed: 9 * s, Unreplied: 2, OverdueFor: 16 * s}},
-		"the client waits":   {[]waiting{never(16*s, false)}, Lag{FirstReplyOwed: 16 * s}},
-		"few of many":        {[]waiting{talks, talks, talks, never(16*s, true)}, Lag{Answered: 3, Heard: 3, Unreplied: 1, OverdueFor: 16 * s}},
-		"most of all":        {[]waiting{talks, never(16*s, true), never(12*s, true)}, Lag{Answered: 1, Heard: 1, FirstReplyOwed: 12 * s, Unreplied: 2, OverdueFor: 16 * s}},
-		"owed for a moment":  {[]waiting{talks, never(quick/2, true), never(quick/3, true)}, Lag{Answered: 1, Heard: 1}},
-		"owed is known, too": {[]waiting{{Timing: Timing{Sending: true, Unreplied: 60 * s, ServerSilent: 60 * s}, told: true}}, Lag{FirstReplyOwed: 60 * s}},
+		"all talk":           {[]*waiting{talks, talks}, Lag{Longest: s, Median: s, Answered: 2, Heard: 2}},
+		"not yet overdue":    {[]*waiting{owes(8 * s), owes(2 * s), owes(0)}, Lag{Longest: 9 * s, Median: 3 * s, Owed: 8 * s, Answered: 3, Heard: 2 + 1}},
+		"overdue":            {[]*waiting{owes(9 * s), owes(29 * s), talks}, Lag{Longest: 30 * s, Median: 10 * s, Owed: 29 * s, Answered: 3, Overdue: 2, OverdueFor: 29 * s, Heard: 1}},
+		"silent for long":    {[]*waiting{{Timing: Timing{ServerSilent: 60 * s}, firstReply: quick}}, Lag{Answered: 1}},
+		"never replied":      {[]*waiting{never(16*s, true), never(9*s, true), never(3*s, true)}, Lag{FirstReplyOwed: 9 * s, Unreplied: 2, OverdueFor: 16 * s}},
+		"the client waits":   {[]*waiting{never(16*s, false)}, Lag{FirstReplyOwed: 16 * s}},
+		"few of many":        {[]*waiting{talks, talks, talks, never(16*s, true)}, Lag{Longest: s, Median: s, Answered: 3, Heard: 3, Unreplied: 1, OverdueFor: 16 * s}},
+		"most of all":        {[]*waiting{talks, never(16*s, true), never(12*s, true)}, Lag{Longest: s, Answered: 1, Heard: 1, FirstReplyOwed: 12 * s, Unreplied: 2, OverdueFor: 16 * s}},
+		"owed for a moment":  {[]*waiting{talks, never(quick/2, true), never(quick/3, true)}, Lag{Longest: s, Answered: 1, Heard: 1}},
+		"owed is known, too": {[]*waiting{{Timing: Timing{Sending: true, Unreplied: 60 * s, ServerSilent: 60 * s}, told: true}}, Lag{FirstReplyOwed: 60 * s}},
 	} {
 		c.want.Patience = leastPatience
 		if got := lagOf(c.sessions, leastPatience); got != c.want {

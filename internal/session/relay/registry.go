@@ -137,6 +137,9 @@ func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) 
 		byLoop := make([][]*Session, len(s.shards))
 		for _, session := range sessions {
 			home := session.client.Home().ID()
+			if byLoop[home] == nil {
+				byLoop[home] = make([]*Session, 0, len(sessions))
+			}
 			byLoop[home] = append(byLoop[home], session)
 		}
 		for i, l := range s.options.Loops.Loops() {

@@ -52,7 +52,7 @@ func (s *Session) timing(now loop.Instant) (t Timing) {
 	case surely(conn.Profile().Failover().Stall) && s.scanner.AtMessageBoundary() && (t.Sending || conn.Profile().AnswersAll()):
 		t.Owed = silent
 	}
-	t.Lag = s.lag(silent, &t, now)
+	t.Lag = max(s.lag(silent, &t, now), t.Owed)
 	return t
 }
 

@@ -1,14 +1,14 @@
 // The table of backends: those that need somebody first.
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
-import { count, orNone, plural } from "./format.js";
-import { condition, used } from "./problems.js";
-import { canary, keepsLag } from "./failover.js";
+import { ago, count, duration, known, orNone, plural } from "./format.js";
+import { level, used } from "./problems.js";
+import { canary } from "./failover.js";
 import { endAllOf, recycleBackend, setBackendState } from "./actions.js";
 
 const body = byId("backend-rows");
 const more = byId("all-backends");
-const rank = { bad: 0, warn: 1, off: 2, ok: 3 };
+const rank = { failure: 0, warning: 1, off: 2, ok: 3 };
 const parts = ["leased", "resetting", "idle", "dialing", "retiring"]; // in the order of the bar
 const shown = 24; // more backends are shown on demand; those with problems come first
 let all = false;
@@ -42,7 +42,7 @@ function create() {
   const use = cell("Leased / cap", "num");
   const reply = cell("First reply", "num");
   const trip = cell("Round trip", "num");
-  const lag = cell("Lag", "num only-lag");
+  const lag = cell("Lag", "num");
   const broken = cell("Broken", "num");
   const lost = h("span");
   const stalls = h("span", { class: "sub" });
@@ -53,15 +53,17 @@ function create() {
   return row;
 }
 
-function update(row, { backend: b, state }) {
+function update(row, b) {
   row.backend = b;
   attribute(row.node, "data-name", b.name);
   text(row.name, b.name);
   text(row.url, `${b.service} · ${b.url}`);
-  text(row.pill, state.word);
-  attribute(row.pill, "data-level", state.level);
+  const { condition } = b;
+  text(row.pill, condition.word);
+  attribute(row.pill, "data-level", level(condition.level));
   const probe = b.probe === "off" ? "no probe" : `probe ${b.probe}`;
-  text(row.reason, state.reason || `circuit ${b.circuit} · ${probe}`);
+  const since = condition.level !== "ok" && known(condition.since) ? `for ${ago(condition.since)}` : "";
+  text(row.reason, [since, condition.why].filter(Boolean).join(": ") || `circuit ${b.circuit} · ${probe}`);
   text(row.played, canary(b));
   row.played.hidden = row.played.textContent === "";
   // Connections may exceed the cap for a while after it was lowered.
@@ -74,12 +76,12 @@ function update(row, { backend: b, state }) {
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
   text(row.use, `${count(b.leased)} / ${count(b.cap)}`);
   attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
-  text(row.reply, orNone(b.first_reply_seconds));
+  text(row.reply, b.first_reply_owed_seconds > 0 ? `>${duration(b.first_reply_owed_seconds)}` : orNone(b.first_reply_seconds));
   attribute(row.reply, "title", `what a typical session lately took to its first reply, of ${plural(b.first_replies ?? 0, "session")}`);
   text(row.trip, orNone(b.round_trip_seconds));
   text(row.lag, orNone(b.lag_seconds));
-  attribute(row.lag, "data-level", b.overdue?.sessions > 0 ? "bad" : b.lag_seconds >= 3 ? "warn" : null);
-  attribute(row.lag, "title", `the longest time that it has owed a session a result; half of its sessions: ${orNone(b.median_lag_seconds)}`);
+  attribute(row.lag, "data-level", b.overdue?.sessions > 0 ? "bad" : b.owed_seconds >= 3 ? "warn" : null);
+  attribute(row.lag, "title", `the largest lag of its sessions, half of which have at most ${orNone(b.median_lag_seconds)}; a result is owed for ${orNone(b.owed_seconds)}`);
   text(row.lost, count(b.broken_sessions));
   const trouble = [b.stalls && plural(b.stalls, "stall"), b.moved_sessions && `${count(b.moved_sessions)} moved`, b.not_moved_sessions && `${count(b.not_moved_sessions)} not moved`];
   text(row.stalls, trouble.filter(Boolean).join(" · "));
@@ -89,13 +91,12 @@ function update(row, { backend: b, state }) {
 
 export function showBackends(stats) {
   last = stats;
-  attribute(body.parentNode, "data-lag", keepsLag(stats) ? "yes" : null);
-  let rows = stats.backends.map((backend) => ({ backend, state: condition(backend, stats.problems) }));
-  rows.sort((a, b) => rank[a.state.level] - rank[b.state.level] || a.backend.name.localeCompare(b.backend.name, "en", { numeric: true }));
+  let rows = [...stats.backends];
+  rows.sort((a, b) => rank[a.condition.level] - rank[b.condition.level] || a.name.localeCompare(b.name, "en", { numeric: true }));
   const total = rows.length;
   more.hidden = total <= shown;
   text(more, all ? `Show the first ${shown}` : `Show all ${total} backends`);
   if (!all) rows = rows.slice(0, shown);
-  keyed(body, rows, (row) => row.backend.name, create, update);
+  keyed(body, rows, (b) => b.name, create, update);
   empty(body, 9, total === 0 ? "No backend is configured." : "");
 }

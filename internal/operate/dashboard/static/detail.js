@@ -87,7 +87,8 @@ function facts(s) {
     if (shown.length > 0) groups.push([name, shown]);
   };
   if (s.state === "ended" || s.by) {
-    group("End", ["Ended", known(s.ended) && `${moment(s.ended)}`], ["Ended by", s.by], ["Close code", s.code], ["Reason", s.reason], ["Class", s.class],
+    const over = s.state === "ended"; // otherwise its end is decided, and it waits for the last results or the client's close frame
+    group("End", [over ? "Ended" : "Ending since", known(s.ended) && `${moment(s.ended)}`], ["Ended by", s.by], ["Close code", s.code], ["Reason", s.reason], ["Class", s.class],
       ["Connection", s.connection_fate]);
   }
   if (s.queue) {

@@ -39,13 +39,10 @@ export function canary(b) {
   if (!b.canary || b.canary === "off") return "";
   const latency = b.canary_seconds > 0 ? ` · first result in ${duration(b.canary_seconds)}` : "";
   if (b.canary === "up") return `canary ok${latency}`;
-  if (b.canary === "down") return `canary fails${latency && `${latency} the last time`}`;
+  if (b.canary === "down") return `canary fails${b.canary_reason ? `: ${b.canary_reason}` : ""}${latency && `${latency} the last time`}`;
   if (b.canary === "doubtful") return `canary doubtful: ${b.canary_reason}`;
   return `canary not played yet${b.canary_reason ? `: ${b.canary_reason}` : ""}`;
 }
-
-/** keepsLag reports whether the lag of a backend is known: it owes something, or would be seen to. */
-export const keepsLag = (stats) => stats.services.some((service) => service.failover?.stall_timeout_seconds > 0) || stats.backends.some((b) => b.lag_seconds > 0 || b.overdue);
 
 /** outlive says in a few words what becomes of a service's sessions whose backend fails; empty for nothing. */
 export function outlive(service) {

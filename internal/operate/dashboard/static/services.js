@@ -2,12 +2,12 @@
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
 import { count, orNone, percent } from "./format.js";
-import { serviceState } from "./problems.js";
+import { level } from "./problems.js";
 import { outlive } from "./failover.js";
 import { pauseService, resumeService } from "./actions.js";
 
 const body = byId("service-rows");
-const rank = { bad: 0, warn: 1, ok: 2 };
+const rank = { failure: 0, warning: 1, off: 2, ok: 3 };
 
 function create() {
   const row = { service: null };
@@ -26,17 +26,18 @@ function create() {
   return row;
 }
 
-function update(row, { service, state, sessions }) {
+function update(row, { service, own }) {
   row.service = service;
   attribute(row.node, "data-name", service.name);
   text(row.name, service.name);
   text(row.path, `${service.host ?? ""}${service.path || "any path"} · ${service.profile}`);
-  text(row.pill, state.word);
-  attribute(row.pill, "data-level", state.level);
-  text(row.sub, `${count(state.usable.length)} of ${count(state.own.length)} backends · ${[service.balance, outlive(service)].filter(Boolean).join(" · ")}`);
+  text(row.pill, service.condition.word);
+  attribute(row.pill, "data-level", level(service.condition.level));
+  attribute(row.pill, "title", service.condition.why ?? null);
+  text(row.sub, `${count(own.filter((b) => b.usable).length)} of ${count(own.length)} backends · ${[service.balance, outlive(service)].filter(Boolean).join(" · ")}`);
   const { queue } = service;
   const totals = queue.totals;
-  [sessions, queue.waiting].forEach((n, i) => text(row.numbers[i], count(n)));
+  [own.reduce((n, b) => n + b.leased, 0), queue.waiting].forEach((n, i) => text(row.numbers[i], count(n)));
   text(row.numbers[2], queue.waiting > 0 ? orNone(queue.oldest_seconds) : "–");
   text(row.numbers[3], queue.limit > 0 ? count(queue.limit) : "none");
   text(row.numbers[4], count(totals.timed_out + totals.left + totals.full + totals.evicted + totals.turned_away));
@@ -49,11 +50,8 @@ function update(row, { service, state, sessions }) {
 }
 
 export function showServices(stats) {
-  const rows = stats.services.map((service) => {
-    const state = serviceState(service, stats.backends);
-    return { service, state, sessions: state.own.reduce((n, b) => n + b.leased, 0) };
-  });
-  rows.sort((a, b) => rank[a.state.level] - rank[b.state.level] || b.service.queue.oldest_seconds - a.service.queue.oldest_seconds ||
+  const rows = stats.services.map((service) => ({ service, own: stats.backends.filter((b) => b.service === service.name) }));
+  rows.sort((a, b) => rank[a.service.condition.level] - rank[b.service.condition.level] || b.service.queue.oldest_seconds - a.service.queue.oldest_seconds ||
     a.service.name.localeCompare(b.service.name));
   keyed(body, rows, (row) => row.service.name, create, update);
   empty(body, 9, rows.length === 0 ? "No service is configured." : "");
