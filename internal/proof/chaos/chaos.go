@@ -335,7 +335,7 @@ func (r *run) healthyServices(sessions int) (all []*service, err error) {
 
 // add starts the servers of a service.
 func (r *run) add(name, protocol string, healthy, sessions int, s *scenario) (*service, error) {
-	v, err := newService(name, protocol, healthy, sessions, s, r.seed(name), r.journal)
+	v, err := newService(name, protocol, healthy, sessions, s, sim.FailOptions{}, r.seed(name), r.journal)
 	if err != nil {
 		return nil, err
 	}
