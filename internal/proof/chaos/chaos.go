@@ -67,14 +67,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Names returns the names of the scenarios.
-func Names() (names []string) {
-	for _, s := range scenarios() {
-		names = append(names, s.name)
-	}
-	return names
-}
-
 // Describe lists the scenarios, a line for each.
 func Describe(out io.Writer) {
 	for _, s := range scenarios() {
