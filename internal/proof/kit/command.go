@@ -1,7 +1,6 @@
 // Package kit is what the proofs are built of: their commands, the processes of proxies that they start, replace and ask, what they see of these
 // processes and of servers' connections, goroutines that end together, traces of sessions, and the journal of what happened and what must not happen.
-// Tests and examples that run the proxy as a
-// process use it as well; the proxy itself does not.
+// Tests and examples that run the proxy as a process use it as well; the proxy itself does not.
 package kit
 
 import (
