@@ -67,14 +67,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Names returns the names of the scenarios.
-func Names() (names []string) {
-	for _, s := range scenarios() {
-		names = append(names, s.name)
-	}
-	return names
-}
-
 // Describe lists the scenarios, a line for each.
 func Describe(out io.Writer) {
 	for _, s := range scenarios() {
@@ -335,7 +327,7 @@ func (r *run) healthyServices(sessions int) (all []*service, err error) {
 
 // add starts the servers of a service.
 func (r *run) add(name, protocol string, healthy, sessions int, s *scenario) (*service, error) {
-	v, err := newService(name, protocol, healthy, sessions, s, r.seed(name), r.journal)
+	v, err := newService(name, protocol, healthy, sessions, s, sim.FailOptions{}, r.seed(name), r.journal)
 	if err != nil {
 		return nil, err
 	}

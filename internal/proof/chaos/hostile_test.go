@@ -206,7 +206,7 @@ func TestSimulatedSpeaksItsProtocol(t *testing.T) {
 			continue
 		}
 		tried++
-		v, err := newService(s.name, s.protocol, 0, 0, &s, 1, kit.NewJournal(nil))
+		v, err := newService(s.name, s.protocol, 0, 0, &s, sim.FailOptions{}, 1, kit.NewJournal(nil))
 		if err != nil {
 			t.Fatal(err)
 		}

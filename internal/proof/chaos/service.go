@@ -41,8 +41,8 @@ type service struct {
 	report hunt.Report
 }
 
-// newService starts the servers of a service: the healthy ones, and the hostile one of its scenario.
-func newService(name, protocol string, healthy, sessions int, s *scenario, seed uint64, j *kit.Journal) (*service, error) {
+// newService starts the servers of a service: the healthy ones, which fail sessions as fail says, and the hostile one of its scenario.
+func newService(name, protocol string, healthy, sessions int, s *scenario, fail sim.FailOptions, seed uint64, j *kit.Journal) (*service, error) {
 	if protocol == "" {
 		protocol = sim.Vosk
 	}
@@ -64,7 +64,7 @@ func newService(name, protocol string, healthy, sessions int, s *scenario, seed 
 		v.profile = s.profile
 	}
 	for i := range healthy {
-		w, err := startHealthy(fmt.Sprintf("%s-healthy-%d", name, i+1), protocol, seed, admit)
+		w, err := startHealthy(fmt.Sprintf("%s-healthy-%d", name, i+1), protocol, seed, admit, fail)
 		if err != nil {
 			v.stop()
 			return nil, err
@@ -169,11 +169,11 @@ type healthyServer struct {
 	heard map[uint64]struct{} // guarded by mu: sessions that have not ended
 }
 
-func startHealthy(name, protocol string, seed uint64, admit func(r *http.Request) int) (*healthyServer, error) {
+func startHealthy(name, protocol string, seed uint64, admit func(r *http.Request) int, fail sim.FailOptions) (*healthyServer, error) {
 	w := &healthyServer{name: name, heard: make(map[uint64]struct{})}
 	var err error
 	w.sim, err = sim.Start(sim.Options{
-		Protocol: protocol, Seed: seed, Admit: admit, Jitter: 2 * time.Millisecond,
+		Protocol: protocol, Seed: seed, Admit: admit, Fail: fail, Jitter: 2 * time.Millisecond,
 		Heard: func(session uint64) {
 			w.mu.Lock()
 			w.heard[session] = struct{}{}

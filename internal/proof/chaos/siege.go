@@ -39,7 +39,7 @@ type siege struct {
 	visit   func(a *attack) error  // one visit; it ends when a.ctx does
 	tls     bool                   // it goes to the listener with TLS
 	dropped bool                   // the proxy drops unfinished handshakes
-	poison  bool                   // it goes to the servers of the well-behaved clients, which stumble over what it says: see poisonable
+	poison  bool                   // it goes to the servers of the well-behaved clients, which stumble over what it says: see poisonServers
 	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
 	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
 	judge   func(o *outcome) error // what else must hold; nil for nothing
@@ -173,20 +173,19 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 
 // siege carries out one siege.
 func (r *run) siege(ctx context.Context, s *scenario, directory string, length time.Duration, sessions int) (*outcome, error) {
-	start := newService
-	if s.siege.poison {
-		start = poisonable
-	}
 	crowdServers, besiegedServers, hostile := 1, 1, (*scenario)(nil)
-	if s.siege.replay {
+	switch {
+	case s.siege.poison:
+		crowdServers = poisonServers
+	case s.siege.replay:
 		crowdServers, besiegedServers, hostile = 2, 0, &swallower
 	}
-	crowd, err := start("crowd", sim.Echo, crowdServers, sessions, nil, r.seed(s.name), r.journal)
+	crowd, err := newService("crowd", sim.Echo, crowdServers, sessions, nil, sim.FailOptions{Poison: s.siege.poison}, r.seed(s.name), r.journal)
 	if err != nil {
 		return nil, err
 	}
 	defer crowd.stop()
-	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, r.seed(s.name), r.journal)
+	besieged, err := newService("besieged", sim.Echo, besiegedServers, sessions, hostile, sim.FailOptions{}, r.seed(s.name), r.journal)
 	if err != nil {
 		return nil, err
 	}

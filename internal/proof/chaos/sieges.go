@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -273,22 +272,9 @@ func primes(a *attack) error {
 	return a.answer()
 }
 
-// poisonServers is how many servers well-behaved clients share with those who poison them.
+// poisonServers is how many servers well-behaved clients share with those who poison them: servers that end a session whose client says poison with
+// 1011, and serve all others well.
 const poisonServers = 3
-
-// poisonable is newService for servers that end a session whose client says poison with 1011, and serve all others well.
-func poisonable(name, protocol string, _, sessions int, _ *scenario, seed uint64, j *kit.Journal) (*service, error) {
-	v := &service{name: name, protocol: protocol, profile: protocol, sessions: sessions, journal: j}
-	for i := range poisonServers {
-		server, err := sim.Start(sim.Options{Protocol: protocol, Seed: seed, Fail: sim.FailOptions{Poison: true}})
-		if err != nil {
-			v.stop()
-			return nil, err
-		}
-		v.healthy = append(v.healthy, &healthyServer{name: fmt.Sprintf("%s-healthy-%d", name, i+1), sim: server})
-	}
-	return v, nil
-}
 
 // poisons says poison, and waits for the end.
 func poisons(a *attack) error {

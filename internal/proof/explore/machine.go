@@ -196,7 +196,8 @@ func (w *world) mark(m *machine, i int) uint64 {
 		grants                                              [2]grant
 	}{
 		p.dead, p.cut, p.expired, p.declared, p.holder.dirty, w.ledgers[current].reported[id] == reportedHere, p.holder.needsFull,
-		p.used, p.generation, p.holder.limit, p.holder.granted, p.at.relation, [...]grant{p.holder.reported, w.ledgers[current].grants.of[id]},
+		p.used, p.generation, p.holder.limit, p.holder.granted, p.at.relation,
+		[...]grant{p.holder.reported, w.ledgers[current].grants.of[id]},
 	})
 }
 
@@ -260,7 +261,8 @@ func (q *question) mark(m *machine, position int) (mark uint64) {
 			grants                  [2]grant
 		}{
 			q.ledger.members.has(id), q.ledger.departed.has(id), q.holder.members.has(id),
-			q.ledger.reported[id], [...]grant{q.ledger.grants.of[id], q.holder.view.of[id]},
+			q.ledger.reported[id],
+			[...]grant{q.ledger.grants.of[id], q.holder.view.of[id]},
 		})
 	}
 	return mark

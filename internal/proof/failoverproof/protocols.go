@@ -115,16 +115,12 @@ var protocols = []protocol{
 }
 
 // Protocols returns the names of the protocols that can be proven.
-func Protocols() []string {
-	var names []string
-	for _, p := range protocols {
-		names = append(names, p.Name)
-	}
-	return names
-}
+func Protocols() []string { return kit.Names(protocols, (*protocol).name) }
+
+func (p *protocol) name() string { return p.Name }
 
 func protocolNamed(name string) (*protocol, error) {
-	found, err := kit.Find("protocol", name, protocols, func(p *protocol) string { return p.Name })
+	found, err := kit.Find("protocol", name, protocols, (*protocol).name)
 	if err != nil {
 		return nil, err
 	}

@@ -80,17 +80,13 @@ type Dialogue struct {
 }
 
 // Dialogues returns the names of the protocols that a hunt can use.
-func Dialogues() []string {
-	var names []string
-	for _, d := range dialogues {
-		names = append(names, d.Name)
-	}
-	return names
-}
+func Dialogues() []string { return kit.Names(dialogues, (*Dialogue).name) }
+
+func (d *Dialogue) name() string { return d.Name }
 
 // DialogueNamed returns the dialogue of a protocol.
 func DialogueNamed(name string) (*Dialogue, error) {
-	return kit.Find("protocol", name, dialogues, func(d *Dialogue) string { return d.Name })
+	return kit.Find("protocol", name, dialogues, (*Dialogue).name)
 }
 
 // Carry returns the message that carries audio. Its payload is the audio, or takes the place of scratch.

@@ -1,6 +1,6 @@
 // Package kit is what the proofs are built of: their commands, the processes of proxies that they start, replace and ask, what they see of these
-// processes and of servers' connections, and the journal of what happened and what must not happen. Tests and examples that run the proxy as a
-// process use it as well; the proxy itself does not.
+// processes and of servers' connections, goroutines that end together, traces of sessions, and the journal of what happened and what must not happen.
+// Tests and examples that run the proxy as a process use it as well; the proxy itself does not.
 package kit
 
 import (
@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -110,14 +111,19 @@ func Within[T int | float64 | time.Duration](option string, value, least, most T
 
 // Find returns the one of several things that has a name. what says what they are, for the error.
 func Find[T any](what, name string, all []T, nameOf func(*T) string) (*T, error) {
-	var names []string
-	for i := range all {
-		if nameOf(&all[i]) == name {
-			return &all[i], nil
-		}
-		names = append(names, nameOf(&all[i]))
+	names := Names(all, nameOf)
+	if i := slices.Index(names, name); i >= 0 {
+		return &all[i], nil
 	}
 	return nil, spelling.Unknown(what, name, names)
+}
+
+// Names returns the names of several things.
+func Names[T any](all []T, nameOf func(*T) string) (names []string) {
+	for i := range all {
+		names = append(names, nameOf(&all[i]))
+	}
+	return names
 }
 
 // Share returns the i-th of parts of n that are as equal as can be.

@@ -79,14 +79,6 @@ func (o Options) Validate() error {
 		kit.Within("healthy", o.Healthy, 0, 24*time.Hour), kit.Within("hold", o.Hold, 0, time.Hour))
 }
 
-// Names returns the names of all scenes.
-func Names() (names []string) {
-	for _, s := range table {
-		names = append(names, s.name)
-	}
-	return names
-}
-
 // errSkipped marks a scene that cannot be played on this machine.
 var errSkipped = errors.New("skipped")
 
