@@ -131,7 +131,7 @@ func choiceAt(to *bool, no, yes string) value {
 
 // pathAt is for a path into a message, which parse reads.
 func pathAt(to *jsonPath, parse func(string) (jsonPath, error)) value {
-	return bind(to, func(r *reader, n *strictyaml.Node) (jsonPath, bool) { return r.path(n, parse) }, (jsonPath).yaml)
+	return bind(to, func(r *reader, n *strictyaml.Node) (jsonPath, bool) { return r.path(n, parse) }, jsonPath.yaml)
 }
 
 func messagesAt(to *[]Message) value {
