@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 )
@@ -236,9 +237,8 @@ func shiftClock(dst, text []byte, micros int64) ([]byte, bool) {
 		return dst, false
 	}
 	total := c.micros + micros
-	negative := total < 0
-	if negative {
-		total = 0
+	if total < 0 {
+		total, c.tail = 0, bytes.Repeat([]byte{'0'}, len(c.tail))
 	}
 	seconds := total / 1e6
 	minutes := seconds / 60
@@ -251,20 +251,7 @@ func shiftClock(dst, text []byte, micros int64) ([]byte, bool) {
 	}
 	dst = append(dst, ':')
 	dst = appendPadded(dst, seconds%60, 2)
-	if c.decimals == 0 {
-		return dst, true
-	}
-	dst = append(dst, '.')
-	for i := range min(c.decimals, microPlaces) {
-		dst = append(dst, '0'+byte(total/powers[microPlaces-1-i]%10))
-	}
-	for _, digit := range c.tail {
-		if negative {
-			digit = '0'
-		}
-		dst = append(dst, digit)
-	}
-	return dst, true
+	return appendFraction(dst, total%1e6, c.tail, c.decimals), true
 }
 
 // appendPadded appends a number with at least this many digits.

@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 func TestNamed(t *testing.T) {
@@ -114,6 +118,48 @@ func TestCounts(t *testing.T) {
 		}
 		if !begin("one-shot").Plausible(c.traffic) {
 			t.Errorf("%s, one-shot: not plausible", c.what)
+		}
+	}
+}
+
+// The texts of results are found at the paths of client.text: in their order, in lists, with escapes, and in MessagePack as in JSON.
+func TestTextsIn(t *testing.T) {
+	p := mustParse(t, `profiles: {p: {client: {text: ["items[].text", "all[0].text", text]}}}`)
+	json := `{"text": "a \u00e4", "items": [{"text": "one"}, {"text": 2}, {"other": "x"}, {"text": ""}], "all": [{"text": "first"}, {"text": "second"}]}`
+	packed, err := msgp.AppendIntf(nil, map[string]any{
+		"text": "a ä", "items": []any{map[string]any{"text": "one"}, map[string]any{"text": 2}, map[string]any{"text": ""}}, "all": []any{map[string]any{"text": "first"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"one", "", "first", "a ä"}
+	if got := p.Script().TextsIn(frame.Text, []byte(json)); !slices.Equal(got, want) {
+		t.Errorf("JSON: %q; want %q", got, want)
+	}
+	if got := p.Script().TextsIn(frame.Binary, packed); !slices.Equal(got, want) {
+		t.Errorf("MessagePack: %q; want %q", got, want)
+	}
+	for _, broken := range []string{"", "{", json + "}", json[:len(json)-1]} {
+		if got := p.Script().TextsIn(frame.Text, []byte(broken)); got != nil {
+			t.Errorf("%q: %q; want none", broken, got)
+		}
+	}
+}
+
+// The word none turns off what a profile inherits in each of its mappings.
+func TestNoneResetsMappings(t *testing.T) {
+	for _, said := range []string{
+		"end: {timeout: 1s}", "leave: {send: bye}", "tag: {path: a}", "reset: {settle: 1ms}", "keepalive: {ping: 1s}", "timeouts: {ready: 1s}",
+		"limits: {age: 1m}", "variant: {max: 2}", "failover: {pace: 2}", "tell: {moved: hello}", "client: {rate: 8000}",
+	} {
+		key, _, _ := strings.Cut(said, ":")
+		list, err := Parse("f.yaml", []byte("profiles: {a: {"+said+"}, b: {from: a, "+key+": none}}"))
+		if err != nil {
+			t.Errorf("%s: %v", said, err)
+			continue
+		}
+		if inherited, reset := string(list[0].YAML()), string(list[1].YAML()); !strings.Contains(inherited, key) || strings.Contains(reset, key) {
+			t.Errorf("%s: %s\nand with none: %s", said, inherited, reset)
 		}
 	}
 }

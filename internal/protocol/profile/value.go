@@ -27,8 +27,7 @@ type value struct {
 	read func(r *reader, path string, n *strictyaml.Node)
 	// print returns what the variable holds; nil for nothing.
 	print func() *yaml.Node
-	// clear sets the variable to its zero value.
-	clear func()
+	clear func() // sets the variable to its zero value, for orNone
 
 	needed bool // an entry of a list must have it
 	shown  bool // it is printed even if it is what holds without the key
@@ -132,7 +131,7 @@ func choiceAt(to *bool, no, yes string) value {
 
 // pathAt is for a path into a message, which parse reads.
 func pathAt(to *jsonPath, parse func(string) (jsonPath, error)) value {
-	return bind(to, func(r *reader, n *strictyaml.Node) (jsonPath, bool) { return r.path(n, parse) }, (jsonPath).yaml)
+	return bind(to, func(r *reader, n *strictyaml.Node) (jsonPath, bool) { return r.path(n, parse) }, jsonPath.yaml)
 }
 
 func messagesAt(to *[]Message) value {
@@ -158,7 +157,6 @@ func sectionAt[T any](to *T, usual T, fields func(*T) []field) value {
 			r.set(path+".", r.entriesOf(n, fields(to)), fields(to))
 		},
 		print: func() *yaml.Node { return printed(fields(to), fields(&usual)) },
-		clear: func() { *to = usual },
 	}
 }
 
