@@ -155,7 +155,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		players.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			report[i] = play(ctx, o, s, filepath.Join(directory, s.name), journal)
+			report[i] = play(ctx, o, s, filepath.Join(directory, fmt.Sprintf("proxy-%d", i+1)), journal) // paths give no trouble away
 		})
 	}
 	players.Wait()

@@ -184,8 +184,8 @@ var table = []scene{
 			t.closers = append(t.closers, func() { _ = unix.Unmount(t.state, unix.MNT_DETACH) })
 			return usual(2)(ctx, t)
 		},
-		begin: func(_ context.Context, t *stage) error { return fill(filepath.Join(t.state, "filler")) },
-		end:   func(_ context.Context, t *stage) error { return os.Remove(filepath.Join(t.state, "filler")) },
+		begin: func(_ context.Context, t *stage) error { return fill(filepath.Join(t.state, "recordings")) },
+		end:   func(_ context.Context, t *stage) error { return os.Remove(filepath.Join(t.state, "recordings")) },
 	},
 	{
 		name: "certificate-expired", trouble: "the certificate for clients expires", kind: diagnosis.CertificateExpired, with: []diagnosis.Kind{diagnosis.CertificateExpiring},
