@@ -67,6 +67,9 @@ test: export GOGC ?= 400
 # With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
 TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
+# The packages whose tests take longest begin first, so that none of them runs alone at the end.
+LONGEST = $(addprefix ./internal/, proof/e2e session/relay servers/pool cli wire/loop)
+
 # The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, fleets, upgrades.
 PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
 
@@ -74,7 +77,7 @@ PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v 
 test: ## Run the unit and end-to-end tests, with the race detector where there are goroutines: 4 minutes on 2 processors
 	$(GO) vet $(RACE) ./...
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
-	$(GO) $(TEST) $(RACE) -timeout 9m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
+	$(GO) $(TEST) $(RACE) -timeout 9m $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
 
 ci: cross test-portable ## What CI runs after make test: builds for other systems, the other drivers, the proofs in short, the tests of bench
 	$(GO) $(TEST) -timeout 5m ./internal/wire/loop -io-uring=off
