@@ -45,7 +45,7 @@ func TestStream(t *testing.T) {
 		}
 
 		r.change(func() {
-			r.sessions = []api.Session{{ID: "a", FramesFromClient: 15, FramesFromBackend: 1}, {ID: "b", FramesFromBackend: 20}}
+			r.sessions = []api.Session{{ID: "a", FramesFromClient: 15, FramesFromBackend: 1, AgeSeconds: 12}, {ID: "b", FramesFromBackend: 20, AgeSeconds: 12}}
 			r.ended = append(r.ended, api.Session{ID: "new"})
 		})
 		time.Sleep(2 * time.Second)

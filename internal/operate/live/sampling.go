@@ -195,9 +195,9 @@ type counted struct {
 	frames uint64    // both ways
 }
 
-// measure sets the sessions' FramesPerSecond. A session that the last sample did not have, such as all sessions at the first sample, gets its
-// average rate since it began, and for its first second the frames that have passed by then: a rate over some milliseconds would put newcomers
-// before all others.
+// measure sets the sessions' FramesPerSecond. The time in which a client waited does not count. A session that the last sample did not have, such as
+// all sessions at the first sample, gets its average rate since it was served, and for its first second the frames that have passed by then: a rate
+// over some milliseconds would put newcomers before all others.
 func (r *rates) measure(at time.Time, all []Session) {
 	if r.sessions == nil {
 		r.sessions = make(map[uint64]*counted, len(all))
@@ -205,13 +205,14 @@ func (r *rates) measure(at time.Time, all []Session) {
 	for i := range all {
 		s := &all[i]
 		frames := s.FramesFromClient + s.FramesFromBackend
+		served := max(s.AgeSeconds-s.WaitedSeconds, 1)
 		c := r.sessions[s.Number]
 		if c == nil {
 			r.sessions[s.Number] = &counted{at: at, frames: frames}
-			s.FramesPerSecond = rate(frames, max(s.AgeSeconds, 1))
+			s.FramesPerSecond = rate(frames, served)
 			continue
 		}
-		s.FramesPerSecond = rate(difference(frames, c.frames), at.Sub(c.at).Seconds())
+		s.FramesPerSecond = rate(difference(frames, c.frames), min(at.Sub(c.at).Seconds(), served))
 		c.at, c.frames = at, frames
 	}
 	if len(r.sessions) > len(all) { // some have ended

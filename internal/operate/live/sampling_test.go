@@ -41,6 +41,23 @@ func TestRateOfNewcomer(t *testing.T) {
 	}
 }
 
+// The time in the queue is not a part of a session's rate, whether it was over before the first sample or between two.
+func TestRateAfterWaiting(t *testing.T) {
+	var r rates
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	all := []Session{
+		{Number: 1, Session: api.Session{FramesFromClient: 33, FramesFromBackend: 30, AgeSeconds: 9, WaitedSeconds: 5.8}},
+		{Number: 2, Session: api.Session{State: api.StateWaiting, AgeSeconds: 4, WaitedSeconds: 4}},
+	}
+	if r.measure(at, all); all[0].FramesPerSecond < 19 || all[0].FramesPerSecond > 20 || all[1].FramesPerSecond != 0 {
+		t.Errorf("%v and %v frames/s; want 63 in 3.2 s, and 0 while it waits", all[0].FramesPerSecond, all[1].FramesPerSecond)
+	}
+	all[1].Session = api.Session{State: api.StateRelaying, FramesFromClient: 25, AgeSeconds: 6, WaitedSeconds: 4.75}
+	if r.measure(at.Add(2*time.Second), all); all[1].FramesPerSecond != 20 {
+		t.Errorf("%v frames/s; want 25 in 1.25 s", all[1].FramesPerSecond)
+	}
+}
+
 // TestRatesForget: what is remembered of sessions ends with them.
 func TestRatesForget(t *testing.T) {
 	var r rates
