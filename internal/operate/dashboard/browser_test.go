@@ -63,16 +63,16 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 	page.Await(`document.querySelectorAll("#queue-rows tr").length === 3 && document.querySelectorAll(".history > li").length === 3`)
 	page.Screenshot("fake-light")
 	for name, want := range map[string][]string{
-		"stt":           {"clients wait", "1 of 2 backends · least-loaded · failover replay, visible", "| 20 | 3 | 4.2 s | 106 % | 200 | 8 |"},
+		"stt":           {"clients wait", "1 of 2 backends · least-loaded · failover replay, visible", "| 20 | 3 | 4.2 s | 106 % | 200 | 5 | 1 | 0 |"},
 		"acme":          {"acmestt | 2 | 18 | 1 | 6 of 8 | 1,100 | 4"},
 		"idle":          {"idle | 1 | 0 | 0 | – | 0 | 0"},
-		"calm":          {"degraded1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 |"},
+		"calm":          {"degraded1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 | 0 | 0 |"},
 		"gpu-1":         {"healthycircuit closed · probe up", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 32 | – | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
 		hostile:         {"circuit openfor 2 min", "s: connection refused <img", "| 0 / 32 | – | – | – | 7 |", "canary fails: no result within 10s <img", " · first result in 410 ms the last time"},
 		"gpu-3":         {"slowfor 1 min", "s: its first reply takes 900ms", "| 900 ms |"},
 		"q7m2kd4x-1002": {"| relaying | stt | gpu-1 | 192.0.2.3:4002 | 2 min 00 s | 28 | 100 ms | 200 · 625 KiB | 200 · 17.6 KiB | 34 ms | – | assured · 64.0 KiB · moved twice |"},
 		"q7m2kd4x-1003": {"| not assured: the audio is older than the window " + hostile},
-		"q7m2kd4x-2000": {"waiting 1"},
+		"q7m2kd4x-2000": {"waiting (1.)"},
 	} {
 		got := cells(page, name)
 		for _, part := range want {
@@ -92,6 +92,15 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 		"#problems li:first-child .cure": "wsbouncer backend add NAME URL --connections N --service stt --admin unix:/run/admin.sock",
 		"#problems li:nth-child(3)":      "may hurt soonbackend " + hostile,
 		"#past-rows tr:first-child":      "1 min 03 sservice stt3 clients wait",
+		"#problems li:nth-child(3) code": "connection",
+		"#tenant-note":                   "In parentheses: not configured, with the share and the limits of 'default'; and 2 more that are not configured",
+		"#tenant-rows":                   "(" + hostile + ")",
+		"#certificate-rows tr":           "/etc/wsbouncer/old.pemadmin APIexpiredstt.example.com, 10.0.0.1",
+		"#certificate-rows":              "/etc/wsbouncer/new.pemvalid*.example.com",
+		"#handshakes":                    "TLS handshakes since the start: 1,234 succeeded, 7 failed (refused-by-client 7)",
+		"#certificates-failure":          "the key does not fit",
+		".charts figure:last-child":      "Failed and refused0.1/s failed · 0/s refused",
+		".entities":                      "1 service",
 		"#past-note":                     "It cannot be written to disk: the disk is full",
 		"#all-past":                      "Show all 10",
 	} {
@@ -102,8 +111,22 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 			t.Errorf("%s: got %q; want %q", selector, got, want)
 		}
 	}
-	if got := page.Text(".compare .edits"); got != "~backend gpu-1: connections 16 → 32" {
+	if got := page.Text(".compare .edits"); got != "~backend gpu-1: connections 16 → 32+tenant acme: share 2+key phone: tenant acme" {
 		t.Errorf("the differences are %q", got)
+	}
+	if got := value[string](page, `[...document.querySelectorAll(".entities summary")].map((s) => s.textContent).join()`); got != "1 service,1 backend,1 tenant,1 key" {
+		t.Errorf("the configuration has %s", got)
+	}
+	for table, want := range map[string]string{"services": "Service State Sessions Waiting Longest Utilisation Queue limit Timed out Full Evicted Actions", "sessions": "Session State Service Backend Client Age Msg/s Lag In Out First reply Waited"} {
+		if got := value[string](page, fmt.Sprintf(`[...document.querySelectorAll("table.%s thead th")].filter((th) => th.checkVisibility()).map((th) => th.textContent).join(" ")`, table)); !strings.HasPrefix(got, want) {
+			t.Errorf("the heads of %s are %s; want %s, as the commands call them", table, got, want)
+		}
+	}
+	if got := value[string](page, `import("./static/format.js").then((f) => [9.94, 9.96, 17.96, 59.99, 119.9, 3599.9].map(f.duration).join(", "))`); got != "9.9 s, 9 s, 17 s, 59 s, 1 min 59 s, 59 min 59 s" {
+		t.Errorf("durations are cut off as %s", got)
+	}
+	if wrong := value[string](page, overlapping); wrong != "" {
+		t.Errorf("labels of charts overlap: %s", wrong)
 	}
 	if title := value[string](page, `document.title`); title != "(3) wsbouncer" {
 		t.Errorf("the title is %q", title)
@@ -124,6 +147,37 @@ func TestEndsBeforeARestart(t *testing.T) {
 	page := open(t, browser, f) // it waits for an end
 	if got, want := page.Text("#ends-count"), fmt.Sprintf("the last %d sessions that ended, since ", len(f.ended)); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q; want %q", got, want)
+	}
+}
+
+// The page never shows a part of the ended sessions as if they were all: it waits for the list, and then shows it without another event.
+func TestEndsOfAFreshPage(t *testing.T) {
+	f := startFake(t)
+	f.holdEnds = make(chan struct{})
+	f.ended[0].Reason = "known to the list only"
+	browser := startChromium(t)
+	page := browser.Open(f.url())
+	page.Await(`document.querySelectorAll("#session-rows tr").length > 0`)
+	if got := page.Text("#ends-count") + value[string](page, `[...document.querySelectorAll("table.ends tbody tr")].map((row) => row.textContent).join()`); got != "The page reads which sessions have ended." {
+		t.Errorf("before the list has come, the page shows %q", got)
+	}
+	close(f.holdEnds)
+	page.Await(`document.querySelector("#end-rows")?.textContent.includes("known to the list only")`)
+	page.Await(fmt.Sprintf(`document.querySelector("#ends-count").textContent.startsWith("the last %d sessions")`, len(f.ended)))
+}
+
+// The queue is that of the moment of the statistics, and its number is that of its rows.
+func TestQueueIsOfTheSameMoment(t *testing.T) {
+	f := startFake(t)
+	page := open(t, startChromium(t), f)
+	page.Await(`document.querySelectorAll("#queue-rows tr").length === 3 && document.querySelector("#queue-count").textContent === "3 clients"`)
+	f.update(func() { // the proxy had counted its queue before the client left
+		f.stats.Services[1].Queue.Waiting = 3
+		f.sessions = f.sessions[:14]
+	})
+	page.Await(`document.querySelectorAll("#queue-rows tr").length === 2`)
+	if got := page.Text("#queue-count"); got != "2 clients" {
+		t.Errorf("above two rows, the page says %q", got)
 	}
 }
 
@@ -169,6 +223,24 @@ func TestUpdates(t *testing.T) {
 		t.Errorf("the page logged %s", logs)
 	}
 }
+
+// overlapping finds charts whose time labels touch the 0 of the other axis.
+const overlapping = `(() => {
+	const wrong = [];
+	for (const figure of document.querySelectorAll("#charts figure")) {
+		const canvas = figure.querySelector("canvas");
+		const scale = canvas.width / canvas.getBoundingClientRect().width;
+		const bottom = figure.querySelector(".u-over").getBoundingClientRect().bottom - canvas.getBoundingClientRect().top;
+		// The 0 reaches half a line below the axis: then a line of the canvas must be empty before the times begin.
+		const rows = canvas.getContext("2d").getImageData(0, Math.round((bottom + 2) * scale), canvas.width, Math.round(canvas.height - (bottom + 2) * scale)).data;
+		const filled = [];
+		for (let y = 0; y < rows.length / 4 / canvas.width; y++) filled.push(rows.subarray(4 * y * canvas.width, 4 * (y + 1) * canvas.width).some((value) => value > 0));
+		const begin = filled.indexOf(true);
+		const gap = filled.indexOf(false, begin);
+		if (begin < 0 || gap < 0 || filled.indexOf(true, gap) < 0) wrong.push(figure.querySelector("figcaption").textContent);
+	}
+	return wrong.join("; ");
+})()`
 
 // act opens the menu of a row, chooses an entry, and returns the text of the dialog that asks for confirmation.
 func act(page devtools.Tab, name, entry string) string {

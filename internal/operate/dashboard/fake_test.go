@@ -35,8 +35,9 @@ type fakeProxy struct {
 	token     string
 	reader    string // a token for reading only; empty for none
 	readOnly  bool
-	restarted bool     // the process knows no ended session, and the file of the ones before it has them
-	requests  []string // changes: method, path with query, body
+	holdEnds  chan struct{} // the list of ended sessions comes when it is closed; nil to send it immediately
+	restarted bool          // the process knows no ended session, and the file of the ones before it has them
+	requests  []string      // changes: method, path with query, body
 }
 
 type event struct {
@@ -124,13 +125,20 @@ func (f *fakeProxy) fill() {
 			}},
 		},
 		Configuration: api.Configuration{Source: "sqlite:wsbouncer.db", Version: "7", State: "current", Since: now, Applied: now.Add(-time.Minute)},
-		Sessions:      api.Sessions{Active: 26, Total: 1234, Refused: map[int]uint64{503: 4}, Ended: map[uint16]uint64{1000: 1200, 1011: 8}},
-		Loops:         api.Loops{Awake: 1, Loops: []api.Loop{{Awake: true, Connections: 60, Busy: 0.2}}},
+		TLS: &api.TLS{
+			Certificates: []api.Certificate{
+				{File: "/etc/wsbouncer/new.pem", Names: []string{"*.example.com"}, NotAfter: now.Add(61*24*time.Hour + time.Hour), State: api.CertificateValid},
+				{File: "/etc/wsbouncer/old.pem", Listener: api.ListenerAdmin, Names: []string{"stt.example.com", "10.0.0.1"}, NotAfter: now.Add(-time.Hour), State: api.CertificateExpired},
+			},
+			Failure: "the key does not fit", Handshakes: []api.TLSHandshakes{{Result: "full", Version: "1.3", Count: 1100}, {Result: "resumed", Version: "1.3", Count: 134}, {Result: "refused-by-client", Version: "1.3", Count: 7}},
+		},
+		Sessions: api.Sessions{Active: 26, Total: 1234, Refused: map[int]uint64{503: 4}, Ended: map[uint16]uint64{1000: 1200, 1011: 8}},
+		Loops:    api.Loops{Awake: 1, Loops: []api.Loop{{Awake: true, Connections: 60, Busy: 0.2}}},
 	}
 	f.stats.Problems = []api.Problem{
 		{Kind: "service-waiting", Level: api.LevelWarning, Hurts: api.HurtsClients, What: "service stt", Service: "stt", Text: "3 clients wait, the first for 4.2s", Since: now.Add(-2 * time.Minute), Cure: "wsbouncer backend add NAME URL --connections N --service stt"},
 		{Kind: "backend-slow", Level: api.LevelWarning, Hurts: api.HurtsClients, What: "backend gpu-3", Service: "calm", Backend: "gpu-3", Text: "slow: its first reply takes 900ms", Since: now.Add(-time.Minute)},
-		{Kind: "backend-unreachable", Level: api.LevelFailure, Hurts: api.HurtsSoon, What: "backend " + hostile, Service: "stt", Backend: hostile, Text: "circuit open: connection refused " + hostile, Since: now.Add(-2 * time.Minute), Cure: "wsbouncer backend recycle " + hostile},
+		{Kind: "backend-unreachable", Level: api.LevelFailure, Hurts: api.HurtsSoon, What: "backend " + hostile, Service: "stt", Backend: hostile, Text: "circuit open: `connection` refused " + hostile, Since: now.Add(-2 * time.Minute), Cure: "wsbouncer backend recycle " + hostile},
 	}
 	diagnosis.Describe(&f.stats)
 	f.stats.Backends[2].FirstReplySeconds, f.stats.Backends[2].FirstReplies = 0.9, 7
@@ -249,6 +257,11 @@ func (f *fakeProxy) handler() http.Handler {
 			return
 		}
 		f.mu.Lock()
+		if held := f.holdEnds; held != nil && q.State == api.StateEnded {
+			f.mu.Unlock()
+			<-held
+			f.mu.Lock()
+		}
 		defer f.mu.Unlock()
 		all := f.sessions
 		if q.State == api.StateEnded {
@@ -276,12 +289,13 @@ func (f *fakeProxy) handler() http.Handler {
 		}
 		f.refuse(w, http.StatusNotFound, api.KindUnknown, fmt.Sprintf("unknown session %q", r.PathValue("id")))
 	})
-	mux.HandleFunc("GET "+api.ConfigPath, f.serveJSON(`{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32}}, "profiles": {}}`))
+	mux.HandleFunc("GET "+api.ConfigPath, f.serveJSON(`{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32}}, "profiles": {}, "tenants": {"acme": {"share": 2}}, "keys": {"phone": {"tenant": "acme"}}}`))
 	mux.HandleFunc("GET "+api.ConfigPath+"/history", f.serveJSON(`[
 		{"version": "7", "at": "2026-11-22T10:00:00Z", "who": "alice", "why": "more load", "edits": [{"action": "changed", "kind": "backend", "name": "gpu-1", "field": "connections", "from": "16", "to": "32"}]},
 		{"version": "6", "at": "2026-11-22T09:00:00Z", "who": "bob", "edits": [{"action": "added", "kind": "backend", "name": "gpu-1", "values": {"connections": "16"}}]},
 		{"version": "5", "at": "2026-11-22T08:00:00Z", "who": "bob", "edits": []}]`))
-	mux.HandleFunc("GET "+api.ConfigPath+"/versions/7", f.serveJSON(`{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32, "labels": {"zone": "a"}}}, "profiles": {}}`))
+	mux.HandleFunc("GET "+api.ConfigPath+"/versions/7", f.serveJSON(`{"version": "7", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 32, "labels": {"zone": "a"}}}, "profiles": {},
+		"tenants": {"acme": {"share": 2}}, "keys": {"phone": {"tenant": "acme"}}}`))
 	mux.HandleFunc("GET "+api.ConfigPath+"/versions/6", f.serveJSON(`{"version": "6", "services": {"stt": {"path": "/v1/stt"}}, "backends": {"gpu-1": {"connections": 16, "labels": {"zone": "a"}}}, "profiles": {}}`))
 	mux.HandleFunc("GET "+api.ConfigPath+"/versions/5", f.serveJSON(`{"version": "5", "services": {"stt": {"path": "/v1/stt"}}, "backends": {}, "profiles": {}}`))
 	mux.HandleFunc("/", f.serveChange)

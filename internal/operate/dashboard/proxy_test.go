@@ -238,7 +238,7 @@ func TestOnProxy(t *testing.T) {
 		t.Errorf("the page says %q", got)
 	}
 	// They change while load runs.
-	frames := `document.querySelector("#session-rows tr td[data-label='Received']").textContent`
+	frames := `document.querySelector("#session-rows tr td[data-label='In']").textContent`
 	page.Evaluate("window.framesBefore = "+frames, nil)
 	page.Await(frames + " !== window.framesBefore")
 

@@ -1,14 +1,15 @@
 // The page: it follows the stream of events, and shows each part when its data comes.
 
 import { Failure, events, expired, get, hasToken, setToken } from "./api.js";
-import { attribute, byId, h, keyed, text } from "./dom.js";
+import { attribute, byId, h, keyed, marked, text } from "./dom.js";
 import { ago, duration, known, moment, plural } from "./format.js";
 import { problems, refreshPast, setCommands, summary } from "./problems.js";
 import { showServices } from "./services.js";
 import { showTenants } from "./tenants.js";
+import { showCertificates } from "./certificates.js";
 import { showBackends } from "./backends.js";
 import { history, mergeHistory, recolor, showCharts } from "./charts.js";
-import { addEnded, readEnded, showEnds, showQueue } from "./ends.js";
+import { addEnded, forgetEnded, readEnded, showEnds, showQueue } from "./ends.js";
 import { liveSessions, query, refreshFleet, refreshEnded, showSessions, startSessions } from "./sessions.js";
 import { closeSession, refreshSession } from "./detail.js";
 import { showFailover } from "./failover.js";
@@ -23,6 +24,7 @@ const hiddenFor = 60000; // a hidden page lets go of the stream after this time
 let stats = null; // of all proxies, if the page shows them
 let own = null; // of this proxy
 let stream = null; // the AbortController of the present stream
+let streamed = null; // all sessions and waiting clients, as of the last statistics; null if the stream has only some of them
 let failures = 0; // attempts in a row without an event
 let retryTimer = 0;
 
@@ -49,7 +51,7 @@ function showProblems() {
     text(row.level, { clients: "hurts clients", "clients-soon": "may hurt soon", operator: "to know" }[p.hurts] ?? "note");
     attribute(row.level, "data-level", p.level);
     text(row.what, p.what);
-    text(row.evidence, p.text);
+    marked(row.evidence, p.text);
     text(row.since, known(p.since) ? `for ${ago(p.since)}, since ${moment(p.since)}` : "");
     attribute(row.level, "title", { bad: "a failure", warn: "a warning" }[p.level] ?? null);
     text(row.kind, p.kind ?? "");
@@ -68,15 +70,23 @@ function showProblems() {
   }
 }
 
+/**
+ * refreshQueue shows who waits. The stream's sessions are of the same moment as the statistics: the page asks for the waiting clients only where the
+ * stream does not have all of them.
+ */
+async function refreshQueue() {
+  if (streamed) return showQueue(streamed.filter((s) => s.state === "waiting").sort((a, b) => b.waited_seconds - a.waited_seconds));
+  if (stats.services.every((service) => service.queue.waiting === 0)) return showQueue([]);
+  const { sessions, matched } = await get("sessions", { state: "waiting", sort: "waited", limit: 20 });
+  showQueue(sessions, matched);
+}
+
 let asking = false;
 async function slowParts() {
   if (asking) return;
   asking = true;
   try {
-    const waiting = stats.services.some((service) => service.queue.waiting > 0)
-      ? (await get("sessions", { state: "waiting", sort: "waited", limit: 20 })).sessions : [];
-    showQueue(stats, waiting);
-    await Promise.all([refreshEnded(), refreshPast(stats), showConfiguration(stats), refreshSession()]);
+    await Promise.all([readEnded().then(() => { if (own) showEnds(own); }), refreshQueue(), refreshEnded(), refreshPast(stats), showConfiguration(stats), refreshSession()]);
   } catch (error) {
     if (!(error instanceof Failure)) throw error; // the stream says that the proxy is away
   } finally {
@@ -92,6 +102,7 @@ function showStats(fresh) {
   showFleet(stats);
   showServices(stats);
   showTenants(stats);
+  showCertificates(own);
   showBackends(stats);
   showEnds(own);
   showSessions(null, stats);
@@ -100,6 +111,7 @@ function showStats(fresh) {
 
 /** received shows the statistics of the stream, which are those of this proxy, or asks for those of the fleet in their place. */
 async function received(now) {
+  if (wholeFleet()) streamed = null;
   try {
     const fresh = await inFleet(now);
     own = now;
@@ -112,9 +124,14 @@ async function received(now) {
 
 const handlers = {
   stats: received,
-  sessions: (list) => { if (!wholeFleet()) liveSessions(list); },
+  sessions: (list) => {
+    if (wholeFleet()) return;
+    streamed = list.sessions.length === list.total ? list.sessions : null;
+    liveSessions(list);
+    if (streamed) refreshQueue();
+  },
   history: (part) => { mergeHistory(part); showCharts(); if (stats) showProblems(); },
-  ended: (list) => { addEnded(list); if (own) showEnds(own); },
+  ended: (list) => { addEnded(list, true); if (own) showEnds(own); },
   audit: (list) => { addAudit(list); showAudit(); },
 };
 
@@ -177,7 +194,7 @@ async function follow() {
     showAccess(await get("access"));
     if (mine !== stream) return;
     byId("sign-out").hidden = !hasToken();
-    readEnded().catch(() => { /* the stream brings the latest */ });
+    forgetEnded();
     await events(query(), mine.signal, (name, data) => {
       if (mine !== stream) return;
       connected();

@@ -41,7 +41,7 @@ function create() {
   const numbers = h("span", { class: "sub" });
   const use = cell("Leased / cap", "num");
   const reply = cell("First reply", "num");
-  const trip = cell("Round trip", "num");
+  const trip = cell("Ping", "num");
   const lag = cell("Lag", "num");
   const broken = cell("Broken", "num");
   const lost = h("span");

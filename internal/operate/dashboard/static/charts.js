@@ -4,18 +4,20 @@ import { byId, h, text } from "./dom.js";
 import { count, duration, rate } from "./format.js";
 
 const perSecond = (n) => `${rate(n)}/s`;
-const series = (field, color, label) => ({ field, color, label });
+const series = (field, color, label) => ({ of: (point) => point[field], color, label });
+/** counted is a series of what a point counts over its interval, per second. */
+const counted = (field, color) => ({ of: (point) => point[field] / interval, color, label: field });
 const definitions = [
   { title: "Sessions", show: count, lines: [series("sessions", "--leased", "active")] },
   { title: "Waiting clients", show: count, lines: [series("waiting", "--resetting", "waiting")] },
   { title: "Sessions begun", show: perSecond, lines: [series("sessions_per_second", "--leased", "begun")] },
   { title: "Frames, both ways", show: perSecond, lines: [series("frames_per_second", "--leased", "frames")] },
   { title: "First reply, median", show: (n) => n > 0 ? duration(n) : "–", lines: [series("first_reply_seconds", "--dialing", "first reply")], gaps: true },
-  { title: "Failed and refused", show: count, lines: [series("failed", "--bad", "failed"), series("refused", "--resetting", "refused")] },
+  { title: "Failed and refused", show: perSecond, lines: [counted("failed", "--bad"), counted("refused", "--resetting")] },
 ];
 const hour = 3600;
 const shortest = 300; // seconds: the span of a chart just after the start
-const height = 96;
+const height = 102;
 
 const holder = byId("charts");
 const span = byId("charts-span");
@@ -55,7 +57,7 @@ function build(chart) {
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "wsbouncer", setSeries: false }, points: { size: 6 } },
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(definition.show === count ? 4 : 0, high * 1.15) || 1] } },
     axes: [
-      { stroke: muted, font, size: 20, gap: 2, space: 56, incrs: [60, 120, 300, 600, 900, 1200, 1800], grid: { show: false }, ticks: { show: false }, values: (_, all) => all.map((s) => time.format(new Date(s * 1000))) },
+      { stroke: muted, font, size: 26, gap: 8, space: 56, incrs: [60, 120, 300, 600, 900, 1200, 1800], grid: { show: false }, ticks: { show: false }, values: (_, all) => all.map((s) => time.format(new Date(s * 1000))) },
       { stroke: muted, font, size: 52, gap: 4, space: 26, grid, ticks: { show: false }, values: (_, all) => all.map((n) => n === 0 ? "0" : definition.show === count && n % 1 ? "" : definition.show(n).replace("/s", "")) },
     ],
     series: [{}, ...definition.lines.map((line) => ({ label: line.label, stroke: color(line.color), width: 1.5, fill: definition.lines.length > 1 ? undefined : fade(color(line.color)), points: { show: false }, spanGaps: Boolean(definition.gaps) }))],
@@ -78,7 +80,7 @@ function data(definition) {
     }
     before = at;
     x.push(at);
-    definition.lines.forEach((line, i) => columns[i].push(definition.gaps && point[line.field] === 0 ? null : point[line.field]));
+    definition.lines.forEach((line, i) => columns[i].push(definition.gaps && line.of(point) === 0 ? null : line.of(point)));
   }
   return [x, ...columns];
 }
@@ -135,7 +137,7 @@ export function showCharts() {
       plot.setScale("x", { min: Math.max(first, last - hour), max: last });
     });
     const said = definition.lines.map((line) => {
-      const all = points.map((point) => point[line.field]);
+      const all = points.map(line.of);
       return `${line.label}: now ${definition.show(all.at(-1))}, at most ${definition.show(Math.max(...all))}`;
     });
     canvas.setAttribute("aria-label", `${definition.title}, ${span.textContent}; ${said.join("; ")}`);

@@ -1,7 +1,7 @@
 // The configuration: version and state, what is in it, who changed what, and the differences between two versions.
 
 import { Failure, get } from "./api.js";
-import { attribute, byId, h, text } from "./dom.js";
+import { attribute, byId, h, marked, text } from "./dom.js";
 import { ago, known, moment, plural } from "./format.js";
 
 const body = byId("configuration-body");
@@ -38,7 +38,7 @@ function flatten(entity, prefix = "") {
   return fields;
 }
 
-const kinds = { services: "service", backends: "backend", profiles: "profile" };
+const kinds = { profiles: "profile", services: "service", backends: "backend", tenants: "tenant", keys: "key" }; // all of the proxy's, in its order
 
 /** differences returns the edits that lead from one content to another. */
 function differences(before, after) {
@@ -70,7 +70,7 @@ async function compare() {
     const [before, after] = await Promise.all(pair.map(version));
     if (from.value !== pair[0] || to.value !== pair[1]) return;
     const edits = differences(before, after);
-    difference.replaceChildren(...(edits.length > 0 ? edits.map(editLine) : [h("li", {}, "These versions are the same.")]));
+    difference.replaceChildren(...(edits.length > 0 ? edits.map(editLine) : [h("li", {}, "No difference, other than of secrets: those are hidden.")]));
   } catch (error) {
     difference.replaceChildren(h("li", { class: "bad" }, error.message));
   }
@@ -110,7 +110,7 @@ export async function showConfiguration(stats) {
   text(byId("configuration-state"), `version ${c.version.slice(0, 12) || "none"} · ${c.state} · ${c.source}${known(c.applied) ? ` · in force for ${ago(c.applied)}` : ""}`);
   attribute(byId("configuration-state"), "title", c.version);
   byId("configuration-reason").hidden = c.state === "current";
-  text(byId("configuration-reason"), c.reason);
+  marked(byId("configuration-reason"), c.reason);
   const wanted = `${c.version} ${c.state}`;
   if (shown === wanted || busy) return;
   busy = true;

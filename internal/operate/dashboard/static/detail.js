@@ -80,6 +80,9 @@ export async function refreshSession() {
 
 const traffic = (frames, size) => `${plural(frames, "frame")}, ${bytes(size)}`;
 
+/** fates are what became of a connection at the end of a session, in words. */
+const fates = { returned: "returned to the pool", resetting: "reset, then returned; discarded if the reset failed", ended: "closed, after the server was told of the end", discarded: "discarded" };
+
 function facts(s) {
   const groups = [];
   const group = (name, ...rows) => {
@@ -89,7 +92,7 @@ function facts(s) {
   if (s.state === "ended" || s.by) {
     const over = s.state === "ended"; // otherwise its end is decided, and it waits for the last results or the client's close frame
     group("End", [over ? "Ended" : "Ending since", known(s.ended) && `${moment(s.ended)}`], ["Ended by", s.by], ["Close code", s.code], ["Reason", s.reason], ["Class", s.class],
-      ["Connection", s.connection_fate]);
+      ["Connection", fates[s.connection_fate] ?? s.connection_fate]);
   }
   if (s.queue) {
     group("Queue", ["Place", `${count(s.queue.place)} of ${count(s.queue.waiting)}`], ["Has waited", duration(s.queue.waited_seconds)],
@@ -100,14 +103,14 @@ function facts(s) {
     ["Started", moment(s.started)], ["Age", duration(s.age_seconds)], ["Waited", orNone(s.waited_seconds)], ["First reply", firstReply(s)],
     ["Request id", s.request_id], ["Trace id", s.trace_id], ["Tapped by", s.taps ? plural(s.taps, "operator") : ""]);
   group("Traffic", ["From the client", traffic(s.frames_from_client, s.bytes_from_client)], ["From the backend", traffic(s.frames_from_backend, s.bytes_from_backend)],
-    ["Frames/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""], ["Result owed for", s.owed_seconds ? duration(s.owed_seconds) : ""],
+    ["Msg/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""], ["Result owed for", s.owed_seconds ? duration(s.owed_seconds) : ""],
     ["Last from the client", s.client_silent_seconds ? `${duration(s.client_silent_seconds)} ago` : ""], ["Last from the backend", s.backend_silent_seconds ? `${duration(s.backend_silent_seconds)} ago` : ""],
     ["To the client", s.pending_to_client > 0 && `${bytes(s.pending_to_client)} not taken yet`], ["To the backend", s.pending_to_backend > 0 && `${bytes(s.pending_to_backend)} not taken yet`],
     ["Reading", [s.paused && "the client is paused", s.held_back && `the client is held back by ${s.held_back.limit}`, s.backend_paused && "the backend is paused"].filter(Boolean).join(", ")]);
   group("Failover", ...failoverFacts(s));
   const c = s.server;
   group("Connection", ["Backend", s.backend], ["Id", c?.id ?? s.connection], ["State", c?.state], ["Established", c && moment(c.established)], ["Age", c && duration(c.age_seconds)],
-    ["Sessions served", c && count(c.sessions)], ["Round trip", c && orNone(c.round_trip_seconds)], ["Subprotocol", c?.subprotocol], ["Variant", s.variant],
+    ["Sessions served", c && count(c.sessions)], ["Ping", c && orNone(c.round_trip_seconds)], ["Subprotocol", c?.subprotocol], ["Variant", s.variant],
     ["Moves", s.moves ? plural(s.moves, "connection") + " could not serve it" : ""], ["Boundary", c?.boundary]);
   return groups;
 }

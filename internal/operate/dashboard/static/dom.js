@@ -21,6 +21,13 @@ export function text(node, value) {
   if (node.textContent !== wanted) node.textContent = wanted;
 }
 
+/** marked sets an element's text, and shows what is between two backticks as code. */
+export function marked(node, value) {
+  const parts = (value ?? "").split("`");
+  if (parts.length % 2 === 0) return text(node, value);
+  if (node.textContent !== parts.join("")) node.replaceChildren(...parts.map((part, i) => i % 2 ? h("code", {}, part) : part));
+}
+
 /** attribute sets or, for null, removes an attribute, if it differs. */
 export function attribute(node, name, value) {
   if (value === null || value === undefined) node.removeAttribute(name);

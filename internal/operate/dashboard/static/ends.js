@@ -6,12 +6,20 @@ import { ago, count, duration, known, moment, plural } from "./format.js";
 import { openSession } from "./detail.js";
 import { showEnded } from "./sessions.js";
 
+const longest = 20; // waiting clients that are shown
 const kept = 1000; // ended sessions that this page remembers
 const ended = new Map(); // by id
+const mostOfEvent = 50; // sessions in one event of the stream: of such an event, more may have ended
+const pause = 10000; // between two requests for all of them, in milliseconds
+let complete = false; // all that the proxy keeps were read
+let readAt = -Infinity;
+let everRead = false; // before that, the page knows only some of them
 const endRows = byId("end-rows");
 const queueRows = byId("queue-rows");
 
-export function addEnded(list) {
+/** addEnded takes sessions that have ended; of the stream, if it is true. */
+export function addEnded(list, ofStream = false) {
+  if (ofStream && list.length >= mostOfEvent) complete = false;
   const all = [...ended.values(), ...list].sort((a, b) => Date.parse(a.ended) - Date.parse(b.ended)); // the oldest are forgotten first
   ended.clear();
   for (const session of all) ended.set(session.id, session);
@@ -21,9 +29,25 @@ export function addEnded(list) {
   }
 }
 
-/** readEnded reads all ended sessions that this proxy keeps: the stream has only those of its process. */
+/** forgetEnded has the next readEnded read all of them again: the page was away from the proxy. */
+export function forgetEnded() {
+  complete = false;
+  readAt = -Infinity;
+}
+
+/** readEnded reads all ended sessions that this proxy keeps, unless the page has them: the stream has only the latest ones, of its process. */
 export async function readEnded() {
-  addEnded((await get("sessions", { state: "ended", limit: kept }, true)).sessions);
+  if (complete || performance.now() - readAt < pause) return;
+  readAt = performance.now();
+  complete = true; // until the stream leaves some out meanwhile
+  try {
+    addEnded((await get("sessions", { state: "ended", limit: kept }, true)).sessions);
+  } catch (error) {
+    complete = false;
+    throw error;
+  } finally {
+    everRead = true; // or else those of the stream have to do until the next attempt
+  }
 }
 
 /** usual reports whether an end is what both sides want: it goes below the others. */
@@ -78,9 +102,9 @@ function began() {
 }
 
 export function showEnds(stats) {
-  text(byId("ends-count"), ended.size === 0 ? "" : `the last ${plural(ended.size, "session")}${began()}`);
-  keyed(endRows, groups(), (group) => group.key, createEnd, updateEnd);
-  empty(endRows, 6, ended.size === 0 ? "No session has ended yet." : "");
+  text(byId("ends-count"), ended.size === 0 || !everRead ? "" : `the last ${plural(ended.size, "session")}${began()}`);
+  keyed(endRows, everRead ? groups() : [], (group) => group.key, createEnd, updateEnd);
+  empty(endRows, 6, !everRead ? "The page reads which sessions have ended." : ended.size === 0 ? "No session has ended yet." : "");
   text(byId("totals"), `Since the start ${count(stats.sessions.total)} sessions; ended by close code: ${list(stats.sessions.ended)}; refused by HTTP status: ${list(stats.sessions.refused)}`);
 }
 
@@ -101,11 +125,10 @@ function updateWaiting(row, session) {
   text(row.cells[3], duration(session.waited_seconds));
 }
 
-/** showQueue shows clients that wait, those that waited longest first. */
-export function showQueue(stats, waiting) {
-  const total = stats.services.reduce((n, service) => n + service.queue.waiting, 0);
-  text(byId("queue-count"), total === 0 ? "" : total > waiting.length && waiting.length > 0 ? `the first ${waiting.length} of ${count(total)} clients` : plural(total, "client"));
-  const shown = total === 0 ? [] : waiting;
+/** showQueue shows clients that wait, those that waited longest first, and how many there are. */
+export function showQueue(waiting, total = waiting.length) {
+  const shown = waiting.slice(0, longest);
+  text(byId("queue-count"), total === 0 ? "" : total > shown.length ? `the first ${shown.length} of ${count(total)} clients` : plural(total, "client"));
   keyed(queueRows, shown, (session) => session.id, createWaiting, updateWaiting);
-  empty(queueRows, 4, shown.length > 0 ? "" : total > 0 ? `${plural(total, "client waits", "clients wait")}.` : "Nobody waits.");
+  empty(queueRows, 4, total > 0 ? "" : "No client waits.");
 }

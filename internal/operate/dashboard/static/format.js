@@ -24,13 +24,14 @@ export function bytes(n) {
   return `${n.toFixed(1)} TiB`;
 }
 
-/** duration returns a time span: 0.42 ms, 340 ms, 4.2 s, 4 min 12 s, 3 h 04 min, 2 d 3 h. */
+/** duration returns a time span: 0.42 ms, 340 ms, 4.2 s, 17 s, 4 min 12 s, 3 h 04 min, 2 d 3 h. From 10 s on, it is cut off as the commands do. */
 export function duration(seconds) {
   if (!(seconds > 0)) return "0 s";
   if (seconds < 0.01) return `${(seconds * 1000).toPrecision(2)} ms`;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
-  const s = Math.round(seconds);
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  const s = Math.floor(seconds);
+  if (s < 60) return `${s} s`;
   const two = (n) => String(n).padStart(2, "0");
   if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor(s % 3600 / 60))} min`;

@@ -1,7 +1,7 @@
 // What is wrong now, and what was: the proxy finds that out, and the page shows it.
 
 import { get } from "./api.js";
-import { attribute, byId, cell, empty, h, keyed, text } from "./dom.js";
+import { attribute, byId, cell, empty, h, keyed, marked, text } from "./dom.js";
 import { ago, count, duration, known, moment, percent, plural } from "./format.js";
 
 /** used returns how many connections count against a backend's cap. */
@@ -14,7 +14,7 @@ const levels = { failure: "bad", warning: "warn", off: "off", ok: "ok" };
 
 /** places is the parts of the page that kinds of problems are about, by the beginnings of their names. */
 const places = [["service-waiting", "queue"], ["service-queue", "queue"], ["tenant", "queue"], ["service", "services"], ["backend", "backends"], ["canary", "backends"],
-  ["configuration", "configuration"], ["failover-failed", "ends-title"], ["sessions-failing", "ends-title"], ["refusals", "ends-title"], ["limit", "ends-title"]];
+  ["configuration", "configuration"], ["certificate", "certificates"], ["failover-failed", "ends-title"], ["sessions-failing", "ends-title"], ["refusals", "ends-title"], ["limit", "ends-title"]];
 
 let admin = ""; // the --admin that commands on the proxy's machine need; empty for none
 
@@ -63,7 +63,8 @@ function updatePast(row, p) {
   text(row.level, p.kind);
   attribute(row.level, "data-level", level(p.level));
   const lasted = duration(Math.max(0, (Date.parse(p.ended) - Date.parse(p.since)) / 1000));
-  [moment(p.since), lasted, p.proxies?.length > 0 ? `${p.what} (${p.proxies.join(", ")})` : p.what, p.text].forEach((value, i) => text(row.cells[i], value));
+  [moment(p.since), lasted, p.proxies?.length > 0 ? `${p.what} (${p.proxies.join(", ")})` : p.what].forEach((value, i) => text(row.cells[i], value));
+  marked(row.cells[3], p.text);
   attribute(row.node, "title", pasteable(p.cure ?? "") || null);
 }
 

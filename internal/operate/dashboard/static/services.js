@@ -17,9 +17,9 @@ function create() {
   const sub = h("span", { class: "sub" });
   const meter = h("span", { class: "meter", "aria-hidden": "true" }, h("i"));
   const share = h("span");
-  const numbers = ["Sessions", "Waiting", "Oldest wait", "Queue limit", "Gave up"].map((label) => cell(label, "num"));
+  const numbers = ["Sessions", "Waiting", "Longest", "Queue limit", "Timed out", "Full", "Evicted"].map((label) => cell(label, "num"));
   row.node = h("tr", {}, h("th", { scope: "row" }, name, path), cell("State", "state", pill, sub), numbers[0], numbers[1], numbers[2],
-    cell("Utilisation", "share", meter, share), numbers[3], numbers[4],
+    cell("Utilisation", "share", meter, share), ...numbers.slice(3),
     h("td", { class: "act" }, menu("Actions", () => [row.service.paused
       ? ["Resume…", () => resumeService(row.service)] : ["Pause…", () => pauseService(row.service), true]])));
   Object.assign(row, { name, path, pill, sub, meter, share, numbers, summary: row.node.querySelector("summary") });
@@ -40,8 +40,8 @@ function update(row, { service, own }) {
   [own.reduce((n, b) => n + b.leased, 0), queue.waiting].forEach((n, i) => text(row.numbers[i], count(n)));
   text(row.numbers[2], queue.waiting > 0 ? orNone(queue.oldest_seconds) : "–");
   text(row.numbers[3], queue.limit > 0 ? count(queue.limit) : "none");
-  text(row.numbers[4], count(totals.timed_out + totals.left + totals.full + totals.evicted + totals.turned_away));
-  attribute(row.numbers[4], "title", `since the start: ${totals.timed_out} waited without success, ${totals.left} left, ${totals.full} found the queue full, ${totals.evicted} lost their place in it to another tenant, ${totals.turned_away} were turned away at a shutdown`);
+  [totals.timed_out, totals.full, totals.evicted].forEach((n, i) => text(row.numbers[4 + i], count(n)));
+  attribute(row.numbers[4], "title", `since the start; ${count(totals.left)} left before, ${count(totals.turned_away)} were turned away by a shutdown or an operator`);
   attribute(row.numbers[1], "data-level", queue.waiting > 0 ? "warn" : null);
   text(row.share, percent(service.utilisation));
   row.meter.firstChild.style.width = `${Math.min(100, 100 * service.utilisation)}%`;
@@ -54,5 +54,5 @@ export function showServices(stats) {
   rows.sort((a, b) => rank[a.service.condition.level] - rank[b.service.condition.level] || b.service.queue.oldest_seconds - a.service.queue.oldest_seconds ||
     a.service.name.localeCompare(b.service.name));
   keyed(body, rows, (row) => row.service.name, create, update);
-  empty(body, 9, rows.length === 0 ? "No service is configured." : "");
+  empty(body, 11, rows.length === 0 ? "No service is configured." : "");
 }

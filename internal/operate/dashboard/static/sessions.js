@@ -17,10 +17,10 @@ const columns = [
   { label: "Backend", order: "backend", show: (s) => s.backend || "–" },
   { label: "Client", order: "client", show: (s) => s.tenant ? `${s.client} · ${s.tenant}` : s.client },
   { label: "Age", order: "age", num: true, show: (s) => duration(s.age_seconds) },
-  { label: "Frames/s", order: "rate", num: true, live: true, one: true, show: (s) => rate(s.frames_per_second) },
+  { label: "Msg/s", order: "rate", num: true, live: true, one: true, show: (s) => rate(s.frames_per_second) },
   { label: "Lag", order: "lag", num: true, live: true, show: (s) => orNone(s.lag_seconds) },
-  { label: "Received", order: "bytes", num: true, wide: true, show: (s) => `${count(s.frames_from_client)} · ${bytes(s.bytes_from_client)}` },
-  { label: "Sent", order: "frames", num: true, wide: true, show: (s) => `${count(s.frames_from_backend)} · ${bytes(s.bytes_from_backend)}` },
+  { label: "In", order: "bytes", num: true, wide: true, show: (s) => `${count(s.frames_from_client)} · ${bytes(s.bytes_from_client)}` },
+  { label: "Out", order: "frames", num: true, wide: true, show: (s) => `${count(s.frames_from_backend)} · ${bytes(s.bytes_from_backend)}` },
   { label: "First reply", num: true, wide: true, show: firstReply },
   { label: "Waited", order: "waited", num: true, wide: true, show: (s) => orNone(s.waited_seconds) },
   { label: "Failover", failover: true, show: assurance },
@@ -30,7 +30,7 @@ const columns = [
   { label: "Reason", ended: true, show: (s) => s.reason || "–" },
   { label: "Proxy", fleet: true, show: (s) => s.proxy || "–" },
 ];
-const orders = { lag: "lag", rate: "frames per second", age: "age", started: "started first", waited: "time waited", bytes: "bytes", frames: "frames", client: "client", backend: "backend", service: "service", state: "state" };
+const orders = { lag: "lag", rate: "messages per second", age: "age", started: "started first", waited: "time waited", bytes: "bytes", frames: "frames", client: "client", backend: "backend", service: "service", state: "state" };
 
 const body = byId("session-rows");
 const inputs = { text: byId("filter"), service: byId("filter-service"), backend: byId("filter-backend"), state: byId("filter-state"), order: byId("order") };
@@ -79,7 +79,7 @@ function update(row, session) {
   attribute(row.node, "aria-label", `Session ${session.id}, ${session.state}`);
   attribute(row.node, "data-shown", session.id === shownSession() ? "yes" : null);
   columns.forEach((column, i) => { if (column.show) text(row.cells[i], column.show(session)); });
-  const place = session.state === "waiting" && session.place ? ` ${session.place}` : "";
+  const place = session.state === "waiting" && session.place ? ` (${session.place}.)` : "";
   text(row.pill, session.state + place + (session.taps ? " · tapped" : ""));
   attribute(row.pill, "data-level", { relaying: "ok", ended: "off", lingering: "off", waiting: "warn", moving: "warn" }[session.state] ?? "info");
 }

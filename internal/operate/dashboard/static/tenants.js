@@ -27,8 +27,8 @@ function update(row, tenant) {
   const services = tenant.services ?? [];
   const { totals } = tenant;
   attribute(row.node, "data-name", tenant.name);
-  text(row.name, tenant.name);
-  text(row.sub, tenant.unconfigured ? "not configured" : services.map((s) => s.service).join(", "));
+  text(row.name, tenant.unconfigured ? `(${tenant.name})` : tenant.name);
+  text(row.sub, services.map((s) => s.service).join(", "));
   text(row.numbers[0], String(tenant.share));
   text(row.numbers[1], count(tenant.sessions));
   text(row.numbers[2], count(tenant.waiting));
@@ -45,6 +45,7 @@ export function showTenants(stats) {
   panel.hidden = tenants.length === 0;
   tenants.sort((a, b) => b.waiting - a.waiting || b.sessions - a.sessions || a.name.localeCompare(b.name));
   keyed(body, tenants, (tenant) => tenant.name, create, update);
-  const left = (stats.other_tenants?.count ?? 0) - tenants.filter((tenant) => tenant.unconfigured).length;
-  text(note, left > 0 ? `and ${count(left)} more that are not configured` : "");
+  const unconfigured = tenants.filter((tenant) => tenant.unconfigured).length;
+  const left = (stats.other_tenants?.count ?? 0) - unconfigured;
+  text(note, [unconfigured > 0 && "In parentheses: not configured, with the share and the limits of 'default'", left > 0 && `and ${count(left)} more that are not configured`].filter(Boolean).join("; "));
 }
