@@ -37,7 +37,8 @@ func newTopCommand() *cobra.Command {
 wait, and sessions by rate, lag or age. Keys end a session, drain or enable a backend, and pause or resume a
 service; ? explains them.
 
-With --once, it prints one frame as text, also without a terminal: as wide as COLUMNS says, or 100 columns.`,
+With --once, it prints one frame as text, also without a terminal: as wide as COLUMNS says, or 100 columns. It
+has the cures of problems, and tenants, too.`,
 		Example: `  wsbouncer top
   wsbouncer top --interval 1s --admin 10.0.0.1:9090
   COLUMNS=120 wsbouncer top --once --limit 10`,
@@ -55,7 +56,8 @@ With --once, it prints one frame as text, also without a terminal: as wide as CO
 			out := cmd.OutOrStdout()
 			if once {
 				return from.use(func(proxy *client.Client) error {
-					frame, err := top.Once(cmd.Context(), proxy, top.Style{Colours: colours(out), ASCII: asciiOnly(), Plain: !isTerminal(out)}, frameColumns(out), limit)
+					frame, err := top.Once(cmd.Context(), proxy, top.Style{Colours: colours(out), ASCII: asciiOnly(), Plain: !isTerminal(out)}, frameColumns(out), limit,
+						func(cure string) string { return from.pasteable(cmd, cure) })
 					if err == nil {
 						_, err = io.WriteString(out, frame)
 					}

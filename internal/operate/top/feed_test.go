@@ -119,12 +119,12 @@ func TestFeed(t *testing.T) {
 func TestOnce(t *testing.T) {
 	p := new(playedProxy)
 	c := p.start(t)
-	frame, err := Once(t.Context(), c, Style{Plain: true}, 100, 2)
+	frame, err := Once(t.Context(), c, Style{Plain: true}, 100, 2, strings.TrimSpace)
 	if err != nil || !strings.Contains(frame, "BACKEND 3") || !strings.Contains(frame, "SESSION 2/") || !strings.Contains(frame, "WAITING 2/") {
 		t.Errorf("%v\n%s", err, frame)
 	}
 	p.gone.Store(true)
-	if frame, err := Once(t.Context(), c, Style{Plain: true}, 100, 2); err == nil || !strings.Contains(err.Error(), "no proxy answers at ") {
+	if frame, err := Once(t.Context(), c, Style{Plain: true}, 100, 2, strings.TrimSpace); err == nil || !strings.Contains(err.Error(), "no proxy answers at ") {
 		t.Errorf("%v\n%s", err, frame)
 	}
 }

@@ -50,10 +50,10 @@ func TestOrders(t *testing.T) {
 		{[]string{"4", "k"}, Order{}},
 		{[]string{"4", "k", "n"}, Order{}},
 		{[]string{"4", "k", "enter"}, Order{}},
-		{[]string{"4", "k", "y"}, Order{Kill, "q7m2kd4x-1042"}},
-		{[]string{"4", "down", "down", "k", "y"}, Order{Kill, "q7m2kd4x-1044"}},
+		{[]string{"4", "k", "y"}, Order{Kill, "q7m2kd4x-1045"}}, // the largest lag
+		{[]string{"4", "down", "down", "k", "y"}, Order{Kill, "q7m2kd4x-1043"}},
 		{[]string{"4", "end", "up", "k", "y"}, Order{Kill, "q7m2kd4x-1054"}},
-		{[]string{"4", "enter", "k", "y"}, Order{Kill, "q7m2kd4x-1042"}},
+		{[]string{"4", "enter", "k", "y"}, Order{Kill, "q7m2kd4x-1045"}},
 		{[]string{"3", "k", "y"}, Order{Kill, "q7m2kd4x-2000"}},
 		{[]string{"2", "k", "y"}, Order{}},
 		{[]string{"2", "d", "y"}, Order{Drain, "gpu-1"}},
@@ -62,7 +62,7 @@ func TestOrders(t *testing.T) {
 		{[]string{"4", "d", "y"}, Order{}},
 		{[]string{"1", "p", "y"}, Order{Pause, "stt"}},
 		{[]string{"1", "down", "p"}, Order{Resume, "translate"}},
-		{[]string{"4", "enter"}, Order{Show, "q7m2kd4x-1042"}},
+		{[]string{"4", "enter"}, Order{Show, "q7m2kd4x-1045"}},
 		{[]string{"4", "s"}, Order{Verb: Watch}},
 		{[]string{"2", "s"}, Order{}},
 		{[]string{"/", "a", "enter"}, Order{Verb: Watch}},
@@ -97,7 +97,7 @@ func TestWrongKeys(t *testing.T) {
 // The cursor stays on its row when the order changes, and at its position when the row goes.
 func TestCursor(t *testing.T) {
 	m := troubled()
-	press(m, "4", "down", "down", "down")
+	press(m, "4", "s", "down", "down", "down") // by rate
 	list := liveSessions(14)
 	list.Sessions[3].FramesPerSecond = 1000
 	m.Update(Update{At: noon, Sessions: list})
@@ -156,14 +156,14 @@ func TestFilter(t *testing.T) {
 func TestDetails(t *testing.T) {
 	m := troubled()
 	press(m, "4", "enter")
-	if m.Following() != "q7m2kd4x-1042" || !strings.Contains(m.View(), "...") {
+	if m.Following() != "q7m2kd4x-1045" || !strings.Contains(m.View(), "...") {
 		t.Errorf("following %s:\n%s", m.Following(), m.View())
 	}
 	m.Detail("q7m2kd4x-1043", new(api.SessionDetail), nil)
 	if m.detail.session != nil {
 		t.Error("it shows another session")
 	}
-	m.Detail("q7m2kd4x-1042", nil, errors.New("unknown session"))
+	m.Detail("q7m2kd4x-1045", nil, errors.New("unknown session"))
 	if !strings.Contains(m.View(), "unknown session") {
 		t.Errorf("an error:\n%s", m.View())
 	}
@@ -220,7 +220,7 @@ func TestFleet(t *testing.T) {
 		names = append(names, orders[m.orderOf(sessionsPane)].name)
 		m.Key("s")
 	}
-	if got := strings.Join(names, " "); got != "age bytes waited backend client lag" || orders[m.orderOf(sessionsPane)].name != "age" {
+	if got := strings.Join(names, " "); got != "lag age bytes waited backend client" || orders[m.orderOf(sessionsPane)].name != "lag" {
 		t.Errorf("the orders are %s", got)
 	}
 	if !m.rates.known {

@@ -49,10 +49,10 @@ var waitingOrders = []order{
 
 // sessionOrders have the names that the proxy knows, since it chooses which sessions it sends.
 var sessionOrders = []order{
+	{"lag", func(_ *Model, a, b *item) int { return cmp.Compare(b.session.LagSeconds, a.session.LagSeconds) }}, // those of a hung backend first
 	{"rate", func(_ *Model, a, b *item) int {
 		return cmp.Compare(b.session.FramesPerSecond, a.session.FramesPerSecond)
 	}},
-	{"lag", func(_ *Model, a, b *item) int { return cmp.Compare(b.session.LagSeconds, a.session.LagSeconds) }},
 	{"age", func(_ *Model, a, b *item) int { return cmp.Compare(b.session.AgeSeconds, a.session.AgeSeconds) }},
 	{"bytes", func(_ *Model, a, b *item) int { return cmp.Compare(bytesOf(b.session), bytesOf(a.session)) }},
 	{"waited", func(_ *Model, a, b *item) int { return cmp.Compare(b.session.WaitedSeconds, a.session.WaitedSeconds) }},
@@ -108,16 +108,16 @@ func columnsOf(p pane) []column {
 		}
 	case waitingPane:
 		return []column{
-			{head: "WAITING", flexible: true, least: 11, most: 24, middle: true},
+			{head: "WAITING", most: 24, middle: true}, // a whole id, which can be pasted
 			{head: "SERVICE", priority: 3, flexible: true, least: 6, most: 16},
 			{head: "PLACE", right: true},
 			{head: "WAITED", right: true},
 			{head: "PROXY", flexible: true, least: 7, most: 16, priority: 2, middle: true, fleet: true},
-			{head: "CLIENT", flexible: true, least: 8, rest: true},
+			{head: "CLIENT", flexible: true, least: 7, priority: 1, rest: true},
 		}
 	}
 	return []column{
-		{head: "SESSION", flexible: true, least: 12, most: 24, middle: true},
+		{head: "SESSION", most: 24, middle: true},
 		{head: "SERVICE", priority: 7, flexible: true, least: 6, most: 16},
 		{head: "BACKEND", flexible: true, least: 7, most: 20, priority: 1, middle: true},
 		{head: "AGE", right: true, priority: 2},

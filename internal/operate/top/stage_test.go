@@ -120,6 +120,22 @@ func playFleet(m *Model) {
 	m.Update(Update{At: noon.Add(time.Second), Stats: after, Waiting: waiting, Sessions: list})
 }
 
+// playTenants adds to the last statistics tenants, a problem whose name is long, and a session whose id is.
+func playTenants(m *Model) {
+	s := *m.stats
+	s.Tenants = []api.Tenant{
+		{Name: "acme", Share: 2, Sessions: 30, Waiting: 2, Totals: api.TenantTotals{Sessions: 812, TimedOut: 3, Full: 1}},
+		{Name: "globex", Unconfigured: true, Share: 1, Sessions: 6},
+	}
+	s.Problems = append(s.Problems[:len(s.Problems):len(s.Problems)], api.Problem{
+		Kind: "certificate-expired", Level: api.LevelFailure, Hurts: api.HurtsClients, What: "certificate /etc/wsbouncer/certificates/of/all/services/stt.example.com/certificate.pem",
+		Text: "it is not valid yet: clients refuse it", Since: noon.Add(-time.Minute), Cure: "wsbouncer check",
+	})
+	list := liveSessions(14)
+	list.Sessions[0].ID, list.Sessions[0].LagSeconds = "q7m2kd4x-4186064984", 4
+	m.Update(Update{At: m.now, Stats: &s, Sessions: list})
+}
+
 // diagnose returns the problems that a proxy with these statistics reports.
 func diagnose(s *api.Stats) []api.Problem {
 	return diagnosis.Find(&diagnosis.Facts{Now: noon, Stats: s})

@@ -59,8 +59,8 @@ const (
 const onceTimeout = 20 * time.Second
 
 // Once returns one frame as text, of this many columns, with at most this many sessions; 0 for all that the proxy sends. It takes a second
-// or two, since rates need two statistics and two lists of sessions.
-func Once(ctx context.Context, proxy *client.Client, style Style, width, mostSessions int) (string, error) {
+// or two, since rates need two statistics and two lists of sessions. cure returns the commands of a problem's cure as they are to be shown.
+func Once(ctx context.Context, proxy *client.Client, style Style, width, mostSessions int, cure func(string) string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, onceTimeout, fmt.Errorf("no two updates within %v", onceTimeout))
 	defer cancel()
 	m := NewModel(proxy.Address(), style)
@@ -99,5 +99,5 @@ func Once(ctx context.Context, proxy *client.Client, style Style, width, mostSes
 			return "", context.Cause(ctx)
 		}
 	}
-	return m.Text(mostSessions), nil
+	return m.Text(mostSessions, cure), nil
 }

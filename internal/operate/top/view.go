@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,11 +44,24 @@ func (m *Model) View() string {
 	return strings.Join(lines, "\n")
 }
 
-// Text draws everything once, as long as it gets, for a file or another program.
-func (m *Model) Text(mostSessions int) string {
-	var lines []string
-	lines = append(lines, m.header(len(m.problems()))...)
+// Text draws everything once, as long as it gets, for a file or another program: problems as a whole, and tenants, if there are some. cure returns
+// the commands of a problem's cure so that they can be pasted; their lines are as long as they are.
+func (m *Model) Text(mostSessions int, cure func(string) string) string {
+	lines, problems := m.headline()
+	top := len(lines)
+	for i := range problems {
+		p := &problems[i]
+		const indent = "\n  "
+		lines = append(lines, strings.ReplaceAll(ansi.Wrap(m.problem(p, m.style.plain(p.What)), m.width-len(indent)+1, ""), "\n", indent))
+		if p.Cure != "" {
+			lines = append(lines, "    "+m.style.plain(cure(p.Cure)))
+		}
+	}
+	whole := len(lines) - top // are not cut off
 	for p := range panes {
+		if p == waitingPane {
+			lines = append(lines, m.tenants()...)
+		}
 		rows := m.rows(p)
 		if p == waitingPane && len(rows) == 0 {
 			continue
@@ -60,15 +74,32 @@ func (m *Model) Text(mostSessions int) string {
 		lines = append(lines, m.pane(p, room, false)...)
 	}
 	for i, line := range lines {
-		lines[i] = strings.TrimRight(ansi.Truncate(line, m.width, m.style.ellipsis(m.width)), " ")
+		if i < top || i >= top+whole {
+			lines[i] = strings.TrimRight(ansi.Truncate(line, m.width, m.style.ellipsis(m.width)), " ")
+		}
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
 // header says which proxy this is, how busy it is and what is wrong: at most this many findings, a line each.
 func (m *Model) header(most int) []string {
+	lines, problems := m.headline()
+	for i := range problems[:min(most, len(problems))] {
+		p := &problems[i]
+		lines = append(lines, m.problem(p, m.style.elide(m.style.plain(p.What), max(16, m.width/2)))) // a path must not hide what is wrong with it
+	}
+	if hidden := len(problems) - most; hidden > 0 {
+		more := fmt.Sprintf(" +%d more", hidden)
+		last := m.style.fit(lines[len(lines)-1], m.width-len(more), false)
+		lines[len(lines)-1] = last + m.style.paint(quiet, more)
+	}
+	return lines
+}
+
+// headline says which proxy this is and how busy it is, and returns the problems to be listed below.
+func (m *Model) headline() (lines []string, problems []api.Problem) {
 	if m.stats == nil {
-		return []string{m.style.paint(strong, "wsbouncer top") + "  " + m.style.plain(m.address), m.connection()}
+		return []string{m.style.paint(strong, "wsbouncer top") + "  " + m.style.plain(m.address), m.connection()}, nil
 	}
 	s := m.stats
 	waiting := 0
@@ -100,26 +131,16 @@ func (m *Model) header(most int) []string {
 	if r := s.Replay; r != nil {
 		first = append(first, "replay "+figures.Bytes(float64(r.MemoryBytes))+"/"+figures.Bytes(float64(r.LimitBytes)))
 	}
-	lines := []string{m.joined(first)}
-	if m.away != nil {
-		return append(lines, m.connection())
-	}
-	problems := m.problems()
+	lines = []string{m.joined(first)}
 	switch {
+	case m.away != nil:
+		return append(lines, m.connection()), nil
 	case s.Problems == nil:
-		return append(lines, m.style.paint(quiet, older))
-	case len(problems) == 0:
-		return append(lines, m.style.paint(good, "all is well"))
+		return append(lines, m.style.paint(quiet, older)), nil
+	case len(s.Problems) == 0:
+		return append(lines, m.style.paint(good, "all is well")), nil
 	}
-	for i := range problems[:min(most, len(problems))] {
-		lines = append(lines, m.problem(&problems[i]))
-	}
-	if hidden := len(problems) - most; hidden > 0 {
-		more := fmt.Sprintf(" +%d more", hidden)
-		last := m.style.fit(lines[len(lines)-1], m.width-len(more), false)
-		lines[len(lines)-1] = last + m.style.paint(quiet, more)
-	}
-	return lines
+	return lines, s.Problems
 }
 
 // fleetOf says how much of a fleet is shown: all proxies, those that could be asked, or one.
@@ -170,7 +191,8 @@ func (m *Model) problems() []api.Problem {
 	return m.stats.Problems
 }
 
-func (m *Model) problem(p *api.Problem) string {
+// problem returns a line about a problem; what is its name, or a part of it.
+func (m *Model) problem(p *api.Problem, what string) string {
 	mark, t := "! ", bad
 	if p.Level == api.LevelWarning {
 		mark, t = "- ", warning
@@ -179,7 +201,7 @@ func (m *Model) problem(p *api.Problem) string {
 	if since := figures.Since(p.Since, m.now); since != "" {
 		text += " (for " + since + ")"
 	}
-	return m.style.paint(t, mark+m.style.plain(p.What)) + " " + m.style.plain(text)
+	return m.style.paint(t, mark+what) + " " + m.style.plain(text)
 }
 
 // names of the panes in the tabs of a small screen.
@@ -199,6 +221,46 @@ func (m *Model) tabs() string {
 		b.WriteString(name + " ")
 	}
 	return b.String()
+}
+
+// tenants draws a table of the tenants below an empty line; nothing if there are none.
+func (m *Model) tenants() []string {
+	if m.stats == nil || len(m.stats.Tenants) == 0 {
+		return nil
+	}
+	columns := []column{
+		{head: fmt.Sprintf("TENANT %d", len(m.stats.Tenants)), flexible: true, least: 10, most: 30, middle: true},
+		{head: "SHARE", right: true, priority: 3},
+		{head: "SESSIONS", right: true},
+		{head: "WAITING", right: true},
+		{head: "REFUSED", right: true, priority: 1},
+		{head: "SESSIONS SO FAR", right: true, priority: 2},
+	}
+	heads := row{cells: make([]cell, len(columns))}
+	for i := range columns {
+		heads.cells[i].text = columns[i].head
+	}
+	var rows []row
+	var note []string
+	for i := range m.stats.Tenants {
+		t := &m.stats.Tenants[i]
+		name := m.style.plain(t.Name)
+		if t.Unconfigured {
+			name = "(" + name + ")"
+			note = []string{m.style.paint(quiet, "In parentheses: not configured, with the share and the limits of 'default'")}
+		}
+		number := func(n uint64) cell { return cell{text: figures.Count(float64(n))} }
+		rows = append(rows, row{t.Name, []cell{
+			{text: name}, {text: strconv.FormatFloat(t.Share, 'g', -1, 64), tone: quiet}, number(uint64(t.Sessions)), number(uint64(t.Waiting)),
+			number(t.Totals.Refused()), number(t.Totals.Sessions),
+		}})
+	}
+	shown, widths := arrange(columns, rows, m.width)
+	lines := []string{"", m.style.paint(strong, m.style.line(columns, shown, widths, heads, m.width, false))}
+	for _, r := range rows {
+		lines = append(lines, m.style.line(columns, shown, widths, r, m.width, false))
+	}
+	return append(lines, note...)
 }
 
 // allPanes draws the panes one below the other. Each gets what it needs, as long as the others have something to show, too.

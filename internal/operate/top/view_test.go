@@ -80,7 +80,9 @@ func TestText(t *testing.T) {
 	m := NewModel("10.0.0.1:9090", Style{Plain: true})
 	m.Resize(100, 1)
 	playTrouble(m)
-	text := m.Text(5)
+	playTenants(m)
+	paste := func(cure string) string { return cure + " --admin unix:/run/admin.sock" }
+	text := m.Text(5, paste)
 	golden(t, "once", text)
 	if strings.ContainsRune(text, 0x1b) {
 		t.Errorf("it has escape sequences: %q", text)
@@ -88,7 +90,34 @@ func TestText(t *testing.T) {
 	ascii := NewModel("10.0.0.1:9090", Style{Plain: true, ASCII: true})
 	ascii.Resize(100, 1)
 	playTrouble(ascii)
-	golden(t, "once-ascii", ascii.Text(5))
+	playTenants(ascii)
+	golden(t, "once-ascii", ascii.Text(5, paste))
+	for _, whole := range []string{ // what is to be understood or pasted is not cut, however narrow the frame is
+		"is not valid yet: clients refuse it", "    wsbouncer check --admin unix:/run/admin.sock", "q7m2kd4x-4186064984 ", "(globex)", "In parentheses: not configured",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.TrimSpace(whole)) {
+			t.Errorf("it has no %q", whole)
+		}
+	}
+	narrow := NewModel("10.0.0.1:9090", Style{Plain: true})
+	narrow.Resize(80, 24)
+	playTrouble(narrow)
+	playTenants(narrow)
+	if frame := narrow.View(); !strings.Contains(frame, "q7m2kd4x-4186064984 ") {
+		t.Errorf("at 80 columns, the id is cut:\n%s", frame)
+	}
+	m = NewModel("10.0.0.1:9090", Style{Plain: true})
+	m.Resize(80, 24)
+	playTrouble(m)
+	m.stats.Problems = m.stats.Problems[:0]
+	playTenants(m)
+	if line := m.header(1)[1]; !strings.Contains(line, "it is not valid yet") || !strings.Contains(line, "certificate.pem") {
+		t.Errorf("the name of what is wrong hides what that is: %s", line)
+	}
+	// The sessions that wait for results for longest are at the top.
+	if after := text[strings.LastIndex(text, "SESSION "):]; !strings.HasPrefix(strings.SplitN(after, "\n", 3)[1], "q7m2kd4x-1045") {
+		t.Errorf("the session with the largest lag is not the first: %s", after)
+	}
 }
 
 // Every frame fits every terminal, with colours or not, whatever is on it. What a client sends cannot control the terminal.
