@@ -576,6 +576,14 @@ func TestShowsMoves(t *testing.T) {
 		}
 	}
 	page.Screenshot("fake-moves")
+	// What became of the connection of an ended session is said in words.
+	f.update(func() { f.ended[2].Fate = "resetting" })
+	page.Evaluate(`{
+		const filter = document.querySelector("#filter");
+		filter.value = "q7m2kd4x-502";
+		filter.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", bubbles: true, cancelable: true}));
+	}`, nil)
+	page.Await(`document.querySelector("#detail").textContent.includes("Connectionreset, then returned; discarded if the reset failed")`)
 	if logs := browser.Logs(); logs != "" {
 		t.Errorf("the page logged %s", logs)
 	}
