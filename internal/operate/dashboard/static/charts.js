@@ -8,12 +8,12 @@ const series = (field, color, label) => ({ of: (point) => point[field], color, l
 /** counted is a series of what a point counts over its interval, per second. */
 const counted = (field, color) => ({ of: (point) => point[field] / interval, color, label: field });
 const definitions = [
-  { title: "Sessions", show: count, lines: [series("sessions", "--leased", "active")] },
-  { title: "Waiting clients", show: count, lines: [series("waiting", "--resetting", "waiting")] },
+  { title: "Sessions", show: count, least: 4, lines: [series("sessions", "--leased", "active")] },
+  { title: "Waiting clients", show: count, least: 4, lines: [series("waiting", "--resetting", "waiting")] },
   { title: "Sessions begun", show: perSecond, lines: [series("sessions_per_second", "--leased", "begun")] },
   { title: "Frames, both ways", show: perSecond, lines: [series("frames_per_second", "--leased", "frames")] },
   { title: "First reply, median", show: (n) => n > 0 ? duration(n) : "–", lines: [series("first_reply_seconds", "--dialing", "first reply")], gaps: true },
-  { title: "Failed and refused", show: perSecond, lines: [counted("failed", "--bad"), counted("refused", "--resetting")] },
+  { title: "Failed and refused", show: perSecond, least: 0.4, lines: [counted("failed", "--bad"), counted("refused", "--resetting")] },
 ];
 const hour = 3600;
 const shortest = 300; // seconds: the span of a chart just after the start
@@ -55,14 +55,20 @@ function build(chart) {
     padding: [6, 18, 0, 0], // at the right, for half of a time below the last moment
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "wsbouncer", setSeries: false }, points: { size: 6 } },
-    scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(definition.show === count ? 4 : 0, high * 1.15) || 1] } },
+    scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(definition.least ?? 0, high * 1.15) || 1] } },
     axes: [
       { stroke: muted, font, size: 26, gap: 8, space: 56, incrs: [60, 120, 300, 600, 900, 1200, 1800], grid: { show: false }, ticks: { show: false }, values: (_, all) => all.map((s) => time.format(new Date(s * 1000))) },
-      { stroke: muted, font, size: 52, gap: 4, space: 26, grid, ticks: { show: false }, values: (_, all) => all.map((n) => n === 0 ? "0" : definition.show === count && n % 1 ? "" : definition.show(n).replace("/s", "")) },
+      { stroke: muted, font, size: 52, gap: 4, space: 26, grid, ticks: { show: false }, values: (_, all) => all.map((n) => n === 0 ? "0" : isCoarse(definition, n) ? definition.show(n).replace("/s", "") : "") },
     ],
     series: [{}, ...definition.lines.map((line) => ({ label: line.label, stroke: color(line.color), width: 1.5, fill: definition.lines.length > 1 ? undefined : fade(color(line.color)), points: { show: false }, spanGaps: Boolean(definition.gaps) }))],
     hooks: { setCursor: [(plot) => { pointed = plot.cursor.idx ?? null; values(); }] },
   }, data(definition), chart.canvas);
+}
+
+/** isCoarse reports whether a number has no more digits than its chart shows: two lines of the grid must not have one label. */
+function isCoarse({ show }, n) {
+  const unit = show === count ? 1 : show === perSecond ? 0.1 : 0;
+  return unit === 0 || Math.abs(n / unit - Math.round(n / unit)) < 1e-6;
 }
 
 const fade = (rgb) => rgb.replace(/^rgb\((.*)\)$/, "rgba($1, 0.12)");
