@@ -26,7 +26,7 @@ type Settings struct {
 	// Inherited are listening sockets that the process has got, from the one that it succeeds or from systemd. They are used for the
 	// addresses of the settings that they are for.
 	Inherited []takeover.Socket
-	// Held says that Start accepts nobody: Accept does.
+	// Held is set if Start accepts no clients: Accept does.
 	Held bool
 	// Program is how the process was started, to start its successor in the same way; nil if it cannot.
 	Program *takeover.Program

@@ -80,7 +80,7 @@ func TestSwapNames(t *testing.T) {
 	}
 }
 
-// Another server of the same name is another backend: the old one leaves, its session goes on.
+// Another server of the same name is another backend: the old one leaves, its session continues.
 func TestAnotherServerOfTheName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
