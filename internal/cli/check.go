@@ -31,7 +31,7 @@ func newCheckCommand() *cobra.Command {
 		Short: "Validate settings and configuration, and print what the proxy would serve",
 		Long: `Validate the settings of the process (file, environment and flags) and the configuration
 (the database, or the flags that describe a service), and print what the proxy would serve.
-The command only reads: it dials nobody, and creates or changes nothing.
+The command only reads: it dials no server, and creates or changes nothing.
 
 It also compares what the configuration needs at most (file descriptors, memory, and local
 ports for the connections to each server) with what this machine has, and warns if that is

@@ -39,7 +39,7 @@ func authWarnings(s *settings.Settings, content *config.Content, now time.Time) 
 			some(with), strings.Join(open, ", "))
 	}
 	if open := forAnybody(s); len(open) > 0 && len(without) > 0 {
-		warn("whoever reaches %s may use %s: set auth, if that is not meant for everybody", strings.Join(open, ", "), some(without))
+		warn("any client that reaches %s may use %s: set auth, if it is not meant for all", strings.Join(open, ", "), some(without))
 	}
 	if len(with) > 0 && s.FailedAuthRate.Unlimited() {
 		warn("failed-auth-rate is 0: clients may guess credentials of %s as fast as they like", some(with))

@@ -146,7 +146,7 @@ func TestCheckTrust(t *testing.T) {
 		t.Errorf("%q; want %q", messages, want)
 	}
 	if _, out, _ := run("check", "--backend", oneBackend); strings.Contains(out, "trusted") {
-		t.Errorf("nobody is trusted: %s", out)
+		t.Errorf("no client is trusted: %s", out)
 	}
 	if status, _, messages := run("check", "--backend", oneBackend, "--proxy-protocol", "required"); status != 2 ||
 		!strings.HasPrefix(messages, `Error: --proxy-protocol: "required" needs trusted-proxies: name the networks of the load balancers that send PROXY headers`) {

@@ -45,7 +45,7 @@ func TestWho(t *testing.T) {
 		t.Skip(err)
 	}
 	if out := s.must("config history"); !strings.Contains(out, "@"+host+" ") {
-		t.Errorf("nobody of %s:\n%s", host, out)
+		t.Errorf("no user of %s:\n%s", host, out)
 	}
 	t.Setenv("SUDO_USER", "carol")
 	s.must("service set stt --queue 7")

@@ -80,7 +80,7 @@ func newKeySetCommand() *cobra.Command {
 		Short: "Change fields of a key",
 		Long: `Change fields of a key. The others stay as they are; an empty value restores the default.
 
-Clients can use a key that does not expire any more at once. Sessions end if the key is not good for them any more and their
+Clients can immediately use a key that no longer expires. Sessions end if the key is no longer good for them and their
 service has end-unauthorized.`,
 		Example: `  wsbouncer key set phone --expires 2027-12-31
   wsbouncer key set phone --services "" --session-limit 50`,
