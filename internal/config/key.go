@@ -12,7 +12,7 @@ import (
 // Key is an API key, by which clients are authenticated. The configuration has its hash only. Begin with [NewKey]. Its name is its key in
 // [Content].
 type Key struct {
-	Tenant   string        // whose key it is; empty for nobody's
+	Tenant   string        // whose key it is; empty for none
 	Hash     string        // of the key: "sha256:" and 64 hexadecimal digits
 	Expires  time.Time     // in UTC, whole seconds; zero for never
 	Services []string      // that it is good for; none for all

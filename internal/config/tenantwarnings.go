@@ -36,7 +36,7 @@ func (s *Snapshot) TenantWarnings() (warnings []string) {
 			continue
 		case len(service.AuthMethods()) == 0:
 			warnings = append(warnings, fmt.Sprintf(
-				"the service %s does not authenticate clients (auth: none), so that nobody can use the %d places that are guaranteed to %s", name, p.places, who))
+				"the service %s does not authenticate clients (auth: none), so no client can use the %d places that are guaranteed to %s", name, p.places, who))
 			continue
 		}
 		connections, discovers := 0, false
@@ -44,7 +44,7 @@ func (s *Snapshot) TenantWarnings() (warnings []string) {
 			if b.State == "enabled" {
 				connections += b.Connections
 			}
-			discovers = discovers || b.Discovers() // each of the servers that are found has so many
+			discovers = discovers || b.Discovers() // each of the servers that are found has as many
 		}
 		if p.places > connections && !discovers {
 			warnings = append(warnings, fmt.Sprintf(

@@ -66,7 +66,7 @@ func (r *fileRig) settle() {
 	synctest.Wait()
 }
 
-// inForce checks that so many services are in force, and how good that is.
+// inForce checks that this number of services is in force, and how good that is.
 func (r *fileRig) inForce(t *testing.T, what string, services int, state State) {
 	t.Helper()
 	if s := r.Status(); r.services != services || s.State != state {

@@ -304,7 +304,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Whoever trusts everybody is told so.
+// Trusting everybody draws a warning.
 func TestEverybodyIsTrusted(t *testing.T) {
 	l := given{file: "trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\n"}.load(t)
 	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is every address: each client is believed about its own address, whatever it says"
@@ -316,7 +316,7 @@ func TestEverybodyIsTrusted(t *testing.T) {
 	}
 }
 
-// Whoever lets clients that are slow or gone take much is told so.
+// Letting clients that are slow or gone take much draws a warning.
 func TestSlowClientsAreAllowed(t *testing.T) {
 	l := given{file: "client-timeout: none\nhandshake-timeout: 2m\n"}.load(t)
 	want := []string{

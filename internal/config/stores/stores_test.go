@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// While what it keeps cannot be read, whoever watches is told to ask why, and when it can.
+// While what it keeps cannot be read, a watcher is woken to ask why, and when it can.
 func TestUseFails(t *testing.T) {
 	for _, name := range []string{"a.db", "a.yaml"} {
 		directory := filepath.Join(t.TempDir(), "none")

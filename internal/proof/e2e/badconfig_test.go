@@ -75,7 +75,7 @@ func (d *database) named(statement string) string {
 	return strings.NewReplacer("{", d.schema, "}", "").Replace(statement)
 }
 
-// What a proxy does without the right to write, or while somebody else does not stop writing.
+// What a proxy does without the right to write, or while another process does not stop writing.
 func TestReadOnlyAndLockedSQLite(t *testing.T) {
 	t.Parallel()
 	d := sqliteDatabase(t)

@@ -221,7 +221,7 @@ func TestServiceManager(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	next("STOPPING=1\nEXTEND_TIMEOUT_USEC=")
 	next("WATCHDOG=1") // also while it drains
-	c.echo("the session goes on")
+	c.echo("the session continues")
 	c.close(1000, "")
 	p.wait(0)
 }

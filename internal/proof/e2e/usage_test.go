@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// good is a backend whose URL is fine; nobody listens there.
+// good is a backend whose URL is fine; no server listens there.
 const good = "ws://127.0.0.1:9"
 
 // TestMistakes calls the commands wrongly: the exit status says so, and the message names the flag, its value and what to use
