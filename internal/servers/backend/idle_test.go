@@ -214,7 +214,7 @@ func TestPingsWhileWaiting(t *testing.T) {
 			s := &session{t: t, conn: r.lease()}
 			ping("leased")
 			if !s.begin() {
-				t.Fatal("not alive any more")
+				t.Fatal("no longer alive")
 			}
 			s.end(0)
 		})
@@ -242,7 +242,7 @@ func TestMove(t *testing.T) {
 	s.on(func() { at = c.stream.Loop() })
 	move()
 	if !s.begin() {
-		t.Fatal("not alive any more")
+		t.Fatal("no longer alive")
 	}
 	s.on(func() {
 		if c.stream.Loop() == at {
