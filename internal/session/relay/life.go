@@ -177,7 +177,7 @@ const (
 const maxTries = 16
 
 // life is a session's life cycle: its state, and what decides about the next one. It is data: it does no I/O, has no clock and
-// calls nobody. Its owner reports what happens ([life.handle]) and carries out what follows.
+// calls nothing. Its owner reports what happens ([life.handle]) and carries out what follows.
 type life struct {
 	state      state
 	turnedAway uint8 // connections that could not serve the session
