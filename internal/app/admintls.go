@@ -26,7 +26,7 @@ func (s *Settings) adminTLS(log *slog.Logger) (*secure.Listeners, error) {
 	return secured, nil
 }
 
-// checkAdminTLS reads the certificate as Start does, and returns what is likely to be a mistake about it.
+// checkAdminTLS reads the certificate as Start does, and returns what is likely to be wrong with it.
 func (s *Settings) checkAdminTLS() (warnings []string, err error) {
 	secured, err := s.adminTLS(nil)
 	if err != nil || secured == nil {

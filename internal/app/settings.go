@@ -55,7 +55,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// complaint notes a mistake in a setting, which is named.
+// complaint notes an error in a setting, which is named.
 type complaint = func(what, format string, args ...any)
 
 // Check returns everything that is wrong with the settings, joined into one error that names each flag, its value and

@@ -11,14 +11,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
-// warnOfLimits prints what is likely a mistake about limits.
+// warnOfLimits prints what is likely to be wrong with limits.
 func warnOfLimits(cmd *cobra.Command, s *settings.Settings, content *config.Content) {
 	for _, text := range limitWarnings(s, content) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
 }
 
-// limitWarnings returns what is likely a mistake about limits: those that hit others than they are meant for, or none.
+// limitWarnings returns what is likely to be wrong with limits: those that hit others than they are meant for, or none.
 func limitWarnings(s *settings.Settings, content *config.Content) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	var byAddress, limited []string

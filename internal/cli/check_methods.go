@@ -24,8 +24,8 @@ const (
 	longCache = 10 * time.Minute
 )
 
-// methodWarnings returns what is likely a mistake, or unsafe, about a service's tokens, external check, certificates, and about what it
-// tells its backends of its clients. It reads the file of a key set.
+// methodWarnings returns what is likely to be wrong, or unsafe, about a service's tokens, external check, certificates, and about what
+// it tells its backends of its clients. It reads the file of a key set.
 func methodWarnings(s *settings.Settings, name string, service *config.Service) (warnings []string) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, "the service "+name+" "+fmt.Sprintf(format, args...))

@@ -108,8 +108,8 @@ func TestCheckMakesNothing(t *testing.T) {
 	}
 }
 
-// TestCheckFindsMistakes has them in the database: that is no mistake in how the command was called.
-func TestCheckFindsMistakes(t *testing.T) {
+// TestCheckFindsErrors has them in the database: that is not a usage error.
+func TestCheckFindsErrors(t *testing.T) {
 	empty := write(t, "empty.db", "")
 	for database, says := range map[string]string{
 		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: invalid path "v1": begin it with /`,

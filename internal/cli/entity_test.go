@@ -69,7 +69,7 @@ func TestWritingForPrograms(t *testing.T) {
 }`)
 }
 
-func TestMistakes(t *testing.T) {
+func TestChangeErrors(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *stage) {
 		s.begin()
 		s.refuse(

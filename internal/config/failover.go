@@ -46,7 +46,7 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	}
 }
 
-// FailoverWarnings returns what is likely to be a mistake in what services say about failover and what clients are told. lookup returns a
+// FailoverWarnings returns what is likely to be wrong in what services set about failover and what clients are told. lookup returns a
 // profile by its name, nil if it is not known.
 func (s *Snapshot) FailoverWarnings(lookup func(name string) *profile.Profile) (warnings []string) {
 	for name, service := range s.Services() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// TenantWarnings returns what is likely to be a mistake in the guarantees of tenants: places in a service that does not exist, whose
+// TenantWarnings returns what is likely to be wrong in the guarantees of tenants: places in a service that does not exist, whose
 // clients have no tenants, or that has fewer connections than it guarantees.
 func (s *Snapshot) TenantWarnings() (warnings []string) {
 	type promise struct {

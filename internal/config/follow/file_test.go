@@ -109,7 +109,7 @@ func TestFileLost(t *testing.T) {
 					t.Errorf("%d lines in the log; want 1", n)
 				}
 			})
-			if name != "a directory" { // which is a mistake that a start may refuse
+			if name != "a directory" { // which is an error that a start may refuse
 				synctest.Test(t, func(t *testing.T) {
 					r.start(t)
 					r.settle()

@@ -141,7 +141,7 @@ func TestInvalidRows(t *testing.T) {
 	fill(t, s)
 	watcher := s.Watch(t.Context())
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = 'soon'`, `UPDATE wsbouncer.backends SET warm = 33 WHERE name = 'gpu-1'`)
-	until(t, s, watcher, "the mistakes", func(_ *config.Snapshot, err error) bool {
+	until(t, s, watcher, "the errors", func(_ *config.Snapshot, err error) bool {
 		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: invalid duration "soon"`) &&
 			strings.Contains(err.Error(), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`) && errors.As(err, new(config.Problems))
 	})

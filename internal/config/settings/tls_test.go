@@ -40,7 +40,7 @@ tls-min-version: ["1.3", ":443=1.2"]
 	}
 }
 
-func TestTLSMistakes(t *testing.T) {
+func TestTLSErrors(t *testing.T) {
 	pair := []string{"--tls-cert", "a.pem", "--tls-key", "k.pem"}
 	listening := append([]string{"--tls-listen", ":443"}, pair...)
 	for want, flags := range map[string][]string{
@@ -58,7 +58,7 @@ func TestTLSMistakes(t *testing.T) {
 		`--tls-listen: :443: tls-client-auth needs tls-client-ca: name the authorities that sign clients' certificates`:                           append(listening, "--tls-client-auth", "optional"),
 		`--tls-client-ca: invalid path ""`: append(listening, "--tls-client-ca", ":443="),
 	} {
-		if got := strings.Join((given{flags: flags}).mistakes(t), "\n"); got != want {
+		if got := strings.Join((given{flags: flags}).errors(t), "\n"); got != want {
 			t.Errorf("%q:\n%s\nwant\n%s", flags, got, want)
 		}
 	}

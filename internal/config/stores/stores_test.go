@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestInvalidDatabases(t *testing.T) {
 	for database, says := range map[string]string{
 		"":                            "database is empty: use a path",
 		"mysql://root:s3cret@db/x":    `invalid database "mysql://root:xxxxx@db/x": use a path`,

@@ -260,7 +260,7 @@ func TestClientFloodsWhileMoving(t *testing.T) {
 	client.CloseNormally()
 }
 
-// A mistake in the book-keeping of one session's failover ends that session alone.
+// A bug in the book-keeping of one session's failover ends that session alone.
 func TestPanicInFailover(t *testing.T) {
 	for name, hurt := range map[string]func(s *Session){
 		"up": func(s *Session) {
