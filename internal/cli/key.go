@@ -20,7 +20,7 @@ func newKeyCommand() *cobra.Command {
 		Use:   "key",
 		Short: "Make, list and revoke API keys of clients",
 		Long: `Clients of a service with --auth keys need an API key. A key belongs to a tenant, may expire, may be good for some
-services only, and may have limits. The configuration has a hash of it, from which nobody can find the key.`,
+services only, and may have limits. The configuration has a hash of it, from which the key cannot be found.`,
 		Example: `  wsbouncer key add phone --tenant acme --expires 90d
   wsbouncer key ls
   wsbouncer key revoke phone --why "lost"`,
@@ -43,7 +43,7 @@ func newKeyAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a key, and print it once",
-		Long: `Make a key, and print it. Nobody can print it again, because only its hash is stored: keep it where your secrets are.
+		Long: `Make a key, and print it. It cannot be shown again, because only its hash is stored: keep it where your secrets are.
 
 --expires takes a time, a date, or a duration from now such as 90d or 12h. With --hash, the command makes no key, and
 stores the hash of one that wsbouncer has made: 'sha256:' and the digits that sha256sum prints.`,
@@ -205,6 +205,6 @@ func keysForPrograms(content *config.Content) []json.RawMessage {
 
 // printKey prints a key that was made.
 func printKey(out io.Writer, key string) error {
-	_, err := fmt.Fprintf(out, "Key: %s\nNobody can print this key again: keep it where your secrets are.\n", key)
+	_, err := fmt.Fprintf(out, "Key: %s\nThis key cannot be shown again: keep it where your secrets are.\n", key)
 	return err
 }

@@ -26,7 +26,7 @@ func NewKey() Key { return withDefaults[Key]() }
 func (k *Key) fields() []field {
 	return append([]field{
 		{"tenant", "", "tenant whose key it is; empty for none", value.NewText(&k.Tenant, "a name", orEmptyName)},
-		{"hash", "", "SHA-256 of the key, from which nobody can find the key; required", value.NewText(
+		{"hash", "", "SHA-256 of the key, from which the key cannot be found; required", value.NewText(
 			&k.Hash, "sha256: and 64 hexadecimal digits", checkHash)},
 		{"expires", "", "time from which the key is refused; empty for never", timeValue{&k.Expires}},
 		{"services", "", "services that the key is good for; empty for all", value.NewList(&k.Services, "names of services", CheckName)},
