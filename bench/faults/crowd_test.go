@@ -110,7 +110,7 @@ func (c *crowd) leaveAbruptly(clients ...*client) {
 	c.leave(clients...)
 }
 
-// present returns the clients whose sessions go on.
+// present returns the clients whose sessions continue.
 func (c *crowd) present() []*client {
 	var present []*client
 	for _, client := range c.clients {

@@ -109,7 +109,7 @@ class Server:
             pass
         except BadMessage as error:
             await close(connection, CloseCode.UNSUPPORTED_DATA, str(error))
-        except Exception as error:  # the session's own: others go on
+        except Exception as error:  # the session's own: others continue
             log.exception("a session failed")
             await close(connection, CloseCode.INTERNAL_ERROR, str(error))
 

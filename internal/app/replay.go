@@ -14,7 +14,7 @@ const (
 	defaultReplayMemory = 1 << 30
 	// replayShare bounds failover by default: it uses at most 1/replayShare of the machine's memory.
 	replayShare = 8
-	// failedLately is how long the statistics say that a session could not go on with another backend.
+	// failedLately is how long the statistics say that a session could not continue on another backend.
 	failedLately = 10 * time.Minute
 )
 

@@ -14,7 +14,7 @@ import (
 // failovers are what may become of a session whose server dies, the default first.
 var failovers = []string{"off", "replay"}
 
-// Replays reports whether sessions of the service are to go on with another server when theirs dies.
+// Replays reports whether sessions of the service are to continue on another server when theirs dies.
 func (s *Service) Replays() bool { return s.Failover == failovers[1] }
 
 // leastStallTimeout is the shortest time after which a server may be taken to have stalled: recognisers that work take most of a second.

@@ -33,8 +33,8 @@ func (r *rig) expectState(err error, says string) {
 	}
 }
 
-// While a service is paused, its sessions go on and new clients wait, whatever is idle and whatever the configuration becomes. Then
-// they are served.
+// While a service is paused, its sessions continue and new clients wait, whatever is idle and whatever the configuration becomes.
+// Then they are served.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -152,7 +152,7 @@ func TestRecycle(t *testing.T) {
 	}
 }
 
-// Sessions go on to begin and end while a full backend is recycled again and again, and none fails.
+// Sessions keep beginning and ending while a full backend is recycled again and again, and none fails.
 func TestRecycleUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -349,7 +349,7 @@ func (v *service) route() *route.Service {
 }
 
 // Release gives back the servers' places that no session uses: from now on, no connection is opened in advance, and none is kept after its
-// session. Sessions go on, and connections are still dialed for those that wait.
+// session. Sessions continue, and connections are still dialed for those that wait.
 func (s *Services) Release() {
 	s.mu.Lock()
 	defer s.unlock()

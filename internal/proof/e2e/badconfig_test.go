@@ -22,7 +22,8 @@ func TestBadRowsSQLite(t *testing.T) {
 	badRows(t, sqliteDatabase(t))
 }
 
-// badRows has a proxy keep the last good configuration, name what is wrong with a row, and go on when it was put right.
+// badRows has a proxy keep the last good configuration, name what is wrong with a row, and continue when it was put
+// right.
 func badRows(t *testing.T, d *database) {
 	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	p := d.serve()

@@ -93,7 +93,7 @@ func TestOrderlyEnd(t *testing.T) {
 		t.Errorf("the statistics: %+v", s.Drain)
 	}
 	for _, c := range []*rawClient{before, during, third} {
-		c.echo("sessions go on")
+		c.echo("sessions continue")
 	}
 	before.close(1000, "bye")
 	wstest.Eventually(t, "one session has ended", func() bool { return p.stats().Sessions.Active == 2 })

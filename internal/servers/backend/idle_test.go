@@ -221,7 +221,7 @@ func TestPingsWhileWaiting(t *testing.T) {
 	}
 }
 
-// Idle connections move between loops and go on as before.
+// Idle connections move between loops and continue as before.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	r, p := newIdleRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 50 * time.Millisecond })

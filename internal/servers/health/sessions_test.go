@@ -36,7 +36,7 @@ func TestFailuresThatCount(t *testing.T) {
 	key := func(c Client, credential uint64) Client { c.Credential = credential; return c }
 	at := func(address string) Client { return Client{Address: netip.MustParseAddr(address)} }
 	for name, test := range map[string]struct {
-		others  int  // sessions that go on for long
+		others  int  // sessions that last for long
 		results bool // which they get
 		known   []Client
 		ends    []SessionEnd
@@ -100,7 +100,7 @@ func TestFailuresThatCount(t *testing.T) {
 				t.Errorf("opened: %v, %+v", opened, h.sessions)
 			}
 			if n := h.sessions.lasting(now); n != test.others || h.sessions.open != test.others {
-				t.Errorf("%d sessions last, %d go on; want %d", n, h.sessions.open, test.others)
+				t.Errorf("%d sessions last, %d continue; want %d", n, h.sessions.open, test.others)
 			}
 		})
 	}

@@ -165,7 +165,7 @@ func (g *Gate) accept(listener net.Listener, config func() *tls.Config) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // this machine is probably short of something: sessions go on, and idle connections make room
+		if err != nil { // this machine is probably short of something: sessions continue, and idle connections make room
 			if machine.OutOfDescriptors(err) && g.openings.dropOldest() {
 				continue // a client that is slow costs no idle connection to a server
 			}
@@ -250,7 +250,7 @@ func (g *Gate) untrack(nc net.Conn) {
 	delete(g.handshakes, nc)
 }
 
-// StopAccepting closes the listeners. Sessions go on; the server refuses requests that have arrived.
+// StopAccepting closes the listeners. Sessions continue; the server refuses requests that have arrived.
 func (g *Gate) StopAccepting() {
 	g.drain()
 	g.StopListening()

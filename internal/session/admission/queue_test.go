@@ -108,7 +108,7 @@ func TestQueueIsFull(t *testing.T) {
 	}
 }
 
-// Those who wait when the proxy begins to drain are told so at once; sessions go on.
+// Those who wait when the proxy begins to drain are told so at once; sessions continue.
 func TestDrainingTurnsWaitersAway(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 10, Script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.Join()

@@ -354,7 +354,7 @@ func TestKeyThatExpiresLater(t *testing.T) {
 	client.ExpectEnd()
 }
 
-// A service that does not ask for it lets sessions go on.
+// A service that does not ask for it lets sessions continue.
 func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	r, client, method, _ := withKey(t, time.Now().Add(time.Hour))
 	server := r.Accepted()

@@ -46,7 +46,7 @@ func TestControlFlood(t *testing.T) {
 	}
 }
 
-// A message that consists of empty frames does not go on for ever.
+// A message that consists of empty frames does not last for ever.
 func TestEmptyFrames(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.Session()

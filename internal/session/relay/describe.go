@@ -23,7 +23,7 @@ type Description struct {
 	Taps          int    // that watch it
 	Timing        Timing // at this instant
 
-	// Recoverable: another server could go on with it. Unrecoverable says why none could, if its service has Failover.
+	// Recoverable: another server could continue it. Unrecoverable says why none could, if its service has Failover.
 	Recoverable   bool
 	Unrecoverable string
 	Kept          int64 // bytes that are kept for the next server
@@ -41,7 +41,7 @@ type Detail struct {
 	Waiting                int                  // clients in its service's queue, if it waits
 	Until                  time.Time            // when its wait times out, if it waits for its first connection or is moving
 	Before                 []record.Record      // earlier sessions of its connection, newest first
-	Recoverability         *Recoverability      // nil if no other server can go on with it
+	Recoverability         *Recoverability      // nil if no other server can continue it
 }
 
 // List returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some

@@ -100,7 +100,7 @@ const (
 	// notServed: the boundary says that the connection cannot serve the session, but that another one may. Nothing that the
 	// backend said has reached the client.
 	notServed
-	// interrupted: the backend must not or cannot go on with the session, and another one may.
+	// interrupted: the backend must not or cannot continue the session, and another one may.
 	interrupted
 	// replaced: the boundary says that the client's message was its last, and that the backend is to get the reset instead.
 	replaced

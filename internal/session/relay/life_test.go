@@ -49,7 +49,7 @@ var steps = []step{
 	{"pool finds none", (*world).noConnection},
 	{"timer expires", (*world).timerExpires},
 	{"operator ends the session", (*world).proxyEnds},
-	{"server fails, another may go on", (*world).interrupts},
+	{"server fails, another may continue", (*world).interrupts},
 	{"panic", (*world).panics},
 }
 

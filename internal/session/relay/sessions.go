@@ -71,7 +71,7 @@ func NewSessions(shared record.Shared, o Options) *Sessions {
 	return s
 }
 
-// SetRoutes replaces all services in one step. Sessions go on, whatever becomes of their service.
+// SetRoutes replaces all services in one step. Sessions continue, whatever becomes of their service.
 func (s *Sessions) SetRoutes(r *route.Routes) { s.routes.Store(r) }
 
 // All returns all sessions, in no order. What belongs to a session's loop may be used in Each only.
