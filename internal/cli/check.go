@@ -35,7 +35,7 @@ The command only reads: it dials no server, and creates or changes nothing.
 
 It also compares what the configuration needs at most (file descriptors, memory, and local
 ports for the connections to each server) with what this machine has, and warns if that is
-too little: a warning, since the proxy may run elsewhere. With failover: replay it also says
+too little: not an error, since the proxy may run elsewhere. With failover: replay it also says
 how much of replay-memory the sessions may need, in the usual format of the profile's clients.
 For services in a database that reuse connections or have failover: replay, it warns if no good
 result of 'wsbouncer profile verify' of the last 90 days is saved.
