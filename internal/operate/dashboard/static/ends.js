@@ -107,5 +107,5 @@ export function showQueue(stats, waiting) {
   text(byId("queue-count"), total === 0 ? "" : total > waiting.length && waiting.length > 0 ? `the first ${waiting.length} of ${count(total)} clients` : plural(total, "client"));
   const shown = total === 0 ? [] : waiting;
   keyed(queueRows, shown, (session) => session.id, createWaiting, updateWaiting);
-  empty(queueRows, 4, shown.length > 0 ? "" : total > 0 ? `${plural(total, "client waits", "clients wait")}.` : "No client waits.");
+  empty(queueRows, 4, shown.length > 0 ? "" : total > 0 ? `${plural(total, "client waits", "clients wait")}.` : "Nobody waits.");
 }
