@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// FreeAddresses finds loopback addresses with ports that nobody listens on. It listens on all of them at once, so that they
+// FreeAddresses finds loopback addresses with free ports. It listens on all of them at once, so that they
 // differ, and closes the listeners. The ports are below those that Linux gives to outgoing connections, of which a benchmark
 // makes thousands: none of them can take the port of a server that is about to start.
 func FreeAddresses(count int) ([]string, error) {
@@ -21,7 +21,7 @@ func FreeAddresses(count int) ([]string, error) {
 	for range 100 * count {
 		listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(lowest+rand.IntN(above-lowest)))
 		if err != nil {
-			continue // somebody listens there
+			continue // it is in use
 		}
 		defer listener.Close()
 		if addresses = append(addresses, listener.Addr().String()); len(addresses) == count {
@@ -65,7 +65,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Accepts returns a condition for WaitFor: somebody accepts connections at the address.
+// Accepts returns a condition for WaitFor: the address accepts connections.
 func Accepts(address string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)

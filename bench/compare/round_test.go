@@ -56,7 +56,7 @@ func TestEveryTurnBeginsWithAnotherRival(t *testing.T) {
 	}
 }
 
-func TestNobodyIsDropped(t *testing.T) {
+func TestNoClientIsDropped(t *testing.T) {
 	s := scripted(func(rival string) (observation, error) {
 		switch rival {
 		case "broken":

@@ -104,7 +104,7 @@ func scenarios() []scenario {
 			},
 		},
 		{
-			name: "watched", title: "Relaying while somebody watches",
+			name: "watched", title: "Relaying while operators watch",
 			text: "The proxy alone, and with all that shows what it does: 5 dashboards and `top` read the stream of events every 2 s, the " +
 				"metrics are scraped every 5 s, and each session's record is logged.",
 			base: "wsbouncer", participants: withAndWithoutWatchers, open: echoServers, observe: observeWatched, expected: relayTime,

@@ -161,7 +161,7 @@ func (c *client) receive() (f ws.Frame, ok bool) {
 		return f, false
 	}
 	if f.Header, err = ws.ReadHeader(c.r); err == nil && f.Header.Length > 1<<20 {
-		c.wrong = fmt.Errorf("received the header of a frame that nobody sent: %+v", f.Header)
+		c.wrong = fmt.Errorf("received the header of a frame that was never sent: %+v", f.Header)
 		return f, false
 	}
 	f.Payload = make([]byte, f.Header.Length)

@@ -30,7 +30,7 @@ func newCrowd(t testing.TB, address string) *crowd {
 // dialingAtOnce is how many clients connect at a time.
 const dialingAtOnce = 50
 
-// join connects so many clients more, and returns when each has had its first echo, or the end of its session.
+// join connects n more clients, and returns when each has had its first echo, or the end of its session.
 func (c *crowd) join(n int) {
 	c.t.Helper()
 	c.greet(c.arrive(n, usualSize)...)
@@ -44,7 +44,7 @@ func (c *crowd) greet(clients ...*client) {
 	}
 }
 
-// arrive connects so many clients more, whatever becomes of them. Their first message has about so many bytes.
+// arrive connects n more clients, whatever becomes of them. Their first message has about size bytes.
 func (c *crowd) arrive(n, size int) []*client {
 	c.t.Helper()
 	first, clients := len(c.clients), make([]*client, n)
@@ -78,7 +78,7 @@ func (c *crowd) arrive(n, size int) []*client {
 	return clients
 }
 
-// exchange waits until each of the clients has had so many echoes more, or the end of its session.
+// exchange waits until each of the clients has had n more echoes, or the end of its session.
 func (c *crowd) exchange(n int64, clients ...*client) {
 	c.t.Helper()
 	want := make([]int64, len(clients))
@@ -110,7 +110,7 @@ func (c *crowd) leaveAbruptly(clients ...*client) {
 	c.leave(clients...)
 }
 
-// present returns the clients whose sessions go on.
+// present returns the clients whose sessions continue.
 func (c *crowd) present() []*client {
 	var present []*client
 	for _, client := range c.clients {

@@ -9,7 +9,7 @@ import (
 // the client, it cannot be told, but it never gets a byte that is not its own; where it is in a pong, the client is told. New
 // connections do not get beyond the handshake.
 //
-// Toxiproxy ends the proxy's side first, so for a moment the server has connections that the proxy cannot know of any more.
+// Toxiproxy ends the proxy's side first, so for a moment the server has connections that the proxy can no longer know of.
 // That is why there are fewer sessions here: the pool stays so far below its cap that the server's own count does, too.
 func TestCut(t *testing.T) {
 	sessions := size(300)

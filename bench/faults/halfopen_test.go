@@ -16,7 +16,7 @@ func TestHalfOpen(t *testing.T) {
 			r.crowd.join(sessions)
 			silence := r.victim().poison("timeout", `"timeout": 0`, upstream, downstream)
 			onset := time.Now()            // until now, Toxiproxy has changed one connection after the other
-			r.crowd.arrive(few, usualSize) // nobody can know yet: some of them get a dead connection
+			r.crowd.arrive(few, usualSize) // not known yet: some of them get a dead connection
 			broken := r.backend(0).Leased
 			r.awaitBroken(sessions+few, broken)
 			r.awaitOutOfService()

@@ -3,7 +3,7 @@ package faults
 import "testing"
 
 // TestLatency puts 100 ms, give or take 50, on each way to and from a server. Sessions begin and end meanwhile, some with an
-// answer still to come, which must reach nobody. Nothing breaks, and no connection is given up.
+// answer still to come, which must reach no client. Nothing breaks, and no connection is given up.
 func TestLatency(t *testing.T) {
 	r := newRig(t, "echo")
 	r.crowd.join(sessions)

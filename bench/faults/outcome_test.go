@@ -18,13 +18,13 @@ func (r *rig) pingDeadlines() time.Duration {
 	return 2 * (r.settings.PingInterval + r.settings.PingTimeout)
 }
 
-// awaitBroken waits until so many sessions more have ended than had when there were that many clients present.
+// awaitBroken waits until that number of the clients that were present have lost their sessions.
 func (r *rig) awaitBroken(present, broken int) {
 	r.t.Helper()
 	wstest.Eventually(r.t, "the victim's sessions have ended", func() bool { return len(r.crowd.present()) <= present-broken })
 }
 
-// awaitOutOfService waits until the victim gets no more sessions, has lost all its connections, and was tried in vain after
+// awaitOutOfService waits until the victim gets no more sessions, has lost all its connections, and was tried without success after
 // that.
 func (r *rig) awaitOutOfService() {
 	r.t.Helper()
@@ -57,8 +57,8 @@ func (r *rig) checkAllWell() {
 	r.checkEndings(time.Time{}, 0, 0)
 }
 
-// checkEndings checks how the sessions have ended: so many with the victim, whose servers' connections broke since onset, were
-// told so within a time; all others went on until their clients left.
+// checkEndings checks how the sessions have ended: the broken ones with the victim, whose servers' connections broke since onset, were
+// told so within a time; all others continued until their clients left.
 func (r *rig) checkEndings(onset time.Time, broken int, within time.Duration) {
 	r.t.Helper()
 	found, told, cut := 0, 0, 0

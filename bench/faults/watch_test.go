@@ -74,7 +74,7 @@ func (r *rig) check(all api.Stats) map[string]string {
 			}
 		}
 		expect("the proxy has more connections than the cap", b.Used() <= b.Cap)
-		expect("leases begun are not those that ended and those that go on",
+		expect("leases begun are not those that ended and those that last",
 			t.Leased == t.Returned+t.Discarded+uint64(b.Leased+b.Resetting))
 		expect("connections dialed are not those that were retired and those that there are",
 			t.Dialed == t.Discarded+t.RetiredIdle+uint64(b.Idle+b.Leased+b.Resetting))

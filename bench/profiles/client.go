@@ -37,7 +37,7 @@ func connect(ctx context.Context, address string) (*client, error) {
 	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
-// ask sends the upgrade request. The key is always the same, and nobody checks the answer to it: that is for tests.
+// ask sends the upgrade request. The key is always the same, and the answer to it is not checked: that is for tests.
 func (c *client) ask(subprotocol string) error {
 	request := "GET / HTTP/1.1\r\nHost: " + c.conn.RemoteAddr().String() + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bWVhc3VyaW5nIHN0YXJ0cw==\r\n"

@@ -68,7 +68,7 @@ static void *map(size_t size, int fd, off_t offset) {
 	return p;
 }
 
-// enter submits what is pending, and waits for so many completions.
+// enter submits what is pending, and waits for that many completions.
 static void enter(unsigned wait) {
 	int n = syscall(SYS_io_uring_enter, ring, pending, wait, wait ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
 	if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EBUSY)

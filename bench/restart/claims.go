@@ -64,7 +64,7 @@ func claims(o observation) []claim {
 				o.cap, o.readings, o.most, o.peaks),
 		},
 		{
-			"the sessions on the other two servers went on",
+			"the sessions on the other two servers continued",
 			!lost && unharmed && o.first.Failed == int64(dead) && dead > 0 && o.first.Lost+o.first.Mixed == 0 && o.first.ConnectFailures == 0,
 			fmt.Sprintf("sessions on each when the third was killed: %d, fewest later: %d; of %d sessions %d failed; the others lost %d messages, and %d were mixed up",
 				o.before, o.fewest[:victim], o.first.Connected, o.first.Failed, o.first.Lost, o.first.Mixed),

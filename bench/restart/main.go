@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command restart kills one of three backends under load, starts it again, and checks what the proxy promises: no backend ever has
-// more connections than its cap, the sessions on the other two go on, and the third gets connections and clients again. It prints
-// the proxy's statistics each second.
+// more connections than its cap, the sessions on the other two continue, and the third gets connections and clients again. It
+// prints the proxy's statistics each second.
 //
 //	go -C bench run ./restart
 //	go -C bench run ./restart -sessions 300 -duration 20s

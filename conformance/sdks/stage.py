@@ -23,7 +23,7 @@ CLIENT_TIMEOUT = 60
 
 
 def clean_environment():
-    """What the processes get of the environment: no proxies, keys, base URLs or settings of somebody's own."""
+    """What the processes get of the environment: no proxies, keys, base URLs or settings of the user's own."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG", "SYSTEMROOT") if name in os.environ}
     return kept | {"PYTHONDONTWRITEBYTECODE": "1", "NO_PROXY": "*"}
 

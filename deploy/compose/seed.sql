@@ -1,4 +1,4 @@
--- The first service and its backend, for a database without any history: whoever changed or removed something keeps that.
+-- The first service and its backend, for a database without any history: what was changed or removed stays so.
 -- wsbouncer's commands do the same: wsbouncer service add echo --path /v1/echo --profile echo, and so on.
 SET LOCAL wsbouncer.who = 'compose';
 SET LOCAL wsbouncer.why = 'the first service';

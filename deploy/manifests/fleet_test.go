@@ -108,7 +108,7 @@ func TestFleetJob(t *testing.T) {
 	}
 }
 
-// TestFleetNetwork checks that the proxies reach each other's admin API and PostgreSQL, and that nobody but Prometheus reaches that API besides.
+// TestFleetNetwork checks that the proxies reach each other's admin API and PostgreSQL, and that only Prometheus reaches that API besides.
 func TestFleetNetwork(t *testing.T) {
 	objects := built(t, fleetFolder)
 	d := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "wsbouncer"))

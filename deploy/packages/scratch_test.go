@@ -115,7 +115,7 @@ func startWith(t *testing.T, cmd *exec.Cmd) <-chan string {
 		for scanner := bufio.NewScanner(output); scanner.Scan(); {
 			select {
 			case lines <- scanner.Text():
-			default: // nobody reads any more
+			default: // the lines are no longer read
 			}
 		}
 	}()

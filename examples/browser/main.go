@@ -75,7 +75,7 @@ func handler(proxy string) http.Handler {
 	content := http.FileServerFS(files)
 	home := "/?" + url.Values{"proxy": {proxy}}.Encode()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The page runs its own scripts and the worklet that it makes of them, and talks to nobody but the proxy that it is told.
+		// The page runs its own scripts and the worklet that it makes of them, and talks to no server but the given proxy.
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self' blob:; style-src 'self'; img-src data:; connect-src ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if r.URL.Path == "/" && !r.URL.Query().Has("proxy") {

@@ -174,8 +174,8 @@ func TestServerGoesAway(t *testing.T) {
 	page.Screenshot("two-sessions")
 }
 
-// TestNobodyThere shows what is wrong when there is no proxy, or no address of one.
-func TestNobodyThere(t *testing.T) {
+// TestNoProxy shows what is wrong when there is no proxy, or no address of one.
+func TestNoProxy(t *testing.T) {
 	browser := startChromium(t)
 	server, err := sim.Start(sim.Options{})
 	if err != nil {

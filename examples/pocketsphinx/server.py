@@ -60,7 +60,7 @@ class Settings:
 
 
 def final(words, with_times, began=0.0):
-    """Return the message for utterances that have ended. The recogniser's audio began so many seconds after the connection's."""
+    """Return the message for utterances that have ended. The recogniser's audio began that number of seconds after the connection's."""
     message = {"text": " ".join(word["word"] for word in words)}
     if words and with_times:
         times = [word | {key: f"@{word[key] + began:.6f}" for key in ("start", "end")} for word in words]
@@ -80,7 +80,7 @@ class Server:
     def __init__(self, workers, limit):
         self._workers, self._limit = workers, limit
         self._open = set()  # connections, from the upgrade request on
-        self._full = False  # somebody was refused, and told so in the log, since a connection last ended
+        self._full = False  # a client was refused, and the log reports it, since a connection last ended
         self._farewells = set()  # tasks that wait for their ends
 
     def admit(self, connection, _request):
@@ -109,7 +109,7 @@ class Server:
             pass
         except BadMessage as error:
             await close(connection, CloseCode.UNSUPPORTED_DATA, str(error))
-        except Exception as error:  # the session's own: others go on
+        except Exception as error:  # the session's own: others continue
             log.exception("a session failed")
             await close(connection, CloseCode.INTERNAL_ERROR, str(error))
 

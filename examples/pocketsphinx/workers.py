@@ -54,7 +54,7 @@ class Session:
         return await self._worker.run(_finish, self._name)
 
     def close(self):
-        """Give the recogniser up. Nobody waits for that: the worker does it after what it does for the session now."""
+        """Give the recogniser up. Nothing waits for that: the worker does it after what it does for the session now."""
         self._worker.sessions -= 1
         self._worker.submit(_close, self._name)
 

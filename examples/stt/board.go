@@ -77,7 +77,7 @@ func report(out io.Writer, clips []clip, sessions []session, direct map[string]t
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", c.name, t.sessions, t.equal, direct[c.name].text())
 	}
-	_ = w.Flush() // a failure to write is seen by nobody
+	_ = w.Flush() // there is no one to see a failure to write
 	fmt.Fprintf(out, "\n%d answers to %d sessions, compared to the letter\n", answers, len(sessions))
 	var all api.Totals
 	for _, b := range backends {

@@ -44,7 +44,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return judge(sessions, direct)
 }
 
-// interrupted returns why the demonstration ended early: because somebody wanted it, or for what went wrong.
+// interrupted returns why the demonstration ended early: because it was interrupted, or for what went wrong.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")

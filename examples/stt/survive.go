@@ -62,7 +62,7 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 	if ctx.Err() != nil || err != nil {
 		return interrupted(ctx, err)
 	}
-	fmt.Fprintf(out, "\nrecognisers were killed %d times. The same speech, streamed to one that nobody kills:\n", kills)
+	fmt.Fprintf(out, "\nrecognisers were killed %d times. The same speech, streamed to one that is not killed:\n", kills)
 	var wrong []error
 	for i, talk := range talks {
 		if failures[i] != nil {
@@ -199,7 +199,7 @@ func (t transcript) finals() (finals []result) {
 	return finals
 }
 
-// equals reports whether two results are the same, if the clock of the other one began so many seconds later.
+// equals reports whether two results are the same, if the clock of the other one began later by that number of seconds.
 func (r *result) equals(other *result, later float64) bool {
 	if r.Text != other.Text || len(r.Words) != len(other.Words) {
 		return false
@@ -213,7 +213,7 @@ func (r *result) equals(other *result, later float64) bool {
 	return true
 }
 
-// reference is what a recogniser that nobody disturbs makes of a conversation, from its beginning or from the end of an utterance.
+// reference is what a recogniser that is not disturbed makes of a conversation, from its beginning or from the end of an utterance.
 type reference struct {
 	ctx  context.Context
 	url  string

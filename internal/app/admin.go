@@ -96,7 +96,7 @@ func listenSocket(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// prepareAdmin makes the admin API, which answers nobody yet.
+// prepareAdmin makes the admin API, which answers no request yet.
 func (p *Proxy) prepareAdmin(store config.Store) {
 	if len(p.adminAt) == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
-// adminTLS reads the certificate of the admin API; nil for none. log is nil if nobody keeps the certificate up to date.
+// adminTLS reads the certificate of the admin API; nil for none. log is nil if the certificate is not kept up to date.
 func (s *Settings) adminTLS(log *slog.Logger) (*secure.Listeners, error) {
 	if s.AdminTLSCert == "" {
 		return nil, nil
@@ -26,7 +26,7 @@ func (s *Settings) adminTLS(log *slog.Logger) (*secure.Listeners, error) {
 	return secured, nil
 }
 
-// checkAdminTLS reads the certificate as Start does, and returns what is likely to be a mistake about it.
+// checkAdminTLS reads the certificate as Start does, and returns what is likely to be wrong with it.
 func (s *Settings) checkAdminTLS() (warnings []string, err error) {
 	secured, err := s.adminTLS(nil)
 	if err != nil || secured == nil {

@@ -62,7 +62,7 @@ func TestAdminTLS(t *testing.T) {
 	}
 }
 
-// A certificate that nobody could accept ends the start, with the setting's name.
+// A certificate that no client could accept ends the start, with the setting's name.
 func TestBadAdminTLS(t *testing.T) {
 	t.Parallel()
 	authority := securetest.NewAuthority(t)

@@ -64,6 +64,6 @@ func TestSweepApart(t *testing.T) {
 	}
 	sweepApart(directory)
 	if _, err := os.Lstat(dead); err != nil {
-		t.Errorf("a socket at which somebody answers: %v", err)
+		t.Errorf("a socket at which a process answers: %v", err)
 	}
 }

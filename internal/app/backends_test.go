@@ -66,7 +66,7 @@ func TestBackendsOwnSettings(t *testing.T) {
 }
 
 // What is wrong with a backend is said without the password or key in it.
-func TestBackendMistakeHidesSecrets(t *testing.T) {
+func TestBackendErrorHidesSecrets(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"user:HUSH@h:80", "user:HUSH@h:80,weight=x", "ws:/user:HUSH@h:80", "ws://user:HUSH@h", "ws://user:HUSH/a@h", "ws://user:1,HUSH=2@h", "ws://h/#api_key=HUSH",
@@ -86,7 +86,7 @@ type size struct {
 	weight            float64
 }
 
-// TestBadBackends has each mistake named with its flag, the backend, its value and what is allowed.
+// TestBadBackends has each error named with its flag, the backend, its value and what is allowed.
 func TestBadBackends(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -173,7 +173,7 @@ func TestAllWeightsZero(t *testing.T) {
 	s := validSettings()
 	s.Backends = []string{"ws://a,weight=0", "http://b"} // the other may have a weight once it is right
 	if err := s.Check(); err == nil || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v, want one mistake", err)
+		t.Errorf("got %v, want one error", err)
 	}
 }
 

@@ -69,7 +69,7 @@ func (f *fixed) readProfiles(files []string, bad complaint) {
 	}
 }
 
-// check reports each mistake once, since a wrong setting for all backends is wrong for each of them. It reports conflicts between
+// check reports each error once, since a wrong setting for all backends is wrong for each of them. It reports conflicts between
 // backends only if each backend by itself is valid.
 func (f *fixed) check(fine bool, bad complaint) {
 	_, err := f.draft()
@@ -128,7 +128,7 @@ func (s *Settings) draft() (fixed *fixed, draft services.Draft, err error) {
 	return fixed, draft, err
 }
 
-// FailoverWarnings returns what is likely to be a mistake in what the flags say about failover.
+// FailoverWarnings returns what is likely to be wrong in the flags' settings of failover.
 func (s *Settings) FailoverWarnings() []string {
 	_, draft, err := s.draft()
 	if err != nil {

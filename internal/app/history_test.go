@@ -60,7 +60,7 @@ func TestHistoryHasOneKeeper(t *testing.T) {
 		time.Sleep(2 * claimInterval)
 		synctest.Wait()
 		if !second.history.mine.Load() {
-			t.Error("nobody keeps the history after the first proxy has ended")
+			t.Error("no proxy keeps the history after the first proxy has ended")
 		}
 	})
 }

@@ -72,8 +72,8 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 // apartName is the name of the socket at which the process with an id answers alone.
 const apartName = "admin-%d.sock"
 
-// sweepApart removes from a directory the sockets of processes that were killed while they drained: nobody listens there, and no process has the id.
-// It is called when a process starts.
+// sweepApart removes from a directory the sockets of processes that were killed while they drained: no process listens there, and no process has the
+// id. It is called when a process starts.
 func sweepApart(directory string) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Proxy) OwnAddresses() (all []string) {
 const adminGrace = 5 * time.Second
 
 // retireAdmin ends the admin API at the addresses of the settings, at which a successor answers now. Requests that are being answered, such as the one
-// for the upgrade, get some time, for which Close waits. What is watched there goes on at the successor.
+// for the upgrade, get some time, for which Close waits. The successor continues what is watched there.
 func (p *Proxy) retireAdmin() {
 	if p.admin == nil {
 		return

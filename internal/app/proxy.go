@@ -320,7 +320,7 @@ func (p *Proxy) listen() error {
 	}
 	for _, s := range unused {
 		_ = s.Listener.Close()
-		p.log.Info("an address of the running process is not served any more", "address", s.Listener.Addr().String(), "was", string(s.Kind))
+		p.log.Info("an address of the running process is no longer served", "address", s.Listener.Addr().String(), "was", string(s.Kind))
 	}
 	return nil
 }

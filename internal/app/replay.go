@@ -12,9 +12,9 @@ import (
 const (
 	// defaultReplayMemory is how much memory failover may use if the settings do not say it.
 	defaultReplayMemory = 1 << 30
-	// replayShare is the part of the machine's memory that it uses at most by default: one in so many.
+	// replayShare bounds failover by default: it uses at most 1/replayShare of the machine's memory.
 	replayShare = 8
-	// failedLately is how long the statistics say that a session could not go on with another backend.
+	// failedLately is how long the statistics say that a session could not continue on another backend.
 	failedLately = 10 * time.Minute
 )
 

@@ -173,7 +173,7 @@ func (p *Proxy) sessionDetail(text string) (detail api.SessionDetail, ok bool) {
 	return detail, true
 }
 
-// failoverOf returns what the API says of how a session could go on with another backend; nil for nothing.
+// failoverOf returns what the API says of how a session could continue on another backend; nil for nothing.
 func failoverOf(a *relay.Recoverability) *api.Failover {
 	if a == nil {
 		return nil

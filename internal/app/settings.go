@@ -26,7 +26,7 @@ type Settings struct {
 	// Inherited are listening sockets that the process has got, from the one that it succeeds or from systemd. They are used for the
 	// addresses of the settings that they are for.
 	Inherited []takeover.Socket
-	// Held says that Start accepts nobody: Accept does.
+	// Held is set if Start accepts no clients: Accept does.
 	Held bool
 	// Program is how the process was started, to start its successor in the same way; nil if it cannot.
 	Program *takeover.Program
@@ -55,7 +55,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// complaint notes a mistake in a setting, which is named.
+// complaint notes an error in a setting, which is named.
 type complaint = func(what, format string, args ...any)
 
 // Check returns everything that is wrong with the settings, joined into one error that names each flag, its value and

@@ -148,7 +148,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func TestAllMistakes(t *testing.T) {
+func TestAllErrors(t *testing.T) {
 	t.Parallel()
 	var s Settings
 	s.Backends, s.Listen, s.Admin = []string{"http://a", "b"}, []string{"x", "y"}, "z"
@@ -159,7 +159,7 @@ func TestAllMistakes(t *testing.T) {
 	}
 	// Seven above, and at least 26 texts, numbers and durations that need a value.
 	if got := strings.Count(err.Error(), "\n") + 1; got < 33 {
-		t.Errorf("%d mistakes, want at least 33:\n%v", got, err)
+		t.Errorf("%d errors, want at least 33:\n%v", got, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "--") {

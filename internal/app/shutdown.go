@@ -165,7 +165,7 @@ func timeout(e *ending, s *Settings) slog.Attr {
 }
 
 // Close ends what Drain has left: the connections to the backends, the admin API, and the proxy's goroutines. It is called after Drain,
-// when nobody calls Reconfigure any more.
+// when Reconfigure is no longer called.
 func (p *Proxy) Close() {
 	p.sessions.EndTaps()
 	p.problems.Close()

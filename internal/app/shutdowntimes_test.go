@@ -51,7 +51,7 @@ func TestTimetable(t *testing.T) {
 	}
 }
 
-// Whoever reads the log sees that a drain goes on, and not much more of it.
+// A reader of the log sees that a drain continues, and not much more of it.
 func TestReportAfter(t *testing.T) {
 	t.Parallel()
 	lines, waited := 0, time.Duration(0)

@@ -26,7 +26,7 @@ type succession struct {
 	cancel context.CancelCauseFunc // guarded by mu: of the take-over under way; nil for none
 	over   chan struct{}           // guarded by mu: closed when that has ended
 	ended  bool                    // guarded by mu: no other one begins
-	by     takeover.Process        // guarded by mu: who has taken over; the zero value for nobody
+	by     takeover.Process        // guarded by mu: who has taken over; the zero value for none
 }
 
 var errShutsDown = errors.New(api.ShutsDown)
@@ -75,7 +75,7 @@ func (s *succession) end() {
 	}
 }
 
-// TakenOver returns a channel that is closed when another process has taken over: this one accepts no clients any more. Then call
+// TakenOver returns a channel that is closed when another process has taken over: this one no longer accepts clients. Then call
 // DrainTakenOver.
 func (p *Proxy) TakenOver() <-chan struct{} { return p.succession.taken }
 
@@ -195,7 +195,7 @@ func (p *Proxy) cold(have map[string]int) (names []string) {
 	return names
 }
 
-// handOver stops to accept: a successor does that now. What has been accepted goes on.
+// handOver stops to accept: a successor does that now. What has been accepted continues.
 func (p *Proxy) handOver(to *takeover.Successor) {
 	for i, s := range p.inheritance.open {
 		if unix, ok := s.Listener.(*net.UnixListener); ok {
@@ -209,7 +209,7 @@ func (p *Proxy) handOver(to *takeover.Successor) {
 	p.log.Info("another process has taken over", "pid", to.PID, "version", to.Version, "sessions", p.sessions.Active(), "arriving", p.sessions.Arriving())
 }
 
-// TakeOver hands the listening sockets to a process that was started by somebody else ('wsbouncer serve --take-over') and has connected to
+// TakeOver hands the listening sockets to a process that was started by another program ('wsbouncer serve --take-over') and has connected to
 // the admin socket. It returns who has taken over, in words.
 func (p *Proxy) TakeOver(ctx context.Context, nc *net.UnixConn) (string, error) {
 	ctx, finish, err := p.succession.begin(ctx, takeover.DefaultTimeout)
@@ -226,7 +226,7 @@ func (p *Proxy) TakeOver(ctx context.Context, nc *net.UnixConn) (string, error) 
 }
 
 // Upgrade starts a successor, and hands the listening sockets to it. binary is the program; empty for the one that this process was
-// started as, as it is on disk now. say hears each step. If it fails, the successor is gone and this process goes on.
+// started as, as it is on disk now. say hears each step. If it fails, the successor is gone and this process keeps serving.
 func (p *Proxy) Upgrade(ctx context.Context, binary string, timeout time.Duration, say func(string)) (*takeover.Successor, error) {
 	program := p.settings.Program
 	if program == nil {

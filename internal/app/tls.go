@@ -125,7 +125,7 @@ func uncovered(secured *secure.Listeners, snapshot *config.Snapshot) string {
 		strings.Join(without, ", "))
 }
 
-// CheckTLS reads the certificates as Start does, and returns what is likely to be a mistake about them. snapshot is nil for a configuration
+// CheckTLS reads the certificates as Start does, and returns what is likely to be wrong with them. snapshot is nil for a configuration
 // that does not exist yet.
 func (s *Settings) CheckTLS(snapshot *config.Snapshot) (warnings []string, err error) {
 	if warnings, err = s.checkAdminTLS(); err != nil || len(s.TLSListen) == 0 {

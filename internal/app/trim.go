@@ -15,7 +15,7 @@ const (
 )
 
 // trimmer gives memory back to the system after a burst of new connections or sessions is over, until ctx ends. Their
-// handshakes leave garbage behind which the runtime would hold for as long as nobody allocates, and relaying does not:
+// handshakes leave garbage behind which the runtime would hold for as long as nothing is allocated, and relaying does not:
 // without it, ten thousand idle connections cost half as much again.
 func (p *Proxy) trimmer(ctx context.Context) {
 	ticker := time.NewTicker(trimInterval)

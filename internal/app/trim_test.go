@@ -19,7 +19,7 @@ func TestBurst(t *testing.T) {
 		{"nothing happens", []uint64{0, 0, 0, 0}, 0},
 		{"too few to matter", []uint64{trimAfter - 1, trimAfter - 1, trimAfter - 1}, 0},
 		{"a burst, once", []uint64{0, trimAfter, trimAfter, trimAfter, trimAfter, trimAfter}, 4},
-		{"it goes on", []uint64{600, 1200, 1800, 2400, 3000}, 0},
+		{"it continues", []uint64{600, 1200, 1800, 2400, 3000}, 0},
 		{"a pause is not its end", []uint64{1000, 1000, 2000, 2000, 2000}, 5},
 		{"some always come", []uint64{1000, 1000 + trimCalm, 1000 + 2*trimCalm, 1000 + 3*trimCalm}, 3},
 	} {

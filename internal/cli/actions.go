@@ -110,7 +110,7 @@ func (s *selection) inForce(ctx context.Context, proxy *client.Client) ([]string
 }
 
 // doAll sends the request for an action on each of several services, backends or sessions, and prints what came of them. An error with one
-// of them does not save the others, unless nobody answers.
+// of them does not save the others, unless no proxy answers.
 func (f *orderFlags) doAll(cmd *cobra.Command, proxy *client.Client, method string, paths []string) error {
 	var all []error
 	for _, path := range paths {

@@ -15,8 +15,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
-// adminFlags say where the admin API of a running proxy is, and how a command proves to it who it is. Variables of the environment are in
-// the place of flags that are not given.
+// adminFlags say where the admin API of a running proxy is, and how a command proves to it who it is. Variables of the
+// environment stand in for flags that are not given.
 type adminFlags struct {
 	admin, token, ca string
 	whole            bool // static: the command is about the whole fleet, unless local is set

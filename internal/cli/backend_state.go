@@ -30,7 +30,7 @@ var (
 With --move, sessions of services with failover: replay move to other backends: each at its next answered point, when
 the backend has answered all that its client has said, and after --timeout (30s) by replay. No more move at a time than
 there are places elsewhere. The command says for each session where it went, or why not, and its exit status is 1 if one
-could not be moved; such a session goes on where it is.`,
+could not be moved; such a session stays where it is.`,
 		"until no session is left",
 		"  wsbouncer backend drain gpu-2 --wait --timeout 10m --why \"new model\"\n  wsbouncer backend drain gpu-2 --move\n  wsbouncer backend drain --selector zone=a",
 		true,

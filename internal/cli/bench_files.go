@@ -11,7 +11,7 @@ import (
 )
 
 // benchFiles are the files that a run of the bench command leaves behind. They are created before the run, so that a path
-// that cannot be written to costs nobody a measurement.
+// that cannot be written to costs no measurement.
 type benchFiles []benchFile
 
 type benchFile struct {

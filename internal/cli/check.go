@@ -31,16 +31,16 @@ func newCheckCommand() *cobra.Command {
 		Short: "Validate settings and configuration, and print what the proxy would serve",
 		Long: `Validate the settings of the process (file, environment and flags) and the configuration
 (the database, or the flags that describe a service), and print what the proxy would serve.
-The command only reads: it dials nobody, and creates or changes nothing.
+The command only reads: it dials no server, and creates or changes nothing.
 
 It also compares what the configuration needs at most (file descriptors, memory, and local
 ports for the connections to each server) with what this machine has, and warns if that is
-too little: no mistake, since the proxy may run elsewhere. With failover: replay it also says
+too little: not an error, since the proxy may run elsewhere. With failover: replay it also says
 how much of replay-memory the sessions may need, in the usual format of the profile's clients.
 For services in a database that reuse connections or have failover: replay, it warns if no good
 result of 'wsbouncer profile verify' of the last 90 days is saved.
 
-It reports every mistake at once. The exit status is 2 for mistakes in settings or flags,
+It reports all errors at once. The exit status is 2 for errors in settings or flags,
 and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
 certificates cannot be used. A certificate that has expired is a warning, since 'wsbouncer
 serve' uses it. With --strict, the exit status is also 1 if there is any warning.`,
@@ -160,7 +160,7 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	return needs.table(out)
 }
 
-// checkTLS reads the certificates that clients get, and warns of what is likely to be a mistake. snapshot may be nil.
+// checkTLS reads the certificates that clients get, and warns of what is likely to be wrong. snapshot may be nil.
 func checkTLS(cmd *cobra.Command, s *app.Settings, snapshot *config.Snapshot) error {
 	warnings, err := s.CheckTLS(snapshot)
 	for _, text := range warnings {
@@ -169,7 +169,7 @@ func checkTLS(cmd *cobra.Command, s *app.Settings, snapshot *config.Snapshot) er
 	return err
 }
 
-// warnOfAuth prints what is likely a mistake, or unsafe, about how clients are authenticated.
+// warnOfAuth prints what is likely to be wrong, or unsafe, about how clients are authenticated.
 func warnOfAuth(cmd *cobra.Command, s *settings.Settings, content *config.Content) {
 	for _, text := range authWarnings(s, content, time.Now()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)

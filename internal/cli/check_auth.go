@@ -14,7 +14,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
-// authWarnings returns what is likely a mistake, or unsafe, about how clients are authenticated.
+// authWarnings returns what is likely to be wrong, or unsafe, about how clients are authenticated.
 func authWarnings(s *settings.Settings, content *config.Content, now time.Time) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	var with, without []string
@@ -39,7 +39,7 @@ func authWarnings(s *settings.Settings, content *config.Content, now time.Time) 
 			some(with), strings.Join(open, ", "))
 	}
 	if open := forAnybody(s); len(open) > 0 && len(without) > 0 {
-		warn("whoever reaches %s may use %s: set auth, if that is not meant for everybody", strings.Join(open, ", "), some(without))
+		warn("any client that reaches %s may use %s: set auth, if it is not meant for all", strings.Join(open, ", "), some(without))
 	}
 	if len(with) > 0 && s.FailedAuthRate.Unlimited() {
 		warn("failed-auth-rate is 0: clients may guess credentials of %s as fast as they like", some(with))
@@ -64,7 +64,7 @@ func sourceWarnings(name string, s *config.Service) (warnings []string) {
 	return warnings
 }
 
-// keyWarnings returns what is likely a mistake about API keys.
+// keyWarnings returns what is likely to be wrong with API keys.
 func keyWarnings(content *config.Content, now time.Time) (warnings []string) {
 	var expired, noTenant []string
 	services := make(map[string][]string) // keys by a service that does not exist

@@ -33,7 +33,7 @@ func TestAuthWarnings(t *testing.T) {
 		}, ""},
 		{
 			"no authentication", func(_ *settings.Settings, _ *config.Content, v *config.Service) { v.Auth = []string{"none"} },
-			"whoever reaches 0.0.0.0:443 may use stt: set auth",
+			"any client that reaches 0.0.0.0:443 may use stt: set auth",
 		},
 		{"no authentication, but certificates", func(s *settings.Settings, _ *config.Content, v *config.Service) {
 			v.Auth, s.TLSClientAuth = nil, []string{"0.0.0.0:443=required"}

@@ -11,14 +11,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
-// warnOfLimits prints what is likely a mistake about limits.
+// warnOfLimits prints what is likely to be wrong with limits.
 func warnOfLimits(cmd *cobra.Command, s *settings.Settings, content *config.Content) {
 	for _, text := range limitWarnings(s, content) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}
 }
 
-// limitWarnings returns what is likely a mistake about limits: those that hit others than they are meant for, or nobody.
+// limitWarnings returns what is likely to be wrong with limits: those that hit others than they are meant for, or none.
 func limitWarnings(s *settings.Settings, content *config.Content) (warnings []string) {
 	warn := func(format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) }
 	var byAddress, limited []string
@@ -44,11 +44,11 @@ func limitWarnings(s *settings.Settings, content *config.Content) (warnings []st
 			places += tenant.GuaranteedAt(service)
 		}
 		if most := tenant.Limits.Sessions; most > 0 && places > most {
-			warn("the tenant %s has %d guaranteed places and a session-limit of %d: the rest of the places is for nobody", name, places, most)
+			warn("the tenant %s has %d guaranteed places and a session-limit of %d: the rest of the places cannot be used", name, places, most)
 		}
 	}
 	if len(limited) > 0 && !authenticates {
-		warn("limits of tenants apply to nobody (%s): no service authenticates its clients (auth)", some(limited))
+		warn("limits of tenants apply to no client (%s): no service authenticates its clients (auth)", some(limited))
 	}
 	return warnings
 }

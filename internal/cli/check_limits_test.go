@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 )
 
-// Limits that hit others than they are meant for, or nobody, have a warning.
+// Limits that hit others than they are meant for, or none, have a warning.
 func TestLimitWarnings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *settings.Settings, c *config.Content, service *config.Service)
@@ -24,9 +24,9 @@ func TestLimitWarnings(t *testing.T) {
 		"one that is trusted": {func(s *settings.Settings, _ *config.Content, _ *config.Service) {
 			s.Listen, s.TrustedProxies = []string{"127.0.0.1:8080"}, []string{"127.0.0.1"}
 		}, ""},
-		"nobody has a tenant": {
+		"no client has a tenant": {
 			func(_ *settings.Settings, _ *config.Content, v *config.Service) { v.Auth = nil },
-			"limits of tenants apply to nobody (acme): no service authenticates its clients",
+			"limits of tenants apply to no client (acme): no service authenticates its clients",
 		},
 		"more guaranteed than allowed": {func(_ *settings.Settings, c *config.Content, _ *config.Service) {
 			tenant := c.Tenants["acme"]

@@ -20,12 +20,12 @@ import (
 const (
 	// largeLeeway is from which jwt-leeway on tokens live noticeably longer than their issuer meant.
 	largeLeeway = 5 * time.Minute
-	// longCache is from which auth-cache on somebody who was turned away stays for noticeably long.
+	// longCache is from which auth-cache on a client that was turned away stays so for noticeably long.
 	longCache = 10 * time.Minute
 )
 
-// methodWarnings returns what is likely a mistake, or unsafe, about a service's tokens, external check, certificates, and about what it
-// tells its backends of its clients. It reads the file of a key set.
+// methodWarnings returns what is likely to be wrong, or unsafe, about a service's tokens, external check, certificates, and about what
+// it tells its backends of its clients. It reads the file of a key set.
 func methodWarnings(s *settings.Settings, name string, service *config.Service) (warnings []string) {
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, "the service "+name+" "+fmt.Sprintf(format, args...))
@@ -60,7 +60,7 @@ func methodWarnings(s *settings.Settings, name string, service *config.Service) 
 			warn("lets a client in for up to %s after the server at auth-url has changed its mind (auth-cache)", service.AuthCache)
 		}
 	case service.AuthURL != "":
-		warn("has auth-url, but auth lacks external, so nobody asks that server")
+		warn("has auth-url, but auth lacks external, so that server is not asked")
 	}
 	if uses(identity.MethodCertificate) && !asksForCertificates(s) {
 		warn("authenticates clients by their certificates, and no listener asks for one: set tls-listen, tls-client-ca and tls-client-auth")

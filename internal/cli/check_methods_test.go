@@ -55,13 +55,13 @@ func TestMethodWarnings(t *testing.T) {
 		"remembers": {func(_ *settings.Settings, v *config.Service) {
 			v.Auth, v.AuthURL, v.AuthCache = []string{"jwt", "external"}, "https://id/", time.Hour
 		}, []string{"changed its mind"}},
-		"nobody asks for certificates": {func(_ *settings.Settings, v *config.Service) { v.Auth = []string{"jwt", "certificate"} }, []string{"no listener asks for one"}},
+		"no listener asks for certificates": {func(_ *settings.Settings, v *config.Service) { v.Auth = []string{"jwt", "certificate"} }, []string{"no listener asks for one"}},
 		"certificates": {func(s *settings.Settings, v *config.Service) {
 			v.Auth, s.TLSClientAuth = []string{"jwt", "certificate"}, []string{":443=required"}
 		}, nil},
 		"tells the tenant": {func(_ *settings.Settings, v *config.Service) { v.SetHeader = map[string]string{"X-Tenant": "{tenant}"} }, nil},
 		"tells no key":     {func(_ *settings.Settings, v *config.Service) { v.SetQuery = map[string]string{"k": "{tenant}{key}"} }, []string{"never sends k of set-query", "{key}"}},
-		"tells nobody": {func(_ *settings.Settings, v *config.Service) {
+		"tells no client": {func(_ *settings.Settings, v *config.Service) {
 			v.Auth, v.JWTKeys, v.SetHeader = nil, "", map[string]string{"X-Tenant": "{tenant}", "X-Client": "{client}"}
 		}, []string{"never sends X-Tenant of set-header"}},
 	} {

@@ -108,8 +108,8 @@ func TestCheckMakesNothing(t *testing.T) {
 	}
 }
 
-// TestCheckFindsMistakes has them in the database: that is no mistake in how the command was called.
-func TestCheckFindsMistakes(t *testing.T) {
+// TestCheckFindsErrors has them in the database: that is not a usage error.
+func TestCheckFindsErrors(t *testing.T) {
 	empty := write(t, "empty.db", "")
 	for database, says := range map[string]string{
 		write(t, "c.yaml", "services: {stt: {path: v1}}\nbackends: {a: {service: sst}}\n"): `c.yaml:1:24: service stt: path: invalid path "v1": begin it with /`,
@@ -146,7 +146,7 @@ func TestCheckTrust(t *testing.T) {
 		t.Errorf("%q; want %q", messages, want)
 	}
 	if _, out, _ := run("check", "--backend", oneBackend); strings.Contains(out, "trusted") {
-		t.Errorf("nobody is trusted: %s", out)
+		t.Errorf("no client is trusted: %s", out)
 	}
 	if status, _, messages := run("check", "--backend", oneBackend, "--proxy-protocol", "required"); status != 2 ||
 		!strings.HasPrefix(messages, `Error: --proxy-protocol: "required" needs trusted-proxies: name the networks of the load balancers that send PROXY headers`) {

@@ -11,7 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 )
 
-// check reads the certificates as serve does: what is bad is an error, and what is likely to be a mistake a warning.
+// check reads the certificates as serve does: what is bad is an error, and what is likely to be wrong a warning.
 func TestCheckTLS(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no modes there")
@@ -45,7 +45,7 @@ func TestCheckTLS(t *testing.T) {
 	}
 }
 
-// A certificate that has expired is a warning, or a mistake with --strict.
+// A certificate that has expired is a warning, or an error with --strict.
 func TestCheckExpiredCertificate(t *testing.T) {
 	a := securetest.NewAuthority(t)
 	certificate, key := securetest.Files(t, a.Issue(func(c *x509.Certificate) {

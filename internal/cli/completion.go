@@ -12,10 +12,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
-// completionTimeout is how long somebody who pressed the tab key waits for the names of what there is.
+// completionTimeout is how long a user who pressed the tab key waits for the names of what there is.
 const completionTimeout = time.Second
 
-// completeNames has shells complete the names of one entity, or of several, in the place of a command's arguments.
+// completeNames has shells complete the names of one entity, or of several, instead of a command's arguments.
 func completeNames(kind config.Kind, several bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {
@@ -52,7 +52,7 @@ func completeFlag(cmd *cobra.Command, flag string, kind config.Kind) {
 	}
 }
 
-// storedNames returns the names that the configuration has, which the command's flags or the environment name. Nobody reads messages
+// storedNames returns the names that the configuration has, which the command's flags or the environment name. Messages are not read
 // while a word is completed: there are no names if nothing answers in time.
 func storedNames(cmd *cobra.Command, kind config.Kind) []string {
 	from := targetFlags{adminFlags: adminFlagsOf(cmd)}

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
-// completions returns what a shell is offered in the place of the last word.
+// completions returns what a shell is offered for the last word.
 func completions(t *testing.T, args ...string) (offered []string) {
 	t.Helper()
 	status, out, messages := command(append([]string{"__complete"}, args...)...)
@@ -85,7 +85,7 @@ func TestCompletionWithoutAnswer(t *testing.T) {
 		}
 	}
 	if got := completions(t, "profile", "show", ""); !slices.Equal(got, profile.Names()) {
-		t.Errorf("profiles: offered %q; those that are built in need nobody", got)
+		t.Errorf("profiles: offered %q; those that are built in need no proxy", got)
 	}
 	if files, _ := filepath.Glob(missing + "*"); len(files) != 0 {
 		t.Errorf("completing made %q", files)

@@ -45,7 +45,7 @@ func TestWho(t *testing.T) {
 		t.Skip(err)
 	}
 	if out := s.must("config history"); !strings.Contains(out, "@"+host+" ") {
-		t.Errorf("nobody of %s:\n%s", host, out)
+		t.Errorf("no user of %s:\n%s", host, out)
 	}
 	t.Setenv("SUDO_USER", "carol")
 	s.must("service set stt --queue 7")
@@ -145,7 +145,7 @@ backend gpu-3: added (service stt, url ws://10.0.0.8:2700)
 	})
 }
 
-func TestFileMistakes(t *testing.T) {
+func TestFileErrors(t *testing.T) {
 	s := onDatabase(t).begin()
 	bad := s.write("services:\n  stt: {pth: /v1/stt}\nbackends:\n  gpu-1: {service: sst, url: ws://10.0.0.5:2700, connections: 0}\n")
 	loose := s.write("backends:\n  gpu-9: {service: sst, url: ws://10.0.0.9:2700}\n")

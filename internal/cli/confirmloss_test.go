@@ -122,7 +122,7 @@ func TestKeysReplaced(t *testing.T) {
 	}
 }
 
-// Where nobody knows whether a server has sessions, its removal is asked about.
+// Where it is not known whether a server has sessions, its removal must be confirmed.
 func TestSessionsNotKnown(t *testing.T) {
 	s := onDatabase(t).begin()
 	s.refuse(refusal{[]string{"backend", "rm", "gpu-1"}, 2, "the enabled backend gpu-1 (sessions are not known: no proxy was asked)"})

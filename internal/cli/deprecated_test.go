@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A deprecated flag works, is not in the help, and whoever gives it is told so on standard error; the result stays clean.
+// A deprecated flag works, is not in the help, and draws a warning on standard error. The result stays clean.
 func TestDeprecatedFlag(t *testing.T) {
 	run := func(args ...string) (stdout, stderr string) {
 		t.Helper()

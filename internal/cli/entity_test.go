@@ -69,7 +69,7 @@ func TestWritingForPrograms(t *testing.T) {
 }`)
 }
 
-func TestMistakes(t *testing.T) {
+func TestChangeErrors(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *stage) {
 		s.begin()
 		s.refuse(
@@ -127,7 +127,7 @@ func TestConflict(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *stage) {
 		s.begin()
 		s.refuse(
-			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3"}, 1, "Error: somebody else changed the configuration: it has version 4, not 3\n"},
+			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3"}, 1, "Error: the configuration was changed meanwhile: it has version 4, not 3\n"},
 			refusal{[]string{"backend", "drain", "gpu-1", "--expect", "3"}, 1, "  bob: backend gpu-1: connections 32 -> 48\nNothing was written. If you still want your change, repeat it with --expect 4."},
 			refusal{[]string{"backend", "set", "gpu-1", "--weight", "2", "--expect", "3", "--dry-run"}, 1, "it has version 4, not 3"},
 		)

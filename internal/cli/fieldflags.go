@@ -12,7 +12,7 @@ import (
 )
 
 // fieldFlags are flags for the fields of one kind of entity. They only keep what they are set to: set checks it, so that all
-// mistakes are told at once. An empty text is the field's default.
+// errors are reported at once. An empty text is the field's default.
 type fieldFlags struct {
 	kind   config.Kind
 	values config.Values // that were given
@@ -63,7 +63,7 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	return f
 }
 
-// set sets the fields of an entity, which is created if there is none of that name. The error has each mistake, and names its flag.
+// set sets the fields of an entity, which is created if there is none of that name. The error names each invalid value and its flag.
 func (f *fieldFlags) set(content *config.Content, name string) error {
 	var errs []error
 	for _, p := range content.Set(f.kind, name, f.values) {
@@ -78,7 +78,7 @@ func (f *fieldFlags) set(content *config.Content, name string) error {
 	return errors.Join(errs...)
 }
 
-// check returns what is wrong with the values by themselves, as a mistake in usage.
+// check returns what is wrong with the values by themselves, as a usage error.
 func (f *fieldFlags) check() error {
 	scratch := config.NewContent()
 	return usageError(f.set(&scratch, "x"))

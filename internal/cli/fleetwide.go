@@ -37,7 +37,7 @@ func inForceEverywhere(cmd *cobra.Command) {
 			return err
 		}
 		defer func() { err = errors.Join(err, t.Close()) }()
-		if t.proxy == nil { // nobody can be asked
+		if t.proxy == nil { // no proxy can be asked
 			return nil
 		}
 		revisions, err := t.History(cmd.Context(), 1)

@@ -20,7 +20,7 @@ func newKeyCommand() *cobra.Command {
 		Use:   "key",
 		Short: "Make, list and revoke API keys of clients",
 		Long: `Clients of a service with --auth keys need an API key. A key belongs to a tenant, may expire, may be good for some
-services only, and may have limits. The configuration has a hash of it, from which nobody can find the key.`,
+services only, and may have limits. The configuration has a hash of it, from which the key cannot be found.`,
 		Example: `  wsbouncer key add phone --tenant acme --expires 90d
   wsbouncer key ls
   wsbouncer key revoke phone --why "lost"`,
@@ -43,7 +43,7 @@ func newKeyAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a key, and print it once",
-		Long: `Make a key, and print it. Nobody can print it again, because only its hash is stored: keep it where your secrets are.
+		Long: `Make a key, and print it. It cannot be shown again, because only its hash is stored: keep it where your secrets are.
 
 --expires takes a time, a date, or a duration from now such as 90d or 12h. With --hash, the command makes no key, and
 stores the hash of one that wsbouncer has made: 'sha256:' and the digits that sha256sum prints.`,
@@ -80,7 +80,7 @@ func newKeySetCommand() *cobra.Command {
 		Short: "Change fields of a key",
 		Long: `Change fields of a key. The others stay as they are; an empty value restores the default.
 
-Clients can use a key that does not expire any more at once. Sessions end if the key is not good for them any more and their
+Clients can immediately use a key that no longer expires. Sessions end if the key is no longer good for them and their
 service has end-unauthorized.`,
 		Example: `  wsbouncer key set phone --expires 2027-12-31
   wsbouncer key set phone --services "" --session-limit 50`,
@@ -205,6 +205,6 @@ func keysForPrograms(content *config.Content) []json.RawMessage {
 
 // printKey prints a key that was made.
 func printKey(out io.Writer, key string) error {
-	_, err := fmt.Fprintf(out, "Key: %s\nNobody can print this key again: keep it where your secrets are.\n", key)
+	_, err := fmt.Fprintf(out, "Key: %s\nThis key cannot be shown again: keep it where your secrets are.\n", key)
 	return err
 }

@@ -66,7 +66,7 @@ tv     -       2099-12-31T00:00:00Z  all`)
 	})
 }
 
-// Somebody else's key is stored by its hash.
+// A key that another party has made is stored by its hash.
 func TestKeyByItsHash(t *testing.T) {
 	s := onDatabase(t).begin()
 	hash := apikey.HashOf("a key of another system").String()

@@ -97,7 +97,7 @@ func (m *mover) run(ctx context.Context, path string, query url.Values) error {
 		select {
 		case <-time.After(m.every):
 		case <-ctx.Done():
-			return fmt.Errorf("interrupted: %s left; the proxy goes on to move them", figures.Plural(openSessions(&moving), "session"))
+			return fmt.Errorf("interrupted: %s left; the proxy continues to move them", figures.Plural(openSessions(&moving), "session"))
 		}
 		moving = api.Moving{}
 		err = m.proxy.Get(ctx, path, nil, &moving)

@@ -114,7 +114,7 @@ func block(node *yaml.Node) {
 // rows is a list as commands print it.
 type rows struct {
 	heads []string
-	wide  int // the last columns, so many, are shown only in the wide form
+	wide  int // how many of the last columns are shown only in the wide form
 	cells [][]string
 	names []string
 	all   any // for programs: a list

@@ -46,7 +46,7 @@ func newProfileListCommand() *cobra.Command {
 		Short:   "List the profiles",
 		Long: `List the profiles: built-in ones, then those in files, then those in the configuration. REUSE
 says how the proxy proves that a connection is fit for the next session, DIALED AHEAD whether it
-dials before a client comes, FAILOVER how well a session goes on with another server when its own
+dials before a client comes, FAILOVER how well a session continues on another server when its own
 dies: full (its client sees none of it), visible, or never.
 
 With one-shot, a connection serves one session. If the column adds that another class is off, the

@@ -50,7 +50,7 @@ func (s *profileSources) load(cmd *cobra.Command, messages io.Writer) ([]*profil
 }
 
 // stored returns what the configuration says, if it has profiles. Those that are built in can be shown without any, so that a
-// configuration which nobody has asked for may be missing, but not silently.
+// configuration that was not asked for may be missing, but not silently.
 func (s *profileSources) stored(cmd *cobra.Command, messages io.Writer) (stored *config.Content, err error) {
 	err = s.use(cmd, false, func(t *target) error {
 		v, err := t.view(cmd.Context(), messages)

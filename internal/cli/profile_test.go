@@ -79,7 +79,7 @@ func TestProfileShow(t *testing.T) {
 	}
 }
 
-func TestProfileMistakes(t *testing.T) {
+func TestProfileErrors(t *testing.T) {
 	bad := profileFile(t, "profiles:\n  a: {from: vosk, rest: {}}\n")
 	twice := profileFile(t, "profiles: {b: {from: echo}}")
 	for _, c := range []struct {

@@ -65,7 +65,7 @@ With --save, the result is kept in the configuration, as the field verified of t
 whose servers these are (--service), whether the claims hold or not; 'wsbouncer check' warns
 if it is missing, old or bad. Nothing is saved if the server could not be tried.
 
-Run it against a server that serves nobody else, with at least two recordings of speech that
+Run it against a server that serves no other clients, with at least two recordings of speech that
 differ. It opens at most --sessions connections, and takes at most --timeout.
 
 The exit status is 0 if everything that was tried holds, 1 if something does not hold or the

@@ -66,7 +66,7 @@ func TestVerifySave(t *testing.T) {
 			if _, out, _ := run("service", "show", "stt", "--database", database); !strings.Contains(out, " "+c.profile+" session=") || !strings.Contains(out, c.saved) {
 				t.Errorf("%s", out)
 			}
-			if _, _, messages := run("check", "--database", database, "--state-directory", t.TempDir()); strings.Contains(messages, "nobody has tried") ||
+			if _, _, messages := run("check", "--database", database, "--state-directory", t.TempDir()); strings.Contains(messages, "has not been tried") ||
 				c.check == "" && strings.Contains(messages, "tried on its servers") || !strings.Contains(messages, c.check) {
 				t.Errorf("check: %s", messages)
 			}

@@ -207,9 +207,9 @@ func newProxyForgetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget NAME",
 		Short: "Declare a proxy dead, so that others get its places",
-		Long: `Declare a proxy dead: others get its places. Places of a proxy that is not seen any more stay its own until it is proven
-dead, since it may still have connections that the caps of servers count. Forget it only when you know that it does not
-run any more, such as when its host is gone.
+		Long: `Declare a proxy dead: others get its places. Places of a proxy that is no longer seen stay its own until it is proven
+dead, since it may still have connections that the caps of servers count. Forget it only when you know that it no longer
+runs, such as when its host is gone.
 
 If it runs nevertheless, servers may see more connections than their caps, up to as many as it has places. It learns that it
 was forgotten as soon as it reaches the ledger, and gives up what others have got meanwhile.
@@ -268,7 +268,7 @@ func completeProxies(cmd *cobra.Command, args []string, word string) ([]cobra.Co
 	defer cancel()
 	from := proxyFlags{adminFlagsOf(cmd)}
 	var f api.Fleet
-	_ = from.use(func(proxy *client.Client) error { return proxy.Get(ctx, api.ProxiesPath, nil, &f) }) // nobody reads messages while a word is completed
+	_ = from.use(func(proxy *client.Client) error { return proxy.Get(ctx, api.ProxiesPath, nil, &f) }) // messages are not read while a word is completed
 	var names []string
 	for i := range f.Proxies {
 		names = append(names, f.Proxies[i].Name)

@@ -79,7 +79,7 @@ proxy-c    cccc000000000003  draining  now      0s     0         1       6      
 	}
 }
 
-// A proxy is forgotten only if somebody confirms it, and one that was just seen only by force.
+// A proxy is forgotten only if the user confirms it, and one that was just seen only by force.
 func TestProxyForget(t *testing.T) {
 	run, asked := onFleet(t, nil)
 	status, _, messages := run("proxy forget proxy-b")

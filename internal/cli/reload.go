@@ -47,7 +47,7 @@ type read struct {
 	err      error
 }
 
-// reload reads the settings, applies those that can change at run time, and logs those that cannot. With any mistake, it changes
+// reload reads the settings, applies those that can change at run time, and logs those that cannot. With any error, it changes
 // nothing. It gives up when ctx ends.
 func (r *reloader) reload(ctx context.Context) {
 	// A file may never answer, such as a pipe or one on a network file system, and nothing can interrupt reading it. The process must
@@ -102,14 +102,14 @@ func (r *reloader) reload(ctx context.Context) {
 
 // refuse logs what is wrong with settings.
 func (r *reloader) refuse(err error) {
-	mistakes := strings.Split(err.Error(), "\n")
-	for _, mistake := range mistakes {
-		r.log.Error("invalid setting", "error", mistake)
+	problems := strings.Split(err.Error(), "\n")
+	for _, problem := range problems {
+		r.log.Error("invalid setting", "error", problem)
 	}
-	r.log.Error("settings not changed because of errors", "errors", len(mistakes))
+	r.log.Error("settings not changed because of errors", "errors", len(problems))
 }
 
-// warn logs likely mistakes in settings.
+// warn logs what is likely to be wrong in settings.
 func warn(log *slog.Logger, loaded *settings.Loaded) {
 	for _, text := range loaded.Warnings {
 		log.Warn(text)

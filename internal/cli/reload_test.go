@@ -82,7 +82,7 @@ func TestReload(t *testing.T) {
 	if len(r.applied) != 1 {
 		t.Errorf("applied: %+v", r.applied)
 	}
-	// A file with mistakes changes nothing, not even what is right in it, and all of them are logged.
+	// A file with errors changes nothing, not even what is right in it, and all of them are logged.
 	r.want(r.reread("drain-timeout: 3\nmax-heade: 1\nhandshake-timeout: 1s\n"),
 		`level=ERROR msg="invalid setting" error="w.yaml:1:16: drain-timeout: invalid duration \"3\": use a number with a unit, such as 500ms, 10s or 1m30s, or none"`,
 		`level=ERROR msg="invalid setting" error="w.yaml:2:1: unknown setting \"max-heade\": did you mean \"max-header\"? Use one of ..."`,

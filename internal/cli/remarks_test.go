@@ -9,7 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Whoever takes the last enabled backend of a service out is told so, and it is done all the same.
+// Taking out the last enabled backend of a service draws a remark, and is done all the same.
 func TestLastEnabledBackend(t *testing.T) {
 	const leaves = "Warning: the service stt has no enabled backend left: new clients wait in its queue until you enable one, or time out"
 	t.Run("database", func(t *testing.T) {

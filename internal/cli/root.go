@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usage marks an error as a mistake in how the command was called.
+// usage marks an error as one in how the command was called.
 type usage struct{ error }
 
 func (u usage) Unwrap() error { return u.error }
 
-// usageError marks err as a mistake in how the command was called, for exit status 2. A nil error stays nil.
+// usageError marks err as one in how the command was called, for exit status 2. A nil error stays nil.
 func usageError(err error) error {
 	if err == nil {
 		return nil

@@ -156,8 +156,8 @@ func (f *serveFlags) load(sources settings.Sources) (*settings.Loaded, error) {
 	if !f.onlyFlags() {
 		return loaded, err
 	}
-	all, mistakes := f.settings(loaded)
-	if err := errors.Join(err, mistakes, all.Check()); err != nil {
+	all, invalid := f.settings(loaded)
+	if err := errors.Join(err, invalid, all.Check()); err != nil {
 		return nil, err
 	}
 	return loaded, nil

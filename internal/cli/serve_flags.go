@@ -95,7 +95,7 @@ func commandFor(flag *pflag.Flag) string {
 }
 
 // settings returns the proxy's settings: those of the process, nil for their defaults, and what the flags say of the service, with the
-// defaults of what has mistakes, which are the error.
+// defaults of what is invalid, which the error reports.
 func (f *serveFlags) settings(l *settings.Loaded) (app.Settings, error) {
 	s := app.DefaultSettings()
 	if l != nil {

@@ -123,7 +123,7 @@ func (h *heir) succeed(ctx context.Context, proxy *app.Proxy) error {
 	waiting, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()
 	if err := h.taken.Ready(waiting, proxy.LacksPlaces()); err != nil {
-		return fmt.Errorf("not taken over from process %d, which goes on: %w", h.taken.From.PID, err)
+		return fmt.Errorf("not taken over from process %d, which keeps serving: %w", h.taken.From.PID, err)
 	}
 	proxy.Accept()
 	before, err := h.taken.Serving(proxy.Kept())

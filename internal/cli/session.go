@@ -252,7 +252,7 @@ func completeSessions(several bool) cobra.CompletionFunc {
 		defer cancel()
 		from := proxyFlags{adminFlagsOf(cmd)}
 		var list api.SessionList
-		_ = from.use(func(proxy *client.Client) (err error) { // nobody reads messages while a word is completed
+		_ = from.use(func(proxy *client.Client) (err error) { // messages are not read while a word is completed
 			list, err = sessions(ctx, proxy, api.SessionQuery{Sort: "started", Limit: 1000})
 			return err
 		})

@@ -9,9 +9,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// This file shows how sessions could go on with another backend, and when they did.
+// This file shows how sessions could continue on another backend, and when they did.
 
-// assured says whether a session is recoverable: whether another backend could go on with it; empty if its service has no failover.
+// assured says whether a session is recoverable: whether another backend could continue it; empty if its service has no failover.
 func assured(s *api.Session) string {
 	if s.Assured {
 		return "yes"
@@ -38,7 +38,7 @@ func countOf(n int) string {
 	return strconv.Itoa(n)
 }
 
-// timesOf says how often a session went on with another backend; empty for never.
+// timesOf says how often a session continued on another backend; empty for never.
 func timesOf(n int) string {
 	if n == 0 {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// Whoever asks once sees the rate, although no client watched before.
+// A single request returns the rate, although no client watched before.
 func TestMeasuredOnce(t *testing.T) {
 	alone(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

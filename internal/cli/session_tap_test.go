@@ -81,7 +81,7 @@ func TestSessionTap(t *testing.T) {
 12:00:08.008   profile  (backend) another connection must serve the session: busy
 12:00:09.009   profile  of-a-newer-proxy
 12:00:10.010 session    moves to another connection: busy
-12:00:11.011 session    goes on with another connection, to gpu-2
+12:00:11.011 session    continues on another connection, to gpu-2
 12:00:12.012 backend    close 9 B, code 1011 (no more )
 12:00:13.013 session    ended by the backend after 3.4s, code 1011: no more
 12:00:14.014 connection is being reset: 2 messages must come

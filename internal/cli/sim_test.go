@@ -75,7 +75,7 @@ func TestSimUsage(t *testing.T) {
 	}
 }
 
-// What only shows when it listens is not a mistake in the usage.
+// What only shows when it listens is not a usage error.
 func TestSimCannotListen(t *testing.T) {
 	cmd := newSimCommand()
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -128,7 +128,7 @@ func describeTapSession(e *api.TapEvent) string {
 	case "moving":
 		return "moves to another connection"
 	case "moved":
-		return "goes on with another connection, to " + e.Backend
+		return "continues on another connection, to " + e.Backend
 	case "ended":
 		text := fmt.Sprintf("ended by the %s after %s", e.From, figures.Seconds(e.Seconds))
 		if e.Code != 0 {

@@ -133,7 +133,7 @@ func TestAdminTLS(t *testing.T) {
 	}
 }
 
-// A configuration that somebody made invalid by hand is named, and can be put right by a command.
+// A configuration that was made invalid by hand is named, and can be put right by a command.
 func TestInvalidConfiguration(t *testing.T) {
 	s := onDatabase(t).begin()
 	store, err := stores.Open(s.database, config.Options{}) // without a check of profiles

@@ -13,7 +13,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// terminalSize returns the size of the terminal that w writes to: 80 x 24 if nobody knows.
+// terminalSize returns the size of the terminal that w writes to: 80 x 24 if it is unknown.
 func terminalSize(w io.Writer) (columns, lines int) {
 	if file, ok := w.(*os.File); ok {
 		if columns, lines, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && lines > 0 {

@@ -35,7 +35,7 @@ ready. Only then the old process stops accepting clients. Its sessions go on for
 they last (upgrade-drain-timeout); it keeps following the configuration, and answers
 'session ls' and 'session kill' at an address of its own, which this command prints.
 
-If anything fails before the new process is ready, the old one goes on as if nothing had
+If anything fails before the new process is ready, the old one keeps serving as if nothing had
 been, and the exit status is 1. Going back to an older version is an upgrade, too. The
 command is available on Linux only.`,
 		Example: `  # After a package has replaced /usr/bin/wsbouncer
@@ -94,7 +94,7 @@ func upgrade(cmd *cobra.Command, proxy *client.Client, order *api.UpgradeOrder) 
 		case step.Error == api.ShutsDown:
 			return fmt.Errorf("not upgraded: %s", step.Error)
 		case step.Error != "":
-			return fmt.Errorf("not upgraded, and the running proxy goes on: %s", step.Error)
+			return fmt.Errorf("not upgraded, and the running proxy keeps serving: %s", step.Error)
 		case step.Done != nil:
 			return printUpgraded(out, step.Done)
 		}

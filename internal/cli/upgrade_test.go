@@ -20,7 +20,7 @@ func TestUpgradeEnds(t *testing.T) {
 	}{
 		{"done", "serves; the old process drains 1 session (--admin unix:/a)\n", api.UpgradeStep{Done: &api.Upgraded{PID: 7, Version: "v2", Sessions: 1, Draining: []string{"unix:/a"}}}, 0},
 		{"idle", "Upgraded: process 7, version v2, serves\n", api.UpgradeStep{Done: &api.Upgraded{PID: 7, Version: "v2"}}, 0},
-		{"fails", "Error: not upgraded, and the running proxy goes on: no\n", api.UpgradeStep{Error: "no"}, 1},
+		{"fails", "Error: not upgraded, and the running proxy keeps serving: no\n", api.UpgradeStep{Error: "no"}, 1},
 		{"shuts down", "Error: not upgraded: the running proxy shuts down\n", api.UpgradeStep{Error: api.ShutsDown}, 1},
 		{"killed", "Error: the running proxy ended before it said what came of the upgrade", api.UpgradeStep{}, 1},
 	} {

@@ -112,8 +112,8 @@ func TestWaitForConnections(t *testing.T) {
 	}
 }
 
-// Nobody waits for what cannot come.
-func TestWaitInVain(t *testing.T) {
+// A command does not wait for what cannot come.
+func TestWaitForTheImpossible(t *testing.T) {
 	_, took, err := waitFor(t, draining, time.Hour, backends(api.Backend{Pool: api.Pool{State: "enabled"}}))
 	if err == nil || !strings.Contains(err.Error(), "do not name the backends") || took != 0 {
 		t.Errorf("%v after %v", err, took)

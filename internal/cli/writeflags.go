@@ -275,7 +275,7 @@ func conflicting(err error) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "somebody else changed the configuration: it has version %s, not %s", conflict.Current, conflict.Expected)
+	fmt.Fprintf(&b, "the configuration was changed meanwhile: it has version %s, not %s", conflict.Current, conflict.Expected)
 	var lines []string
 	for _, revision := range conflict.Since {
 		for _, edit := range revision.Edits {

@@ -117,7 +117,7 @@ func checkHTTP(what, text, use string, secure bool) error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || !isPort(u.Port()):
 		return value.Invalid(what, secret.URL(text), use)
 	case secure && u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("invalid %s %q: use https, since whoever changes it on the way can make keys; http is for this machine only", what, secret.URL(text))
+		return fmt.Errorf("invalid %s %q: use https, since anyone who changes it on the way can make keys; http is for this machine only", what, secret.URL(text))
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (s *Service) checkAuth(name string, problems *Problems) {
 	}
 }
 
-// checkKeys checks what all keys need. That two have the same hash is a mistake: nobody could say whose sessions they are.
+// checkKeys checks what all keys need. That two have the same hash is an error: the proxy could not tell whose sessions they are.
 func (c *Content) checkKeys(problems *Problems) {
 	hashes := make(map[string]string)
 	for _, name := range sortedKeys(c.Keys) {

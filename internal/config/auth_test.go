@@ -23,7 +23,7 @@ func TestValidateAuthRefuses(t *testing.T) {
 		{KindService, Values{"auth-from": "cookie:a b"}, `invalid source "cookie:a b"`},
 		{KindService, Values{"auth-from": "header:Sec-WebSocket-Key"}, `"header:Sec-WebSocket-Key": this header belongs to the handshake itself`},
 		{KindService, Values{"auth-from": "query:"}, `invalid source "query:"`},
-		{KindService, Values{"jwt-keys": "http://id.example.org/"}, `use https, since whoever changes it on the way can make keys`},
+		{KindService, Values{"jwt-keys": "http://id.example.org/"}, `use https, since anyone who changes it on the way can make keys`},
 		{KindService, Values{"jwt-keys": "file:keys.json"}, `invalid key set "file:keys.json"`},
 		{KindService, Values{"jwt-keys": "https://me:secret@id.example.org/"}, `invalid key set "https://(hidden)@id.example.org/"`},
 		{KindService, Values{"jwt-algorithms": "none"}, `unknown algorithm "none": use one of RS256, PS256, ES256, EdDSA`},
@@ -66,7 +66,7 @@ func TestValidateAuthRefuses(t *testing.T) {
 	}
 }
 
-// A key's hash is no secret that opens anything, but nobody needs to see it.
+// A key's hash is no secret that opens anything, but no one needs to see it.
 func TestHashIsHidden(t *testing.T) {
 	content := valid()
 	content.Set(KindKey, "a", Values{"hash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"})

@@ -130,7 +130,7 @@ func (c *Content) mutate(m Mutation) (problems Problems) {
 	case m.Verb == Remove:
 		c.Remove(m.Kind, m.Name)
 	case m.Verb == Add && m.Kind == KindBackend && m.Values["connections"] == "":
-		// Nobody knows how many a server takes but who runs it.
+		// Only its operator knows how many a server takes.
 		problems.add(m.Kind, m.Name, "connections", "the value is missing: use the most connections that the server may ever see at once")
 	default:
 		return c.Set(m.Kind, m.Name, m.Values)

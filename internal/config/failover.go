@@ -14,7 +14,7 @@ import (
 // failovers are what may become of a session whose server dies, the default first.
 var failovers = []string{"off", "replay"}
 
-// Replays reports whether sessions of the service are to go on with another server when theirs dies.
+// Replays reports whether sessions of the service are to continue on another server when theirs dies.
 func (s *Service) Replays() bool { return s.Failover == failovers[1] }
 
 // leastStallTimeout is the shortest time after which a server may be taken to have stalled: recognisers that work take most of a second.
@@ -46,7 +46,7 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	}
 }
 
-// FailoverWarnings returns what is likely to be a mistake in what services say about failover and what clients are told. lookup returns a
+// FailoverWarnings returns what is likely to be wrong in what services set about failover and what clients are told. lookup returns a
 // profile by its name, nil if it is not known.
 func (s *Snapshot) FailoverWarnings(lookup func(name string) *profile.Profile) (warnings []string) {
 	for name, service := range s.Services() {

@@ -12,7 +12,7 @@ import (
 // Key is an API key, by which clients are authenticated. The configuration has its hash only. Begin with [NewKey]. Its name is its key in
 // [Content].
 type Key struct {
-	Tenant   string        // whose key it is; empty for nobody's
+	Tenant   string        // whose key it is; empty for none
 	Hash     string        // of the key: "sha256:" and 64 hexadecimal digits
 	Expires  time.Time     // in UTC, whole seconds; zero for never
 	Services []string      // that it is good for; none for all
@@ -26,7 +26,7 @@ func NewKey() Key { return withDefaults[Key]() }
 func (k *Key) fields() []field {
 	return append([]field{
 		{"tenant", "", "tenant whose key it is; empty for none", value.NewText(&k.Tenant, "a name", orEmptyName)},
-		{"hash", "", "SHA-256 of the key, from which nobody can find the key; required", value.NewText(
+		{"hash", "", "SHA-256 of the key, from which the key cannot be found; required", value.NewText(
 			&k.Hash, "sha256: and 64 hexadecimal digits", checkHash)},
 		{"expires", "", "time from which the key is refused; empty for never", timeValue{&k.Expires}},
 		{"services", "", "services that the key is good for; empty for all", value.NewList(&k.Services, "names of services", CheckName)},

@@ -14,7 +14,7 @@ var errPlaceholder = errors.New(secret.Hidden + " stands for a secret, so this w
 // isPlaceholder reports whether a text is, or has as one of its words, what is shown instead of a secret.
 func isPlaceholder(text string) bool { return slices.Contains(strings.Fields(text), secret.Hidden) }
 
-// refusePlaceholders refuses what is shown instead of secrets where a change would store it in the place of these.
+// refusePlaceholders refuses what is shown instead of secrets where a change would store it instead of these.
 func (c *Content) refusePlaceholders(before *Content, problems *Problems) {
 	for _, kind := range Kinds() {
 		for _, name := range c.Names(kind) {

@@ -37,7 +37,7 @@ func (p *Poller) Watch(ctx context.Context) <-chan struct{} {
 
 // Close ends polling and watching, and returns when both have ended.
 func (p *Poller) Close() {
-	p.start.Do(func() {}) // so that it does not start any more
+	p.start.Do(func() {}) // so that it no longer starts
 	p.cancel()
 	p.done.Wait()
 	p.Bell.Close()

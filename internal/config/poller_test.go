@@ -46,7 +46,7 @@ func TestPoller(t *testing.T) {
 		p := NewPoller(time.Second, time.Second, s.look)
 		time.Sleep(time.Minute)
 		if s.looks != 0 {
-			t.Error("it looks though nobody watches")
+			t.Error("it looks though nothing watches")
 		}
 		watcher := p.Watch(t.Context())
 		if !rang(watcher) {

@@ -65,7 +65,7 @@ func (p Problems) sorted() Problems {
 }
 
 // With returns these problems and those in err. It leaves out problems in err with fields that have a problem here: a field that could
-// not be parsed has its default, which nobody wrote.
+// not be parsed has its default, which no one wrote.
 func (p Problems) With(err error) Problems {
 	all := slices.Clone(p)
 	var others Problems

@@ -26,7 +26,7 @@ func (c *Content) Shown(kind Kind, name string) Values {
 	return values
 }
 
-// NewShownSnapshot is [NewSnapshot] for a content that may have been read without the right to see secrets: what is shown in the place of a secret is
+// NewShownSnapshot is [NewSnapshot] for a content that may have been read without the right to see secrets: what is shown instead of a secret is
 // not judged. It must not be stored.
 func NewShownSnapshot(version string, content *Content, check ProfileCheck) (*Snapshot, error) {
 	problems := slices.DeleteFunc(content.problems(check), func(p Problem) bool { return content.hides(&p) })

@@ -20,7 +20,7 @@ type Store interface {
 	// closed when ctx ends or the store is closed.
 	Watch(ctx context.Context) <-chan struct{}
 
-	// Apply makes a change. If the change or its result is invalid, or somebody else changed the configuration first, it changes
+	// Apply makes a change. If the change or its result is invalid, or another change came first, it changes
 	// nothing. It returns the new snapshot, or the present one if the change has no effect.
 	Apply(ctx context.Context, change Change) (*Snapshot, error)
 
@@ -73,7 +73,7 @@ var (
 	ErrMissing = errors.New("the configuration is missing")
 	// ErrUnreachable: the store does not answer. The text of the error may differ each time within one outage.
 	ErrUnreachable = errors.New("the configuration store cannot be reached")
-	// ErrNoVersion: the history does not have the version, or not any more.
+	// ErrNoVersion: the history does not have the version, or no longer has it.
 	ErrNoVersion = errors.New("the history has no such version")
 	// ErrSchema: this program does not know the version of the database's schema.
 	ErrSchema = errors.New("the database schema does not match")
@@ -89,7 +89,7 @@ type unreachable struct{ error }
 func (u unreachable) Unwrap() error        { return u.error }
 func (u unreachable) Is(target error) bool { return target == ErrUnreachable }
 
-// ConflictError says that somebody else changed the configuration first. Nothing was written.
+// ConflictError says that another change came first. Nothing was written.
 type ConflictError struct {
 	Expected string     // the version that the writer had seen
 	Current  string     // the present version

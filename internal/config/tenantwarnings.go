@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// TenantWarnings returns what is likely to be a mistake in the guarantees of tenants: places in a service that does not exist, whose
+// TenantWarnings returns what is likely to be wrong in the guarantees of tenants: places in a service that does not exist, whose
 // clients have no tenants, or that has fewer connections than it guarantees.
 func (s *Snapshot) TenantWarnings() (warnings []string) {
 	type promise struct {
@@ -36,7 +36,7 @@ func (s *Snapshot) TenantWarnings() (warnings []string) {
 			continue
 		case len(service.AuthMethods()) == 0:
 			warnings = append(warnings, fmt.Sprintf(
-				"the service %s does not authenticate clients (auth: none), so that nobody can use the %d places that are guaranteed to %s", name, p.places, who))
+				"the service %s does not authenticate clients (auth: none), so no client can use the %d places that are guaranteed to %s", name, p.places, who))
 			continue
 		}
 		connections, discovers := 0, false
@@ -44,7 +44,7 @@ func (s *Snapshot) TenantWarnings() (warnings []string) {
 			if b.State == "enabled" {
 				connections += b.Connections
 			}
-			discovers = discovers || b.Discovers() // each of the servers that are found has so many
+			discovers = discovers || b.Discovers() // each of the servers that are found has as many
 		}
 		if p.places > connections && !discovers {
 			warnings = append(warnings, fmt.Sprintf(

@@ -37,7 +37,7 @@ func TestTenantWarnings(t *testing.T) {
 	}
 	want := []string{
 		"the service gone, in which places are guaranteed to b, does not exist",
-		"the service open does not authenticate clients (auth: none), so that nobody can use the 2 places that are guaranteed to b",
+		"the service open does not authenticate clients (auth: none), so no client can use the 2 places that are guaranteed to b",
 		"the service stt guarantees 9 places to a, b, and its enabled backends have 8 connections: each guarantee is scaled down to its part of them",
 	}
 	if got := snapshot.TenantWarnings(); !slices.Equal(got, want) {

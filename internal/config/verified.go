@@ -149,7 +149,7 @@ func (s *Snapshot) VerifiedWarnings(lookup func(name string) *profile.Profile, n
 	if more := len(missing) - most; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return append(warnings, fmt.Sprintf("%s %s: nobody has tried whether the profile is right about the servers: run 'wsbouncer profile verify' with --save", these, names))
+	return append(warnings, fmt.Sprintf("%s %s: the profile has not been tried against the servers: run 'wsbouncer profile verify' with --save", these, names))
 }
 
 // errNotVerified tells that there is no result.

@@ -54,7 +54,7 @@ func TestVerifiedText(t *testing.T) {
 	}
 }
 
-// Services that rely on a profile which nobody has tried, or that was found wrong, are named; others are not.
+// Services that rely on a profile which has not been tried, or that was found wrong, are named; others are not.
 func TestVerifiedWarnings(t *testing.T) {
 	const good = "2026-11-22 vosk reset=holds move=holds"
 	day := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
@@ -66,11 +66,11 @@ func TestVerifiedWarnings(t *testing.T) {
 		{"vosk", "replay", good, day, ""},
 		{"vosk", "replay", good, day.AddDate(0, 0, 90), ""},
 		{"vosk", "replay", good, day.AddDate(0, 0, 90).Add(time.Second), "the service stt: the profile vosk was tried on its servers on 2026-11-22, more than 90 days ago"},
-		{"vosk", "off", "", day, "the service stt: nobody has tried whether the profile is right"},
+		{"vosk", "off", "", day, "the service stt: the profile has not been tried against the servers"},
 		{"one-shot", "off", "", day, ""},
 		{"one-shot", "replay", "", day, ""}, // which cannot be moved, as another warning says
 		{"kaldi-gstreamer", "off", "", day, ""},
-		{"kaldi-gstreamer", "replay", "", day, "nobody has tried"},
+		{"kaldi-gstreamer", "replay", "", day, "has not been tried"},
 		{"kaldi-gstreamer", "replay", "2026-11-22 kaldi-gstreamer move=holds", day, ""},
 		{"dashscope", "off", good, day, "the profile vosk was tried on its servers on 2026-11-22, but the service has the profile dashscope now"},
 		{"vosk", "off", "2026-11-22 vosk reset=holds answered=fails move=fails", day, "on 2026-11-22, answered, move did not hold"},
@@ -101,7 +101,7 @@ func TestVerifiedWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := snapshot.VerifiedWarnings(named, day); len(got) != 1 || !strings.HasPrefix(got[0], "the services a, b, c, d, e and 2 more: nobody") {
+	if got := snapshot.VerifiedWarnings(named, day); len(got) != 1 || !strings.HasPrefix(got[0], "the services a, b, c, d, e and 2 more: the profile") {
 		t.Errorf("%q", got)
 	}
 }

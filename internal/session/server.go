@@ -45,8 +45,8 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// SetServices replaces all services in one step. Sessions go on, whatever becomes of their service. No two services may have the
-// same host and path.
+// SetServices replaces all services in one step. Sessions continue, whatever becomes of their service. No two services may have
+// the same host and path.
 func (s *Server) SetServices(services []*route.Service) {
 	r := route.NewRoutes(services)
 	s.Sessions.SetRoutes(r)

@@ -154,7 +154,7 @@ Tools, tests, benchmarks and examples need more; they are in no release.
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", name, count[name], fits[name])
 	}
 	b.WriteString(`
-No module has a licence that does not fit: GPL, LGPL and AGPL would not, nor would a licence that nobody knows.
+No module has a licence that does not fit: GPL, LGPL and AGPL would not, nor would an unknown licence.
 
 ## What else is in the program
 

@@ -15,7 +15,7 @@ const (
 )
 
 // connection is a pooled connection to a backend. One goroutine reads from it as long as it lives, since pings are
-// answered and a close is seen only while somebody reads; another pings it.
+// answered and a close is seen only while a goroutine reads; another pings it.
 type connection struct {
 	*websocket.Conn
 	pool    *pool

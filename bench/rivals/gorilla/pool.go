@@ -27,7 +27,7 @@ func newPool(dialer *websocket.Dialer, url string, size int) *pool {
 	return p
 }
 
-// acquire returns a connection that nobody else has, or nil when there is none now.
+// acquire returns a connection that no other session has, or nil when there is none now.
 func (p *pool) acquire() *connection {
 	for {
 		select {

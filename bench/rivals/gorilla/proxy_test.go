@@ -74,7 +74,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestNobodyWaitsForAConnection(t *testing.T) {
+func TestNoClientWaitsForAConnection(t *testing.T) {
 	backend, _ := echoServer(t)
 	_, url := newProxy(t, backend, 1)
 	dial(t, url)

@@ -49,7 +49,7 @@ func (p *pool) reconcile() {
 	}
 }
 
-// dial dials so many connections at once, and returns false when one of them failed.
+// dial dials count connections in parallel, and returns false when one of them failed.
 func (p *pool) dial(count int) bool {
 	var dialing sync.WaitGroup
 	var failed atomic.Bool

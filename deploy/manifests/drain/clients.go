@@ -35,7 +35,7 @@ const (
 type record struct {
 	pod     *pod
 	began   time.Time
-	planned time.Duration // its length, if nobody ends it before
+	planned time.Duration // its length, if it is not ended before
 	ended   time.Time
 	outcome outcome
 	err     error

@@ -39,7 +39,7 @@ var (
 	adminListening = regexp.MustCompile(`"msg":"admin API","address":"(http:[^"]+)"`)
 )
 
-// adminToken is in the place of the Secret that the Deployment names.
+// adminToken stands in for the Secret that the Deployment names.
 const adminToken = "of-the-drain"
 
 // startPod starts a proxy and waits until its readiness probe succeeds. Folder is for its state. The caller stops the process.

@@ -105,7 +105,7 @@ func (r *result) verdict() error {
 		errs = append(errs, fmt.Errorf("%d sessions were told 1001 before the last part of the drain time", r.early))
 	}
 	if late := r.kubelet.clients.on(r.kubelet.pod, func(s record) bool { return s.began.After(r.closed()) }); len(late) > 0 {
-		errs = append(errs, fmt.Errorf("%d sessions went to a pod that accepted no clients any more", len(late)))
+		errs = append(errs, fmt.Errorf("%d sessions went to a pod that no longer accepted clients", len(late)))
 	}
 	return errors.Join(errs...)
 }

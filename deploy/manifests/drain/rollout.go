@@ -312,7 +312,7 @@ func (u *update) start(ctx context.Context, n int) ([]*pod, error) {
 	return pods, nil
 }
 
-// freePort returns an address with a port that nobody listens on.
+// freePort returns an address with a free port.
 func freePort(ip string) (string, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {

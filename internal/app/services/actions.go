@@ -14,7 +14,7 @@ import (
 // This file has what operators do to the running services beside the configuration. Nothing of it outlives the process. The errors are those that
 // the admin API answers: an unknown name, or a state that does not allow what is asked.
 
-// Pause makes new clients of a service wait in its queue, whatever is idle, until Resume. Running sessions go on; those that need another
+// Pause makes new clients of a service wait in its queue, whatever is idle, until Resume. Running sessions continue; those that need another
 // connection wait, too. It returns the service's queue at that moment. A pause lasts across changes of the configuration, until the
 // service is removed or the process ends. It is an error if the service is paused already.
 func (s *Services) Pause(name string) (pool.QueueStats, error) {

@@ -33,8 +33,8 @@ func (r *rig) expectState(err error, says string) {
 	}
 }
 
-// While a service is paused, its sessions go on and new clients wait, whatever is idle and whatever the configuration becomes. Then
-// they are served.
+// While a service is paused, its sessions continue and new clients wait, whatever is idle and whatever the configuration becomes.
+// Then they are served.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -85,7 +85,7 @@ func TestPauseAndQueueTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, status := r.ask("/stt", ""); status != http.StatusServiceUnavailable {
-		t.Errorf("a client that waited in vain got %d", status)
+		t.Errorf("a client that waited until the timeout got %d", status)
 	}
 	if s := r.service(); s.Queue.Totals.TimedOut != 1 || s.Queue.Waiting != 0 {
 		t.Errorf("queue: %+v", s.Queue)
@@ -142,7 +142,7 @@ func TestRecycle(t *testing.T) {
 	wstest.Eventually(t, "the idle connections are replaced", replaced(3))
 	running.echo("still on the old one")
 	if b := r.backend("gpu-1"); b.Idle != 3 || b.Leased != 1 || b.Totals.Dialed != 7 || b.Circuit != "closed" {
-		t.Errorf("while a session goes on: %+v", b.Pool)
+		t.Errorf("while a session lasts: %+v", b.Pool)
 	}
 	running.leave()
 	wstest.Eventually(t, "the last connection is replaced", replaced(4))
@@ -152,7 +152,7 @@ func TestRecycle(t *testing.T) {
 	}
 }
 
-// Sessions go on to begin and end while a full backend is recycled again and again, and none fails.
+// Sessions keep beginning and ending while a full backend is recycled again and again, and none fails.
 func TestRecycleUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

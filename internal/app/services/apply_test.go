@@ -51,7 +51,7 @@ func promptly(t *testing.T, what string, f func()) {
 	}
 }
 
-// A probe that hangs keeps nobody from changing the configuration, nor monitoring from its answers.
+// A probe that hangs keeps no one from changing the configuration, nor monitoring from its answers.
 func TestApplyDoesNotWaitForProbes(t *testing.T) {
 	t.Parallel()
 	url, asked := startSilent(t)

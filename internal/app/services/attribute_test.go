@@ -28,7 +28,7 @@ func TestAttribute(t *testing.T) {
 		{"unless none does", 2, []candidate{down, down}, []int{1, 1}},
 		{"beyond the caps", 30, []candidate{works(8, 0, 0, 0), works(8, 0, 0, 0)}, []int{15, 15}},
 		{"very many", 100_000, []candidate{works(8, 0, 0, 0), works(8, 0, 0, 0)}, []int{50_000, 50_000}},
-		{"nobody", 0, []candidate{works(8, 0, 0, 0)}, []int{0}},
+		{"no client", 0, []candidate{works(8, 0, 0, 0)}, []int{0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			attribute(c.waiting, c.servers)

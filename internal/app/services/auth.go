@@ -20,7 +20,7 @@ func (s *Services) applyKeys(snapshot *config.Snapshot, before *plan) (changed b
 	for name, key := range snapshot.Keys() {
 		hash, ok := apikey.ParseHash(key.Hash)
 		if !ok { // it has been checked
-			s.o.Log.Error("the hash of an API key cannot be read, so that nobody can use the key", "key", name)
+			s.o.Log.Error("the hash of an API key cannot be read, so the key cannot be used", "key", name)
 			continue
 		}
 		keys = append(keys, apikey.Key{
@@ -80,7 +80,7 @@ func sourcesOf(c *config.Service) auth.Sources {
 	}
 	sources, err := auth.ParseSources(c.CredentialSources())
 	if err != nil { // it has been checked
-		return nil // so nobody gets in
+		return nil // so no client gets in
 	}
 	return sources
 }

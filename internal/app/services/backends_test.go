@@ -80,7 +80,7 @@ func TestSwapNames(t *testing.T) {
 	}
 }
 
-// Another server of the same name is another backend: the old one leaves, its session goes on.
+// Another server of the same name is another backend: the old one leaves, its session continues.
 func TestAnotherServerOfTheName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -129,7 +129,7 @@ func TestRemoveAndAddAgain(t *testing.T) {
 	r.idle("again", 2)
 }
 
-// What an operator wants of a backend: sessions go on in every state, and begin only where it is enabled.
+// What an operator wants of a backend: sessions continue in every state, and begin only where it is enabled.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -127,7 +127,7 @@ func (d Draft) CanaryWarnings() (warnings []string) {
 	return warnings
 }
 
-// logCanaries logs which canaries cannot be used any more.
+// logCanaries logs which canaries can no longer be used.
 func (p *plan) logCanaries(log *slog.Logger, before *plan) {
 	for name, v := range p.services {
 		if v.canary.err == nil {

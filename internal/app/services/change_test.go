@@ -209,7 +209,7 @@ func TestLimitsChange(t *testing.T) {
 	}
 }
 
-// A queue that becomes shorter turns nobody away who waits; one that becomes longer lets more wait.
+// A queue that becomes shorter turns no waiting client away; one that becomes longer lets more wait.
 func TestQueueChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

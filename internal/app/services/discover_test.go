@@ -33,7 +33,7 @@ type farm struct {
 // name is what the servers' addresses are looked up by.
 const name = "stt.test."
 
-// newFarm starts so many servers, each of which takes so many connections, and a proxy that knows no service.
+// newFarm starts a number of servers, each of which takes a number of connections, and a proxy that knows no service.
 func newFarm(t *testing.T, servers, connections int, changes ...func(*Options)) *farm {
 	t.Helper()
 	f := &farm{dns: dnstest.Start(t)}
@@ -113,7 +113,7 @@ func (f *farm) discover(connections int, change func(*config.Backend)) {
 // name returns the name of a server's backend.
 func (f *farm) name(n int) string { return fmt.Sprintf("gpu@%s:%d", ip(n), f.port) }
 
-// running waits until exactly these servers run, with so many idle connections each.
+// running waits until exactly these servers run, each with that number of idle connections.
 func (f *farm) running(idle int, servers ...int) {
 	f.t.Helper()
 	var want, got []string

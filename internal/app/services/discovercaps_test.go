@@ -239,7 +239,7 @@ func TestNothingStays(t *testing.T) {
 	f.dns.Set(name, "127.0.1.1")
 	f.discover(1, nil)
 	for n := range 20 {
-		f.dns.Set(name, fmt.Sprintf("127.0.1.%d", n+1)) // nobody listens there
+		f.dns.Set(name, fmt.Sprintf("127.0.1.%d", n+1)) // no server listens there
 		f.asked(2)
 	}
 	f.resolve(1)
@@ -264,7 +264,7 @@ func TestAnswersUnderLoad(t *testing.T) {
 	f := newFarm(t, 4, most)
 	f.resolve(1, 2, 3, 4)
 	f.discover(most, nil)
-	f.apply(func(c *config.Content) { // a client that finds no free connection gets 503 at once: nobody leaves while it waits
+	f.apply(func(c *config.Content) { // a client that finds no free connection gets 503 at once: none leaves while it waits
 		putService(c, "stt", func(s *config.Service) { s.Queue = 0 })
 	})
 	f.running(most, 1, 2, 3, 4)
@@ -275,7 +275,7 @@ func TestAnswersUnderLoad(t *testing.T) {
 			f.dns.Remove(name)
 		case 1:
 			f.dns.Set(name, "0.0.0.0")
-		case 2: // nobody listens at the others
+		case 2: // no server listens at the others
 			f.resolve(1, 2, 100+random.IntN(100))
 		case 3:
 			f.apply(func(c *config.Content) { putBackend(c, "gpu", "stt", f.url(), 1+random.IntN(most), nil) })

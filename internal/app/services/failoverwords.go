@@ -17,7 +17,7 @@ func (d Draft) DescribeFailover() map[string]string {
 	return described
 }
 
-// FailoverWarnings returns what is likely to be a mistake in what a snapshot says about failover.
+// FailoverWarnings returns what is likely to be wrong in a snapshot's settings of failover.
 func (d Draft) FailoverWarnings() []string { return d.snapshot.FailoverWarnings(d.profile) }
 
 // VerifiedWarnings returns which services rely on a profile without knowing that it is right about their servers.

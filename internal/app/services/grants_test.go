@@ -23,7 +23,7 @@ func newFleetRig(t testing.TB) (r *rig, asked *atomic.Int64) {
 	return r, asked
 }
 
-// grant gives the proxy so many places of a server.
+// grant gives the proxy a number of places of a server.
 func (r *rig) grant(url string, places int) {
 	r.services.SetGrants(map[string]int{config.ServerOf(url): places})
 }
@@ -61,10 +61,10 @@ func TestGrants(t *testing.T) {
 	r.grant(a.URL(), 1)
 	wstest.Eventually(t, "idle connections beyond the grant close", func() bool { return r.usage(a.URL()).Used == 1 })
 	if asked.Load() == 0 {
-		t.Error("nobody was told that places can be given back")
+		t.Error("it was not reported that places can be given back")
 	}
 	r.grant(a.URL(), 0)
-	first.echo("it goes on")
+	first.echo("it continues")
 	first.leave()
 	wstest.Eventually(t, "the session's connection closes with it", func() bool { return r.usage(a.URL()).Used == 0 })
 	r.services.SetGrants(nil)
@@ -97,7 +97,7 @@ func TestUsageOfWhatEnds(t *testing.T) {
 		t.Errorf("after it was removed the usage is %+v", u)
 	}
 	session.leave()
-	wstest.Eventually(t, "nothing is used any more", func() bool { return len(r.services.Usage()) == 0 })
+	wstest.Eventually(t, "nothing is used", func() bool { return len(r.services.Usage()) == 0 })
 }
 
 // A proxy whose sessions may move keeps places for them at the other servers, also while it drains.

@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
-// many puts so many backends that are not dialed, as long as nobody comes, into 10 services.
+// many puts n backends that are not dialed, as long as no client comes, into 10 services.
 func many(c *config.Content, n int) {
 	for i := range n {
 		service := fmt.Sprintf("service-%d", i%10)

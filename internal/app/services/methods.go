@@ -51,7 +51,8 @@ func (s *Services) checker(v *service, c *config.Service) *external.Checker {
 	return v.checker
 }
 
-// forgetUnusedMethods closes idle connections to HTTP servers that no service asks any more, and ends the reading of key sets that none uses.
+// forgetUnusedMethods closes idle connections to HTTP servers that services no longer ask, and ends the reading of key sets that are no
+// longer used.
 func (s *Services) forgetUnusedMethods() {
 	used := make(map[string]bool)
 	for _, v := range s.services {

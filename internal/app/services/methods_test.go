@@ -31,7 +31,7 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-// A service follows its key set and its settings, and accepts nobody's token but its issuer's.
+// A service follows its key set and its settings, and accepts only its issuer's tokens.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, 4)

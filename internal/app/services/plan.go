@@ -192,7 +192,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 		planned.target.Protocol = v.profile.Subprotocol
 	}
 	_, query, _ := strings.Cut(b.URL, "?")
-	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query) && !v.setsByClient // or nobody could use them
+	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query) && !v.setsByClient // or no client could use them
 	planned.setsByClient = v.setsByClient
 	v.setFixed(planned.target)
 	if planned.mode, err = pool.ParseMode(b.State); err != nil {

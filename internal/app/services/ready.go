@@ -148,7 +148,7 @@ func (s *Services) withoutServers(v *service) (reasons []string, looking string)
 // cannotGet returns why a backend of which the proxy has no place cannot serve a new session; empty if it can, since a place is granted when
 // a client waits.
 //
-// It can, too, if the ledger was lost or begins anew only after the service has had one: the fleet goes on with what each proxy has, and a load
+// It can, too, if the ledger was lost or begins anew only after the service has had one: the fleet continues with what each proxy has, and a load
 // balancer must not take all of them out of service for it.
 func (s *Services) cannotGet(v *service, m *member) string {
 	why := "the ledger of the fleet has not answered yet"

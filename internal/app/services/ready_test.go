@@ -278,7 +278,7 @@ func TestReadyOfFirstService(t *testing.T) {
 	r.awaitReady()
 }
 
-// A backend whose probe fails serves nobody.
+// A backend whose probe fails serves no client.
 func TestNotReadyWhileProbesFail(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -17,7 +17,7 @@ func TestRelease(t *testing.T) {
 	first, second := r.join("/stt"), r.join("/stt")
 	r.services.Release()
 	wstest.Eventually(t, "idle connections are closed", func() bool { return a.Stats().Connections == 2 })
-	first.echo("it goes on")
+	first.echo("it continues")
 	r.apply(func(c *config.Content) { // and stays so, whatever else changes
 		putBackend(c, "a", "stt", a.URL(), 3, nil)
 	})

@@ -128,7 +128,7 @@ func TestGoingBackIsWarmed(t *testing.T) {
 	swap("b", "a", b.URL())
 	wstest.Eventually(t, "a leaves", func() bool { s := r.stats(); return len(s.Leaving) == 1 && s.Leaving[0].Retiring == 0 })
 	swap("a", "b", url)
-	fresh := r.join("/stt") // there is no queue: somebody must have an idle connection
+	fresh := r.join("/stt") // there is no queue: a backend must have an idle connection
 	fresh.echo("by whomever")
 	session.echo("all the time")
 	session.leave()

@@ -76,8 +76,8 @@ func (r *rig) close() {
 	r.loops.Close()
 }
 
-// startServer starts a server that takes so many connections, and echoes. It refuses, and counts, what is more than that; the
-// test fails if there was any.
+// startServer starts a server that takes a number of connections, and echoes. It refuses, and counts, what is more than that.
+// The test fails if there was any.
 func startServer(t testing.TB, connections int) *sim.Server {
 	t.Helper()
 	s, err := sim.Start(sim.Options{Sessions: connections})
@@ -188,7 +188,7 @@ func (r *rig) member(service, name string) *member {
 	return nil
 }
 
-// idle waits until a backend has so many idle connections and no others.
+// idle waits until a backend has n idle connections and no others.
 func (r *rig) idle(name string, n int) {
 	r.t.Helper()
 	var b api.Backend

@@ -102,7 +102,7 @@ func TestServiceRemoved(t *testing.T) {
 	r.idle("a", 1)
 }
 
-// A service without backends makes clients wait, for whoever comes.
+// A service without backends makes clients wait until it gets one.
 func TestServiceWithoutBackends(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

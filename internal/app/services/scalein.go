@@ -50,7 +50,7 @@ func (s *Services) Backends(ages map[string][]time.Duration) []api.BackendInUse 
 	return all
 }
 
-// SortForScaleIn sorts backends so that the one to empty first comes first: one that gets no sessions any more anyway, then one that does
+// SortForScaleIn sorts backends so that the one to empty first comes first: one that no longer gets sessions anyway, then one that does
 // not work, then the one whose sessions last on for the shortest time, all added up: few sessions, and short ones.
 func SortForScaleIn(all []api.BackendInUse) {
 	class := func(b *api.BackendInUse) int {

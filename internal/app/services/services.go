@@ -71,24 +71,24 @@ type Options struct {
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
 	LookupPace time.Duration
 	// InForce is called whenever a snapshot was put in force or the discovered servers have changed, with the servers, host:port, of
-	// each backend with discover that has some. Calls do not overlap, and it must not call Services. Nil for nobody.
+	// each backend with discover that has some. Calls do not overlap, and it must not call Services. May be nil.
 	InForce func(snapshot *config.Snapshot, found map[string][]string)
 	// CheckCredentials is called after API keys, or how services authenticate their clients, have changed, such as
-	// [session.Server.CheckCredentials], and after a key has left a key set. Calls may overlap, and must not call Services. Nil for nobody.
+	// [session.Server.CheckCredentials], and after a key has left a key set. Calls may overlap, and must not call Services. May be nil.
 	CheckCredentials func()
 	// SetRoutes receives the services that clients can ask for, such as [session.Server.SetServices].
 	SetRoutes func([]*route.Service)
 	// Scopes has the limits of tenants and keys, as record.Shared.Scopes; default a new registry.
 	Scopes *limits.Registry
 	// LimitsChanged is called when limits have changed that running sessions may be under, such as [session.Server.LimitsChanged]. It must
-	// not wait for sessions. Nil for nobody.
+	// not wait for sessions. May be nil.
 	LimitsChanged func()
 	// Fleet tells that the proxy shares the servers' places with others: it has none until [Services.SetGrants] says so.
 	Fleet bool
 	// Permission says whether servers may be dialed, within the grants; nil for always.
 	Permission backend.Permission
 	// Demand is called when clients wait for whom the grants leave no room, and when a connection beyond a grant that was lowered has been
-	// closed. Many calls in a row say no more than one. It must not block, nor call Services. Nil for nobody.
+	// closed. Many calls in a row say no more than one. It must not block, nor call Services. May be nil.
 	Demand func()
 	// Log receives a line for each change of state.
 	Log *slog.Logger
@@ -349,7 +349,7 @@ func (v *service) route() *route.Service {
 }
 
 // Release gives back the servers' places that no session uses: from now on, no connection is opened in advance, and none is kept after its
-// session. Sessions go on, and connections are still dialed for those that wait.
+// session. Sessions continue, and connections are still dialed for those that wait.
 func (s *Services) Release() {
 	s.mu.Lock()
 	defer s.unlock()
@@ -412,8 +412,8 @@ func byName[T any](all map[string]T) []T {
 	return list
 }
 
-// Close closes all connections, and returns when they are closed or ctx ends. All sessions must have ended, and Apply must not be
-// called any more.
+// Close closes all connections, and returns when they are closed or ctx ends. All sessions must have ended, and Apply must no longer be
+// called.
 func (s *Services) Close(ctx context.Context) {
 	s.discovery.Close()
 	s.stop()

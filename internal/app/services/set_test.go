@@ -74,7 +74,7 @@ func TestSetsByClient(t *testing.T) {
 		_ = conn.CloseNow()
 	}
 	if n, _ := s.counts(); n != 3 {
-		t.Errorf("%d connections for 3 clients: none may be shared, and none is dialed for nobody", n)
+		t.Errorf("%d connections for 3 clients: none may be shared, and none is dialed without a client", n)
 	}
 	for name, header := range map[string]http.Header{"unfit for a header": token("Müller", "u"), "no token": {}} {
 		_, response, err := websocket.Dial(t.Context(), "ws://"+r.address+"/stt", &websocket.DialOptions{HTTPHeader: header})

@@ -2,7 +2,7 @@ package services
 
 import "github.com/wsbouncer/wsbouncer/internal/servers/pool"
 
-// A proxy that shares servers with others keeps places for failover: when one of its servers dies, its sessions there go on with the others at
+// A proxy that shares servers with others keeps places for failover: when one of its servers dies, its sessions there continue on the others at
 // once, and not only when the ledger has been asked, which may be away at that moment. So a service that replays wants, at each server, room for
 // its part of the sessions of whichever other server has most of them, also while the proxy drains. It does not need that room: proxies whose
 // clients wait come first.

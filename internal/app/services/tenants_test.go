@@ -50,7 +50,7 @@ func TestTenantsChangeLive(t *testing.T) {
 	}
 	w := acquire("small")
 	if w == nil {
-		t.Fatal("a guaranteed place was given to somebody else")
+		t.Fatal("a guaranteed place was given to another tenant")
 	}
 	used := func(sessions, waiting, guaranteed int) []api.TenantService {
 		return []api.TenantService{{Service: "stt", Sessions: sessions, Waiting: waiting, Guaranteed: guaranteed, Kept: guaranteed}}
@@ -77,7 +77,7 @@ func TestTenantsChangeLive(t *testing.T) {
 	case conn := <-w.Ready():
 		leased = append(leased, conn)
 	default:
-		t.Error("the place is still kept, though it is guaranteed to nobody any more")
+		t.Error("the place is still kept, though it is no longer guaranteed to anyone")
 	}
 	stats = r.stats()
 	if got := stats.Tenant("small"); got == nil || got.Unconfigured || got.Share != 4 || got.Sessions != 2 {

@@ -50,7 +50,7 @@ type Supervisor struct {
 	failed   atomic.Bool // a message could not be sent, and the log says so
 }
 
-// Connect returns the service manager that started the process, as the environment says; nil for none. A mistake in the environment is
+// Connect returns the service manager that started the process, as the environment says; nil for none. An error in the environment is
 // logged, and is no failure. Close ends it.
 func Connect(log *slog.Logger) *Supervisor {
 	address := os.Getenv("NOTIFY_SOCKET")

@@ -125,7 +125,7 @@ func TestMessages(t *testing.T) {
 				t.Errorf("stopping: %q", got)
 			}
 			called := false
-			s.Reload(func() { called = true }) // is no news any more
+			s.Reload(func() { called = true }) // is known already
 			s.Close()
 			_ = socket.SetReadDeadline(time.Now())
 			if n, err := socket.Read(make([]byte, 1)); err == nil || !called || log.Len() > 0 {

@@ -60,7 +60,7 @@ func TestConfigMap(t *testing.T) {
 	m.publish("..2026_11_22_10_01_00.2", strings.Replace(small, "32", "48", 1)) // of the same size
 	until("a new version", has(48))
 	m.publish("..2026_11_22_10_02_00.3", strings.Replace(small, "32", "a lot", 1))
-	until("a version with a mistake", func(_ *config.Snapshot, err error) bool {
+	until("a version with an error", func(_ *config.Snapshot, err error) bool {
 		return err != nil && strings.Contains(err.Error(), "connections")
 	})
 	m.publish("..2026_11_22_10_03_00.4", "")

@@ -278,7 +278,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Replace writes a file in one step: whoever reads it sees what it was or what it is to be. One that there is keeps its
+// Replace writes a file in one step: a reader sees what it was or what it is to be. One that there is keeps its
 // permissions and, if root replaces it, its owner; a symbolic link stays one.
 func Replace(path string, data []byte) error {
 	if _, err := os.Stat(path); err == nil { // a link stays one

@@ -66,7 +66,7 @@ func awaiting(t *testing.T, s *Store) func(what string, ok func(*config.Snapshot
 	}
 }
 
-// has returns whether a snapshot has so many connections for gpu-1.
+// has returns whether a snapshot has n connections for gpu-1.
 func has(n int) func(*config.Snapshot, error) bool {
 	return func(s *config.Snapshot, err error) bool {
 		if err != nil {
@@ -85,7 +85,7 @@ func TestEdited(t *testing.T) {
 	edit(t, path, strings.Replace(small, "32", "48", 1))
 	until("a change of the same size", has(48))
 	edit(t, path, strings.Replace(small, "conn", "con", 1))
-	until("a mistake", func(_ *config.Snapshot, err error) bool {
+	until("an error", func(_ *config.Snapshot, err error) bool {
 		return err != nil && strings.Contains(err.Error(), path+":4:")
 	})
 	edit(t, path, small)
@@ -159,7 +159,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestBrokenFile makes sure that a file with mistakes is not overwritten but by somebody who means to.
+// TestBrokenFile makes sure that an invalid file is not overwritten except on purpose.
 func TestBrokenFile(t *testing.T) {
 	s, path := written(t, small+"    state: off\n")
 	if _, err := s.Apply(t.Context(), caps(48)); err == nil || !strings.Contains(err.Error(), "correct the file first") {

@@ -37,7 +37,7 @@ func (r *record) revision() config.Revision {
 // outsider is who changed the file without the store.
 const outsider = "(an editor)"
 
-// outside returns the record of a change that somebody made to the file itself.
+// outside returns the record of a change that was made to the file itself.
 func outside(records []record, data []byte, at time.Time) record {
 	r := record{Version: version(data), At: at, Who: outsider, File: string(data)}
 	before := config.NewContent()
@@ -140,7 +140,7 @@ func (h history) add(r record) error {
 	return nil
 }
 
-// keep records what the file says before a change, if that is not the latest record: somebody changed the file itself.
+// keep records what the file says before a change, if that is not the latest record: the file itself was changed.
 func (h history) keep(data []byte, at time.Time) error {
 	if len(data) == 0 {
 		return nil

@@ -18,8 +18,8 @@ func inBubble(test func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
-// A file that is gone, or in which nothing is said, is a store that fails, not a configuration without services. Nobody may build on
-// it, and it stays as it is.
+// A file that is gone, or in which nothing is said, is a store that fails, not a configuration without services. No change may build
+// on it, and it stays as it is.
 func TestLost(t *testing.T) {
 	const write = `write "services: {}" if this is intended`
 	for name, c := range map[string]struct {
@@ -281,7 +281,7 @@ func TestKeepsGrowing(t *testing.T) {
 	})
 }
 
-// At the start a file that nobody has touched for a while counts at once, and so does one that a command wrote.
+// At the start a file that has not been touched for a while counts at once, and so does one that a command wrote.
 func TestFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, path := written(t, before)

@@ -19,7 +19,7 @@ import (
 // readings, some time apart, are the same: bytes, size, time and file. A missing or unreadable file needs two readings as well.
 //
 // One reading is enough for content that is known to be complete: content that was accepted before, content that a command wrote
-// (complete tells), and, in the first reading, a file that nobody has changed for a while.
+// (complete tells), and, in the first reading, a file that has not changed for a while.
 type settler struct {
 	path     string                    // static
 	gap      time.Duration             // static: the time between the two readings

@@ -23,7 +23,7 @@ func (d *decoder) source(e strictyaml.Entry) string {
 		return e.Value.Value
 	}
 	if before := []rune(d.lines[e.Key.Line-1])[:e.Key.Column-1]; strings.TrimSpace(string(before)) != "" {
-		// It stands in braces, {mine: {from: vosk}}, which may go on behind it. Written anew it says the same.
+		// It stands in braces, {mine: {from: vosk}}, which may be followed by more. Written anew it says the same.
 		if text, err := yaml.Marshal(e.Value); err == nil {
 			return strings.TrimRight(string(text), "\n")
 		}

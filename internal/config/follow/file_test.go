@@ -66,7 +66,7 @@ func (r *fileRig) settle() {
 	synctest.Wait()
 }
 
-// inForce checks that so many services are in force, and how good that is.
+// inForce checks that this number of services is in force, and how good that is.
 func (r *fileRig) inForce(t *testing.T, what string, services int, state State) {
 	t.Helper()
 	if s := r.Status(); r.services != services || s.State != state {
@@ -109,7 +109,7 @@ func TestFileLost(t *testing.T) {
 					t.Errorf("%d lines in the log; want 1", n)
 				}
 			})
-			if name != "a directory" { // which is a mistake that a start may refuse
+			if name != "a directory" { // which is an error that a start may refuse
 				synctest.Test(t, func(t *testing.T) {
 					r.start(t)
 					r.settle()

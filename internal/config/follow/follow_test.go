@@ -72,7 +72,7 @@ func TestRefused(t *testing.T) {
 		r.store.say(snapshot(t, "2", 2), nil)
 		r.expect("1", Stale, "version 2 cannot be put in force: no TLS")
 		time.Sleep(time.Second)
-		r.store.say(snapshot(t, "3", 1), nil) // somebody has put it right
+		r.store.say(snapshot(t, "3", 1), nil) // it has been repaired
 		r.soon("3", Current, "")
 		if got := r.versions(); !slices.Equal(got, []string{"1"}) {
 			t.Errorf("applied %v; what says the same needs not be", got)
@@ -183,7 +183,7 @@ func TestCopy(t *testing.T) {
 		t.Errorf("the copy has version %s, %+v", last.Version(), service)
 	}
 	if info, err := os.Stat(r.file); err != nil || info.Mode().Perm()&0o007 != 0 {
-		t.Errorf("the copy: %v, %v; it is nobody else's business", info.Mode(), err)
+		t.Errorf("the copy: %v, %v; no other user may read it", info.Mode(), err)
 	}
 }
 

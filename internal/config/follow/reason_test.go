@@ -72,7 +72,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// What goes on since a start by the copy is not told again.
+// What has lasted since a start by the copy is not reported again.
 func TestCopiedOnce(t *testing.T) {
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -99,7 +99,7 @@ func explain(err error) error {
 var (
 	// reading is for transactions that see one state of all tables.
 	reading = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	// writing is for transactions that write. Each statement sees what was committed before it; after Lock nobody else commits.
+	// writing is for transactions that write. Each statement sees what was committed before it; after Lock no other transaction commits.
 	// The server decides whether the user may write.
 	writing = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 )

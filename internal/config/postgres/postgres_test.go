@@ -141,7 +141,7 @@ func TestInvalidRows(t *testing.T) {
 	fill(t, s)
 	watcher := s.Watch(t.Context())
 	query(t, dsn, `UPDATE wsbouncer.services SET queue_timeout = 'soon'`, `UPDATE wsbouncer.backends SET warm = 33 WHERE name = 'gpu-1'`)
-	until(t, s, watcher, "the mistakes", func(_ *config.Snapshot, err error) bool {
+	until(t, s, watcher, "the errors", func(_ *config.Snapshot, err error) bool {
 		return err != nil && strings.Contains(err.Error(), `service stt: queue-timeout: invalid duration "soon"`) &&
 			strings.Contains(err.Error(), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32`) && errors.As(err, new(config.Problems))
 	})
@@ -315,7 +315,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestWritersAndSQL lets the store and straight SQL write the same rows at once: nobody may be told of a deadlock.
+// TestWritersAndSQL lets the store and straight SQL write the same rows at once: none may see a deadlock.
 func TestWritersAndSQL(t *testing.T) {
 	dsn := migrated(t)
 	s := open(t, dsn)
@@ -361,7 +361,7 @@ func TestWritersAndSQL(t *testing.T) {
 	}
 }
 
-// TestMadeAnew drops the tables and makes them anew: nobody has said that there should be nothing, and what somebody adds to that
+// TestMadeAnew drops the tables and makes them anew: an empty configuration was not asked for, and what is added to it
 // would become all there is. A whole configuration can be put there.
 func TestMadeAnew(t *testing.T) {
 	dsn := migrated(t)

@@ -116,7 +116,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 		}
 		content, problems := whole.content()
 		if len(problems) > 0 {
-			return c, false, problems.With(content.Validate(h.check)) // report all mistakes at once
+			return c, false, problems.With(content.Validate(h.check)) // report all problems at once
 		}
 		c.Content = &content
 	}

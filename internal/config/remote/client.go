@@ -1,7 +1,7 @@
 // Package remote reads and changes the configuration of a running proxy over its admin API: [Handler] serves a store, and [Client]
 // is a store. So commands change the configuration in the same way, whether they talk to a proxy or to its database.
 //
-// Both sides send JSON with the texts of the fields. As in a database, fields that nobody has set are left out. This package does
+// Both sides send JSON with the texts of the fields. As in a database, fields that are not set are left out. This package does
 // not use the format of any other store, and imports none of them.
 package remote
 

@@ -67,23 +67,23 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Whoever cannot be reached, or is somebody else, is named.
+// A server that cannot be reached, or is not a proxy, is named.
 func TestUnreachable(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := listener.Addr().String()
+	closed := listener.Addr().String()
 	_ = listener.Close()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	elsewhere := httptest.NewServer(http.RedirectHandler("http://"+nobody, http.StatusFound))
+	elsewhere := httptest.NewServer(http.RedirectHandler("http://"+closed, http.StatusFound))
 	defer elsewhere.Close()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }))
 	defer page.Close()
 	socket := filepath.Join(t.TempDir(), "none.sock")
 	for address, says := range map[string]string{
-		nobody:           "no proxy answers at " + nobody + ": connect: connection refused",
+		closed:           "no proxy answers at " + closed + ": connect: connection refused",
 		"unix:" + socket: "no proxy answers at unix:" + socket + ": connect: no such file or directory",
 		other.URL:        other.URL + ` answered "404 Not Found" to GET /api/v1/config: is it the admin API`,
 		elsewhere.URL:    elsewhere.URL + ` answered "302 Found"`,

@@ -23,7 +23,7 @@ type proxied struct {
 
 func (p *proxied) Close() error {
 	err := p.Client.Close()
-	_ = p.store.Close() // first, so that no request waits for a change any more
+	_ = p.store.Close() // first, so that requests no longer wait for a change
 	p.server.Close()
 	return err
 }

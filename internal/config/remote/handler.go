@@ -19,7 +19,7 @@ type HandlerOptions struct {
 	InForce func() InForce
 	// Profiles checks the profiles in dry runs, as the store does in changes; nil for no check.
 	Profiles config.ProfileCheck
-	// Changed is told of each change that was asked for: the version after it, or why it failed. nil if nobody wants to know.
+	// Changed is told of each change that was asked for: the version after it, or why it failed. nil if unused.
 	Changed func(r *http.Request, c config.Change, version string, err error)
 	// Hides reports whether the caller may not see secrets, such as headers' values; nil if all callers may.
 	Hides func(*http.Request) bool
@@ -34,7 +34,7 @@ const (
 
 // Handler returns the API for a store: everything at and below /api/v1/config. It lets everybody use it: the caller decides who may, since
 // even reading a configuration may show headers with secret values. A request that waits for a change ends when its
-// context ends or the store is closed; whoever shuts the server down must first do one of the two. The server limits how long a
+// context ends or the store is closed; the caller that shuts the server down must first do one of the two. The server limits how long a
 // request may take to arrive ([http.Server.ReadTimeout]). Its WriteTimeout must be longer than a minute, since requests may wait.
 func Handler(store config.Store, o HandlerOptions) http.Handler {
 	h := &handler{store: store, check: o.Profiles, inForce: o.InForce, changed: o.Changed, hides: o.Hides, waiting: make(chan struct{}, maxWaiting)}

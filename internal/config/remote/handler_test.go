@@ -67,7 +67,7 @@ func TestRequests(t *testing.T) {
 		{"a field of an earlier version", func() *http.Request {
 			return post(`{"who":"a","mutations":[{"verb":"add","kind":"service","name":"s","values":{"hash-by":"client"}}]}`)
 		}, 422, "service s: the field hash-by no longer exists: use balance"},
-		{"nobody", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who is missing"},
+		{"no author", func() *http.Request { return post(strings.Replace(addition, "alice", "", 1)) }, 400, "who is missing"},
 		{"no version", func() *http.Request { return post(`{"who":"a","configuration":{}}`) }, 400, "a whole configuration needs the version"},
 		{"unknown sections", func() *http.Request { return post(`{"who":"a","expect":"0","configuration":{"service":{}}}`) }, 400, `unknown field \"service\": use the keys version, services`},
 		{"too much", func() *http.Request { return post(`{"who":"` + strings.Repeat("a", maxRequest) + `"}`) }, 413, "more than 8388608 bytes"},

@@ -72,7 +72,7 @@ func (h *handler) view(r *http.Request) (any, error) {
 			content := snapshot.Content()
 			return h.document(r, snapshot.Version(), &content), nil
 		}
-		if ctx.Err() != nil { // nobody waits for the answer any more
+		if ctx.Err() != nil { // the answer is no longer awaited
 			return nil, err
 		}
 		force.Stale = &Stale{Since: time.Now(), Reason: inTime(asking, err).Error()}

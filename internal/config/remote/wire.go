@@ -20,7 +20,7 @@ const (
 const maxRequest = 8 << 20
 
 // entities are the entities of one kind by name. A missing field has its default, as in all stores. So nothing is lost in
-// transfer, and a field that nobody has set stays unset.
+// transfer, and a field that is not set stays unset.
 type entities map[string]config.Values
 
 // document is a configuration as the API sends it.
@@ -110,7 +110,7 @@ type outcome struct {
 // The kinds of errors that both sides know.
 const (
 	kindProblems  = "problems"   // the configuration is invalid
-	kindConflict  = "conflict"   // somebody else has changed the configuration meanwhile
+	kindConflict  = "conflict"   // the configuration was changed meanwhile
 	kindReadOnly  = "read-only"  // [config.ErrReadOnly]
 	kindNoVersion = "no-version" // [config.ErrNoVersion]
 	kindSchema    = "schema"     // [config.ErrSchema]

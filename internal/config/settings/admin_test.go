@@ -33,7 +33,7 @@ func TestAdminElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever asks is told what is allowed and unsafe.
+// Risks returns what is allowed and unsafe.
 func TestRisks(t *testing.T) {
 	directory := t.TempDir()
 	file := func(name string, mode os.FileMode) string {

@@ -13,7 +13,7 @@ import (
 const configFlag = "config"
 
 // Flags are the flags for all settings, and the flag that names the file. They only store their values: [Sources.Load] checks them,
-// so that all mistakes are reported together.
+// so that all errors are reported together.
 type Flags struct {
 	config string
 	set    *pflag.FlagSet

@@ -27,7 +27,7 @@ const Automatic = -1
 
 // The values of [Settings.GrantRefused]: from where a refused connection to a proxy's address proves that it has ended.
 const (
-	SameHost = "same-host" // the kernel says that nobody listens there
+	SameHost = "same-host" // the kernel says that no process listens there
 	Anywhere = "anywhere"  // an operator says that no firewall rejects
 )
 

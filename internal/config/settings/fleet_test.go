@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFleetMistakes makes mistakes in the settings of the fleet.
-func TestFleetMistakes(t *testing.T) {
+// TestFleetErrors has invalid settings of the fleet.
+func TestFleetErrors(t *testing.T) {
 	for _, c := range []struct{ flag, value, want string }{
 		{"fleet", "on", `--fleet: unknown use of the fleet "on": use one of auto, off`},
 		{"proxy-name", "a b", `--proxy-name: invalid name "a b": use letters, digits, '.', '_' and '-', at most 128`},
@@ -23,7 +23,7 @@ func TestFleetMistakes(t *testing.T) {
 		{"grant-share", "0", `--grant-share: invalid number "0": use a number from 0.01 to 100`},
 		{"grant-without-database", "all", `--grant-without-database: invalid number "all": use a whole number from 0 to 1048576, or auto`},
 	} {
-		got := given{flags: []string{"--" + c.flag, c.value}}.mistakes(t)
+		got := given{flags: []string{"--" + c.flag, c.value}}.errors(t)
 		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) || strings.Contains(got[0], "s3cret") {
 			t.Errorf("--%s %s: %q; want %q", c.flag, c.value, got, c.want)
 		}

@@ -22,7 +22,7 @@ type Loaded struct {
 	Settings
 	Tokens
 	File     string   // path of the file that was read; empty for none
-	Warnings []string // likely mistakes
+	Warnings []string // what is likely to be wrong
 
 	sources map[string]string // the source of each setting, by name
 }
@@ -30,8 +30,8 @@ type Loaded struct {
 // Source returns the source of a setting: file:line:column, a variable or a flag; empty for the default.
 func (l *Loaded) Source(name string) string { return l.sources[name] }
 
-// Load reads the settings. The error has a line for each mistake, which begins with its place. A wrong value is an error even if a
-// later source overrides it.
+// Load reads the settings. The error has a line for each invalid setting, which begins with its place. A wrong value is an error
+// even if a later source overrides it.
 func (s Sources) Load() (*Loaded, error) {
 	l := newLoading(Defaults())
 	var variables []string
@@ -61,7 +61,7 @@ func (s Sources) Load() (*Loaded, error) {
 	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
 }
 
-// loading has the settings and mistakes read so far.
+// loading has the settings and errors read so far.
 type loading struct {
 	settings Settings
 	rows     []setting // of settings

@@ -53,13 +53,13 @@ func (g given) load(t *testing.T) *Loaded {
 	return l
 }
 
-// mistakes reads the sources, and returns what is wrong, without the directory of the file.
-func (g given) mistakes(t *testing.T) []string {
+// errors reads the sources, and returns what is wrong, without the directory of the file.
+func (g given) errors(t *testing.T) []string {
 	t.Helper()
 	s, directory := g.sources(t)
 	l, err := s.Load()
 	if err == nil {
-		t.Fatalf("%+v: no mistake, but %+v", g, l)
+		t.Fatalf("%+v: no error, but %+v", g, l)
 	}
 	return strings.Split(strings.ReplaceAll(err.Error(), directory, ""), "\n")
 }
@@ -88,7 +88,7 @@ var example = map[string][2]string{
 	"access-log": {"/var/log/a.log", "b.log"}, "access-log-format": {"combined", "json"},
 }
 
-// companion is a flag without which a setting is a mistake.
+// companion is a flag without which a setting is an error.
 var companion = map[string][]string{
 	"proxy-protocol": {"--trusted-proxies", "10.0.0.0/8"}, "admin-tls-cert": {"--admin-tls-key", "/k"}, "admin-tls-key": {"--admin-tls-cert", "/c"},
 	"tls-listen": {"--listen", "127.0.0.1:8080", "--tls-cert", "a.pem", "--tls-key", "a-key.pem"},
@@ -198,14 +198,14 @@ func TestConfigFile(t *testing.T) {
 		{given{flags: []string{"--config", path + "x"}}, "--config: open " + path + "x: no such file"},
 		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory: use a file"},
 	} {
-		if got := c.given.mistakes(t); len(got) != 1 || !strings.HasPrefix(got[0], c.says) {
+		if got := c.given.errors(t); len(got) != 1 || !strings.HasPrefix(got[0], c.says) {
 			t.Errorf("%+v: %q; want %q", c.given, got, c.says)
 		}
 	}
 }
 
-// TestMistakes has each kind of mistake in each source. Every line names the place, the value and what is allowed.
-func TestMistakes(t *testing.T) {
+// TestInvalidSettings has each kind of error in each source. Every line names the place, the value and what is allowed.
+func TestInvalidSettings(t *testing.T) {
 	t.Setenv("EMPTY", "")
 	t.Setenv("SPACES", "s3cret s3cret")
 	for _, c := range []struct {
@@ -272,7 +272,7 @@ func TestMistakes(t *testing.T) {
 		{given{flags: []string{"--admin-token", "env:SPACES"}}, []string{`--admin-token: env:SPACES: invalid token: use`}},
 		{given{environment: []string{"WSBOUNCER_ADMIN_TOKEN=file:/none/such"}}, []string{`WSBOUNCER_ADMIN_TOKEN: file:/none/such: open /none/such: no such file`}},
 	} {
-		got := c.given.mistakes(t)
+		got := c.given.errors(t)
 		ok := len(got) == len(c.says)
 		for i := range got {
 			ok = ok && strings.HasPrefix(got[i], c.says[i])
@@ -304,7 +304,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Whoever trusts everybody is told so.
+// Trusting everybody draws a warning.
 func TestEverybodyIsTrusted(t *testing.T) {
 	l := given{file: "trusted-proxies: [10.0.0.0/8, 0.0.0.0/0]\n"}.load(t)
 	want := "w.yaml:1:18: trusted-proxies: 0.0.0.0/0 is every address: each client is believed about its own address, whatever it says"
@@ -316,7 +316,7 @@ func TestEverybodyIsTrusted(t *testing.T) {
 	}
 }
 
-// Whoever lets clients that are slow or gone take much is told so.
+// Letting clients that are slow or gone take much draws a warning.
 func TestSlowClientsAreAllowed(t *testing.T) {
 	l := given{file: "client-timeout: none\nhandshake-timeout: 2m\n"}.load(t)
 	want := []string{

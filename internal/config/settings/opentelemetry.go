@@ -46,7 +46,7 @@ func (s *Settings) TracesURL() string {
 }
 
 // openTelemetry applies the standard variables of OpenTelemetry (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/)
-// where no setting says anything. They are meant for all programs of a machine or container, so a wrong one is no mistake: the log
+// where no setting says anything. They are meant for all programs of a machine or container, so a wrong one is not an error: the log
 // warns.
 func (l *loading) openTelemetry(all []string) {
 	given := make(map[string]string)

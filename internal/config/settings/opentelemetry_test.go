@@ -55,7 +55,7 @@ func TestOpenTelemetryVariables(t *testing.T) {
 	}
 }
 
-func TestEndpointMistakes(t *testing.T) {
+func TestEndpointErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"127.0.0.1:4318":           `--otlp-endpoint: invalid collector "127.0.0.1:4318": use a URL such as http://127.0.0.1:4318, or off`,
 		"otlp-http://c:4318":       `--otlp-endpoint: invalid collector "otlp-http://c:4318": use a URL`,
@@ -64,7 +64,7 @@ func TestEndpointMistakes(t *testing.T) {
 		"https://me:secret@c?x":    `--otlp-endpoint: invalid collector "https://(hidden)@c?x": put the password into the environment variable OTEL_EXPORTER_OTLP_HEADERS`,
 		"http://c:4318/\x00%zz???": `--otlp-endpoint: invalid collector `,
 	} {
-		if got := (given{flags: []string{"--otlp-endpoint", text}}).mistakes(t); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		if got := (given{flags: []string{"--otlp-endpoint", text}}).errors(t); len(got) != 1 || !strings.HasPrefix(got[0], want) {
 			t.Errorf("%q: %q; want %q", text, got, want)
 		}
 	}

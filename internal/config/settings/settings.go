@@ -2,7 +2,7 @@
 // configuration's business: services, backends and profiles, which change while it runs.)
 //
 // They come from a YAML file, from environment variables and from flags; later ones in this order win over earlier ones.
-// [Sources.Load] reads all three strictly and reports all mistakes together, each with its place. Files, variables, flags, help,
+// [Sources.Load] reads all three strictly and reports all errors together, each with its place. Files, variables, flags, help,
 // [Template] and docs/reference/settings.md all come from one table.
 package settings
 

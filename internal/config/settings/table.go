@@ -108,7 +108,7 @@ func (s *Settings) rows() []setting {
 			&s.FleetCA, "a path", orEmpty(checkPath))},
 		{name: "grant-timeout", standard: never, help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: value.NewDurationOr(
 			&s.GrantTimeout, leastGrantTimeout, value.MaxDuration, never, Never)},
-		{name: "grant-refused", standard: SameHost, help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that nobody listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: value.NewChoice(
+		{name: "grant-refused", standard: SameHost, help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that no process listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: value.NewChoice(
 			&s.GrantRefused, "use of refused connections", []string{SameHost, Anywhere})},
 		{name: "grant-floor", help: "number of places of each server that are kept for this proxy even if it does not need them", value: value.NewCount(
 			&s.GrantFloor, 0, mostPlaces)},

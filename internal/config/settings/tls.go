@@ -156,7 +156,7 @@ func (l *loading) checkTLS() {
 	for i, item := range s.TLSKey {
 		cert, _ := splitAddress(s.TLSCert[i])
 		if key, _ := splitAddress(item); key != "" && key != cert {
-			l.bad("%s%q is in the place of the key of %q, which is for another listener: put keys in the order of their certificates", l.heads["tls-key"], item, s.TLSCert[i])
+			l.bad("%s%q is where the key of %q belongs, which is for another listener: put keys in the order of their certificates", l.heads["tls-key"], item, s.TLSCert[i])
 			return
 		}
 	}

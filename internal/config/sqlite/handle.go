@@ -16,7 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 )
 
-// handle is the database in one file. SQLite opens a file by its path for each new connection, and open connections go on with a file
+// handle is the database in one file. SQLite opens a file by its path for each new connection, and open connections keep using a file
 // that was deleted or replaced. So a handle remembers the file's identity, and keeps one connection open (pin) so that no other file
 // can have the same identity.
 type handle struct {

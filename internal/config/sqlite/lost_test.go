@@ -117,7 +117,7 @@ func TestOpenKnown(t *testing.T) {
 		t.Errorf("it was made: %v", err)
 	}
 
-	// Tables that nobody has ever written to are not a configuration, either. A restored configuration is one.
+	// Tables that were never written to are not a configuration, either. A restored configuration is one.
 	made := filepath.Join(directory, "made.db")
 	if _, _, err := Migrate(t.Context(), made); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestOpenKnown(t *testing.T) {
 }
 
 // What becomes of a file while a store uses it: it fails, refuses changes, which would be lost, and makes nothing. When there
-// is a database again it goes on with that.
+// is a database again it continues with that.
 func TestLostInUse(t *testing.T) {
 	unixOnly(t)
 	garbage := []byte(strings.Repeat("no database ", 1000))
@@ -310,7 +310,7 @@ func TestLostMeanwhile(t *testing.T) {
 	}
 }
 
-// Whoever is in the middle of something with the old file ends it, and others wait for that until their context ends.
+// An operation that is under way on the old file completes, and others wait for that until their context ends.
 func TestReplacedWhileUsed(t *testing.T) {
 	unixOnly(t)
 	path := filepath.Join(t.TempDir(), "config.db")
@@ -349,7 +349,7 @@ func TestReplacedWhileUsed(t *testing.T) {
 	}
 }
 
-// Somebody clears away the files beside the database, which look like rubbish. What was written last was in one of them.
+// A user clears away the files beside the database, which look like rubbish. What was written last was in one of them.
 func TestWALDeleted(t *testing.T) {
 	unixOnly(t)
 	s, path := opened(t)

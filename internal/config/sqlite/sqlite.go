@@ -3,7 +3,7 @@
 // Opening a store does not open the file: the first use does, and creates or migrates the schema. The store sees changes by other
 // processes, such as an UPDATE by the program sqlite3, within a second, by PRAGMA data_version.
 //
-// If somebody deletes or empties the file while it is in use, the store fails and writes nothing, since it would confirm changes
+// If the file is deleted or emptied while it is in use, the store fails and writes nothing, since it would confirm changes
 // that are lost. If another database takes the file's place, the store opens that one.
 package sqlite
 
@@ -36,7 +36,7 @@ type Store struct {
 	mu     sync.Mutex
 	handle *handle // guarded by mu: nil before the first use, and while the file cannot be used
 
-	turn   chan struct{} // has room for one: whoever opens a file holds the turn
+	turn   chan struct{} // has room for one: a goroutine that opens a file holds the turn
 	old    *handle       // owned by the holder of the turn: a handle that could not be closed yet
 	opened int           // owned by the holder of the turn: number of handles so far
 }
@@ -211,7 +211,7 @@ func (s *Store) Close() (err error) {
 		return nil
 	}
 	s.poller.Close()
-	s.turn <- struct{}{} // whoever opens a file meanwhile sees that the store is closed
+	s.turn <- struct{}{} // a goroutine that opens a file meanwhile sees that the store is closed
 	defer func() { <-s.turn }()
 	s.mu.Lock()
 	h := s.handle

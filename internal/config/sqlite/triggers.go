@@ -8,9 +8,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// Triggers write the history, whoever changes a row. A trigger in SQLite has to name each column, so this program generates the
-// triggers from the fields of each kind of entity. It generates them again if a database has others: after a migration has added a
-// column, or if another version of the program created the database.
+// Triggers write the history, whichever program changes a row. A trigger in SQLite has to name each column, so this program
+// generates the triggers from the fields of each kind of entity. It generates them again if a database has others: after a
+// migration has added a column, or if another version of the program created the database.
 
 // event is what happens to a row, and how a trigger sees it.
 type event struct {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hidden stands in the place of passwords.
+// hidden is shown instead of passwords.
 const hidden = "xxxxx"
 
 // passwords are settings that are secret, as they stand in a URL's query or in the form host=... password=...

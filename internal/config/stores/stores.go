@@ -124,7 +124,7 @@ const (
 
 var (
 	scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`) // two letters at least: C:\ is none
-	// settings are what psql takes in the place of a URL: host=... dbname=...
+	// settings are what psql takes instead of a URL: host=... dbname=...
 	settings = regexp.MustCompile(`^\s*(host|hostaddr|port|user|password|passfile|dbname|service|sslmode|connect_timeout|application_name)\s*=`)
 )
 

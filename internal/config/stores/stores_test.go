@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestInvalidDatabases(t *testing.T) {
 	for database, says := range map[string]string{
 		"":                            "database is empty: use a path",
 		"mysql://root:s3cret@db/x":    `invalid database "mysql://root:xxxxx@db/x": use a path`,
@@ -92,7 +92,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// While what it keeps cannot be read, whoever watches is told to ask why, and when it can.
+// While what it keeps cannot be read, a watcher is woken to ask why, and when it can.
 func TestUseFails(t *testing.T) {
 	for _, name := range []string{"a.db", "a.yaml"} {
 		directory := filepath.Join(t.TempDir(), "none")

@@ -87,7 +87,7 @@ func (t *Tables) At(ctx context.Context, version string, check config.ProfileChe
 	}
 	for revision := newest; revision > wanted; revision-- {
 		undone, ok := traces[strconv.FormatInt(revision, 10)]
-		if !ok { // somebody removed rows of the history
+		if !ok { // rows of the history were removed
 			return config.Content{}, fmt.Errorf("%w: %q: the changes of version %d are no longer kept", config.ErrNoVersion, version, revision)
 		}
 		rows.Undo(undone)

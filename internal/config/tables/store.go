@@ -16,7 +16,7 @@ type Store struct {
 	transact Transact            // static
 	check    config.ProfileCheck // static
 	written  func()              // static: called after each change
-	known    atomic.Bool         // there was a configuration before: somebody has changed the empty one of a new schema
+	known    atomic.Bool         // there was a configuration before: the empty one of a new schema has been changed
 }
 
 // NewStore returns a store that uses these transactions. It calls written after each change.
@@ -26,8 +26,8 @@ func NewStore(transact Transact, options config.Options, written func()) *Store 
 	return s
 }
 
-// isLost returns an error if the version is that of new tables, although there was a configuration before. Then somebody has
-// created the tables again, and nobody has asked for an empty configuration.
+// isLost returns an error if the version is that of new tables, although there was a configuration before. Then the
+// tables were created again, and an empty configuration was not asked for.
 func (s *Store) isLost(version string) error {
 	switch {
 	case version != firstVersion:
@@ -38,7 +38,7 @@ func (s *Store) isLost(version string) error {
 	return nil
 }
 
-// firstVersion is the version of a configuration that nobody has changed yet.
+// firstVersion is the version of a configuration that has not been changed yet.
 const firstVersion = "0"
 
 // Load implements [config.Store].

@@ -1,6 +1,6 @@
 // Package tables reads and writes a configuration in the tables of an SQL database, in the caller's transaction. It is the part that
 // SQLite and PostgreSQL share. Both have the same schema: a table for each kind of entity, with a column for each field, which is null
-// for the default; head, whose one row has the version; revisions and changes, which triggers fill, whoever writes.
+// for the default; head, whose one row has the version; revisions and changes, which triggers fill, whichever program writes.
 //
 // All values are text, so that each field has the same form everywhere.
 package tables

@@ -137,13 +137,13 @@ func (a *recorded) WriteHeader(status int) { a.status = status }
 // Write implements [http.ResponseWriter].
 func (a *recorded) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// goesOn reports whether other proxies are asked, too: the caller may make the request, and it was understood. What this proxy does not
+// asksOthers reports whether other proxies are asked, too: the caller may make the request, and it was understood. What this proxy does not
 // know, or cannot do in its state, another one may.
 func (a *recorded) asksOthers() bool {
 	return a.status/100 == 2 || a.status == http.StatusNotFound || a.status == http.StatusConflict
 }
 
-// isWhole reports whether this proxy's answer is all there is: a session has one proxy, and this one has it.
+// isFinal reports whether this proxy's answer is all there is: a session has one proxy, and this one has it.
 func (a *recorded) isFinal(r *http.Request) bool {
 	return a.status != http.StatusNotFound && isAboutOne(r)
 }

@@ -141,11 +141,11 @@ func (q *inquiry) each() iter.Seq[*answer] {
 		for i := range q.answers {
 			<-q.done[i]
 			a := &q.answers[i]
-			goesOn := yield(a)
+			more := yield(a)
 			if a.body = nil; a.passed {
 				a.memory.release()
 			}
-			if !goesOn {
+			if !more {
 				return
 			}
 		}

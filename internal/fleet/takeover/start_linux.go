@@ -89,7 +89,7 @@ func (e *ending) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lastLines returns the mistakes in a command's output, in one line.
+// lastLines returns the errors in a command's output, in one line.
 func lastLines(output []byte) string {
 	const most = 2000
 	var kept []string

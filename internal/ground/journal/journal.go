@@ -93,7 +93,7 @@ func Read[T any](path string, limit int) ([]T, error) {
 // aside returns the path of the file with older records.
 func aside(path string) string { return path + ".1" }
 
-// Append adds a record. It is written within a second, if the disk takes it. Whoever appended it must not change what it points to.
+// Append adds a record. It is written within a second, if the disk takes it. The caller must not change what it points to afterwards.
 func (j *Journal[T]) Append(record T) {
 	j.mu.Lock()
 	if len(j.waiting) >= j.o.Unwritten {

@@ -54,7 +54,7 @@ const (
 	Shutdown
 	// Killed: an operator ended the session.
 	Killed
-	// InternalError: a mistake in the proxy.
+	// InternalError: a bug in the proxy.
 	InternalError
 
 	classes = iota

@@ -60,7 +60,7 @@ func (u Unrecoverable) String() string {
 
 // Failovers counts the sessions that left a server, or were to leave it, by cause.
 type Failovers [Causes]struct {
-	Moved    uint64 // another server went on with them
+	Moved    uint64 // another server continued them
 	NotMoved uint64 // they ended, or stayed if the server works
 }
 

@@ -125,8 +125,8 @@ func (c *client) run(ctx context.Context) {
 // part is a piece of the recording, in samples.
 type part struct{ from, to int }
 
-// choosePart returns one of a few pieces of the recording. So many clients stream the same piece, and their transcripts must be
-// the same.
+// choosePart returns one of a few pieces of the recording, so that many clients stream the same piece. Their transcripts must
+// be the same.
 func choosePart(audio *wav.Audio) part {
 	second, total := audio.SampleRate, len(audio.PCM)/2
 	from := rand.IntN(4) * second

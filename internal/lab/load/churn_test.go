@@ -198,8 +198,8 @@ func TestProgressOfChurnWithoutServer(t *testing.T) {
 	}
 }
 
-// Clients that lost their first session dial again while others still dial for the first time. The run goes on nevertheless,
-// and no client dials twice at once.
+// Clients that lost their first session dial again while others still dial for the first time. The run continues
+// nevertheless, and no client dials twice at once.
 func TestChurnEndsOnTimeIfTheServerDiesEarly(t *testing.T) {
 	for name, silent := range map[string]bool{"refuses": false, "silent": true} {
 		t.Run(name, func(t *testing.T) {

@@ -275,7 +275,7 @@ func (o Options) checkRequest(f *faults) []handshake.Field {
 	return fields
 }
 
-// checkTLS sets how a target is reached over TLS, and reads the files once, so that mistakes are reported before the run begins.
+// checkTLS sets how a target is reached over TLS, and reads the files once, so that errors are reported before the run begins.
 func (o Options) checkTLS(url string, target *handshake.Target, f *faults) {
 	if !target.Secure() {
 		if o.TLS != (secure.Settings{}) {

@@ -125,7 +125,7 @@ func TestRunClosesInOrder(t *testing.T) {
 }
 
 // Latency counts from when a message was due, so that a server that stalls once makes all messages late that were due
-// meanwhile, even those that could not be sent before it went on.
+// meanwhile, even those that could not be sent before it continued.
 func TestRunDoesNotOmitWhatAStallDelays(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	s := wstest.StartLibraryServer(t, wstest.Answering(func(c *websocket.Conn, number, kind int, message []byte) error {

@@ -73,13 +73,13 @@ func TestScriptNoticesEveryChange(t *testing.T) {
 			changed := append([]byte(nil), message...)
 			changed[i] ^= 1 << random.IntN(8)
 			if known, number, wrong := heard(s, 7, changed, piece); known && number == 9 && wrong == "" {
-				t.Fatalf("byte %d was changed, which nobody noticed (pieces of %d)", i, piece)
+				t.Fatalf("byte %d was changed, which was not noticed (pieces of %d)", i, piece)
 			}
 		}
 	}
 	for n := range message {
 		if _, _, wrong := heard(s, 7, message[:n], 50); wrong == "" {
-			t.Fatalf("the message was cut to %d bytes, which nobody noticed", n)
+			t.Fatalf("the message was cut to %d bytes, which was not noticed", n)
 		}
 	}
 	if _, _, wrong := heard(s, 7, append(message, filler), 50); wrong != wrongLength {

@@ -39,7 +39,7 @@ func streaming(url string) Options {
 	}
 }
 
-// stream runs a load until so many sessions are complete.
+// stream runs a load until that number of sessions are complete.
 func stream(t *testing.T, o Options, sessions int64) *Result {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -63,7 +63,7 @@ func (d *kyutaiDialogue) hear(v *voice, kind frame.Opcode, payload []byte) {
 		}
 		d.heard.clear()
 		d.text = nil
-		for i := range d.markers { // they count the server's steps, which go on
+		for i := range d.markers { // they count the server's steps, which keep running
 			d.markers[i].due -= d.step
 		}
 		d.step = 0

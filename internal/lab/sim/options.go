@@ -59,7 +59,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// The largest values that make sense; larger ones are mistakes.
+// The largest values that make sense; larger ones are errors.
 const (
 	maxDelay = time.Hour
 	maxLoops = 256

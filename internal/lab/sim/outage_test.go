@@ -117,7 +117,7 @@ func TestFailOOM(t *testing.T) {
 	dialRaw(t, s)
 }
 
-// A server that hangs greets, answers pings and closes, and nothing else; when it goes on, it answers what it has got.
+// A server that hangs greets, answers pings and closes, and nothing else. Later it answers what it has got.
 func TestStall(t *testing.T) {
 	s := start(t, Options{Protocol: Vosk})
 	c, leaves := dialRaw(t, s), dialRaw(t, s)

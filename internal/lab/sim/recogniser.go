@@ -29,8 +29,8 @@ type word struct {
 // long and how loud each was, as in "speech-420ms-31dB" (decibels below full scale). Stretches between two pauses make an
 // utterance, which begins with its number and ends with how much audio was heard by then and the checksum (CRC-32) of
 // it, as in "heard-3360ms-89abcdef": audio that is missing, or belongs to another client, shows in the text. All depends
-// on the samples alone, not on how they were cut into messages. The texts begin anew after finish; the times of the words go on, as
-// Vosk's do. It does no I/O.
+// on the samples alone, not on how they were cut into messages. The texts begin anew after finish; the times of the words continue,
+// as Vosk's do. It does no I/O.
 type recogniser struct {
 	rate    int64
 	window  int64  // samples in a window

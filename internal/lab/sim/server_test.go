@@ -108,7 +108,7 @@ func TestCloseCutsConnections(t *testing.T) {
 		t.Errorf("got %v; want the end without a close frame", err)
 	}
 	if _, err := half.Read(make([]byte, 1)); err == nil {
-		t.Error("the handshake goes on")
+		t.Error("the handshake continues")
 	}
 	if c, err := net.Dial("tcp", s.Addr().String()); err == nil {
 		_ = c.Close()

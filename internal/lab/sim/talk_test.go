@@ -32,7 +32,7 @@ func talk(t *testing.T, s *Server, path, script string) {
 
 var inBase64 = regexp.MustCompile(`"\[\d[^]]*\]"`)
 
-// converse goes on with a conversation as some session.
+// converse continues a conversation as some session.
 func converse(t *testing.T, c *websocket.Conn, session uint64, script string) {
 	t.Helper()
 	for line := range strings.Lines(script) {

@@ -31,8 +31,8 @@ const voskFrame = 320
 // states: alphacep/vosk-api, src/recognizer.cc), whose habits it keeps: a configuration is not answered, and ignored
 // once the recogniser exists; every binary message gets exactly one answer; what the server cannot read makes it fail
 // with 1011. A reset right after an utterance that ended by itself does nothing and answers with an empty text: audio that
-// was not decoded yet stays. Times count from the recogniser's first audio, and go on over resets. (What marks tell; the checksum of the
-// words begins anew with every reset.)
+// was not decoded yet stays. Times count from the recogniser's first audio, and keep running over resets. (What marks tell; the checksum
+// of the words begins anew with every reset.)
 type voskDialogue struct {
 	rate       int
 	words      bool     // list the words with their times

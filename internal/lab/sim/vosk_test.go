@@ -50,7 +50,7 @@ func TestVoskLayout(t *testing.T) {
 	}
 }
 
-// The clock goes on over resets; the words begin anew.
+// The clock keeps running over resets; the words begin anew.
 func TestVoskTimesGoOn(t *testing.T) {
 	d := newVoskDialogue()
 	times := func(r reply) (list string) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// set starts a stage for a hunt, with so many connections to each server. The stage ends with the test.
+// set starts a stage for a hunt, with a number of connections to each server. The stage ends with the test.
 func set(t testing.TB, connections int, o Options) *Stage {
 	t.Helper()
 	change := o.Proxy
@@ -129,6 +129,6 @@ func TestStartFails(t *testing.T) {
 		}
 	}
 	if !slices.Contains(profile.Names(), "one-shot") {
-		t.Error("there is no profile one-shot any more")
+		t.Error("the profile one-shot no longer exists")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
-// relay is a session as the proxy relays it: everything passes its tracker, and it may go on with another connection. It belongs to the
-// goroutine of the run.
+// relay is a session as the proxy relays it: everything passes its tracker, and it may continue on another connection. It belongs to
+// the goroutine of the run.
 type relay struct {
 	profile *profile.Profile
 	tracker *profile.Tracker

@@ -201,7 +201,7 @@ func TestDither(t *testing.T) {
 	}
 }
 
-// A full server that says so when the client cannot move any more loses that client: the claim does not hold.
+// A full server that says so when the client can no longer move loses that client: the claim does not hold.
 func TestFullTooLate(t *testing.T) {
 	for change, holds := range map[string]bool{"ready: none, client: {pause: 0s, ready: none}": false, "client: {pause: 0s}": true} {
 		r, err := try(t, sim.WhisperLive, sim.Options{Protocol: sim.WhisperLive, Nasty: sim.NastyOptions{Full: 3}}, func(o *Options) {

@@ -101,7 +101,7 @@ type Point struct {
 	// no session.
 	Failed  uint64 `json:"failed"`
 	Refused uint64 `json:"refused"`
-	// Moved counts the times in the interval that another backend went on with a session, and NotMoved those that none did.
+	// Moved counts the times in the interval that another backend continued a session, and NotMoved those that none did.
 	Moved    uint64 `json:"moved"`
 	NotMoved uint64 `json:"not_moved"`
 	// FirstReplySeconds is the median of the time from a client's first message to the backend's first; 0 for none in the interval.

@@ -96,7 +96,7 @@ type ServiceFailover struct {
 	// StallTimeoutAuto: that is the most; each session learns how long its backend usually takes.
 	StallTimeoutAuto bool   `json:"stall_timeout_auto,omitempty"`
 	Rebalance        bool   `json:"rebalance"`
-	Moved            uint64 `json:"moved"`     // times that another backend went on with a session
+	Moved            uint64 `json:"moved"`     // times that another backend continued a session
 	NotMoved         uint64 `json:"not_moved"` // times that none did
 	// Failed is when no other backend could continue a session whose backend failed, for the last time; absent if that was more than ten
 	// minutes ago.

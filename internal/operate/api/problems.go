@@ -28,7 +28,7 @@ type Problem struct {
 	// Since is when it began: what is wrong may be older than the proxy's knowledge of it.
 	Since time.Time `json:"since"`
 	// Cure is the command that helps, or shows more, or several with a semicolon between them; empty if there is none. Those of wsbouncer do
-	// not say where the proxy is: whoever shows them adds --admin where it is needed.
+	// not say where the proxy is: the program that shows them adds --admin where it is needed.
 	Cure string `json:"cure,omitempty"`
 	// Causes are the kinds of problems of backends that are not listed by themselves because they are the cause of this one.
 	Causes []string `json:"causes,omitempty"`

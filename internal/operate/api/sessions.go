@@ -71,7 +71,7 @@ type Session struct {
 	Assured   bool   `json:"assured,omitempty"`
 	Unassured string `json:"unassured,omitempty"`
 	KeptBytes int64  `json:"kept_bytes,omitempty"` // what is kept for the next backend
-	Failovers int    `json:"failovers,omitempty"`  // times that another backend went on with it
+	Failovers int    `json:"failovers,omitempty"`  // times that another backend continued it
 
 	RequestID string `json:"request_id,omitempty"` // the client's X-Request-Id
 	TraceID   string `json:"trace_id,omitempty"`   // of the client's traceparent

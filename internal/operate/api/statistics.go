@@ -15,7 +15,7 @@ type Stats struct {
 	Problems []Problem `json:"problems"`
 	// Fleet is the proxies that share servers' caps with this one. If it is whole, all numbers are the sums of those of all proxies.
 	Fleet *Fleet `json:"fleet,omitempty"`
-	// InternalErrors counts panics that ended no more than a session or a connection: mistakes in the proxy.
+	// InternalErrors counts panics that ended no more than a session or a connection: bugs in the proxy.
 	InternalErrors uint64 `json:"internal_errors"`
 	// Shortages say what the process cannot do at present because something is short on its machine, such as file descriptors: accept
 	// clients, or dial as many connections as wanted. Absent if nothing is short.

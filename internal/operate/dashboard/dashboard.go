@@ -18,7 +18,7 @@ var files embed.FS
 
 // policy is the Content-Security-Policy of everything that the handler sends: scripts, styles, images and connections only from and
 // to the proxy itself, nothing inline, no frames, and no HTML from texts (trusted types). So a name or a reason that a hostile client
-// chose stays text, even if the page had a mistake.
+// chose stays text, even if the page had a bug.
 const policy = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'none'; " +
 	"object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 

@@ -53,8 +53,8 @@ type Outcome struct {
 	Ended    []api.PastProblem
 }
 
-// Carry makes problems known that had begun and not ended when the process before this one ended: those that show again go on, and the others
-// end. It must be called before the first observation.
+// Carry makes problems known that had begun and not ended when the process before this one ended: those that show again continue, and the
+// others end. It must be called before the first observation.
 func (w *Watch) Carry(open []api.PastProblem) {
 	for i := range open {
 		w.known = append(w.known, &known{Problem: open[i].Problem, begun: true, carried: true})

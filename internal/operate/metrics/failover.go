@@ -25,8 +25,8 @@ func ofFailover() []family {
 	}
 	return []family{
 		counted.counter("failovers_total",
-			"Sessions that left the backend, or were to leave it, in the middle, by cause and result: moved (another backend went on "+
-				"with them) or not_moved (they ended, or stayed if the backend works).",
+			"Sessions that left the backend, or were to leave it, in the middle, by cause and result: moved (another backend continued "+
+				"them) or not_moved (they ended, or stayed if the backend works).",
 			func(b *meter.BackendTotals, put put) {
 				for c, n := range b.Failovers {
 					put(float64(n.Moved), meter.Cause(c).String(), moved)

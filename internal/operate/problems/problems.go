@@ -67,7 +67,7 @@ func (k *Keeper) Close() {
 	k.once.Do(func() { close(k.end) })
 	k.running.Wait()
 	for _, p := range k.Problems() {
-		if p.Kind == string(diagnosis.ProxyDraining) { // it ends with the process; all others may go on in the next one
+		if p.Kind == string(diagnosis.ProxyDraining) { // it ends with the process; all others may continue in the next one
 			k.history.ended(&api.PastProblem{Problem: p, Ended: time.Now().UTC()})
 		}
 	}

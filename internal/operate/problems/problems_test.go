@@ -109,7 +109,7 @@ func TestKeeper(t *testing.T) {
 		}
 		r.waits(3, 3)
 		if l := r.List(); len(l.Problems) != 1 || !l.Problems[0].Since.Equal(lasting) {
-			t.Errorf("it goes on: %+v", l)
+			t.Errorf("it continues: %+v", l)
 		}
 		r.waits(0, 5)
 		if l := r.List(); len(l.Problems) != 0 || len(l.Past) != 2 || !l.Past[0].Since.Equal(lasting) {

@@ -101,7 +101,7 @@ func TestBehaviours(t *testing.T) {
 	})
 }
 
-// A server counts who is there, and knows of nobody when all have left.
+// A server counts the connected clients, and knows of none when all have left.
 func TestRawServerCounts(t *testing.T) {
 	m := new(meter)
 	s, err := startRaw(1, m, func(v *visit) {

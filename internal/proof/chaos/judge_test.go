@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 		want     string
 	}{
 		{"well", nil, true, completed, ""},
-		{"well, and nobody heard it", nil, false, completed, ""},
+		{"well, and it was not heard", nil, false, completed, ""},
 		{"broken", nil, true, closed(1011), "close 1011, on a healthy server"},
 		{"refused", nil, false, refused(503), "HTTP, on no healthy server"},
 		{"broken beside a hostile server", plain, true, closed(1011), "close 1011, on a healthy server"},

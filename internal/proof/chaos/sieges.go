@@ -370,7 +370,7 @@ func silentAfterTLS(a *attack) error {
 	return saysNothing(a)
 }
 
-// halfTLS has the proxy compute its part of a TLS handshake, and does not go on.
+// halfTLS has the proxy compute its part of a TLS handshake, and then stops.
 func halfTLS(a *attack) error {
 	near, far := net.Pipe()
 	defer near.Close()

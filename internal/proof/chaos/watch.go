@@ -61,7 +61,7 @@ func (w *watcher) judge(s *api.Stats) {
 	for i := range s.Backends {
 		b := &s.Backends[i]
 		limit := b.Cap
-		if w.operated != nil && b.Service == w.operated.name { // sessions go on when the operator lowers the cap
+		if w.operated != nil && b.Service == w.operated.name { // sessions continue when the operator lowers the cap
 			limit = w.operated.cap
 		}
 		if b.Used() > limit {

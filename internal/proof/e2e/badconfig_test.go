@@ -22,7 +22,8 @@ func TestBadRowsSQLite(t *testing.T) {
 	badRows(t, sqliteDatabase(t))
 }
 
-// badRows has a proxy keep the last good configuration, name what is wrong with a row, and go on when it was put right.
+// badRows has a proxy keep the last good configuration, name what is wrong with a row, and continue when it was put
+// right.
 func badRows(t *testing.T, d *database) {
 	d.addEcho(wstest.StartLibraryServer(t, wstest.LibraryEcho).URL, 3)
 	p := d.serve()
@@ -75,7 +76,7 @@ func (d *database) named(statement string) string {
 	return strings.NewReplacer("{", d.schema, "}", "").Replace(statement)
 }
 
-// What a proxy does without the right to write, or while somebody else does not stop writing.
+// What a proxy does without the right to write, or while another process does not stop writing.
 func TestReadOnlyAndLockedSQLite(t *testing.T) {
 	t.Parallel()
 	d := sqliteDatabase(t)

@@ -119,7 +119,7 @@ func (c *rawClient) tryReceive() (ws.Frame, error) {
 		return ws.Frame{}, err
 	}
 	if h.Length > 16<<20 {
-		return ws.Frame{}, fmt.Errorf("a frame of %d bytes, which nobody sent", h.Length)
+		return ws.Frame{}, fmt.Errorf("a frame of %d bytes, which was never sent", h.Length)
 	}
 	f := ws.Frame{Header: h, Payload: make([]byte, h.Length)}
 	_, err = io.ReadFull(c.r, f.Payload)

@@ -93,7 +93,7 @@ func TestOrderlyEnd(t *testing.T) {
 		t.Errorf("the statistics: %+v", s.Drain)
 	}
 	for _, c := range []*rawClient{before, during, third} {
-		c.echo("sessions go on")
+		c.echo("sessions continue")
 	}
 	before.close(1000, "bye")
 	wstest.Eventually(t, "one session has ended", func() bool { return p.stats().Sessions.Active == 2 })
@@ -221,7 +221,7 @@ func TestServiceManager(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	next("STOPPING=1\nEXTEND_TIMEOUT_USEC=")
 	next("WATCHDOG=1") // also while it drains
-	c.echo("the session goes on")
+	c.echo("the session continues")
 	c.close(1000, "")
 	p.wait(0)
 }

@@ -46,7 +46,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestHungBackend has a backend answer nothing any more: the client that closes does not wait for it longer than the
+// TestHungBackend has a backend answer nothing: the client that closes does not wait for it longer than the
 // limit, and its connection is replaced.
 func TestHungBackend(t *testing.T) {
 	t.Parallel()
@@ -71,8 +71,8 @@ func TestHungBackend(t *testing.T) {
 	}
 }
 
-// TestReset has a client leave before the answers: the connection serves nobody until they are there, and then the next
-// client, which sees none of them.
+// TestReset has a client leave before the answers: the connection serves no client until they are there, and then the
+// next client, which sees none of them.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	sim := startSim(t, "--latency", "300ms")
@@ -93,7 +93,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestForeignAnswers has a backend that is wrongly called an echo server send what nobody asked for: that reaches no
+// TestForeignAnswers has a backend that is wrongly called an echo server send what was not asked for: that reaches no
 // client, and its connection is not used again.
 func TestForeignAnswers(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// dialCounted begins a session and returns the number of the backend that serves it. Nobody else may begin one meanwhile.
+// dialCounted begins a session and returns the number of the backend that serves it. No other may begin meanwhile.
 func (p *proxy) dialCounted() (c *rawClient, backend int) {
 	p.t.Helper()
 	before := p.stats().Backends
@@ -23,8 +23,8 @@ func (p *proxy) dialCounted() (c *rawClient, backend int) {
 	return c, backend
 }
 
-// TestHalfOpenBackend stops a server's process, so that its connections stay open but nothing is answered any more: its
-// sessions end, it is taken out of service, and once it goes on it comes back.
+// TestHalfOpenBackend stops a server's process, so that its connections stay open but nothing is answered: its
+// sessions end, it is taken out of service, and once it continues it comes back.
 func TestHalfOpenBackend(t *testing.T) {
 	t.Parallel()
 	sims := []*simulator{startSim(t), startSim(t)}

@@ -16,7 +16,7 @@ import (
 )
 
 // TestKeys has the operator of two proxies make a key, clients use it in each way that browsers and programs have, and the operator revoke
-// it: both proxies end its sessions, and nobody gets in any more. Nothing that the proxies write has the key.
+// it: both proxies end its sessions, and no client gets in with it. Nothing that the proxies write has the key.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server, d := startSim(t, "--protocol", "echo"), sqliteDatabase(t)

@@ -74,7 +74,7 @@ func TestSessionLimits(t *testing.T) {
 				p.settle()
 				sim.stopAndCheckPeak(1)
 				if n := len(sim.logged("a client broke the protocol")); n > 0 {
-					t.Errorf("the server has seen the client's mistake")
+					t.Errorf("the server has seen the client's error")
 				}
 			})
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
-// The size of the test: so many clients, and changes while they talk.
+// The size of the test: the number of clients, and of changes while they talk.
 const (
 	liveClients = 400
 	liveVisits  = 20

@@ -46,7 +46,7 @@ func (s *cappedServer) set(cap int) {
 	s.allowed = max(s.allowed, cap)
 }
 
-// observe notes what a proxy says that has the cap in force: so many connections, those that are being dialed included.
+// observe notes how many connections a proxy reports that has the cap in force, those that are being dialed included.
 func (s *cappedServer) observe(b backendStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

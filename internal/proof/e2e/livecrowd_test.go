@@ -61,7 +61,8 @@ func (c *liveCrowd) lost(format string, args ...any) {
 	}
 }
 
-// talk sends messages now and then, so many or, if that is negative, until the crowd is to leave, checks their echoes, and leaves.
+// talk sends a number of messages now and then or, if that is negative, sends until the crowd is to leave, checks their echoes,
+// and leaves.
 func (c *liveCrowd) talk(client *rawClient, number, messages int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -56,8 +56,8 @@ func (p *proxy) dialAs(path, header string, fields http.Header) (*rawClient, err
 	return c, nil
 }
 
-// TestClientsBehindALoadBalancer has the real program name the client, and not the load balancer, wherever it names one, and trust nobody
-// any more once its settings say so.
+// TestClientsBehindALoadBalancer has the real program name the client, and not the load balancer, wherever it names one, and no longer
+// trust any proxy once its settings say so.
 func TestClientsBehindALoadBalancer(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()

@@ -104,7 +104,7 @@ func concurrentWriters(t *testing.T, d *database) {
 				switch {
 				case r.status == 0:
 					return
-				case strings.Contains(r.stderr, "somebody else changed the configuration"):
+				case strings.Contains(r.stderr, "the configuration was changed meanwhile"):
 					conflicts.Add(1)
 				default:
 					t.Errorf("writer %d: status %d\n%s", i, r.status, r.stderr)

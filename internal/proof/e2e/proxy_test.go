@@ -216,7 +216,7 @@ func (p *proxy) stats() stats {
 	return s
 }
 
-// full reports whether a pool is as it should be when nobody uses it.
+// full reports whether a pool is as it should be when no client uses it.
 func (b backendStats) full() bool {
 	return (b.Idle == b.Warm || b.State != "enabled") && b.Dialing+b.Leased+b.Resetting+b.Retiring == 0
 }

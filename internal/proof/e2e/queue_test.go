@@ -184,7 +184,7 @@ func TestOnDemand(t *testing.T) {
 				three.echo("three")
 				two.close(1000, "")
 				three.close(1000, "")
-				p.settle() // none is left when nobody needs them
+				p.settle() // none is left when no client needs them
 			}
 			sim.stopAndCheckPeak(2)
 		})

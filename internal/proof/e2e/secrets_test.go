@@ -175,7 +175,7 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 }
 
-// A secret that was stored in a URL before that was refused is shown nowhere, to readers at least, and its backend goes on.
+// A secret that was stored in a URL before that was refused is shown nowhere, to readers at least, and its backend keeps serving.
 func TestStoredSecretInURL(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

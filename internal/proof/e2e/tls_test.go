@@ -56,7 +56,7 @@ func presented(t *testing.T, address string, config *tls.Config) string {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// Real clients reach the proxy over TLS. Its certificate is renewed while their sessions go on; one that is bad changes nothing but the
+// Real clients reach the proxy over TLS. Its certificate is renewed while their sessions last; one that is bad changes nothing but the
 // statistics. New settings come with SIGHUP.
 func TestTLS(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func TestUnusableBackends(t *testing.T) {
 	}{
 		{"no WebSocket", "ws" + strings.TrimPrefix(plain.URL, "http"), "server answered 200 OK instead of upgrading", nil},
 		{"full", full.url, "server answered 503 Service Unavailable instead of upgrading", nil},
-		{"nobody there", "ws://" + wstest.FreeAddress(t), "connection refused", nil},
+		{"no server", "ws://" + wstest.FreeAddress(t), "connection refused", nil},
 		{"no answer", "ws://" + mute(t), "no answer to the upgrade request", []string{"--dial-timeout", "300ms"}},
 		{"no HTTP", "ws://" + greeter(t, "SSH-2.0-OpenSSH\r\n\r\n"), "did not answer with HTTP/1.1", nil},
 		{"leaves", "ws://" + greeter(t, ""), "", nil}, // how, is up to the moment

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// good is a backend whose URL is fine; nobody listens there.
+// good is a backend whose URL is fine; no server listens there.
 const good = "ws://127.0.0.1:9"
 
-// TestMistakes calls the commands wrongly: the exit status says so, and the message names the flag, its value and what to use
-// instead.
-func TestMistakes(t *testing.T) {
+// TestUsageErrors calls the commands wrongly: the exit status says so, and the message names the flag, its value and what to
+// use instead.
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	check := func(flags ...string) []string { return append([]string{"check", "--backend", good}, flags...) }
 	for _, c := range []struct {
@@ -107,8 +107,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestAllMistakesAtOnce has check name every mistake, not only the first, and serve as well.
-func TestAllMistakesAtOnce(t *testing.T) {
+// TestAllErrorsAtOnce has check name every error, not only the first, and serve as well.
+func TestAllErrorsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"check", "serve"} {
 		r := runCommand(t, command, "--backend", "http://a", "--backend", good, "--backend", good, "--connections", "0", "--profile", "none",
@@ -125,7 +125,7 @@ func TestAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
-// TestPortInUse has serve find its addresses taken: that is no mistake in how it was called.
+// TestPortInUse has serve find its addresses taken: that is not a usage error.
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

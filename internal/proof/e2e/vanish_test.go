@@ -288,11 +288,11 @@ func flood(number, size int) []byte {
 	return m
 }
 
-// awaitStall waits until a number does not grow any more.
+// awaitStall waits until a number no longer grows.
 func awaitStall(t *testing.T, number func() int) {
 	t.Helper()
 	last, since := -1, time.Now()
-	wstest.Eventually(t, "nothing moves any more", func() bool {
+	wstest.Eventually(t, "nothing moves", func() bool {
 		if n := number(); n != last {
 			last, since = n, time.Now()
 		}
@@ -310,7 +310,7 @@ func TestSlowReaderLeaves(t *testing.T) {
 			p := startReady(t, "--backend", sim.url, "--profile", profile, "--connections", "1", "--max-message", "0")
 			c := dialRaw(t, p.url("/"))
 			c.echo("hello")
-			// It sends and never reads, until nobody reads what it sends.
+			// It sends and never reads, until what it sends is no longer read.
 			wire, sent := masked(ws.NewBinaryFrame(make([]byte, 1<<20))), 0
 			for {
 				_ = c.nc.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))

@@ -21,7 +21,7 @@ const (
 	Lost
 	Twice
 	Disordered
-	// WrongTimes are times that are not those of their audio, or go back. WrongNumbers are numbers of results that do not go on.
+	// WrongTimes are times that are not those of their audio, or go back. WrongNumbers are numbers of results that do not continue.
 	WrongTimes
 	WrongNumbers
 	// Returned are results that are no longer revised, and that a later partial result has again.

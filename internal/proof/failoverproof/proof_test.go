@@ -44,7 +44,7 @@ func TestDirect(t *testing.T) {
 	runs.Wait()
 }
 
-// Servers die, close, hang and are drained, and sessions go on as if nothing had happened.
+// Servers die, close, hang and are drained, and sessions continue as if nothing had happened.
 func TestProof(t *testing.T) {
 	var runs sync.WaitGroup
 	for _, protocol := range []string{"vosk", "deepgram"} {

@@ -26,7 +26,7 @@ type Report struct {
 	Faults         Faults
 	// Ordered is what came of the moves of sessions that an operator ordered.
 	Ordered map[string]int
-	// Moved and NotMoved are the sessions that went on with another server, and that could not.
+	// Moved and NotMoved are the sessions that continued on another server, and that could not.
 	Moved, NotMoved uint64
 	// Unassured says how many sessions could no longer be moved, and why; empty for none.
 	Unassured string

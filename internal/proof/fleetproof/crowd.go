@@ -55,7 +55,7 @@ type clients struct {
 }
 
 // excuse says why sessions of a proxy may fail, from one moment to another. Refusals only: the listener was closed in order, and sessions
-// that had begun go on.
+// that had begun continue.
 type excuse struct {
 	why      string
 	refusals bool

@@ -30,7 +30,7 @@ type leaky struct {
 	greets bool // the server says something at connect
 }
 
-// shared is a connection to the server, whose messages go to whoever has it. A greeting is repeated to each client.
+// shared is a connection to the server, whose messages go to its present session. A greeting is repeated to each client.
 type shared struct {
 	conn     *websocket.Conn
 	gone     chan struct{}
@@ -39,7 +39,7 @@ type shared struct {
 	mu     sync.Mutex
 	client *websocket.Conn // guarded by mu
 	kept   []Message       // guarded by mu: messages that came while no session had the connection
-	over   bool            // guarded by mu: the server sends nothing any more, so the connection cannot serve a session
+	over   bool            // guarded by mu: the server no longer sends, so the connection cannot serve a session
 }
 
 // relay runs a simulated server, and a relay with that many connections to it, until the test ends. It returns the relay's

@@ -82,7 +82,7 @@ func (h *byHand) ended(p *kit.Process, status int) {
 	}
 }
 
-// A process that somebody starts takes over with the token, and not without it; a session goes on meanwhile.
+// A process that is started by hand takes over with the token, and not without it. A session continues meanwhile.
 func TestTakeOverByHand(t *testing.T) {
 	h, first := begin(t)
 	c := newClients("ws://"+h.listen+"/echo", kit.NewJournal(t.Output()))

@@ -186,7 +186,7 @@ func (r *run) failures(ctx context.Context) {
 	before := r.version(ctx)
 	failing := func(what, binary string, line func(string)) {
 		last, err := r.proxy.Upgrade(ctx, binary, line)
-		if err == nil || !strings.Contains(last, "the running proxy goes on") {
+		if err == nil || !strings.Contains(last, "the running proxy keeps serving") {
 			r.journal.Violation("", "an upgrade that fails did not end well", nil, "%s: it ended with %v: %s", what, err, last)
 		}
 		r.journal.Event("%s: %s", what, last)

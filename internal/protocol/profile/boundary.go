@@ -155,7 +155,7 @@ func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 
 // Begin begins a session on a Ready connection. The token is an unguessable number, a new one for each session.
 func (b *Boundary) Begin(token uint64) (s Step) {
-	if b.state != idle { // a mistake of the caller
+	if b.state != idle { // a bug in the caller
 		return b.markBroken(Step{Close: frame.InternalError}, b.reason)
 	}
 	former := b.session

@@ -147,7 +147,7 @@ func (r *reader) number(n *strictyaml.Node, low, high int64) (int64, bool) {
 	return value, true
 }
 
-// maxDuration is the longest duration that a profile may contain: a longer one is a mistake.
+// maxDuration is the longest duration that a profile may contain: a longer one is an error.
 const maxDuration = 30 * 24 * time.Hour
 
 // duration reads a duration such as 30ms, 5s or 10m, or 0.

@@ -53,7 +53,7 @@ func TestAgesAreSpread(t *testing.T) {
 			}
 			ages[age.Round(time.Second)] = true
 			if !s.conn.timer.Active() {
-				t.Error("nobody looks at its age")
+				t.Error("its age is not checked")
 			}
 		})
 		defer s.conn.ReturnUnused()
@@ -168,7 +168,7 @@ func TestAgedIsPingedAsOthers(t *testing.T) {
 	s.end(0)
 }
 
-// A connection serves so many sessions, and is closed in order then.
+// A connection serves a number of sessions, and is closed in order then.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	for name, owed := range map[string]uint64{"clean at once": 0, "after a reset": 1} {

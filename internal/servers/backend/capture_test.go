@@ -43,7 +43,7 @@ func (c *capture) all() []string {
 	return slices.Clone(c.lines)
 }
 
-// expect compares the lines with those that are wanted. One that ends with a colon may go on with any reason.
+// expect compares the lines with those that are wanted. One that ends with a colon may be followed by any reason.
 func (c *capture) expect(t testing.TB, want ...string) {
 	t.Helper()
 	if got := c.all(); !alike(got, want) {

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
-// Dialing over real sockets; how the worker goes on after it is in worker_test.go and failing_test.go.
+// Dialing over real sockets; what the worker does after it is in worker_test.go and failing_test.go.
 
 // A server that fails is tried again after a while, and when it is back the pool is filled. The log says so once each.
 func TestServerFailsAndRecovers(t *testing.T) {
@@ -59,7 +59,7 @@ func TestReasons(t *testing.T) {
 		{"503", wstest.Refuse(http.StatusServiceUnavailable, "model is loading"), nil, []string{"503", "Service Unavailable"}},
 		{"wrong subprotocol", wstest.Accept("stt.v2"), func(o *Options) { o.Target.Protocol = "stt.v1" }, []string{"stt.v1", "stt.v2"}},
 		{"no subprotocol", wstest.Accept(""), func(o *Options) { o.Target.Protocol = "stt.v1" }, []string{"stt.v1"}},
-		{"subprotocol that nobody asked for", wstest.Accept("stt.v2"), nil, []string{"stt.v2"}},
+		{"subprotocol that was not asked for", wstest.Accept("stt.v2"), nil, []string{"stt.v2"}},
 		{
 			"no answer", wstest.Hang,
 			func(o *Options) { o.DialTimeout = 30 * time.Millisecond },
@@ -92,7 +92,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoServerListens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "echo", func(o *Options, s *wstest.Server) {
 		_ = s.Listener.Close()

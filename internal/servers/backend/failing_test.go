@@ -62,7 +62,7 @@ func TestOneAttemptAtATimeWhileFailing(t *testing.T) {
 	})
 }
 
-// After so many failures in a row the circuit opens: not even what is idle is leased. It is tried now and then by one
+// After a number of failures in a row the circuit opens: not even what is idle is leased. It is tried now and then by one
 // dial, and closes when that succeeds.
 func TestCircuitOpens(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // fake is a worker with its pool, and the server that it dials. Numbers stand for connections, and the time is that of a
-// bubble (testing/synctest), in which an hour passes at once when nobody has anything to do.
+// bubble (testing/synctest), in which an hour passes at once when all goroutines are blocked.
 type fake struct {
 	t      errorer
 	first  int // connections have higher numbers

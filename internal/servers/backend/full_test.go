@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
-// takes has the server take so many connections and refuse others as full.
+// takes has the server take n connections and refuse others as full.
 func (f *fake) takes(n int) {
 	f.set(func() {
 		f.dial = func(context.Context) error {

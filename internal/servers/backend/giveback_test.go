@@ -11,7 +11,7 @@ import (
 
 // Leases that no session has come of.
 
-// A connection that was not used is idle again, whatever its profile: nobody has said anything over it.
+// A connection that was not used is idle again, whatever its profile: nothing was sent over it.
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"echo", "one-shot"} {

@@ -214,14 +214,14 @@ func TestPingsWhileWaiting(t *testing.T) {
 			s := &session{t: t, conn: r.lease()}
 			ping("leased")
 			if !s.begin() {
-				t.Fatal("not alive any more")
+				t.Fatal("no longer alive")
 			}
 			s.end(0)
 		})
 	}
 }
 
-// Idle connections move between loops and go on as before.
+// Idle connections move between loops and continue as before.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	r, p := newIdleRig(t, "echo", func(o *Options, _ *wstest.Server) { o.CloseTimeout = 50 * time.Millisecond })
@@ -242,7 +242,7 @@ func TestMove(t *testing.T) {
 	s.on(func() { at = c.stream.Loop() })
 	move()
 	if !s.begin() {
-		t.Fatal("not alive any more")
+		t.Fatal("no longer alive")
 	}
 	s.on(func() {
 		if c.stream.Loop() == at {

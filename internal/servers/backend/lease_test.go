@@ -71,7 +71,7 @@ func TestDiscard(t *testing.T) {
 	p.ExpectEnd()
 	_ = p.Close()
 
-	// The beginning of a frame has arrived that nobody asked for.
+	// The beginning of a frame has arrived that was not asked for.
 	s, p = next()
 	p.SendBytes(wstest.ServerFrame(true, frame.Text, "unsolicited")[:1])
 	s.until("it has arrived", func() bool { return s.conn.stream.Held() > 0 })

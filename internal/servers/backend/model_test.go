@@ -35,7 +35,7 @@ type modelClient struct {
 	step int // when it came
 }
 
-// Whatever happens in whatever order: the caps are kept, every lease ends once, nobody waits while a connection is idle,
+// Whatever happens in whatever order: the caps are kept, every lease ends once, no client waits while a connection is idle,
 // and when it is quiet at last, each pool has its wanted size again.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -254,7 +254,7 @@ func (w *world) rest() {
 		switch {
 		case s.Usable:
 			want := max(min(s.Cap, inUse+s.Warm), inUse)
-			if len(w.variants) > 1 && s.Used() < want { // nobody may have come yet for whom some are to be warm
+			if len(w.variants) > 1 && s.Used() < want { // no client may have come yet for whom some are to be warm
 				want = max(s.Used(), inUse)
 			}
 			if s.Used() != want || s.Dialing+s.Retiring > 0 || s.Ramp != 1 {

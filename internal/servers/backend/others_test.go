@@ -32,7 +32,7 @@ func withOther(t *testing.T, change func(first, second *fake), f func(group *poo
 	})
 }
 
-// wait has so many clients wait.
+// wait has a number of clients wait.
 func wait(t *testing.T, group *pool.Group[int], clients int) {
 	t.Helper()
 	for range clients {
@@ -62,7 +62,7 @@ func TestOtherDialsWhileBusy(t *testing.T) {
 	})
 }
 
-// While one waits to dial again after a failure, the other dials; nobody waits for the one that fails.
+// While one waits to dial again after a failure, the other dials; no client waits for the one that fails.
 func TestOtherDialsWhileFailing(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*fake){

@@ -42,7 +42,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// A backend without peers is compared with nobody.
+// A backend without peers is compared with none.
 func TestNoPeers(t *testing.T) {
 	t.Parallel()
 	var none *Peers

@@ -80,7 +80,7 @@ func TestSilentWhileIdle(t *testing.T) {
 	r := newRig(t, "echo", func(o *Options, _ *wstest.Server) { o.PingInterval, o.PingTimeout = interval, timeout })
 	p := r.accepted()
 	p.ExpectPing()
-	p.ExpectEnd() // no close frame: nobody is there to read it
+	p.ExpectEnd() // no close frame: no one is there to read it
 	if took := time.Since(begun); took < interval*3/4+timeout {
 		t.Errorf("given up after %v", took)
 	}

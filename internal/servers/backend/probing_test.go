@@ -73,7 +73,7 @@ func TestProbeHTTP(t *testing.T) {
 	}
 	s.Close()
 	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), nil, new(handshake.Target)); err == nil {
-		t.Error("nobody listens, and all is well")
+		t.Error("no server listens, and all is well")
 	}
 }
 

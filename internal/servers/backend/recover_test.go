@@ -11,7 +11,7 @@ import (
 
 // How a backend that breaks sessions, or whose probe fails, is taken out of service, and how it comes back.
 
-// broken has so many sessions in a row be broken.
+// broken has n sessions in a row be broken.
 func (f *fake) broken(n int) {
 	for range n {
 		f.worker.sessionEnded(health.SessionEnd{Fault: "backend vanished"}, f.worker.now())

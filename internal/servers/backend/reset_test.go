@@ -15,7 +15,7 @@ import (
 func TestResetDropsLateAnswers(t *testing.T) {
 	t.Parallel()
 	r, p := newIdleRig(t, "echo", nil)
-	for range 3 { // the counts go on from session to session
+	for range 3 { // the counts continue from session to session
 		s := r.use()
 		for _, text := range []string{"1", "2", "3"} {
 			s.ask(text)

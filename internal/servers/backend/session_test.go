@@ -25,7 +25,7 @@ type session struct {
 	ended    error // why the connection ended
 }
 
-// begin begins the session, and returns false when the connection was not alive any more.
+// begin begins the session, and returns false when the connection was no longer alive.
 func (s *session) begin() (alive bool) {
 	done := make(chan struct{})
 	s.conn.Use(func(ok bool) {
@@ -66,7 +66,7 @@ func (s *session) ask(text string) {
 	s.write(wstest.ClientFrame(true, frame.Text, text))
 }
 
-// end ends the lease after so many messages were sent.
+// end ends the lease after that number of messages were sent.
 func (s *session) end(sent uint64) Outcome {
 	return s.finish(Ending{Traffic: profile.Traffic{Sent: sent}, Code: frame.GoingAway, Text: "over"})
 }
@@ -125,7 +125,7 @@ func (s *session) ping() {
 	s.conn.Stream().Write(frame.AppendControl(buf[:0], frame.Ping, s.conn.Ping(), true))
 }
 
-// hear waits until the session has received so many bytes.
+// hear waits until the session has received n bytes.
 func (s *session) hear(n int) {
 	wstest.Eventually(s.t, "the answer arrives", func() (all bool) {
 		s.on(func() { all = len(s.received) >= n })

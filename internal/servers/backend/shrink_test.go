@@ -9,7 +9,7 @@ import (
 
 // How the worker retires idle connections that should not be there.
 
-// What is idle beyond the warm connections is retired when nobody has used it for a while, and not before.
+// What is idle beyond the warm connections is retired when it has not been used for a while, and not before.
 func TestShrinksWhenIdle(t *testing.T) {
 	t.Parallel()
 	const maxIdle = 40 * time.Second

@@ -109,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 	if h := r.Health(); h.RoundTripSeconds < 60 || h.RoundTripSeconds > 60+wstest.Timeout.Seconds() {
 		t.Errorf("health: %+v", h)
 	}
-	p.Send(frame.Pong, second) // answers nothing any more
+	p.Send(frame.Pong, second) // answers nothing now
 	s.end(0)
 	r.ready(1)
 }
@@ -193,7 +193,7 @@ func TestPingOverlapsSession(t *testing.T) {
 	s.settled()
 	s.on(func() {
 		if !s.conn.timer.Active() {
-			t.Error("not looked at any more")
+			t.Error("no longer looked at")
 		}
 	})
 	r.ready(1)

@@ -87,7 +87,7 @@ func TestNothingWarm(t *testing.T) {
 	})
 }
 
-// So many dials run at once, and no more.
+// A number of dials run at once, and no more.
 func TestDialsInParallel(t *testing.T) {
 	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 10, Warm: 10}, func(f *fake) {
@@ -156,7 +156,7 @@ func TestDialsForWaitingClients(t *testing.T) {
 	})
 }
 
-// One whose client has left while it was dialed is not wanted any more.
+// One whose client has left while it was dialed is no longer wanted.
 func TestClientLeavesWhileDialing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, pool.Settings{Cap: 4}, func(f *fake) {

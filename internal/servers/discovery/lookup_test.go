@@ -114,7 +114,7 @@ func TestSRV(t *testing.T) {
 	}
 }
 
-// A target that cannot be looked up for a while keeps its addresses; one that does not exist any more loses them.
+// A target that cannot be looked up for a while keeps its addresses; one that no longer exists loses them.
 func TestTargetFails(t *testing.T) {
 	const name = "_stt._tcp.test."
 	server := dnstest.Start(t)

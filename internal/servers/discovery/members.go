@@ -10,7 +10,7 @@ const (
 	maxServers = 256
 	// minMissing is the number of answers in a row in which a server must be missing before it goes.
 	minMissing = 3
-	// maxMissing is that number at most, however irregular the answers are. So many answers without a return, too, and the longest
+	// maxMissing is that number at most, however irregular the answers are. After that many answers without a return, too, the longest
 	// absence is forgotten.
 	maxMissing = 60
 )

@@ -350,7 +350,7 @@ func TestWatch(t *testing.T) {
 		if _, ok := r.Servers("gpu", other); ok {
 			t.Error("another question is answered before it was asked")
 		}
-		r.expect(t, time.Second) // the old question has no answer any more
+		r.expect(t, time.Second) // the old question no longer has an answer
 		if servers, _ := r.Servers("gpu", other); len(servers) != 2 || servers[0].Address.Port() != 1 {
 			t.Errorf("servers are %v", servers)
 		}

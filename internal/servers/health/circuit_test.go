@@ -61,7 +61,7 @@ func (c *circuit) tell(t *testing.T, e event) {
 func TestCircuit(t *testing.T) {
 	const minute = time.Minute
 	for name, events := range map[string][]event{
-		"it opens after so many failures in a row": {
+		"it opens after a number of failures in a row": {
 			{"fails", 1 * minute, Closed, 1, 0},
 			{"fails", 2 * minute, Closed, 2, 0},
 			{"fails", 3 * minute, Open, 3, 0},

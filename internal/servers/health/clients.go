@@ -8,7 +8,7 @@ import (
 // What a server's failures say is learned from many clients: whatever one of them does, it has one vote. A client is known by its network and
 // by its credential, and two sessions count twice only if both differ.
 
-// The networks that count as one client. Whoever has one address of an IPv6 network of 48 bits may have them all: it is the largest that one
+// The networks that count as one client. A client with one address of an IPv6 network of 48 bits may have them all: it is the largest that one
 // site is given (RFC 6177). An IPv4 network of 24 bits is the smallest that is routed by itself, so neighbours in it are often one customer's.
 // Where honest clients share such a network, they only share a vote: a server that serves none of them needs no votes to be taken out of
 // service.

@@ -28,7 +28,7 @@ func newCrowd(t *testing.T, n int) *crowd {
 	return c
 }
 
-// sessions begins so many on a server, of which so many fail.
+// sessions begins a number of sessions on a server, some of which fail.
 func (c *crowd) sessions(i, began, failed int) {
 	for range began {
 		c.all[i].sessions.Begin(c.now)

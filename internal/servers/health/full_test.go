@@ -11,7 +11,7 @@ func TestOneClientIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		refused []Client
 		full    bool
-	}{"one client": {[]Client{alice, neighbour}, false}, "two clients": {[]Client{alice, bob}, true}, "nobody knows whose": {[]Client{{}}, true}} {
+	}{"one client": {[]Client{alice, neighbour}, false}, "two clients": {[]Client{alice, bob}, true}, "unknown clients": {[]Client{{}}, true}} {
 		h := New(Limits{Parallel: 4, Failures: 5})
 		h.hold.random, h.ceiling.random = func(time.Duration) time.Duration { return 0 }, func(time.Duration) time.Duration { return 0 }
 		h.SessionBegan(alice, noon)

@@ -134,7 +134,7 @@ func (m *model) session(t *rapid.T) {
 	}
 	client := m.client()
 	m.health.SessionBegan(client, began)
-	if rapid.Bool().Draw(t, "goes on") {
+	if rapid.Bool().Draw(t, "lasts") {
 		return
 	}
 	e := SessionEnd{Client: client, Began: began, Outdated: rapid.Bool().Draw(t, "outdated"), Neutral: rapid.Bool().Draw(t, "neutral"), Alike: rapid.Bool().Draw(t, "alike")}

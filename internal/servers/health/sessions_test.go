@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A server that has sessions which go on has so many of them fail, and its circuit opens if that is its doing.
+// A server that has sessions which last has a number of them fail, and its circuit opens if that is its doing.
 func TestFailuresThatCount(t *testing.T) {
 	const after, second = 3, Instant(time.Second)
 	now := 100 * second
@@ -36,13 +36,13 @@ func TestFailuresThatCount(t *testing.T) {
 	key := func(c Client, credential uint64) Client { c.Credential = credential; return c }
 	at := func(address string) Client { return Client{Address: netip.MustParseAddr(address)} }
 	for name, test := range map[string]struct {
-		others  int  // sessions that go on for long
+		others  int  // sessions that last for long
 		results bool // which they get
 		known   []Client
 		ends    []SessionEnd
 		opens   bool
 	}{
-		"nobody is served well":                       {0, false, nil, quick(alice, alice, alice), true},
+		"no client is served well":                    {0, false, nil, quick(alice, alice, alice), true},
 		"one client fails at once, others last":       {3, false, nil, quick(alice, alice, alice), false},
 		"one network fails at once":                   {3, false, []Client{bob}, quick(alice, neighbour, alice), false},
 		"several clients fail, others get no results": {3, false, nil, quick(alice, bob, alice), true},
@@ -64,10 +64,10 @@ func TestFailuresThatCount(t *testing.T) {
 		"later, all behind one address":      {3, false, nil, slow(alice, alice, alice), true},
 		"later, and others get results":      {3, true, nil, slow(alice, alice, alice), false},
 		"later, one of several clients":      {3, false, []Client{bob}, slow(alice, alice, alice), false},
-		"later, and nobody is served":        {0, false, []Client{bob}, slow(alice, alice, alice), true},
-		"clients that nobody knows":          {3, false, nil, quick(Client{}, Client{}, Client{}), true},
+		"later, and no client is served":     {0, false, []Client{bob}, slow(alice, alice, alice), true},
+		"unknown clients":                    {3, false, nil, quick(Client{}, Client{}, Client{}), true},
 		"two before they began":              {0, false, nil, []SessionEnd{{Client: alice, Fault: "x"}, {Client: alice, Fault: "x"}}, false},
-		"in vain, since one went well": {
+		"not enough, since one went well": {
 			0, false, nil, append(append(quick(alice, alice), SessionEnd{Client: bob, Began: now - second}), quick(alice, alice)...), false,
 		},
 	} {
@@ -100,7 +100,7 @@ func TestFailuresThatCount(t *testing.T) {
 				t.Errorf("opened: %v, %+v", opened, h.sessions)
 			}
 			if n := h.sessions.lasting(now); n != test.others || h.sessions.open != test.others {
-				t.Errorf("%d sessions last, %d go on; want %d", n, h.sessions.open, test.others)
+				t.Errorf("%d sessions last, %d continue; want %d", n, h.sessions.open, test.others)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestResultsAreForgotten(t *testing.T) {
 		t.Error("it opens while another session gets results")
 	}
 	if fail(alice, noon+Instant(resultsWithin)); h.circuit.state != Open {
-		t.Error("it stays closed, although no session gets results any more")
+		t.Error("it stays closed, although sessions no longer get results")
 	}
 }
 

@@ -11,7 +11,7 @@ var (
 	bob   = Client{Address: netip.MustParseAddr("198.51.100.2")}
 )
 
-// stalling is a server's health with so many sessions of several clients, at noon.
+// stalling is a server's health with a number of sessions of several clients, at noon.
 func stalling(sessions int, check StallCheck) *Tracker {
 	h := New(Limits{Parallel: 4, Failures: 5, SlowStart: 10 * time.Second, StallTimeout: 5 * time.Second, StallCheck: check})
 	h.stall.random = func(time.Duration) time.Duration { return 0 }

@@ -92,7 +92,7 @@ func TestAvoidUnreachable(t *testing.T) {
 	r.got(w, left)
 }
 
-// A session that is to move to a server waits for that one alone, and keeps nobody else waiting.
+// A session that is to move to a server waits for that one alone, and keeps no other client waiting.
 func TestOnly(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, capped(2), capped(1))
 	wanted, other := r.pools[1], r.pools[0]
@@ -110,7 +110,7 @@ func TestOnly(t *testing.T) {
 	waiting := &Waiter[int]{}
 	r.waits(waiting)
 	if !other.Demanded() {
-		t.Error("nobody dials for a client behind a session that nobody can dial for")
+		t.Error("no backend dials for a client behind a session that none can dial for")
 	}
 	giveBack(held[0])
 	r.got(w, wanted)

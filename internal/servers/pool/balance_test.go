@@ -20,7 +20,7 @@ func (r *rig) pick(key uint64, over bool) int {
 	return slices.IndexFunc(r.pools, func(p *rigPool) bool { return p.Pool == s.pool })
 }
 
-// picks counts where so many sessions go, each of which ends before the next begins.
+// picks counts where n sessions go, each of which ends before the next begins.
 func (r *rig) picks(n int) []int {
 	r.t.Helper()
 	got := make([]int, len(r.pools))

@@ -55,7 +55,7 @@ func leaseAndReturn(b *testing.B, g *Group[int], slots []*Slot[int], w *Waiter[i
 	slots[n].Return(w.Lease())
 }
 
-// BenchmarkLease is a lease and its return, while nobody else wants one.
+// BenchmarkLease is a lease and its return, while no other session wants one.
 func BenchmarkLease(b *testing.B) {
 	for _, backends := range []int{1, 4} {
 		for balance := LeastLoaded; balance <= Hash; balance++ {
@@ -144,7 +144,7 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOverTenants is a hand-over among so many tenants that wait, each with one client.
+// BenchmarkHandOverTenants is a hand-over among a number of tenants that wait, each with one client.
 func BenchmarkHandOverTenants(b *testing.B) {
 	for _, tenants := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("tenants=%d", tenants), func(b *testing.B) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// reserves tells for which pools, asked in that order again and again, connections are dialed until none is wanted any more.
+// reserves tells for which pools, asked in that order again and again, connections are dialed until no more are wanted.
 func (r *rig) reserves(order ...int) []int {
 	got := make([]int, len(r.pools))
 	for again := true; again; {
@@ -28,15 +28,15 @@ func TestDemand(t *testing.T) {
 		waiting int
 		a, b    int
 	}{
-		{"nobody waits", func(_, _ *rigPool) {}, 0, 0, 0},
+		{"no client waits", func(_, _ *rigPool) {}, 0, 0, 0},
 		{"the less loaded", func(a, _ *rigPool) { a.lease(1) }, 1, 0, 1},
-		{"until it is not any more", func(a, _ *rigPool) { a.lease(2) }, 4, 1, 3},
+		{"until it no longer is", func(a, _ *rigPool) { a.lease(2) }, 4, 1, 3},
 		{"by share of the cap", func(a, b *rigPool) { a.Set(capped(8)); a.lease(2); b.lease(1) }, 1, 1, 0},
 		{"by weight", func(a, b *rigPool) { a.Set(Settings{Cap: 4, Weight: 3}); a.lease(1); b.lease(1) }, 1, 1, 0},
 		{"by ramp", func(a, b *rigPool) { a.SetRamp(0.1); b.lease(2) }, 1, 0, 1},
 		{"resetting ones count", func(a, b *rigPool) { reset(a.lease(1)[0]) }, 1, 0, 1},
 		{"dialing ones count", func(a, b *rigPool) { a.dial(); b.dial(); b.dial() }, 4, 1, 0},
-		{"a probe serves nobody", func(a, b *rigPool) { a.lease(1); b.probe() }, 1, 0, 1},
+		{"a probe serves no client", func(a, b *rigPool) { a.lease(1); b.probe() }, 1, 0, 1},
 		{"a probe takes room", func(a, b *rigPool) { a.lease(3); b.lease(3); b.probe() }, 2, 1, 0},
 		{"enough are dialed", func(a, b *rigPool) { a.dial(); b.dial() }, 2, 0, 0},
 		{"but not for a backend that is not well", func(a, b *rigPool) { a.dial(); a.SetUsable(false) }, 1, 0, 1},
@@ -79,15 +79,15 @@ func TestWarmOnesServe(t *testing.T) {
 func TestDemandSignals(t *testing.T) {
 	both, a0, b1, none := []int{0, 1}, []int{0}, []int{1}, []int{}
 	for _, c := range []struct {
-		name                string
-		waited, nobodyWaits []int // who is signalled while two clients wait, for whom b should dial, and otherwise
-		prepare             func(a, b *rigPool) func()
+		name              string
+		waited, noneWaits []int // who is signalled while two clients wait, for whom b should dial, and otherwise
+		prepare           func(a, b *rigPool) func()
 	}{
 		{"Reserve", b1, none, func(a, _ *rigPool) func() {
 			a.Set(Settings{Cap: 4, Warm: 4, Weight: 1})
 			return func() { a.Reserve() }
 		}},
-		{"a Reserve that makes it nobody's turn", none, none, func(a, b *rigPool) func() {
+		{"a Reserve that makes it no pool's turn", none, none, func(a, b *rigPool) func() {
 			b.dial()
 			a.Set(Settings{Cap: 4, Warm: 4, Weight: 1})
 			return func() { a.Reserve() }
@@ -95,7 +95,7 @@ func TestDemandSignals(t *testing.T) {
 		{"ReserveTrial", b1, none, func(a, _ *rigPool) func() { return func() { a.ReserveTrial() } }},
 		{"ReserveProbe", b1, none, func(a, _ *rigPool) func() { return func() { a.probe() } }},
 		{"a probe's end", both, a0, func(a, _ *rigPool) func() { return a.probe() }},
-		{"a Reserve in vain", none, none, func(a, _ *rigPool) func() {
+		{"a Reserve without success", none, none, func(a, _ *rigPool) func() {
 			a.Set(capped(1))
 			return func() { a.Reserve() }
 		}},
@@ -143,7 +143,7 @@ func TestDemandSignals(t *testing.T) {
 			a, b := r.pools[0], r.pools[1]
 			a.lease(1)
 			f := c.prepare(a, b)
-			want := c.nobodyWaits
+			want := c.noneWaits
 			if waiting {
 				r.wait()
 				r.wait()

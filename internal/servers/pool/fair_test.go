@@ -40,7 +40,7 @@ func (r *rig) tenantStats(name string) TenantStats {
 	return TenantStats{}
 }
 
-// crowd is tenants that always have so many clients waiting, whose sessions last as long as drawn.
+// crowd is tenants that always have a number of clients waiting, whose sessions last as long as drawn.
 type crowd struct {
 	*rig
 	waiting  map[string][]*Waiter[int]
@@ -310,7 +310,7 @@ func TestGuaranteedPlaces(t *testing.T) {
 	r.leaseFor("gold")
 	p.expect(0, 0, 4, 0, 0)
 	r.waiting(waiting...)
-	giveBack(gold) // it is free, and nobody else's
+	giveBack(gold) // it is free, and kept for no other tenant
 	r.waiting(waiting...)
 	giveBack(others[0])
 	r.handed(waiting[0])
@@ -361,7 +361,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 		giveBack(s)
 	}
 	r.leaseFor("known")
-	w := r.comeFor("waits in vain")
+	w := r.comeFor("waits until it leaves")
 	r.Leave(w, TimedOut)
 	giveBack(s)
 	all, forgotten := r.Tenants()

@@ -43,7 +43,7 @@ func TestLateBackendFillsUp(t *testing.T) {
 	}
 }
 
-// The same where nobody leaves and clients have to wait: the late backend dials for them, and gets them.
+// The same where no client leaves and clients have to wait: the late backend dials for them, and gets them.
 func TestLateBackendServesTheQueue(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, capped(4))
 	r.pools[0].lease(4)
@@ -56,5 +56,5 @@ func TestLateBackendServesTheQueue(t *testing.T) {
 			t.Error("given another connection")
 		}
 	}
-	p.reservesNone("dialed for nobody")
+	p.reservesNone("dialed without a client")
 }

@@ -100,8 +100,8 @@ func TestModeServesWhoWaits(t *testing.T) {
 	}
 }
 
-// Nothing of a pool that was removed is leased any more, not even what is dialed or comes back later; it can be brought to
-// its end, and the others go on.
+// Connections of a pool that was removed are no longer leased, not even what is dialed or comes back later; it can be
+// brought to its end, and the others continue.
 func TestRemove(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, capped(4), capped(1))
 	p, other := r.pools[0], r.pools[1]

@@ -62,7 +62,7 @@ func (m *model) failed(t *rapid.T) {
 	m.serve(t)
 }
 
-// refused: the server refuses whoever waits for connections of that variant; each of them gets the reason and waits no more.
+// refused: the server refuses clients that wait for connections of that variant; each gets the reason and stops waiting.
 func (m *model) refused(t *rapid.T) {
 	s, why := m.coming(t), errors.New("refused")
 	var told []*modelClient
@@ -245,7 +245,7 @@ func (m *model) giveUp(t *rapid.T, s *modelSlot) {
 	m.serve(t)
 }
 
-// misuse does to a slot what its state does not allow, or what the holder of an earlier lease may not do any more.
+// misuse does to a slot what its state does not allow, or what the holder of an earlier lease may no longer do.
 func (m *model) misuse(t *rapid.T) {
 	var all []*modelSlot
 	for _, p := range m.all {
@@ -256,7 +256,7 @@ func (m *model) misuse(t *rapid.T) {
 	all = slices.DeleteFunc(all, func(s *modelSlot) bool { return s.slot == nil })
 	s := draw(t, "slot", all)
 	lease := s.sessions
-	stale := lease > 0 && rapid.Bool().Draw(t, "stale") // somebody who had the connection before
+	stale := lease > 0 && rapid.Bool().Draw(t, "stale") // the one that had the connection before
 	if stale {
 		lease -= uint64(rapid.IntRange(1, int(lease)).Draw(t, "leases ago"))
 	}

@@ -103,7 +103,7 @@ func (m *model) checkSignals(t *rapid.T, p *modelPool) {
 	}
 }
 
-// checkQueue: nobody waits without need or out of order, and every client that was queued is somewhere.
+// checkQueue: no client waits without need or out of order, and every client that was queued is somewhere.
 func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 	if w := m.servable(); w != nil {
 		if held, _ := m.held(w.waiter.Variant, w); held == 0 {
@@ -141,7 +141,7 @@ func (m *model) checkQueue(t *rapid.T, holders map[int]bool) {
 }
 
 // comeToRest has the dials succeed, the closing end and the workers look when they were signalled, and at no other time,
-// until nothing moves any more. Then each pool must have its wanted size, and nobody may wait whom it could serve.
+// until nothing moves. Then each pool must have its wanted size, and no client may wait that it could serve.
 func (m *model) comeToRest(t *rapid.T) {
 	for moved := true; moved; {
 		moved = false
@@ -173,7 +173,7 @@ func (m *model) comeToRest(t *rapid.T) {
 			most = sessions // how many are warm depends on who came: checkSignals
 		}
 		if p.passive {
-			continue // as many as there were, and nobody waits: checkSignals
+			continue // as many as there were, and none waits: checkSignals
 		}
 		if p.mode != Enabled {
 			continue // its connections stay, or go: checkSignals

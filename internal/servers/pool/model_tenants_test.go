@@ -139,7 +139,7 @@ func (m *model) entitled(tenant string) bool {
 	return m.promised() == 0 || m.inUse(tenant) < m.guarantee(tenant) || m.open() > 0
 }
 
-// precedes tells which of two clients is served first when their tenants use so many connections.
+// precedes tells which of two clients is served first when their tenants use these numbers of connections.
 func (m *model) precedes(a, b *modelClient, inUse map[string]int) bool {
 	rank := func(w *modelClient) []float64 {
 		name := w.waiter.Tenant
@@ -173,7 +173,7 @@ func (m *model) used() map[string]int {
 // inOrder returns the clients in the order in which they would be served, one after the other, without those for whom no place is left.
 func (m *model) inOrder() []*modelClient { return m.inOrderOf(m.open()) }
 
-// inOrderOf returns them if there are so many places that are guaranteed to nobody.
+// inOrderOf returns them if open places are not guaranteed to any tenant.
 func (m *model) inOrderOf(open int) (order []*modelClient) {
 	used := m.used()
 	left := slices.Clone(m.waiting)

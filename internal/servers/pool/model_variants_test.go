@@ -16,7 +16,7 @@ type modelVariant struct {
 
 var modelNames = []string{"", "a", "b", "c"}
 
-// name draws the variant that somebody needs.
+// name draws the variant that a client needs.
 func (m *model) name(t *rapid.T) string {
 	if !m.variants {
 		return ""
@@ -154,7 +154,7 @@ func (m *model) undialed() (found []*modelClient) {
 	return found
 }
 
-// crowdedOut returns the clients that need a place which nobody has, nor makes.
+// crowdedOut returns the clients that need a place which no pool has, nor makes.
 func (m *model) crowdedOut() []*modelClient {
 	making := 0
 	for _, p := range m.pools {
@@ -187,8 +187,8 @@ func (m *model) displaces(p *modelPool) bool {
 	return true
 }
 
-// passed returns the client that waits for a place which a connection of p would make, if that is leased to one who came
-// later: to w, or to somebody who has just come for nil.
+// passed returns the client that waits for a place which a connection of p would make, if that is leased to a client
+// that came later: to w, or to one that has just come for nil.
 func (m *model) passed(p *modelPool, w *modelClient) *modelClient {
 	if out := m.crowdedOut(); len(out) > 0 && p.canDisplace() {
 		order := m.inOrder()
@@ -315,7 +315,7 @@ func (m *model) checkVariants(t *rapid.T, p *modelPool) {
 	}
 }
 
-// goHome ends all sessions, one by one, and sees that nobody waits in the end who can be served.
+// goHome ends all sessions, one by one, and sees that no client waits in the end that can be served.
 func (m *model) goHome(t *rapid.T) {
 	m.resume(t)
 	for {

@@ -92,7 +92,7 @@ func TestWarmWhilePaused(t *testing.T) {
 		t.Errorf("%d connections are outdated; want 2", n)
 	}
 	for range 2 {
-		s := p.reserved("nothing is dialed in the place of an outdated connection")
+		s := p.reserved("nothing is dialed instead of an outdated connection")
 		r.filled(s)
 	}
 	for range 2 {

@@ -257,7 +257,7 @@ func TestNoNeedToWait(t *testing.T) {
 	}
 }
 
-// The default clock begins with the group and goes on.
+// The default clock begins with the group and keeps running.
 func TestDefaultClock(t *testing.T) {
 	g := NewGroup[int](Options{})
 	first := g.Now()

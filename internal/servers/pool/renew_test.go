@@ -16,7 +16,7 @@ func TestRenewWithRoom(t *testing.T) {
 	}
 	var fresh []*Slot[int]
 	for range 2 {
-		s := p.reserved("no connection is wanted in the place of an outdated one")
+		s := p.reserved("no connection is wanted instead of an outdated one")
 		fresh = append(fresh, s)
 	}
 	p.reservesNone("more are wanted than are warm")
@@ -43,7 +43,7 @@ func TestRenewWithRoom(t *testing.T) {
 	}
 }
 
-// In a full pool so many at once make room for the others, and no more.
+// In a full pool one connection at a time makes room for the others.
 func TestRenewWithoutRoom(t *testing.T) {
 	r := newRig(t, Options{}, Settings{Cap: 4, Warm: 4, Weight: 1})
 	p := r.pools[0]
@@ -159,7 +159,7 @@ func TestRenewCounts(t *testing.T) {
 	}
 }
 
-// The outdated connections of a draining backend serve nobody, and need no others in their place.
+// The outdated connections of a draining backend serve no client, and need no others in their place.
 func TestRenewDraining(t *testing.T) {
 	r := newRig(t, Options{}, Settings{Cap: 4, Warm: 2, Weight: 1})
 	p := r.pools[0]

@@ -7,7 +7,7 @@ import (
 )
 
 // Each transition takes a slot to the next state and counts what it has to count and nothing else; those that leave too few
-// connections tell whoever fills the pool.
+// connections wake the goroutine that fills the pool.
 func TestTransitions(t *testing.T) {
 	r := newRig(t, Options{}, Settings{Cap: 1, Warm: 1, Weight: 1})
 	p := r.pools[0]
@@ -92,8 +92,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Using a slot in a way that its state does not allow is a mistake in the program. It panics, changes nothing, tells nobody,
-// and the pool can still be used.
+// Using a slot in a way that its state does not allow is an error in the program. It panics, changes nothing, wakes no
+// goroutine, and the pool can still be used.
 func TestMisusePanics(t *testing.T) {
 	methods := []struct {
 		name    string
@@ -155,7 +155,7 @@ func (p *rigPool) bring(state State) *Slot[int] {
 	return s
 }
 
-// A connection is withdrawn when it is idle, and only then: whoever holds its lease closes it otherwise.
+// A connection is withdrawn when it is idle, and only then: the holder of its lease closes it otherwise.
 func TestWithdraw(t *testing.T) {
 	for state := Dialing; state <= Gone; state++ {
 		r := newRig(t, Options{}, capped(1))
@@ -173,7 +173,7 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// Whoever ends a lease a second time, after the connection was leased to somebody else, is told, and that somebody keeps it.
+// Ending a lease a second time, after the connection was leased to another session, panics, and that session keeps it.
 func TestEndedLease(t *testing.T) {
 	for name, end := range map[string]func(s *Slot[int], lease uint64){
 		"Reset":   func(s *Slot[int], lease uint64) { s.Reset(lease) },

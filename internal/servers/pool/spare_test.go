@@ -27,7 +27,7 @@ func TestReserveSpare(t *testing.T) {
 	p.fill(1)
 	p.expect(0, 3, 0, 0, 0)
 
-	// It is full of idle connections: one makes room, and its place goes to nobody else.
+	// It is full of idle connections: one makes room, and its place goes to no other.
 	s, conn, retire, ok := p.ReserveSpare()
 	if !ok || !retire || ready(s) {
 		t.Fatalf("full of idle connections: %v, retired %v", ok, retire)

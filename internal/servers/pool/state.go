@@ -81,7 +81,7 @@ const (
 	Shed
 	// Withdrawn: an operator disabled the backend.
 	Withdrawn
-	// InternalError: a mistake in the proxy.
+	// InternalError: a bug in the proxy.
 	InternalError
 	// Shutdown: the proxy ends, or the backend is removed.
 	Shutdown

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Whatever happens at once: nobody gets a connection that another has, everybody who waits is served, the cap holds and the
-// numbers agree at every look, and in the end the books balance.
+// Whatever happens at once: no client gets a connection that another has, every client that waits is served, the cap holds
+// and the numbers agree at every look, and in the end the books balance.
 func TestStress(t *testing.T) {
 	t.Parallel()
 	for balance := LeastLoaded; balance <= Hash; balance++ {
@@ -67,7 +67,7 @@ func (s *stress) comeAndGo() {
 			select {
 			case <-p.gone: // something has changed
 				continue
-			case <-s.quit: // nobody comes any more
+			case <-s.quit: // clients no longer come
 			}
 			break
 		}

@@ -18,7 +18,7 @@ const (
 )
 
 // stress is everything at once: clients that come, wait, leave and end their leases in all ways, backends that are dialed,
-// fail, come and go, an operator who changes all there is to change, and somebody who looks at the numbers.
+// fail, come and go, an operator who changes all there is to change, and a goroutine that looks at the numbers.
 type stress struct {
 	*testing.T
 	group    *Group[*stressConn]
@@ -164,7 +164,7 @@ func (s *stress) wait(w *Waiter[*stressConn]) (c *stressConn, ok bool) {
 			s.served.Add(1)
 			return c, true
 		case <-s.watchdog.Done():
-			s.Error("nobody serves a client")
+			s.Error("a client is not served")
 		}
 	}
 	switch c, ok = s.group.Leave(w, why); {
@@ -177,7 +177,7 @@ func (s *stress) wait(w *Waiter[*stressConn]) (c *stressConn, ok bool) {
 	return c, ok
 }
 
-// session uses a connection, which must be nobody else's, and ends its lease in one of the ways.
+// session uses a connection, which no other may have, and ends its lease in one of the ways.
 func (s *stress) session(id int, c *stressConn, lease uint64) {
 	if other, held := s.holders.LoadOrStore(c, id); held {
 		s.Errorf("the connection of client %d was leased to client %d", other, id)
@@ -188,12 +188,12 @@ func (s *stress) session(id int, c *stressConn, lease uint64) {
 	if state := c.slot.State(); state != Leased {
 		s.Errorf("a leased connection is %v", state)
 	}
-	s.lose(c) // in vain
+	s.lose(c) // has no effect
 	if rand.IntN(3) == 0 {
 		c.slot.Reset(lease)
 	}
 	if !s.holders.CompareAndDelete(c, id) {
-		s.Errorf("the connection of client %d is somebody else's now", id)
+		s.Errorf("the connection of client %d is another client's now", id)
 	}
 	if rand.IntN(5) == 0 {
 		c.slot.Discard(lease, Cut)

@@ -65,7 +65,7 @@ func (p *rigPool) expectVariants(want ...string) {
 	}
 }
 
-// A client gets a connection of its own variant and of no other, whoever is idle.
+// A client gets a connection of its own variant and of no other, whichever are idle.
 func TestVariantsAreApart(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, varied(9, 2))
 	p := r.pools[0]
@@ -152,7 +152,7 @@ func TestDisplacement(t *testing.T) {
 	}
 	n, ok := idle.RetireSurplus(math.MinInt64)
 	if !ok {
-		t.Fatal("nobody makes room")
+		t.Fatal("no connection makes room")
 	}
 	if oldest := r.slots[n]; oldest.State() != Retiring || idle.Stats().Totals.Reasons[Displaced] != 1 {
 		t.Errorf("%v, %+v", oldest.State(), idle.Stats())
@@ -192,8 +192,8 @@ func TestDemandInOrder(t *testing.T) {
 }
 
 // A client whose variant has no connection is passed by those whose variant has, but not for ever: where one connection is all
-// that there may be, and somebody always waits for the variant that it has.
-func TestNobodyStarves(t *testing.T) {
+// that there may be, and a client always waits for the variant that it has.
+func TestNoClientStarves(t *testing.T) {
 	r := newRig(t, Options{Queue: 99}, varied(1, 1))
 	p := r.pools[0]
 	p.KeepWarm("en")
@@ -224,7 +224,7 @@ func TestNobodyStarves(t *testing.T) {
 	giveBack(r.slots[len(r.slots)])
 	p.work()
 	if s := p.Stats(); s.Leased != 1 || r.slots[len(r.slots)].Variant() != "en" {
-		t.Errorf("nobody of the others is served: %+v", s)
+		t.Errorf("none of the others is served: %+v", s)
 	}
 }
 

@@ -28,7 +28,7 @@ func (l *failing) Accept() (net.Conn, error) {
 }
 
 // A server that cannot accept clients since there is no descriptor for them says so to the book of descriptors, which makes room,
-// and logs nothing itself. It goes on when there are some again.
+// and logs nothing itself. It continues when there are some again.
 func TestAcceptWithoutDescriptors(t *testing.T) {
 	var shed, connections atomic.Int64
 	var book *machine.Descriptors

@@ -91,7 +91,7 @@ func TestNoCapacity(t *testing.T) {
 	r.Join().CloseNormally()
 }
 
-// A request that is on its way when the proxy begins to drain is refused; sessions go on.
+// A request that is on its way when the proxy begins to drain is refused; sessions continue.
 func TestDraining(t *testing.T) {
 	r := newRig(t, setup{Cap: 2, Script: &wstest.Server{Serve: wstest.Echo}})
 	r.Ready(2)

@@ -32,7 +32,7 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 		nc, err = g.handshakeTLS(nc, early, config(), &arrival)
 		early = nil // TLS has it
 	}
-	if failed := (*tlsFailure)(nil); errors.As(err, &failed) { // there is no request, and nobody to answer
+	if failed := (*tlsFailure)(nil); errors.As(err, &failed) { // there is no request to answer
 		g.tls.failed(failed, &arrival)
 		_ = nc.Close()
 		return
@@ -214,8 +214,8 @@ func (g *Gate) readRequest(nc net.Conn, early []byte) (*handshake.Request, error
 	return handshake.ReadRequest(from, g.limits.Load().MaxHead)
 }
 
-// badProxyHeader returns the answer to a connection whose PROXY header cannot be read. With an error that is no answer there is nobody to
-// answer.
+// badProxyHeader returns the answer to a connection whose PROXY header cannot be read. With an error that is not an answer there is no client
+// to answer.
 func badProxyHeader(err error) error {
 	if bad := (*origin.HeaderError)(nil); errors.As(err, &bad) {
 		return &handshake.Refusal{Status: http.StatusBadRequest, Reason: bad.Reason}

@@ -12,7 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
-// The texts of answers to clients that are not authenticated. There are few, so that nobody can tell from them what is wrong with a
+// The texts of answers to clients that are not authenticated. There are few, so that a client cannot tell from them what is wrong with a
 // credential. The log has the reason.
 const (
 	unauthorized = "unauthorized: the service requires a valid credential"

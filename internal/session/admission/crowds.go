@@ -24,8 +24,8 @@ func (c *crowd) dropped() dropReason {
 	return droppedOldest
 }
 
-// mayHave reports whether a network that has so many places may have one more of those that are free: no more than are left for others. So many
-// of the last ones are kept for networks that have none.
+// mayHave reports whether a network with that number of places may have one more of the free ones: no more than are left for others. The last
+// ones, as many as kept, are reserved for networks that have none.
 func mayHave(places, free, kept int) bool {
 	return places == 0 && free > 0 || places < free-kept
 }
@@ -33,7 +33,7 @@ func mayHave(places, free, kept int) bool {
 // The rankings of crowds.
 const (
 	byPlaces = iota // those with places: the most first
-	byTurn          // those in line: whoever has the fewest places first, and then whoever has waited longest
+	byTurn          // those in line: the fewest places first, and then the longest wait
 	byLine          // those in line: the longest line first
 	rankings
 )
@@ -101,7 +101,7 @@ func (r *ranking) Pop() any {
 
 // While there is room for no other client, a handshake is dropped once it has waited for its client slowFactor times as long as others do of
 // late, or, while most handshakes come to their end, for calmPatience, but not before minPatience: a crowd of honest clients, which on a
-// busy machine are slower than usual, loses nobody. A flood of handshakes that never end makes the proxy impatient within a moment.
+// busy machine are slower than usual, loses none. A flood of handshakes that never end makes the proxy impatient within a moment.
 const (
 	slowFactor   = 4
 	minPatience  = 250 * time.Millisecond

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A crowd of honest clients on a slow machine loses nobody: handshakes may take longer if all do.
+// A crowd of honest clients on a slow machine loses none: handshakes may take longer if all do.
 func TestPatienceFollowsHandshakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLobby(t, 8)

@@ -72,7 +72,7 @@ func TestEarlyDataOfWaitingClient(t *testing.T) {
 	}
 }
 
-// Control frames that come early are answered, and mistakes are, once the session has begun.
+// Control frames that come early are answered, and so are errors, once the session has begun.
 func TestEarlyControlFrames(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 2, Script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.Join()

@@ -31,19 +31,18 @@ import (
 // Options are the settings of a gate. Fields without a default are required.
 type Options struct {
 	Limits Limits
-	// Origin says who is believed about where clients come from; nil for nobody.
+	// Origin says who is believed about where clients come from; nil to believe no one.
 	Origin *origin.Policy
 	// Health answers health checks; the zero value has none.
 	Health Health
 	// AuthGuard refuses clients of addresses from which authentication fails too often; nil for no limit.
 	AuthGuard *auth.Guard
-	// Descriptors hears when the gate cannot accept a client because this machine is short of something; nil for nobody.
+	// Descriptors hears when the gate cannot accept a client because this machine is short of something; may be nil.
 	Descriptors *machine.Descriptors
 	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
 	// none. Any goroutine calls it. nil leaves it at what the clients say.
 	Trace func(client *record.Trace) *record.Trace
-	// Refused hears of each client that gets no session, from any goroutine: it must not block, and not keep what it gets. nil for
-	// nobody.
+	// Refused hears of each client that gets no session, from any goroutine: it must not block, nor keep what it gets. May be nil.
 	Refused func(*record.Refused)
 }
 
@@ -76,7 +75,7 @@ type Gate struct {
 
 	// For any goroutine.
 	limits   atomic.Pointer[Limits]
-	origin   atomic.Pointer[origin.Policy] // nil to believe nobody
+	origin   atomic.Pointer[origin.Policy] // nil to believe no one
 	routes   atomic.Pointer[route.Routes]
 	lastID   atomic.Uint64      // of a client whose request is routed
 	refused  [600]atomic.Uint64 // by HTTP status
@@ -130,7 +129,7 @@ func (g *Gate) SetServices(services []*route.Service, r *route.Routes) {
 // SetLimits changes the limits for clients that arrive from now on.
 func (g *Gate) SetLimits(l Limits) { g.limits.Store(&l) }
 
-// SetOrigin changes who is believed about where clients come from, nil for nobody, for clients that arrive from now on.
+// SetOrigin changes who is believed about where clients come from, nil to believe no one, for clients that arrive from now on.
 func (g *Gate) SetOrigin(p *origin.Policy) { g.origin.Store(p) }
 
 // Serve accepts clients from the listener in a goroutine of its own until StopAccepting is called.
@@ -166,7 +165,7 @@ func (g *Gate) accept(listener net.Listener, config func() *tls.Config) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // this machine is probably short of something: sessions go on, and idle connections make room
+		if err != nil { // this machine is probably short of something: sessions continue, and idle connections make room
 			if machine.OutOfDescriptors(err) && g.openings.dropOldest() {
 				continue // a client that is slow costs no idle connection to a server
 			}
@@ -251,7 +250,7 @@ func (g *Gate) untrack(nc net.Conn) {
 	delete(g.handshakes, nc)
 }
 
-// StopAccepting closes the listeners. Sessions go on; the server refuses requests that have arrived.
+// StopAccepting closes the listeners. Sessions continue; the server refuses requests that have arrived.
 func (g *Gate) StopAccepting() {
 	g.drain()
 	g.StopListening()
@@ -267,8 +266,8 @@ func (g *Gate) StopListening() {
 	g.listeners = nil
 }
 
-// Arriving returns how many clients have been accepted that have neither a session nor an answer yet. After StopListening, it is 0 only when
-// nobody comes any more.
+// Arriving returns how many clients have been accepted that have neither a session nor an answer yet. After StopListening, it is 0 only when no
+// more clients come.
 func (g *Gate) Arriving() int {
 	accepting := int(g.accepting.Load()) // before the handshakes, to which it may add one
 	g.mu.Lock()

@@ -117,7 +117,7 @@ func TestOldestHandshakeIsDropped(t *testing.T) {
 		}
 		expectDropped(t, all, 1)
 		if all[1].work(true) {
-			t.Error("a dropped handshake goes on")
+			t.Error("a dropped handshake continues")
 		}
 		all[2].leave(true)
 		all = append(all, l.enter("192.0.2.101")) // at once
@@ -220,7 +220,7 @@ func TestCrowdBehindLoadBalancer(t *testing.T) {
 	})
 }
 
-// flood lets clients of n networks come, so many a second in all, which never say anything. It returns a function that ends that.
+// flood lets clients of n networks come, rate a second in all, which never send anything. It returns a function that ends that.
 func (l *lobby) flood(n int, rate int) (stop func()) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
@@ -261,8 +261,8 @@ func (l *lobby) honest(clients int, from string) (most time.Duration) {
 	return most
 }
 
-// A few slow handshakes that come to their end do not make the proxy patient with a crowd that never does, and the crowd keeps out nobody:
-// not from other networks, and after a moment not even from its own.
+// A few slow handshakes that come to their end do not make the proxy patient with a crowd that never does, and the crowd keeps out no
+// client: not from other networks, and after a moment not even from its own.
 func TestSlowHandshakesPrimeNothing(t *testing.T) {
 	for _, c := range []struct{ places, networks, rate int }{
 		{64, 1, 60}, {64, 1, 2000}, {64, 7, 400}, {1024, 1, 400}, {1024, 5, 4000}, {1024, 100, 4000},
@@ -290,8 +290,8 @@ func TestSlowHandshakesPrimeNothing(t *testing.T) {
 	}
 }
 
-// Accepting goes on while the proxy works on all handshakes. So many clients wait in line, and of the network that has most of them there,
-// those go whose turn would be next.
+// Accepting continues while the proxy works on all handshakes. A number of clients wait in line. Of the network that has most of them
+// there, those go whose turn would be next.
 func TestLineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLobby(t, 4)
@@ -467,7 +467,7 @@ func TestStormIsLoggedOnce(t *testing.T) {
 			}
 			time.Sleep(2 * stormCalm)
 		}
-		want := []string{"too many unfinished handshakes: dropping the oldest", "no handshakes are dropped any more"}
+		want := []string{"too many unfinished handshakes: dropping the oldest", "handshakes are no longer dropped"}
 		for range 2 {
 			for _, message := range want {
 				if line := <-l.log.Lines; line.Message != message {

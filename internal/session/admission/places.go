@@ -47,7 +47,7 @@ type telling struct {
 	broke    error  // how it broke the protocol; nil if it has not
 }
 
-// place is a client's place in the queue, and how many seconds it waits there; -1 if nobody knows.
+// place is a client's place in the queue, and how many seconds it waits there; -1 if unknown.
 type place struct{ number, wait int }
 
 // newTelling returns what a client is told while it waits; nil for a client that is not to be told anything.
@@ -193,7 +193,7 @@ func (t *telling) end(code frame.CloseCode, reason string) {
 	if _, err := t.nc.Write(frame.AppendControl(nil, frame.Close, frame.ClosePayload(code, reason), false)); err != nil || t.broke != nil {
 		return
 	}
-	t.kept = nil // of use to nobody any more
+	t.kept = nil // no longer of use
 	var buf [4 << 10]byte
 	for total := 0; total < maxEarly; {
 		n, err := t.nc.Read(buf[:])
@@ -254,7 +254,7 @@ func (g *Gate) runBoard() {
 	}
 }
 
-// lookOnce goes on to the next second after a mistake.
+// lookOnce looks at all queues once. After a panic, the next second tries again.
 func (g *Gate) lookOnce() {
 	defer g.shared.Guard.Recover("board", func() {})
 	g.updateBoard(time.Now())
@@ -303,7 +303,7 @@ func (b *board) sample(now time.Time, r *route.Routes) {
 	b.rates = rates
 }
 
-// wait returns how many seconds a client waits at this place of a service's queue; -1 if nobody knows.
+// wait returns how many seconds a client waits at this place of a service's queue; -1 if unknown.
 func (b *board) wait(service *route.Service, place int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,7 +314,7 @@ func (b *board) wait(service *route.Service, place int) int {
 }
 
 // waitRate expects how long clients wait in a service's queue, from how many leases ended lately: each serves the next client. It is a value
-// without a clock; whoever samples the leases owns it.
+// without a clock; the goroutine that samples the leases owns it.
 type waitRate struct {
 	at    time.Time // of the last sample; zero for none
 	ended uint64    // leases that had ended by then
@@ -327,7 +327,7 @@ const (
 	halfLife   = 20 * time.Second
 	enoughEnds = 3               // before them, nothing is expected
 	maxGap     = 2 * time.Minute // after a longer time without samples, what was seen before says nothing
-	maxWait    = 24 * time.Hour  // a longer time means that nobody knows
+	maxWait    = 24 * time.Hour  // a longer time means that it is unknown
 )
 
 // sample takes the number of leases that have ended since the service began. It may have become smaller, if backends were removed.
@@ -347,7 +347,7 @@ func (r *waitRate) sample(now time.Time, ended uint64) {
 	r.at, r.ended = now, ended
 }
 
-// wait returns how many seconds a client at this place of the queue waits; -1 if nobody knows.
+// wait returns how many seconds a client at this place of the queue waits; -1 if unknown.
 func (r *waitRate) wait(place int) int {
 	if r.seen < enoughEnds || r.leases <= 0 {
 		return -1

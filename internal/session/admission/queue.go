@@ -41,7 +41,7 @@ func (g *Gate) acquire(service *route.Service, nc net.Conn, req *handshake.Reque
 		return conn, nil
 	}
 	arrival.Position = max(arrival.Position, waiter.Position())
-	if arrival.Until.IsZero() { // otherwise its first connection was lost, and the wait goes on
+	if arrival.Until.IsZero() { // otherwise its first connection was lost, and the wait continues
 		arrival.Until = time.Now().Add(service.QueueTimeout)
 	}
 	arrival.opening.leave(true) // the queue has a limit of its own
@@ -154,7 +154,7 @@ type boundedAnswers struct {
 	err   error     // guarded by mu: why an answer was not taken
 }
 
-// boundAnswers becomes the transport of nc; it returns nil without TLS. Nobody may use nc meanwhile.
+// boundAnswers becomes the transport of nc; it returns nil without TLS. nc must not be used meanwhile.
 func boundAnswers(nc net.Conn) *boundedAnswers {
 	conn, ok := nc.(*tls.Conn)
 	if !ok {
@@ -222,7 +222,7 @@ func (a *boundedAnswers) end() {
 	_ = a.Conn.SetWriteDeadline(a.until)
 }
 
-// restore gives the TLS connection its own transport back. Nobody may use it meanwhile.
+// restore gives the TLS connection its own transport back. It must not be used meanwhile.
 func (a *boundedAnswers) restore() {
 	if a == nil {
 		return

@@ -108,7 +108,7 @@ func TestQueueIsFull(t *testing.T) {
 	}
 }
 
-// Those who wait when the proxy begins to drain are told so at once; sessions go on.
+// Those who wait when the proxy begins to drain are told so at once; sessions continue.
 func TestDrainingTurnsWaitersAway(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Queue: 10, Script: &wstest.Server{Serve: wstest.Echo}})
 	holder := r.Join()
@@ -169,8 +169,8 @@ func TestDialingOnDemand(t *testing.T) {
 	}
 }
 
-// Clients that wait hold nobody up: neither those of other services nor those that are refused, however many they are.
-func TestWaitingHoldsNobodyUp(t *testing.T) {
+// Clients that wait hold no others up: neither those of other services nor those that are refused, however many they are.
+func TestWaitingHoldsNoOtherUp(t *testing.T) {
 	const many = 138 // more than twice as many as may begin their handshakes at a time
 	r := newRig(t, setup{Profile: "echo", Queue: many, Script: &wstest.Server{Serve: wstest.Echo}, Other: &wstest.Server{Serve: wstest.Echo}})
 	r.AllReady(1, r.Backends...)
@@ -189,7 +189,7 @@ func TestWaitingHoldsNobodyUp(t *testing.T) {
 			t.Errorf("got %s; want %d", response.Status, status)
 		}
 	}
-	holder.Ask("the session goes on")
+	holder.Ask("the session continues")
 	if q := r.Group.Queue(); q.Waiting != many {
 		t.Errorf("queue: %+v", q)
 	}

@@ -55,7 +55,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	})
 }
 
-// A log of warnings has none of it, and nobody counts.
+// A log of warnings has none of it, and they are not counted.
 func TestRefusalsAreNotLogged(t *testing.T) {
 	var out bytes.Buffer
 	var r refusals

@@ -62,10 +62,10 @@ func (s *storms) check() {
 			attrs = append(attrs, dropReasonNames[i], n)
 		}
 	}
-	s.log.Info("no handshakes are dropped any more", attrs...)
+	s.log.Info("handshakes are no longer dropped", attrs...)
 }
 
-// close ends a storm at once, and starts no timer any more.
+// close ends a storm at once, and no longer starts a timer.
 func (s *storms) close() {
 	s.mu.Lock()
 	s.closed = true

@@ -51,7 +51,7 @@ var tlsResultNames = [tlsResults]string{
 
 func (r tlsResult) String() string { return tlsResultNames[r] }
 
-// tlsFailure is a TLS handshake that failed. There is nobody to answer: TLS has told the client what it could.
+// tlsFailure is a TLS handshake that failed. There is no answer: TLS has told the client what it could.
 type tlsFailure struct {
 	result  tlsResult
 	version uint16 // that was agreed on; 0 if it had not come so far
@@ -172,7 +172,7 @@ func holder(c *x509.Certificate) string {
 // Waiting for the client takes no turn.
 type tlsTurns chan struct{}
 
-// newTLSTurns returns the turns for a process that may use so many processors: half of them are left to the sessions.
+// newTLSTurns returns the turns for the processors that the process may use: half of them are left to the sessions.
 func newTLSTurns() tlsTurns { return make(tlsTurns, max(1, loop.Processors()/2)) }
 
 // handshake carries out the server's side of a TLS handshake over nc, which began with early. The connection's deadline bounds it.

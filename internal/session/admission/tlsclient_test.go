@@ -126,7 +126,7 @@ func TestTLSFailures(t *testing.T) {
 		}
 	}
 	if n := r.stats().Refused; len(n) != 0 {
-		t.Errorf("requests were refused that nobody has made: %v", n)
+		t.Errorf("requests were refused that were never made: %v", n)
 	}
 }
 

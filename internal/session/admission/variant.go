@@ -74,7 +74,7 @@ func withoutCredentials(r profile.Request, withheld auth.Sources) profile.Reques
 // passes the header. A client that says nothing of a trace gets no connection of its own for that.
 func passTrace(passing *profile.HandshakePolicy, v *profile.Variant, trace *record.Trace) {
 	passing.Replace(v, record.TraceparentHeader, trace.Traceparent())
-	if trace.State == "" { // the client's belongs to a trace that the proxy does not go on with
+	if trace.State == "" { // the client's belongs to a trace that the proxy does not continue
 		passing.Replace(v, record.TracestateHeader, "")
 	}
 }

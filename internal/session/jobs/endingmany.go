@@ -13,7 +13,7 @@ import (
 )
 
 // KillAll ends the sessions that a backend serves now, as Kill does, spread evenly at random over a time, so that
-// their clients do not all come back at once. Sessions that begin there later, or have left it when their turn comes, go on. KillAll
+// their clients do not all come back at once. Sessions that begin there later, or have left it when their turn comes, continue. KillAll
 // returns how many there are, without waiting for their ends. It replaces an order for the same backend that is not completed, and
 // Close cancels it. It must not be called on a loop.
 func (j *Jobs) KillAll(backend, why string, within time.Duration) (sessions int) {

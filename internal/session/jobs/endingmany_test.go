@@ -21,7 +21,7 @@ func (r *rig) orders() int {
 	return len(r.jobs.orders)
 }
 
-// An operator ends all sessions of a backend, and those of no other; who waits goes on to wait.
+// An operator ends all sessions of a backend, and those of no other; clients that wait keep waiting.
 func TestKillAll(t *testing.T) {
 	for _, within := range []time.Duration{0, 20 * time.Millisecond} {
 		r := newRig(t, setup{Profile: "echo", Cap: 4, Loops: 2, Queue: 9, Script: &wstest.Server{Serve: wstest.Echo}})
@@ -73,13 +73,13 @@ func TestKillAllLater(t *testing.T) {
 	if r.orders() != 1 {
 		t.Error("an operator cannot end the sessions that are left")
 	}
-	next.Ask("the session goes on")
+	next.Ask("the session continues")
 	r.Stop()
 	wstest.Eventually(t, "the order is cancelled", func() bool { return r.orders() == 0 })
-	next.Ask("the session still goes on")
+	next.Ask("the session still continues")
 }
 
-// A session that has left the backend when its turn comes goes on.
+// A session that has left the backend when its turn comes continues.
 func TestKillAllSparesOthers(t *testing.T) {
 	r := newRig(t, setup{Profile: "echo", Script: &wstest.Server{Serve: wstest.Echo}})
 	p := r.Join()
@@ -149,7 +149,7 @@ func TestEndAllWithinWhileSessionsEnd(t *testing.T) {
 	select {
 	case <-r.sessions.Emptied():
 	case <-time.After(wstest.Timeout):
-		t.Error("nobody is told that there is no session left")
+		t.Error("the end of the last session is not reported")
 	}
 	if got := r.sessions.Stopped(); got < told.Load() || got > told.Load()+deaf.Load() || got == 0 || got == clients {
 		t.Errorf("the proxy says that it ended %d sessions, %d clients were told so", got, told.Load())

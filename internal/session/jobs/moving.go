@@ -305,7 +305,7 @@ func (o *moveJob) visit(f func(*relay.Session, *movedSession)) (found map[uint64
 	found = make(map[uint64]bool, len(o.sessions))
 	entries := make(map[*relay.Session]*movedSession, len(o.sessions))
 	var list []*relay.Session
-	for i := range o.sessions { // which nobody else changes
+	for i := range o.sessions { // which nothing else changes
 		m := &o.sessions[i]
 		if !m.isOpen() {
 			continue
@@ -327,7 +327,7 @@ func (o *moveJob) visit(f func(*relay.Session, *movedSession)) (found map[uint64
 	return found
 }
 
-// look goes on with one session. room has the places that are left for sessions of each backend. It is called on the session's loop.
+// look does the next step with one session. room has the places that are left for sessions of each backend. It is called on the session's loop.
 func (o *moveJob) look(session *relay.Session, m *movedSession, room map[*backend.Backend]int, late bool) {
 	if !session.Record().Ended.IsZero() {
 		m.State, m.Why = MoveEnded, "the session has ended"

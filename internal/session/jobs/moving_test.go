@@ -78,13 +78,13 @@ func TestMoveBackendByReplay(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	sessiontest.Speak(client, next, 1, sessiontest.Final("one", 0.05, 0.15), sessiontest.Final("one", 0.05, 0.15))
-	if _, ok := r.jobs.BackendMoveOrder("nobody"); ok {
-		t.Error("there was an order about nobody")
+	if _, ok := r.jobs.BackendMoveOrder("unknown"); ok {
+		t.Error("there was an order about an unknown backend")
 	}
 }
 
 // In a fleet, all places elsewhere may be other proxies'. Only for clients that wait are places granted, so a session that is to move waits for one,
-// and goes on where it is meanwhile.
+// and stays where it is meanwhile.
 func TestMoveWaitsForGrant(t *testing.T) {
 	r := newVoskRig(t, 2, setup{})
 	client, server, n := r.Begin()
@@ -95,7 +95,7 @@ func TestMoveWaitsForGrant(t *testing.T) {
 		next.Set(pool.Settings{Cap: 1, Warm: 1, Weight: 1, Shared: true, Grant: places})
 	}
 	granted(0)
-	_ = r.Scripts[1-n].Take().Close() // the connection is closed, since it may not be there any more
+	_ = r.Scripts[1-n].Take().Close() // the connection is closed, since it may no longer be there
 	wstest.Eventually(t, "there is no place elsewhere", func() bool { book := next.Pool().Stats(); return book.Used() == 0 })
 	r.Backends[n].SetMode(pool.Draining)
 	r.jobs.MoveBackend(name, time.Hour)

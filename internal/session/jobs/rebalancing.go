@@ -54,7 +54,7 @@ func (j *Jobs) rebalance(ctx context.Context) {
 	}
 }
 
-// rebalanceOnce does one step for each service that wants it. After a mistake, the next second goes on.
+// rebalanceOnce does one step for each service that wants it. After a panic, the next second tries again.
 func (j *Jobs) rebalanceOnce(running map[string]*rebalancing) {
 	defer j.guard.Recover("rebalancing", nil)
 	present := make(map[string]bool)
@@ -303,7 +303,7 @@ func (r *rebalancer) plan(now time.Duration, shares []share) (transfers []transf
 	}
 	left := func(id int) bool { return !present[id] }
 	maps.DeleteFunc(r.over, func(id int, _ time.Duration) bool { return left(id) })
-	maps.DeleteFunc(r.active, func(id int, _ bool) bool { return left(id) }) // it may give sessions away without having too much any more
+	maps.DeleteFunc(r.active, func(id int, _ bool) bool { return left(id) }) // it may give sessions away although it no longer has too much
 	for len(transfers) < movesPerSecond {
 		from, to := r.pick(shares, excess)
 		if from < 0 || to < 0 {

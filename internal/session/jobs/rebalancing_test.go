@@ -108,7 +108,7 @@ func TestRebalancesOnlyWhatLasts(t *testing.T) {
 	}
 }
 
-// A backend that leaves while it gives sessions away, without having too much any more, is forgotten.
+// A backend that leaves while it gives sessions away, although it no longer has too much, is forgotten.
 func TestRebalancerForgets(t *testing.T) {
 	r := newRebalancer(1)
 	shares := []share{
@@ -127,7 +127,7 @@ func TestRebalancerForgets(t *testing.T) {
 }
 
 // Whatever the loads, caps and weights are: transfers come to an end, none goes back to where another came from, no backend gets more than it
-// has room for, and in the end nobody who could give has more than 15 % or a session too many while another could take.
+// has room for, and in the end none that could give has more than 15 % or a session too many while another could take.
 func TestRebalanceNeverOscillates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shares := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) share {

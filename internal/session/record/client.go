@@ -12,7 +12,7 @@ import (
 )
 
 // Client is what is known of a client that has no session yet, and what its session begins with. The goroutine of its handshake owns it; once a
-// connection is leased for it, nothing changes any more.
+// connection is leased for it, it is immutable.
 type Client struct {
 	ID   ID
 	Path string // that it asks for, without the query: printable and of bounded length
@@ -27,7 +27,7 @@ type Client struct {
 	Key       uint64          // hash that chooses its backend
 	Variant   string          // variant of the connection that it needs
 	Trace     *Trace          // nil for none
-	// Identity is who the client is, if its service authenticates clients; nil for nobody. It is set also if the client is known and refused.
+	// Identity is who the client is, if its service authenticates clients; nil for none. It is set also if the client is known and refused.
 	Identity *identity.Identity
 	Question string       // to ask once more about the client later; empty for none. It has secrets
 	Grant    string       // subprotocol to grant if the client offers none that the server has chosen; empty for none
@@ -42,7 +42,7 @@ type Waiting struct {
 	Service *route.Service
 	Ticket  uint64      // tells the order in the service's queue
 	Killed  chan string // of size one: why an operator ends its wait
-	// Tell tells the client its place in the queue, and how many seconds it waits there (-1 if nobody knows). It never blocks. nil for a client
+	// Tell tells the client its place in the queue, and how many seconds it waits there (-1 if unknown). It never blocks. nil for a client
 	// that is told nothing.
 	Tell func(number, wait int)
 }

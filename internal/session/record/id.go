@@ -58,7 +58,7 @@ var shuffleSeed = maphash.MakeSeed()
 // shuffleRounds of a Feistel network are as good as any permutation (Luby and Rackoff, 1988).
 const shuffleRounds = 4
 
-// shuffle returns another number for each number: of the same 2^32 ones, in an order that nobody can guess.
+// shuffle returns another number for each number: of the same 2^32 ones, in an order that cannot be guessed.
 func shuffle(number uint64) uint64 {
 	left, right := uint16(number>>16), uint16(number)
 	for round := range shuffleRounds {

@@ -46,7 +46,7 @@ type Record struct {
 	Moves   uint16          // to other servers, after the session had begun
 	Reason  string
 
-	// Identity is who the client is; nil for nobody. What it points to is immutable.
+	// Identity is who the client is; nil for none. What it points to is immutable.
 	Identity *identity.Identity
 	// RequestID is what the client calls its request (X-Request-Id); empty if it says nothing valid.
 	RequestID string
@@ -67,7 +67,7 @@ func (r *Record) End(who meter.Party, class meter.Class, code frame.CloseCode, r
 	r.By, r.Class, r.Code, r.Reason, r.Ended = who, class, code, reason, time.Now()
 }
 
-// GoOn takes the end back: another server goes on with the session.
+// GoOn takes the end back: another server continues the session.
 func (r *Record) GoOn() {
 	r.By, r.Class, r.Code, r.Reason, r.Ended = 0, meter.NotEnded, 0, "", time.Time{}
 }
@@ -96,7 +96,7 @@ func (r *Record) Log(log *slog.Logger) {
 	)...)
 }
 
-// LogStart writes a line when the session has its connection, for whoever wants to see each step.
+// LogStart writes a line when the session has its connection, for operators who want to see each step.
 func (r *Record) LogStart(log *slog.Logger) {
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -127,7 +127,7 @@ func (r *Record) ConnectionID() string {
 	return r.Backend.Name() + "/" + strconv.FormatUint(uint64(r.Connection), 10)
 }
 
-// TraceID returns the id of the session's trace; empty if nobody records one, as far as the proxy knows.
+// TraceID returns the id of the session's trace; empty if none is recorded, as far as the proxy knows.
 func (r *Record) TraceID() string { return r.Trace.ShownID() }
 
 // ShownReason returns the reason as logs and operators see it: printable, and of bounded length.

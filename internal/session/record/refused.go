@@ -43,7 +43,7 @@ func IdentityTexts(who *identity.Identity) []string {
 }
 
 // ShownIdentity returns what operators see of a client's identity: printable texts of bounded length, which come from tokens and
-// certificates as their issuers wrote them. The zero value stands for nobody.
+// certificates as their issuers wrote them. The zero value stands for an unknown client.
 func ShownIdentity(who *identity.Identity) (shown identity.Identity) {
 	if who == nil {
 		return shown

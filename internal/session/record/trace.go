@@ -25,7 +25,7 @@ type Trace struct {
 
 // The flags of a traceparent. All others are reserved and not passed on.
 const (
-	TraceSampled = 1 << 0 // somebody records the trace
+	TraceSampled = 1 << 0 // the trace is recorded
 	TraceRandom  = 1 << 1 // the trace's id is random (Trace Context level 2)
 )
 

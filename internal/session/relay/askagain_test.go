@@ -46,8 +46,8 @@ func (m *askedMethod) Again(ctx context.Context, question string) string {
 	}
 }
 
-// A session ends when its method, asked once more, turns its client away. Meanwhile it goes on, and the method is asked one question at a time, each
-// in its turn.
+// A session ends when its method, asked once more, turns its client away. Meanwhile it continues, and the method is asked one question at a time,
+// each in its turn.
 func TestAskAgain(t *testing.T) {
 	for _, turn := range []time.Duration{0, time.Millisecond} {
 		method := &askedMethod{turn: turn, answers: make(chan string)}
@@ -56,7 +56,7 @@ func TestAskAgain(t *testing.T) {
 		}, func(o *Options) { o.AskAgainAfter = time.Millisecond })
 		client := r.Join("Authorization: Bearer secret")
 		server := r.Accepted()
-		for range 3 { // nothing has changed, or nobody has answered
+		for range 3 { // nothing has changed, or there was no answer
 			method.answers <- ""
 			client.Send(frame.Text, "hello")
 			server.Expect(frame.Text, "hello")

@@ -354,7 +354,7 @@ func TestKeyThatExpiresLater(t *testing.T) {
 	client.ExpectEnd()
 }
 
-// A service that does not ask for it lets sessions go on.
+// A service that does not ask for it lets sessions continue.
 func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	r, client, method, _ := withKey(t, time.Now().Add(time.Hour))
 	server := r.Accepted()
@@ -373,8 +373,8 @@ func TestRevokedKeyOfAServiceThatKeepsSessions(t *testing.T) {
 	client.ExpectEnd()
 }
 
-// A session's credential is not checked any more, because its service has stopped asking for that: its length is still limited.
-func TestMaxSessionWhenCredentialsAreNotCheckedAnyMore(t *testing.T) {
+// A session's credential is no longer checked, because its service has stopped asking for that: its length is still limited.
+func TestMaxSessionWhenCredentialsAreNoLongerChecked(t *testing.T) {
 	secret := apikey.New()
 	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret), Expires: time.Now().Add(time.Minute)})
 	r := newRig(t, setup{Profile: "echo", Service: func(s *route.Service) {

@@ -60,7 +60,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// One client whose sessions the server ends at once takes it away from nobody.
+// One client whose sessions the server ends at once does not take it away from others.
 func TestBadClientTakesNoServerAway(t *testing.T) {
 	poisoned := func(p *wstest.Peer) {
 		for {

@@ -10,8 +10,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// The proxy answers pings itself, at the end of the frame that is under way to whoever pings, and only the last of them.
-// Neither pings nor pongs are passed on.
+// The proxy answers pings itself, at the end of the frame that is under way to the side that pings, and only the last of
+// them. Neither pings nor pongs are passed on.
 func TestPingDuringLargeFrame(t *testing.T) {
 	play := func(t *testing.T, from, to *wstest.Peer) {
 		// A message of two frames; while the first is on its way, its receiver pings.

@@ -17,7 +17,7 @@ import (
 func TestControlFlood(t *testing.T) {
 	t.Parallel()
 	for _, op := range []frame.Opcode{frame.Ping, frame.Pong} {
-		// The client is not read any more after the end, and the portable driver does not notice then that it leaves.
+		// The client is no longer read after the end, and the portable driver does not notice then that it leaves.
 		r := newRig(t, setup{Service: func(s *route.Service) { s.CloseTimeout = time.Second }})
 		client, server := r.Session()
 		client.Send(frame.Text, "hello")
@@ -46,7 +46,7 @@ func TestControlFlood(t *testing.T) {
 	}
 }
 
-// A message that consists of empty frames does not go on for ever.
+// A message that consists of empty frames does not last for ever.
 func TestEmptyFrames(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.Session()
@@ -84,7 +84,7 @@ func TestControlsOverTime(t *testing.T) {
 	})
 }
 
-// A client that goes on sending after the end of its session is not read for ever.
+// A client that keeps sending after the end of its session is not read for ever.
 func TestFloodAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string][]byte{

@@ -98,7 +98,7 @@ func TestTraceIsPassed(t *testing.T) {
 	}
 }
 
-// The record of a session has its trace when its end is told, and nothing is told to nobody.
+// The record of a session has its trace when its end is reported.
 func TestEndedGetsTheRecord(t *testing.T) {
 	ended := make(chan record.Record, 1)
 	r := newRig(t, setup{Script: &wstest.Server{Serve: wstest.Echo}}, func(o *Options) {
@@ -148,7 +148,7 @@ func TestTraceHasTimes(t *testing.T) {
 	}
 }
 
-// A refused client's trace is told, too. An id that nobody records is not shown.
+// A refused client's trace is told, too. An id that is not recorded is not shown.
 func TestRefusedHasItsTrace(t *testing.T) {
 	refusedOnes := make(chan record.Refused, 1)
 	r := newRig(t, setup{Gate: func(o *admission.Options) {

@@ -77,7 +77,7 @@ func (s *Sessions) CheckCredentials() {
 }
 
 // This file asks a session's method of authentication once more while the session lasts, if that decides by asking another server: what was right at
-// the beginning may have been taken back, and nobody tells the proxy.
+// the beginning may have been taken back, and the proxy is not notified.
 
 // askAgainAfter is how long after an answer the next question is asked, or up to a quarter sooner, so that sessions that began together do not ask
 // together. The method may have it wait for its turn.

@@ -23,7 +23,7 @@ type Description struct {
 	Taps          int    // that watch it
 	Timing        Timing // at this instant
 
-	// Recoverable: another server could go on with it. Unrecoverable says why none could, if its service has Failover.
+	// Recoverable: another server could continue it. Unrecoverable says why none could, if its service has Failover.
 	Recoverable   bool
 	Unrecoverable string
 	Kept          int64 // bytes that are kept for the next server
@@ -39,9 +39,9 @@ type Detail struct {
 	ToClient, ToBackend    int                  // bytes that the side's socket has not taken yet
 	Server                 *backend.Description // the connection that it holds; nil for none
 	Waiting                int                  // clients in its service's queue, if it waits
-	Until                  time.Time            // when its wait ends in vain, if it waits for its first connection or is moving
+	Until                  time.Time            // when its wait times out, if it waits for its first connection or is moving
 	Before                 []record.Record      // earlier sessions of its connection, newest first
-	Recoverability         *Recoverability      // nil if no other server can go on with it
+	Recoverability         *Recoverability      // nil if no other server can continue it
 }
 
 // List returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
@@ -51,9 +51,9 @@ func (s *Sessions) List() (all []Description) {
 	return all
 }
 
-// Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that nobody needs memory for all of
-// them. f is called on the sessions' loops, one call at a time: it must be quick, must not block, and must not keep the slice. Describe
-// must not be called on a loop, and holds none for longer than some 25 microseconds.
+// Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that no caller needs memory for all
+// of them. f is called on the sessions' loops, one call at a time: it must be quick, must not block, and must not keep the slice.
+// Describe must not be called on a loop, and holds none for longer than some 25 microseconds.
 func (s *Sessions) Describe(f func(some []Description)) {
 	sessions, clients := s.registry.all()
 	some := make([]Description, 0, perTurn)

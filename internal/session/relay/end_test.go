@@ -403,7 +403,7 @@ func TestCloseWaitsForFrame(t *testing.T) {
 			t.Errorf("state %v; want closing", s.life.state)
 		}
 	})
-	client.Send(frame.Text, "not passed on any more")
+	client.Send(frame.Text, "no longer passed on")
 	server.SendBytes(first[300:], rest)
 	client.ExpectBytes(first[300:])
 	// Whether the rest of the message came in time is chance; the close frame comes between frames.
@@ -439,7 +439,7 @@ func TestCloseTimeout(t *testing.T) {
 		client.ExpectEnd()
 		r.expectRecord(fate{"proxy", frame.GoingAway, "enough", "discarded"})
 	})
-	t.Run("client goes on sending", func(t *testing.T) {
+	t.Run("client keeps sending", func(t *testing.T) {
 		r := newRig(t, setup{Service: short})
 		client, server := r.Session()
 		r.sessions.EndAll(frame.GoingAway, "enough")

@@ -36,7 +36,7 @@ func (s *Session) handleClientCloseWith(payload []byte, owed bool) {
 }
 
 // leavesInMiddle reports whether a client that closes now does so before it has said, in the profile's words, that it is done. The backend
-// is told so in its place, and what it answers reaches nobody.
+// is told so in its place, and what it answers reaches no client.
 func (s *Session) leavesInMiddle() bool {
 	b := s.leg.conn.Boundary()
 	return !b.Ended() && b.Leaves(s.leg.traffic(s.sentNow()))
@@ -115,7 +115,7 @@ func (s *Session) handleBackendClose(payload []byte) {
 }
 
 // Ended implements [loop.Handler]. A TCP time-out while the backend is not read, because the client is slow, is not the backend's
-// fault: it may accept nothing because nobody reads what it sends.
+// fault: it may accept nothing because what it sends is not read.
 func (h *backendSide) Ended(c *loop.Conn, err error) {
 	reason := "backend connection lost: " + err.Error()
 	if machine.Local(err) || errors.Is(err, syscall.ETIMEDOUT) && c.Paused() {

@@ -10,7 +10,7 @@ import (
 )
 
 // A server dies in the middle of a frame to the client. The next one gets the configuration and what was not answered; the client gets
-// neither half a frame nor a result twice, and the times go on.
+// neither half a frame nor a result twice, and the times continue.
 func TestServerDiesInFrame(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.Begin()

@@ -122,10 +122,10 @@ func TestTwoServersEndAlike(t *testing.T) {
 	}
 }
 
-// Where the second server goes on, or fails in another way, it was the first server's fault that it closed.
+// Where the second server continues, or fails in another way, it was the first server's fault that it closed.
 func TestServersEndDifferently(t *testing.T) {
 	for name, then := range map[string]func(next *wstest.Peer){
-		"it goes on":           func(p *wstest.Peer) { p.Send(frame.Text, sessiontest.Partial("one")) },
+		"it continues":         func(p *wstest.Peer) { p.Send(frame.Text, sessiontest.Partial("one")) },
 		"it vanishes":          func(p *wstest.Peer) { p.Reset() },
 		"it is restarted":      func(p *wstest.Peer) { p.SendClose(frame.ServiceRestart, "") },
 		"it closes otherwise":  func(p *wstest.Peer) { p.SendClose(frame.NormalClosure, "") },
@@ -143,7 +143,7 @@ func TestServersEndDifferently(t *testing.T) {
 				then(next)
 			}
 			wstest.Eventually(t, "the first server is judged", func() bool { return r.Backends[first].Health().Broken == 1 })
-			if name != "it goes on" && then != nil {
+			if name != "it continues" && then != nil {
 				wstest.Eventually(t, "it moves again", func() (moved bool) {
 					r.each(func(s *Session) { moved = s.failover.machine.Legs() == 3 })
 					return moved

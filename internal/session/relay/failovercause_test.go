@@ -22,8 +22,8 @@ func (r *rig) began() (client, server *wstest.Peer, number int) {
 	return client, server, number
 }
 
-// goesOn checks that the next server gets the session that began has begun, and goes on with it.
-func goesOn(client, next *wstest.Peer) {
+// continues checks that the next server gets the session that began has begun, and continues it.
+func continues(client, next *wstest.Peer) {
 	next.ExpectOwn(frame.Text, sessiontest.VoskConfig)
 	next.Expect(frame.Binary, sessiontest.Chunk(0))
 	next.Send(frame.Text, sessiontest.Partial("one again"))
@@ -34,7 +34,7 @@ func goesOn(client, next *wstest.Peer) {
 // moves returns what was counted of the backends' failovers.
 func (r *rig) moves() (f meter.Failovers) { return r.stats().Meters.Total.Failovers }
 
-// Whatever a server does that is not its last word, another one goes on.
+// Whatever a server does that is not its last word, another one continues.
 func TestServerFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail  func(r *rig, server *wstest.Peer)
@@ -58,7 +58,7 @@ func TestServerFails(t *testing.T) {
 			client, server, n := r.began()
 			c.fail(r, server)
 			next := r.Other(n)
-			goesOn(client, next)
+			continues(client, next)
 			if f := r.moves(); f[c.cause].Moved != 1 || f[c.cause].NotMoved != 0 {
 				t.Errorf("counted: %+v", f)
 			}
@@ -107,7 +107,7 @@ func TestServerDiesAtTheEnd(t *testing.T) {
 	}
 }
 
-// The limits of a session apply again when it goes on after its end had begun.
+// The limits of a session apply again when it continues after its end had begun.
 func TestLimitedAfterItsEndWasTakenBack(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{Service: func(s *route.Service) { s.MaxDuration = time.Hour }})
 	client, server, _ := r.began()
@@ -144,11 +144,11 @@ func TestMoveTimeout(t *testing.T) {
 		return false
 	})
 	r.Scripts[1-n].HangUp(false)
-	goesOn(client, r.Scripts[1-n].Take())
+	continues(client, r.Scripts[1-n].Take())
 	client.CloseNormally()
 }
 
-// Without another server, the client gets what it gets without failover, with the reason why nobody went on.
+// Without another server, the client gets what it gets without failover, with the reason why none continued.
 func TestNoOtherServer(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{Service: func(s *route.Service) { s.QueueTimeout = 50 * time.Millisecond }})
 	client, server, n := r.began()
@@ -173,7 +173,7 @@ func TestOnlyServerComesBack(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 1, setup{})
 	client, server, _ := r.began()
 	server.Reset()
-	goesOn(client, r.Scripts[0].Take())
+	continues(client, r.Scripts[0].Take())
 	client.CloseNormally()
 }
 
@@ -207,7 +207,7 @@ func TestClientEndsWhileMoving(t *testing.T) {
 			if a := r.Record(); a["by"].String() != "client" {
 				t.Errorf("the record says %v", a)
 			}
-			wstest.Eventually(t, "nobody waits", func() bool { return r.Group.Queue().Waiting == 0 })
+			wstest.Eventually(t, "no client waits", func() bool { return r.Group.Queue().Waiting == 0 })
 		})
 	}
 }
@@ -236,7 +236,7 @@ func TestClientFloodsWhileMoving(t *testing.T) {
 			client.Send(frame.Binary, sessiontest.Chunk(1+i%20))
 		}
 	}()
-	wstest.Eventually(t, "the client is not read any more", func() (stopped bool) {
+	wstest.Eventually(t, "the client is no longer read", func() (stopped bool) {
 		r.on(func(s *Session) { stopped = s.client.Stopped() })
 		return stopped
 	})
@@ -260,7 +260,7 @@ func TestClientFloodsWhileMoving(t *testing.T) {
 	client.CloseNormally()
 }
 
-// A mistake in the book-keeping of one session's failover ends that session alone.
+// A bug in the book-keeping of one session's failover ends that session alone.
 func TestPanicInFailover(t *testing.T) {
 	for name, hurt := range map[string]func(s *Session){
 		"up": func(s *Session) {

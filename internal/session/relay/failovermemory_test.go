@@ -18,7 +18,7 @@ func TestMessagesThatAreNoAudio(t *testing.T) {
 	text := `{"hello" : "` + strings.Repeat("x", 50_000) + `"}`
 	for range 50 { // 2.5 MB; 960 kB are kept of them for a window of 15 s, and as many for the audio
 		client.Send(frame.Text, text)
-		server.ExpectOwn(frame.Text, text) // one that comes in several reads goes on as a new frame
+		server.ExpectOwn(frame.Text, text) // one that comes in several reads continues as a new frame
 	}
 	if why := r.recoverable(false); why != "the client has sent more than is kept for replay-window 15s" {
 		t.Errorf("it is not recoverable since %s", why)

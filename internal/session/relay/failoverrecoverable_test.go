@@ -26,8 +26,8 @@ func (r *rig) recoverable(wanted bool) (why string) {
 	return why
 }
 
-// A session whose server answers nothing for longer than replay-window goes on, not recoverable; once all is answered it is recoverable again, and
-// moves.
+// A session whose server answers nothing for longer than replay-window continues, not recoverable. Once all is answered it is recoverable again,
+// and moves.
 func TestWindowTooSmall(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{Service: func(s *route.Service) { s.ReplayWindow = time.Second }})
 	client, server, n := r.began()
@@ -63,7 +63,7 @@ func TestWindowTooSmall(t *testing.T) {
 	}
 }
 
-// Without memory for it, a session goes on, not recoverable, and ends with its server as without failover.
+// Without memory for it, a session continues, not recoverable, and ends with its server as without failover.
 func TestNoReplayMemory(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	r.Arena.SetLimit(0)
@@ -151,14 +151,14 @@ func TestPendingMoveByReplay(t *testing.T) {
 			t.Error(why)
 		}
 	})
-	goesOn(client, r.Other(n))
+	continues(client, r.Other(n))
 	if f := r.moves(); f[meter.Ordered].Moved != 1 {
 		t.Errorf("counted: %+v", f)
 	}
 	client.CloseNormally()
 }
 
-// A session that waits for a place on one backend goes on with any when its server dies.
+// A session that waits for a place on one backend continues on any when its server dies.
 func TestServerDiesBeforePendingMove(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
@@ -170,7 +170,7 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 	})
 	wstest.Eventually(t, "the session waits", func() bool { return r.Group.Queue().Waiting == 1 })
 	server.Reset()
-	goesOn(client, r.Scripts[n].Take())
+	continues(client, r.Scripts[n].Take())
 	client.CloseNormally()
 }
 

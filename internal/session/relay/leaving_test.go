@@ -21,7 +21,7 @@ func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
 	r := newRig(t, setup{Service: func(s *route.Service) { s.CloseTimeout = 50 * time.Millisecond }})
 	client, _ := r.Session()
 	chunk := client.Encode(true, frame.Binary, wstest.Noise(1, 32<<10))
-	wstest.Eventually(t, "the client is not read any more", func() (paused bool) {
+	wstest.Eventually(t, "the client is no longer read", func() (paused bool) {
 		r.on(func(s *Session) { paused = s.client.Paused() })
 		if !paused {
 			client.SendBytes(chunk)
@@ -34,13 +34,13 @@ func TestClientLeavesWhileBackendIsSlow(t *testing.T) {
 	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left while its backend accepted nothing", "discarded"})
 }
 
-// One whose backend goes on has everything passed on, and ends as if nothing had been in the way.
-func TestClientLeavesBeforeBackendGoesOn(t *testing.T) {
+// One whose backend continues has everything passed on, and ends as if nothing had been in the way.
+func TestClientLeavesBeforeBackendContinues(t *testing.T) {
 	r := newRig(t, setup{})
 	client, server := r.Session()
 	chunk := client.Encode(true, frame.Binary, wstest.Noise(1, 32<<10))
 	sent := 0
-	wstest.Eventually(t, "the client is not read any more", func() (paused bool) {
+	wstest.Eventually(t, "the client is no longer read", func() (paused bool) {
 		r.on(func(s *Session) { paused = s.client.Paused() })
 		if !paused {
 			client.SendBytes(chunk)

@@ -100,7 +100,7 @@ const (
 	// notServed: the boundary says that the connection cannot serve the session, but that another one may. Nothing that the
 	// backend said has reached the client.
 	notServed
-	// interrupted: the backend must not or cannot go on with the session, and another one may.
+	// interrupted: the backend must not or cannot continue the session, and another one may.
 	interrupted
 	// replaced: the boundary says that the client's message was its last, and that the backend is to get the reset instead.
 	replaced
@@ -177,7 +177,7 @@ const (
 const maxTries = 16
 
 // life is a session's life cycle: its state, and what decides about the next one. It is data: it does no I/O, has no clock and
-// calls nobody. Its owner reports what happens ([life.handle]) and carries out what follows.
+// calls nothing. Its owner reports what happens ([life.handle]) and carries out what follows.
 type life struct {
 	state      state
 	turnedAway uint8 // connections that could not serve the session

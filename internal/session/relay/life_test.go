@@ -49,7 +49,7 @@ var steps = []step{
 	{"pool finds none", (*world).noConnection},
 	{"timer expires", (*world).timerExpires},
 	{"operator ends the session", (*world).proxyEnds},
-	{"server fails, another may go on", (*world).interrupts},
+	{"server fails, another may continue", (*world).interrupts},
 	{"panic", (*world).panics},
 }
 
@@ -267,7 +267,7 @@ func (w *world) perform(a action, e *event) {
 		w.searching = false
 	case startLeg:
 		w.mayServe()
-		w.must(!w.leased && w.searching, "a lease begins that nobody looked for")
+		w.must(!w.leased && w.searching, "a lease begins that was not searched for")
 		w.leased, w.searching = true, false
 		w.leases++
 	case leaveBackend, endLease:
@@ -291,7 +291,7 @@ func (w *world) clientGetsClose() {
 	w.toldCode = w.code
 }
 
-// mayServe fails for a client that is not there any more, or has ended its session.
+// mayServe fails for a client that is no longer there, or has ended its session.
 func (w *world) mayServe() {
 	w.must(!w.clientDone && !w.clientEnded && !w.recorded, "a session is revived that its client has ended")
 }

@@ -14,7 +14,7 @@ import (
 // counts one, and one more for each KiB. It lets a client end the large frame that it was sending.
 const maxDiscarded = 60_000
 
-// discard counts bytes that the client sent after its part of the session was over. A client that sends without end is not read any more:
+// discard counts bytes that the client sent after its part of the session was over. A client that sends without end is no longer read:
 // the state that the session is in is bounded in time.
 func (s *Session) discard(n int) {
 	p := &s.progress
@@ -51,7 +51,7 @@ const (
 	leavingCheck                       // the next check whether the backend takes what a client had sent before it left
 	timeDuration                       // the limit on the session's duration
 	timeCredential                     // the expiry of the client's credential
-	timeReplay                         // a replay goes on
+	timeReplay                         // a replay continues
 	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
 )

@@ -28,16 +28,16 @@ var errClosed = errors.New("shutting down")
 type search struct {
 	waiter  pool.Waiter[*backend.Conn] // the searching goroutine's while that runs
 	until   time.Time                  // when it has taken long enough; static
-	ended   chan struct{}              // closed when the session does not need a connection any more
+	ended   chan struct{}              // closed when the session no longer needs a connection
 	first   profile.Opening            // the client's first message; static
 	conn    *backend.Conn              // what was found
-	pending uint64                     // the number of the pending move that it is for, while the session goes on where it is; 0 for none
+	pending uint64                     // the number of the pending move that it is for, while the session stays where it is; 0 for none
 	begun   bool                       // it runs, or has ended
 	pause   time.Duration              // before it looks for a connection; static
 	full    int                        // full servers that have refused the session in a row; static
 }
 
-// newSearch returns a search for a connection of the variant. It ends in vain at until. first is what the connection's backend is sent
+// newSearch returns a search for a connection of the variant. It times out at until. first is what the connection's backend is sent
 // first.
 func (s *Session) newSearch(variant string, until time.Time, first profile.Opening) *search {
 	search := &search{until: until, ended: make(chan struct{}), first: first}
@@ -163,7 +163,7 @@ func (s *Session) startSearch() {
 	}
 }
 
-// stopSearch tells the searching goroutine that the session needs no connection any more.
+// stopSearch tells the searching goroutine that the session no longer needs a connection.
 func (s *Session) stopSearch() {
 	if s.search != nil {
 		close(s.search.ended)
@@ -174,7 +174,7 @@ func (s *Session) stopSearch() {
 	}
 }
 
-// searched goes on with the connection that was found, or ends the session if there is none.
+// searched continues with the connection that was found, or ends the session if there is none.
 func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 	e := event{kind: notFound, by: byProxy, class: meter.BackendFull, code: frame.TryAgainLater}
 	switch {
@@ -222,7 +222,7 @@ func whyNotFound(err error) string {
 	return err.Error()
 }
 
-// join takes the client to the connection's loop, and goes on there.
+// join takes the client to the connection's loop, and continues there.
 func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()

@@ -31,14 +31,14 @@ func (s *Session) say(text string) bool {
 	return true
 }
 
-// sayMoved tells the client that another server goes on with its session.
+// sayMoved tells the client that another server continues its session.
 func (s *Session) sayMoved() {
 	if service := s.record.Service; service.TellClients && service.Profile.Tell().Moves() {
 		s.say(service.Profile.Tell().Moved(service.Name))
 	}
 }
 
-// sayState tells the client that its service or session is degraded, or not any more, if it does not know that. why says why the service
+// sayState tells the client that its service or session is degraded, or no longer is, if it does not know that. why says why the service
 // is; empty if it is not. A client that does not read hears of it later.
 func (s *Session) sayState(why string) {
 	if f := s.failover; why == "" && f != nil && !f.machine.Recoverable() && f.machine.State() != failover.Off {

@@ -36,7 +36,7 @@ func TestTellsMoved(t *testing.T) {
 	client.CloseNormally()
 }
 
-// The client hears once that its service is degraded, and once that it is not any more, between two messages of the server.
+// The client hears once that its service is degraded, and once that it no longer is, between two messages of the server.
 func TestTellsDegraded(t *testing.T) {
 	r := newRig(t, setup{Backend: withYAML(t, "profiles: {p: {from: echo, "+tellAll+"}}"), Service: tells})
 	client, server := r.Session()

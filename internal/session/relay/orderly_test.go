@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// However a client leaves in the middle, its backend is told in the protocol's own words, and what it answers reaches nobody.
+// However a client leaves in the middle, its backend is told in the protocol's own words, and what it answers reaches no client.
 func TestOrderlyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(client *wstest.Peer)
@@ -61,7 +61,7 @@ func TestOrderlyEnd(t *testing.T) {
 			if s := r.Backend.Stats(); s.Leased != 0 || s.Retiring != 1 {
 				t.Errorf("stats: %+v", s)
 			}
-			server.Send(frame.Text, `{"text":"nobody hears this"}`)
+			server.Send(frame.Text, `{"text":"no client gets this"}`)
 			server.Send(frame.Text, "Done!")
 			server.ExpectClose(c.code, c.text)
 			_ = server.Close()

@@ -43,7 +43,7 @@ func TestClientsBehindLoadBalancers(t *testing.T) {
 		lines                        []string
 		want                         string // the client; empty for the connection's own address
 	}{
-		{"nobody is trusted", origin.XForwardedFor, origin.ProxyOff, stranger, "", []string{"X-Forwarded-For: 192.0.2.9"}, ""},
+		{"no one is trusted", origin.XForwardedFor, origin.ProxyOff, stranger, "", []string{"X-Forwarded-For: 192.0.2.9"}, ""},
 		{"X-Forwarded-For", origin.XForwardedFor, origin.ProxyOff, trusted, "", []string{"X-Forwarded-For: 198.51.100.1, 192.0.2.9", "X-Forwarded-For: 127.0.0.9"}, "192.0.2.9"},
 		{"no X-Forwarded-For", origin.XForwardedFor, origin.ProxyOff, trusted, "", []string{"Forwarded: for=192.0.2.9"}, ""},
 		{"Forwarded", origin.Forwarded, origin.ProxyOff, trusted, "", []string{"X-Forwarded-For: 198.51.100.1", `Forwarded: for="[2001:db8::9]:4711";proto=https`}, "[2001:db8::9]:4711"},

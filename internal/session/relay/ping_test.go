@@ -89,7 +89,7 @@ func TestPingsWhileTheLastAnswerIsAwaited(t *testing.T) {
 	client.ExpectClose(frame.InternalError, "backend connection lost: no answer to a ping within 1s")
 }
 
-// A session in which nothing happens goes on for as long as its backend answers pings. The client sees nothing of them.
+// A session in which nothing happens lasts for as long as its backend answers pings. The client sees nothing of them.
 func TestPingsKeepIdleSession(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"one-shot", "echo"} {
@@ -114,7 +114,7 @@ func TestPingsKeepIdleSession(t *testing.T) {
 	}
 }
 
-// Pongs that nobody asked for are not passed on, and prove nothing.
+// Pongs that were not asked for are not passed on, and prove nothing.
 func TestPongsAreNotRelayed(t *testing.T) {
 	t.Parallel()
 	l := newLively()
@@ -134,7 +134,7 @@ func TestPongsAreNotRelayed(t *testing.T) {
 	client.ExpectClose(frame.InternalError, "backend connection lost: no answer to a ping within 1s")
 }
 
-// A backend that answers nothing any more, not even its connection's end, ends the session.
+// A backend that no longer answers, not even its connection's end, ends the session.
 func TestSilentBackend(t *testing.T) {
 	t.Parallel()
 	const reason = "backend connection lost: no answer to a ping within 1s"
@@ -183,7 +183,7 @@ func TestTalkingBackendIsNotJudged(t *testing.T) {
 	}
 }
 
-// While the client is slow nobody reads what its backend sends, a pong perhaps.
+// While the client is slow, what its backend sends is not read, a pong perhaps.
 func TestBackendOfSlowClientIsNotJudged(t *testing.T) {
 	t.Parallel()
 	l := newLively()
@@ -204,7 +204,7 @@ func TestBackendOfSlowClientIsNotJudged(t *testing.T) {
 	client := r.Join()
 	client.Ask("hello")
 	client.Send(frame.Text, "flood")
-	wstest.Eventually(t, "the backend is not read any more", func() (paused bool) {
+	wstest.Eventually(t, "the backend is no longer read", func() (paused bool) {
 		r.on(func(s *Session) { paused = s.leg.conn.Stream().Paused() })
 		return paused
 	})

@@ -32,7 +32,7 @@ func wantsKey(req *handshake.Request) *handshake.Refusal {
 
 // A server that refuses a client's key has answered that client, which gets the answer as it is. The server serves all others
 // as before, however often that happens.
-func TestBadKeyHarmsNobodyElse(t *testing.T) {
+func TestBadKeyHarmsNoOther(t *testing.T) {
 	r := newRig(t, setup{Cap: 4, Queue: 8, Script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, Backend: withYAML(t, withKeys)})
 	good := r.askFor("", "Authorization: Token good")
 	server := r.Accepted()
@@ -61,7 +61,7 @@ func TestBadKeyHarmsNobodyElse(t *testing.T) {
 	}
 }
 
-// A circuit that was open closes when the server answers again, even if it refuses the trial because that bears nobody's key.
+// A circuit that was open closes when the server answers again, even if it refuses the trial because that bears no key.
 func TestTrialWithoutKeyClosesCircuit(t *testing.T) {
 	down := make(chan struct{})
 	refuse := func(req *handshake.Request) *handshake.Refusal {
@@ -88,7 +88,7 @@ func TestTrialWithoutKeyClosesCircuit(t *testing.T) {
 
 // Dialing ahead without a key, where the server wants one, stops for a while. It opens no circuit, and clients with a key are
 // served.
-func TestDialingAheadWithoutKeyHarmsNobody(t *testing.T) {
+func TestDialingAheadWithoutKeyHarmsNoClient(t *testing.T) {
 	ahead := strings.Replace(withKeys, "predial: never", "predial: idle", 1)
 	r := newRig(t, setup{Cap: 2, Queue: 8, Script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, Backend: func(o *backend.Options) {
 		withYAML(t, ahead)(o)

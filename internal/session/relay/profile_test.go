@@ -115,7 +115,7 @@ func TestHeldBackAndReleased(t *testing.T) {
 	_ = client.Close()
 }
 
-// What a session's server says after its client has left is nobody's, and the connection is reset without it.
+// What a session's server sends after its client has left reaches no client, and the connection is reset without it.
 func TestLeftEarly(t *testing.T) {
 	r := newRig(t, setup{Profile: "vosk"})
 	client, server := r.Session()
@@ -137,7 +137,7 @@ func TestLeftEarly(t *testing.T) {
 	_ = client.Close()
 }
 
-// A server that ends the session in the place of its last answer leaves the client without it, which the code says.
+// A server that ends the session instead of its last answer leaves the client without it, which the code says.
 func TestServerGoneInsteadOfLastAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		play   func(*wstest.Peer)
@@ -154,7 +154,7 @@ func TestServerGoneInsteadOfLastAnswer(t *testing.T) {
 			client.Send(frame.Text, voskEnd)
 			expectReset(t, server)
 			c.play(server)
-			if name == "mismatch" { // the session got its answer; the connection is of no use any more
+			if name == "mismatch" { // the session got its answer; the connection is no longer of use
 				client.Expect(frame.Text, "1")
 			}
 			client.ExpectClose(c.code, c.reason)
@@ -382,7 +382,7 @@ func TestKeepaliveInterval(t *testing.T) {
 	_ = server.Close()
 }
 
-// The answers to keepalive messages go to nobody, and a client that comes while one is awaited waits for it, too. The test says when a
+// The answers to keepalive messages go to no client, and a client that comes while one is awaited waits for it, too. The test says when a
 // message is due: the next must not be before the answer has come, or the connection is given up.
 func TestKeepalive(t *testing.T) {
 	r := newRig(t, setup{Backend: withYAML(t, `
@@ -450,7 +450,7 @@ func TestFence(t *testing.T) {
 }
 
 // A server's message that bears no tag, such as binary audio, ends a session on a connection that has served others, since it may be
-// theirs; it is not dropped while the session goes on.
+// theirs; it is not dropped while the session lasts.
 func TestUntaggedEndsSession(t *testing.T) {
 	const finished = `{"header":{"event":"task-finished","task_id":"1"}}`
 	r := newRig(t, setup{Profile: "dashscope"})

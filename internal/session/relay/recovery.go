@@ -228,7 +228,7 @@ func (f *recovery) putTimers() {
 	}
 }
 
-// Recoverability is whether another server could go on with a session, and what is kept for that.
+// Recoverability is whether another server could continue a session, and what is kept for that.
 type Recoverability struct {
 	Recoverable bool
 	Why         string // if it is not recoverable

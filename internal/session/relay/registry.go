@@ -28,7 +28,7 @@ func (r *registry) init() {
 
 func (r *registry) part(number uint64) *registryPart { return &r.parts[number%registryParts] }
 
-// add adds a session. If its client has waited, the session takes that place, and add returns what was there: nobody sees both, or none.
+// add adds a session. If its client has waited, the session takes that place, and add returns what was there: no one sees both, or none.
 func (r *registry) add(s *Session) (waited *record.Waiting) {
 	p := r.part(s.record.ID.Number)
 	p.mu.Lock()
@@ -61,7 +61,7 @@ func (r *registry) removeWaiting(number uint64) {
 	delete(p.waiting, number)
 }
 
-// endWait ends the wait of the client of that number, and reports whether it waits; told is false if somebody has done so before. While
+// endWait ends the wait of the client of that number, and reports whether it waits; told is false if that was done before. While
 // it runs, the client's session cannot begin.
 func (r *registry) endWait(number uint64, reason string) (waits, told bool) {
 	p := r.part(number)
@@ -173,14 +173,14 @@ func onLoop(l *loop.Loop, sessions []*Session, f func(turn []*Session)) {
 	begin = func() {
 		turn := sessions[:min(perTurn, len(sessions))]
 		sessions = sessions[len(turn):]
-		goesOn := false
+		more := false
 		defer func() {
-			if !goesOn { // also after a panic
+			if !more { // also after a panic
 				close(done)
 			}
 		}()
 		f(turn)
-		goesOn = len(sessions) > 0 && l.Post(begin)
+		more = len(sessions) > 0 && l.Post(begin)
 	}
 	if l.Post(begin) {
 		<-done

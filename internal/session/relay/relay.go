@@ -102,7 +102,7 @@ func (s *Session) lookForClose() {
 	payload, closes := s.keptClose()
 	switch {
 	case !closes:
-	case s.life.state == moving: // nobody gets what it said before
+	case s.life.state == moving: // no one gets what it said before
 		s.handleClientClose(payload)
 	case s.life.state == relaying: // the backend may still take that
 		s.awaitLeaving()

@@ -37,7 +37,7 @@ func (s *Session) retire() {
 
 // tell sends the client the close frame. If that cannot be done either, the client sees its connection end.
 func (s *Session) tell() {
-	defer func() { _ = recover() }() // it is the same mistake, which was logged
+	defer func() { _ = recover() }() // it is the same panic, which was logged
 	if !s.leg.down.midFrame() {
 		s.sendClose()
 	}
@@ -45,7 +45,7 @@ func (s *Session) tell() {
 
 // endFailover gives back what is kept for another server.
 func (s *Session) endFailover() {
-	defer func() { _ = recover() }() // the mistake may be there, and was logged
+	defer func() { _ = recover() }() // the bug may be there, and was logged
 	if f := s.failover; f != nil {
 		s.failover = nil
 		f.releaseMeter()

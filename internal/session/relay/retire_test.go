@@ -19,7 +19,7 @@ type panicsInTimer struct{ *clientSide }
 func (panicsInTimer) Expired(*loop.Conn, *loop.Timer) { panic("timer") }
 
 // A panic in one session's book-keeping, or of its slot, ends that session: its client is told, its connection's slot is given up, and
-// another connection is dialed. The others go on.
+// another connection is dialed. The others continue.
 func TestPanicEndsOneSession(t *testing.T) {
 	const others = 3
 	for name, hurt := range map[string]func(r *rig, s *Session){

@@ -267,7 +267,7 @@ func TestEchoClientVanishes(t *testing.T) {
 	}
 }
 
-// What nobody asked for may belong to another session: it is never passed on.
+// What was not asked for may belong to another session: it is never passed on.
 func TestUnsolicitedAnswer(t *testing.T) {
 	const reason = "backend sent an unsolicited answer"
 	for _, c := range []struct {

@@ -40,7 +40,7 @@ type Session struct {
 	progress progress   // what the timer has seen while frames pass
 	search   *search    // for another connection; nil for none
 	record   record.Record
-	limited  *limited    // nil while nothing limits the session but its service's limits on each session, and nobody is asked about its client again
+	limited  *limited    // nil while nothing limits the session but its service's limits on each session, and its client is not checked again
 	tap      *tap.Tapped // nil while no operator taps the session
 	failover *recovery   // nil unless the session may outlive its server, or results are rewritten
 

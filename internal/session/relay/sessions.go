@@ -25,8 +25,7 @@ type Options struct {
 	Meters *meter.Registry
 	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
 	Replay *replay.Arena
-	// Ended gets the record of each session that has ended, on the session's loop: it must not block, and not keep the record. nil for
-	// nobody.
+	// Ended gets the record of each session that has ended, on the session's loop: it must not block, nor keep the record. May be nil.
 	Ended func(*record.Record)
 }
 
@@ -72,7 +71,7 @@ func NewSessions(shared record.Shared, o Options) *Sessions {
 	return s
 }
 
-// SetRoutes replaces all services in one step. Sessions go on, whatever becomes of their service.
+// SetRoutes replaces all services in one step. Sessions continue, whatever becomes of their service.
 func (s *Sessions) SetRoutes(r *route.Routes) { s.routes.Store(r) }
 
 // All returns all sessions, in no order. What belongs to a session's loop may be used in Each only.
@@ -96,7 +95,7 @@ func (s *Sessions) Left(id record.ID) { s.taps.Left(id) }
 // Active returns how many sessions have a client that is still connected.
 func (s *Sessions) Active() int64 { return s.active.Load() }
 
-// Emptied gets an element when there is no session any more. There may be one again by the time it is received: ask Active.
+// Emptied gets an element when no session is left. There may be one again by the time it is received: ask Active.
 func (s *Sessions) Emptied() <-chan struct{} { return s.emptied }
 
 // Stopped returns how many sessions have ended since the start because the process does: by EndAll, or by the jobs' EndAllWithin.

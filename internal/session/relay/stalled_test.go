@@ -105,7 +105,7 @@ func TestLags(t *testing.T) {
 	}
 }
 
-// looksAtServer has the session look at its server so many times, at once.
+// looksAtServer has the session look at its server a number of times, immediately.
 func (r *rig) looksAtServer(times int) {
 	r.T.Helper()
 	for range times {

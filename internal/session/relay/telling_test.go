@@ -76,8 +76,8 @@ func TestTellsQueue(t *testing.T) {
 	}
 }
 
-// A client that waits in vain gets a close code, and counts as refused as if it had not been accepted.
-func TestToldInVain(t *testing.T) {
+// A client that waits without success gets a close code, and counts as refused as if it had not been accepted.
+func TestToldAndTimedOut(t *testing.T) {
 	removed := make(chan struct{})
 	for name, c := range map[string]struct {
 		end    func(r *rig, p *wstest.Peer)

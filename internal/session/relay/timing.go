@@ -74,7 +74,7 @@ func (s *Session) lag(silent time.Duration, t *Timing, now loop.Instant) time.Du
 	if s.leg.conn.Profile().Failover().Stall != profile.StallSpeech {
 		return lag
 	}
-	// Nobody answers silence: what counts is speech, which partial results are about, or which the watch has heard.
+	// Silence is not answered: what counts is speech, which partial results are about, or which the watch has heard.
 	switch {
 	case f.watch != nil && f.watch.AnswersAll():
 		return silent

@@ -29,7 +29,7 @@ func TestOverTLS(t *testing.T) {
 		"UnsolicitedAnswer": TestUnsolicitedAnswer, "ManyClientsFewConnections": TestManyClientsFewConnections,
 		"EndReplacedByReset": TestEndReplacedByReset, "EndInPieces": TestEndInPieces, "HeldBackAndReleased": TestHeldBackAndReleased,
 		"AwaitedGreeting": TestAwaitedGreeting, "Keepalive": TestKeepalive, "Fence": TestFence, "AllBusy": TestAllBusy,
-		"TellsQueue": TestTellsQueue, "ToldInVain": TestToldInVain,
+		"TellsQueue": TestTellsQueue, "ToldAndTimedOut": TestToldAndTimedOut,
 	} {
 		t.Run(name, test)
 	}

@@ -16,8 +16,8 @@ func TestVoter(t *testing.T) {
 	voter := func(who *identity.Identity) backend.Client {
 		return (&Session{record: record.Record{Client: at, Identity: who}}).voter()
 	}
-	if nobody := voter(nil); nobody != (backend.Client{Address: at.Addr()}) {
-		t.Errorf("a client without a credential is %+v", nobody)
+	if unknown := voter(nil); unknown != (backend.Client{Address: at.Addr()}) {
+		t.Errorf("a client without a credential is %+v", unknown)
 	}
 	found := make(map[uint64]bool)
 	all := []identity.Identity{

@@ -58,7 +58,7 @@ type Service struct {
 	// CloseTimeout bounds each side's part in closing a session.
 	CloseTimeout time.Duration
 
-	// Failover makes sessions go on with another server when theirs dies, stalls or is drained, if the profile can do that.
+	// Failover makes sessions continue on another server when theirs dies, stalls or is drained, if the profile can do that.
 	Failover bool
 	// ReplayWindow is how much audio, as a duration, is kept of a session for the next server.
 	ReplayWindow time.Duration

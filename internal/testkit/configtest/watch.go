@@ -75,7 +75,7 @@ func testCoalesced(t *testing.T, p Place) {
 	s := p.open(t)
 	replace(t, s, Small())
 	watcher := s.Watch(t.Context())
-	for n := range 10 { // nobody reads from the channel meanwhile
+	for n := range 10 { // the channel is not read meanwhile
 		apply(t, s, connections(40+n))
 	}
 	if n := len(watcher); n != 1 {

@@ -123,7 +123,7 @@ func testRefused(t *testing.T, p Place) {
 			config.Change{Who: "x", Mutations: []config.Mutation{{Verb: config.Add, Kind: config.KindBackend, Name: "gpu-1"}}},
 			[]string{"backend gpu-1: already exists"},
 		},
-		{"nobody", config.Change{Mutations: set("gpu-1", config.Values{"warm": "1"})}, []string{"who is missing"}},
+		{"no author", config.Change{Mutations: set("gpu-1", config.Values{"warm": "1"})}, []string{"who is missing"}},
 		{"no version", config.Change{Who: "x", Content: &invalid}, []string{"a whole configuration needs the version"}},
 	} {
 		_, err := s.Apply(t.Context(), c.change)

@@ -60,7 +60,7 @@ func release(t *testing.T, place Place) {
 	q.exchange(q.report(map[string]fleet.Claim{"ws://a": {}}))
 	for _, a := range accounts(t, p.store) {
 		if a.Server == "ws://a" && a.Granted() != 0 {
-			t.Errorf("what nobody has any more: %+v", a)
+			t.Errorf("what no proxy has now: %+v", a)
 		}
 	}
 }
@@ -226,14 +226,14 @@ func badReport(t *testing.T, place Place) {
 		}
 	}
 	if _, err := p.store.Exchange(t.Context(), &fleet.Report{Sequence: 1}); err == nil {
-		t.Error("a report of nobody was taken")
+		t.Error("a report without a proxy was taken")
 	}
 	if n := places(accounts(t, p.store), server, p.id); n != 8 {
 		t.Errorf("it has %d of 8 places", n)
 	}
 }
 
-// emptied: a server that nobody has any more is forgotten, but not before others have heard that its places are gone.
+// emptied: a server that no proxy has now is forgotten, but not before others have heard that its places are gone.
 func emptied(t *testing.T, place Place) {
 	const gone = "ws://gone"
 	p, q := join(t, place, 1), join(t, place, 2)

@@ -35,7 +35,7 @@ func members(t *testing.T, place Place) {
 	}
 }
 
-// leave: who leaves is no member any more, and its places are free. A report of it that arrives later changes nothing.
+// leave: a proxy that leaves is not a member, and its places are free. A report of it that arrives later changes nothing.
 func leave(t *testing.T, place Place) {
 	p, q := join(t, place, 1), join(t, place, 2)
 	p.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
@@ -61,7 +61,7 @@ func forget(t *testing.T, place Place) {
 	p.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
 	q.claim(server, fleet.Claim{Cap: 4, Needs: 4, Wants: 4})
 	if err := q.store.Forget(t.Context(), id(9)); !errors.Is(err, fleet.ErrUnknown) {
-		t.Errorf("forgetting somebody unknown: %v", err)
+		t.Errorf("forgetting an unknown proxy: %v", err)
 	}
 	if err := q.store.Forget(t.Context(), p.id); err != nil {
 		t.Fatal(err)

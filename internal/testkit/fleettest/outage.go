@@ -130,7 +130,7 @@ func forgetAfterRestart(t *testing.T, place Place) {
 	r.Full, r.Settle = true, true
 	r.Others = []fleet.Member{{ID: p.id, Name: "proxy-01"}, {ID: id(3), Name: "proxy-03"}}
 	if a := q.exchange(r); !a.Frozen || !slices.Equal(a.Missing, []fleet.ID{id(3)}) || places(a.Accounts, server, q.id) != 0 {
-		t.Errorf("the ledger does not wait for the one that the other knew and nobody has forgotten: %+v", a)
+		t.Errorf("the ledger does not wait for the one that the other knew and that was not forgotten: %+v", a)
 	}
 }
 

@@ -226,7 +226,7 @@ func (r *Rig) checkMeters() {
 		held.Release()
 	}
 	if left := r.metered(); len(left.Backends) > 0 || left.Total.Relayed != s.Total.Relayed {
-		r.T.Errorf("somebody still holds counters: %+v", left.Backends)
+		r.T.Errorf("counters are still held: %+v", left.Backends)
 	}
 }
 

@@ -461,7 +461,7 @@ func TestTooManyWait(t *testing.T) {
 // panicking is a transport that panics.
 type panicking struct{}
 
-func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a mistake") }
+func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("a bug") }
 
 // A panic while one question finds out whether the server answers again does not keep all later ones from being asked.
 func TestPanicWhileTrying(t *testing.T) {

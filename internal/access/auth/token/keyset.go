@@ -48,7 +48,7 @@ type keySet struct {
 }
 
 // parseKeySet reads a JWK Set (RFC 7517, section 5). Entries that are unfit are ignored, as section 5 asks for, and named in the result. It
-// is an error if none is usable: an issuer that signs tokens has keys, so such a document is a mistake.
+// is an error if none is usable: an issuer that signs tokens has keys, so such a document is invalid.
 func parseKeySet(document []byte) (*keySet, error) {
 	if len(document) > maxDocument {
 		return nil, fmt.Errorf("the key set is larger than %d bytes", maxDocument)

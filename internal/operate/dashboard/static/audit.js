@@ -30,5 +30,5 @@ function update(row, a) {
 
 export function showAudit() {
   keyed(body, actions, key, create, update);
-  empty(body, 5, actions.length === 0 ? "Nobody has acted on this proxy since it started." : "");
+  empty(body, 5, actions.length === 0 ? "No action on this proxy since it started." : "");
 }

@@ -1,4 +1,4 @@
-// The table of backends: those that need somebody first.
+// The table of backends: those that need attention first.
 
 import { attribute, byId, cell, empty, h, keyed, menu, text } from "./dom.js";
 import { ago, count, duration, known, orNone, plural } from "./format.js";

@@ -1,9 +1,9 @@
-// Failover in words: what is kept of sessions for the next backend, the times that one went on with them, and how backends keep up.
+// Failover in words: what is kept of sessions for the next backend, the times that one continued them, and how backends keep up.
 
 import { byId, text } from "./dom.js";
 import { bytes, count, duration, percent, plural } from "./format.js";
 
-/** assurance says in a few words whether another backend could go on with a session, what is kept for it, and how often one did. */
+/** assurance says in a few words whether another backend could continue a session, what is kept for it, and how often one did. */
 export function assurance(s) {
   const parts = [];
   if (s.assured) parts.push("assured");

@@ -52,7 +52,7 @@ func TestHuntOverTLS(t *testing.T) {
 	}
 }
 
-// Nothing leaks while servers die in the middle of frames and sessions go on with others.
+// Nothing leaks while servers die in the middle of frames and sessions continue on others.
 func TestHuntWithFailover(t *testing.T) {
 	out, err := hunted(t, "-failover -kill-every 50ms -sessions 400 -protocols vosk,dashscope -fail midframe:0.01,close:1011:0.01")
 	if err != nil || !strings.Contains(out, "400 sessions in all, 0 leaks") {

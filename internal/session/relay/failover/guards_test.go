@@ -20,8 +20,8 @@ var guarded = []string{"machine.go", "pendingmove.go"}
 
 // needless are guards that no test can find, and why.
 var needless = map[string]string{
-	"machine.go: !slices.Contains(transitions[m.state], next) is false":         "it finds other mistakes, and there is none",
-	"pendingmove.go: !slices.Contains(moveTransitions[p.State], next) is false": "it finds other mistakes, and there is none",
+	"machine.go: !slices.Contains(transitions[m.state], next) is false":         "it finds other bugs, and there is none",
+	"pendingmove.go: !slices.Contains(moveTransitions[p.State], next) is false": "it finds other bugs, and there is none",
 }
 
 // guard is a condition, or a step, that is taken out.

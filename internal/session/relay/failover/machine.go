@@ -377,7 +377,7 @@ func (m *Machine) legBegan(e *Event, do []Action) []Action {
 	return append(do, Replay)
 }
 
-// progressed goes on when the present server has got what it was to get.
+// progressed takes the next step when the present server has got what it was to get.
 func (m *Machine) progressed(e *Event, do []Action) []Action {
 	if !e.Configured {
 		return do

@@ -449,7 +449,7 @@ func (w *world) fail(e Event) {
 	w.happens(&e)
 	switch left := w.m.State() == Left; {
 	case e.Over || e.LastWord || !w.kept:
-		w.must(!left && w.m.State() == state && e.Why == "" && len(w.told) == 0, "a session changes when its end is nobody's business: %q", e.Why)
+		w.must(!left && w.m.State() == state && e.Why == "" && len(w.told) == 0, "a session changes when its end does not matter: %q", e.Why)
 	case !recoverable:
 		w.must(!left && len(w.told) == 0, "a session that is not recoverable moves")
 		w.must((e.Why == "not moved: "+w.lost.Why) == (e.Code == frame.InternalError) && (e.Why == "") == (e.Code != frame.InternalError), "it says %q", e.Why)
@@ -798,7 +798,7 @@ func (w *world) ends() {
 // check checks what must always hold.
 func (w *world) check() {
 	state := w.m.State()
-	w.must(w.kept || state == Off, "a session whose messages nobody keeps is %v", state)
+	w.must(w.kept || state == Off, "a session whose messages are not kept is %v", state)
 	if w.over {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// rhythmLag is how long after the last speech results may still be about that.
 	rhythmLag = 3 * time.Second
-	// A rhythm is known after so many results, in so much audio without speech.
+	// A rhythm is known after rhythmResults results, in rhythmAudio of audio without speech.
 	rhythmResults = 20
 	rhythmAudio   = 10 * time.Second
 	// rhythmSpread is how many times the mean interval the longest may be: words come at irregular times.

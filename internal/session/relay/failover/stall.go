@@ -12,7 +12,7 @@ import (
 // stall-timeout looks a few times within that time whether the server has shown that it works, by the sign that the profile names. Frames
 // that pass only count; the clock is read by the timer.
 //
-// The server is not to blame while the client does not read, while no audio goes in, and, where results come for speech only, while nobody
+// The server is not to blame while the client does not read, while no audio goes in, and, where results come for speech only, while no one
 // has spoken. Speech is listened for only while no sign comes. A server that is known to answer whatever the audio is owes a sign in silence, too
 // (rhythm.go).
 
@@ -22,7 +22,7 @@ const (
 	stallLooks   = 8
 	longestLook  = 200 * time.Millisecond
 	shortestLook = 10 * time.Millisecond
-	// pauseInAudio is how long no audio must come until the client has stopped sending. The server's time stands still until it goes on.
+	// pauseInAudio is how long no audio must come until the client has stopped sending. The server's time stands still until it sends again.
 	pauseInAudio = 1500 * time.Millisecond
 	// spokenEnough is how much speech a server must have heard before a result is expected: a cough needs none. What was heard is forgotten
 	// when nothing more is spoken for the timeout.

@@ -190,7 +190,7 @@ func TestSpeechWithoutResults(t *testing.T) {
 	w := watch(t, profile.StallSpeech, 3*time.Second)
 	w.said = recording(t, 20)
 	w.does(20*time.Second, audio, every(500*time.Millisecond, result))
-	w.does(10*time.Minute, audio) // silence, to which nobody answers
+	w.does(10*time.Minute, audio) // silence, which is not answered
 	w.works()
 	w.said = recording(t, 20)
 	w.does(2*time.Second, audio)
@@ -233,7 +233,7 @@ func TestExcused(t *testing.T) {
 	}
 }
 
-// A server that reads nothing any more stops the client, and has stalled nevertheless.
+// A server that no longer reads stops the client, and has stalled nevertheless.
 func TestServerReadsNothing(t *testing.T) {
 	w := watch(t, profile.StallCadence, 3*time.Second)
 	w.does(time.Minute, audio, result)

@@ -52,9 +52,9 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// sameMistakes has for each command the arguments of a call with each mistake; empty where a command cannot be called so. An unknown
-// flag and an argument too many are mistakes of all of them.
-var sameMistakes = map[string]struct {
+// usageErrors has for each command the arguments of a call with each usage error; empty where a command cannot be called so. An
+// unknown flag and an argument too many are errors in all of them.
+var usageErrors = map[string]struct {
 	tooMany, missing string // 2
 	unknownName      string // 1: what the command is about is not there
 	badValue         string // 2
@@ -136,8 +136,8 @@ var sameMistakes = map[string]struct {
 	"completion powershell": {"x", "", "", "--no-descriptions=x"},
 }
 
-// The same mistake has the same exit status in every command.
-func TestSameMistakeSameStatus(t *testing.T) {
+// The same error has the same exit status in every command.
+func TestSameErrorSameStatus(t *testing.T) {
 	s := onDatabase(t).begin()
 	t.Setenv(databaseVariable, s.database)
 	var all []string
@@ -149,18 +149,18 @@ func TestSameMistakeSameStatus(t *testing.T) {
 		}
 	}
 	walk(newRootCommand())
-	if len(all) != len(sameMistakes) {
-		t.Errorf("%d commands, but the mistakes of %d", len(all), len(sameMistakes))
+	if len(all) != len(usageErrors) {
+		t.Errorf("%d commands, but the errors of %d", len(all), len(usageErrors))
 	}
 	for _, name := range all {
-		c, ok := sameMistakes[name]
+		c, ok := usageErrors[name]
 		if !ok {
 			t.Errorf("%s is not in the table", name)
 			continue
 		}
 		for _, m := range []struct {
-			mistake, args string
-			status        int
+			what, args string
+			status     int
 		}{
 			{"an unknown flag", "--nosuch", 2},
 			{"an argument too many", c.tooMany, 2},
@@ -174,7 +174,7 @@ func TestSameMistakeSameStatus(t *testing.T) {
 			}
 			status, out, messages := command(append(strings.Fields(name), strings.Fields(m.args)...)...)
 			if status != m.status || out != "" || !strings.HasPrefix(messages, "Error: ") {
-				t.Errorf("%s: %s %s: status %d, printed %q, said %q; want status %d", m.mistake, name, m.args, status, out, messages, m.status)
+				t.Errorf("%s: %s %s: status %d, printed %q, said %q; want status %d", m.what, name, m.args, status, out, messages, m.status)
 			}
 		}
 	}
