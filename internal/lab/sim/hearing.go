@@ -90,7 +90,7 @@ type timeline struct {
 
 // sampleBytes are the bytes of a sample, by what services call its encoding.
 var sampleBytes = map[string]int{
-	"linear16": 2, "linear32": 4, "pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1, "pcm_mulaw": 1,
+	"linear16": 2, "linear32": 4, "pcm_s16le": 2, "pcm_f32le": 4, "pcm_u8": 1, "mulaw": 1, "alaw": 1, "pcm_mulaw": 1,
 	"audio/pcm": 2, "audio/pcmu": 1, "audio/pcma": 1, "audio/l16": 2, "audio/mulaw": 1, "audio/alaw": 1,
 	"float32": 4, "int16": 2, "uint8": 1,
 }

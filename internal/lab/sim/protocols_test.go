@@ -264,6 +264,38 @@ func TestProtocols(t *testing.T) {
 			< "type": "protocol_error"
 			< close 1002
 		`},
+		{Soniox, "/transcribe-websocket", `
+			> {"model":"stt-rt-v5","audio_format":"pcm_s16le","sample_rate":16000,"num_channels":1,"enable_endpoint_detection":true,"context":{"terms":["s7:0"]}}
+			> audio 1
+			< ^{"tokens":\[{"text":"s7:1","start_ms":0,"end_ms":1,"confidence":1,"is_final":false},{"text":" s7:0",.*"is_final":false}\],"final_audio_proc_ms":0,"total_audio_proc_ms":2}$
+			> audio 2 x100 pause x50
+			< {"text":"s7:1-2","start_ms":0,"end_ms":14,"confidence":1,"is_final":true},{"text":" s7:0",.*"is_final":true},{"text":"<end>","confidence":1,"is_final":true},{"text":" s7:2","start_ms":27,.*"is_final":false},.*"is_final":false}\],"final_audio_proc_ms":27,"total_audio_proc_ms":52}
+			> {"type":"keepalive"}
+			> {"type":"finalize"}
+			< " s7:2",.*,"is_final":true},{"text":" s7:0",.*"is_final":true},{"text":"<fin>",
+			> audio 3
+			< " s7:3",.*"is_final":false
+			> binary
+			< " s7:3",.*"is_final":true
+			< ^{"tokens":\[\],"final_audio_proc_ms":54,"total_audio_proc_ms":54,"finished":true}$
+			< close 1000
+		`},
+		{Soniox, "/", `
+			> audio 1
+			< "error_code":400,"error_message":"Start request must be a text
+			< close 1000
+		`},
+		{Soniox, "/", `
+			> {"model":"m","audio_format":"mulaw","sample_rate":8000}
+			< "error_code":400,"error_message":"Audio data channels must
+			< close 1000
+		`},
+		{Soniox, "/", `
+			> {"model":"m","audio_format":"auto"}
+			> {"type":"nonsense"}
+			< "error_code":400,"error_message":"Control request invalid type."
+			< close 1000
+		`},
 		{OpenAIRealtime, "/v1/realtime?intent=transcription", `
 			< "type":"session.created"
 			> {"type":"session.update","session":{"input_audio_transcription":{"prompt":"s7:0"}}}
@@ -384,6 +416,7 @@ func TestSilence(t *testing.T) {
 		Watson:         "< \"error\": \"Session timed out\n< close 1011",
 		Deepgram:       "< close 1011",
 		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
+		Soniox:         "< \"error_code\":408\n< close 1000",
 		KaldiGStreamer: "< \"status\": 1\n< close 1000",
 	} {
 		t.Run(protocol, func(t *testing.T) {
