@@ -117,6 +117,22 @@ func op(message string) frame.Opcode {
 	return frame.Text
 }
 
+// A session whose audio is base64 in text messages is not taken over, since the profile does not count it.
+func TestSonioxText(t *testing.T) {
+	p, err := Named("soniox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for message, whole := range map[string]bool{`{"type":"finalize"}`: true, `{"type":"keepalive"}`: true, base64.StdEncoding.EncodeToString([]byte(silence(1, 320))): false} {
+		tr := NewTracker(p, "")
+		tr.Begin(Leg{})
+		tr.Sent(tr.ClientMessage(frame.Text, []byte(message), len(message)))
+		if (tr.Whole() == "") != whole {
+			t.Errorf("%.40s: %q", message, tr.Whole())
+		}
+	}
+}
+
 // A transcript of OpenAI's answers the client's commits, in their order.
 func TestOpenAIFacts(t *testing.T) {
 	p, err := Named("openai-realtime")
