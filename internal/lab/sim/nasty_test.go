@@ -300,6 +300,7 @@ func TestFull(t *testing.T) {
 		Deepgram:       "429",
 		DashScope:      "429",
 		Watson:         "429",
+		Gladia:         "429",
 		OpenAIRealtime: "429",
 		Echo:           "503",
 		Vosk:           "503",

@@ -25,6 +25,7 @@ const (
 	AssemblyAI     = "assemblyai"
 	Speechmatics   = "speechmatics"
 	Soniox         = "soniox"
+	Gladia         = "gladia"
 	OpenAIRealtime = "openai-realtime"
 	KaldiGStreamer = "kaldi-gstreamer"
 )
@@ -124,6 +125,11 @@ var protocols = []Protocol{
 		Name: Soniox, Summary: "Soniox real-time, /transcribe-websocket", Silence: 20 * time.Second,
 		Full: `{"error_code": 429} to the first message, and a close`, auth: sonioxAuth,
 		new: func(*http.Request) dialogue { return new(sonioxDialogue) },
+	},
+	{
+		Name: Gladia, Summary: "Gladia real-time, /v2/live",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests,
+		new: func(r *http.Request) dialogue { return newGladiaDialogue(r.URL.Query()) },
 	},
 	{
 		Name: OpenAIRealtime, Summary: "OpenAI's Realtime API, transcription",

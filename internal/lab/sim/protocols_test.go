@@ -296,6 +296,28 @@ func TestProtocols(t *testing.T) {
 			< "error_code":400,"error_message":"Control request invalid type."
 			< close 1000
 		`},
+		{Gladia, "/v2/live?token=t&sample_rate=16000&vocabulary=s7:0", `
+			> audio 1
+			< ^{"session_id":"t","created_at":"[^"]+","type":"transcript","data":{"id":"00-00000000","is_final":false,"utterance":{"start":0,"end":0.002,.*"words":\[{"word":"s7:1","start":0,"end":0.001,"confidence":1},.*"text":"s7:1 s7:0","language":"en"}}}$
+			< "type":"audio_chunk","acknowledged":true,"error":null,"data":{"byte_range":\[0,64\],"time_range":\[0,0.002\]}
+			> {"type":"audio_chunk","data":{"chunk":"[2 pause]"}}
+			< "id":"00-00000000","is_final":true,"utterance":{"start":0,"end":0.004,.*"text":"s7:1-2 s7:0"
+			< "byte_range":\[64,128\]
+			> audio 3
+			< "id":"00-00000001","is_final":false,"utterance":{"start":0.004,
+			< "byte_range":\[128,192\]
+			> {"type":"stop_recording"}
+			< "type":"stop_recording","acknowledged":true,"error":null,"data":{"recording_duration":0.006,"recording_left_to_process":0.002}
+			< "is_final":true,.*"text":"s7:3 s7:0"
+			< "type":"post_final_transcript","data":{"metadata":{"audio_duration":0.006,.*"full_transcript":"s7:1-2 s7:0 s7:3 s7:0"
+			< close 1000
+		`},
+		{Gladia, "/v2/live?token=t&receive_partial_transcripts=false", `
+			> audio 1
+			< "type":"audio_chunk"
+			> {"type":"nonsense"}
+			< close 1008
+		`},
 		{OpenAIRealtime, "/v1/realtime?intent=transcription", `
 			< "type":"session.created"
 			> {"type":"session.update","session":{"input_audio_transcription":{"prompt":"s7:0"}}}

@@ -11,7 +11,7 @@ import (
 
 // sonioxDialogue is a connection to Soniox' real-time service, /transcribe-websocket, simulated from its documents: the first message
 // has the settings and gets no answer. A message of audio is answered with the tokens that have become final, each once, and behind
-// them those that may still change. Finalize makes all of them final, which the token <fin> confirms. An empty message is answered
+// them those that may still change: tokens become final where the speaker pauses. Finalize makes all of them final, which the token <fin> confirms. An empty message is answered
 // with the last tokens and "finished": true, and the server closes. Before any other close, an error message has an HTTP status. The
 // documents do not tell close codes: 1000 here. Audio in text messages, as base64, is not simulated.
 type sonioxDialogue struct {

@@ -295,6 +295,12 @@ var dialogues = []Dialogue{
 		Final: finalTokens,
 	},
 	{
+		Name: sim.Gladia,
+		Path: func(p *Progress) string { return withWord("/v2/live?token="+url.QueryEscape(p.ID), "&vocabulary=", p) },
+		End:  says(`{"type":"stop_recording"}`), Last: ends(`"type":"post_final_transcript"`), Closes: true,
+		Final: from(`"text":`, `"is_final":true`),
+	},
+	{
 		Name: sim.OpenAIRealtime,
 		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
 		Start: func(p *Progress) []Message {

@@ -23,6 +23,7 @@ func TestBuiltIn(t *testing.T) {
 		"assemblyai":      {OneShot, OneShot},
 		"speechmatics":    {OneShot, OneShot},
 		"soniox":          {OneShot, OneShot},
+		"gladia":          {OneShot, OneShot},
 		"openai-realtime": {OneShot, OneShot},
 		"kaldi-gstreamer": {OneShot, OneShot},
 	}
