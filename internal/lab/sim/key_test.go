@@ -146,7 +146,6 @@ func TestBadKeyByStatus(t *testing.T) {
 func TestBadKeyByMessage(t *testing.T) {
 	for protocol, want := range map[string]string{
 		AssemblyAI:     "< \"type\":\"Error\",\"error_code\":1008,\"error\":\"Unauthorized Connection: (Missing|Invalid)\n< close 1008",
-		Soniox:         "< \"error_code\":401,\"error_message\":\"(Missing|Invalid) API key\n< close 1000",
 		OpenAIRealtime: "< ^{\"type\":\"error\",.*\"code\":\"invalid_api_key\"\n< close 3000",
 	} {
 		t.Run(protocol, func(t *testing.T) {

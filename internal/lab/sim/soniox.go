@@ -11,9 +11,9 @@ import (
 
 // sonioxDialogue is a connection to Soniox' real-time service, /transcribe-websocket, simulated from its documents: the first message
 // has the settings and gets no answer. A message of audio is answered with the tokens that have become final, each once, and behind
-// them those that may still change: tokens become final where the speaker pauses. Finalize makes all of them final, which the token <fin> confirms. An empty message is answered
-// with the last tokens and "finished": true, and the server closes. Before any other close, an error message has an HTTP status. The
-// documents do not tell close codes: 1000 here. Audio in text messages, as base64, is not simulated.
+// them those that may still change. Tokens become final where the speaker pauses, and by finalize, which the token <fin> confirms. An
+// empty message is answered with the last tokens and "finished": true, and the server closes. Before any other close, an error message
+// has an HTTP status. The documents do not tell close codes: 1000 here. Audio in text messages, as base64, is not simulated.
 type sonioxDialogue struct {
 	started   bool
 	endpoints bool // the token <end> tells where the speaker paused
@@ -149,7 +149,7 @@ func sonioxFails(v *voice, status int, reason string) {
 }
 
 // sonioxAuth takes keys as "Bearer KEY", or behind the subprotocol that browsers offer. The key in the first message, which the service
-// accepts until 15 January 2027, is not enough here.
+// accepts until 15 January 2027, is not enough here. The documents do not tell how a bad key is refused: by HTTP status here.
 var sonioxAuth = &keyAuth{
 	subprotocols: []string{"soniox-api-key"},
 	key: func(r *http.Request) string {
@@ -161,12 +161,5 @@ var sonioxAuth = &keyAuth{
 	},
 	status: func(bool, string) rejection {
 		return rejection{http.StatusUnauthorized, nil, `{"error_code":401,"error_message":"Invalid API key."}`}
-	},
-	message: func(v *voice, missing bool) {
-		reason := "Invalid API key."
-		if missing {
-			reason = "Missing API key."
-		}
-		sonioxFails(v, http.StatusUnauthorized, reason)
 	},
 }
