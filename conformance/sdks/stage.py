@@ -103,7 +103,7 @@ def edge(binary, name, backend, files, profile, sends, own):
     config.write_text(json.dumps({  # which is YAML, too
         "services": {"sdk": {"profile": profile, "pass": ["path"], "auth": ["keys"], "auth-from": [sends]}},
         "backends": {"sdk": {"service": "sdk", "url": backend, "connections": 4, "tls-ca": str(files[0]),
-                             "headers": {"Authorization": own[0] + "env:SDK_KEY"}}},
+                             "headers": {"Authorization": own[0] + "env:WSBOUNCER_SECRET_SDK"}}},
     }, indent=2))
     added = subprocess.run([str(binary), "key", "add", "sdk", "--tenant", "sdks", "--database", str(config), "-o", "json"],
                            env=clean_environment(), capture_output=True, text=True)
@@ -112,7 +112,7 @@ def edge(binary, name, backend, files, profile, sends, own):
     key = json.loads(added.stdout)["key"]
     command = [binary, "serve", "--database", config, "--admin", admin, "--state-directory", CACHE / "state",
                "--tls-listen", listen, "--tls-cert", files[0], "--tls-key", files[1], "--drain-timeout", "0s"]
-    with running(command, log, {"SDK_KEY": own[1]}, stdout=subprocess.DEVNULL) as process:
+    with running(command, log, {"WSBOUNCER_SECRET_SDK": own[1]}, stdout=subprocess.DEVNULL) as process:
         wait_ok(process, log, "http://%s/healthz" % admin)
         yield "wss://" + listen, key
     said = log.read_text(errors="replace")

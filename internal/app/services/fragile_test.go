@@ -32,6 +32,7 @@ func TestFragileServers(t *testing.T) {
 		{sim.Deepgram, nil, "?encoding=linear16&sample_rate=16000"},
 		{sim.AssemblyAI, nil, "?sample_rate=16000"},
 		{sim.Speechmatics, []string{`{"message": "StartRecognition", "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 16000}}`}, ""},
+		{sim.Soniox, []string{`{"model": "m", "audio_format": "pcm_s16le", "sample_rate": 16000, "num_channels": 1}`}, ""},
 		{sim.KaldiGStreamer, nil, ""},
 	} {
 		for _, leave := range []bool{true, false} {

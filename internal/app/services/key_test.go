@@ -25,6 +25,7 @@ var keyed = []struct {
 	{profile: "kyutai", field: "Kyutai-Api-Key", greets: &greeting{websocket.MessageBinary, "\x81\xa4type\xa5Ready"}, ahead: true},
 	{profile: "deepgram", field: "Authorization"},
 	{profile: "assemblyai", field: "Authorization"},
+	{profile: "soniox", field: "Authorization"},
 	{profile: "one-shot", field: "X-Own-Key", pass: []string{"header:X-Own-Key"}},
 }
 

@@ -90,9 +90,10 @@ type timeline struct {
 
 // sampleBytes are the bytes of a sample, by what services call its encoding.
 var sampleBytes = map[string]int{
-	"linear16": 2, "linear32": 4, "pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1, "pcm_mulaw": 1,
+	"linear16": 2, "linear32": 4, "pcm_s16le": 2, "pcm_f32le": 4, "pcm_u8": 1, "mulaw": 1, "alaw": 1, "pcm_mulaw": 1,
 	"audio/pcm": 2, "audio/pcmu": 1, "audio/pcma": 1, "audio/l16": 2, "audio/mulaw": 1, "audio/alaw": 1,
 	"float32": 4, "int16": 2, "uint8": 1,
+	"wav/pcm": 2, "wav/alaw": 1, "wav/ulaw": 1,
 }
 
 // newTimeline returns one for a number of samples a second in all channels. What is not known, or compressed, counts as 16 kHz in 16

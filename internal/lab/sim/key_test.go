@@ -43,6 +43,7 @@ var goodKeys = map[string][]presented{
 	},
 	AssemblyAI:   {{authorization: "good"}, {query: "?token=good"}},
 	Speechmatics: {{authorization: "Bearer good"}, {query: "?jwt=good&sm-sdk=x"}},
+	Soniox:       {{authorization: "Bearer good"}, {offers: []string{"soniox-api-key", "good"}, accepted: "soniox-api-key"}},
 	OpenAIRealtime: {
 		{authorization: "Bearer good"},
 		{offers: []string{"realtime", "openai-insecure-api-key.good", "openai-beta.realtime-v1"}, accepted: "realtime"},
@@ -62,6 +63,7 @@ var badKeys = map[string][]presented{
 	},
 	AssemblyAI:     {{}, {authorization: "bad"}, {authorization: "Bearer good"}, {query: "?token=bad"}, {query: "?jwt=good"}},
 	Speechmatics:   {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?jwt=bad"}, {query: "?token=good"}},
+	Soniox:         {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
 	OpenAIRealtime: {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
 }
 
@@ -70,6 +72,7 @@ func TestGoodKey(t *testing.T) {
 		Deepgram:       "> {\"type\":\"Finalize\"}\n< Results",
 		AssemblyAI:     "< Begin",
 		Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
+		Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> {\"type\": \"finalize\"}\n< <fin>",
 		OpenAIRealtime: "< session.created",
 	}
 	for protocol, ways := range goodKeys {
@@ -112,6 +115,7 @@ func TestBadKeyByStatus(t *testing.T) {
 		Deepgram:       `{"err_code":"INVALID_AUTH","err_msg":"Invalid credentials.","request_id":"`,
 		AssemblyAI:     `{"error":"Unauthorized"}`,
 		Speechmatics:   `{"code":401,"error":"Permission Denied"}`,
+		Soniox:         `{"error_code":401,"error_message":"Invalid API key."}`,
 		OpenAIRealtime: `"type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`,
 	} {
 		t.Run(protocol, func(t *testing.T) {
@@ -164,7 +168,7 @@ func TestKeyOptions(t *testing.T) {
 		want    string
 	}{
 		{Options{Protocol: Deepgram, APIKey: "abc-DEF_0.~"}, ""},
-		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, openai-realtime"},
+		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, soniox, openai-realtime"},
 		{Options{APIKey: "k"}, "api key: the protocol echo takes none"},
 		{Options{Protocol: Deepgram, APIKey: "two words"}, `api key: it has characters that a subprotocol cannot have: use letters, digits`},
 		{Options{Protocol: Deepgram, APIKey: "a,b"}, `api key: it has characters`},

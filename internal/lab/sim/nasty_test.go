@@ -295,10 +295,12 @@ func TestFull(t *testing.T) {
 		WhisperLiveKit: "< close 1013",
 		AssemblyAI:     "< \"type\":\"Error\",\"error_code\":3009\n< close 3009",
 		Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< \"type\": \"quota_exceeded\"\n< close 4005",
+		Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n< \"error_code\":429\n< close 1000",
 		KaldiGStreamer: "< \"status\": 9\n< close 1000",
 		Deepgram:       "429",
 		DashScope:      "429",
 		Watson:         "429",
+		Gladia:         "429",
 		OpenAIRealtime: "429",
 		Echo:           "503",
 		Vosk:           "503",
@@ -314,6 +316,7 @@ func TestFull(t *testing.T) {
 				WhisperLiveKit: "< config",
 				AssemblyAI:     "< Begin",
 				Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
+				Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> audio 1\n< s7:1",
 				KaldiGStreamer: "> audio 1\n< s7:1",
 			}[protocol])
 			if !strings.HasPrefix(want, "4") && !strings.HasPrefix(want, "5") {

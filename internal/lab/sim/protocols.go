@@ -24,6 +24,8 @@ const (
 	Deepgram       = "deepgram"
 	AssemblyAI     = "assemblyai"
 	Speechmatics   = "speechmatics"
+	Soniox         = "soniox"
+	Gladia         = "gladia"
 	OpenAIRealtime = "openai-realtime"
 	KaldiGStreamer = "kaldi-gstreamer"
 )
@@ -118,6 +120,16 @@ var protocols = []Protocol{
 		Name: Speechmatics, Summary: "Speechmatics real-time, /v2", Silence: 3 * time.Minute,
 		Full: `{"message": "Error", "type": "quota_exceeded"} to StartRecognition, and close 4005`, auth: speechmaticsAuth,
 		new: func(*http.Request) dialogue { return new(speechmaticsDialogue) },
+	},
+	{
+		Name: Soniox, Summary: "Soniox real-time, /transcribe-websocket", Silence: 20 * time.Second,
+		Full: `{"error_code": 429} to the first message, and a close`, auth: sonioxAuth,
+		new: func(*http.Request) dialogue { return new(sonioxDialogue) },
+	},
+	{
+		Name: Gladia, Summary: "Gladia real-time, /v2/live",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests,
+		new: func(r *http.Request) dialogue { return newGladiaDialogue(r.URL.Query()) },
 	},
 	{
 		Name: OpenAIRealtime, Summary: "OpenAI's Realtime API, transcription",

@@ -264,6 +264,60 @@ func TestProtocols(t *testing.T) {
 			< "type": "protocol_error"
 			< close 1002
 		`},
+		{Soniox, "/transcribe-websocket", `
+			> {"model":"stt-rt-v5","audio_format":"pcm_s16le","sample_rate":16000,"num_channels":1,"enable_endpoint_detection":true,"context":{"terms":["s7:0"]}}
+			> audio 1
+			< ^{"tokens":\[{"text":"s7:1","start_ms":0,"end_ms":1,"confidence":1,"is_final":false},{"text":" s7:0",.*"is_final":false}\],"final_audio_proc_ms":0,"total_audio_proc_ms":2}$
+			> audio 2 x100 pause x50
+			< {"text":"s7:1-2","start_ms":0,"end_ms":14,"confidence":1,"is_final":true},{"text":" s7:0",.*"is_final":true},{"text":"<end>","confidence":1,"is_final":true},{"text":" s7:2","start_ms":27,.*"is_final":false},.*"is_final":false}\],"final_audio_proc_ms":27,"total_audio_proc_ms":52}
+			> {"type":"keepalive"}
+			> {"type":"finalize"}
+			< " s7:2",.*,"is_final":true},{"text":" s7:0",.*"is_final":true},{"text":"<fin>",
+			> audio 3
+			< " s7:3",.*"is_final":false
+			> binary
+			< " s7:3",.*"is_final":true
+			< ^{"tokens":\[\],"final_audio_proc_ms":54,"total_audio_proc_ms":54,"finished":true}$
+			< close 1000
+		`},
+		{Soniox, "/", `
+			> audio 1
+			< "error_code":400,"error_message":"Start request must be a text
+			< close 1000
+		`},
+		{Soniox, "/", `
+			> {"model":"m","audio_format":"mulaw","sample_rate":8000}
+			< "error_code":400,"error_message":"Audio data channels must
+			< close 1000
+		`},
+		{Soniox, "/", `
+			> {"model":"m","audio_format":"auto"}
+			> {"type":"nonsense"}
+			< "error_code":400,"error_message":"Control request invalid type."
+			< close 1000
+		`},
+		{Gladia, "/v2/live?token=t&sample_rate=16000&vocabulary=s7:0", `
+			> audio 1
+			< ^{"session_id":"t","created_at":"[^"]+","type":"transcript","data":{"id":"00-00000000","is_final":false,"utterance":{"start":0,"end":0.002,.*"words":\[{"word":"s7:1","start":0,"end":0.001,"confidence":1},.*"text":"s7:1 s7:0","language":"en"}}}$
+			< "type":"audio_chunk","acknowledged":true,"error":null,"data":{"byte_range":\[0,64\],"time_range":\[0,0.002\]}
+			> {"type":"audio_chunk","data":{"chunk":"[2 pause]"}}
+			< "id":"00-00000000","is_final":true,"utterance":{"start":0,"end":0.004,.*"text":"s7:1-2 s7:0"
+			< "byte_range":\[64,128\]
+			> audio 3
+			< "id":"00-00000001","is_final":false,"utterance":{"start":0.004,
+			< "byte_range":\[128,192\]
+			> {"type":"stop_recording"}
+			< "type":"stop_recording","acknowledged":true,"error":null,"data":{"recording_duration":0.006,"recording_left_to_process":0.002}
+			< "is_final":true,.*"text":"s7:3 s7:0"
+			< "type":"post_final_transcript","data":{"metadata":{"audio_duration":0.006,.*"full_transcript":"s7:1-2 s7:0 s7:3 s7:0"
+			< close 1000
+		`},
+		{Gladia, "/v2/live?token=t&receive_partial_transcripts=false", `
+			> audio 1
+			< "type":"audio_chunk"
+			> {"type":"nonsense"}
+			< close 1008
+		`},
 		{OpenAIRealtime, "/v1/realtime?intent=transcription", `
 			< "type":"session.created"
 			> {"type":"session.update","session":{"input_audio_transcription":{"prompt":"s7:0"}}}
@@ -384,6 +438,7 @@ func TestSilence(t *testing.T) {
 		Watson:         "< \"error\": \"Session timed out\n< close 1011",
 		Deepgram:       "< close 1011",
 		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
+		Soniox:         "< \"error_code\":408\n< close 1000",
 		KaldiGStreamer: "< \"status\": 1\n< close 1000",
 	} {
 		t.Run(protocol, func(t *testing.T) {

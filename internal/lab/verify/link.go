@@ -206,13 +206,16 @@ func (l *link) apply(s profile.Step) {
 
 // Send implements [speaker.Line].
 func (l *link) Send(m speaker.Message) error {
-	for l.paused {
+	for l.paused && l.then != profile.Elsewhere { // otherwise the server may close meanwhile
 		if err := l.next(time.Now().Add(pausedAtMost)); err != nil {
 			return err
 		}
 		if l.lost != nil {
 			return l.lost
 		}
+	}
+	if l.then == profile.Elsewhere {
+		return fmt.Errorf("%w: %v", errElsewhere, l.reason)
 	}
 	if l.lost != nil {
 		return l.lost

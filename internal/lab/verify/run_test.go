@@ -103,7 +103,7 @@ func show(t *testing.T, r *Report) {
 
 // What built-in profiles of each way of reuse and of each kind of times claim holds on the simulated servers.
 func TestHolds(t *testing.T) {
-	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime} {
+	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := try(t, name, sim.Options{Protocol: name}, nil)
@@ -170,12 +170,14 @@ func TestFinds(t *testing.T) {
 
 // A server that is full is told, and what is allowed ends it.
 func TestBounds(t *testing.T) {
-	r, err := try(t, sim.WhisperLive, sim.Options{Protocol: sim.WhisperLive, Nasty: sim.NastyOptions{Full: 3}}, nil)
-	last := r.Claims[len(r.Claims)-1]
-	if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "beside 3 sessions") {
-		t.Errorf("%v, %+v", err, last)
+	for _, name := range []string{sim.WhisperLive, sim.Soniox} { // of which one says that it is ready, and the other does not
+		r, err := try(t, name, sim.Options{Protocol: name, Nasty: sim.NastyOptions{Full: 3}}, nil)
+		last := r.Claims[len(r.Claims)-1]
+		if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "beside 3 sessions") {
+			t.Errorf("%s: %v, %+v", name, err, last)
+		}
 	}
-	r, err = try(t, sim.Watson, sim.Options{Protocol: sim.Watson}, func(o *Options) { o.Connections = 6 })
+	r, err := try(t, sim.Watson, sim.Options{Protocol: sim.Watson}, func(o *Options) { o.Connections = 6 })
 	if err != nil || r.Connections != 6 || !r.Holds() || r.Claims[len(r.Claims)-1].Verdict != NotTried {
 		t.Errorf("%v, %d connections, %v", err, r.Connections, r.Holds())
 	}

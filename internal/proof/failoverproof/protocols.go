@@ -103,6 +103,7 @@ var protocols = []protocol{
 	// A message whose rest would be too short for the server goes there whole.
 	{Dialogue: of(sim.AssemblyAI), perSecond: s16, least: 60 * time.Millisecond, read: readAssemblyAI, again: 3},
 	{Dialogue: of(sim.Speechmatics), perSecond: s16, read: readSpeechmatics},
+	{Dialogue: of(sim.Soniox), perSecond: s16, read: readSoniox},
 	{
 		Dialogue: of(sim.OpenAIRealtime), perSecond: 48000, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
 		finals: func(pauses int) int { return pauses + 1 },
@@ -400,6 +401,29 @@ func readSpeechmatics(m hunt.Message) []result {
 		results = append(results, result{false, t.Transcript, said.Results[0].Start, said.Results[n-1].End, -1})
 	}
 	return append(results, result{said.Message == "AddTranscript", t.Transcript, t.Start, t.End, -1})
+}
+
+// readSoniox returns the tokens that are final and those that are not, as a result each.
+func readSoniox(m hunt.Message) (results []result) {
+	said := decode[struct {
+		Tokens []struct {
+			Text  string
+			Start int  `json:"start_ms"`
+			End   *int `json:"end_ms"` // nil for what is no word, such as <end>
+			Final bool `json:"is_final"`
+		}
+	}](m)
+	for i, token := range said.Tokens {
+		if token.End == nil {
+			continue
+		}
+		if i == 0 || token.Final != said.Tokens[i-1].Final {
+			results = append(results, result{final: token.Final, start: float64(token.Start) / 1000, number: -1})
+		}
+		r := &results[len(results)-1]
+		r.text, r.end = r.text+token.Text, float64(*token.End)/1000
+	}
+	return results
 }
 
 func readOpenAI(m hunt.Message) []result {

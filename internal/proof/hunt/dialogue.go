@@ -281,6 +281,26 @@ var dialogues = []Dialogue{
 		Last: ends(`"EndOfTranscript"`), Closes: true, Busy: has(`"quota_exceeded"`),
 	},
 	{
+		Name: sim.Soniox,
+		Path: func(*Progress) string { return "/transcribe-websocket" },
+		Start: func(p *Progress) []Message {
+			context := ""
+			if p.Word != "" {
+				context = `,"context":{"terms":["` + p.Word + `"]}`
+			}
+			return []Message{text(`{"model":"stt-rt-v5","audio_format":"pcm_s16le","sample_rate":16000,"num_channels":1%s}`, context)}
+		},
+		End:  func(*Progress) []Message { return []Message{{Opcode: frame.Binary}} },
+		Last: ends(`"finished":true`), Closes: true, Busy: has(`"error_code":429`),
+		Final: finalTokens,
+	},
+	{
+		Name: sim.Gladia,
+		Path: func(p *Progress) string { return withWord("/v2/live?token="+url.QueryEscape(p.ID), "&vocabulary=", p) },
+		End:  says(`{"type":"stop_recording"}`), Last: ends(`"type":"post_final_transcript"`), Closes: true,
+		Final: from(`"text":`, `"is_final":true`),
+	},
+	{
 		Name: sim.OpenAIRealtime,
 		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
 		Start: func(p *Progress) []Message {
@@ -310,6 +330,12 @@ func newestCompleted(m Message) []byte {
 		return nil
 	}
 	return m.Payload[i:]
+}
+
+// finalTokens returns the tokens that no later message revises, which come first in a message of Soniox'.
+func finalTokens(m Message) []byte {
+	i := bytes.LastIndex(m.Payload, []byte(`"is_final":true`))
+	return m.Payload[:max(i, 0)]
 }
 
 // inBase64 is audio as OpenAI's Realtime API takes it, and vLLM's.

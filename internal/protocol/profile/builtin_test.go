@@ -22,6 +22,8 @@ func TestBuiltIn(t *testing.T) {
 		"deepgram":        {OneShot, OneShot},
 		"assemblyai":      {OneShot, OneShot},
 		"speechmatics":    {OneShot, OneShot},
+		"soniox":          {OneShot, OneShot},
+		"gladia":          {OneShot, OneShot},
 		"openai-realtime": {OneShot, OneShot},
 		"kaldi-gstreamer": {OneShot, OneShot},
 	}

@@ -90,6 +90,12 @@ var builtInFacts = []facts{
 		shifted:  `{"message":"AddTranscript","metadata":{"start_time":8.5,"end_time":16,"transcript":"one"},"results":[{"type":"word","start_time":8.5,"end_time":16.00}]}`,
 	},
 	{
+		profile: "soniox", configure: []string{`{"model":"m","audio_format":"mulaw","sample_rate":8000,"num_channels":2}`}, audio: silence(10, 16000), end: "",
+		partial: `{"tokens":[{"text":"one","start_ms":0,"end_ms":500,"is_final":false}],"final_audio_proc_ms":0,"total_audio_proc_ms":600}`,
+		final:   `{"tokens":[{"text":"one","start_ms":500,"end_ms":1320,"is_final":true},{"text":" two","start_ms":8100,"end_ms":8200,"is_final":false}],"final_audio_proc_ms":8000,"total_audio_proc_ms":8300}`,
+		shifted: `{"tokens":[{"text":"one","start_ms":8500,"end_ms":9320,"is_final":true},{"text":" two","start_ms":16100,"end_ms":16200,"is_final":false}],"final_audio_proc_ms":16000,"total_audio_proc_ms":16300}`,
+	},
+	{
 		profile: "kaldi-gstreamer", query: "content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)16000,+format=(string)S16LE,+channels=(int)1",
 		audio: silence(10, 32000), end: "EOS", partial: `{"status":0,"segment":0,"result":{"hypotheses":[{"transcript":"one"}],"final":false},"id":"a"}`,
 		final:   `{"status":0,"segment":0,"result":{"hypotheses":[{"transcript":"one","word-alignment":[{"start":0.1}]}],"final":true},"segment-start":0.5,"segment-length":7.5,"total-length":8,"id":"a"}`,
@@ -109,6 +115,22 @@ func op(message string) frame.Opcode {
 		return frame.Binary
 	}
 	return frame.Text
+}
+
+// A session whose audio is base64 in text messages is not taken over, since the profile does not count it.
+func TestSonioxText(t *testing.T) {
+	p, err := Named("soniox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for message, whole := range map[string]bool{`{"type":"finalize"}`: true, `{"type":"keepalive"}`: true, base64.StdEncoding.EncodeToString([]byte(silence(1, 320))): false} {
+		tr := NewTracker(p, "")
+		tr.Begin(Leg{})
+		tr.Sent(tr.ClientMessage(frame.Text, []byte(message), len(message)))
+		if (tr.Whole() == "") != whole {
+			t.Errorf("%.40s: %q", message, tr.Whole())
+		}
+	}
 }
 
 // A transcript of OpenAI's answers the client's commits, in their order.
