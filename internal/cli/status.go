@@ -27,7 +27,7 @@ type proxyStatus struct {
 	Failed   []api.Session       `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
 	Stats    api.Stats           `json:"stats"`
 	hidden   error               // why sessions are not shown
-	cure     func(string) string // returns the commands of a cure as they are shown
+	cures    *cures              // how cures are shown
 }
 
 func newStatusCommand() *cobra.Command {
@@ -59,7 +59,7 @@ for queue-timeout, found the queue full, or lost their place in it to another te
 					if form.forPrograms() {
 						return form.print(out, s)
 					}
-					s.cure = func(text string) string { return from.pasteable(cmd, text) }
+					s.cures = from.curesAt(cmd, proxy)
 					return s.print(out, time.Now())
 				})
 			})
@@ -169,8 +169,11 @@ func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c,
 		fmt.Fprintf(out, "  %s %s: %s%s%s %s\n", colour(c, mark), colour(c, printable.Text(p.What, longestCell)), printable.Text(p.Text, longestCell), seenBy(p), since,
 			colour(dim, "["+printable.Text(p.Kind, longestCell)+"]"))
 		if p.Cure != "" {
-			fmt.Fprintf(out, "      %s\n", printable.Text(s.cure(p.Cure), longestCell))
+			fmt.Fprintf(out, "      %s\n", printable.Text(s.cures.show(p.Cure), longestCell))
 		}
+	}
+	if slices.ContainsFunc(s.Problems, func(p api.Problem) bool { return p.Cure != "" }) && s.cures.note != "" {
+		fmt.Fprintln(out, printable.Text(s.cures.note, longestCell))
 	}
 }
 
