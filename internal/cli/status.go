@@ -21,13 +21,13 @@ import (
 
 // proxyStatus is all that 'status' shows; its JSON is the command's.
 type proxyStatus struct {
-	Proxy    string              `json:"proxy"`
-	Well     bool                `json:"well"`     // no client is hurt, and nothing is a failure
-	Problems []api.Problem       `json:"problems"` // null for a proxy of a version that does not report them
-	Failed   []api.Session       `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
-	Stats    api.Stats           `json:"stats"`
-	hidden   error               // why sessions are not shown
-	cures    *cures              // how cures are shown
+	Proxy    string        `json:"proxy"`
+	Well     bool          `json:"well"`     // no client is hurt, and nothing is a failure
+	Problems []api.Problem `json:"problems"` // null for a proxy of a version that does not report them
+	Failed   []api.Session `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
+	Stats    api.Stats     `json:"stats"`
+	hidden   error         // why sessions are not shown
+	cures    *cures        // how cures are shown
 }
 
 func newStatusCommand() *cobra.Command {

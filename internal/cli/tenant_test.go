@@ -33,7 +33,7 @@ func TestTenants(t *testing.T) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"NAME SHARE GUARANTEED LIMITS SESSIONS WAITING REFUSED SESSIONS SO FAR TIMED OUT FULL EVICTED",
+		"NAME SHARE GUARANTEED LIMITS SESSIONS WAITING REFUSED SESSIONS SO FAR TIMED OUT FULL EVICTED LIMITED",
 		"acme 2 mt=2,stt=3 of 4 session-limit=20 3 7 15 40 4 5 6",
 		"globex 1 - - 0 0 0 0 0 0 0",
 		"(bad\ufffd[31m) 1 - - 1 0 0 1 0 0 0",

@@ -32,14 +32,14 @@ func ofLimits(f *Facts, found *findings) {
 			found.all[k].Text += fmt.Sprintf(", and its %s %s", r.Limit, figures.Plural(int(r.Count), "time"))
 			continue
 		}
-		p := found.add(LimitReached, about, "it has reached its %s %s lately", r.Limit, figures.Plural(int(r.Count), "time"))
+		p := found.add(LimitReached, about, "it has reached its %s %s since this began", r.Limit, figures.Plural(int(r.Count), "time"))
 		p.Since = r.Since
 		if r.Scope == "service" || r.Scope == "tenant" {
 			p.Cure = fmt.Sprintf("wsbouncer %s show %s", r.Scope, r.Name)
 		}
 	}
 	if n := len(lately) - maxLimitFindings; n > 0 {
-		found.add(LimitReached, subject{what: "clients"}, "%s reached lately, too", figures.Plural(n, "other limit")+verb(n, " was", " were"))
+		found.add(LimitReached, subject{what: "clients"}, "%s reached, too", figures.Plural(n, "other limit")+verb(n, " is", " are"))
 	}
 }
 
