@@ -269,6 +269,15 @@ func TestStatus(t *testing.T) {
 		stats.Problems = []api.Problem{}
 		return stats
 	})
+	if out := s.must("status"); !strings.Contains(out, "\n\nNo problem has lasted for long enough to be named, but gpu-2 is circuit open.\n\n") {
+		t.Errorf("a circuit has just opened:\n%s", out)
+	}
+	s.playing(func() api.Stats {
+		stats := playedStats()
+		stats.Problems = []api.Problem{}
+		stats.Backends[1].Condition = api.Condition{Word: api.Healthy, Level: api.LevelOK}
+		return stats
+	})
 	if out := s.must("status"); !strings.Contains(out, "\n\nAll is well.\n\n") {
 		t.Errorf("all is well:\n%s", out)
 	}

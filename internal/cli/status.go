@@ -151,7 +151,7 @@ func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c,
 	case s.Problems == nil:
 		fmt.Fprintln(out, "This proxy is older, and does not report problems: see its tables.")
 	case len(s.Problems) == 0:
-		fmt.Fprintln(out, colour(green, "All is well."))
+		fmt.Fprintln(out, s.unnamed(colour))
 	}
 	for i := range s.Problems {
 		p := &s.Problems[i]
@@ -175,6 +175,24 @@ func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c,
 	if slices.ContainsFunc(s.Problems, func(p api.Problem) bool { return p.Cure != "" }) && s.cures.note != "" {
 		fmt.Fprintln(out, printable.Text(s.cures.note, longestCell))
 	}
+}
+
+// unnamed returns the sentence for when nothing is named as a problem, which may be because it has not lasted for long enough.
+func (s *proxyStatus) unnamed(colour func(c, text string) string) string {
+	var all []string
+	for i := range s.Stats.Backends {
+		if c := &s.Stats.Backends[i].Condition; c.Level == api.LevelFailure {
+			all = append(all, printable.Text(s.Stats.Backends[i].Name+" is "+c.Word, longestCell))
+		}
+	}
+	const most = 3
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], figures.Plural(more, "other"))
+	}
+	if len(all) == 0 {
+		return colour(green, "All is well.")
+	}
+	return colour(yellow, "No problem has lasted for long enough to be named, but "+strings.Join(all, ", ")+".")
 }
 
 // hurting returns the sentence above the problems that hurt the same; first if there are none that are worse.

@@ -36,7 +36,9 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 			now += ": " + condition.Why
 		}
 		p := found.add(BackendFlapping, about, "it went out of health %s within minutes; now %s", figures.Plural(flap.Times, "time"), now)
-		p.Since, p.Cure = flap.First, commandOn(b, "drain")
+		if p.Since, p.Cure = flap.First, commandOn(b, "drain"); condition.Word == api.Healthy {
+			p.Hurts = api.HurtsSoon // the next time that it goes out of health
+		}
 	case condition.Word == api.Unreachable && condition.Why == notDialed:
 	case condition.Word != api.Healthy:
 		kind, cure := troubleOf(&condition)

@@ -80,10 +80,3 @@ func medianWithout(sorted []float64, one float64) float64 {
 	n := len(sorted) - 1
 	return (at((n-1)/2) + at(n/2)) / 2
 }
-
-// median returns the middle of numbers, of which there is at least one. It reorders them.
-func median(all []float64) float64 {
-	slices.Sort(all)
-	n := len(all)
-	return (all[(n-1)/2] + all[n/2]) / 2
-}

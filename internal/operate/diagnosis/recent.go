@@ -26,7 +26,7 @@ type Recent struct {
 	Limits []api.LimitReached
 	// Replies are the first replies of backends that had some.
 	Replies map[BackendName]Reply
-	// Flaps are the backends that went in and out of health several times within some minutes, and have not been quiet since.
+	// Flaps are the backends that went in and out of health several times within some minutes, and have not been quiet for long enough since.
 	Flaps map[BackendName]Flap
 	// Hangs are the backends that hang.
 	Hangs map[BackendName]Hang

@@ -185,10 +185,44 @@ func TestFlapping(t *testing.T) {
 	if n := len(slices.DeleteFunc(slices.Clone(s.begun), func(p api.Problem) bool { return p.Kind != string(BackendFlapping) })); n != 1 {
 		t.Errorf("it began %d times to flap", n)
 	}
-	s.pass(19, func(int) { flap(0) })
+	s.pass(22, func(int) { flap(0) })
+	s.expect("backend-flapping")
+	s.pass(2, func(int) { flap(0) })
 	s.expect("")
-	s.pass(14, func(int) { flap(9) })
+	s.pass(32, func(int) { flap(9) })
 	s.expect("backend-unreachable") // it does not come back
+}
+
+// A crash loop whose server is up for most of a minute is one problem, which hurts clients while the server is out, and is not worse while it is up.
+func TestSlowCrashLoop(t *testing.T) {
+	s := newStage(t)
+	b := &s.facts.Stats.Backends[1]
+	b.Circuit, b.Usable = "closed", true
+	named := false
+	s.pass(600, func(i int) {
+		if s.kinds() == "backend-flapping" {
+			named = true
+			p := &s.out.Problems[0]
+			if out := b.Circuit == "open"; p.Level != api.LevelFailure || (p.Hurts == api.HurtsClients) != out {
+				t.Fatalf("second %d, out %t: %+v", i, out, p)
+			}
+		} else if named {
+			t.Fatalf("second %d, %s: %q", i, b.Circuit, s.kinds())
+		}
+		b.Circuit, b.CircuitReason = "closed", ""
+		if i%60 >= 45 {
+			b.Circuit, b.CircuitReason = "open", "EOF"
+		}
+		b.Usable = b.Circuit == "closed"
+	})
+	if !named {
+		t.Error("it is not named")
+	}
+	b.Circuit, b.Usable = "closed", true
+	s.pass(110, nil)
+	s.expect("backend-flapping")
+	s.pass(20, nil)
+	s.expect("")
 }
 
 // Flaps that fall between two observations are seen by the count of them.
