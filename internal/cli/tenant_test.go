@@ -49,14 +49,14 @@ func TestTenants(t *testing.T) {
 		Unconfigured      bool
 	}
 	if err := json.Unmarshal([]byte(s.must("tenant ls -o json")), &all); err != nil || len(all) != 3 ||
-		all[0].Share != 2 || all[0].Sessions != 3 || all[0].Refused != 15 || !all[2].Unconfigured {
+		all[0].Share != 2 || all[0].Sessions != 3 || all[0].Refused != 924 || !all[2].Unconfigured {
 		t.Errorf("%+v, %v", all, err)
 	}
 	s.must("tenant set acme --guaranteed stt=")
 	if out := s.must("tenant show acme"); !strings.Contains(out, "mt=2") || strings.Contains(out, "stt=") {
 		t.Errorf("show prints %q", out)
 	}
-	if out := s.must("tenant show acme"); !strings.Contains(out, "refused          15\n") {
+	if out := s.must("tenant show acme"); !strings.Contains(out, "refused          924\n") {
 		t.Errorf("show does not have what it uses: %q", out)
 	}
 	// What the list has in parentheses can be shown, too.

@@ -18,10 +18,19 @@ func ofConfiguration(f *Facts, found *findings) {
 		return
 	case "copied":
 		kind = ConfigurationCopied
+	default:
+		if ledger := f.Stats.Fleet; sameDatabase(f.Stats) && ledger.Problem != "" && ledger.Mode != api.FleetAlone {
+			return // ofFleet names the outage of both, which is worse
+		}
 	}
 	p := found.add(kind, subject{what: "configuration"}, "%s: %s. What was read before stays in force, and changes are taken once the database can be read again",
-		c.State, cmp.Or(c.Reason, "the store fails"))
+		c.State, cmp.Or(f.Recent.StoreReason, c.Reason, "the store fails"))
 	p.Since, p.Cure = c.Since, commandOnStore(c.Source)
+}
+
+// sameDatabase reports whether the ledger of the fleet is in the database of the configuration.
+func sameDatabase(s *api.Stats) bool {
+	return s.Fleet != nil && s.Fleet.Ledger != "" && s.Fleet.Ledger == s.Configuration.Source
 }
 
 // commandOnStore returns the command that shows whether a database can be used, by its name without a password; empty if there is none.

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -30,6 +31,9 @@ type Recent struct {
 	Flaps map[BackendName]Flap
 	// Hangs are the backends that hang.
 	Hangs map[BackendName]Hang
+	// StoreReason and LedgerReason are the first reasons why the store of the configuration and the ledger fail; empty while they do not. The
+	// driver has another one with each try.
+	StoreReason, LedgerReason string
 	// Jump is how far the wall clock was set, forward or back, and when; zero for not lately.
 	Jump   time.Duration
 	Jumped time.Time
@@ -58,6 +62,7 @@ type recent struct {
 	replies                          map[BackendName]*replies
 	flaps                            map[BackendName]*flaps
 	hangs                            map[BackendName]Hang
+	storeReason, ledgerReason        string
 	jump                             time.Duration
 	jumped                           time.Time
 	jumpedAt                         time.Duration
@@ -105,6 +110,15 @@ func (r *recent) observe(o *Observation) Recent {
 	all.Limits = r.limitsOf(s.Limits.Lately, at)
 	all.Replies = r.repliesOf(o.Meters.Backends, at)
 	all.Flaps, all.Hangs = r.flapsOf(o), r.hangsOf(o)
+	store, ledger := "", ""
+	if c := &s.Configuration; c.State != "current" {
+		store = c.Reason
+	}
+	if s.Fleet != nil {
+		ledger = s.Fleet.Problem
+	}
+	r.storeReason, r.ledgerReason = firstReason(r.storeReason, store), firstReason(r.ledgerReason, ledger)
+	all.StoreReason, all.LedgerReason = r.storeReason, r.ledgerReason
 	if jump := o.Now.Round(0).Sub(r.now.Round(0)) - (o.Elapsed - r.elapsed); jump.Abs() >= leap {
 		r.jump, r.jumped, r.jumpedAt = jump, o.Now, at
 	}
@@ -113,6 +127,14 @@ func (r *recent) observe(o *Observation) Recent {
 	}
 	r.seen, r.now, r.elapsed = true, o.Now, o.Elapsed
 	return all
+}
+
+// firstReason returns the first reason of a failure that lasts; empty once there is none.
+func firstReason(first, now string) string {
+	if now == "" {
+		return ""
+	}
+	return cmp.Or(first, now)
 }
 
 // risen knows by how much a counter has risen within the window.

@@ -225,6 +225,22 @@ func TestSlowCrashLoop(t *testing.T) {
 	s.expect("")
 }
 
+// Why a database fails stays the same from look to look, although the driver has another reason with each try.
+func TestReasonStays(t *testing.T) {
+	s := newStage(t)
+	c := &s.facts.Stats.Configuration
+	s.pass(10, func(i int) { c.State, c.Reason = "stale", []string{"dial error", "failed to receive message"}[i%2] })
+	s.expect("configuration-stale")
+	if text := s.out.Problems[0].Text; !strings.HasPrefix(text, "stale: dial error.") {
+		t.Error(text)
+	}
+	s.pass(10, func(int) { c.State, c.Reason = "current", "" })
+	s.pass(5, func(int) { c.State, c.Reason = "stale", "no such role" })
+	if text := s.out.Problems[0].Text; !strings.HasPrefix(text, "stale: no such role.") {
+		t.Error(text)
+	}
+}
+
 // Flaps that fall between two observations are seen by the count of them.
 func TestFastFlapping(t *testing.T) {
 	s := newStage(t)
