@@ -276,8 +276,12 @@ func TestStatus(t *testing.T) {
 		stats := playedStats()
 		stats.Problems = []api.Problem{}
 		stats.Backends[1].Condition = api.Condition{Word: api.Healthy, Level: api.LevelOK}
+		stats.Services[0].Condition.Word = "down"
 		return stats
 	})
+	if out := s.must("status"); !strings.Contains(out, "\nstt      1        3.4s     -            40 ") {
+		t.Errorf("a service that takes no sessions:\n%s", out)
+	}
 	if out := s.must("status"); !strings.Contains(out, "\n\nAll is well.\n\n") {
 		t.Errorf("all is well:\n%s", out)
 	}

@@ -1,6 +1,8 @@
 package diagnosis
 
 import (
+	"testing"
+
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -30,4 +32,16 @@ var clientScenes = map[string]scene{
 	"failing":                     {func(f *Facts) { f.Recent.Began, f.Recent.Failed = 100, 20 }, "sessions-failing proxy: 20 sessions failed in the last minute, 100 began"},
 	"a few failures":              {func(f *Facts) { f.Recent.Began, f.Recent.Failed = 1000, 20 }, ""},
 	"failures that are explained": {func(f *Facts) { f.Recent.Failed = 20; opens("connection refused")(f) }, "backend-unreachable backend gpu-2: circuit open: connection refused (12:00)"},
+}
+
+// While a server that is out of service costs clients their sessions, clients are not served.
+func TestFailuresHurtClients(t *testing.T) {
+	for failed, want := range map[uint64]string{0: api.HurtsSoon, 20: api.HurtsClients} {
+		f := well()
+		opens("connection refused")(f)
+		f.Recent.Failed = failed
+		if all := Find(f); len(all) != 1 || all[0].Hurts != want {
+			t.Errorf("%d failed: %+v", failed, all)
+		}
+	}
 }

@@ -33,7 +33,8 @@ func ofFleet(facts *Facts, found *findings) {
 		found.add(FleetUnshared, about, "caps are not shared, so servers may see more connections than their caps: %s%s", f.Problem, advice).Cure = commandOnStore(f.Ledger)
 	case f.Mode == api.FleetWaiting:
 		found.add(FleetWaiting, about, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice).Cure = commandOnStore(f.Ledger)
-	case f.Problem != "" && f.Mode == api.FleetAlone && sameDatabase(facts.Stats): // no other proxy wants places, and ofConfiguration names the outage
+	case f.Problem != "" && f.Mode == api.FleetAlone && sameDatabase(facts.Stats) && facts.Stats.Configuration.State == "stale":
+		// No other proxy wants places, and ofConfiguration names the outage.
 	case f.Problem != "":
 		reason := cmp.Or(facts.Recent.LedgerReason, f.Problem)
 		p := found.add(FleetUnreachable, about, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), reason, advice)
