@@ -24,8 +24,8 @@ func newProblemsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "problems",
 		Short: "Show what is wrong with a running proxy, and what was",
-		Long: `Show what is wrong with a running proxy, and what was: what lasts first, and then what has ended, the latest first. The
-proxy keeps the last thousand problems, also over restarts if it has a state directory.
+		Long: `Show what is wrong with a running proxy, and what was: what lasts first, and then what has ended, with what began last
+first. The proxy keeps the last thousand problems, also over restarts if it has a state directory.
 
 HURTS is whom a problem hurts: clients now, clients-soon (if it stays, or one more thing fails), or only the
 operator. KIND is explained in docs/troubleshoot.md.

@@ -215,6 +215,14 @@ func TestSessionKill(t *testing.T) {
 	if out := s.must("session kill q7m2kd4x-1 q7m2kd4x-2 --yes"); strings.Count(out, "ended by "+whoami()) != 2 {
 		t.Errorf("several:\n%s", out)
 	}
+	for line, want := range map[string]string{
+		"session kill --backend gpu-1 --dry-run": "The command would end 1 session.\n", "session kill q7m2kd4x-1 q7m2kd4x-2 --dry-run": "The command would end 2 sessions.\n",
+		"session kill --backend gpu-9 --dry-run": "Dry run: nothing was ended. The command would end 0 sessions.\n",
+	} {
+		if out := s.must(line); !strings.HasSuffix(out, want) || strings.Contains(out, "ended by") {
+			t.Errorf("%s:\n%s", line, out)
+		}
+	}
 	status, out, messages := s.run("session", "kill", "nosuch", "q7m2kd4x-2", "--yes")
 	if status != 1 || !strings.Contains(out, "q7m2kd4x-2 ended") || !strings.Contains(messages, `unknown session "nosuch"`) {
 		t.Errorf("one of two: status %d, %s, %s", status, out, messages)

@@ -17,6 +17,8 @@ type Recent struct {
 	Refused  map[int]uint64 // clients without a session, by HTTP status
 	LeftOut  uint64         // lines of the access log
 	Internal uint64         // internal errors
+	// TLSRefused is how many TLS handshakes clients have broken off because they do not accept the proxy's certificate.
+	TLSRefused uint64
 
 	// Held are the kinds of problems that have held within the same minute: they explain what clients got.
 	Held []Kind
@@ -55,7 +57,7 @@ type recent struct {
 	now     time.Time
 	elapsed time.Duration
 
-	began, failed, leftOut, internal risen
+	began, failed, leftOut, internal, tlsRefused risen
 	refused                          map[int]*risen
 	full                             map[string]*risen
 	limits                           map[api.LimitReached]*reached // by all but the count and time
@@ -82,6 +84,7 @@ func (r *recent) observe(o *Observation) Recent {
 	all.LeftOut = r.leftOut.next(s.AccessLog.LeftOut, at, r.seen)
 	all.Internal = r.internal.next(s.InternalErrors, at, false)
 	all.Failed, all.LeftOut = r.failed.unlessQuiet(all.Failed, at), r.leftOut.unlessQuiet(all.LeftOut, at)
+	all.TLSRefused = r.tlsRefused.next(tlsRefused(s), at, r.seen)
 	for status, n := range s.Sessions.Refused {
 		counter := r.refused[status]
 		if counter == nil {
@@ -127,6 +130,19 @@ func (r *recent) observe(o *Observation) Recent {
 	}
 	r.seen, r.now, r.elapsed = true, o.Now, o.Elapsed
 	return all
+}
+
+// tlsRefused returns how many TLS handshakes clients have broken off with an alert.
+func tlsRefused(s *api.Stats) (n uint64) {
+	if s.TLS == nil {
+		return 0
+	}
+	for _, h := range s.TLS.Handshakes {
+		if h.Result == "refused-by-client" {
+			n += h.Count
+		}
+	}
+	return n
 }
 
 // firstReason returns the first reason of a failure that lasts; empty once there is none.

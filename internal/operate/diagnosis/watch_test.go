@@ -241,6 +241,29 @@ func TestReasonStays(t *testing.T) {
 	}
 }
 
+// Clients that refuse an expired certificate are counted for a minute, and handshakes that fail otherwise are not.
+func TestRefusedHandshakes(t *testing.T) {
+	s := newStage(t)
+	certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"})(s.facts)
+	s.facts.Stats.TLS.Handshakes = []api.TLSHandshakes{{Result: "refused-by-client", Version: "1.3", Count: 50}, {Result: "timeout", Version: "none"}}
+	text := func(second int) string {
+		s.pass(1, nil)
+		s.facts.Stats.TLS.Handshakes[second%2].Count += 3
+		return s.out.Problems[0].Text
+	}
+	if got := text(1); strings.Contains(got, "TLS handshake") {
+		t.Errorf("before the proxy was watched: %q", got)
+	}
+	text(0)
+	if got := text(1); !strings.Contains(got, "clients that check it refuse it, as in 3 TLS handshakes of the last minute") {
+		t.Error(got)
+	}
+	s.pass(70, nil)
+	if got := s.out.Problems[0].Text; strings.Contains(got, "TLS handshake") {
+		t.Errorf("a minute later: %q", got)
+	}
+}
+
 // Flaps that fall between two observations are seen by the count of them.
 func TestFastFlapping(t *testing.T) {
 	s := newStage(t)
