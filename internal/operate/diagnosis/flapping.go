@@ -98,5 +98,5 @@ func (f *flaps) take(well bool, opened uint64, o *Observation) (flap Flap, ok bo
 		}
 		before = p.at
 	}
-	return flap, flap.Times >= flapTimes && o.Elapsed-changed < min(max(quiet, 2*longest), limit)
+	return flap, flap.Times >= flapTimes && o.Elapsed-changed < min(max(quiet, 2*longest-linger), limit) // a Watch lingers
 }

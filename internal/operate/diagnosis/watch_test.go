@@ -185,9 +185,9 @@ func TestFlapping(t *testing.T) {
 	if n := len(slices.DeleteFunc(slices.Clone(s.begun), func(p api.Problem) bool { return p.Kind != string(BackendFlapping) })); n != 1 {
 		t.Errorf("it began %d times to flap", n)
 	}
-	s.pass(22, func(int) { flap(0) })
+	s.pass(18, func(int) { flap(0) })
 	s.expect("backend-flapping")
-	s.pass(2, func(int) { flap(0) })
+	s.pass(3, func(int) { flap(0) })
 	s.expect("")
 	s.pass(32, func(int) { flap(9) })
 	s.expect("backend-unreachable") // it does not come back
