@@ -30,7 +30,15 @@ func (p *Proxy) problemStats(to *api.Stats) {
 	diagnosis.Describe(to)
 	for i := range to.Backends {
 		b := &to.Backends[i]
+		if !replies(b) {
+			continue
+		}
 		reply := p.problems.Reply(b.Service, b.Name)
 		b.FirstReplySeconds, b.FirstReplies = reply.Seconds, reply.Sessions
 	}
+}
+
+// replies reports whether what a backend's sessions had lately is what the next ones may expect: not of one that is dead or hangs.
+func replies(b *api.Backend) bool {
+	return b.Reachable && !b.Stalled && b.Condition.Word != api.Hung
 }

@@ -387,6 +387,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	}
 	all.TLS = p.tls(sessions.TLS)
 	p.services.Stats(&all)
+	limitedStats(&all, sessions.Limited)
 	p.failoverStats(&all, sessions.Meters.Backends)
 	p.lagStats(&all)
 	p.problemStats(&all)

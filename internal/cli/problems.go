@@ -24,8 +24,8 @@ func newProblemsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "problems",
 		Short: "Show what is wrong with a running proxy, and what was",
-		Long: `Show what is wrong with a running proxy, and what was: what lasts first, and then what has ended, the latest first. The
-proxy keeps the last thousand problems, also over restarts if it has a state directory.
+		Long: `Show what is wrong with a running proxy, and what was: what lasts first, and then what has ended, with what began last
+first. The proxy keeps the last thousand problems, also over restarts if it has a state directory.
 
 HURTS is whom a problem hurts: clients now, clients-soon (if it stays, or one more thing fails), or only the
 operator. KIND is explained in docs/troubleshoot.md.
@@ -53,7 +53,11 @@ operator. KIND is explained in docs/troubleshoot.md.
 					if list.Unsaved != "" {
 						fmt.Fprintf(messages, "What was wrong cannot be written to disk: %s\n", list.Unsaved)
 					}
-					return problemRows(list, limit, time.Now(), func(cure string) string { return from.pasteable(cmd, cure) }), nil
+					shown := from.curesAt(cmd, proxy)
+					if form.output.form == asWide && shown.note != "" && len(list.Problems) > 0 {
+						fmt.Fprintln(messages, shown.note)
+					}
+					return problemRows(list, limit, time.Now(), shown), nil
 				})
 			})
 		},
@@ -103,11 +107,11 @@ func readProblems(ctx context.Context, proxy *client.Client, after time.Time) (*
 	return list, nil
 }
 
-// problemRows has a row for each problem: what lasts, and then what has ended. cure returns the commands of a cure as they are shown.
-func problemRows(list *api.ProblemList, limit int, now time.Time, cure func(string) string) *rows {
+// problemRows has a row for each problem: what lasts, and then what has ended.
+func problemRows(list *api.ProblemList, limit int, now time.Time, cures *cures) *rows {
 	r := &rows{heads: []string{"SINCE", "LASTED", "LEVEL", "HURTS", "KIND", "WHAT", "EVIDENCE", "CURE"}, wide: 1, all: list}
 	row := func(p *api.Problem, lasted string) {
-		r.cells = append(r.cells, []string{clock(p.Since.Truncate(time.Second)), lasted, p.Level, p.Hurts, p.Kind, p.What, p.Text + seenBy(p), cure(p.Cure)})
+		r.cells = append(r.cells, []string{clock(p.Since.Truncate(time.Second)), lasted, p.Level, p.Hurts, p.Kind, p.What, p.Text + seenBy(p), cures.show(p.Cure)})
 	}
 	for i := range list.Problems {
 		p := &list.Problems[i]

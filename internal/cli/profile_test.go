@@ -93,6 +93,7 @@ func TestProfileErrors(t *testing.T) {
 		{[]string{"ls", "-o", "xml"}, 2, `--output: invalid value "xml": use one of table, wide, json, yaml, name`},
 		{[]string{"ls", "x"}, 2, "takes no arguments"},
 		{[]string{"lst"}, 2, `unknown command "lst"`},
+		{[]string{"lst", "--admin", "a:1"}, 2, `unknown command "lst" for "wsbouncer profile"`},
 		{[]string{"ls", "--profile-file", "none.yaml"}, 1, "none.yaml: no such file"},
 		{[]string{"ls", "--profile-file", bad}, 1, bad + `:2:19: unknown key "rest": did you mean "reset"?`},
 		{[]string{"ls", "--profile-file", twice, "--profile-file", twice}, 1, `the profile "b" is in ` + twice + " too"},

@@ -47,8 +47,7 @@ func TestDryRunOfReader(t *testing.T) {
 }
 
 // A cure that is shown works where the command was asked: with its --admin, and never with a secret.
-func TestPasteableCures(t *testing.T) {
-	cmd := newRootCommand()
+func TestRepeatedFlags(t *testing.T) {
 	const cure = "wsbouncer backend recycle a b; wsbouncer backend set c --header NAME=VALUE; wsbouncer check; df -h /a"
 	for want, f := range map[string]adminFlags{
 		cure: {token: "s3cret"},
@@ -56,8 +55,49 @@ func TestPasteableCures(t *testing.T) {
 		"wsbouncer backend recycle a b --admin 'unix:/a b' --admin-ca /ca.pem --admin-token file:/t; " +
 			"wsbouncer backend set c --header NAME=VALUE --admin 'unix:/a b' --admin-ca /ca.pem --admin-token file:/t; wsbouncer check; df -h /a": {admin: "unix:/a b", ca: "/ca.pem", token: "file:/t"},
 	} {
-		if got := f.pasteable(cmd, cure); got != want {
+		c := cures{root: newRootCommand(), flags: f.repeated()}
+		if got := c.show(cure); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
+	}
+}
+
+// Where the address that was asked is read-only for the asker, cures name the one at which they work, and a dry run ends with the refusal of the change.
+func TestReadOnlyAddress(t *testing.T) {
+	s := onProxyHiding(t, admin.Access{Trusted: func(*http.Request) string { return api.RoleReader }, Socket: "/run/ws/admin.sock"})
+	stats := api.Stats{Problems: []api.Problem{{Kind: "backend-slow", Hurts: api.HurtsClients, What: "backend gpu-1", Cure: "wsbouncer backend drain gpu-1"}}}
+	s.playing(func() api.Stats { return stats })
+	proxy := s.where
+	s.where = []string{"--database", s.database}
+	s.must("tenant add acme")
+	s.where = proxy
+	asked := strings.Join(proxy, " ")
+	const here, found = "unix:/run/ws/admin.sock", ""
+	for _, c := range []struct{ role, commands, cure, note, refusal string }{
+		{api.RoleReader, here, "wsbouncer backend drain gpu-1 --admin " + here + "\n", "Run these commands on the proxy's machine: " + proxy[1] + " is read-only for you.\n",
+			"The change itself would be refused, since " + proxy[1] + " is read-only for you: use --admin " + here + " on the proxy's machine.\n"},
+		{api.RoleReader, found, "wsbouncer backend drain gpu-1\n", "Run these commands on the proxy's machine: ", "leave out --admin on the proxy's machine.\n"},
+		{api.RoleReader, "http://127.0.0.1:9090", "wsbouncer backend drain gpu-1 " + asked + "\n", "These commands need the operator's token: ", "give the operator's token with --admin-token.\n"},
+		{api.RoleOperator, here, "wsbouncer backend drain gpu-1 " + asked + "\n", "", ""},
+		{"", "", "wsbouncer backend drain gpu-1 " + asked + "\n", "", ""}, // older
+	} {
+		s.access = api.Access{Role: c.role, Commands: c.commands}
+		out := s.must("status")
+		if !strings.Contains(out, c.cure) || !strings.Contains(out, c.note) || (c.note == "") == strings.Contains(out, "read-only") {
+			t.Errorf("%+v:\n%s", c, out)
+		}
+		_, _, messages := s.run("tenant", "set", "acme", "--session-limit", "3", "--dry-run")
+		if !strings.HasSuffix(messages, c.refusal) || (c.refusal == "") == strings.Contains(messages, "refused") {
+			t.Errorf("%+v: a dry run ends with %q", c, messages)
+		}
+		if _, _, messages := s.run("tenant", "set", "acme", "--session-limit", "3", "--dry-run", "--database", s.database); strings.Contains(messages, "refused") {
+			t.Errorf("%+v: the database itself takes it: %q", c, messages)
+		}
+	}
+	t.Setenv(adminVariable, "http://127.0.0.1:9090") // pasted there, a command without --admin would be refused
+	t.Setenv("STATE_DIRECTORY", "/nosuch")
+	s.access = api.Access{Role: api.RoleReader}
+	if out := s.must("status"); !strings.Contains(out, "wsbouncer backend drain gpu-1 --admin unix:/nosuch/admin.sock\n") {
+		t.Errorf("with %s:\n%s", adminVariable, out)
 	}
 }

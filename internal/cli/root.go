@@ -110,7 +110,12 @@ its session, and relays frames both ways.`,
 	root.Version = buildVersion() // has the library answer --version
 	root.SetVersionTemplate(versionLine())
 	root.Flags().Bool("version", false, "print the version")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(flagError(cmd.Flags(), err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 { // flags of a command that does not exist
+			return noArguments(cmd, args)
+		}
+		return usageError(flagError(cmd.Flags(), err))
+	})
 	root.AddCommand(
 		newServeCommand(),
 		newDemoCommand(),

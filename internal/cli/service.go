@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 )
 
 func newServiceCommand() *cobra.Command {
@@ -117,10 +118,14 @@ func serviceNow(s *api.Service) (state string, cells []string) {
 	if s.Queue.Waiting > 0 {
 		longest = figures.Seconds(s.Queue.OldestSeconds)
 	}
+	used := fmt.Sprintf("%.0f%%", 100*s.Utilisation)
+	if s.Condition.Word == diagnosis.ServiceDownWord {
+		used = "" // of nothing that takes sessions
+	}
 	q := &s.Queue.Totals
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return s.Condition.Word, []string{
-		strconv.Itoa(s.Queue.Waiting), longest, fmt.Sprintf("%.0f%%", 100*s.Utilisation), count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
+		strconv.Itoa(s.Queue.Waiting), longest, used, count(q.Queued), count(q.TimedOut), count(q.Left), count(q.Full), count(q.Evicted),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -21,7 +22,7 @@ func isNoID(id string) bool { return id == "" || id == "." || id == ".." }
 func newSessionKillCommand() *cobra.Command {
 	var from proxyFlags
 	var order orderFlags
-	var yes bool
+	var yes, dryRun bool
 	var all killAllFlags
 	cmd := &cobra.Command{
 		Use:   "kill ID... | --backend NAME",
@@ -35,6 +36,7 @@ sessions begin there meanwhile. Another order for the same backend replaces one 
 
 On a terminal, the command asks before it ends more than one session.`,
 		Example: `  wsbouncer session kill q7m2kd4x-1042 --why "it streams silence"
+  wsbouncer session kill --backend gpu-2 --dry-run
   wsbouncer session kill --backend gpu-2 --within 30s --why "new model" --yes
   wsbouncer session kill $(wsbouncer session ls --client 10.1.2.3 -o name) --yes`,
 		ValidArgsFunction: completeSessions(true),
@@ -48,11 +50,14 @@ On a terminal, the command asks before it ends more than one session.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if all.backend != "" {
+			if all.backend != "" && !dryRun {
 				return all.run(cmd, &from, &order, yes)
 			}
 			if i := slices.IndexFunc(args, isNoID); i >= 0 {
 				return usageError(fmt.Errorf("invalid session id %q: 'wsbouncer session ls' lists them", args[i]))
+			}
+			if dryRun {
+				return from.use(func(proxy *client.Client) error { return showKilled(cmd, proxy, all.backend, args) })
 			}
 			if len(args) > 1 {
 				if err := confirm(cmd, yes, fmt.Sprintf("end %d sessions", len(args))); err != nil {
@@ -69,9 +74,39 @@ On a terminal, the command asks before it ends more than one session.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show which sessions the command would end, without ending them")
 	all.add(cmd)
 	order.add(cmd)
 	from.add(cmd)
 	from.addLocal(cmd)
 	return cmd
+}
+
+// showKilled prints the sessions that 'session kill' would end: those of a backend, or those with these ids.
+func showKilled(cmd *cobra.Command, proxy *client.Client, backend string, ids []string) error {
+	var list api.SessionList
+	if backend != "" {
+		var err error
+		if list, err = sessions(cmd.Context(), proxy, api.SessionQuery{Backend: backend}); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		var s api.SessionDetail
+		if err := proxy.Get(cmd.Context(), sessionPath(id), nil, &s); err != nil {
+			return err
+		}
+		list.Sessions = append(list.Sessions, s.Session)
+	}
+	out, n := cmd.OutOrStdout(), len(list.Sessions)
+	if n > 0 {
+		if err := sessionRows(list, api.SessionQuery{}).print(out, new(output)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "Dry run: nothing was ended. The command would end %s.\n", figures.Plural(n, "session"))
+	if refusal := refusedHere(cmd.Context(), proxy); refusal != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), refusal)
+	}
+	return nil
 }

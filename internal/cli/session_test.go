@@ -215,6 +215,14 @@ func TestSessionKill(t *testing.T) {
 	if out := s.must("session kill q7m2kd4x-1 q7m2kd4x-2 --yes"); strings.Count(out, "ended by "+whoami()) != 2 {
 		t.Errorf("several:\n%s", out)
 	}
+	for line, want := range map[string]string{
+		"session kill --backend gpu-1 --dry-run": "The command would end 1 session.\n", "session kill q7m2kd4x-1 q7m2kd4x-2 --dry-run": "The command would end 2 sessions.\n",
+		"session kill --backend gpu-9 --dry-run": "Dry run: nothing was ended. The command would end 0 sessions.\n",
+	} {
+		if out := s.must(line); !strings.HasSuffix(out, want) || strings.Contains(out, "ended by") {
+			t.Errorf("%s:\n%s", line, out)
+		}
+	}
 	status, out, messages := s.run("session", "kill", "nosuch", "q7m2kd4x-2", "--yes")
 	if status != 1 || !strings.Contains(out, "q7m2kd4x-2 ended") || !strings.Contains(messages, `unknown session "nosuch"`) {
 		t.Errorf("one of two: status %d, %s, %s", status, out, messages)
@@ -269,6 +277,19 @@ func TestStatus(t *testing.T) {
 		stats.Problems = []api.Problem{}
 		return stats
 	})
+	if out := s.must("status"); !strings.Contains(out, "\n\nNo problem has lasted for long enough to be named, but gpu-2 is circuit open.\n\n") {
+		t.Errorf("a circuit has just opened:\n%s", out)
+	}
+	s.playing(func() api.Stats {
+		stats := playedStats()
+		stats.Problems = []api.Problem{}
+		stats.Backends[1].Condition = api.Condition{Word: api.Healthy, Level: api.LevelOK}
+		stats.Services[0].Condition.Word = "down"
+		return stats
+	})
+	if out := s.must("status"); !strings.Contains(out, "\nstt      1        3.4s     -            40 ") {
+		t.Errorf("a service that takes no sessions:\n%s", out)
+	}
 	if out := s.must("status"); !strings.Contains(out, "\n\nAll is well.\n\n") {
 		t.Errorf("all is well:\n%s", out)
 	}

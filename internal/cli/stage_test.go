@@ -26,7 +26,8 @@ type stage struct {
 	t        *testing.T
 	database string
 	socket   string
-	where    []string // flags that name it
+	where    []string   // flags that name it
+	access   api.Access // the test sets it between two commands
 
 	mu      sync.Mutex
 	stats   func() api.Stats // guarded by mu; nil: the proxy knows nothing
@@ -85,6 +86,7 @@ func onProxyWith(t *testing.T, access admin.Access, o remote.HandlerOptions) *st
 	mux.Handle("/api/v1/config/", handler)
 	mux.HandleFunc("GET "+api.StatsPath, s.answer)
 	mux.HandleFunc("GET "+api.ProblemsPath, s.answerProblems)
+	mux.HandleFunc("GET "+api.AccessPath, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(s.access) })
 	s.serveSessions(mux)
 	s.serveMoves(mux)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

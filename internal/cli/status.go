@@ -21,13 +21,13 @@ import (
 
 // proxyStatus is all that 'status' shows; its JSON is the command's.
 type proxyStatus struct {
-	Proxy    string              `json:"proxy"`
-	Well     bool                `json:"well"`     // no client is hurt, and nothing is a failure
-	Problems []api.Problem       `json:"problems"` // null for a proxy of a version that does not report them
-	Failed   []api.Session       `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
-	Stats    api.Stats           `json:"stats"`
-	hidden   error               // why sessions are not shown
-	cure     func(string) string // returns the commands of a cure as they are shown
+	Proxy    string        `json:"proxy"`
+	Well     bool          `json:"well"`     // no client is hurt, and nothing is a failure
+	Problems []api.Problem `json:"problems"` // null for a proxy of a version that does not report them
+	Failed   []api.Session `json:"failed"`   // sessions that a backend or the proxy ended with a fault, the latest first
+	Stats    api.Stats     `json:"stats"`
+	hidden   error         // why sessions are not shown
+	cures    *cures        // how cures are shown
 }
 
 func newStatusCommand() *cobra.Command {
@@ -59,7 +59,7 @@ for queue-timeout, found the queue full, or lost their place in it to another te
 					if form.forPrograms() {
 						return form.print(out, s)
 					}
-					s.cure = func(text string) string { return from.pasteable(cmd, text) }
+					s.cures = from.curesAt(cmd, proxy)
 					return s.print(out, time.Now())
 				})
 			})
@@ -151,7 +151,7 @@ func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c,
 	case s.Problems == nil:
 		fmt.Fprintln(out, "This proxy is older, and does not report problems: see its tables.")
 	case len(s.Problems) == 0:
-		fmt.Fprintln(out, colour(green, "All is well."))
+		fmt.Fprintln(out, s.unnamed(colour))
 	}
 	for i := range s.Problems {
 		p := &s.Problems[i]
@@ -169,9 +169,30 @@ func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c,
 		fmt.Fprintf(out, "  %s %s: %s%s%s %s\n", colour(c, mark), colour(c, printable.Text(p.What, longestCell)), printable.Text(p.Text, longestCell), seenBy(p), since,
 			colour(dim, "["+printable.Text(p.Kind, longestCell)+"]"))
 		if p.Cure != "" {
-			fmt.Fprintf(out, "      %s\n", printable.Text(s.cure(p.Cure), longestCell))
+			fmt.Fprintf(out, "      %s\n", printable.Text(s.cures.show(p.Cure), longestCell))
 		}
 	}
+	if slices.ContainsFunc(s.Problems, func(p api.Problem) bool { return p.Cure != "" }) && s.cures.note != "" {
+		fmt.Fprintln(out, printable.Text(s.cures.note, longestCell))
+	}
+}
+
+// unnamed returns the sentence for when nothing is named as a problem, which may be because it has not lasted for long enough.
+func (s *proxyStatus) unnamed(colour func(c, text string) string) string {
+	var all []string
+	for i := range s.Stats.Backends {
+		if c := &s.Stats.Backends[i].Condition; c.Level == api.LevelFailure {
+			all = append(all, printable.Text(s.Stats.Backends[i].Name+" is "+c.Word, longestCell))
+		}
+	}
+	const most = 3
+	if more := len(all) - most; more > 0 {
+		all = append(all[:most], figures.Plural(more, "other"))
+	}
+	if len(all) == 0 {
+		return colour(green, "All is well.")
+	}
+	return colour(yellow, "No problem has lasted for long enough to be named, but "+strings.Join(all, ", ")+".")
 }
 
 // hurting returns the sentence above the problems that hurt the same; first if there are none that are worse.

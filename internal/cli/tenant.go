@@ -73,8 +73,8 @@ func newTenantListCommand() *cobra.Command {
 		Short:   "List the tenants",
 		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
 the clients that wait, and those that it REFUSED: TIMED OUT (they waited for queue-timeout), FULL (the queue had
-no place) and EVICTED (another tenant's client got their place in the full queue), which the wide form has one by
-one. It adds the tenants that have sessions or waiting clients and are not configured, in parentheses: they have
+no place), EVICTED (another tenant's client got their place in the full queue) and LIMITED (by the tenant's
+session-limit or session-rate), which the wide form has one by one. It adds the tenants that have sessions or waiting clients and are not configured, in parentheses: they have
 the share and the limits of the tenant 'default'.`,
 		Example: `  wsbouncer tenant ls
   wsbouncer tenant ls --watch --output wide
@@ -92,7 +92,7 @@ func knowsTenants(now *api.Stats) bool { return knowsServices(now) }
 func tenantRows(content *config.Content, now *api.Stats) *rows {
 	r := &rows{heads: []string{"NAME", "SHARE", "GUARANTEED", "LIMITS"}, names: content.Names(config.KindTenant)}
 	if knowsTenants(now) {
-		wide := []string{"SESSIONS SO FAR", "TIMED OUT", "FULL", "EVICTED"}
+		wide := []string{"SESSIONS SO FAR", "TIMED OUT", "FULL", "EVICTED", "LIMITED"}
 		r.heads, r.wide = append(append(r.heads, "SESSIONS", "WAITING", "REFUSED"), wide...), len(wide)
 	}
 	for _, name := range r.names {
@@ -165,7 +165,7 @@ func tenantNow(t *api.Tenant) []string {
 	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	return []string{
 		strconv.Itoa(t.Sessions), strconv.Itoa(t.Waiting), count(t.Totals.Refused()),
-		count(t.Totals.Sessions), count(t.Totals.TimedOut), count(t.Totals.Full), count(t.Totals.Evicted),
+		count(t.Totals.Sessions), count(t.Totals.TimedOut), count(t.Totals.Full), count(t.Totals.Evicted), count(t.Totals.Limited),
 	}
 }
 
@@ -202,7 +202,7 @@ func showUse(out io.Writer, t *api.Tenant) error {
 	if t == nil {
 		return nil
 	}
-	now, heads := tenantNow(t), []string{"sessions", "waiting", "refused", "sessions so far", "timed out", "full", "evicted"}
+	now, heads := tenantNow(t), []string{"sessions", "waiting", "refused", "sessions so far", "timed out", "full", "evicted", "limited"}
 	var rows [][]string
 	for i, head := range heads {
 		rows = append(rows, []string{head, now[i]})

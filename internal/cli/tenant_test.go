@@ -20,7 +20,7 @@ func TestTenants(t *testing.T) {
 		return api.Stats{
 			Services: []api.Service{{Name: "stt"}},
 			Tenants: []api.Tenant{
-				{Name: "acme", Share: 2, Sessions: 3, Waiting: 7, Totals: api.TenantTotals{Sessions: 40, Queued: 30, TimedOut: 4, Full: 5, Evicted: 6}, Services: []api.TenantService{
+				{Name: "acme", Share: 2, Sessions: 3, Waiting: 7, Totals: api.TenantTotals{Sessions: 40, Queued: 30, TimedOut: 4, Full: 5, Evicted: 6, Limited: 909}, Services: []api.TenantService{
 					{Service: "stt", Sessions: 3, Waiting: 7, Guaranteed: 4, Kept: 3},
 				}},
 				{Name: "bad\x1b[31m", Unconfigured: true, Share: 1, Sessions: 1, Totals: api.TenantTotals{Sessions: 1}},
@@ -33,10 +33,10 @@ func TestTenants(t *testing.T) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"NAME SHARE GUARANTEED LIMITS SESSIONS WAITING REFUSED SESSIONS SO FAR TIMED OUT FULL EVICTED",
-		"acme 2 mt=2,stt=3 of 4 session-limit=20 3 7 15 40 4 5 6",
-		"globex 1 - - 0 0 0 0 0 0 0",
-		"(bad\ufffd[31m) 1 - - 1 0 0 1 0 0 0",
+		"NAME SHARE GUARANTEED LIMITS SESSIONS WAITING REFUSED SESSIONS SO FAR TIMED OUT FULL EVICTED LIMITED",
+		"acme 2 mt=2,stt=3 of 4 session-limit=20 3 7 924 40 4 5 6 909",
+		"globex 1 - - 0 0 0 0 0 0 0 0",
+		"(bad\ufffd[31m) 1 - - 1 0 0 1 0 0 0 0",
 		"In parentheses: not configured, with the share and the limits of 'default'",
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
@@ -49,14 +49,14 @@ func TestTenants(t *testing.T) {
 		Unconfigured      bool
 	}
 	if err := json.Unmarshal([]byte(s.must("tenant ls -o json")), &all); err != nil || len(all) != 3 ||
-		all[0].Share != 2 || all[0].Sessions != 3 || all[0].Refused != 15 || !all[2].Unconfigured {
+		all[0].Share != 2 || all[0].Sessions != 3 || all[0].Refused != 924 || !all[2].Unconfigured {
 		t.Errorf("%+v, %v", all, err)
 	}
 	s.must("tenant set acme --guaranteed stt=")
 	if out := s.must("tenant show acme"); !strings.Contains(out, "mt=2") || strings.Contains(out, "stt=") {
 		t.Errorf("show prints %q", out)
 	}
-	if out := s.must("tenant show acme"); !strings.Contains(out, "refused          15\n") {
+	if out := s.must("tenant show acme"); !strings.Contains(out, "refused          924\n") {
 		t.Errorf("show does not have what it uses: %q", out)
 	}
 	// What the list has in parentheses can be shown, too.

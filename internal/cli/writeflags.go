@@ -112,6 +112,11 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 		if f.dryRun {
 			err = f.report(f.out(cmd), outcome{Version: version, Was: version, Edits: edits, DryRun: true})
 			t.remark(ctx, cmd.ErrOrStderr(), now, &to, false)
+			if t.proxy != nil && t.Store == config.Store(t.proxy) && len(edits) > 0 {
+				if refusal := refusedHere(ctx, t.proxy.API()); refusal != "" {
+					fmt.Fprintln(cmd.ErrOrStderr(), refusal)
+				}
+			}
 			return version, false, err
 		}
 	}

@@ -31,8 +31,9 @@ type Server struct {
 type Stats struct {
 	admission.Stats
 	relay.SessionsStats
-	Limits       []limits.Reached // limits that were reached since the start, by kind
-	LimitsLately []limits.Reached // limits that are being reached
+	Limits       []limits.Reached  // limits that were reached since the start, by kind
+	LimitsLately []limits.Reached  // limits that are being reached
+	Limited      map[string]uint64 // clients that a limit of their tenant has refused, see limits.Log.Refused
 }
 
 // NewServer returns a server that serves the listeners given to Serve. StopAccepting, EndAll and Close end it.
@@ -64,5 +65,5 @@ func (s *Server) Close() {
 
 // Stats returns the exact counts.
 func (s *Server) Stats() Stats {
-	return Stats{Stats: s.Gate.Stats(), SessionsStats: s.Sessions.Stats(), Limits: s.limitLog.Total(), LimitsLately: s.limitLog.Lately()}
+	return Stats{Stats: s.Gate.Stats(), SessionsStats: s.Sessions.Stats(), Limits: s.limitLog.Total(), LimitsLately: s.limitLog.Lately(), Limited: s.limitLog.Refused()}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	recent map[limitAbout]*limitActivity // guarded by mu: what was reached within the last minute or two
+	turned map[string]uint64             // guarded by mu: clients that a limit of a tenant refused, by tenant, see Refused
 	timer  *time.Timer                   // guarded by mu; nil while recent is empty
 	closed bool                          // guarded by mu
 }
@@ -31,9 +33,9 @@ type limitAbout struct {
 
 // limitActivity is how often a limit was reached. It is guarded by limitLog.mu.
 type limitActivity struct {
-	since  time.Time
-	before uint64 // times in the minute before
-	now    uint64 // times since then
+	since time.Time
+	now   uint64 // times since the last line about it
+	all   uint64 // times since the first
 }
 
 const (
@@ -42,6 +44,8 @@ const (
 	// maxLimitLines is how many limits are named at a time. A flood of addresses must not fill the memory or the disk: those beyond have
 	// one entry for each kind of limit.
 	maxLimitLines = 100
+	// maxTenants is how many tenants have their refused clients counted. Tokens may name any number of them.
+	maxTenants = 1000
 )
 
 // aboutCause returns what a cause is about. service is the name of the session's service, which a cause without a scope belongs to.
@@ -74,6 +78,9 @@ func (l *Log) Note(c Cause, service string) {
 func (l *Log) again(about limitAbout) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if about.kind == Tenant && (about.limit == Sessions || about.limit == SessionRate) {
+		l.refuse(about.name)
+	}
 	a := l.recent[about]
 	if a == nil && len(l.recent) >= maxLimitLines {
 		about.name = ""
@@ -81,16 +88,36 @@ func (l *Log) again(about limitAbout) bool {
 	}
 	if a != nil {
 		a.now++
+		a.all++
 		return true
 	}
 	if l.recent == nil {
 		l.recent = make(map[limitAbout]*limitActivity)
 	}
-	l.recent[about] = &limitActivity{since: time.Now(), before: 1}
+	l.recent[about] = &limitActivity{since: time.Now(), all: 1}
 	if l.timer == nil && !l.closed {
 		l.timer = time.AfterFunc(limitLogPeriod, l.minute)
 	}
 	return false
+}
+
+// refuse counts a client of a tenant that was refused. It is called with mu held.
+func (l *Log) refuse(tenant string) {
+	if l.turned == nil {
+		l.turned = make(map[string]uint64)
+	}
+	if _, known := l.turned[tenant]; !known && len(l.turned) >= maxTenants {
+		tenant = ""
+	}
+	l.turned[tenant]++
+}
+
+// Refused returns how many clients a session-limit or session-rate of their tenant has refused, by tenant. Those of tenants that are too many to
+// count are under the empty name.
+func (l *Log) Refused() map[string]uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.turned)
 }
 
 // minute logs what was reached again within the last minute, and forgets the rest.
@@ -108,7 +135,7 @@ func (l *Log) minute() {
 			continue
 		}
 		lines = append(lines, line{about, a.now, a.since})
-		a.before, a.now = a.now, 0
+		a.now = 0
 	}
 	if l.timer = nil; len(l.recent) > 0 && !l.closed {
 		l.timer = time.AfterFunc(limitLogPeriod, l.minute)
@@ -144,8 +171,8 @@ type Reached struct {
 	Kind  Kind
 	Name  string // of what is limited; empty for the process, and for those that are too many to name
 	Limit Limit
-	Times uint64    // that clients were refused, or sessions held back or ended: since the start, or within the last minute or two
-	Since time.Time // since when it is reached again and again; zero for the counts since the start
+	Times uint64    // that clients were refused, or sessions held back or ended, since then
+	Since time.Time // since when it is reached again and again, at least once a minute; zero for the start of the process
 }
 
 // Total returns the counts since the start of the limits that were reached.
@@ -166,7 +193,7 @@ func (l *Log) Lately() []Reached {
 	defer l.mu.Unlock()
 	all := make([]Reached, 0, len(l.recent))
 	for about, a := range l.recent {
-		all = append(all, Reached{about.kind, about.name, about.limit, a.before + a.now, a.since})
+		all = append(all, Reached{about.kind, about.name, about.limit, a.all, a.since})
 	}
 	slices.SortFunc(all, func(a, b Reached) int {
 		return limitAbout{a.Kind, a.Name, a.Limit}.compare(limitAbout{b.Kind, b.Name, b.Limit})

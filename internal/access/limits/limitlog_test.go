@@ -51,8 +51,40 @@ func TestLimitLog(t *testing.T) {
 		}
 		log.Close()
 		expect(fmt.Sprintf("limit still reached client <nil> session-limit %d", 2*maxLimitLines-1))
-		if all := log.Total(); len(all) != 3 || all[1].Kind != Client || all[1].Times != 3*maxLimitLines {
+		if got := log.Refused(); len(got) != 0 {
+			t.Errorf("neither bytes nor addresses refuse clients of a tenant: %v", got)
+		}
+		for range 3 {
+			log.Note(Cause{Scope: NewScope(Tenant, "acme"), Limit: Sessions}, "")
+		}
+		log.Note(Cause{Scope: NewScope(Tenant, "acme"), Limit: SessionRate}, "")
+		if got := log.Refused(); len(got) != 1 || got["acme"] != 4 {
+			t.Errorf("refused: %v", got)
+		}
+		if all := log.Total()[:3]; len(all) != 3 || all[1].Kind != Client || all[1].Times != 3*maxLimitLines {
 			t.Errorf("counted: %+v", all)
+		}
+	})
+}
+
+// How often a limit was reached never falls while it is being reached, and tokens cannot have any number of tenants counted.
+func TestCountsSinceTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := Log{out: slog.New(slog.DiscardHandler)}
+		defer log.Close()
+		limit, began := Cause{Scope: NewScope(Tenant, "acme"), Limit: Sessions}, time.Now()
+		for n := range uint64(200) {
+			log.Note(limit, "")
+			if all := log.Lately(); len(all) != 1 || all[0].Times != n+1 || !all[0].Since.Equal(began) {
+				t.Fatalf("after %d: %+v", n+1, all)
+			}
+			time.Sleep(limitLogPeriod / 7)
+		}
+		for i := range 2 * maxTenants {
+			log.Note(Cause{Scope: NewScope(Tenant, fmt.Sprint("tenant ", i)), Limit: Sessions}, "")
+		}
+		if got := log.Refused(); len(got) != maxTenants+1 || got[""] != maxTenants+1 {
+			t.Errorf("%d tenants, %d of others", len(got), got[""])
 		}
 	})
 }

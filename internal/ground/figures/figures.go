@@ -23,7 +23,7 @@ func Seconds(s float64) string {
 	case d < 9950*time.Millisecond:
 		return strconv.FormatFloat(s, 'f', 1, 64) + "s"
 	case d < time.Minute:
-		return strconv.Itoa(int(s)) + "s"
+		return strconv.Itoa(max(10, int(s))) + "s" // from 9.95
 	case d < time.Hour:
 		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 24*time.Hour:

@@ -64,7 +64,7 @@ func Plain(err error) error {
 			lines = append(lines, line)
 		}
 	}
-	return &plain{strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": "), err}
+	return &plain{strings.NewReplacer(":; ", ": ", "`", "'").Replace(strings.Join(lines, "; ")), err}
 }
 
 type plain struct {

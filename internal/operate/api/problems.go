@@ -50,7 +50,7 @@ type PastProblem struct {
 type ProblemList struct {
 	// Problems are those of now, by whom they hurt.
 	Problems []Problem `json:"problems"`
-	// Past are the last thousand that have ended, the latest first. They are kept over restarts.
+	// Past are the last thousand that have ended, those that began last first. They are kept over restarts.
 	Past []PastProblem `json:"past"`
 	// Unsaved is why the past cannot be written to disk; empty if it can.
 	Unsaved string `json:"unsaved,omitempty"`

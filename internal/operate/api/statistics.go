@@ -384,7 +384,7 @@ type LimitTotal struct {
 	Count uint64 `json:"count"`
 }
 
-// LimitReached is a limit that is being reached.
+// LimitReached is a limit that is being reached, at least once a minute, and how often it was since then.
 type LimitReached struct {
 	LimitTotal
 	// Name is that of the service, the tenant or the key, or the client's address; empty for the process, and for those that are too many

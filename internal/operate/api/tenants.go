@@ -30,6 +30,7 @@ type TenantTotals struct {
 	TimedOut uint64 `json:"timed_out"` // clients that waited without success
 	Full     uint64 `json:"full"`      // clients that found the queue full
 	Evicted  uint64 `json:"evicted"`   // clients whose place in the full queue a client of another tenant got
+	Limited  uint64 `json:"limited"`   // clients that the tenant's session-limit or session-rate refused
 }
 
 // Add adds other counts.
@@ -39,10 +40,11 @@ func (t *TenantTotals) Add(other *TenantTotals) {
 	t.TimedOut += other.TimedOut
 	t.Full += other.Full
 	t.Evicted += other.Evicted
+	t.Limited += other.Limited
 }
 
-// Refused returns how many clients got no connection for want of one.
-func (t *TenantTotals) Refused() uint64 { return t.TimedOut + t.Full + t.Evicted }
+// Refused returns how many clients got no connection, for want of one or because of a limit of their tenant.
+func (t *TenantTotals) Refused() uint64 { return t.TimedOut + t.Full + t.Evicted + t.Limited }
 
 // OtherTenants are all tenants together that the configuration does not name.
 type OtherTenants struct {

@@ -36,18 +36,26 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 			now += ": " + condition.Why
 		}
 		p := found.add(BackendFlapping, about, "it went out of health %s within minutes; now %s", figures.Plural(flap.Times, "time"), now)
-		p.Since, p.Cure = flap.First, commandOn(b, "drain")
+		if p.Since, p.Cure = flap.First, commandOn(b, "drain"); condition.Word == api.Healthy {
+			p.Hurts = api.HurtsSoon // the next time that it goes out of health
+		}
 	case condition.Word == api.Unreachable && condition.Why == notDialed:
 	case condition.Word != api.Healthy:
 		kind, cure := troubleOf(&condition)
-		text := condition.Word
+		text := meanings[kind] + condition.Word
 		if condition.Why != "" {
 			text += ": " + condition.Why
 		}
-		p := found.add(kind, about, "%s%s", meanings[kind], text)
+		if kind == BackendWrongProtocol {
+			text = wrongProtocol(b, &condition)
+		}
+		p := found.add(kind, about, "%s", text)
 		p.Since = condition.Since
-		if p.Cure = commandOn(b, cure); cure == "set" {
+		switch p.Cure = commandOn(b, cure); {
+		case cure == "set":
 			p.Cure += " --header NAME=VALUE" // the key that the server wants
+		case kind == BackendWrongProtocol && b.Profile != "" && strings.Contains(condition.Why, unsolicited):
+			p.Cure = "wsbouncer profile show " + b.Profile // it answers as a WebSocket server: the profile does not fit
 		}
 	case b.Canary == "doubtful":
 		p := found.add(CanaryDoubtful, about, "the canary fails, and has passed on no backend of the service, so it takes none out of service: %s", b.CanaryReason)
@@ -70,8 +78,26 @@ func commandOn(b *api.Backend, verb string) string {
 
 // meanings are what stands before the reason where that alone does not tell an operator what is wrong.
 var meanings = map[Kind]string{
-	BackendRefusing:      "it does not accept the proxy's credential: ",
-	BackendWrongProtocol: "it does not speak the protocol of its profile: ",
+	BackendRefusing: "it does not accept the proxy's credential: ",
+}
+
+// unsolicited is the reason of a connection that got a message which its profile does not expect.
+const unsolicited = "unsolicited message"
+
+// wrongProtocol returns what is wrong with a server that does not do as its profile says: what it did, without how the proxy found it.
+func wrongProtocol(b *api.Backend, c *api.Condition) string {
+	profile := "its profile"
+	if b.Profile != "" {
+		profile = "the profile " + b.Profile
+	}
+	_, did, nested := strings.Cut(c.Why, "connection lost before it served a session: ")
+	if !nested {
+		did = c.Why
+	}
+	if did == unsolicited {
+		did = "it sent a message that was not asked for"
+	}
+	return "it does not speak the protocol of " + profile + ": " + did
 }
 
 // troubleOf returns the kind of what keeps sessions away from a backend, and the verb of the command that helps. Why a backend could not be used is known as a text, which the proxy has written itself.
@@ -90,7 +116,7 @@ func troubleOf(c *api.Condition) (kind Kind, cure string) {
 	case answered(c.Why, "5", "408", "429"):
 		return BackendFailing, "show"
 	case answered(c.Why, ""), anyOf(c.Why, "did not answer with HTTP", "answer is malformed", "without upgrading", "chose the subprotocol", "extension that was not offered",
-		"Sec-WebSocket-Accept", "first record does not look like a TLS handshake", "broke the protocol", "unsolicited"):
+		"Sec-WebSocket-Accept", "first record does not look like a TLS handshake", "broke the protocol", unsolicited):
 		return BackendWrongProtocol, "show"
 	case c.Word == "probe fails":
 		return BackendProbe, "show"

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"net/http"
+	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -29,10 +30,14 @@ func answers(status int) string {
 var backendScenes = map[string]scene{
 	"wrong key":           {fails(answers(http.StatusUnauthorized)), "backend-refusing backend gpu-2: it does not accept the proxy's credential: unreachable: server answered 401 Unauthorized instead of upgrading: no (12:00)"},
 	"wrong key, for long": {opens(answers(http.StatusForbidden)), "backend-refusing backend gpu-2: it does not accept the proxy's credential: circuit open: server answered 403 Forbidden instead of upgrading: no (12:00)"},
-	"wrong path":          {fails(answers(http.StatusNotFound)), "backend-wrong-protocol backend gpu-2: it does not speak the protocol of its profile: unreachable: server answered 404 Not Found instead of upgrading: no (12:00)"},
-	"no WebSocket":        {fails("reading the answer to the upgrade request: server did not answer with HTTP/1.1"), "backend-wrong-protocol backend gpu-2: it does not speak the protocol of its profile: unreachable: reading the answer to the upgrade request: server did not answer with HTTP/1.1 (12:00)"},
-	"an error":            {fails(answers(http.StatusBadGateway)), "backend-failing backend gpu-2: unreachable: server answered 502 Bad Gateway instead of upgrading: no (12:00)"},
-	"broken sessions":     {opens("5 sessions in a row were broken: EOF"), "backend-failing backend gpu-2: circuit open: 5 sessions in a row were broken: EOF (12:00)"},
+	"wrong path":          {fails(answers(http.StatusNotFound)), "backend-wrong-protocol backend gpu-2: it does not speak the protocol of its profile: server answered 404 Not Found instead of upgrading: no (12:00)"},
+	"no WebSocket":        {fails("reading the answer to the upgrade request: server did not answer with HTTP/1.1"), "backend-wrong-protocol backend gpu-2: it does not speak the protocol of its profile: reading the answer to the upgrade request: server did not answer with HTTP/1.1 (12:00)"},
+	"another protocol": {func(f *Facts) {
+		opens("connection lost before it served a session: unsolicited message")(f)
+		f.Stats.Backends[1].Profile = "vosk"
+	}, "backend-wrong-protocol backend gpu-2: it does not speak the protocol of the profile vosk: it sent a message that was not asked for (12:00)"},
+	"an error":        {fails(answers(http.StatusBadGateway)), "backend-failing backend gpu-2: unreachable: server answered 502 Bad Gateway instead of upgrading: no (12:00)"},
+	"broken sessions": {opens("5 sessions in a row were broken: EOF"), "backend-failing backend gpu-2: circuit open: 5 sessions in a row were broken: EOF (12:00)"},
 	"gone, after its sessions broke": {func(f *Facts) {
 		opens("5 sessions in a row were broken: EOF")(f)
 		f.Stats.Backends[1].Reachable, f.Stats.Backends[1].Reason = false, "connection refused"
@@ -80,4 +85,19 @@ var backendScenes = map[string]scene{
 		b := &f.Stats.Backends[1]
 		b.Places, b.Reachable, b.Reason, b.Since = &api.Places{Granted: 30, Cap: 32}, false, "not dialed yet", since
 	}, "backend-no-place backend gpu-2: not dialed yet: this proxy has no place there; 30 of 32 are granted (12:00)"},
+}
+
+// A server that answers as a WebSocket server, and speaks another protocol than its profile, has the profile shown; one whose URL is wrong is shown itself.
+func TestCuresOfWrongProtocol(t *testing.T) {
+	for reason, want := range map[string]string{
+		"connection lost before it served a session: unsolicited message": "wsbouncer profile show vosk",
+		answers(http.StatusNotFound):                                      "wsbouncer backend show gpu-2",
+	} {
+		f := well()
+		opens(reason)(f)
+		f.Stats.Backends[1].Profile = "vosk"
+		if all := Find(f); len(all) != 1 || all[0].Cure != want {
+			t.Errorf("%s: %+v; want the cure %s", reason, all, want)
+		}
+	}
 }

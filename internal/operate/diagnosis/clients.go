@@ -32,14 +32,14 @@ func ofLimits(f *Facts, found *findings) {
 			found.all[k].Text += fmt.Sprintf(", and its %s %s", r.Limit, figures.Plural(int(r.Count), "time"))
 			continue
 		}
-		p := found.add(LimitReached, about, "it has reached its %s %s lately", r.Limit, figures.Plural(int(r.Count), "time"))
+		p := found.add(LimitReached, about, "it has reached its %s %s since this began", r.Limit, figures.Plural(int(r.Count), "time"))
 		p.Since = r.Since
 		if r.Scope == "service" || r.Scope == "tenant" {
 			p.Cure = fmt.Sprintf("wsbouncer %s show %s", r.Scope, r.Name)
 		}
 	}
 	if n := len(lately) - maxLimitFindings; n > 0 {
-		found.add(LimitReached, subject{what: "clients"}, "%s reached lately, too", figures.Plural(n, "other limit")+verb(n, " was", " were"))
+		found.add(LimitReached, subject{what: "clients"}, "%s reached, too", figures.Plural(n, "other limit")+verb(n, " is", " are"))
 	}
 }
 
@@ -54,7 +54,9 @@ const (
 // ofClients reports what clients got lately, unless another problem explains it.
 func ofClients(f *Facts, found *findings) {
 	r := &f.Recent
-	if enough(r.Failed, r.Began, fewFailed, partFailed) && !explainsFailures(f, found) {
+	if failed := enough(r.Failed, r.Began, fewFailed, partFailed); failed && explainsFailures(f, found) {
+		hurtByFailures(found)
+	} else if failed {
 		found.add(SessionsFailing, theProxy, "%s failed in the last minute, %d began", figures.Plural(int(r.Failed), "session"), r.Began).
 			Cure = "wsbouncer session ls --state ended"
 	}
@@ -114,8 +116,20 @@ func explainsRefusals(f *Facts, found *findings, status int) bool {
 	return false
 }
 
+// failing are the kinds of problems that have sessions fail.
+var failing = []Kind{
+	ServiceDown, ServiceDegraded, BackendHung, BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing,
+	BackendEjected, BackendFlapping, BackendProbe, BackendCanary, FailoverFailed, Shortage, InternalError, ProxyDraining,
+}
+
 // explainsFailures reports whether a problem was found that has sessions fail.
-func explainsFailures(f *Facts, found *findings) bool {
-	return held(f, found, ServiceDown, ServiceDegraded, BackendHung, BackendStalled, BackendRefusing, BackendWrongProtocol, BackendUnreachable, BackendFailing,
-		BackendEjected, BackendFlapping, BackendProbe, BackendCanary, FailoverFailed, Shortage, InternalError, ProxyDraining)
+func explainsFailures(f *Facts, found *findings) bool { return held(f, found, failing...) }
+
+// hurtByFailures notes that servers which are out of service have just cost clients their sessions. One that is in health again costs none.
+func hurtByFailures(found *findings) {
+	for i := range found.all {
+		if p := &found.all[i]; p.Level == api.LevelFailure && p.Hurts == api.HurtsSoon && Kind(p.Kind) != BackendFlapping && slices.Contains(failing, Kind(p.Kind)) {
+			p.Hurts = api.HurtsClients
+		}
+	}
 }

@@ -93,11 +93,14 @@ func noPlace(b *api.Backend) string {
 	return fmt.Sprintf("not dialed yet: this proxy has no place there; %d of %d are granted", b.Places.Granted, b.Places.Cap)
 }
 
-// The words for a service.
+// ServiceDownWord is the word for a service that can take no sessions.
+const ServiceDownWord = "down"
+
+// The other words for a service.
 const (
 	serviceUp       = "up"
 	serviceDegraded = "degraded"
-	serviceDown     = "down"
+	serviceDown     = ServiceDownWord
 	serviceFull     = "queue full"
 	servicePaused   = "paused"
 )

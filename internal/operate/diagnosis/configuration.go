@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,10 +19,19 @@ func ofConfiguration(f *Facts, found *findings) {
 		return
 	case "copied":
 		kind = ConfigurationCopied
+	default:
+		if ledger := f.Stats.Fleet; sameDatabase(f.Stats) && ledger.Problem != "" && ledger.Mode != api.FleetAlone {
+			return // ofFleet names the outage of both, which is worse
+		}
 	}
 	p := found.add(kind, subject{what: "configuration"}, "%s: %s. What was read before stays in force, and changes are taken once the database can be read again",
-		c.State, cmp.Or(c.Reason, "the store fails"))
+		c.State, cmp.Or(f.Recent.StoreReason, c.Reason, "the store fails"))
 	p.Since, p.Cure = c.Since, commandOnStore(c.Source)
+}
+
+// sameDatabase reports whether the ledger of the fleet is in the database of the configuration.
+func sameDatabase(s *api.Stats) bool {
+	return s.Fleet != nil && s.Fleet.Ledger != "" && s.Fleet.Ledger == s.Configuration.Source
 }
 
 // commandOnStore returns the command that shows whether a database can be used, by its name without a password; empty if there is none.
@@ -59,19 +69,18 @@ func ofCertificates(f *Facts, found *findings) {
 		return
 	}
 	for i := range f.Stats.TLS.Certificates {
-		c := &f.Stats.TLS.Certificates[i]
-		ofCertificate(c, found)
+		ofCertificate(f, &f.Stats.TLS.Certificates[i], found)
 	}
 	if t := f.Stats.TLS; t.Failure != "" {
 		found.add(TLSFiles, subject{what: "TLS"}, "files are bad, and what was read before stays in force: %s", t.Failure).Since = t.FailureSince
 	}
 }
 
-func ofCertificate(c *api.Certificate, found *findings) {
+func ofCertificate(f *Facts, c *api.Certificate, found *findings) {
 	about, users := subject{what: "certificate " + c.File}, "clients"
 	if c.Listener != "" {
 		about.what += " of the " + c.Listener
-		users = "commands, the dashboard and other proxies"
+		users = "commands, browsers and other proxies"
 	}
 	at := c.NotAfter.UTC().Format(time.RFC3339)
 	name, issued := strings.CutPrefix(c.File, api.IssuedPrefix)
@@ -88,7 +97,11 @@ func ofCertificate(c *api.Certificate, found *findings) {
 	}
 	switch c.State {
 	case api.CertificateExpired:
-		add(CertificateExpired, "it has expired at %s: %s refuse it. %s", at, users, renew).Since = c.NotAfter
+		refused := ""
+		if n := f.Recent.TLSRefused; n > 0 && c.Listener == "" {
+			refused = fmt.Sprintf(", as in %s of the last minute", figures.Plural(int(n), "TLS handshake"))
+		}
+		add(CertificateExpired, "it expired at %s: %s that check it refuse it%s. %s", at, users, refused, renew).Since = c.NotAfter
 	case api.CertificateExpiring:
 		add(CertificateExpiring, "it expires at %s. %s", at, renew)
 	case api.CertificateMissing:

@@ -36,16 +36,24 @@ var configurationScenes = map[string]scene{
 	"a certificate that expires": {certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expiring"}), "certificate-expiring certificate a.pem: it expires at 2026-11-22T12:00:00Z. Replace the file with a renewed one: the proxy takes it within seconds"},
 	"a certificate that has expired": {
 		certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"}),
-		"certificate-expired certificate a.pem: it has expired at 2026-11-22T12:00:00Z: clients refuse it. Replace the file with a renewed one: the proxy takes it within seconds (12:00)",
+		"certificate-expired certificate a.pem: it expired at 2026-11-22T12:00:00Z: clients that check it refuse it. Replace the file with a renewed one: the proxy takes it within seconds (12:00)",
+	},
+	"a certificate that has expired, and clients refuse it": {
+		func(f *Facts) {
+			certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"})(f)
+			f.Recent.TLSRefused = 12
+		},
+		"certificate-expired certificate a.pem: it expired at 2026-11-22T12:00:00Z: clients that check it refuse it, as in 12 TLS handshakes of the last minute. " +
+			"Replace the file with a renewed one: the proxy takes it within seconds (12:00)",
 	},
 	"a certificate of the admin API that has expired": {
 		certificate(api.Certificate{File: "a.pem", Listener: api.ListenerAdmin, NotAfter: since, State: "expired"}),
-		"certificate-expired certificate a.pem of the admin API: it has expired at 2026-11-22T12:00:00Z: commands, the dashboard and other proxies refuse it. " +
+		"certificate-expired certificate a.pem of the admin API: it expired at 2026-11-22T12:00:00Z: commands, browsers and other proxies that check it refuse it. " +
 			"Replace the file with a renewed one: the proxy takes it within seconds (12:00)",
 	},
 	"an issued certificate that has expired": {
 		certificate(api.Certificate{File: "tls-auto:a.example", NotAfter: since, State: "expired"}),
-		"certificate-expired certificate tls-auto:a.example: it has expired at 2026-11-22T12:00:00Z: clients refuse it. The proxy tries to renew it by itself (12:00)",
+		"certificate-expired certificate tls-auto:a.example: it expired at 2026-11-22T12:00:00Z: clients that check it refuse it. The proxy tries to renew it by itself (12:00)",
 	},
 	"a certificate that is not there yet": {
 		certificate(api.Certificate{File: "tls-auto:a.example", State: "missing"}),

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -34,7 +35,11 @@ func disk(d *api.Disk) subject { return subject{what: "disk " + d.Path} }
 func diskTrouble(d *api.Disk) (text string, full bool) {
 	switch {
 	case d.FreeBytes < min(fullDisk, d.SizeBytes/fullShare):
-		return fmt.Sprintf("it has no room for the proxy's files (%s): the proxy serves, but can store nothing, and changes of the configuration fail", d.Holds), true
+		text = fmt.Sprintf("it has no room for the proxy's files (%s): the proxy serves, but can store nothing there", d.Holds)
+		if strings.Contains(d.Holds, "database") {
+			text += ", so changes of the configuration fail"
+		}
+		return text, true
 	case d.FreeBytes < min(lowDisk, d.SizeBytes/lowShare):
 		return fmt.Sprintf("it has little room for the proxy's files (%s): %s of %s are free", d.Holds, figures.Bytes(float64(d.FreeBytes)), figures.Bytes(float64(d.SizeBytes))), false
 	}

@@ -13,20 +13,20 @@ type Flap struct {
 	First time.Time // when it first did
 }
 
-// When a backend flaps: it went out of health flapTimes within flapWithin, and its present state, in or out, has not lasted for much longer than
-// the same state before.
+// When a backend flaps: it went out of health flapTimes within flapWithin, and its present state, in or out, has not lasted for twice as long as the
+// longest time from one of these to the next. So a crash loop stays one problem while the server is up, and whoever mends a fast one soon sees that
+// it is over. A server that stays out for longer than mostOut does not come back by itself.
 const (
 	flapTimes  = 3
 	flapWithin = 3 * time.Minute
-	flapQuiet  = 1.5
-	mostQuiet  = 30 * time.Second
+	mostOut    = 30 * time.Second
 )
 
 // flaps is when a backend went in and out of health.
 type flaps struct {
 	well    bool
 	opened  uint64  // how often the circuit has opened
-	changes []phase // oldest first, within flapWithin
+	changes []phase // oldest first, within flapWithin before the last moment out of health
 	present bool
 }
 
@@ -77,24 +77,26 @@ func (f *flaps) take(well bool, opened uint64, o *Observation) (flap Flap, ok bo
 		change(well)
 	}
 	f.well, f.opened = well, opened
-	f.changes = slices.DeleteFunc(f.changes, func(p phase) bool { return o.Elapsed-p.at >= flapWithin })
-	var lasted []float64 // times in the present state, before it began
-	for i, p := range f.changes {
-		if !p.well {
-			if flap.Times++; flap.Times == 1 {
-				flap.First = p.time
-			}
-		}
-		if i < len(f.changes)-1 && p.well == well {
-			lasted = append(lasted, float64(f.changes[i+1].at-p.at))
-		}
-	}
-	if flap.Times < flapTimes {
+	if len(f.changes) == 0 {
 		return flap, false
 	}
-	usual := quiet
-	if len(lasted) > 0 {
-		usual = min(max(quiet, time.Duration(flapQuiet*median(lasted))), mostQuiet)
+	changed := f.changes[len(f.changes)-1].at
+	out, limit := o.Elapsed, mostOut // the last moment out of health, and how long the present state may last
+	if well {
+		out, limit = changed, flapWithin
 	}
-	return flap, o.Elapsed-f.changes[len(f.changes)-1].at < usual
+	f.changes = slices.DeleteFunc(f.changes, func(p phase) bool { return out-p.at >= flapWithin })
+	var before, longest time.Duration // from one time out of health to the next
+	for _, p := range f.changes {
+		if p.well {
+			continue
+		}
+		if flap.Times++; flap.Times == 1 {
+			flap.First = p.time
+		} else {
+			longest = max(longest, p.at-before)
+		}
+		before = p.at
+	}
+	return flap, flap.Times >= flapTimes && o.Elapsed-changed < min(max(quiet, 2*longest-linger), limit) // a Watch lingers
 }

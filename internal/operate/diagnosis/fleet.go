@@ -33,9 +33,17 @@ func ofFleet(facts *Facts, found *findings) {
 		found.add(FleetUnshared, about, "caps are not shared, so servers may see more connections than their caps: %s%s", f.Problem, advice).Cure = commandOnStore(f.Ledger)
 	case f.Mode == api.FleetWaiting:
 		found.add(FleetWaiting, about, "the ledger has not answered yet, so this proxy has no places: %s%s", f.Problem, advice).Cure = commandOnStore(f.Ledger)
+	case f.Problem != "" && f.Mode == api.FleetAlone && sameDatabase(facts.Stats) && facts.Stats.Configuration.State == "stale":
+		// No other proxy wants places, and ofConfiguration names the outage.
 	case f.Problem != "":
-		p := found.add(FleetUnreachable, about, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), f.Problem, advice)
-		p.Since, p.Cure = ago(f.SinceSeconds), commandOnStore(f.Ledger)
+		reason := cmp.Or(facts.Recent.LedgerReason, f.Problem)
+		p := found.add(FleetUnreachable, about, "the ledger has not been reached for %s, so no proxy gets more places: %s%s", figures.Seconds(f.SinceSeconds), reason, advice)
+		if p.Since, p.Cure = ago(f.SinceSeconds), commandOnStore(f.Ledger); f.Mode == api.FleetAlone {
+			p.Level, p.Hurts = api.LevelWarning, api.HurtsOperator // it has all places
+			p.Text = fmt.Sprintf("the ledger has not been reached for %s, and this proxy, which is alone, keeps all places: %s%s", figures.Seconds(f.SinceSeconds), reason, advice)
+		} else if c := &facts.Stats.Configuration; sameDatabase(facts.Stats) && c.State == "stale" {
+			p.Text += fmt.Sprintf(". Version %s of the configuration stays in force, and changes wait", c.Version)
+		}
 	}
 	if f.Frozen {
 		p := found.add(FleetFrozen, about, "frozen for %s: %s", figures.Seconds(f.FrozenSeconds), f.FrozenWhy)

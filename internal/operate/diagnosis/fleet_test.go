@@ -29,6 +29,32 @@ var fleetScenes = map[string]scene{
 		{ID: "b", Name: "proxy-b", SeenSeconds: 0.5, Places: 12, Problem: "another proxy has the same name"},
 		{ID: "c", Name: "proxy-b", SeenSeconds: 0.5, Places: 4, Problem: "another proxy has the same name"},
 	}}), "fleet-proxy proxy proxy-b: another proxy has the same name"},
+	"no ledger now, and no other proxy": {
+		inFleet(api.Fleet{Mode: api.FleetAlone, Problem: "refused", SinceSeconds: 12}),
+		"fleet-unreachable fleet: the ledger has not been reached for 12s, and this proxy, which is alone, keeps all places: refused (12:00)",
+	},
+	"the database of both is away": {
+		func(f *Facts) {
+			inFleet(api.Fleet{Mode: api.FleetShare, Ledger: "postgres://db", Problem: "refused", SinceSeconds: 12})(f)
+			f.Stats.Configuration = api.Configuration{State: "stale", Source: "postgres://db", Version: "7", Reason: "EOF", Since: since}
+		},
+		"fleet-unreachable fleet: the ledger has not been reached for 12s, so no proxy gets more places: refused. Version 7 of the configuration stays in force, and changes wait (12:00)",
+	},
+	"the database of both is away, and there is no other proxy": {
+		func(f *Facts) {
+			inFleet(api.Fleet{Mode: api.FleetAlone, Ledger: "postgres://db", Problem: "refused", SinceSeconds: 12})(f)
+			f.Stats.Configuration = api.Configuration{State: "stale", Source: "postgres://db", Version: "7", Reason: "EOF", Since: since}
+		},
+		"configuration-stale configuration: stale: EOF. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
+	},
+	"two databases are away": {
+		func(f *Facts) {
+			inFleet(api.Fleet{Mode: api.FleetShare, Ledger: "postgres://db2", Problem: "refused", SinceSeconds: 12})(f)
+			f.Stats.Configuration = api.Configuration{State: "stale", Source: "postgres://db", Reason: "EOF", Since: since}
+		},
+		"fleet-unreachable fleet: the ledger has not been reached for 12s, so no proxy gets more places: refused (12:00)\n" +
+			"configuration-stale configuration: stale: EOF. What was read before stays in force, and changes are taken once the database can be read again (12:00)",
+	},
 	"off":   {inFleet(api.Fleet{Mode: api.FleetOff}), ""},
 	"alone": {inFleet(api.Fleet{Mode: api.FleetAlone}), ""},
 }

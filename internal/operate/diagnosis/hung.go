@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -62,8 +61,12 @@ func ofHung(f *Facts, found *findings) {
 	for i := range f.Stats.Backends {
 		b := &f.Stats.Backends[i]
 		if hang, hangs := f.Recent.Hangs[BackendName{b.Service, b.Name}]; hangs {
-			p := found.add(BackendHung, backend(b), "%s", hang.Text)
-			p.Since, p.Cure = hang.Since, "wsbouncer backend drain "+cmp.Or(b.DiscoveredFrom, b.Name)
+			p := found.add(BackendHung, backend(b), "%s. Its sessions stay until they are ended: drain it, end them, and restart the server", hang.Text)
+			p.Since, p.Cure = hang.Since, commandOn(b, "drain")+"; wsbouncer session kill --backend "+b.Name
+			if v := f.Stats.Service(b.Service); v != nil && v.Failover != nil && v.Failover.Mode == "replay" && v.Failover.Verdict != "never" && b.DiscoveredFrom == "" {
+				p.Text = hang.Text + ". Drain it, which moves its sessions, and restart the server"
+				p.Cure = commandOn(b, "drain") + " --move"
+			}
 		}
 	}
 }

@@ -46,7 +46,8 @@ func TestHung(t *testing.T) {
 		switch {
 		case c.want == "" && len(got) > 0:
 			t.Errorf("%s: %q", name, got[0].Text)
-		case c.want != "" && (len(got) != 1 || got[0].Text != c.want || !got[0].Since.Equal(since) || got[0].Cure != "wsbouncer backend drain a"):
+		case c.want != "" && (len(got) != 1 || got[0].Text != c.want+". Its sessions stay until they are ended: drain it, end them, and restart the server" || !got[0].Since.Equal(since) ||
+			got[0].Cure != "wsbouncer backend drain a; wsbouncer session kill --backend a"):
 			t.Errorf("%s: got %+v; want %q", name, got, c.want)
 		}
 	}
@@ -90,4 +91,15 @@ func TestHangLasts(t *testing.T) {
 		b.State = "draining"
 	})
 	s.expect("backend-draining")
+}
+
+// Sessions of a service with failover need not be ended: they move.
+func TestHungWithFailover(t *testing.T) {
+	f := well()
+	f.Stats.Services[0].Failover = &api.ServiceFailover{Mode: "replay", Verdict: "always"}
+	f.Recent.Hangs = map[BackendName]Hang{{"stt", "gpu-1"}: {Since: since, Text: "hung: 3 of 3 sessions have had no result for up to 29s"}}
+	all := Find(f)
+	if len(all) != 1 || all[0].Cure != "wsbouncer backend drain gpu-1 --move" || all[0].Text != "hung: 3 of 3 sessions have had no result for up to 29s. Drain it, which moves its sessions, and restart the server" {
+		t.Errorf("%+v", all)
+	}
 }

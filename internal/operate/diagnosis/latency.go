@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -63,9 +64,30 @@ func ofSlowness(f *Facts, found *findings) {
 		}) {
 			continue
 		}
-		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s",
-			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others)).Cure = commandOn(s.backend, "drain")
+		found.add(BackendSlow, backend(s.backend), "slow: its first reply takes %s, that of the others of %s %s%s",
+			figures.Seconds(s.own), s.backend.Service, figures.Seconds(s.others), pings(f, s.backend)).Cure = commandOn(s.backend, "drain")
 	}
+}
+
+// pings compares how long a ping to a slow backend takes with those to the others of its service, which tells a slow network from a busy server;
+// empty if that is not known.
+func pings(f *Facts, slow *api.Backend) string {
+	var seconds []float64
+	for _, b := range f.backends(slow.Service) {
+		if b != slow && b.RoundTripSeconds > 0 {
+			seconds = append(seconds, b.RoundTripSeconds)
+		}
+	}
+	if slow.RoundTripSeconds == 0 || len(seconds) == 0 {
+		return ""
+	}
+	slices.Sort(seconds)
+	own, usual := slow.RoundTripSeconds, seconds[len(seconds)/2]
+	why := "so the server itself is slow"
+	if own >= slowRatio*usual && own-usual >= slowBy {
+		why = "so look at the network to it"
+	}
+	return fmt.Sprintf("; a ping takes %s, to the others %s, %s", figures.Seconds(own), figures.Seconds(usual), why)
 }
 
 // medianWithout returns the middle of sorted numbers, of which there are at least two, but for one of them.
@@ -79,11 +101,4 @@ func medianWithout(sorted []float64, one float64) float64 {
 	}
 	n := len(sorted) - 1
 	return (at((n-1)/2) + at(n/2)) / 2
-}
-
-// median returns the middle of numbers, of which there is at least one. It reorders them.
-func median(all []float64) float64 {
-	slices.Sort(all)
-	n := len(all)
-	return (all[(n-1)/2] + all[n/2]) / 2
 }

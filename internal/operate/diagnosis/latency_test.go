@@ -10,8 +10,23 @@ func replied(sessions int, seconds ...float64) func(*Facts) {
 	}
 }
 
+// pinged has pings to the backends take these seconds.
+func pinged(f *Facts, seconds ...float64) {
+	for i, s := range seconds {
+		f.Stats.Backends[i].RoundTripSeconds = s
+	}
+}
+
 var slownessScenes = map[string]scene{
-	"slow":                       {replied(5, 0.2, 0.9, 0.3), "backend-slow backend gpu-2: slow: its first reply takes 900ms, that of the others of stt 250ms"},
+	"slow": {replied(5, 0.2, 0.9, 0.3), "backend-slow backend gpu-2: slow: its first reply takes 900ms, that of the others of stt 250ms"},
+	"slow, and so are its pings": {
+		func(f *Facts) { replied(5, 0.2, 1.6, 0.3)(f); pinged(f, 0.003, 1.4, 0.002) },
+		"backend-slow backend gpu-2: slow: its first reply takes 1.6s, that of the others of stt 250ms; a ping takes 1.4s, to the others 3ms, so look at the network to it",
+	},
+	"slow, and its pings are not": {
+		func(f *Facts) { replied(5, 0.2, 1.6, 0.3)(f); pinged(f, 0.003, 0.004, 0) },
+		"backend-slow backend gpu-2: slow: its first reply takes 1.6s, that of the others of stt 250ms; a ping takes 4ms, to the others 3ms, so the server itself is slow",
+	},
 	"slow, but too few sessions": {replied(4, 0.2, 0.9), ""},
 	"slow, but not noticeably":   {replied(5, 0.002, 0.05), ""},
 	"alike":                      {replied(9, 0.2, 0.3, 0.25), ""},

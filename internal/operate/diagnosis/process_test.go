@@ -16,7 +16,10 @@ var processScenes = map[string]scene{
 	}, "disk-low disk /a: it has little room for the proxy's files (state): 50 MiB of 1.0 GiB are free"},
 	"a full disk": {func(f *Facts) {
 		f.Stats.Disks = []api.Disk{{Path: "/a", Holds: "state, database", SizeBytes: 1 << 30, FreeBytes: 100 << 10}}
-	}, "disk-full disk /a: it has no room for the proxy's files (state, database): the proxy serves, but can store nothing, and changes of the configuration fail"},
+	}, "disk-full disk /a: it has no room for the proxy's files (state, database): the proxy serves, but can store nothing there, so changes of the configuration fail"},
+	"a full disk, and the database is on another one": {func(f *Facts) {
+		f.Stats.Disks = []api.Disk{{Path: "/a", Holds: "state", SizeBytes: 1 << 30, FreeBytes: 100 << 10}}
+	}, "disk-full disk /a: it has no room for the proxy's files (state): the proxy serves, but can store nothing there"},
 	"shutting down": {func(f *Facts) { f.Stats.Draining = true }, "proxy-draining proxy: it shuts down: no new clients are accepted, 0 sessions left"},
 	"shutting down, with a delay": {func(f *Facts) {
 		f.Stats.Draining, f.Stats.Drain, f.Stats.Sessions.Active = true, &api.Drain{Since: since, Accepting: true, Closes: since.Add(5 * time.Second)}, 2

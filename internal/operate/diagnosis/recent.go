@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ type Recent struct {
 	Refused  map[int]uint64 // clients without a session, by HTTP status
 	LeftOut  uint64         // lines of the access log
 	Internal uint64         // internal errors
+	// TLSRefused is how many TLS handshakes clients have broken off because they do not accept the proxy's certificate.
+	TLSRefused uint64
 
 	// Held are the kinds of problems that have held within the same minute: they explain what clients got.
 	Held []Kind
@@ -26,10 +29,13 @@ type Recent struct {
 	Limits []api.LimitReached
 	// Replies are the first replies of backends that had some.
 	Replies map[BackendName]Reply
-	// Flaps are the backends that went in and out of health several times within some minutes, and have not been quiet since.
+	// Flaps are the backends that went in and out of health several times within some minutes, and have not been quiet for long enough since.
 	Flaps map[BackendName]Flap
 	// Hangs are the backends that hang.
 	Hangs map[BackendName]Hang
+	// StoreReason and LedgerReason are the first reasons why the store of the configuration and the ledger fail; empty while they do not. The
+	// driver has another one with each try.
+	StoreReason, LedgerReason string
 	// Jump is how far the wall clock was set, forward or back, and when; zero for not lately.
 	Jump   time.Duration
 	Jumped time.Time
@@ -51,13 +57,14 @@ type recent struct {
 	now     time.Time
 	elapsed time.Duration
 
-	began, failed, leftOut, internal risen
+	began, failed, leftOut, internal, tlsRefused risen
 	refused                          map[int]*risen
 	full                             map[string]*risen
 	limits                           map[api.LimitReached]*reached // by all but the count and time
 	replies                          map[BackendName]*replies
 	flaps                            map[BackendName]*flaps
 	hangs                            map[BackendName]Hang
+	storeReason, ledgerReason        string
 	jump                             time.Duration
 	jumped                           time.Time
 	jumpedAt                         time.Duration
@@ -77,6 +84,7 @@ func (r *recent) observe(o *Observation) Recent {
 	all.LeftOut = r.leftOut.next(s.AccessLog.LeftOut, at, r.seen)
 	all.Internal = r.internal.next(s.InternalErrors, at, false)
 	all.Failed, all.LeftOut = r.failed.unlessQuiet(all.Failed, at), r.leftOut.unlessQuiet(all.LeftOut, at)
+	all.TLSRefused = r.tlsRefused.next(tlsRefused(s), at, r.seen)
 	for status, n := range s.Sessions.Refused {
 		counter := r.refused[status]
 		if counter == nil {
@@ -105,6 +113,15 @@ func (r *recent) observe(o *Observation) Recent {
 	all.Limits = r.limitsOf(s.Limits.Lately, at)
 	all.Replies = r.repliesOf(o.Meters.Backends, at)
 	all.Flaps, all.Hangs = r.flapsOf(o), r.hangsOf(o)
+	store, ledger := "", ""
+	if c := &s.Configuration; c.State != "current" {
+		store = c.Reason
+	}
+	if s.Fleet != nil {
+		ledger = s.Fleet.Problem
+	}
+	r.storeReason, r.ledgerReason = firstReason(r.storeReason, store), firstReason(r.ledgerReason, ledger)
+	all.StoreReason, all.LedgerReason = r.storeReason, r.ledgerReason
 	if jump := o.Now.Round(0).Sub(r.now.Round(0)) - (o.Elapsed - r.elapsed); jump.Abs() >= leap {
 		r.jump, r.jumped, r.jumpedAt = jump, o.Now, at
 	}
@@ -113,6 +130,27 @@ func (r *recent) observe(o *Observation) Recent {
 	}
 	r.seen, r.now, r.elapsed = true, o.Now, o.Elapsed
 	return all
+}
+
+// tlsRefused returns how many TLS handshakes clients have broken off with an alert.
+func tlsRefused(s *api.Stats) (n uint64) {
+	if s.TLS == nil {
+		return 0
+	}
+	for _, h := range s.TLS.Handshakes {
+		if h.Result == "refused-by-client" {
+			n += h.Count
+		}
+	}
+	return n
+}
+
+// firstReason returns the first reason of a failure that lasts; empty once there is none.
+func firstReason(first, now string) string {
+	if now == "" {
+		return ""
+	}
+	return cmp.Or(first, now)
 }
 
 // risen knows by how much a counter has risen within the window.

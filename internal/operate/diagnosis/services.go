@@ -60,7 +60,11 @@ func ofService(f *Facts, v *api.Service, found *findings) {
 		found.add(ServiceDown, about, "it has no backends%s", then(waiting)).Cure = more
 	case usable == 0:
 		causes := found.takeOut(v.Name, true)
-		caused(found.add(ServiceDown, about, "none of its backends can take sessions%s%s", because(causes), then(waiting)), causes)
+		p := found.add(ServiceDown, about, "none of its backends can take sessions%s%s", because(causes), then(waiting))
+		if waiting != "" {
+			p.Text += ". They get 503 when queue-timeout is over"
+		}
+		caused(p, causes)
 	case full && filler(f.Stats, v, found, waiting):
 	case full:
 		found.add(ServiceQueueFull, about, "its queue is full: %s", waiting).Cure = more

@@ -47,7 +47,7 @@ var serviceScenes = map[string]scene{
 		waits(f, 2, 1)
 		f.Recent.Failed, f.Recent.Refused = 20, map[int]uint64{503: 20}
 	}, "service-down service stt: none of its backends can take sessions: gpu-1, gpu-2: unreachable: connection refused; gpu-3: disabled: 3 sessions left; " +
-		"2 clients wait, the first for 1.0s (12:00)"},
+		"2 clients wait, the first for 1.0s. They get 503 when queue-timeout is over (12:00)"},
 	"half down": {func(f *Facts) {
 		unreachable(&f.Stats.Backends[0], "connection refused")
 		unreachable(&f.Stats.Backends[2], "connection refused")

@@ -185,10 +185,83 @@ func TestFlapping(t *testing.T) {
 	if n := len(slices.DeleteFunc(slices.Clone(s.begun), func(p api.Problem) bool { return p.Kind != string(BackendFlapping) })); n != 1 {
 		t.Errorf("it began %d times to flap", n)
 	}
-	s.pass(19, func(int) { flap(0) })
+	s.pass(18, func(int) { flap(0) })
+	s.expect("backend-flapping")
+	s.pass(3, func(int) { flap(0) })
 	s.expect("")
-	s.pass(14, func(int) { flap(9) })
+	s.pass(32, func(int) { flap(9) })
 	s.expect("backend-unreachable") // it does not come back
+}
+
+// A crash loop whose server is up for most of a minute is one problem, which hurts clients while the server is out, and is not worse while it is up.
+func TestSlowCrashLoop(t *testing.T) {
+	s := newStage(t)
+	b := &s.facts.Stats.Backends[1]
+	b.Circuit, b.Usable = "closed", true
+	named := false
+	s.pass(600, func(i int) {
+		if s.kinds() == "backend-flapping" {
+			named = true
+			p := &s.out.Problems[0]
+			if out := b.Circuit == "open"; p.Level != api.LevelFailure || (p.Hurts == api.HurtsClients) != out {
+				t.Fatalf("second %d, out %t: %+v", i, out, p)
+			}
+		} else if named {
+			t.Fatalf("second %d, %s: %q", i, b.Circuit, s.kinds())
+		}
+		b.Circuit, b.CircuitReason = "closed", ""
+		if i%60 >= 45 {
+			b.Circuit, b.CircuitReason = "open", "EOF"
+		}
+		b.Usable = b.Circuit == "closed"
+	})
+	if !named {
+		t.Error("it is not named")
+	}
+	b.Circuit, b.Usable = "closed", true
+	s.pass(110, nil)
+	s.expect("backend-flapping")
+	s.pass(20, nil)
+	s.expect("")
+}
+
+// Why a database fails stays the same from look to look, although the driver has another reason with each try.
+func TestReasonStays(t *testing.T) {
+	s := newStage(t)
+	c := &s.facts.Stats.Configuration
+	s.pass(10, func(i int) { c.State, c.Reason = "stale", []string{"dial error", "failed to receive message"}[i%2] })
+	s.expect("configuration-stale")
+	if text := s.out.Problems[0].Text; !strings.HasPrefix(text, "stale: dial error.") {
+		t.Error(text)
+	}
+	s.pass(10, func(int) { c.State, c.Reason = "current", "" })
+	s.pass(5, func(int) { c.State, c.Reason = "stale", "no such role" })
+	if text := s.out.Problems[0].Text; !strings.HasPrefix(text, "stale: no such role.") {
+		t.Error(text)
+	}
+}
+
+// Clients that refuse an expired certificate are counted for a minute, and handshakes that fail otherwise are not.
+func TestRefusedHandshakes(t *testing.T) {
+	s := newStage(t)
+	certificate(api.Certificate{File: "a.pem", NotAfter: since, State: "expired"})(s.facts)
+	s.facts.Stats.TLS.Handshakes = []api.TLSHandshakes{{Result: "refused-by-client", Version: "1.3", Count: 50}, {Result: "timeout", Version: "none"}}
+	text := func(second int) string {
+		s.pass(1, nil)
+		s.facts.Stats.TLS.Handshakes[second%2].Count += 3
+		return s.out.Problems[0].Text
+	}
+	if got := text(1); strings.Contains(got, "TLS handshake") {
+		t.Errorf("before the proxy was watched: %q", got)
+	}
+	text(0)
+	if got := text(1); !strings.Contains(got, "clients that check it refuse it, as in 3 TLS handshakes of the last minute") {
+		t.Error(got)
+	}
+	s.pass(70, nil)
+	if got := s.out.Problems[0].Text; strings.Contains(got, "TLS handshake") {
+		t.Errorf("a minute later: %q", got)
+	}
 }
 
 // Flaps that fall between two observations are seen by the count of them.

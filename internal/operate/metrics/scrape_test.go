@@ -102,7 +102,7 @@ func busy() Snapshot {
 		Tenants: []api.Tenant{
 			{
 				Name: "acme", Share: 2, Sessions: 21, Waiting: 70,
-				Totals: api.TenantTotals{Sessions: 4711, Queued: 2100, TimedOut: 80, Full: 90, Evicted: 16},
+				Totals: api.TenantTotals{Sessions: 4711, Queued: 2100, TimedOut: 80, Full: 90, Evicted: 16, Limited: 912},
 			},
 			{Name: "idle", Share: 1},
 			{Name: "stranger", Unconfigured: true, Share: 1, Sessions: 3, Totals: api.TenantTotals{Sessions: 9}},

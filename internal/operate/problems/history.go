@@ -71,12 +71,13 @@ func (h *History) open() []api.PastProblem {
 	return slices.Clone(h.lasting)
 }
 
-// past returns the problems that have ended, the latest first, and why they are not on disk; empty if they are.
+// past returns the problems that have ended, those that began last first, and why they are not on disk; empty if they are.
 func (h *History) past() (all []api.PastProblem, unsaved string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all = append([]api.PastProblem{}, h.all...)
 	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b api.PastProblem) int { return b.Since.Compare(a.Since) }) // as their lists show them
 	if h.journal == nil {
 		return all, h.unread
 	}

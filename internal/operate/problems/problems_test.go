@@ -205,6 +205,23 @@ func TestManyProblems(t *testing.T) {
 	})
 }
 
+// The past is in the order of the times that its lists show: when problems began.
+func TestOrderOfThePast(t *testing.T) {
+	h, at := openHistory(&Options{Log: slog.New(slog.DiscardHandler)}), time.Now().UTC()
+	for i, what := range []string{"second", "third", "first"} { // in the order of their ends
+		since := at.Add(time.Duration([]int{20, 30, 10}[i]) * time.Second)
+		h.ended(&api.PastProblem{Problem: api.Problem{Kind: "backend-slow", What: what, Since: since}, Ended: at.Add(time.Hour + time.Duration(i)*time.Second)})
+	}
+	var got []string
+	past, _ := h.past()
+	for i := range past {
+		got = append(got, past[i].What)
+	}
+	if fmt.Sprint(got) != "[third second first]" {
+		t.Error(got)
+	}
+}
+
 // A nil keeper knows nothing.
 func TestNilKeeper(t *testing.T) {
 	var k *Keeper

@@ -372,3 +372,31 @@ func TestTenantsAreForgotten(t *testing.T) {
 		t.Errorf("%+v; want %+v", forgotten, want)
 	}
 }
+
+// A tenant that is not configured counts on when it comes again, and however many there were, nothing is lost or counted twice.
+func TestCountersOfTenantsThatReturn(t *testing.T) {
+	r := newRig(t, Options{Queue: 9}, capped(1))
+	s := r.pools[0].connect()
+	for round := range uint64(4) {
+		r.leaseFor("returns")
+		all, forgotten := r.Tenants()
+		if len(all) != 1 || all[0].Totals.Leased != round+1 || forgotten.Leased != 100*round {
+			t.Errorf("round %d: %+v, others %+v", round, all, forgotten)
+		}
+		giveBack(s)
+		for i := range 100 {
+			r.leaseFor(fmt.Sprint("stranger-", round, "-", i))
+			giveBack(s)
+		}
+	}
+	for i := range 5 * maxDeparted {
+		r.leaseFor(fmt.Sprint("crowd-", i))
+		giveBack(s)
+	}
+	if n := len(r.departed.young) + len(r.departed.old); n > 2*maxDeparted {
+		t.Errorf("%d tenants are remembered", n)
+	}
+	if _, forgotten := r.Tenants(); forgotten.Leased != 404+5*maxDeparted {
+		t.Errorf("%+v", forgotten)
+	}
+}

@@ -44,7 +44,7 @@ type Group[C any] struct {
 	noTenant  tenant[C]             // guarded by mu: clients without a tenant
 	promised  int                   // guarded by mu: the sum over tenants
 	reserved  int                   // guarded by mu: the guaranteed places that their tenants do not use
-	forgotten TenantTotals          // guarded by mu: of tenants that are no longer known
+	departed  departed              // guarded by mu: the counters of tenants that are no longer known
 }
 
 // NewGroup returns a group without pools.

@@ -35,7 +35,8 @@ func (s *TenantSettings) keeps(name string) bool {
 	return named || name == "" || s.Guaranteed[name] > 0
 }
 
-// TenantTotals counts the clients of a tenant since the group was made, or the tenant came.
+// TenantTotals counts the clients of a tenant since the group was made. A tenant that is not configured may be counted anew after it had no client
+// while maxDeparted others came and went.
 type TenantTotals struct {
 	Leased   uint64 // leases begun
 	Queued   uint64 // clients that had to wait
@@ -107,7 +108,55 @@ func (g *Group[C]) SetTenants(s *TenantSettings) {
 	g.unlockAll()
 }
 
-// Tenants returns the tenants that the group knows, in no order, and the counters of those that it has forgotten. The clients without a
+// maxDeparted is how many tenants that are no longer known keep their counters, for when they return, at least. Tokens may name any number of them.
+const maxDeparted = 500
+
+// departed has the counters of tenants that are neither configured nor have clients: those of the last ones by name, and of all others together.
+type departed struct {
+	young, old map[string]TenantTotals // young has fewer than maxDeparted; then it becomes old
+	others     TenantTotals
+}
+
+// add takes the counters of a tenant that leaves.
+func (d *departed) add(name string, t *TenantTotals) {
+	if *t == (TenantTotals{}) {
+		return
+	}
+	if d.young == nil {
+		d.young = make(map[string]TenantTotals)
+	}
+	if d.young[name] = *t; len(d.young) < maxDeparted {
+		return
+	}
+	for _, t := range d.old {
+		d.others.add(&t)
+	}
+	d.old, d.young = d.young, nil
+}
+
+// take returns the counters of a tenant that comes again, which are then its own.
+func (d *departed) take(name string) TenantTotals {
+	for _, known := range []map[string]TenantTotals{d.young, d.old} {
+		if t, ok := known[name]; ok {
+			delete(known, name)
+			return t
+		}
+	}
+	return TenantTotals{}
+}
+
+// sum returns the counters of all of them.
+func (d *departed) sum() TenantTotals {
+	all := d.others
+	for _, known := range []map[string]TenantTotals{d.young, d.old} {
+		for _, t := range known {
+			all.add(&t)
+		}
+	}
+	return all
+}
+
+// Tenants returns the tenants that the group knows, in no order, and the counters of those that it no longer knows. The clients without a
 // tenant are among them, under the empty name, unless there never were any.
 func (g *Group[C]) Tenants() (all []TenantStats, forgotten TenantTotals) {
 	g.mu.Lock()
@@ -118,7 +167,7 @@ func (g *Group[C]) Tenants() (all []TenantStats, forgotten TenantTotals) {
 	if g.noTenant.totals != (TenantTotals{}) {
 		all = append(all, g.noTenant.stats())
 	}
-	return all, g.forgotten
+	return all, g.departed.sum()
 }
 
 func (t *tenant[C]) stats() TenantStats {
@@ -134,7 +183,7 @@ func (g *Group[C]) tenant(name string) *tenant[C] {
 	}
 	t := g.tenants[name]
 	if t == nil {
-		t = &tenant[C]{name: name}
+		t = &tenant[C]{name: name, totals: g.departed.take(name)}
 		g.configure(t)
 		if g.tenants == nil {
 			g.tenants = make(map[string]*tenant[C])
@@ -156,7 +205,7 @@ func (g *Group[C]) configure(t *tenant[C]) {
 // forgetTenant removes a tenant that is no longer needed.
 func (g *Group[C]) forgetTenant(t *tenant[C]) {
 	if t.inUse == 0 && t.waiting+t.ahead == 0 && !g.settings.keeps(t.name) {
-		g.forgotten.add(&t.totals)
+		g.departed.add(t.name, &t.totals)
 		delete(g.tenants, t.name)
 	}
 }
