@@ -74,8 +74,10 @@ func TestReadOnlyAddress(t *testing.T) {
 	asked := strings.Join(proxy, " ")
 	const here, found = "unix:/run/ws/admin.sock", ""
 	for _, c := range []struct{ role, commands, cure, note, refusal string }{
-		{api.RoleReader, here, "wsbouncer backend drain gpu-1 --admin " + here + "\n", "Run these commands on the proxy's machine: " + proxy[1] + " is read-only for you.\n",
-			"The change itself would be refused, since " + proxy[1] + " is read-only for you: use --admin " + here + " on the proxy's machine.\n"},
+		{
+			api.RoleReader, here, "wsbouncer backend drain gpu-1 --admin " + here + "\n", "Run these commands on the proxy's machine: " + proxy[1] + " is read-only for you.\n",
+			"The change itself would be refused, since " + proxy[1] + " is read-only for you: use --admin " + here + " on the proxy's machine.\n",
+		},
 		{api.RoleReader, found, "wsbouncer backend drain gpu-1\n", "Run these commands on the proxy's machine: ", "leave out --admin on the proxy's machine.\n"},
 		{api.RoleReader, "http://127.0.0.1:9090", "wsbouncer backend drain gpu-1 " + asked + "\n", "These commands need the operator's token: ", "give the operator's token with --admin-token.\n"},
 		{api.RoleOperator, here, "wsbouncer backend drain gpu-1 " + asked + "\n", "", ""},

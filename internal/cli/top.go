@@ -57,7 +57,7 @@ has the cures of problems, and tenants, too.`,
 			if once {
 				return from.use(func(proxy *client.Client) error {
 					frame, err := top.Once(cmd.Context(), proxy, top.Style{Colours: colours(out), ASCII: asciiOnly(), Plain: !isTerminal(out)}, frameColumns(out), limit,
-						func(cure string) string { return from.pasteable(cmd, cure) })
+						from.curesAt(cmd, proxy).show)
 					if err == nil {
 						_, err = io.WriteString(out, frame)
 					}

@@ -58,16 +58,16 @@ type recent struct {
 	elapsed time.Duration
 
 	began, failed, leftOut, internal, tlsRefused risen
-	refused                          map[int]*risen
-	full                             map[string]*risen
-	limits                           map[api.LimitReached]*reached // by all but the count and time
-	replies                          map[BackendName]*replies
-	flaps                            map[BackendName]*flaps
-	hangs                            map[BackendName]Hang
-	storeReason, ledgerReason        string
-	jump                             time.Duration
-	jumped                           time.Time
-	jumpedAt                         time.Duration
+	refused                                      map[int]*risen
+	full                                         map[string]*risen
+	limits                                       map[api.LimitReached]*reached // by all but the count and time
+	replies                                      map[BackendName]*replies
+	flaps                                        map[BackendName]*flaps
+	hangs                                        map[BackendName]Hang
+	storeReason, ledgerReason                    string
+	jump                                         time.Duration
+	jumped                                       time.Time
+	jumpedAt                                     time.Duration
 }
 
 // observe takes the next statistics.

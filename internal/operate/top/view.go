@@ -251,7 +251,9 @@ func (m *Model) tenants() []string {
 		}
 		number := func(n uint64) cell { return cell{text: figures.Count(float64(n))} }
 		rows = append(rows, row{t.Name, []cell{
-			{text: name}, {text: strconv.FormatFloat(t.Share, 'g', -1, 64), tone: quiet}, number(uint64(t.Sessions)), number(uint64(t.Waiting)),
+			{text: name},
+			{text: strconv.FormatFloat(t.Share, 'g', -1, 64), tone: quiet},
+			number(uint64(t.Sessions)), number(uint64(t.Waiting)),
 			number(t.Totals.Refused()), number(t.Totals.Sessions),
 		}})
 	}

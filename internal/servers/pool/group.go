@@ -39,12 +39,12 @@ type Group[C any] struct {
 	pools   []*Pool[C] // guarded by mu; the slice is replaced, never changed, so that it can be read without mu
 	queue   queue[C]   // guarded by mu
 
-	settings  *TenantSettings       // guarded by mu
-	tenants   map[string]*tenant[C] // guarded by mu: by name
-	noTenant  tenant[C]             // guarded by mu: clients without a tenant
-	promised  int                   // guarded by mu: the sum over tenants
-	reserved  int                   // guarded by mu: the guaranteed places that their tenants do not use
-	departed  departed              // guarded by mu: the counters of tenants that are no longer known
+	settings *TenantSettings       // guarded by mu
+	tenants  map[string]*tenant[C] // guarded by mu: by name
+	noTenant tenant[C]             // guarded by mu: clients without a tenant
+	promised int                   // guarded by mu: the sum over tenants
+	reserved int                   // guarded by mu: the guaranteed places that their tenants do not use
+	departed departed              // guarded by mu: the counters of tenants that are no longer known
 }
 
 // NewGroup returns a group without pools.

@@ -36,8 +36,8 @@ function update(row, tenant) {
   text(row.numbers[3], guaranteed(services));
   attribute(row.numbers[3], "title", services.filter((s) => s.guaranteed > 0).map((s) => `${s.service}: ${s.kept} of ${s.guaranteed} places`).join(", "));
   text(row.numbers[4], count(totals.sessions));
-  text(row.numbers[5], count(totals.timed_out + totals.full + totals.evicted));
-  attribute(row.numbers[5], "title", `since the start: ${totals.timed_out} waited without success, ${totals.full} found the queue full, ${totals.evicted} lost their place in the full queue to another tenant`);
+  text(row.numbers[5], count(totals.timed_out + totals.full + totals.evicted + (totals.limited ?? 0)));
+  attribute(row.numbers[5], "title", `since the start: ${totals.timed_out} waited without success, ${totals.full} found the queue full, ${totals.evicted} lost their place in the full queue to another tenant, ${totals.limited ?? 0} came over the tenant's limits`);
 }
 
 export function showTenants(stats) {
