@@ -37,10 +37,12 @@ func TestFewDescriptors(t *testing.T) {
 	if warned := p.awaitLog("file-descriptor limit too low"); !containsAll(warned.text("reason"), "limit is 64", "120 for 60 connections", "ulimit -n 320", "LimitNOFILE=320") {
 		t.Errorf("the warning has no numbers, or not what to do: %v", warned)
 	}
-	warm := p.stats().Backends[0].Idle
-	if warm < 10 {
-		t.Fatalf("only %d connections are warm", warm)
-	}
+	var warm int
+	wstest.Eventually(t, "at least 10 connections are warm, and none is dialed", func() bool {
+		b := p.stats().Backends[0]
+		warm = b.Idle
+		return warm >= 10 && b.Dialing == 0
+	})
 	var clients []*rawClient
 	for i := range warm {
 		c := dialRaw(t, p.url("/"))
