@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Poller polls a store for changes, from the first watcher on, and rings its [Bell] at each.
@@ -54,23 +56,13 @@ func (p *Poller) run() {
 			// Ring each time, so that watchers find out why: the store may have answered them in between.
 			p.Ring()
 			failing = true
-			sleep(p.ctx, p.retry/2+rand.N(p.retry)) // so that not all proxies retry at once
+			tasks.Sleep(p.ctx, p.retry/2+rand.N(p.retry)) // so that not all proxies retry at once
 		default:
 			if failing || state != known {
 				p.Ring()
 			}
 			known, failing = state, false
-			sleep(p.ctx, p.pause)
+			tasks.Sleep(p.ctx, p.pause)
 		}
-	}
-}
-
-// sleep waits for the time, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

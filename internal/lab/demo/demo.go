@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
@@ -111,7 +112,7 @@ type client struct {
 
 func (c *client) run(ctx context.Context) {
 	pause := c.wait
-	for sleep(ctx, pause) {
+	for tasks.Sleep(ctx, pause) {
 		pause = rand.N(pauseLimit)
 		part := choosePart(c.audio)
 		text, err := c.stream(ctx, part)
@@ -158,18 +159,6 @@ func joinText(a, b string) string {
 		return b
 	}
 	return a + " " + b
-}
-
-// sleep waits for d. It returns false if the context ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // results collects what the clients have seen. Any goroutine may call its methods.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -295,7 +296,7 @@ func (r *run) wait(cancelled, happened <-chan struct{}, limit time.Duration) boo
 func (r *run) connectAll(ctx context.Context, clients []*client, dial func(context.Context, *client)) {
 	for i, c := range clients {
 		due := r.Ramp * time.Duration(i) / time.Duration(len(clients))
-		if r.Ramp > 0 && !sleep(ctx, due-time.Duration(r.now())) {
+		if r.Ramp > 0 && !tasks.Sleep(ctx, due-time.Duration(r.now())) {
 			return
 		}
 		c.began = int64(due)
@@ -388,21 +389,6 @@ func (r *run) establish(ctx context.Context, c *client) (socket loop.Socket, ear
 		_ = established.Conn.Close()
 	}
 	return socket, established.Early, err
-}
-
-// sleep waits for d. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // admit adds a connected client to the lane. since is when it was connected.

@@ -415,7 +415,7 @@ type AuthResult struct {
 	Count  uint64 `json:"count"`
 }
 
-// TLS is how the proxy speaks TLS with clients, and which certificates it presents to anybody.
+// TLS is how the proxy speaks TLS with clients, and which certificates it presents.
 type TLS struct {
 	Certificates []Certificate `json:"certificates"` // in force
 	Loaded       time.Time     `json:"loaded"`       // when certificates were read last that had changed

@@ -100,14 +100,13 @@ const ServiceDownWord = "down"
 const (
 	serviceUp       = "up"
 	serviceDegraded = "degraded"
-	serviceDown     = ServiceDownWord
 	serviceFull     = "queue full"
 	servicePaused   = "paused"
 )
 
 // serviceWords are the words for a service with a problem.
 var serviceWords = map[Kind]string{
-	ServiceDown: serviceDown, ServiceDegraded: serviceDegraded, ServiceQueueFull: serviceFull, TenantFillsQueue: serviceFull, ServicePaused: servicePaused,
+	ServiceDown: ServiceDownWord, ServiceDegraded: serviceDegraded, ServiceQueueFull: serviceFull, TenantFillsQueue: serviceFull, ServicePaused: servicePaused,
 	ServiceWaiting: "clients wait", ServiceNearlyFull: "nearly full", FailoverFailed: serviceDegraded,
 }
 
@@ -136,9 +135,9 @@ func conditionOfService(s *api.Stats, v *api.Service) api.Condition {
 		}
 		return api.Condition{Word: word, Level: own.Level, Why: own.Text, Since: own.Since}
 	case len(backends) == 0:
-		return api.Condition{Word: serviceDown, Level: api.LevelFailure, Why: "it has no backends"}
+		return api.Condition{Word: ServiceDownWord, Level: api.LevelFailure, Why: "it has no backends"}
 	case usable == 0:
-		return api.Condition{Word: serviceDown, Level: api.LevelFailure, Why: "none of its backends can take sessions"}
+		return api.Condition{Word: ServiceDownWord, Level: api.LevelFailure, Why: "none of its backends can take sessions"}
 	case v.Queue.Limit > 0 && v.Queue.Waiting >= v.Queue.Limit:
 		return api.Condition{Word: serviceFull, Level: api.LevelFailure}
 	}

@@ -13,8 +13,11 @@ func Wake(c chan<- struct{}) {
 	}
 }
 
-// Sleep waits for some time. It returns false if ctx ends before that.
+// Sleep waits for some time; not at all if that is 0 or less. It returns false if ctx ends before that.
 func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
