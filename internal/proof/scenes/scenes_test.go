@@ -3,6 +3,7 @@
 package scenes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -38,19 +39,29 @@ func TestFails(t *testing.T) {
 		return err
 	}
 	alsoElsewhere := func(ctx context.Context, t *stage) error {
-		return errors.Join(kill(1)(ctx, t), t.operate(ctx, "service", "add", "tts", "--path", "/tts"), t.operate(ctx, "backend", "add", "gone", "ws://127.0.0.1:1", "--service", "tts", "--connections", "1"))
+		err := errors.Join(kill(1)(ctx, t), t.operate(ctx, "service", "add", "tts", "--path", "/tts"), t.operate(ctx, "backend", "add", "gone", "ws://127.0.0.1:1", "--service", "tts", "--connections", "1"))
+		if err != nil {
+			return err
+		}
+		return t.proxy.Until(ctx, "both services are named", func() (bool, error) {
+			all, err := t.problems(ctx)
+			return len(all) > 1, err
+		})
 	}
-	for want, s := range map[string]scene{
-		"was not named within":  {kind: "no-such-kind", set: usual(1), begin: kill(1)},
-		"named besides":         {kind: diagnosis.ServiceDown, set: usual(1), begin: alsoElsewhere},
-		"still named":           {kind: diagnosis.ServiceDown, set: usual(1), begin: kill(1), end: of(func(*stage) {})},
-		"named without trouble": {set: dieSoon},
+	for want, c := range map[string]struct {
+		scene
+		Options
+	}{
+		"was not named within":  {scene{kind: "no-such-kind", set: usual(1), begin: kill(1)}, Options{Within: 5 * time.Second}},
+		"named besides":         {scene{kind: diagnosis.ServiceDown, set: usual(1), begin: alsoElsewhere}, Options{Within: 45 * time.Second}},
+		"still named":           {scene{kind: diagnosis.ServiceDown, set: usual(1), begin: kill(1), end: of(func(*stage) {})}, Options{Within: 20 * time.Second}},
+		"named without trouble": {scene{set: dieSoon}, Options{Healthy: 45 * time.Second}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			s.name = want
-			o := Options{Binary: program, Within: 10 * time.Second, Healthy: 8 * time.Second}.withDefaults()
-			if r := play(t.Context(), o, s, t.TempDir(), kit.NewJournal(t.Output())); r.Err == nil || !strings.Contains(r.Err.Error(), want) {
+			c.name, c.Binary = want, program
+			c.Healthy = cmp.Or(c.Healthy, time.Second)
+			if r := play(t.Context(), c.withDefaults(), c.scene, t.TempDir(), kit.NewJournal(t.Output())); r.Err == nil || !strings.Contains(r.Err.Error(), want) {
 				t.Errorf("%+v", r)
 			}
 		})
