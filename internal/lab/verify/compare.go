@@ -71,6 +71,11 @@ type outcome struct {
 	texts  []string // of the finals
 }
 
+// sameWords reports whether two outcomes have the same words, whichever final results they stand in.
+func (o *outcome) sameWords(other *outcome) bool {
+	return slices.Equal(speaker.Words(strings.Join(o.texts, " ")), speaker.Words(strings.Join(other.texts, " ")))
+}
+
 // differences returns the paths, without the numbers of items, at which two outcomes differ; more tells that one has more finals.
 func differences(a, b *outcome) (paths map[string]bool, more bool) {
 	paths = make(map[string]bool)

@@ -72,16 +72,7 @@ type run struct {
 // Run tries what a profile claims. The error says that the server could not be tried at all: it cannot be reached, or no session comes to
 // its end. What was found until then is in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &run{
-		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool), widened: make(map[string]bool),
-	}
-	if r.Watch <= 0 {
-		r.Watch = 500 * time.Millisecond
-	}
-	if r.Progress == nil {
-		r.Progress = func(string) {}
-	}
+	r := newRun(ctx, o)
 	server, _, _ := strings.Cut(o.Target.Server(), "?")
 	r.report = Report{Profile: o.Profile.Name, Server: server, At: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
@@ -98,6 +89,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		err = context.Cause(ctx)
 	}
 	return &r.report, err
+}
+
+// newRun returns a run that has not begun.
+func newRun(ctx context.Context, o Options) *run {
+	r := &run{
+		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
+		volatile: make(map[string]bool), widened: make(map[string]bool),
+	}
+	if r.Watch <= 0 {
+		r.Watch = 500 * time.Millisecond
+	}
+	if r.Progress == nil {
+		r.Progress = func(string) {}
+	}
+	return r
 }
 
 // claim notes what was found about a claim.
