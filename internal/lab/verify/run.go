@@ -223,13 +223,13 @@ const controls = 5
 // explain holds further direct sessions with a recording when an outcome differs from the first of them, to see what differs between direct
 // sessions, too. It returns how the outcome differs apart from that; empty if it does not.
 func (r *run) explain(got *outcome, i int) string {
-	text := compare(got, r.direct[i], r.volatile)
+	text := r.compare(got, r.direct[i])
 	for n := 0; n < controls && text != ""; n++ {
 		control, err := r.holdDirect(r.Recordings[i], speaker.Options{})
 		if err != nil {
 			break
 		}
-		if compare(got, control.outcome, r.volatile) == "" {
+		if r.compare(got, control.outcome) == "" {
 			return ""
 		}
 		paths, _ := differences(r.direct[i], control.outcome)
@@ -238,9 +238,13 @@ func (r *run) explain(got *outcome, i int) string {
 				r.volatile[path], r.widened[path] = true, true
 			}
 		}
-		text = compare(got, r.direct[i], r.volatile)
+		text = r.compare(got, r.direct[i])
 	}
 	return text
+}
+
+func (r *run) compare(got, want *outcome) string {
+	return compare(got, want, r.volatile, r.Profile.Failover())
 }
 
 // notCompared names what is not compared since further direct sessions differ in it; empty for nothing.
