@@ -12,6 +12,7 @@ func TestBuiltIn(t *testing.T) {
 		"echo":            {Lockstep, Lockstep},
 		"vosk":            {Lockstep, Lockstep},
 		"funasr":          {Fenced, OneShot}, // in doubt
+		"funasr-realtime": {Fenced, Fenced},
 		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
 		"dashscope":       {Tagged, Tagged},
 		"vllm-realtime":   {Fenced, OneShot}, // in doubt
