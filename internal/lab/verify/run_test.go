@@ -118,6 +118,14 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// A server that users take for the profile's is named with its own profile.
+func TestLookalike(t *testing.T) {
+	_, err := try(t, sim.FunASR, sim.Options{Protocol: sim.FunASRRealtime}, func(o *Options) { o.Target.Lookalike = o.Profile.Lookalike })
+	if err == nil || !strings.Contains(err.Error(), "the profile funasr-realtime") {
+		t.Error(err)
+	}
+}
+
 // Each bad habit that contradicts the profile is found, by the claim that it contradicts.
 func TestFinds(t *testing.T) {
 	dashScopeSettings := []string{`{"header": {"action": "run-task", "task_id": "$token", "streaming": "duplex"}, "payload": {"parameters": {"vocabulary_id": "hot-words"}, "input": {}}}`}

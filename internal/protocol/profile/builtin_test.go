@@ -13,7 +13,7 @@ func TestBuiltIn(t *testing.T) {
 		"vosk":            {Lockstep, Lockstep},
 		"funasr":          {Fenced, OneShot}, // in doubt
 		"funasr-realtime": {Fenced, Fenced},
-		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
+		"sherpa-onnx":     {Quiet, OneShot}, // proves nothing
 		"dashscope":       {Tagged, Tagged},
 		"vllm-realtime":   {Fenced, OneShot}, // in doubt
 		"watson":          {Fenced, OneShot}, // in doubt
