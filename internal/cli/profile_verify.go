@@ -156,7 +156,7 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 	}
 	p := all[i]
 	if target.Protocol = v.protocol; v.protocol == "" {
-		target.Protocol = p.Subprotocol
+		target.Protocol, target.Lookalike = p.Subprotocol, p.Lookalike
 	}
 	o := &verify.Options{Profile: p, Target: target, Connections: v.sessions, Wait: v.wait, Pace: v.pace, Settings: v.settings, Seed: v.seed}
 	if !cmd.Flags().Changed("seed") {

@@ -305,6 +305,7 @@ func TestFull(t *testing.T) {
 		Echo:           "503",
 		Vosk:           "503",
 		FunASR:         "503",
+		FunASRRealtime: "503",
 		SherpaONNX:     "503",
 		VLLMRealtime:   "503",
 	} {

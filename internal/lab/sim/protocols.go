@@ -14,6 +14,7 @@ const (
 	Echo           = "echo"
 	Vosk           = "vosk"
 	FunASR         = "funasr"
+	FunASRRealtime = "funasr-realtime"
 	SherpaONNX     = "sherpa-onnx"
 	DashScope      = "dashscope"
 	VLLMRealtime   = "vllm-realtime"
@@ -70,6 +71,11 @@ var protocols = []Protocol{
 		Name: FunASR, Summary: "modelscope/FunASR, Python: 2pass, online and offline", Subprotocol: "binary",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newFunASRDialogue() },
+	},
+	{
+		Name: FunASRRealtime, Summary: "modelscope/FunASR, realtime_ws.py",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newFunASRRealtimeDialogue() },
 	},
 	{
 		Name: SherpaONNX, Summary: "k2-fsa/sherpa-onnx, the online server in C++",

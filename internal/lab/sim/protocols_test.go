@@ -70,6 +70,31 @@ func TestProtocols(t *testing.T) {
 			< "is_eof":true
 			< ^Done!$
 		`},
+		{FunASRRealtime, "/", `
+			> STOP
+			< ^{"event": "stopped"}$
+			> audio 1
+			> START
+			< ^{"event": "started"}$
+			> HOTWORDS:s7:0
+			< ^{"event": "hotwords_set", "hotwords": \["s7:0"\]}$
+			> audio 2
+			< ^{"sentences": \[\], "partial": "s7:2 s7:0", "partial_start_ms": 0, "duration_ms": 2, "is_final": false}$
+			> audio 3 pause
+			< ^{"sentences": \[{"text": "s7:2-3 s7:0", "start": 0, "end": 4}\], "partial": "", "partial_start_ms": 4, "duration_ms": 4, "is_final": false}$
+			> audio 4
+			< "sentences": \[{"text": "s7:2-3 s7:0", "start": 0, "end": 4}\], "partial": "s7:4 s7:0", "partial_start_ms": 4, "duration_ms": 6,
+			> stop
+			< {"text": "s7:4 s7:0", "start": 4, "end": 6}\], "partial": "", "partial_start_ms": 0, "duration_ms": 6, "is_final": true}$
+			< ^{"event": "stopped"}$
+			> nonsense
+			> POSTPROCESS_HOTWORDS:|=>x
+			< "postprocess_hotwords": {"|": "x"}}$
+			> START
+			< started
+			> audio 5
+			< ^{"sentences": \[\], "partial": "s7:5 s7:0", "partial_start_ms": 0, "duration_ms": 2, "is_final": false}$
+		`},
 		{DashScope, "/", `
 			> {"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{"vocabulary_id":"s7:0","sample_rate":8000}}}
 			< "task_id":"a","event":"task-started"

@@ -171,6 +171,19 @@ var dialogues = []Dialogue{
 		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
 	},
 	{
+		Name: sim.FunASRRealtime,
+		Start: func(p *Progress) []Message {
+			start := []Message{text("START")}
+			if p.Word != "" {
+				start = append(start, text("HOTWORDS:%s", p.Word))
+			}
+			return start
+		},
+		Ready: has(`"started"`),
+		End:   says("STOP"),
+		Last:  ends(`"stopped"`),
+	},
+	{
 		Name: sim.SherpaONNX,
 		End:  says("Done"),
 		Last: func(_ *Progress, m Message) bool { return string(m.Payload) == "Done!" },

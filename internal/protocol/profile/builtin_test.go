@@ -12,7 +12,8 @@ func TestBuiltIn(t *testing.T) {
 		"echo":            {Lockstep, Lockstep},
 		"vosk":            {Lockstep, Lockstep},
 		"funasr":          {Fenced, OneShot}, // in doubt
-		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
+		"funasr-realtime": {Fenced, Fenced},
+		"sherpa-onnx":     {Quiet, OneShot}, // proves nothing
 		"dashscope":       {Tagged, Tagged},
 		"vllm-realtime":   {Fenced, OneShot}, // in doubt
 		"watson":          {Fenced, OneShot}, // in doubt
