@@ -3,11 +3,14 @@
 import pathlib
 import sys
 import time
-import types
 import urllib.parse
 import wave
 
-sys.modules["pyaudio"] = types.ModuleType("pyaudio")  # the client's file imports it, for microphones
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+
+import absent
+
+absent.pretend("pyaudio")  # for microphones
 
 from whisper_live.client import StreamingTranscriptionClient
 

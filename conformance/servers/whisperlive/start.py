@@ -6,7 +6,9 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-import no_torch  # noqa: F401
+import absent
+
+absent.pretend("torch")
 
 from whisper_live.backend import faster_whisper_backend
 from whisper_live.server import TranscriptionServer

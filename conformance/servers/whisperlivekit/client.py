@@ -7,7 +7,9 @@ import wave
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-import no_torch  # noqa: F401, E402: whisperlivekit imports PyTorch, which the client does not need
+import absent
+
+absent.pretend("torch", "numba")  # which the client does not need
 
 from whisperlivekit import test_client
 

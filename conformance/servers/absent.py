@@ -1,4 +1,7 @@
-"""A module torch that can be imported, for servers whose parts with PyTorch do not run here: PyTorch itself is a download of gigabytes."""
+"""Modules that can be imported although their packages are not installed, for servers whose parts that need them do not run here.
+
+PyTorch, for instance, is a download of gigabytes: absent.pretend("torch").
+"""
 
 import importlib.abc
 import importlib.machinery
@@ -6,8 +9,13 @@ import sys
 import types
 
 
+def pretend(*names):
+    """Lets packages of these names, and whatever is in them, be imported."""
+    sys.meta_path.insert(0, _Finder(names))
+
+
 class _Anything:
-    """What classes, functions and decorators of torch are while files are imported."""
+    """What classes, functions and decorators of such a package are while files are imported."""
 
     def __init__(self, *_, **__):
         pass
@@ -26,8 +34,11 @@ class _Module(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def __init__(self, names):
+        self.names = names
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
+        if name.partition(".")[0] in self.names:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -37,6 +48,3 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         if module.__name__ == "torch":
             module.cuda = types.SimpleNamespace(is_available=lambda: False)
-
-
-sys.meta_path.insert(0, _Finder())
