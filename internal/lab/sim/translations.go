@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,12 +23,15 @@ import (
 // What it hears is simulated: a sound becomes a word of three syllables that follows from its length and loudness, and the translation
 // of a word is the word spelled backwards. Unlike the real service, it does not speak: no session.output_audio.delta comes.
 type translationDialogue struct {
-	openAIDialogue
-	audio  map[string]any // the session's settings
-	sounds *recogniser
-	frames int    // that have begun
-	rest   []byte // audio of the frame that is not complete
-	told   int    // how many words of the phrase under way the transcript has
+	recognition
+	dice      *rand.Rand // for ids
+	id, model string
+	expires   int64          // in seconds since 1970
+	audio     map[string]any // the session's settings
+	sounds    *recogniser
+	frames    int    // that have begun
+	rest      []byte // audio of the frame that is not complete
+	told      int    // how many words of the phrase under way the transcript has
 }
 
 // translationFrame is the audio of a frame: 200 ms of 24 kHz in 16 bits.
@@ -38,15 +41,14 @@ const (
 )
 
 func newTranslationDialogue(query url.Values) *translationDialogue {
-	d := &translationDialogue{openAIDialogue: *newOpenAIDialogue(query), sounds: newRecogniser(24000)}
-	d.session.Model = cmp.Or(query.Get("model"), "gpt-realtime-translate")
-	d.audio = map[string]any{"input": map[string]any{}, "output": map[string]any{}}
-	return d
+	return &translationDialogue{
+		recognition: newRecognition("", 24000), sounds: newRecogniser(24000), model: query.Get("model"),
+		audio: map[string]any{"input": map[string]any{}, "output": map[string]any{}},
+	}
 }
 
 func (d *translationDialogue) greet(v *voice) {
-	d.session.ID = fmt.Sprintf("sess_%016x", v.dice.Uint64())
-	d.session.Expires = time.Now().Add(time.Hour).Unix()
+	d.dice, d.id, d.expires = v.dice, fmt.Sprintf("sess_%016x", v.dice.Uint64()), time.Now().Add(time.Hour).Unix()
 	d.tell(v, opening, "session.created")
 }
 
@@ -54,7 +56,14 @@ func (d *translationDialogue) greet(v *voice) {
 func (d *translationDialogue) tell(v *voice, r role, event string) {
 	audio, _ := json.Marshal(d.audio) // never fails: what is in it was JSON
 	v.text(r, `{"type":"%s","event_id":"%s","session":{"id":"%s","type":"translation","model":%s,"expires_at":%d,"audio":%s}}`,
-		event, d.event(), d.session.ID, quote(d.session.Model), d.session.Expires, audio)
+		event, d.event(), d.id, quote(d.model), d.expires, audio)
+}
+
+func (d *translationDialogue) event() string { return fmt.Sprintf("event_%016x", d.dice.Uint64()) }
+
+func (d *translationDialogue) fail(v *voice, code, reason string) {
+	v.text(remark, `{"type":"error","event_id":"%s","error":{"type":"invalid_request_error","code":"%s","message":%s,"param":null,"event_id":null}}`,
+		d.event(), code, quote(reason))
 }
 
 func (d *translationDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
