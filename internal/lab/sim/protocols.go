@@ -11,24 +11,25 @@ import (
 
 // The names of the protocols that a server can speak.
 const (
-	Echo           = "echo"
-	Vosk           = "vosk"
-	FunASR         = "funasr"
-	FunASRRealtime = "funasr-realtime"
-	SherpaONNX     = "sherpa-onnx"
-	DashScope      = "dashscope"
-	VLLMRealtime   = "vllm-realtime"
-	Watson         = "watson"
-	Kyutai         = "kyutai"
-	WhisperLive    = "whisperlive"
-	WhisperLiveKit = "whisperlivekit"
-	Deepgram       = "deepgram"
-	AssemblyAI     = "assemblyai"
-	Speechmatics   = "speechmatics"
-	Soniox         = "soniox"
-	Gladia         = "gladia"
-	OpenAIRealtime = "openai-realtime"
-	KaldiGStreamer = "kaldi-gstreamer"
+	Echo               = "echo"
+	Vosk               = "vosk"
+	FunASR             = "funasr"
+	FunASRRealtime     = "funasr-realtime"
+	SherpaONNX         = "sherpa-onnx"
+	DashScope          = "dashscope"
+	VLLMRealtime       = "vllm-realtime"
+	Watson             = "watson"
+	Kyutai             = "kyutai"
+	WhisperLive        = "whisperlive"
+	WhisperLiveKit     = "whisperlivekit"
+	Deepgram           = "deepgram"
+	AssemblyAI         = "assemblyai"
+	Speechmatics       = "speechmatics"
+	Soniox             = "soniox"
+	Gladia             = "gladia"
+	OpenAIRealtime     = "openai-realtime"
+	OpenAITranslations = "openai-translations"
+	KaldiGStreamer     = "kaldi-gstreamer"
 )
 
 // Protocol is what a server can speak. It is immutable.
@@ -141,6 +142,11 @@ var protocols = []Protocol{
 		Name: OpenAIRealtime, Summary: "OpenAI's Realtime API, transcription",
 		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
+	},
+	{
+		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

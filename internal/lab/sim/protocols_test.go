@@ -395,6 +395,24 @@ func TestProtocols(t *testing.T) {
 			< transcription.completed",.*"transcript":"s7:1-2"
 			< speech_started",.*"audio_start_ms":16,"item_id":"item_2"
 		`},
+		{OpenAITranslations, "/v1/realtime/translations?model=m", `
+			< "type":"session.created",.*"session":{"id":"sess_[^"]*","type":"translation","model":"m","expires_at":\d+,"audio":{"input":{},"output":{}}}}
+			> {"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}}}
+			< "type":"session.updated",.*"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}
+			> {"type":"session.input_audio_buffer.append","audio":"[1 x300]"}
+			> {"type":"session.input_audio_buffer.append","audio":"[2 x900 pause]"}
+			< "type":"session.input_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200}
+			< "type":"session.output_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200}
+			> {"type":"session.update","session":{"audio":{"input":{"transcription":null}}}}
+			< "type":"session.updated"
+			> {"type":"session.input_audio_buffer.append","audio":"[3]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"error",.*"code":"invalid_value"
+			> {"type":"session.close"}
+			< "type":"session.output_transcript.delta",.*"delta":" s7:3","elapsed_ms":400}
+			< "type":"session.closed"
+			< close 1000
+		`},
 		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
 			> audio 1 x100
 			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false

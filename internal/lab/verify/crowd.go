@@ -113,7 +113,7 @@ func (c *crowd) session(control, through *run, i int) {
 		c.report.Lost = append(c.report.Lost, fmt.Sprintf("recording %d: %v", i+1, err))
 	case text == "":
 		c.report.Same++
-	case got.sameWords(control.direct[i]):
+	case got.words() == control.direct[i].words():
 		c.report.Words++
 	default:
 		c.report.Other = append(c.report.Other, fmt.Sprintf("recording %d: %s", i+1, text))

@@ -61,6 +61,7 @@ type run struct {
 	direct   []*outcome      // of each recording
 	volatile map[string]bool // what differs between direct sessions
 	widened  map[string]bool // of that, what only further direct sessions have shown
+	united   bool            // direct sessions have the same words in other results, so only the words are compared
 	first    *speaker.Result // of the first direct session
 	relayed  *relay          // of it
 	late     []string        // what came after the last message of direct sessions
@@ -214,7 +215,18 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 		got.finals = append(got.finals, leavesOf(m))
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))
 	}
+	if r.united {
+		got.unite()
+	}
 	return &held{got, result, line}, err
+}
+
+// unite lets only the words of outcomes be compared from now on.
+func (r *run) unite(also ...*outcome) {
+	r.united = true
+	for _, o := range append(also, r.direct...) {
+		o.unite()
+	}
 }
 
 // controls is how many direct sessions show at most whether a difference comes from the server itself, such as from dither.
@@ -231,6 +243,9 @@ func (r *run) explain(got *outcome, i int) string {
 		}
 		if r.compare(got, control.outcome) == "" {
 			return ""
+		}
+		if dividedOtherwise(r.direct[i], control.outcome) {
+			r.unite(got, control.outcome)
 		}
 		paths, _ := differences(r.direct[i], control.outcome)
 		for path := range paths {
@@ -270,6 +285,8 @@ func (r *run) sessions() error {
 			r.countReplies(got.result)
 			if again == 0 {
 				r.direct = append(r.direct, got.outcome)
+			} else if dividedOtherwise(r.direct[i], got.outcome) {
+				r.unite()
 			} else if paths, more := differences(r.direct[i], got.outcome); more {
 				r.claim("session", says, Fails, fmt.Sprintf("two direct sessions with the same recording have %d and %d final results: nothing can be compared",
 					len(r.direct[i].finals), len(got.finals)), r.journal.evidence()...)
@@ -284,7 +301,9 @@ func (r *run) sessions() error {
 		}
 	}
 	why := fmt.Sprintf("%d direct sessions, the first result after %v, %d final results", 2*len(r.Recordings), r.first.First.Round(time.Millisecond), len(r.direct[0].finals))
-	if len(r.volatile) > 0 {
+	if r.united {
+		why += "; only the words are compared, since they are in other results each time"
+	} else if len(r.volatile) > 0 {
 		why += "; not compared, since it differs each time: " + strings.Join(slices.Sorted(maps.Keys(r.volatile)), ", ")
 	}
 	if !slices.ContainsFunc(r.direct, func(o *outcome) bool { return len(o.finals) > 0 }) {
