@@ -27,6 +27,7 @@ const (
 	Soniox         = "soniox"
 	Gladia         = "gladia"
 	OpenAIRealtime = "openai-realtime"
+	SGLangRealtime = "sglang-realtime"
 	KaldiGStreamer = "kaldi-gstreamer"
 )
 
@@ -135,6 +136,11 @@ var protocols = []Protocol{
 		Name: OpenAIRealtime, Summary: "OpenAI's Realtime API, transcription",
 		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
+	},
+	{
+		Name: SGLangRealtime, Summary: "sglang's /v1/realtime",
+		Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
+		new:  func(*http.Request) dialogue { return newSGLangDialogue() },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

@@ -109,6 +109,10 @@ var protocols = []protocol{
 		finals: func(pauses int) int { return pauses + 1 },
 	},
 	{
+		Dialogue: of(sim.SGLangRealtime), perSecond: s16, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
+		finals: func(pauses int) int { return pauses + 1 },
+	},
+	{
 		Dialogue: requesting(sim.KaldiGStreamer,
 			"/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE,+channels=(int)1"),
 		perSecond: s16 / 2, read: readKaldi,
