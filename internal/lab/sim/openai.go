@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,7 +28,7 @@ type openAIDialogue struct {
 	items     int
 	responses int
 	history   string // the transcripts of all items
-	events    int
+	dice      *rand.Rand
 	cause     string // event_id of the client's event under way
 }
 
@@ -66,6 +67,7 @@ func newOpenAIDialogue(query url.Values) *openAIDialogue {
 }
 
 func (d *openAIDialogue) greet(v *voice) {
+	d.dice = v.dice
 	d.session.ID = fmt.Sprintf("sess_%016x", v.dice.Uint64())
 	d.session.Expires = time.Now().Add(time.Hour).Unix()
 	d.tell(v, opening, "session.created")
@@ -78,8 +80,7 @@ func (d *openAIDialogue) tell(v *voice, r role, event string) {
 }
 
 func (d *openAIDialogue) event() string {
-	d.events++
-	return fmt.Sprintf("event_%d", d.events)
+	return fmt.Sprintf("event_%016x", d.dice.Uint64())
 }
 
 // openAIEvent is what a client says.

@@ -381,13 +381,13 @@ func TestProtocols(t *testing.T) {
 			> {"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"language":"s7:0"}}}}}
 			< "type":"session.updated",.*"language":"s7:0"
 			> {"type":"input_audio_buffer.append","audio":"[1 x6000]"}
-			< transcription.delta",.*"item_id":"item_1",.*"delta":"s7:1 s7:0"
+			< transcription.delta",.*"delta":"s7:1 s7:0"
 			> {"type":"input_audio_buffer.append","audio":"[2]"}
 			> {"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":16000}}}}}
 			< "code":"invalid_state"
 			> {"type":"input_audio_buffer.commit"}
-			< "type":"input_audio_buffer.committed",.*"previous_item_id":null,"item_id":"item_1"
-			< "type":"conversation.item.created",.*"item":{"id":"item_1",
+			< "type":"input_audio_buffer.committed",.*"previous_item_id":null,"item_id":"item_
+			< "type":"conversation.item.created",.*"item":{"id":"item_
 			< transcription.delta",.*"delta":" s7:2"
 			< transcription.completed",.*"transcript":"s7:1 s7:0 s7:2","usage":{"type":"duration","seconds":2.001}
 			> {"type":"input_audio_buffer.append","audio":"[3]"}
@@ -399,7 +399,7 @@ func TestProtocols(t *testing.T) {
 			< "code":"unknown_event",.*"event_id":"e"
 			> {"type":"input_audio_buffer.append","audio":"[4]"}
 			> {"type":"input_audio_buffer.commit"}
-			< "previous_item_id":"item_1","item_id":"item_2"
+			< "previous_item_id":"item_.*","item_id":"item_
 			< conversation.item.created
 			< transcription.delta",.*"delta":"s7:4 s7:0"
 			< transcription.completed

@@ -12,12 +12,13 @@ import (
 // sglangDialogue is a connection to sglang's /v1/realtime (sgl-project/sglang, python/sglang/srt/entrypoints/openai/realtime, 0.5.23), which
 // transcribes items as OpenAI's Realtime API does, but only after a session.update, and says what it has heard of an item with each two
 // seconds of its audio. An item names the one before it, and what clears an item clears neither that name nor settings. Errors name the
-// client's event. Unlike the real server, it does not revise what it has heard, and counts items.
+// client's event. Unlike the real server, it does not revise what it has heard.
 type sglangDialogue struct {
 	openAIDialogue
 	configured bool
 	previous   string // id of the last item, in JSON
-	said       string // of the item under way
+	item       string // id of the item under way
+	said       string // of it
 	seconds    float64
 }
 
@@ -29,11 +30,13 @@ func newSGLangDialogue() *sglangDialogue {
 }
 
 func (d *sglangDialogue) greet(v *voice) {
+	d.dice = v.dice
 	if !v.place() {
 		d.fail(v, "too_many_sessions", "Maximum concurrent sessions reached.")
 		v.end(frame.NormalClosure, "")
 		return
 	}
+	d.begin()
 	d.openAIDialogue.greet(v)
 }
 
@@ -68,12 +71,10 @@ func (d *sglangDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.fail(v, "invalid_state", "Cannot commit an empty audio buffer")
 			return
 		}
-		id := d.item()
-		d.committed(v, d.previous, id, "conversation.item.created")
+		d.committed(v, d.previous, d.item, "conversation.item.created")
 		d.recognise(v)
-		d.completed(v, id, d.said, d.seconds)
-		d.items++
-		d.previous = `"` + id + `"`
+		d.completed(v, d.item, d.said, d.seconds)
+		d.previous = `"` + d.item + `"`
 		d.heard.next()
 		d.begin()
 	default:
@@ -102,8 +103,6 @@ func (d *sglangDialogue) configure(v *voice, said *openAIEvent) {
 	d.tell(v, remark, "session.updated")
 }
 
-func (d *sglangDialogue) item() string { return fmt.Sprintf("item_%d", d.items+1) }
-
 // recognise says what was heard since the last time.
 func (d *sglangDialogue) recognise(v *voice) {
 	words := d.heard.words()
@@ -119,10 +118,11 @@ func (d *sglangDialogue) recognise(v *voice) {
 		words = " " + words
 	}
 	d.said += words
-	d.delta(v, d.item(), words)
+	d.delta(v, d.item, words)
 }
 
 // begin begins another item.
 func (d *sglangDialogue) begin() {
+	d.item = fmt.Sprintf("item_%016x", d.dice.Uint64())
 	d.said, d.seconds, d.times.heard, d.times.from = "", 0, 0, 0
 }
