@@ -297,6 +297,7 @@ func TestFull(t *testing.T) {
 		Speechmatics:       "> {\"message\": \"StartRecognition\"}\n< \"type\": \"quota_exceeded\"\n< close 4005",
 		Soniox:             "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n< \"error_code\":429\n< close 1000",
 		KaldiGStreamer:     "< \"status\": 9\n< close 1000",
+		SGLangRealtime:     "< \"code\":\"too_many_sessions\"\n< close 1000",
 		Deepgram:           "429",
 		DashScope:          "429",
 		Watson:             "429",
@@ -320,6 +321,7 @@ func TestFull(t *testing.T) {
 				Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
 				Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> audio 1\n< s7:1",
 				KaldiGStreamer: "> audio 1\n< s7:1",
+				SGLangRealtime: "< session.created",
 			}[protocol])
 			if !strings.HasPrefix(want, "4") && !strings.HasPrefix(want, "5") {
 				talk(t, s, "/", want)

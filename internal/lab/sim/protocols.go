@@ -28,6 +28,7 @@ const (
 	Soniox             = "soniox"
 	Gladia             = "gladia"
 	OpenAIRealtime     = "openai-realtime"
+	SGLangRealtime     = "sglang-realtime"
 	OpenAITranslations = "openai-translations"
 	KaldiGStreamer     = "kaldi-gstreamer"
 )
@@ -144,11 +145,7 @@ var protocols = []Protocol{
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
 	},
 	{
-		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
-		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
-	},
-	{
+		Name: SGLangRealtime, Summary: "sglang's /v1/realtime", Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`, new: func(*http.Request) dialogue { return newSGLangDialogue() }, Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards", Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth, new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) }}, {
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,
 		Full: `{"status": 9} and a close, at connect`,
 		new:  func(r *http.Request) dialogue { return newKaldiDialogue(r.URL.Query()) },

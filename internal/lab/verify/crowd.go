@@ -72,7 +72,10 @@ func RunCrowd(ctx context.Context, o Options, c Crowd) (*CrowdReport, error) {
 func (c *crowd) client(direct *run, dice *rand.Rand) {
 	// The runs share what direct sessions have shown; what further ones show is each client's own.
 	control := newRun(direct.ctx, direct.Options)
-	control.dice, control.direct, control.volatile = dice, direct.direct, maps.Clone(direct.volatile)
+	control.dice, control.volatile, control.united = dice, maps.Clone(direct.volatile), direct.united
+	for _, o := range direct.direct {
+		control.direct = append(control.direct, new(*o))
+	}
 	through := newRun(direct.ctx, direct.Options)
 	through.dice, through.Target = dice, c.Through
 	for direct.ctx.Err() == nil {
@@ -97,6 +100,7 @@ func (c *crowd) session(control, through *run, i int) {
 		m := manners[1+through.dice.IntN(len(manners)-1)]
 		o = m.options(through, recording)
 	}
+	through.united = control.united
 	through.begin("session with recording %d", i+1)
 	got, err := through.holdDirect(recording, o)
 	text := ""

@@ -112,6 +112,10 @@ var protocols = []protocol{
 	// The time of a translation is that of the 200 ms in which its phrase ended: the next server begins there, and hears the rest of the phrase again.
 	{Dialogue: of(sim.OpenAITranslations), perSecond: 48000, read: readTranslations, again: 3},
 	{
+		Dialogue: of(sim.SGLangRealtime), perSecond: s16, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
+		finals: func(pauses int) int { return pauses + 1 },
+	},
+	{
 		Dialogue: requesting(sim.KaldiGStreamer,
 			"/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE,+channels=(int)1"),
 		perSecond: s16 / 2, read: readKaldi,

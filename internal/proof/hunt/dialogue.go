@@ -339,6 +339,22 @@ var dialogues = []Dialogue{
 		Final: from(`"delta":`, `output_transcript`),
 	},
 	{
+		Name: sim.SGLangRealtime,
+		Path: func(*Progress) string { return "/v1/realtime" },
+		Start: func(p *Progress) []Message {
+			language := "null"
+			if p.Word != "" {
+				language = `"` + p.Word + `"`
+			}
+			return []Message{text(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":16000},`+
+				`"transcription":{"language":%s}}}}}`, language)}
+		},
+		Ready: has(`"type":"session.created"`),
+		Audio: inBase64, AudioKind: frame.Text,
+		End:  says(`{"type":"input_audio_buffer.commit"}`),
+		Last: ends(`transcription.completed"`),
+	},
+	{
 		Name: sim.KaldiGStreamer,
 		Path: func(p *Progress) string {
 			return "/client/ws/speech?content-type=audio/x-raw&content-id=" + url.QueryEscape(p.ID)
@@ -362,7 +378,7 @@ func finalTokens(m Message) []byte {
 	return m.Payload[:max(i, 0)]
 }
 
-// inBase64 is audio as OpenAI's Realtime API takes it, and vLLM's.
+// inBase64 is audio as OpenAI's Realtime API takes it, and those that are like it.
 func inBase64(_ *Progress, scratch, audio []byte) []byte {
 	scratch = append(scratch, `{"type":"input_audio_buffer.append","audio":"`...)
 	scratch = base64.StdEncoding.AppendEncode(scratch, audio)
