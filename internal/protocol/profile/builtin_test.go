@@ -26,6 +26,9 @@ func TestBuiltIn(t *testing.T) {
 		"gladia":          {OneShot, OneShot},
 		"openai-realtime": {OneShot, OneShot},
 		"kaldi-gstreamer": {OneShot, OneShot},
+		"kyutai-tts":      {OneShot, OneShot},
+		"cartesia":        {Tagged, Tagged},
+		"elevenlabs-tts":  {Tagged, Tagged},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
@@ -45,8 +48,8 @@ func TestBuiltIn(t *testing.T) {
 		if (p.Reuse == OneShot) != (p.Reason != "") {
 			t.Errorf("%s: %v, reason %q", name, p.Reuse, p.Reason)
 		}
-		if p.From() != "" {
-			t.Errorf("%s inherits from %s", name, p.From())
+		if want := map[string]string{"kyutai-tts": "kyutai"}[name]; p.From() != want {
+			t.Errorf("%s inherits from %q", name, p.From())
 		}
 	}
 	if len(want) != len(Names()) {
