@@ -124,7 +124,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.KaldiGStreamer, "full:8"},
 		{sim.KyutaiTTS, "full:8,greeting-delayed:0.1"},
 		{sim.Cartesia, "reset-foreign:0.3"},
-		{sim.Cartesia, "full:8,sticky-settings:0.3"},
+		{sim.Cartesia, "full:8"},
 		{sim.ElevenLabsTTS, "reset-foreign:0.3"},
 		{sim.ElevenLabsTTS, "reset-ignored:0.1,silent-death:0.01,close-mid-message:0.02"},
 	} {
