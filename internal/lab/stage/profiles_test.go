@@ -124,6 +124,11 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.WhisperLive, "full:8,greeting-delayed:0.1"},
 		{sim.Kyutai, "full:8,greeting-delayed:0.1"},
 		{sim.KaldiGStreamer, "full:8"},
+		{sim.KyutaiTTS, "full:8,greeting-delayed:0.1"},
+		{sim.Cartesia, "reset-foreign:0.3"},
+		{sim.Cartesia, "full:8"},
+		{sim.ElevenLabsTTS, "reset-foreign:0.3"},
+		{sim.ElevenLabsTTS, "reset-ignored:0.1,silent-death:0.01,close-mid-message:0.02"},
 	} {
 		t.Run(test.protocol+" "+test.nasty, func(t *testing.T) {
 			nasty, err := sim.ParseNasty(test.nasty)

@@ -463,8 +463,12 @@ func (r *run) stallSign() {
 	}
 	says := fmt.Sprintf("a stall shows (%v)", sign)
 	longest, last := time.Duration(0), r.first.Spoke
+	over := r.first.Over
+	if sign == profile.StallAsked {
+		last, over = over, max(over, slices.Max(append(r.relayed.signs, 0)))
+	}
 	for _, at := range r.relayed.signs {
-		if at > r.first.Over {
+		if at > over {
 			break
 		}
 		longest, last = max(longest, at-last), at
@@ -473,7 +477,7 @@ func (r *run) stallSign() {
 		r.claim("stall", says, Fails, "no message of a session showed that the server works")
 		return
 	}
-	longest = max(longest, r.first.Over-last)
+	longest = max(longest, over-last)
 	r.claim("stall", says, Holds, fmt.Sprintf("%d messages showed that the server works; the longest time without one, with audio at %g times real time, was %v",
 		len(r.relayed.signs), r.Pace, longest.Round(time.Millisecond)))
 }

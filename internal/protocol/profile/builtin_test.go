@@ -29,6 +29,9 @@ func TestBuiltIn(t *testing.T) {
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
+		"kyutai-tts":          {OneShot, OneShot},
+		"cartesia":            {Tagged, Tagged},
+		"elevenlabs-tts":      {Tagged, Tagged},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
