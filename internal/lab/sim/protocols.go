@@ -28,6 +28,7 @@ const (
 	Gladia         = "gladia"
 	OpenAIRealtime = "openai-realtime"
 	SGLangRealtime = "sglang-realtime"
+	SGLangOmni     = "sglang-omni"
 	KaldiGStreamer = "kaldi-gstreamer"
 )
 
@@ -141,6 +142,11 @@ var protocols = []Protocol{
 		Name: SGLangRealtime, Summary: "sglang's /v1/realtime",
 		Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
 		new:  func(*http.Request) dialogue { return newSGLangDialogue() },
+	},
+	{
+		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newSGLangOmniDialogue() },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

@@ -26,6 +26,7 @@ func TestBuiltIn(t *testing.T) {
 		"gladia":          {OneShot, OneShot},
 		"openai-realtime": {OneShot, OneShot},
 		"sglang-realtime": {Fenced, OneShot}, // in doubt
+		"sglang-omni":     {OneShot, OneShot},
 		"kaldi-gstreamer": {OneShot, OneShot},
 	}
 	for _, name := range Names() {

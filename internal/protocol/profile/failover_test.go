@@ -133,7 +133,8 @@ func TestBuiltInVerdicts(t *testing.T) {
 	want := map[string]Verdict{
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
-		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible, "kaldi-gstreamer": Visible,
+		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
+		"sglang-omni": Visible, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
