@@ -360,6 +360,20 @@ var dialogues = []Dialogue{
 		Last: ends(`transcription.completed"`),
 	},
 	{
+		Name: sim.SGLangOmni,
+		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
+		Start: func(p *Progress) []Message {
+			if p.Word == "" {
+				return nil
+			}
+			return []Message{text(`{"type":"session.update","session":{"language":"%s"}}`, p.Word)}
+		},
+		Ready: has(`"type": "session.created"`),
+		Audio: inBase64, AudioKind: frame.Text,
+		End: says(`{"type":"transcription.done"}`), Last: ends(`"transcription.completed"`),
+		Final: from(`"text": `, `"is_final": true`),
+	},
+	{
 		Name: sim.KaldiGStreamer,
 		Path: func(p *Progress) string {
 			return "/client/ws/speech?content-type=audio/x-raw&content-id=" + url.QueryEscape(p.ID)
