@@ -45,22 +45,13 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 		talks[i] = conversation(clips, i, o.rounds)
 	}
 	board := newBoard(out, talks)
-	killing, stop := context.WithCancel(ctx)
-	var killer sync.WaitGroup
-	kills := 0
-	killer.Go(func() { kills, err = s.kill(killing, o, board) })
-	heard, failures := make([]transcript, o.clients), make([]error, o.clients)
-	var clients sync.WaitGroup
-	for i, talk := range talks {
-		clients.Go(func() {
-			heard[i], failures[i] = stream(ctx, s.proxyURL, talk, o.speed, board.stream(i+1, talk.name))
-		})
-	}
-	clients.Wait()
-	stop()
-	killer.Wait()
-	if ctx.Err() != nil || err != nil {
-		return interrupted(ctx, err)
+	heard := make([]transcript, o.clients)
+	kills, failures, err := s.underFire(ctx, o, board, func(i int) (err error) {
+		heard[i], err = stream(ctx, s.proxyURL, talks[i], o.speed, board.stream(i+1, talks[i].name))
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "\nrecognisers were killed %d times. The same speech, streamed to one that is not killed:\n", kills)
 	var wrong []error
@@ -85,6 +76,27 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 		wrong = append(wrong, errors.New("no recogniser was killed: choose a shorter -kill"))
 	}
 	return errors.Join(wrong...)
+}
+
+// underFire lets all clients stream, each by a call with its number from 0, while servers are killed. It returns how many were, and how each
+// client's session failed.
+func (s *stage) underFire(ctx context.Context, o options, board *board, stream func(client int) error) (kills int, failures []error, err error) {
+	killing, stop := context.WithCancel(ctx)
+	var killer, clients sync.WaitGroup
+	if o.kill > 0 {
+		killer.Go(func() { kills, err = s.kill(killing, o, board) })
+	}
+	failures = make([]error, o.clients)
+	for i := range failures {
+		clients.Go(func() { failures[i] = stream(i) })
+	}
+	clients.Wait()
+	stop()
+	killer.Wait()
+	if ctx.Err() != nil || err != nil {
+		return kills, failures, interrupted(ctx, err)
+	}
+	return kills, failures, nil
 }
 
 // conversation joins the clips, with pauses in between, beginning with the first-th one.
@@ -166,7 +178,7 @@ func (s *stage) recogniser(number int) *kit.Process {
 
 // restart starts a recogniser anew, at the same address.
 func (s *stage) restart(ctx context.Context, o options, number int) error {
-	p, err := start(fmt.Sprintf("recogniser %d", number+1), o.python, serverArguments(o, s.listens[number])...)
+	p, err := startServer(o, number, s.listens[number])
 	if err != nil {
 		return err
 	}
@@ -277,7 +289,11 @@ func describe(r result) string {
 	return b.String()
 }
 
-// serverArguments are the arguments of a recogniser that listens there.
-func serverArguments(o options, listen string) []string {
-	return []string{o.server, "--listen", listen, "--workers", "1"}
+// startServer starts a recogniser, or a simulated translation, that listens there.
+func startServer(o options, number int, listen string) (child, error) {
+	name := fmt.Sprintf("recogniser %d", number+1)
+	if o.translate {
+		return start(name, o.proxy, "sim", "--protocol", o.profile, "--listen", listen)
+	}
+	return start(name, o.python, o.server, "--listen", listen, "--workers", "1")
 }
