@@ -84,7 +84,7 @@ func (s *stage) underFire(ctx context.Context, o options, board *board, stream f
 	killing, stop := context.WithCancel(ctx)
 	var killer, clients sync.WaitGroup
 	if o.kill > 0 {
-		killer.Go(func() { kills, err = s.kill(killing, o, board) })
+		killer.Go(func() { kills, err = s.kill(ctx, killing, o, board) })
 	}
 	failures = make([]error, o.clients)
 	for i := range failures {
@@ -117,14 +117,15 @@ func (c clip) messages() [][]byte {
 // chunkSize is the size of the audio in a message, in bytes.
 const chunkSize = 2 * sampleRate * int(chunk) / int(time.Second)
 
-// kill kills the recogniser with most sessions again and again until the context ends, and says how often. Each comes back after a while.
-func (s *stage) kill(ctx context.Context, o options, board *board) (kills int, err error) {
+// kill kills the recogniser with most sessions again and again until killing ends, and says how often. Each comes back after a while, and all are back
+// when it returns.
+func (s *stage) kill(ctx, killing context.Context, o options, board *board) (kills int, err error) {
 	var revivals sync.WaitGroup
 	defer revivals.Wait()
 	failed := make(chan error, 1)
 	for {
 		select {
-		case <-ctx.Done():
+		case <-killing.Done():
 			return kills, nil
 		case err := <-failed:
 			return kills, err
@@ -142,12 +143,14 @@ func (s *stage) kill(ctx context.Context, o options, board *board) (kills int, e
 		board.say("kill -9 of recogniser %d, which served %d of the sessions", victim+1, sessions)
 		revivals.Go(func() {
 			select {
-			case <-ctx.Done():
-				return
+			case <-killing.Done():
 			case <-time.After(revival):
 			}
 			if err := s.restart(ctx, o, victim); err != nil && ctx.Err() == nil {
-				failed <- err
+				select {
+				case failed <- err:
+				default: // another one failed, too
+				}
 				return
 			}
 			board.say("recogniser %d is back", victim+1)
