@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
@@ -108,8 +109,9 @@ func differences(a, b *outcome) (paths map[string]bool, more bool) {
 	return paths, len(a.finals) != len(b.finals)
 }
 
-// compare says how an outcome differs from what it should be, paths aside that differ anyway; empty if it does not.
-func compare(got, want *outcome, volatile map[string]bool) string {
+// compare says how an outcome differs from what it should be, paths aside that differ anyway and times that are only rounded otherwise; empty if it
+// does not.
+func compare(got, want *outcome, volatile map[string]bool, times *profile.Failover) string {
 	for i := range min(len(got.finals), len(want.finals)) {
 		for _, path := range slices.Sorted(maps.Keys(want.finals[i])) {
 			if volatile[general(path)] {
@@ -118,7 +120,7 @@ func compare(got, want *outcome, volatile map[string]bool) string {
 			value, ok := got.finals[i][path]
 			if wanted := want.finals[i][path]; !ok {
 				return fmt.Sprintf("final result %d lacks %s, which a direct session has as %.100q", i+1, name(path), wanted)
-			} else if value != wanted {
+			} else if value != wanted && !times.SameTime(general(path), value, wanted) {
 				return fmt.Sprintf("final result %d has %s %.100q; a direct session has %.100q", i+1, name(path), value, wanted)
 			}
 		}

