@@ -95,7 +95,7 @@ var builtInFiles embed.FS
 // builtInNames are their names. The first is the default.
 var builtInNames = []string{
 	"one-shot", "echo", "vosk", "funasr", "funasr-realtime", "sherpa-onnx", "dashscope", "vllm-realtime", "watson", "kyutai", "whisperlive",
-	"whisperlivekit", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "kaldi-gstreamer",
+	"whisperlivekit", "realtimestt", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "kaldi-gstreamer",
 }
 
 // builtIn caches the built-in profiles that were requested. The mutex guards the map.
