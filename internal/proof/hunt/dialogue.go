@@ -264,7 +264,7 @@ var dialogues = []Dialogue{
 		Name:  sim.RealtimeSTT,
 		Path:  func(*Progress) string { return "/api/v1/ws/transcribe" },
 		Start: says(`{"type":"start","language":"en"}`),
-		Ready: has(`"type":"started"`),
+		Ready: has(`"type":"ready"`),
 		Audio: func(p *Progress, scratch, audio []byte) []byte { return sim.AppendRealtimeSTT(scratch, p.Audio, audio) },
 		End:   says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
 		Final: until(`,"status"`, from(`"text":`, `"type":"final"`)),
