@@ -78,7 +78,9 @@ func (d *realtimeSTTDialogue) hear(v *voice, kind frame.Opcode, message []byte) 
 	}
 }
 
-func (d *realtimeSTTDialogue) length() time.Duration { return time.Duration(d.heard) * time.Second / 32000 }
+func (d *realtimeSTTDialogue) length() time.Duration {
+	return time.Duration(d.heard) * time.Second / 32000
+}
 
 // receiving reports whether a turn takes audio; if not, it says so.
 func (d *realtimeSTTDialogue) receiving(v *voice) bool {

@@ -110,6 +110,12 @@ var protocols = []protocol{
 		Dialogue: of(sim.OpenAIRealtime), perSecond: 48000, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
 		finals: func(pauses int) int { return pauses + 1 },
 	},
+	// The time of a translation is that of the 200 ms in which its phrase ended: the next server begins there, and hears the rest of the phrase again.
+	{Dialogue: of(sim.OpenAITranslations), perSecond: 48000, read: readTranslations, again: 3},
+	{
+		Dialogue: of(sim.SGLangRealtime), perSecond: s16, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
+		finals: func(pauses int) int { return pauses + 1 },
+	},
 	{
 		Dialogue: requesting(sim.KaldiGStreamer,
 			"/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE,+channels=(int)1"),
@@ -457,6 +463,11 @@ func readOpenAI(m hunt.Message) []result {
 		return nil
 	}
 	return []result{{true, said.Transcript, unknown, unknown, -1}}
+}
+
+func readTranslations(m hunt.Message) []result {
+	said := decode[struct{ Type, Delta string }](m)
+	return []result{{said.Type == "session.output_transcript.delta", said.Delta, unknown, unknown, -1}}
 }
 
 func readKaldi(m hunt.Message) []result {

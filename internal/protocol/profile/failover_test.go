@@ -133,7 +133,9 @@ func TestBuiltInVerdicts(t *testing.T) {
 	want := map[string]Verdict{
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "funasr-realtime": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "realtimestt": Visible, "deepgram": Full, "assemblyai": Visible,
-		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "kaldi-gstreamer": Visible,
+		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
+		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
+		"openai-translations": Visible, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

@@ -109,6 +109,7 @@ func (s *leaveSpec) fields() []field {
 func (s *tagSpec) fields() []field {
 	return []field{
 		{"start", matchersAt(&s.start)},
+		{"continues", booleanAt(&s.continues)},
 		{"path", pathAt(&s.path, parsePath)},
 		{"server", pathAt(&s.server, parsePath)},
 		{"done", matchersAt(&s.done)},
