@@ -159,14 +159,14 @@ var protocols = []Protocol{
 		new: func(*http.Request) dialogue { return newSGLangDialogue() },
 	},
 	{
-		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
-		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
-	},
-	{
 		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newSGLangOmniDialogue() },
+	},
+	{
+		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,
