@@ -22,6 +22,7 @@ const (
 	Kyutai             = "kyutai"
 	WhisperLive        = "whisperlive"
 	WhisperLiveKit     = "whisperlivekit"
+	RealtimeSTT        = "realtimestt"
 	Deepgram           = "deepgram"
 	AssemblyAI         = "assemblyai"
 	Speechmatics       = "speechmatics"
@@ -117,6 +118,11 @@ var protocols = []Protocol{
 		Name: WhisperLiveKit, Summary: "QuentinFuxa/WhisperLiveKit, /asr",
 		Full: "close 1013 at connect (no limit of its own: what a gateway says)",
 		new:  func(*http.Request) dialogue { return newWhisperLiveKitDialogue() },
+	},
+	{
+		Name: RealtimeSTT, Summary: "KoljaB/RealtimeSTT, the production server", Silence: 5 * time.Minute,
+		Full: `{"type": "error", "code": "session_limit"} and close 1013, at connect`,
+		new:  func(*http.Request) dialogue { return new(realtimeSTTDialogue) },
 	},
 	{
 		Name: Deepgram, Summary: "Deepgram's /v1/listen", Silence: 10 * time.Second,

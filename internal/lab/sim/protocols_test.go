@@ -323,6 +323,38 @@ func TestProtocols(t *testing.T) {
 			< "error_code":400,"error_message":"Control request invalid type."
 			< close 1000
 		`},
+		{RealtimeSTT, "/", `
+			< ^{"type":"hello","apiVersion":"v1","sessionId":"[0-9a-f]{32}","eventSequence":1,
+			< "type":"ready",.*"eventSequence":2,
+			> audio 1
+			< "type":"error",.*"code":"turn_not_started"
+			> {"type":"start","language":"xx"}
+			< "code":"unsupported_language"
+			> {"type":"start"}
+			< "type":"started",.*"turnId":"[0-9a-f]+-1","eventSequence":5,
+			> {"type":"start"}
+			< "code":"turn_in_progress"
+			> binary {"a":0}
+			< "code":"invalid_audio"
+			> {"type":"finalize"}
+			< "type":"finalizing",.*"audioPackets":0
+			< "type":"final",.*"text":"","status":"no_speech"
+			< "type":"completion",
+			> {"type":"finalize"}
+			< "code":"turn_not_active"
+			> {"type":"cancel"}
+			< "type":"cancelled"
+			> {"type":"cancel"}
+			< "code":"turn_not_started"
+			> {"type":"reset"}
+			< "type":"reset",.*"eventSequence":14,
+			> {"type":"ping"}
+			< "type":"pong"
+			> nonsense
+			< "code":"invalid_command_json"
+			> {"type":"nonsense"}
+			< "code":"unknown_command"
+		`},
 		{Gladia, "/v2/live?token=t&sample_rate=16000&vocabulary=s7:0", `
 			> audio 1
 			< ^{"session_id":"t","created_at":"[^"]+","type":"transcript","data":{"id":"00-00000000","is_final":false,"utterance":{"start":0,"end":0.002,.*"words":\[{"word":"s7:1","start":0,"end":0.001,"confidence":1},.*"text":"s7:1 s7:0","language":"en"}}}$

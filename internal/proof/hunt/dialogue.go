@@ -266,6 +266,15 @@ var dialogues = []Dialogue{
 		Last:  ends(`"type":"ready_to_stop"`),
 	},
 	{
+		Name:  sim.RealtimeSTT,
+		Path:  func(*Progress) string { return "/api/v1/ws/transcribe" },
+		Start: says(`{"type":"start","language":"en"}`),
+		Ready: has(`"type":"hello"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte { return sim.AppendRealtimeSTT(scratch, p.Audio-1, audio) },
+		End:   says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
+		Final: until(`,"status"`, from(`"text":`, `"type":"final"`)),
+	},
+	{
 		Name: sim.Deepgram,
 		Path: func(p *Progress) string {
 			return withWord("/v1/listen?encoding=linear16&sample_rate=16000", "&keyterm=", p)

@@ -20,6 +20,7 @@ func TestBuiltIn(t *testing.T) {
 		"kyutai":              {OneShot, OneShot},
 		"whisperlive":         {OneShot, OneShot},
 		"whisperlivekit":      {OneShot, OneShot},
+		"realtimestt":         {OneShot, OneShot},
 		"deepgram":            {OneShot, OneShot},
 		"assemblyai":          {OneShot, OneShot},
 		"speechmatics":        {OneShot, OneShot},

@@ -132,7 +132,7 @@ func TestFailoverInherited(t *testing.T) {
 func TestBuiltInVerdicts(t *testing.T) {
 	want := map[string]Verdict{
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "funasr-realtime": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
-		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
+		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "realtimestt": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
 		"sglang-omni": Visible, "kaldi-gstreamer": Visible,
 		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
