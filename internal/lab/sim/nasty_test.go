@@ -306,6 +306,7 @@ func TestFull(t *testing.T) {
 		Vosk:           "503",
 		FunASR:         "503",
 		SherpaONNX:     "503",
+		SherpaPython:   "503",
 		VLLMRealtime:   "503",
 	} {
 		t.Run(protocol, func(t *testing.T) {

@@ -70,6 +70,21 @@ func TestProtocols(t *testing.T) {
 			< "is_eof":true
 			< ^Done!$
 		`},
+		{SherpaPython, "/", `
+			> audio 1
+			< ^{"text": "s7:1", "segment": 0}$
+			> audio 2 pause
+			< ^{"text": "s7:1-2", "segment": 0}$
+			> audio 3
+			< ^{"text": "s7:3", "segment": 1}$
+			> Done
+			< ^{"text": "s7:3", "segment": 1}$
+			< close 1000
+		`},
+		{SherpaPython, "/", `
+			> Hello
+			< close 1011
+		`},
 		{DashScope, "/", `
 			> {"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{"vocabulary_id":"s7:0","sample_rate":8000}}}
 			< "task_id":"a","event":"task-started"

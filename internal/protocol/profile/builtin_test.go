@@ -8,24 +8,25 @@ import (
 func TestBuiltIn(t *testing.T) {
 	type ways struct{ declared, inForce Reuse }
 	want := map[string]ways{
-		"one-shot":        {OneShot, OneShot},
-		"echo":            {Lockstep, Lockstep},
-		"vosk":            {Lockstep, Lockstep},
-		"funasr":          {Fenced, OneShot}, // in doubt
-		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
-		"dashscope":       {Tagged, Tagged},
-		"vllm-realtime":   {Fenced, OneShot}, // in doubt
-		"watson":          {Fenced, OneShot}, // in doubt
-		"kyutai":          {OneShot, OneShot},
-		"whisperlive":     {OneShot, OneShot},
-		"whisperlivekit":  {OneShot, OneShot},
-		"deepgram":        {OneShot, OneShot},
-		"assemblyai":      {OneShot, OneShot},
-		"speechmatics":    {OneShot, OneShot},
-		"soniox":          {OneShot, OneShot},
-		"gladia":          {OneShot, OneShot},
-		"openai-realtime": {OneShot, OneShot},
-		"kaldi-gstreamer": {OneShot, OneShot},
+		"one-shot":           {OneShot, OneShot},
+		"echo":               {Lockstep, Lockstep},
+		"vosk":               {Lockstep, Lockstep},
+		"funasr":             {Fenced, OneShot}, // in doubt
+		"sherpa-onnx":        {Quiet, OneShot},  // proves nothing
+		"sherpa-onnx-python": {OneShot, OneShot},
+		"dashscope":          {Tagged, Tagged},
+		"vllm-realtime":      {Fenced, OneShot}, // in doubt
+		"watson":             {Fenced, OneShot}, // in doubt
+		"kyutai":             {OneShot, OneShot},
+		"whisperlive":        {OneShot, OneShot},
+		"whisperlivekit":     {OneShot, OneShot},
+		"deepgram":           {OneShot, OneShot},
+		"assemblyai":         {OneShot, OneShot},
+		"speechmatics":       {OneShot, OneShot},
+		"soniox":             {OneShot, OneShot},
+		"gladia":             {OneShot, OneShot},
+		"openai-realtime":    {OneShot, OneShot},
+		"kaldi-gstreamer":    {OneShot, OneShot},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

@@ -92,7 +92,7 @@ var builtInFiles embed.FS
 
 // builtInNames are their names. The first is the default.
 var builtInNames = []string{
-	"one-shot", "echo", "vosk", "funasr", "sherpa-onnx", "dashscope", "vllm-realtime", "watson", "kyutai", "whisperlive",
+	"one-shot", "echo", "vosk", "funasr", "sherpa-onnx", "sherpa-onnx-python", "dashscope", "vllm-realtime", "watson", "kyutai", "whisperlive",
 	"whisperlivekit", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "kaldi-gstreamer",
 }
 
