@@ -72,6 +72,25 @@ type outcome struct {
 	texts  []string // of the finals
 }
 
+// words are those of all finals.
+func (o *outcome) words() string {
+	return strings.Join(strings.Fields(strings.Join(o.texts, " ")), " ")
+}
+
+// unite makes one final result of all, which has only their words.
+func (o *outcome) unite() {
+	if len(o.finals) > 0 {
+		o.texts = []string{o.words()}
+		o.finals = []leaves{{"words": o.texts[0]}}
+	}
+}
+
+// dividedOtherwise reports whether two outcomes have the same words in other results, as from a server that makes a result of what it has each time
+// that it looks.
+func dividedOtherwise(a, b *outcome) bool {
+	return !slices.Equal(a.texts, b.texts) && a.words() == b.words()
+}
+
 // differences returns the paths, without the numbers of items, at which two outcomes differ; more tells that one has more finals.
 func differences(a, b *outcome) (paths map[string]bool, more bool) {
 	paths = make(map[string]bool)
