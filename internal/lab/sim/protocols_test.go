@@ -471,6 +471,7 @@ func TestProtocols(t *testing.T) {
 			< "segment": 1,
 			> EOS
 			< "segment": 1, .*\[{"start":0,"length":0.1,.*"final": true}, "segment-start": 0.2, "segment-length": 0.1, "total-length": 0.3,
+			< ^{"status": 0, "adaptation_state": {"type": "string\+gzip\+base64", .*}, "id": "
 			< close 1000
 		`},
 		{KyutaiTTS, "/api/tts_streaming?format=PcmMessagePack&voice=s7:0", `
