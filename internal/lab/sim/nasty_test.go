@@ -313,6 +313,7 @@ func TestFull(t *testing.T) {
 		FunASR:             "503",
 		FunASRRealtime:     "503",
 		SherpaONNX:         "503",
+		SherpaPython:       "503",
 		VLLMRealtime:       "503",
 		SGLangOmni:         "503",
 	} {

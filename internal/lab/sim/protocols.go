@@ -16,6 +16,7 @@ const (
 	FunASR             = "funasr"
 	FunASRRealtime     = "funasr-realtime"
 	SherpaONNX         = "sherpa-onnx"
+	SherpaPython       = "sherpa-onnx-python"
 	DashScope          = "dashscope"
 	VLLMRealtime       = "vllm-realtime"
 	Watson             = "watson"
@@ -87,7 +88,12 @@ var protocols = []Protocol{
 	{
 		Name: SherpaONNX, Summary: "k2-fsa/sherpa-onnx, the online server in C++",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
-		new: func(*http.Request) dialogue { return newSherpaDialogue() },
+		new: func(*http.Request) dialogue { return newSherpaDialogue(false) },
+	},
+	{
+		Name: SherpaPython, Summary: "k2-fsa/sherpa-onnx, streaming_server.py",
+		Full: "HTTP 503", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newSherpaDialogue(true) },
 	},
 	{
 		Name: DashScope, Summary: "Alibaba Cloud Model Studio, tasks with ids", Silence: 60 * time.Second,

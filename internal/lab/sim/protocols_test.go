@@ -70,6 +70,21 @@ func TestProtocols(t *testing.T) {
 			< "is_eof":true
 			< ^Done!$
 		`},
+		{SherpaPython, "/", `
+			> audio 1
+			< ^{"text": "s7:1", "segment": 0}$
+			> audio 2 pause
+			< ^{"text": "s7:1-2", "segment": 0}$
+			> audio 3
+			< ^{"text": "s7:3", "segment": 1}$
+			> Done
+			< ^{"text": "s7:3", "segment": 1}$
+			< close 1000
+		`},
+		{SherpaPython, "/", `
+			> Hello
+			< close 1011
+		`},
 		{FunASRRealtime, "/", `
 			> STOP
 			< ^{"event": "stopped"}$
@@ -509,6 +524,7 @@ func TestProtocols(t *testing.T) {
 			< "segment": 1,
 			> EOS
 			< "segment": 1, .*\[{"start":0,"length":0.1,.*"final": true}, "segment-start": 0.2, "segment-length": 0.1, "total-length": 0.3,
+			< ^{"status": 0, "adaptation_state": {"type": "string\+gzip\+base64", .*}, "id": "
 			< close 1000
 		`},
 		{KyutaiTTS, "/api/tts_streaming?format=PcmMessagePack&voice=s7:0", `

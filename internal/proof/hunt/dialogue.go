@@ -194,6 +194,9 @@ var dialogues = []Dialogue{
 		Last: func(_ *Progress, m Message) bool { return string(m.Payload) == "Done!" },
 	},
 	{
+		Name: sim.SherpaPython, End: says("Done"), Closes: true,
+	},
+	{
 		Name: sim.DashScope,
 		Start: func(p *Progress) []Message {
 			vocabulary := ""

@@ -14,6 +14,7 @@ func TestBuiltIn(t *testing.T) {
 		"funasr":              {Fenced, OneShot}, // in doubt
 		"funasr-realtime":     {Fenced, Fenced},
 		"sherpa-onnx":         {Quiet, OneShot}, // proves nothing
+		"sherpa-onnx-python":  {OneShot, OneShot},
 		"dashscope":           {Tagged, Tagged},
 		"vllm-realtime":       {Fenced, OneShot}, // in doubt
 		"watson":              {Fenced, OneShot}, // in doubt
