@@ -298,6 +298,7 @@ func TestFull(t *testing.T) {
 		Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n< \"error_code\":429\n< close 1000",
 		KaldiGStreamer: "< \"status\": 9\n< close 1000",
 		SGLangRealtime: "< \"code\":\"too_many_sessions\"\n< close 1000",
+		VLLMOmni:       "> {\"type\":\"session.update\"}\n< \"code\":\"resource_exhausted\"",
 		Deepgram:       "429",
 		DashScope:      "429",
 		Watson:         "429",
@@ -321,6 +322,7 @@ func TestFull(t *testing.T) {
 				Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> audio 1\n< s7:1",
 				KaldiGStreamer: "> audio 1\n< s7:1",
 				SGLangRealtime: "< session.created",
+				VLLMOmni:       "> {\"type\":\"session.update\"}\n< session.created",
 			}[protocol])
 			if !strings.HasPrefix(want, "4") && !strings.HasPrefix(want, "5") {
 				talk(t, s, "/", want)

@@ -29,6 +29,7 @@ const (
 	OpenAIRealtime = "openai-realtime"
 	SGLangRealtime = "sglang-realtime"
 	SGLangOmni     = "sglang-omni"
+	VLLMOmni       = "vllm-omni"
 	KaldiGStreamer = "kaldi-gstreamer"
 )
 
@@ -147,6 +148,11 @@ var protocols = []Protocol{
 		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newSGLangOmniDialogue() },
+	},
+	{
+		Name: VLLMOmni, Summary: "vLLM-Omni's /v1/realtime?duplex=1",
+		Full: `{"error": {"code": "resource_exhausted"}} to the first message`,
+		new:  func(*http.Request) dialogue { return newVLLMOmniDialogue() },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

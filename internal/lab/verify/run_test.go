@@ -103,7 +103,7 @@ func show(t *testing.T, r *Report) {
 
 // What built-in profiles of each way of reuse and of each kind of times claim holds on the simulated servers.
 func TestHolds(t *testing.T) {
-	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.SGLangRealtime, sim.SGLangOmni} {
+	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.SGLangRealtime, sim.SGLangOmni, sim.VLLMOmni} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := try(t, name, sim.Options{Protocol: name}, nil)

@@ -345,6 +345,16 @@ var dialogues = []Dialogue{
 		Final: from(`"text": `, `"is_final": true`),
 	},
 	{
+		Name: sim.VLLMOmni,
+		Path: func(*Progress) string { return "/v1/realtime?duplex=1" },
+		Start: func(p *Progress) []Message {
+			return []Message{text(`{"type":"session.update","session":{"model":"simulated","instructions":"%s"}}`, p.Word)}
+		},
+		Ready: has(`"type":"session.`), // created, or updated
+		Audio: inBase64, AudioKind: frame.Text,
+		End: says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"response.done"`), Busy: has(`"resource_exhausted"`),
+	},
+	{
 		Name: sim.KaldiGStreamer,
 		Path: func(p *Progress) string {
 			return "/client/ws/speech?content-type=audio/x-raw&content-id=" + url.QueryEscape(p.ID)

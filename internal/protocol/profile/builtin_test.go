@@ -27,6 +27,7 @@ func TestBuiltIn(t *testing.T) {
 		"openai-realtime": {OneShot, OneShot},
 		"sglang-realtime": {Fenced, OneShot}, // in doubt
 		"sglang-omni":     {OneShot, OneShot},
+		"vllm-omni":       {OneShot, OneShot},
 		"kaldi-gstreamer": {OneShot, OneShot},
 	}
 	for _, name := range Names() {

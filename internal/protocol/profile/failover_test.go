@@ -134,7 +134,7 @@ func TestBuiltInVerdicts(t *testing.T) {
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
-		"sglang-omni": Visible, "kaldi-gstreamer": Visible,
+		"sglang-omni": Visible, "vllm-omni": Never, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
