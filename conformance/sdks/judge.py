@@ -10,8 +10,8 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 HEARD = re.compile(r"heard-(\d+)B")
 
 
-def session(report, expected, audio_bytes, word):
-    """The faults of a session with a good key, as a list of texts."""
+def session(report, expected, audio_bytes, word, speaks=0):
+    """The faults of a session with a good key, as a list of texts. Speaks is how many bytes of audio the service is to speak, if it does."""
     if isinstance(report, str):
         return [report]
     if report["error"]:
@@ -27,6 +27,12 @@ def session(report, expected, audio_bytes, word):
     if roles[-1:] != ["end"]:
         faults.append("the last event is %s" % (events[-1]["type"] if events else "none"))
     finals = [event["text"] or "" for event in events if event["role"] == "final"]
+    if speaks:
+        if report["audio"][0] != speaks:
+            faults.append("%d bytes were spoken, not %d" % (report["audio"][0], speaks))
+        if any(finals) and not all(word in text.split() for text in finals):
+            faults.append("the setting %r is not in each text: %s" % (word, finals))
+        return faults
     heard = sum(int(count) for text in finals for count in HEARD.findall(text))
     if heard != audio_bytes:
         faults.append("the final transcripts tell of %d bytes of audio; %d were sent" % (heard, audio_bytes))
@@ -58,6 +64,8 @@ def difference(direct, proxied):
     one, other = masked(direct), masked(proxied)
     if one["error"] != other["error"]:
         return ["error through the proxy: %s; directly: %s" % (describe(other["error"]), describe(one["error"]))]
+    if direct.get("audio") != proxied.get("audio"):
+        return ["audio through the proxy: %s; directly: %s" % (proxied.get("audio"), direct.get("audio"))]
     before, after = one["events"], other["events"]
     for at, (a, b) in enumerate(zip(before, after)):
         if a != b:

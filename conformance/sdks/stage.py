@@ -97,13 +97,13 @@ def proxy(binary, name, backend, *flags):
 @contextlib.contextmanager
 def edge(binary, name, backend, files, profile, sends, own):
     """wsbouncer at the edge: TLS on both sides, clients authenticated with a key in the place that sends names, and a header with a key of
-    its own for the backend. Yields its URL and the clients' key. The log must have neither key."""
+    its own for the backend, which is Authorization unless sends names another. Yields its URL and the clients' key. The log must have neither key."""
     listen, admin = ("127.0.0.1:%d" % free_port() for _ in range(2))
     log, config = LOGS / (name + ".log"), CACHE / (name + ".yaml")
     config.write_text(json.dumps({  # which is YAML, too
         "services": {"sdk": {"profile": profile, "pass": ["path"], "auth": ["keys"], "auth-from": [sends]}},
         "backends": {"sdk": {"service": "sdk", "url": backend, "connections": 4, "tls-ca": str(files[0]),
-                             "headers": {"Authorization": own[0] + "env:WSBOUNCER_SECRET_SDK"}}},
+                             "headers": {sends.removeprefix("header:") if sends.startswith("header:") else "Authorization": own[0] + "env:WSBOUNCER_SECRET_SDK"}}},
     }, indent=2))
     added = subprocess.run([str(binary), "key", "add", "sdk", "--tenant", "sdks", "--database", str(config), "-o", "json"],
                            env=clean_environment(), capture_output=True, text=True)

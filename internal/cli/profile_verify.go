@@ -35,6 +35,7 @@ type verifyFlags struct {
 	form     output
 	backend  string
 	audio    []string
+	text     []string
 	model    string
 	header   []string
 	protocol string
@@ -48,12 +49,13 @@ type verifyFlags struct {
 	seed     uint64
 	save     bool
 	service  string
+	report   string
 }
 
 func newProfileVerifyCommand() *cobra.Command {
 	var flags verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify NAME --backend URL --audio FILE",
+		Use:   "verify NAME --backend URL --audio FILE|--text TEXT",
 		Short: "Try on a real server whether what a profile claims is true",
 		Long: `Try on a real server whether what a profile claims is true. The command holds sessions with
 your recordings, directly and over reused connections; it leaves them in every manner, cuts
@@ -61,12 +63,15 @@ some and moves them to another connection, and compares the results letter by le
 by time with those of direct sessions. For each claim it says whether it holds, does not hold,
 or was not tried, with what was sent and received.
 
+With --report, what was found is written to a file as a page that you can attach to an issue: it
+has no headers, keys or texts of sessions, except for the evidence of what does not hold. Read it first.
+
 With --save, the result is kept in the configuration, as the field verified of the service
 whose servers these are (--service), whether the claims hold or not; 'wsbouncer check' warns
 if it is missing, old or bad. Nothing is saved if the server could not be tried.
 
 Run it against a server that serves no other clients, with at least two recordings of speech that
-differ. It opens at most --sessions connections, and takes at most --timeout.
+differ, or texts (--text) where the server speaks. It opens at most --sessions connections, and takes at most --timeout.
 
 The exit status is 0 if everything that was tried holds, 1 if something does not hold or the
 server could not be tried, and 2 for wrong usage.`,
@@ -85,6 +90,7 @@ server could not be tried, and 2 for wrong usage.`,
 	f := cmd.Flags()
 	f.StringVar(&flags.backend, "backend", "", "`URL` of the server, ws://host:port/path or wss://")
 	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits (repeat for several)")
+	f.StringArrayVar(&flags.text, "text", nil, "`text` to be spoken, instead of --audio, where the server speaks (repeat for several)")
 	f.StringVar(&flags.model, "model", "", "`name` of the model to ask for, where clients of the profile name one")
 	f.StringArrayVar(&flags.header, "header", nil, "`header` of the handshake, NAME=VALUE, whose last word may be env:NAME or file:/path (repeat for several)")
 	f.StringVar(&flags.protocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request (default: the profile's)")
@@ -100,6 +106,7 @@ server could not be tried, and 2 for wrong usage.`,
 	f.StringArrayVar(&flags.settings, "settings", nil, "first `message` of a session with settings that no other session may inherit; $token stands for a number of its own (repeat for several; default: the profile's)")
 	f.Uint64Var(&flags.seed, "seed", 0, "chooses the points at which sessions are cut (default: a random one, which is printed)")
 	f.BoolVar(&flags.save, "save", false, "keep the result in the configuration, with --service")
+	f.StringVar(&flags.report, "report", "", "`file` to write a page to, for an issue")
 	f.StringVar(&flags.service, "service", "", "`name` of the service whose servers these are, for --save")
 	completeFlag(cmd, "service", config.KindService)
 	flags.from.add(cmd)
@@ -114,7 +121,7 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 		text string
 	}{
 		{v.backend == "", "--backend: the value is missing: use the URL of the server to try, such as ws://gpu-1:2700"},
-		{len(v.audio) == 0, "--audio: the value is missing: use a WAV file with speech; two that differ show more"},
+		{len(v.audio)+len(v.text) == 0, "--audio: the value is missing: use a WAV file with speech; two that differ show more"},
 		{v.sessions < 1 || v.sessions > 10000, fmt.Sprintf("--sessions: %d is out of range: use 1 to 10000", v.sessions)},
 		{v.timeout < time.Second, fmt.Sprintf("--timeout: %v is out of range: use at least 1s", v.timeout)},
 		{v.wait < 100*time.Millisecond, fmt.Sprintf("--wait: %v is out of range: use at least 100ms", v.wait)},
@@ -151,14 +158,14 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 	}
 	p := all[i]
 	if target.Protocol = v.protocol; v.protocol == "" {
-		target.Protocol = p.Subprotocol
+		target.Protocol, target.Lookalike = p.Subprotocol, p.Lookalike
 	}
 	o := &verify.Options{Profile: p, Target: target, Connections: v.sessions, Wait: v.wait, Pace: v.pace, Settings: v.settings, Seed: v.seed}
 	if !cmd.Flags().Changed("seed") {
 		o.Seed = rand.Uint64N(1 << 32)
 	}
-	for _, path := range v.audio {
-		recording, err := v.recording(p, path)
+	for i, said := range append(slices.Clip(v.audio), v.text...) {
+		recording, err := v.recording(p, said, i >= len(v.audio))
 		if err != nil {
 			return nil, err
 		}
@@ -190,24 +197,34 @@ func (v *verifyFlags) addHeader(target *handshake.Target) error {
 	return nil
 }
 
-// recording reads one of --audio.
-func (v *verifyFlags) recording(p *profile.Profile, path string) (*speaker.Recording, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--audio: %w", err)
+// recording reads one of --audio, the name of a file, or of --text.
+func (v *verifyFlags) recording(p *profile.Profile, said string, isText bool) (recording *speaker.Recording, err error) {
+	if isText {
+		recording, err = speaker.NewText(p, said, v.model)
+	} else {
+		var data []byte
+		if data, err = os.ReadFile(said); err != nil {
+			return nil, fmt.Errorf("--audio: %w", err)
+		}
+		var audio *wav.Audio
+		if audio, err = wav.Parse(data); err != nil {
+			return nil, fmt.Errorf("--audio: %s: %w", said, err)
+		}
+		recording, err = speaker.NewRecording(p, audio, v.length, v.model)
 	}
-	audio, err := wav.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("--audio: %s: %w", path, err)
-	}
-	recording, err := speaker.NewRecording(p, audio, v.length, v.model)
 	switch {
+	case errors.Is(err, speaker.ErrTakesText):
+		return nil, usageError(fmt.Errorf("--audio: the servers of the profile %s speak: use --text", p.Name))
+	case errors.Is(err, speaker.ErrTakesAudio):
+		return nil, usageError(fmt.Errorf("--text: the servers of the profile %s get audio: use --audio", p.Name))
+	case err != nil && isText && !errors.Is(err, speaker.ErrNoModel) && !errors.Is(err, speaker.ErrModel):
+		return nil, fmt.Errorf("--text: %w", err)
 	case errors.Is(err, speaker.ErrNoModel):
 		return nil, usageError(fmt.Errorf("--model: the value is missing: the servers of the profile %s want the name of a model", p.Name))
 	case errors.Is(err, speaker.ErrModel):
 		return nil, usageError(fmt.Errorf("--model: clients of the profile %s name no model: leave it out", p.Name))
 	case err != nil:
-		return nil, fmt.Errorf("--audio: %s: %w", filepath.Base(path), err)
+		return nil, fmt.Errorf("--audio: %s: %w", filepath.Base(said), err)
 	}
 	return recording, nil
 }
@@ -230,6 +247,11 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	report, err := verify.Run(ctx, *o)
 	if printErr := v.print(cmd.OutOrStdout(), report); printErr != nil {
 		return printErr
+	}
+	if v.report != "" {
+		if err := os.WriteFile(v.report, []byte(report.Page(buildVersion())), 0o600); err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
 	}
 	if err == nil && v.save {
 		err = v.keep(cmd, report)

@@ -1,6 +1,7 @@
 """What a client tells the run: the events that its SDK delivered, and the error, if any, as JSON on standard output."""
 
 import argparse
+import hashlib
 import importlib.metadata
 import json
 import time
@@ -8,6 +9,7 @@ import wave
 
 CHUNK_MS = 100
 PACE = 0.01  # seconds between two chunks: ten times as fast as speech
+TEXT = ["Said ", "in pieces, ", "word for ", "word."]  # what services that speak are given
 
 
 def arguments():
@@ -49,6 +51,10 @@ class Report:
         self.events = []   # {"role": start, partial, final, end or other; "type"; "text"; "event": all its fields}
         self.invalid = []  # what the SDK's own models object to
         self.error = None
+        self.audio = b""   # that a service spoke
+
+    def spoke(self, audio):
+        self.audio += audio
 
     def add(self, role, kind, text, event):
         self.events.append({"role": role, "type": kind, "text": text, "event": event})
@@ -65,4 +71,5 @@ class Report:
         print(json.dumps({
             "sdk": "%s %s" % (self.package, importlib.metadata.version(self.package)),
             "events": self.events, "invalid": self.invalid, "error": self.error,
+            "audio": [len(self.audio), hashlib.sha256(self.audio).hexdigest()],
         }))

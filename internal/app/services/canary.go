@@ -76,6 +76,8 @@ func (v *servicePlan) readCanary(before *servicePlan) {
 	switch {
 	case errors.Is(err, speaker.ErrNoModel):
 		err = fmt.Errorf("the servers of the profile %s want the name of a model: set canary-model", v.profile.Name)
+	case errors.Is(err, speaker.ErrTakesText):
+		err = fmt.Errorf("a canary is a recording, but the servers of the profile %s get text: remove canary", v.profile.Name)
 	case errors.Is(err, speaker.ErrModel):
 		err = fmt.Errorf("clients of the profile %s name no model: remove canary-model", v.profile.Name)
 	}

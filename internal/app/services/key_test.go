@@ -26,6 +26,8 @@ var keyed = []struct {
 	{profile: "deepgram", field: "Authorization"},
 	{profile: "assemblyai", field: "Authorization"},
 	{profile: "soniox", field: "Authorization"},
+	{profile: "cartesia", field: "Authorization", ahead: true},
+	{profile: "elevenlabs-tts", field: "Xi-Api-Key", ahead: true},
 	{profile: "one-shot", field: "X-Own-Key", pass: []string{"header:X-Own-Key"}},
 }
 

@@ -14,6 +14,7 @@ import (
 // presented is a key in the opening handshake.
 type presented struct {
 	query, authorization string
+	xi                   string // xi-api-key
 	offers               []string
 	accepted             string // the subprotocol that the server accepts
 }
@@ -24,6 +25,9 @@ func dialWith(t *testing.T, s *Server, p presented) (*websocket.Conn, *http.Resp
 	header := http.Header{}
 	if p.authorization != "" {
 		header.Set("Authorization", p.authorization)
+	}
+	if p.xi != "" {
+		header.Set("Xi-Api-Key", p.xi)
 	}
 	c, response, err := websocket.Dial(wstest.Context(t), s.URL()+"/"+p.query, &websocket.DialOptions{HTTPHeader: header, Subprotocols: p.offers})
 	if err == nil {
@@ -48,6 +52,9 @@ var goodKeys = map[string][]presented{
 		{authorization: "Bearer good"},
 		{offers: []string{"realtime", "openai-insecure-api-key.good", "openai-beta.realtime-v1"}, accepted: "realtime"},
 	},
+	OpenAITranslations: {{authorization: "Bearer good"}},
+	Cartesia:           {{authorization: "Bearer good"}, {query: "?api_key=good"}, {query: "?access_token=good"}},
+	ElevenLabsTTS:      {{xi: "good"}},
 }
 
 var badKeys = map[string][]presented{
@@ -61,19 +68,25 @@ var badKeys = map[string][]presented{
 		{offers: []string{"good"}},
 		{authorization: "Token bad", offers: []string{"token", "good"}},
 	},
-	AssemblyAI:     {{}, {authorization: "bad"}, {authorization: "Bearer good"}, {query: "?token=bad"}, {query: "?jwt=good"}},
-	Speechmatics:   {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?jwt=bad"}, {query: "?token=good"}},
-	Soniox:         {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
-	OpenAIRealtime: {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
+	AssemblyAI:         {{}, {authorization: "bad"}, {authorization: "Bearer good"}, {query: "?token=bad"}, {query: "?jwt=good"}},
+	Speechmatics:       {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?jwt=bad"}, {query: "?token=good"}},
+	Soniox:             {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
+	Cartesia:           {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?api_key=bad"}},
+	ElevenLabsTTS:      {{}, {xi: "bad"}, {authorization: "Bearer good"}},
+	OpenAIRealtime:     {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
+	OpenAITranslations: {{}, {authorization: "Bearer bad"}},
 }
 
 func TestGoodKey(t *testing.T) {
 	first := map[string]string{
-		Deepgram:       "> {\"type\":\"Finalize\"}\n< Results",
-		AssemblyAI:     "< Begin",
-		Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
-		Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> {\"type\": \"finalize\"}\n< <fin>",
-		OpenAIRealtime: "< session.created",
+		Deepgram:           "> {\"type\":\"Finalize\"}\n< Results",
+		AssemblyAI:         "< Begin",
+		Speechmatics:       "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
+		Soniox:             "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> {\"type\": \"finalize\"}\n< <fin>",
+		OpenAIRealtime:     "< session.created",
+		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"a\"}\n< done",
+		ElevenLabsTTS:      "> {\"text\": \"a\", \"flush\": true}\n< audio",
+		OpenAITranslations: "< session.created",
 	}
 	for protocol, ways := range goodKeys {
 		t.Run(protocol, func(t *testing.T) {
@@ -117,6 +130,8 @@ func TestBadKeyByStatus(t *testing.T) {
 		Speechmatics:   `{"code":401,"error":"Permission Denied"}`,
 		Soniox:         `{"error_code":401,"error_message":"Invalid API key."}`,
 		OpenAIRealtime: `"type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`,
+		Cartesia:       `{"error_code":"unauthorized","title":"Unauthorized","message":"Invalid API key.","request_id":"`,
+		ElevenLabsTTS:  `{"detail":{"status":"invalid_api_key","message":"Invalid API key"}}`,
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := start(t, Options{Protocol: protocol, APIKey: "good", RefuseByStatus: true, Sessions: 1})
@@ -147,6 +162,7 @@ func TestBadKeyByMessage(t *testing.T) {
 	for protocol, want := range map[string]string{
 		AssemblyAI:     "< \"type\":\"Error\",\"error_code\":1008,\"error\":\"Unauthorized Connection: (Missing|Invalid)\n< close 1008",
 		OpenAIRealtime: "< ^{\"type\":\"error\",.*\"code\":\"invalid_api_key\"\n< close 3000",
+		ElevenLabsTTS:  "< ^{\"message\":\"Invalid API key\",\"error\":\"invalid_api_key\",\"code\":1008}$\n< close 1008",
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := start(t, Options{Protocol: protocol, APIKey: "good"})
@@ -168,7 +184,7 @@ func TestKeyOptions(t *testing.T) {
 		want    string
 	}{
 		{Options{Protocol: Deepgram, APIKey: "abc-DEF_0.~"}, ""},
-		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, soniox, openai-realtime"},
+		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, soniox, openai-realtime, openai-translations"},
 		{Options{APIKey: "k"}, "api key: the protocol echo takes none"},
 		{Options{Protocol: Deepgram, APIKey: "two words"}, `api key: it has characters that a subprotocol cannot have: use letters, digits`},
 		{Options{Protocol: Deepgram, APIKey: "a,b"}, `api key: it has characters`},

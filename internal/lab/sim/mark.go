@@ -111,6 +111,11 @@ func IdentityWord(session uint64) string {
 	return string(appendIdentity(nil, session, 0, 0))
 }
 
+// ChunkWord returns the word for a chunk of a session, such as "s17:3": what a server that speaks is to speak.
+func ChunkWord(session uint64, seq uint16) string {
+	return string(appendIdentity(nil, session, seq, seq))
+}
+
 // appendIdentity appends the word for the chunks first to last of a session: "s17:3", or "s17:3-5".
 func appendIdentity(dst []byte, session uint64, first, last uint16) []byte {
 	dst = strconv.AppendUint(append(dst, 's'), session, 10)

@@ -291,25 +291,30 @@ func TestEarlyDone(t *testing.T) {
 // Each protocol says in its own way that it is full, and takes another when a place comes free.
 func TestFull(t *testing.T) {
 	for protocol, want := range map[string]string{
-		WhisperLive:    "> {\"uid\": \"u\"}\n< \"status\": \"WAIT\"\n< close 1000",
-		WhisperLiveKit: "< close 1013",
-		AssemblyAI:     "< \"type\":\"Error\",\"error_code\":3009\n< close 3009",
-		Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< \"type\": \"quota_exceeded\"\n< close 4005",
-		Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n< \"error_code\":429\n< close 1000",
-		KaldiGStreamer: "< \"status\": 9\n< close 1000",
-		SGLangRealtime: "< \"code\":\"too_many_sessions\"\n< close 1000",
-		VLLMOmni:       "> {\"type\":\"session.update\"}\n< \"code\":\"resource_exhausted\"",
-		Deepgram:       "429",
-		DashScope:      "429",
-		Watson:         "429",
-		Gladia:         "429",
-		OpenAIRealtime: "429",
-		Echo:           "503",
-		Vosk:           "503",
-		FunASR:         "503",
-		SherpaONNX:     "503",
-		VLLMRealtime:   "503",
-		SGLangOmni:     "503",
+		WhisperLive:        "> {\"uid\": \"u\"}\n< \"status\": \"WAIT\"\n< close 1000",
+		WhisperLiveKit:     "< close 1013",
+		AssemblyAI:         "< \"type\":\"Error\",\"error_code\":3009\n< close 3009",
+		Speechmatics:       "> {\"message\": \"StartRecognition\"}\n< \"type\": \"quota_exceeded\"\n< close 4005",
+		Soniox:             "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n< \"error_code\":429\n< close 1000",
+		KaldiGStreamer:     "< \"status\": 9\n< close 1000",
+		KyutaiTTS:          "< no free channels\n< close 1005",
+		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"b\"}\n< \"status_code\":429,\"error_code\":\"concurrency_limited\"",
+		ElevenLabsTTS:      "429",
+		VLLMOmni:           "> {\"type\":\"session.update\"}\n< \"code\":\"resource_exhausted\"",
+		SGLangRealtime:     "< \"code\":\"too_many_sessions\"\n< close 1000",
+		Deepgram:           "429",
+		DashScope:          "429",
+		Watson:             "429",
+		Gladia:             "429",
+		OpenAIRealtime:     "429",
+		OpenAITranslations: "429",
+		Echo:               "503",
+		Vosk:               "503",
+		FunASR:             "503",
+		FunASRRealtime:     "503",
+		SherpaONNX:         "503",
+		VLLMRealtime:       "503",
+		SGLangOmni:         "503",
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := nasty(t, protocol, "full:1")
@@ -323,6 +328,8 @@ func TestFull(t *testing.T) {
 				KaldiGStreamer: "> audio 1\n< s7:1",
 				SGLangRealtime: "< session.created",
 				VLLMOmni:       "> {\"type\":\"session.update\"}\n< session.created",
+				Cartesia:       "> {\"model_id\": \"m\", \"context_id\": \"a\"}\n< done",
+				KyutaiTTS:      "< Ready",
 			}[protocol])
 			if !strings.HasPrefix(want, "4") && !strings.HasPrefix(want, "5") {
 				talk(t, s, "/", want)

@@ -11,26 +11,31 @@ import (
 
 // The names of the protocols that a server can speak.
 const (
-	Echo           = "echo"
-	Vosk           = "vosk"
-	FunASR         = "funasr"
-	SherpaONNX     = "sherpa-onnx"
-	DashScope      = "dashscope"
-	VLLMRealtime   = "vllm-realtime"
-	Watson         = "watson"
-	Kyutai         = "kyutai"
-	WhisperLive    = "whisperlive"
-	WhisperLiveKit = "whisperlivekit"
-	Deepgram       = "deepgram"
-	AssemblyAI     = "assemblyai"
-	Speechmatics   = "speechmatics"
-	Soniox         = "soniox"
-	Gladia         = "gladia"
-	OpenAIRealtime = "openai-realtime"
-	SGLangRealtime = "sglang-realtime"
-	SGLangOmni     = "sglang-omni"
-	VLLMOmni       = "vllm-omni"
-	KaldiGStreamer = "kaldi-gstreamer"
+	Echo               = "echo"
+	Vosk               = "vosk"
+	FunASR             = "funasr"
+	FunASRRealtime     = "funasr-realtime"
+	SherpaONNX         = "sherpa-onnx"
+	DashScope          = "dashscope"
+	VLLMRealtime       = "vllm-realtime"
+	Watson             = "watson"
+	Kyutai             = "kyutai"
+	WhisperLive        = "whisperlive"
+	WhisperLiveKit     = "whisperlivekit"
+	Deepgram           = "deepgram"
+	AssemblyAI         = "assemblyai"
+	Speechmatics       = "speechmatics"
+	Soniox             = "soniox"
+	Gladia             = "gladia"
+	OpenAIRealtime     = "openai-realtime"
+	SGLangRealtime     = "sglang-realtime"
+	SGLangOmni         = "sglang-omni"
+	VLLMOmni           = "vllm-omni"
+	OpenAITranslations = "openai-translations"
+	KaldiGStreamer     = "kaldi-gstreamer"
+	KyutaiTTS          = "kyutai-tts"
+	Cartesia           = "cartesia"
+	ElevenLabsTTS      = "elevenlabs-tts"
 )
 
 // Protocol is what a server can speak. It is immutable.
@@ -73,6 +78,11 @@ var protocols = []Protocol{
 		Name: FunASR, Summary: "modelscope/FunASR, Python: 2pass, online and offline", Subprotocol: "binary",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newFunASRDialogue() },
+	},
+	{
+		Name: FunASRRealtime, Summary: "modelscope/FunASR, realtime_ws.py",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newFunASRRealtimeDialogue() },
 	},
 	{
 		Name: SherpaONNX, Summary: "k2-fsa/sherpa-onnx, the online server in C++",
@@ -140,9 +150,13 @@ var protocols = []Protocol{
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
 	},
 	{
-		Name: SGLangRealtime, Summary: "sglang's /v1/realtime",
-		Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
-		new:  func(*http.Request) dialogue { return newSGLangDialogue() },
+		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
+	},
+	{
+		Name: SGLangRealtime, Summary: "sglang's /v1/realtime", Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
+		new: func(*http.Request) dialogue { return newSGLangDialogue() },
 	},
 	{
 		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
@@ -158,6 +172,23 @@ var protocols = []Protocol{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,
 		Full: `{"status": 9} and a close, at connect`,
 		new:  func(r *http.Request) dialogue { return newKaldiDialogue(r.URL.Query()) },
+	},
+	{
+		Name: KyutaiTTS, Summary: "kyutai-labs/moshi, moshi-server, text to speech",
+		Full: `{type: Error, message: "no free channels"} and a close, at connect`,
+		new:  func(r *http.Request) dialogue { return newKyutaiTTSDialogue(r) },
+	},
+	{
+		Name: Cartesia, Summary: "Cartesia's text to speech, /tts/websocket", Silence: 5 * time.Minute,
+		Full: `{"type": "error", "status_code": 429} to the first message`, auth: cartesiaAuth,
+		new: func(*http.Request) dialogue { return newContextsDialogue(cartesia{}, 1, 0) },
+	},
+	{
+		Name: ElevenLabsTTS, Summary: "ElevenLabs' text to speech, stream-input and multi-stream-input", Silence: 20 * time.Second,
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: elevenLabsAuth,
+		new: func(r *http.Request) dialogue {
+			return newContextsDialogue(newElevenLabs(r), elevenLabsDefault, elevenLabsContexts)
+		},
 	},
 }
 

@@ -70,6 +70,31 @@ func TestProtocols(t *testing.T) {
 			< "is_eof":true
 			< ^Done!$
 		`},
+		{FunASRRealtime, "/", `
+			> STOP
+			< ^{"event": "stopped"}$
+			> audio 1
+			> START
+			< ^{"event": "started"}$
+			> HOTWORDS:s7:0
+			< ^{"event": "hotwords_set", "hotwords": \["s7:0"\]}$
+			> audio 2
+			< ^{"sentences": \[\], "partial": "s7:2 s7:0", "partial_start_ms": 0, "duration_ms": 2, "is_final": false}$
+			> audio 3 pause
+			< ^{"sentences": \[{"text": "s7:2-3 s7:0", "start": 0, "end": 4}\], "partial": "", "partial_start_ms": 4, "duration_ms": 4, "is_final": false}$
+			> audio 4
+			< "sentences": \[{"text": "s7:2-3 s7:0", "start": 0, "end": 4}\], "partial": "s7:4 s7:0", "partial_start_ms": 4, "duration_ms": 6,
+			> stop
+			< {"text": "s7:4 s7:0", "start": 4, "end": 6}\], "partial": "", "partial_start_ms": 0, "duration_ms": 6, "is_final": true}$
+			< ^{"event": "stopped"}$
+			> nonsense
+			> POSTPROCESS_HOTWORDS:|=>x
+			< "postprocess_hotwords": {"|": "x"}}$
+			> START
+			< started
+			> audio 5
+			< ^{"sentences": \[\], "partial": "s7:5 s7:0", "partial_start_ms": 0, "duration_ms": 2, "is_final": false}$
+		`},
 		{DashScope, "/", `
 			> {"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{"vocabulary_id":"s7:0","sample_rate":8000}}}
 			< "task_id":"a","event":"task-started"
@@ -404,6 +429,24 @@ func TestProtocols(t *testing.T) {
 			< transcription.delta",.*"delta":"s7:4 s7:0"
 			< transcription.completed
 		`},
+		{OpenAITranslations, "/v1/realtime/translations?model=m", `
+			< "type":"session.created",.*"session":{"id":"sess_[^"]*","type":"translation","model":"m","expires_at":\d+,"audio":{"input":{},"output":{}}}}
+			> {"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}}}
+			< "type":"session.updated",.*"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}
+			> {"type":"session.input_audio_buffer.append","audio":"[1 x300]"}
+			> {"type":"session.input_audio_buffer.append","audio":"[2 x900 pause]"}
+			< "type":"session.input_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200}
+			< "type":"session.output_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200}
+			> {"type":"session.update","session":{"audio":{"input":{"transcription":null}}}}
+			< "type":"session.updated"
+			> {"type":"session.input_audio_buffer.append","audio":"[3]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"error",.*"code":"invalid_value"
+			> {"type":"session.close"}
+			< "type":"session.output_transcript.delta",.*"delta":" s7:3","elapsed_ms":400}
+			< "type":"session.closed"
+			< close 1000
+		`},
 		{SGLangOmni, "/v1/realtime?intent=transcription", `
 			< "type": "session.created"
 			> {"type":"session.update","session":{"language":"s7:0"}}
@@ -453,6 +496,84 @@ func TestProtocols(t *testing.T) {
 			> EOS
 			< "segment": 1, .*\[{"start":0,"length":0.1,.*"final": true}, "segment-start": 0.2, "segment-length": 0.1, "total-length": 0.3,
 			< close 1000
+		`},
+		{KyutaiTTS, "/api/tts_streaming?format=PcmMessagePack&voice=s7:0", `
+			< ^..type.Ready$
+			> one s7:1
+			> three
+			< type.Audio
+			< text.one s7:0.*start_s.*stop_s
+			> binary ` + "\x00" + `
+			< type.Audio
+			< text.s7:1 s7:0
+			< type.Audio
+			< text.three s7:0
+			< close 1005
+		`},
+		{KyutaiTTS, "/api/tts_streaming?format=Pcm", `
+			> one two three
+			< .
+			> binary ` + "\x81\xa4type\xa3Eos" + `
+			< .
+			< .
+			< close 1005
+		`},
+		{Cartesia, "/tts/websocket", `
+			> {"model_id":"m","context_id":"a","transcript":"s7:1 tw","continue":true,"add_timestamps":true,"pronunciation_dict_id":"s7:0","output_format":{"encoding":"pcm_s16le","sample_rate":8000}}
+			< ^{"type":"chunk","data":"nWlk4w[^"]*=","done":false,"status_code":206,"step_time":12.5,"context_id":"a"}$
+			< ^{"type":"timestamps","done":false,"status_code":206,"context_id":"a","word_timestamps":{"words":\["s7:1","s7:0"\],"start":\[0,0\],"end":\[0.08,0.08\]}}$
+			> {"model_id":"m","context_id":"b","transcript":"three","continue":false}
+			< "type":"chunk",.*"context_id":"b"
+			< ^{"type":"done","done":true,"status_code":200,"context_id":"b"}$
+			> {"model_id":"m","context_id":"a","transcript":"o","continue":true,"flush":true}
+			< "type":"chunk",.*"context_id":"a"
+			< "words":\["two","s7:0"\],"start":\[0.08,0.08\]
+			< ^{"type":"flush_done","done":false,"flush_done":true,"flush_id":1,"status_code":206,"context_id":"a"}$
+			> {"model_id":"m","context_id":"a","transcript":"four"}
+			< "flush_id":2,"context_id":"a"
+			< "words":\["four","s7:0"\]
+			< "type":"done",.*"context_id":"a"
+			> {"model_id":"m","context_id":"c","transcript":"five","continue":true}
+			> {"context_id":"c","cancel":true}
+			< "type":"done",.*"context_id":"c"
+			> {"context_id":"d","transcript":"six"}
+			< ^{"type":"error","done":true,"status_code":400,"error_code":"model_id_missing",.*"context_id":"d"}$
+		`},
+		{ElevenLabsTTS, "/v1/text-to-speech/v/multi-stream-input?output_format=pcm_8000", `
+			> {"text":" ","context_id":"a","pronunciation_dictionary_locators":[{"pronunciation_dictionary_id":"s7:0"}]}
+			> {"text":"s7:1 ","context_id":"a"}
+			> {"text":"","context_id":"a"}
+			> {"text":"two ","context_id":"a","flush":true}
+			< ^{"audio":"nWlk4w[^"]*","isFinal":null,"normalizedAlignment":{"charStartTimesMs":\[0,8,.*"chars":\["s","7",":","1"," ","s","7",":","0"," "\]},.*"contextId":"a"}$
+			< "chars":\["t","w","o"," ","s"
+			> {"text":"three","context_id":"a"}
+			> {"context_id":"a","close_context":true}
+			< ^{"audio":null,"isFinal":true,.*"contextId":"a"}$
+			> {"text":"a ","context_id":"b","generation_config":{"chunk_length_schedule":[4]}}
+			> {"text":"b ","context_id":"b"}
+			< "chars":\["a"," "\]
+			< "chars":\["b"," "\]
+			> {"close_socket":true}
+			< close 1000
+		`},
+		{ElevenLabsTTS, "/v1/text-to-speech/v/stream-input", `
+			> {"text":" ","voice_settings":null,"generation_config":{"chunk_length_schedule":[50]}}
+			> {"text":"one two "}
+			> {"text":""}
+			< ^{"audio":"[^"]*",.*"chars":\["o","n","e"," "\]}}$
+			< "chars":\["t"
+			< ^{"audio":null,"isFinal":true,"normalizedAlignment":null,"alignment":null}$
+			< close 1000
+		`},
+		{ElevenLabsTTS, "/v1/text-to-speech/v/multi-stream-input", `
+			> {"text":"a ","context_id":"1"}
+			> {"text":"a ","context_id":"2"}
+			> {"text":"a ","context_id":"3"}
+			> {"text":"a ","context_id":"4"}
+			> {"text":"a ","context_id":"5"}
+			> {"text":"a ","context_id":"6"}
+			< "error":"max_active_conversations","code":1008
+			< close 1008
 		`},
 	} {
 		t.Run(test.protocol, func(t *testing.T) {
@@ -513,6 +634,8 @@ func TestSilence(t *testing.T) {
 		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
 		Soniox:         "< \"error_code\":408\n< close 1000",
 		KaldiGStreamer: "< \"status\": 1\n< close 1000",
+		Cartesia:       "< close 1000",
+		ElevenLabsTTS:  "> {\"text\": \"a\", \"context_id\": \"c\"}\n< input_timeout_exceeded\n< close 1008",
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			talk(t, start(t, Options{Protocol: protocol, Silence: 1}), "/", script)

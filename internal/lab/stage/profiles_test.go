@@ -79,7 +79,7 @@ func TestProfiles(t *testing.T) {
 // With the reset switched off, the same hunt finds leaks. DashScope's profile is not there: the tags of its messages keep them
 // apart even so.
 func TestProfilesWithoutReset(t *testing.T) {
-	for _, protocol := range []string{sim.Echo, sim.Vosk, sim.FunASR, sim.SherpaONNX, sim.VLLMRealtime, sim.Watson, sim.SGLangRealtime} {
+	for _, protocol := range []string{sim.Echo, sim.Vosk, sim.FunASR, sim.FunASRRealtime, sim.SherpaONNX, sim.VLLMRealtime, sim.Watson, sim.SGLangRealtime} {
 		t.Run(protocol, func(t *testing.T) {
 			accepted := "blind"
 			if risk := risks[protocol]; risk != "" {
@@ -108,6 +108,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.FunASR, "reset-ignored:0.1"},
 		{sim.FunASR, "reset-foreign:0.3"},
 		{sim.FunASR, "silent-death:0.01,close-mid-message:0.02"},
+		{sim.FunASRRealtime, "silent-death:0.01,close-mid-message:0.02"},
 		{sim.SherpaONNX, "late-partials:0.3"},
 		{sim.SherpaONNX, "overtaken-final:0.3"},
 		{sim.SherpaONNX, "reset-foreign:0.3"},
@@ -123,6 +124,11 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.WhisperLive, "full:8,greeting-delayed:0.1"},
 		{sim.Kyutai, "full:8,greeting-delayed:0.1"},
 		{sim.KaldiGStreamer, "full:8"},
+		{sim.KyutaiTTS, "full:8,greeting-delayed:0.1"},
+		{sim.Cartesia, "reset-foreign:0.3"},
+		{sim.Cartesia, "full:8"},
+		{sim.ElevenLabsTTS, "reset-foreign:0.3"},
+		{sim.ElevenLabsTTS, "reset-ignored:0.1,silent-death:0.01,close-mid-message:0.02"},
 	} {
 		t.Run(test.protocol+" "+test.nasty, func(t *testing.T) {
 			nasty, err := sim.ParseNasty(test.nasty)

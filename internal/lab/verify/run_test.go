@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -65,12 +66,15 @@ func try(t *testing.T, name string, server sim.Options, change func(*Options)) (
 	if name == sim.FunASR {
 		audios = []*wav.Audio{marked(1), marked(2)}
 	}
-	for _, audio := range audios {
+	for i, audio := range audios {
 		model := ""
 		if p.Script().NamesModel() {
 			model = `a "model"`
 		}
 		r, err := speaker.NewRecording(p, audio, time.Minute, model)
+		if errors.Is(err, speaker.ErrTakesText) {
+			r, err = speaker.NewText(p, []string{"one two three four five", "six seven eight"}[i], model)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +107,7 @@ func show(t *testing.T, r *Report) {
 
 // What built-in profiles of each way of reuse and of each kind of times claim holds on the simulated servers.
 func TestHolds(t *testing.T) {
-	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.SGLangRealtime, sim.SGLangOmni, sim.VLLMOmni} {
+	for _, name := range []string{sim.Vosk, sim.FunASR, sim.FunASRRealtime, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.KyutaiTTS, sim.Cartesia, sim.ElevenLabsTTS, sim.SGLangRealtime, sim.SGLangOmni, sim.VLLMOmni, sim.OpenAITranslations} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := try(t, name, sim.Options{Protocol: name}, nil)
@@ -115,6 +119,14 @@ func TestHolds(t *testing.T) {
 				t.Error("something does not hold")
 			}
 		})
+	}
+}
+
+// A server that users take for the profile's is named with its own profile.
+func TestLookalike(t *testing.T) {
+	_, err := try(t, sim.FunASR, sim.Options{Protocol: sim.FunASRRealtime}, func(o *Options) { o.Target.Lookalike = o.Profile.Lookalike })
+	if err == nil || !strings.Contains(err.Error(), "the profile funasr-realtime") {
+		t.Error(err)
 	}
 }
 
@@ -170,7 +182,7 @@ func TestFinds(t *testing.T) {
 
 // A server that is full is told, and what is allowed ends it.
 func TestBounds(t *testing.T) {
-	for _, name := range []string{sim.WhisperLive, sim.Soniox} { // of which one says that it is ready, and the other does not
+	for _, name := range []string{sim.WhisperLive, sim.Soniox, sim.KyutaiTTS, sim.Cartesia} { // of which one says that it is ready, and the other does not
 		r, err := try(t, name, sim.Options{Protocol: name, Nasty: sim.NastyOptions{Full: 3}}, nil)
 		last := r.Claims[len(r.Claims)-1]
 		if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "beside 3 sessions") {

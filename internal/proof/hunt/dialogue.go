@@ -3,8 +3,10 @@ package hunt
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/tinylib/msgp/msgp"
 
@@ -48,7 +50,8 @@ type Dialogue struct {
 	Start func(p *Progress) []Message
 	// Ready recognises the message that audio has to wait for; nil when it need not wait.
 	Ready func(m Message) bool
-	// Audio puts audio into a message; nil for a binary message with nothing else. It may return a slice of scratch.
+	// Audio puts audio into a message; nil for a binary message with nothing else. It may return a slice of scratch. Where the server speaks, it
+	// returns a text instead, which is the word of the chunk.
 	Audio func(p *Progress, scratch, audio []byte) []byte
 	// AudioKind is the message's kind. Default: Binary.
 	AudioKind frame.Opcode
@@ -68,6 +71,8 @@ type Dialogue struct {
 	// Final returns the part of a message that names the audio of a final result, each chunk once; nil if the message has none.
 	// The field is nil if final results cannot be distinguished from others.
 	Final func(m Message) []byte
+	// Speech returns the audio in a message of a server that speaks, where it is not all of a binary message; nil for none.
+	Speech func(m Message) []byte
 	// Overlap is how many chunks of a final result may also be part of the next one.
 	Overlap int
 	// Step is how many blocks of a mark the recogniser takes at a time; 0 for any number. Other chunks may be part of two results.
@@ -169,6 +174,19 @@ var dialogues = []Dialogue{
 		Last: ends(`"is_end": true`),
 		// The result includes a little audio from before the speaker began.
 		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
+	},
+	{
+		Name: sim.FunASRRealtime,
+		Start: func(p *Progress) []Message {
+			start := []Message{text("START")}
+			if p.Word != "" {
+				start = append(start, text("HOTWORDS:%s", p.Word))
+			}
+			return start
+		},
+		Ready: has(`"started"`),
+		End:   says("STOP"),
+		Last:  ends(`"stopped"`),
 	},
 	{
 		Name: sim.SherpaONNX,
@@ -315,6 +333,17 @@ var dialogues = []Dialogue{
 		Last: ends(`transcription.completed"`),
 	},
 	{
+		Name:  sim.OpenAITranslations,
+		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
+		Ready: has(`"type":"session.created"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
+		},
+		AudioKind: frame.Text,
+		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
+		Final: from(`"delta":`, `output_transcript`),
+	},
+	{
 		Name: sim.SGLangRealtime,
 		Path: func(*Progress) string { return "/v1/realtime" },
 		Start: func(p *Progress) []Message {
@@ -361,6 +390,85 @@ var dialogues = []Dialogue{
 		},
 		End: says("EOS"), Closes: true, Busy: has(`"status": 9`),
 	},
+	{
+		Name:  sim.KyutaiTTS,
+		Path:  func(p *Progress) string { return withWord("/api/tts_streaming?format=PcmMessagePack", "&voice=", p) },
+		Ready: has("\xa5Ready"),
+		Audio: textOf(`%[2]s `), AudioKind: frame.Text,
+		End:    func(*Progress) []Message { return []Message{{Opcode: frame.Binary, Payload: []byte{0}}} },
+		Closes: true, Busy: has("no free channels"),
+		Final: kyutaiSpeech, Speech: kyutaiSpeech,
+		Answers: func(p *Progress) int { return 1 + 2*p.Audio },
+	},
+	{
+		Name:  sim.Cartesia,
+		Path:  func(*Progress) string { return "/tts/websocket" },
+		Audio: textOf(cartesiaRequest), AudioKind: frame.Text,
+		End: func(p *Progress) []Message {
+			return []Message{text(`{"model_id":"sonic-3","transcript":"","context_id":"%s","continue":false}`, p.ID)}
+		},
+		Last: ends(`"type":"done"`), Busy: has(`"status_code":429`),
+		Final: from(`"words":`, `"type":"timestamps"`), Speech: inField("data"),
+		Answers: func(p *Progress) int { return 1 + 2*p.Audio },
+	},
+	{
+		Name: sim.ElevenLabsTTS,
+		Path: func(*Progress) string { return "/v1/text-to-speech/v/multi-stream-input" },
+		Start: func(p *Progress) []Message {
+			locators := ""
+			if p.Word != "" {
+				locators = `,"pronunciation_dictionary_locators":[{"pronunciation_dictionary_id":"` + p.Word + `","version_id":"1"}]`
+			}
+			return []Message{text(`{"text":" ","context_id":"%s"%s}`, p.ID, locators)}
+		},
+		Audio: textOf(`{"text":"%[2]s ","context_id":"%[1]s","flush":true}`), AudioKind: frame.Text,
+		End: func(p *Progress) []Message {
+			return []Message{text(`{"context_id":"%s","close_context":true}`, p.ID)}
+		},
+		Last:  ends(`"isFinal":true`),
+		Final: characters, Speech: inField("audio"),
+		Answers: func(p *Progress) int { return 1 + p.Audio },
+	},
+}
+
+// cartesiaRequest is a request for speech in a context, in which more follows.
+const cartesiaRequest = `{"model_id":"sonic-3","transcript":"%[2]s ","context_id":"%[1]s","continue":true,"add_timestamps":true,` +
+	`"output_format":{"container":"raw","encoding":"pcm_s16le","sample_rate":24000},"pronunciation_dict_id":"%[3]s"}`
+
+// textOf returns a function that makes messages of the session's id, the word of the chunk, and the session's settings.
+func textOf(format string) func(p *Progress, scratch, _ []byte) []byte {
+	return func(p *Progress, scratch, _ []byte) []byte {
+		return fmt.Appendf(scratch, format, p.ID, sim.ChunkWord(p.Number, uint16(p.Audio)), p.Word)
+	}
+}
+
+// inField returns a function that returns the audio in base64 in a field of JSON.
+func inField(name string) func(m Message) []byte {
+	return func(m Message) []byte {
+		_, audio, _ := bytes.Cut(m.Payload, []byte(`"`+name+`":"`))
+		audio, _, _ = bytes.Cut(audio, []byte(`"`))
+		audio, _ = base64.StdEncoding.AppendDecode(nil, audio)
+		return audio
+	}
+}
+
+// characters returns what is spoken in a message of ElevenLabs', whose times are of characters.
+func characters(m Message) []byte {
+	var said struct {
+		Alignment struct {
+			Chars []string `json:"chars"`
+		} `json:"alignment"`
+	}
+	if json.Unmarshal(m.Payload, &said) != nil || len(said.Alignment.Chars) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(said.Alignment.Chars, ""))
+}
+
+// kyutaiSpeech returns the audio in a message of Kyutai's server.
+func kyutaiSpeech(m Message) []byte {
+	said, _, _ := sim.ReadKyutai(m.Payload)
+	return said.PCM
 }
 
 // newestCompleted returns the last segment of WhisperLive's list if it is completed. Those before it were the last one once.

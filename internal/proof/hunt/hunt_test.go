@@ -83,7 +83,7 @@ func TestMaxLeaks(t *testing.T) {
 
 // A full server refuses; that is no failure.
 func TestRefused(t *testing.T) {
-	for _, protocol := range []string{sim.Vosk, sim.WhisperLive, sim.WhisperLiveKit, sim.Kyutai, sim.KaldiGStreamer, sim.Speechmatics, sim.Soniox} {
+	for _, protocol := range []string{sim.Vosk, sim.WhisperLive, sim.WhisperLiveKit, sim.Kyutai, sim.KaldiGStreamer, sim.Speechmatics, sim.Soniox, sim.KyutaiTTS, sim.Cartesia} {
 		t.Run(protocol, func(t *testing.T) {
 			for _, manners := range []Manners{{CleanEnd: 1}, DefaultManners} {
 				s := serve(t, protocol, sim.NastyOptions{Full: 1})

@@ -361,7 +361,9 @@ func (w *worker) check(m Message) {
 		w.own = true
 	}
 	sim.Identities(m.Payload, judge)
-	if m.Opcode == frame.Binary {
+	if d.Speech != nil {
+		sim.Marks(d.Speech(m), func(m sim.Mark) { judge(m.Session) })
+	} else if m.Opcode == frame.Binary {
 		sim.Marks(m.Payload, func(m sim.Mark) { judge(m.Session) })
 	}
 	if found {

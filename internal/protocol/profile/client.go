@@ -120,7 +120,7 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 	if f.class&isCounted != 0 || p.endResets && f.class&isEnd != 0 {
 		session.counted++
 	}
-	if f.class&isStart != 0 && !session.startTask(f.tag, tagSet(b.settings), p.leave.namesTask) {
+	if f.class&isStart != 0 && !session.startTask(f.tag, tagSet(b.settings), p) {
 		b.forbidReuse(Unclean)
 	}
 	if f.class&isEnd != 0 {

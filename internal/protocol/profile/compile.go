@@ -26,6 +26,7 @@ type program struct {
 	longest                        int // bytes of the longest message that is inspected
 	replace, endResets             bool
 	ends                           bool // the profile describes the client's end message
+	tasksContinue                  bool // with messages that look like those that begin them
 	early                          Early
 	hasGreeting, hasReady, hasBusy bool // the profile has matchers for such messages
 	hasAlive                       bool
@@ -42,7 +43,7 @@ func (r *reader) compile(s *spec) *Profile {
 		return nil
 	}
 	p := &Profile{
-		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol,
+		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol, Lookalike: s.lookalike,
 		Limits: s.limits, Ping: s.keepalive.ping, EndCloses: s.end.closes, spec: s,
 	}
 	s.script.compile()
@@ -101,6 +102,7 @@ func newProgram(s *spec, reuse Reuse) *program {
 	p.tokens, p.until, p.unprompted = s.hasTokens(), len(s.reset.until) > 0, s.reset.quiet
 	p.restarts = int(s.reset.timeout / max(s.reset.settle, time.Millisecond))
 	p.mustKnow = isSticky | isCounted | isStart
+	p.tasksContinue = s.tag.continues
 
 	if s.replace || s.end.resets || s.early == EarlyDiscard {
 		client = append(client, use{s.end.client, isEnd})

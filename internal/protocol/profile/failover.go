@@ -94,9 +94,14 @@ const (
 	StallCadence
 	// StallSpeech: results come while there is speech. In silence nothing may come.
 	StallSpeech
+	// StallAsked: results come once the client has asked for them, by a marker of Answered or its end message, until that is answered.
+	StallAsked
 )
 
-var stallNames = []string{"none", "replies", "cadence", "speech"}
+var stallNames = []string{"none", "replies", "cadence", "speech", "asked"}
+
+// ByMessage reports whether the server owes something by what the client has said, whatever audio comes.
+func (s StallSign) ByMessage() bool { return s == StallReplies || s == StallAsked }
 
 // String returns the word for it in YAML.
 func (s StallSign) String() string { return stallNames[s] }

@@ -45,7 +45,7 @@ func (r *reader) checkFailover(s *spec) {
 		for _, u := range uses {
 			for _, m := range u.matchers {
 				for _, text := range m.texts() {
-					if strings.Contains(text, tokenMark) && u.class&(isEnd|isUnanswered) == 0 {
+					if strings.Contains(text, tokenMark) && u.class&(isEnd|isUnanswered|isUntil) == 0 {
 						r.problem(s.placeOr(m.at, "failover"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 					}
 				}
@@ -154,7 +154,9 @@ func (r *reader) checkAnswered(s *spec) {
 	switch {
 	case f.Stall == StallReplies && !lockstep:
 		r.problem(s.place("failover.stall", "failover"), "stall: replies needs a server that answers each message with exactly one, in order: reuse: lockstep, or one-shot; this profile has reuse: %s", s.reuse)
-	case (f.Stall == StallCadence || f.Stall == StallSpeech) && results == 0:
+	case f.Stall == StallAsked && len(s.end.client) == 0 && !slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.by == MeansMarker }):
+		r.problem(s.place("failover.stall", "failover"), "stall: asked needs messages by which a client asks for results: set answered.marker, or end.client")
+	case f.Stall > StallReplies && results == 0:
 		r.problem(s.place("failover.stall", "failover"), "stall: %s needs results whose absence shows a stall: set answered, final or partial", f.Stall)
 	}
 	if f.Continues && len(f.shift) == 0 {

@@ -19,8 +19,8 @@ type Script struct {
 	// Start holds the messages that begin a session, Settings those that begin one with settings that no other session may inherit (nil for
 	// none), Follow those that follow the first message of audio, and End those that end the audio. They may contain a token and ModelMark.
 	Start, Settings, Follow, End []Message
-	// Envelope is the text message around audio, which AudioMark stands for, in base64. If it is empty, the message is binary: the audio
-	// itself or, with MessagePack, a map with the samples as an array of this name.
+	// Envelope is the text message around audio, which AudioMark stands for, in base64, or around a piece of text to be spoken, which TextMark
+	// stands for. If it is empty, the message is binary: the audio itself or, with MessagePack, a map with the samples as an array of this name.
 	Envelope, MessagePack string
 	// Encoding (S16LE or F32LE), Rate (samples a second) and Chunk (how much is in a message) describe the audio, which has one channel.
 	Encoding Encoding
@@ -41,6 +41,12 @@ type Script struct {
 
 // AudioMark stands for the audio in [Script.Envelope].
 const AudioMark = "$audio"
+
+// TextMark stands for a piece of text in [Script.Envelope], for servers that speak.
+const TextMark = "$text"
+
+// TakesText reports whether the servers get text and speak it.
+func (s *Script) TakesText() bool { return strings.Contains(s.Envelope, TextMark) }
 
 // ModelMark stands for the name of the model in what a client says, and in [Script.Query].
 const ModelMark = "$model"
@@ -213,8 +219,8 @@ func (s *Script) fields() []field {
 		{"settings", messagesAt(&s.Settings)},
 		{"ready", matchersAt(&s.ready)},
 		{"audio", textAt(&s.Envelope).orNone().check(func(r *reader, n *strictyaml.Node) {
-			if !isNone(n) && strings.Count(s.Envelope, AudioMark) != 1 {
-				r.problem(placeOf(n), "invalid message %q: use a text that contains %s once, which stands for the audio in base64, or none for audio in binary messages", s.Envelope, AudioMark)
+			if !isNone(n) && strings.Count(s.Envelope, AudioMark)+strings.Count(s.Envelope, TextMark) != 1 {
+				r.problem(placeOf(n), "invalid message %q: use a text that contains %s once, which stands for the audio in base64, or %s for text to be spoken, or none for audio in binary messages", s.Envelope, AudioMark, TextMark)
 			}
 		})},
 		{"messagepack", textAt(&s.MessagePack).orNone()},

@@ -22,6 +22,7 @@ type spec struct {
 
 	predial     Predial
 	subprotocol string
+	lookalike   string
 	setup       []Message
 	greeting    []matcher
 	ready       []matcher
@@ -89,11 +90,12 @@ type untilSpec struct {
 }
 
 type tagSpec struct {
-	start  []matcher // the client's message that begins a task
-	path   jsonPath  // to the tag in that message
-	server jsonPath  // to the tag in the server's messages; nil if it is the same
-	done   []matcher
-	failed []matcher
+	start     []matcher // the client's message that begins a task
+	continues bool      // or says more about one that is not done
+	path      jsonPath  // to the tag in that message
+	server    jsonPath  // to the tag in the server's messages; nil if it is the same
+	done      []matcher
+	failed    []matcher
 }
 
 type keepaliveSpec struct {

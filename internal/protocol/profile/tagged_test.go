@@ -230,3 +230,34 @@ func TestTaskFailed(t *testing.T) {
 		l.want(failure+" while resetting", l.server(failure), Broken, TaskFailed)
 	}
 }
+
+// A context is begun by the first message with its id, and continued by the others until its last message.
+func TestContexts(t *testing.T) {
+	say := func(id, text string) string { return fmt.Sprintf(`{"context_id":%q,"transcript":%q}`, id, text) }
+	done := func(id string) string { return fmt.Sprintf(`{"type":"done","context_id":%q}`, id) }
+	for _, c := range []struct {
+		said []string // by the client, and by the server
+		want Then
+	}{
+		{[]string{say("1", "a"), say("1", "b"), done("1")}, Ready},
+		{[]string{say("1", "a"), say("2", "b"), say("1", "c"), done("1"), done("2")}, Ready},
+		{[]string{say("1", "a"), say("2", "b"), say("1", "c"), done("1")}, Broken},
+		{[]string{say("1", "a"), say("1", "b"), `{"context_id":"1","cancel":true}`}, Broken},
+		{[]string{say("1", "a"), done("1"), say("1", "b")}, Broken},
+		{[]string{say("1", "a"), done("1"), say("1", "b"), done("1")}, Ready},
+		{[]string{say("1", "a"), `{"type":"error","context_id":"1"}`, done("1")}, Broken},
+	} {
+		l := builtin(t, "cartesia")
+		l.begin()
+		for _, message := range c.said {
+			if strings.Contains(message, `"type"`) {
+				l.server(message)
+			} else {
+				l.client(frame.Text, message)
+			}
+		}
+		if s := l.end(); s.Then != c.want {
+			t.Errorf("%q: %v, want %v", c.said, s.Then, c.want)
+		}
+	}
+}

@@ -24,16 +24,17 @@ func (s tagSet) has(h uint64) bool { return s != 0 && tagBits(h)&^s == 0 }
 func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) }
 
 // startTask records that the client began a task, as tasks.start does.
-func (s *session) startTask(tag []byte, former tagSet, keepName bool) bool {
+func (s *session) startTask(tag []byte, former tagSet, p *program) bool {
 	if s.tasks == nil {
 		s.tasks = new(tasks) // most profiles need none
 	}
-	return s.tasks.start(tag, former, keepName)
+	return s.tasks.start(tag, former, p.tasksContinue, p.leave.namesTask)
 }
 
 // start records that the client began a task. It returns false if the tag is missing, or if the server's messages about the task could be
-// taken for those about another, which is not done or belongs to the connection's former session, or if too many tasks are open.
-func (t *tasks) start(tag []byte, former tagSet, keepName bool) bool {
+// taken for those about another, which is not done or belongs to the connection's former session, or if too many tasks are open. If tasks
+// continue, a message with the tag of one that is not done belongs to that one.
+func (t *tasks) start(tag []byte, former tagSet, continues, keepName bool) bool {
 	if tag == nil {
 		return false
 	}
@@ -42,7 +43,7 @@ func (t *tasks) start(tag []byte, former tagSet, keepName bool) bool {
 	free := -1
 	for i := range t.list {
 		if t.list[i].tag == h {
-			again := !t.list[i].open
+			again := continues || !t.list[i].open
 			t.list[i].open = true
 			return again
 		}

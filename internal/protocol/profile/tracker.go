@@ -305,7 +305,11 @@ func (t *Tracker) Sent(e Entry) {
 	if e.counted {
 		t.acknowledgements++
 	}
-	if e.Kind != EntryTransient {
+	if e.Kind == EntryTransient {
+		if t.program.Stall == StallAsked { // the client no longer wants what it has asked for
+			t.marks.clear()
+		}
+	} else {
 		if t.endSent && t.program.concludes {
 			t.giveUp("the client went on before the server had answered its end message")
 		}
@@ -342,8 +346,18 @@ func (t *Tracker) Delivered() Position { return t.delivered }
 // Heard returns how many bytes of audio the present connection has got in this session, to add to the Heard of the next session's Leg.
 func (t *Tracker) Heard() int64 { return int64(t.delivered - t.leg.From) }
 
-// Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies).
-func (t *Tracker) Unanswered() int { return t.owed.count }
+// Unanswered returns how many messages of the client wait for a reply of the present server, where each gets one (StallReplies), or for the
+// results that they asked for (StallAsked).
+func (t *Tracker) Unanswered() int {
+	if t.program.Stall != StallAsked {
+		return t.owed.count
+	}
+	n := t.marks.count
+	if t.endSent {
+		n++
+	}
+	return n
+}
 
 // Behind returns how long the audio lasts that the client has sent since the oldest that is not answered, and whether any is not. ok is false if the
 // profile's answers do not tell how far they go, or the format is not known.

@@ -21,14 +21,20 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// Recording is audio as clients of a profile's servers send it. It is immutable.
+// Recording is audio as clients of a profile's servers send it or, where the servers speak, a text. It is immutable.
 type Recording struct {
 	profile *profile.Profile
 	script  *profile.Script
-	model   string // empty if the profile's clients name none
-	chunks  [][]byte
+	model   string   // empty if the profile's clients name none
+	chunks  [][]byte // encoded audio, or words
 	length  time.Duration
 }
+
+// ErrTakesText is returned for a recording where the servers get text, and ErrTakesAudio for a text where they get audio.
+var (
+	ErrTakesText  = errors.New("the profile's servers get text and speak it")
+	ErrTakesAudio = errors.New("the profile's servers get audio")
+)
 
 // ErrNoModel is returned for a profile whose clients name a model, if none was given, and ErrModel for one whose clients name none.
 var (
@@ -40,6 +46,51 @@ var (
 // name of the model that the client asks for; empty for profiles whose clients name none. The error says that the profile does not say what
 // a client says, that the recording is empty, or that a model is missing or too much ([ErrNoModel], [ErrModel]).
 func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, model string) (*Recording, error) {
+	r, err := newRecording(p, model)
+	if err != nil {
+		return nil, err
+	}
+	s := r.script
+	if s.TakesText() {
+		return nil, fmt.Errorf("%s: %w", p.Name, ErrTakesText)
+	}
+	samples := resample(mix(audio), audio.SampleRate, s.Rate)
+	if n := int(most.Seconds() * float64(s.Rate)); len(samples) > n {
+		samples = samples[:n]
+	}
+	if len(samples) == 0 {
+		return nil, errors.New("the recording has no audio")
+	}
+	r.length = time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))
+	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
+	for len(samples) > 0 {
+		n := min(size, len(samples))
+		r.chunks = append(r.chunks, encode(samples[:n], s.Encoding))
+		samples = samples[n:]
+	}
+	return r, nil
+}
+
+// NewText prepares a text for a profile's servers, which speak it: its words, each in a message. The model and the error are as for [NewRecording].
+func NewText(p *profile.Profile, text, model string) (*Recording, error) {
+	r, err := newRecording(p, model)
+	if err != nil {
+		return nil, err
+	}
+	if !r.script.TakesText() {
+		return nil, fmt.Errorf("%s: %w", p.Name, ErrTakesAudio)
+	}
+	for _, word := range strings.Fields(text) {
+		r.chunks = append(r.chunks, []byte(word+" "))
+	}
+	if len(r.chunks) == 0 {
+		return nil, errors.New("the text has no words")
+	}
+	r.length = time.Duration(len(r.chunks)) * r.script.Chunk
+	return r, nil
+}
+
+func newRecording(p *profile.Profile, model string) (*Recording, error) {
 	s := p.Script()
 	if s == nil {
 		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to your own profile (docs/reference/profiles.md)", p.Name)
@@ -50,21 +101,7 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, mode
 	case !named && model != "":
 		return nil, fmt.Errorf("%s: %w", p.Name, ErrModel)
 	}
-	samples := resample(mix(audio), audio.SampleRate, s.Rate)
-	if n := int(most.Seconds() * float64(s.Rate)); len(samples) > n {
-		samples = samples[:n]
-	}
-	if len(samples) == 0 {
-		return nil, errors.New("the recording has no audio")
-	}
-	r := &Recording{profile: p, script: s, model: model, length: time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))}
-	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
-	for len(samples) > 0 {
-		n := min(size, len(samples))
-		r.chunks = append(r.chunks, encode(samples[:n], s.Encoding))
-		samples = samples[n:]
-	}
-	return r, nil
+	return &Recording{profile: p, script: s, model: model}, nil
 }
 
 // Length is how long the audio lasts, and Chunks how many messages it takes.
@@ -131,9 +168,15 @@ func encode(samples []float32, e profile.Encoding) []byte {
 	return out
 }
 
-// envelop returns the message that carries a piece of audio.
-func (r *Recording) envelop(audio []byte) Message {
+// envelop returns the message that carries a piece of audio, or of text.
+func (r *Recording) envelop(audio []byte, token uint64) Message {
 	switch s := r.script; {
+	case s.TakesText():
+		if strings.HasPrefix(s.Envelope, "{") {
+			audio = inJSON(string(audio))
+		}
+		text := strings.Replace(s.Envelope, profile.TextMark, string(audio), 1)
+		return Message{frame.Text, []byte(strings.ReplaceAll(text, "$token", fmt.Sprintf("%016x", token)))}
 	case s.Envelope != "":
 		text := strings.Replace(s.Envelope, profile.AudioMark, base64.StdEncoding.EncodeToString(audio), 1)
 		return Message{frame.Text, []byte(text)}
@@ -148,12 +191,12 @@ func (r *Recording) envelop(audio []byte) Message {
 	return Message{frame.Binary, audio}
 }
 
-// Chunk returns the i-th message of audio.
-func (r *Recording) Chunk(i int) Message { return r.envelop(r.chunks[i]) }
+// Chunk returns the i-th message of audio, or of text, in a session with a token.
+func (r *Recording) Chunk(i int, token uint64) Message { return r.envelop(r.chunks[i], token) }
 
 // silence returns a message of silence.
 func (r *Recording) silence() Message {
-	return r.envelop(make([]byte, len(r.chunks[0])))
+	return r.envelop(make([]byte, len(r.chunks[0])), 0)
 }
 
 // chunksMark stands for the number of messages of audio in what a client says.

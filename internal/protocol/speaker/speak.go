@@ -183,7 +183,7 @@ func (t *talk) stream(spoke time.Time) error {
 			return err
 		}
 		t.result.Audio++
-		if err := t.say([]Message{t.Chunk(i)}); err != nil {
+		if err := t.say([]Message{t.Chunk(i, t.Token)}); err != nil {
 			return err
 		}
 		if i == 0 {

@@ -65,6 +65,9 @@ func speak(t *testing.T, server *sim.Server, name string, audio *wav.Audio, o sp
 func speakWith(t *testing.T, server *sim.Server, p *profile.Profile, model string, audio *wav.Audio, o speaker.Options) (*speaker.Result, error) {
 	t.Helper()
 	r, err := speaker.NewRecording(p, audio, time.Minute, model)
+	if errors.Is(err, speaker.ErrTakesText) {
+		r, err = speaker.NewText(p, `one "two" three four`, model)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +104,20 @@ func TestSpeak(t *testing.T) {
 				t.Errorf("%v, complete %v, heard %v, audio %d, %q", err, result.Complete, result.Heard, result.Audio, result.Text)
 			}
 		})
+	}
+}
+
+// What is said is words where servers speak, and audio elsewhere.
+func TestText(t *testing.T) {
+	result, err := speak(t, serve(t, sim.Options{Protocol: sim.Cartesia}), "cartesia", nil, speaker.Options{Pace: 100})
+	if err != nil || strings.TrimSpace(result.Text) != `one "two" three four` || result.Audio != 4 {
+		t.Errorf("%v, %d words, %q", err, result.Audio, result.Text)
+	}
+	if _, err := speaker.NewText(named(t, "vosk"), "one", ""); !errors.Is(err, speaker.ErrTakesAudio) {
+		t.Errorf("a text for a recogniser: %v", err)
+	}
+	if _, err := speaker.NewText(named(t, "cartesia"), " ", ""); err == nil {
+		t.Error("a text without words")
 	}
 }
 

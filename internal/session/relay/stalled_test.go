@@ -74,6 +74,43 @@ func TestServerHasNothingToSay(t *testing.T) {
 	}
 }
 
+// A server that speaks owes nothing until it was asked to speak, when it has answered, or when its client no longer wants to hear it.
+func TestSpeechStalls(t *testing.T) {
+	request := func(id, rest string) string { return `{"context_id":"` + id + `",` + rest + `}` }
+	answer := func(id, kind string) string { return `{"type":"` + kind + `","context_id":"` + id + `"}` }
+	r := newRig(t, setup{Profile: "cartesia", Script: new(wstest.Server), Service: stallingAfter(100 * time.Millisecond)})
+	r.Ready(1)
+	client, server := r.Session()
+	say := func(message string) {
+		client.Send(frame.Text, message)
+		server.Expect(frame.Text, message)
+	}
+	var w *failover.StallWatch
+	owes := func(what string) {
+		t.Helper()
+		r.looksAtServer(30)
+		if r.on(func(s *Session) { w = s.failover.watch }); w.Quiet() != 0 {
+			t.Errorf("%s: it owes a sign for %v", what, w.Quiet())
+		}
+	}
+	say(request("1", `"transcript":"one ","continue":true`))
+	owes("the text may go on")
+	say(request("1", `"transcript":"","continue":false`))
+	for _, kind := range []string{"chunk", "done"} {
+		server.Send(frame.Text, answer("1", kind))
+		client.Expect(frame.Text, answer("1", kind))
+	}
+	owes("all was answered")
+	say(request("2", `"transcript":"two","continue":false`))
+	say(request("2", `"cancel":true`))
+	owes("it was cancelled")
+	say(request("3", `"transcript":"three","continue":true,"flush":true`))
+	_, payload, err := client.Next()
+	if _, reason, _ := frame.ParseClose(payload); err != nil || !strings.HasPrefix(string(reason), "backend stalled: no result for") {
+		t.Errorf("received %q, %v", reason, err)
+	}
+}
+
 // The lag of a backend is the largest of its sessions.
 func TestLags(t *testing.T) {
 	r := newRig(t, setup{Profile: "vosk", Cap: 3, Script: new(wstest.Server), Service: stallingAfter(time.Hour)})

@@ -160,7 +160,7 @@ func (w *StallWatch) look(v *StallView, now loop.Instant) (quiet time.Duration, 
 	switch {
 	case v.Excused:
 		return 0, false
-	case w.sign == profile.StallReplies:
+	case w.sign.ByMessage():
 		if v.Unanswered == 0 {
 			w.since = 0
 			return 0, false
@@ -183,7 +183,7 @@ func (w *StallWatch) look(v *StallView, now loop.Instant) (quiet time.Duration, 
 	if v.Replaying { // it may need time for all that it gets at once
 		timeout *= 2
 	}
-	enough := w.sign == profile.StallReplies || v.Blocked || int64(v.Delivered-w.atSign) > v.Half
+	enough := w.sign.ByMessage() || v.Blocked || int64(v.Delivered-w.atSign) > v.Half
 	return quiet, quiet >= timeout && enough
 }
 
@@ -193,7 +193,7 @@ func (w *StallWatch) follow(v *StallView, now loop.Instant) {
 	w.delivered = v.Delivered
 	switch {
 	case moved && w.pausing:
-		if w.sign != profile.StallReplies && w.since != 0 {
+		if !w.sign.ByMessage() && w.since != 0 {
 			w.since += now - w.audio
 		}
 		if w.spoken != 0 {
