@@ -32,6 +32,7 @@ const (
 	OpenAIRealtime     = "openai-realtime"
 	SGLangRealtime     = "sglang-realtime"
 	SGLangOmni         = "sglang-omni"
+	VLLMOmni           = "vllm-omni"
 	OpenAITranslations = "openai-translations"
 	KaldiGStreamer     = "kaldi-gstreamer"
 	KyutaiTTS          = "kyutai-tts"
@@ -173,6 +174,11 @@ var protocols = []Protocol{
 		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
 		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
 		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
+	},
+	{
+		Name: VLLMOmni, Summary: "vLLM-Omni's /v1/realtime?duplex=1",
+		Full: `{"error": {"code": "resource_exhausted"}} to the first message`,
+		new:  func(*http.Request) dialogue { return newVLLMOmniDialogue() },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

@@ -515,6 +515,24 @@ func TestProtocols(t *testing.T) {
 			> {"type":"input_audio_buffer.clear"}
 			< "code": "input_already_done"
 		`},
+		{VLLMOmni, "/v1/realtime?duplex=1", `
+			> {"type":"session.update","session":{"instructions":"s7:0"}}
+			< "type":"session.created"
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"input_audio_buffer.committed"
+			< "type":"response.created"
+			< "text":"s7:1 s7:0 "
+			< "type":"response.done"
+			> {"type":"input_audio_buffer.append","audio":"[2]"}
+			> {"type":"input_audio_buffer.clear"}
+			< "type":"input_audio_buffer.cleared"
+			> {"type":"nonsense","event_id":"e"}
+			< "code":"unknown_event",.*"event_id":"e"
+			> {"type":"session.close"}
+			< "type":"session.closed"
+			< close 1000
+		`},
 		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
 			> audio 1 x100
 			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false

@@ -30,6 +30,7 @@ func TestBuiltIn(t *testing.T) {
 		"openai-realtime":     {OneShot, OneShot},
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"sglang-omni":         {OneShot, OneShot},
+		"vllm-omni":           {OneShot, OneShot},
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
 		"kyutai-tts":          {OneShot, OneShot},
