@@ -134,7 +134,7 @@ func TestBuiltInVerdicts(t *testing.T) {
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "kaldi-gstreamer": Visible,
-		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
+		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never, "azure-speech": Never,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

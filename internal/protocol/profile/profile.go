@@ -94,7 +94,7 @@ var builtInFiles embed.FS
 var builtInNames = []string{
 	"one-shot", "echo", "vosk", "funasr", "sherpa-onnx", "dashscope", "vllm-realtime", "watson", "kyutai", "whisperlive",
 	"whisperlivekit", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "kaldi-gstreamer",
-	"kyutai-tts", "cartesia", "elevenlabs-tts",
+	"kyutai-tts", "cartesia", "elevenlabs-tts", "azure-speech",
 }
 
 // builtIn caches the built-in profiles that were requested. The mutex guards the map.
