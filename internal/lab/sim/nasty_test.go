@@ -301,6 +301,7 @@ func TestFull(t *testing.T) {
 		KyutaiTTS:          "< no free channels\n< close 1005",
 		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"b\"}\n< \"status_code\":429,\"error_code\":\"concurrency_limited\"",
 		ElevenLabsTTS:      "429",
+		AzureSpeech:        "429",
 		VLLMOmni:           "> {\"type\":\"session.update\"}\n< \"code\":\"resource_exhausted\"",
 		SGLangRealtime:     "< \"code\":\"too_many_sessions\"\n< close 1000",
 		Deepgram:           "429",

@@ -38,6 +38,7 @@ const (
 	KyutaiTTS          = "kyutai-tts"
 	Cartesia           = "cartesia"
 	ElevenLabsTTS      = "elevenlabs-tts"
+	AzureSpeech        = "azure-speech"
 )
 
 // Protocol is what a server can speak. It is immutable.
@@ -201,6 +202,11 @@ var protocols = []Protocol{
 		new: func(r *http.Request) dialogue {
 			return newContextsDialogue(newElevenLabs(r), elevenLabsDefault, elevenLabsContexts)
 		},
+	},
+	{
+		Name: AzureSpeech, Summary: "Azure Speech recognition, as its SDK uses it", Subprotocol: "USP", Silence: azureSilence,
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: azureAuth,
+		new: func(*http.Request) dialogue { return new(azureDialogue) },
 	},
 }
 
