@@ -56,16 +56,18 @@ func TestFinds(t *testing.T) {
 		profile, habit string
 		find           step
 		unsafe         []string
+		settings       map[string]any
 	}{
-		"ignores a reset":            {"vosk", "reset-ignored", (*trial).claims, nil},
-		"keeps state over a session": {"vosk", "sticky-settings", (*trial).reuse, []string{"blind"}},
-		"answers late":               {"vllm-realtime", "early-done", (*trial).claims, []string{"doubt"}},
-		"closes in a message":        {"vosk", "close-mid-message:0.2", (*trial).reuse, nil},
+		"ignores a reset":            {"vosk", "reset-ignored", (*trial).claims, nil, nil},
+		"keeps state over a session": {"vosk", "sticky-settings", (*trial).claims, []string{"blind"}, nil},
+		"answers late":               {"vllm-realtime", "early-done", (*trial).claims, []string{"doubt"}, nil},
+		"overtakes":                  {"sherpa-onnx", "overtaken-final", (*trial).claims, nil, map[string]any{"reuse": "fenced"}},
+		"closes in a message":        {"vosk", "close-mid-message:0.2", (*trial).reuse, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := simulated(c.profile, "--nasty", c.habit)
-			s.Unsafe = c.unsafe
+			s.Unsafe, s.Settings = c.unsafe, c.settings
 			if c.profile == "vllm-realtime" {
 				s.Model = "any"
 			}
