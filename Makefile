@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
+.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test-browser: ## Test the dashboard and the example page in headless Chromium, w
 
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)
+
+test-servers: build ## Try the profiles on real servers, which it installs; some come from repositories (SERVERS_SRC, SERVERS_FLAGS); an hour
+	$(GO) run ./internal/proof/realservers/cmd $(SERVERS_FLAGS)
 
 # SQLite is C that was translated to Go: with the race detector in it, it is ten times slower, and it is not ours. (Other modules stay in: the
 # linker keeps one copy of what they and we make of the same generic code, and a copy without the detector makes it report races that are none.)

@@ -49,6 +49,7 @@ type verifyFlags struct {
 	seed     uint64
 	save     bool
 	service  string
+	report   string
 }
 
 func newProfileVerifyCommand() *cobra.Command {
@@ -61,6 +62,9 @@ your recordings, directly and over reused connections; it leaves them in every m
 some and moves them to another connection, and compares the results letter by letter and time
 by time with those of direct sessions. For each claim it says whether it holds, does not hold,
 or was not tried, with what was sent and received.
+
+With --report, what was found is written to a file as a page that you can attach to an issue: it
+has no headers, keys or texts of sessions, except for the evidence of what does not hold. Read it first.
 
 With --save, the result is kept in the configuration, as the field verified of the service
 whose servers these are (--service), whether the claims hold or not; 'wsbouncer check' warns
@@ -102,6 +106,7 @@ server could not be tried, and 2 for wrong usage.`,
 	f.StringArrayVar(&flags.settings, "settings", nil, "first `message` of a session with settings that no other session may inherit; $token stands for a number of its own (repeat for several; default: the profile's)")
 	f.Uint64Var(&flags.seed, "seed", 0, "chooses the points at which sessions are cut (default: a random one, which is printed)")
 	f.BoolVar(&flags.save, "save", false, "keep the result in the configuration, with --service")
+	f.StringVar(&flags.report, "report", "", "`file` to write a page to, for an issue")
 	f.StringVar(&flags.service, "service", "", "`name` of the service whose servers these are, for --save")
 	completeFlag(cmd, "service", config.KindService)
 	flags.from.add(cmd)
@@ -153,7 +158,7 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 	}
 	p := all[i]
 	if target.Protocol = v.protocol; v.protocol == "" {
-		target.Protocol = p.Subprotocol
+		target.Protocol, target.Lookalike = p.Subprotocol, p.Lookalike
 	}
 	o := &verify.Options{Profile: p, Target: target, Connections: v.sessions, Wait: v.wait, Pace: v.pace, Settings: v.settings, Seed: v.seed}
 	if !cmd.Flags().Changed("seed") {
@@ -242,6 +247,11 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	report, err := verify.Run(ctx, *o)
 	if printErr := v.print(cmd.OutOrStdout(), report); printErr != nil {
 		return printErr
+	}
+	if v.report != "" {
+		if err := os.WriteFile(v.report, []byte(report.Page(buildVersion())), 0o600); err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
 	}
 	if err == nil && v.save {
 		err = v.keep(cmd, report)

@@ -11,6 +11,29 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 )
 
+// The page of profile verify has each claim, the evidence of what does not hold, and not the server's address.
+func TestVerifyReport(t *testing.T) {
+	server, err := sim.Start(sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Greeting: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	page := filepath.Join(t.TempDir(), "page.md")
+	status, _, messages := run("profile", "verify", "vosk", "--backend", server.URL(), "--audio", spokenFile(t), "--pace", "50", "--wait", "2s", "--report", page)
+	text, err := os.ReadFile(page)
+	if err != nil || status != 1 {
+		t.Fatalf("status %d, %s, %v", status, messages, err)
+	}
+	for _, want := range []string{"# vosk on a real server\n", "| session | a session begins", "| greeting | the server says nothing before its client | does not hold |", "\n## greeting does not hold\n\n    "} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("it lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), server.Addr().String()) {
+		t.Errorf("it has the server's address:\n%s", text)
+	}
+}
+
 // spokenFile writes a WAV file with a second of sound, and returns its path.
 func spokenFile(t *testing.T) string {
 	t.Helper()

@@ -25,6 +25,7 @@ func TestFragileServers(t *testing.T) {
 		{sim.SherpaONNX, nil, ""},
 		{sim.Vosk, []string{`{"config" : {"sample_rate" : 16000}}`}, ""},
 		{sim.FunASR, []string{`{"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 10, "wav_name": "x", "is_speaking": true}`}, ""},
+		{sim.FunASRRealtime, []string{"START"}, ""},
 		{sim.DashScope, []string{`{"header":{"action":"run-task","task_id":"a"},"payload":{"parameters":{}}}`}, ""},
 		{sim.Watson, []string{`{"action":"start","content-type":"audio/l16;rate=16000"}`}, ""},
 		{sim.WhisperLive, []string{`{"uid":"u","language":"en","task":"transcribe","model":"small","use_vad":true}`}, ""},

@@ -189,7 +189,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	planned.target.UserTimeout = userTimeout(&v.Service)
 	planned.target.Protocol = v.Subprotocol
 	if planned.target.Protocol == "" {
-		planned.target.Protocol = v.profile.Subprotocol
+		planned.target.Protocol, planned.target.Lookalike = v.profile.Subprotocol, v.profile.Lookalike
 	}
 	_, query, _ := strings.Cut(b.URL, "?")
 	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query) && !v.setsByClient // or no client could use them

@@ -56,9 +56,9 @@ var goodKeys = map[string][]presented{
 		{authorization: "Bearer good"},
 		{offers: []string{"realtime", "openai-insecure-api-key.good", "openai-beta.realtime-v1"}, accepted: "realtime"},
 	},
-	Cartesia:      {{authorization: "Bearer good"}, {query: "?api_key=good"}, {query: "?access_token=good"}},
-	ElevenLabsTTS: {{xi: "good"}},
-	AzureSpeech:   {{subscription: "good"}, {authorization: "Bearer good"}},
+	OpenAITranslations: {{authorization: "Bearer good"}},
+	Cartesia:           {{authorization: "Bearer good"}, {query: "?api_key=good"}, {query: "?access_token=good"}},
+	ElevenLabsTTS:      {{xi: "good"}},
 }
 
 var badKeys = map[string][]presented{
@@ -72,24 +72,25 @@ var badKeys = map[string][]presented{
 		{offers: []string{"good"}},
 		{authorization: "Token bad", offers: []string{"token", "good"}},
 	},
-	AssemblyAI:     {{}, {authorization: "bad"}, {authorization: "Bearer good"}, {query: "?token=bad"}, {query: "?jwt=good"}},
-	Speechmatics:   {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?jwt=bad"}, {query: "?token=good"}},
-	Soniox:         {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
-	Cartesia:       {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?api_key=bad"}},
-	ElevenLabsTTS:  {{}, {xi: "bad"}, {authorization: "Bearer good"}},
-	AzureSpeech:    {{}, {subscription: "bad"}, {authorization: "good"}},
-	OpenAIRealtime: {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
+	AssemblyAI:         {{}, {authorization: "bad"}, {authorization: "Bearer good"}, {query: "?token=bad"}, {query: "?jwt=good"}},
+	Speechmatics:       {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?jwt=bad"}, {query: "?token=good"}},
+	Soniox:             {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
+	Cartesia:           {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?api_key=bad"}},
+	ElevenLabsTTS:      {{}, {xi: "bad"}, {authorization: "Bearer good"}},
+	OpenAIRealtime:     {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
+	OpenAITranslations: {{}, {authorization: "Bearer bad"}},
 }
 
 func TestGoodKey(t *testing.T) {
 	first := map[string]string{
-		Deepgram:       "> {\"type\":\"Finalize\"}\n< Results",
-		AssemblyAI:     "< Begin",
-		Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
-		Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> {\"type\": \"finalize\"}\n< <fin>",
-		OpenAIRealtime: "< session.created",
-		Cartesia:       "> {\"model_id\": \"m\", \"context_id\": \"a\"}\n< done",
-		ElevenLabsTTS:  "> {\"text\": \"a\", \"flush\": true}\n< audio",
+		Deepgram:           "> {\"type\":\"Finalize\"}\n< Results",
+		AssemblyAI:         "< Begin",
+		Speechmatics:       "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
+		Soniox:             "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> {\"type\": \"finalize\"}\n< <fin>",
+		OpenAIRealtime:     "< session.created",
+		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"a\"}\n< done",
+		ElevenLabsTTS:      "> {\"text\": \"a\", \"flush\": true}\n< audio",
+		OpenAITranslations: "< session.created",
 	}
 	for protocol, ways := range goodKeys {
 		t.Run(protocol, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestKeyOptions(t *testing.T) {
 		want    string
 	}{
 		{Options{Protocol: Deepgram, APIKey: "abc-DEF_0.~"}, ""},
-		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, soniox, openai-realtime"},
+		{Options{Protocol: Vosk, APIKey: "k"}, "api key: the protocol vosk takes none: use one of deepgram, assemblyai, speechmatics, soniox, openai-realtime, openai-translations"},
 		{Options{APIKey: "k"}, "api key: the protocol echo takes none"},
 		{Options{Protocol: Deepgram, APIKey: "two words"}, `api key: it has characters that a subprotocol cannot have: use letters, digits`},
 		{Options{Protocol: Deepgram, APIKey: "a,b"}, `api key: it has characters`},

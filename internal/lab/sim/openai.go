@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,7 +28,8 @@ type openAIDialogue struct {
 	items     int
 	responses int
 	history   string // the transcripts of all items
-	events    int
+	dice      *rand.Rand
+	cause     string // event_id of the client's event under way
 }
 
 // openAISession is what the server says of a session.
@@ -49,8 +51,9 @@ type openAIAudio struct {
 }
 
 type openAITranscription struct {
-	Model  string `json:"model,omitempty"`
-	Prompt string `json:"prompt,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Prompt   string `json:"prompt,omitempty"`
+	Language string `json:"language,omitempty"`
 }
 
 func newOpenAIDialogue(query url.Values) *openAIDialogue {
@@ -64,6 +67,7 @@ func newOpenAIDialogue(query url.Values) *openAIDialogue {
 }
 
 func (d *openAIDialogue) greet(v *voice) {
+	d.dice = v.dice
 	d.session.ID = fmt.Sprintf("sess_%016x", v.dice.Uint64())
 	d.session.Expires = time.Now().Add(time.Hour).Unix()
 	d.tell(v, opening, "session.created")
@@ -76,13 +80,13 @@ func (d *openAIDialogue) tell(v *voice, r role, event string) {
 }
 
 func (d *openAIDialogue) event() string {
-	d.events++
-	return fmt.Sprintf("event_%d", d.events)
+	return fmt.Sprintf("event_%016x", d.dice.Uint64())
 }
 
 // openAIEvent is what a client says.
 type openAIEvent struct {
 	Type    string `json:"type"`
+	ID      string `json:"event_id"`
 	Audio   string `json:"audio"`
 	Session struct {
 		Type          string               `json:"type"`
@@ -97,6 +101,7 @@ func (d *openAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		d.fail(v, "invalid_json", "Could not parse the event: it must be a text message with JSON.")
 		return
 	}
+	d.cause = said.ID
 	switch said.Type {
 	case "session.update", "transcription_session.update":
 		d.update(&said)
@@ -113,9 +118,7 @@ func (d *openAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 			d.listen(audio)
 		}
 	case "input_audio_buffer.clear":
-		d.heard.clear()
-		d.times.next()
-		v.text(remark, `{"type":"input_audio_buffer.cleared","event_id":"%s"}`, d.event())
+		d.clear(v)
 	case "input_audio_buffer.commit":
 		d.commit(v)
 	case "response.create":
@@ -123,6 +126,13 @@ func (d *openAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	default:
 		d.fail(v, "invalid_value", "Invalid value: "+said.Type)
 	}
+}
+
+// clear forgets the audio that was not committed.
+func (d *openAIDialogue) clear(v *voice) {
+	d.heard.clear()
+	d.times.next()
+	v.text(remark, `{"type":"input_audio_buffer.cleared","event_id":"%s"}`, d.event())
 }
 
 // update takes over settings of the session.
@@ -182,18 +192,31 @@ func (d *openAIDialogue) commit(v *voice) {
 	d.items++
 	id, words, seconds := fmt.Sprintf("item_%d", d.items), beside(d.heard.words(), d.prompt), d.times.duration()
 	d.next() // also in the middle of a block
-	v.text(remark, `{"type":"input_audio_buffer.committed","event_id":"%s","previous_item_id":%s,"item_id":"%s"}`, d.event(), previous, id)
-	for _, event := range []string{"conversation.item.added", "conversation.item.done"} {
-		v.text(remark, `{"type":"%s","event_id":"%s","previous_item_id":%s,"item":{"id":"%s","type":"message","object":"realtime.item",`+
-			`"status":"completed","role":"user","content":[{"type":"input_audio","transcript":null}]}}`, event, d.event(), previous, id)
-	}
-	v.text(partial, `{"type":"conversation.item.input_audio_transcription.delta","event_id":"%s","item_id":"%s","content_index":0,"delta":%s}`,
-		d.event(), id, quote(words))
-	v.text(last, `{"type":"conversation.item.input_audio_transcription.completed","event_id":"%s","item_id":"%s","content_index":0,"transcript":%s,`+
-		`"usage":{"type":"duration","seconds":%g}}`, d.event(), id, quote(words), seconds)
+	d.committed(v, previous, id, "conversation.item.added", "conversation.item.done")
+	d.delta(v, id, words)
+	d.completed(v, id, words, seconds)
 	if len(d.history)+len(words) < 64<<10 { // a model's context has an end, too
 		d.history += words + " "
 	}
+}
+
+// committed says that an item has come after the previous one, whose id is in JSON, with events that show it.
+func (d *openAIDialogue) committed(v *voice, previous, id string, events ...string) {
+	v.text(remark, `{"type":"input_audio_buffer.committed","event_id":"%s","previous_item_id":%s,"item_id":"%s"}`, d.event(), previous, id)
+	for _, event := range events {
+		v.text(remark, `{"type":"%s","event_id":"%s","previous_item_id":%s,"item":{"id":"%s","type":"message","object":"realtime.item",`+
+			`"status":"completed","role":"user","content":[{"type":"input_audio","transcript":null}]}}`, event, d.event(), previous, id)
+	}
+}
+
+func (d *openAIDialogue) delta(v *voice, id, words string) {
+	v.text(partial, `{"type":"conversation.item.input_audio_transcription.delta","event_id":"%s","item_id":"%s","content_index":0,"delta":%s}`,
+		d.event(), id, quote(words))
+}
+
+func (d *openAIDialogue) completed(v *voice, id, words string, seconds float64) {
+	v.text(last, `{"type":"conversation.item.input_audio_transcription.completed","event_id":"%s","item_id":"%s","content_index":0,"transcript":%s,`+
+		`"usage":{"type":"duration","seconds":%g}}`, d.event(), id, quote(words), seconds)
 }
 
 // respond makes a response of the conversation.
@@ -211,13 +234,17 @@ func (d *openAIDialogue) respond(v *voice) {
 }
 
 func (d *openAIDialogue) fail(v *voice, code, reason string) {
-	openAIFails(v, d.event(), code, reason)
+	openAIFails(v, d.event(), code, reason, d.cause)
 }
 
-// openAIFails says that something went wrong.
-func openAIFails(v *voice, event, code, reason string) {
-	v.text(remark, `{"type":"error","event_id":"%s","error":{"type":"invalid_request_error","code":"%s","message":%s,"param":null,"event_id":null}}`,
-		event, code, quote(reason))
+// openAIFails says that something went wrong, with the id of the client's event that caused it, if that has one.
+func openAIFails(v *voice, event, code, reason, cause string) {
+	id := []byte("null")
+	if cause != "" {
+		id = quote(cause)
+	}
+	v.text(remark, `{"type":"error","event_id":"%s","error":{"type":"invalid_request_error","code":"%s","message":%s,"param":null,"event_id":%s}}`,
+		event, code, quote(reason), id)
 }
 
 const openAIBadKey = "Incorrect API key provided. You can find your API key at https://platform.openai.com/account/api-keys."
@@ -243,7 +270,7 @@ var openAIAuth = &keyAuth{
 		}
 	},
 	message: func(v *voice, _ bool) {
-		openAIFails(v, "event_1", "invalid_api_key", openAIBadKey)
+		openAIFails(v, "event_1", "invalid_api_key", openAIBadKey, "")
 		v.end(3000, "invalid_request_error.invalid_api_key")
 	},
 }

@@ -11,27 +11,30 @@ import (
 
 // The names of the protocols that a server can speak.
 const (
-	Echo           = "echo"
-	Vosk           = "vosk"
-	FunASR         = "funasr"
-	SherpaONNX     = "sherpa-onnx"
-	DashScope      = "dashscope"
-	VLLMRealtime   = "vllm-realtime"
-	Watson         = "watson"
-	Kyutai         = "kyutai"
-	WhisperLive    = "whisperlive"
-	WhisperLiveKit = "whisperlivekit"
-	Deepgram       = "deepgram"
-	AssemblyAI     = "assemblyai"
-	Speechmatics   = "speechmatics"
-	Soniox         = "soniox"
-	Gladia         = "gladia"
-	OpenAIRealtime = "openai-realtime"
-	KaldiGStreamer = "kaldi-gstreamer"
-	KyutaiTTS      = "kyutai-tts"
-	Cartesia       = "cartesia"
-	ElevenLabsTTS  = "elevenlabs-tts"
-	AzureSpeech    = "azure-speech"
+	Echo               = "echo"
+	Vosk               = "vosk"
+	FunASR             = "funasr"
+	FunASRRealtime     = "funasr-realtime"
+	SherpaONNX         = "sherpa-onnx"
+	DashScope          = "dashscope"
+	VLLMRealtime       = "vllm-realtime"
+	Watson             = "watson"
+	Kyutai             = "kyutai"
+	WhisperLive        = "whisperlive"
+	WhisperLiveKit     = "whisperlivekit"
+	Deepgram           = "deepgram"
+	AssemblyAI         = "assemblyai"
+	Speechmatics       = "speechmatics"
+	Soniox             = "soniox"
+	Gladia             = "gladia"
+	OpenAIRealtime     = "openai-realtime"
+	SGLangRealtime     = "sglang-realtime"
+	SGLangOmni         = "sglang-omni"
+	OpenAITranslations = "openai-translations"
+	KaldiGStreamer     = "kaldi-gstreamer"
+	KyutaiTTS          = "kyutai-tts"
+	Cartesia           = "cartesia"
+	ElevenLabsTTS      = "elevenlabs-tts"
 )
 
 // Protocol is what a server can speak. It is immutable.
@@ -74,6 +77,11 @@ var protocols = []Protocol{
 		Name: FunASR, Summary: "modelscope/FunASR, Python: 2pass, online and offline", Subprotocol: "binary",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newFunASRDialogue() },
+	},
+	{
+		Name: FunASRRealtime, Summary: "modelscope/FunASR, realtime_ws.py",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newFunASRRealtimeDialogue() },
 	},
 	{
 		Name: SherpaONNX, Summary: "k2-fsa/sherpa-onnx, the online server in C++",
@@ -139,6 +147,20 @@ var protocols = []Protocol{
 		Name: OpenAIRealtime, Summary: "OpenAI's Realtime API, transcription",
 		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
+	},
+	{
+		Name: SGLangRealtime, Summary: "sglang's /v1/realtime", Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
+		new: func(*http.Request) dialogue { return newSGLangDialogue() },
+	},
+	{
+		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newSGLangOmniDialogue() },
+	},
+	{
+		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

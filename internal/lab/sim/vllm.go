@@ -12,7 +12,7 @@ import (
 // UnknownModel is the name of a model that no simulated server has.
 const UnknownModel = "unknown-model"
 
-// vllmDialogue is a connection to vLLM's /v1/realtime (vllm-project/vllm, vllm/entrypoints/openai/realtime/connection.py). Audio
+// vllmDialogue is a connection to vLLM's /v1/realtime (vllm-project/vllm, vllm/entrypoints/speech_to_text/realtime/connection.py). Audio
 // waits in a queue until a commit starts the generation, which reads it as it comes; a commit with "final" puts an end mark
 // into the queue. When the generation reads the mark it says what it has, and empties the queue. Whatever is put into the queue
 // while no generation runs waits for the next one, end marks included.
@@ -31,10 +31,10 @@ func (d *vllmDialogue) greet(v *voice) {
 
 func (d *vllmDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	var said struct {
-		Type  string `json:"type"`
-		Audio string `json:"audio"`
-		Model string `json:"model"`
-		Final bool   `json:"final"`
+		Type  string  `json:"type"`
+		Audio string  `json:"audio"`
+		Model *string `json:"model"`
+		Final bool    `json:"final"`
 	}
 	if kind != frame.Text { // receive_text fails in the real server
 		v.end(frame.InternalError, "")
@@ -46,26 +46,23 @@ func (d *vllmDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	}
 	switch said.Type {
 	case "session.update":
-		switch said.Model {
-		case "": // since 0.33: before, a session.update without a model was fine
-			d.fail(v, "model is required in session.update", "invalid_event")
+		switch {
+		case said.Model == nil: // since 0.33: before, a session.update without a model was fine
+			d.fail(v, "Missing required field: model", "invalid_event")
 			return
-		case UnknownModel:
-			d.fail(v, "The model `"+said.Model+"` does not exist.", "model_not_found")
+		case *said.Model == UnknownModel: // an empty name stands for the model
+			d.fail(v, "The model `"+UnknownModel+"` does not exist.", "model_not_found")
 			return
 		}
 		d.validated = true
 	case "input_audio_buffer.append":
 		audio, err := base64.StdEncoding.DecodeString(said.Audio)
-		switch {
-		case err != nil:
+		if err != nil || len(audio) == 0 {
 			d.fail(v, "Invalid audio data", "invalid_audio")
-		case len(audio) == 0:
-			d.fail(v, "Can't process empty audio.", "invalid_audio")
-		default:
-			d.queue = append(d.queue, audio)
-			d.bytes += len(audio)
+			break
 		}
+		d.queue = append(d.queue, audio)
+		d.bytes += len(audio)
 	case "input_audio_buffer.commit":
 		switch {
 		case !d.validated:

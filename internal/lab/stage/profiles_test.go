@@ -15,7 +15,7 @@ import (
 )
 
 // risks are what profiles need to have accepted before they reuse connections; the simulated servers do not show them here.
-var risks = map[string]string{sim.FunASR: "doubt", sim.SherpaONNX: "quiet", sim.VLLMRealtime: "doubt", sim.Watson: "doubt"}
+var risks = map[string]string{sim.FunASR: "doubt", sim.SherpaONNX: "quiet", sim.VLLMRealtime: "doubt", sim.Watson: "doubt", sim.SGLangRealtime: "doubt"}
 
 // withProfile makes the proxy use a protocol's profile, with the risks accepted, if there are any. The simulated servers ask for no
 // key, so that connections can be dialed ahead.
@@ -79,7 +79,7 @@ func TestProfiles(t *testing.T) {
 // With the reset switched off, the same hunt finds leaks. DashScope's profile is not there: the tags of its messages keep them
 // apart even so.
 func TestProfilesWithoutReset(t *testing.T) {
-	for _, protocol := range []string{sim.Echo, sim.Vosk, sim.FunASR, sim.SherpaONNX, sim.VLLMRealtime, sim.Watson} {
+	for _, protocol := range []string{sim.Echo, sim.Vosk, sim.FunASR, sim.FunASRRealtime, sim.SherpaONNX, sim.VLLMRealtime, sim.Watson, sim.SGLangRealtime} {
 		t.Run(protocol, func(t *testing.T) {
 			accepted := "blind"
 			if risk := risks[protocol]; risk != "" {
@@ -108,6 +108,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.FunASR, "reset-ignored:0.1"},
 		{sim.FunASR, "reset-foreign:0.3"},
 		{sim.FunASR, "silent-death:0.01,close-mid-message:0.02"},
+		{sim.FunASRRealtime, "silent-death:0.01,close-mid-message:0.02"},
 		{sim.SherpaONNX, "late-partials:0.3"},
 		{sim.SherpaONNX, "overtaken-final:0.3"},
 		{sim.SherpaONNX, "reset-foreign:0.3"},
@@ -119,6 +120,7 @@ func TestProfilesAgainstNastyServers(t *testing.T) {
 		{sim.VLLMRealtime, "reset-ignored:0.1,silent-death:0.01"},
 		{sim.Watson, "late-partials:0.3,overtaken-final:0.3"},
 		{sim.Watson, "reset-foreign:0.3"},
+		{sim.SGLangRealtime, "full:8,greeting-delayed:0.1,reset-ignored:0.1,silent-death:0.01"},
 		{sim.WhisperLive, "full:8,greeting-delayed:0.1"},
 		{sim.Kyutai, "full:8,greeting-delayed:0.1"},
 		{sim.KaldiGStreamer, "full:8"},

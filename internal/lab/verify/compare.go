@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
@@ -71,6 +72,25 @@ type outcome struct {
 	texts  []string // of the finals
 }
 
+// words are those of all finals.
+func (o *outcome) words() string {
+	return strings.Join(strings.Fields(strings.Join(o.texts, " ")), " ")
+}
+
+// unite makes one final result of all, which has only their words.
+func (o *outcome) unite() {
+	if len(o.finals) > 0 {
+		o.texts = []string{o.words()}
+		o.finals = []leaves{{"words": o.texts[0]}}
+	}
+}
+
+// dividedOtherwise reports whether two outcomes have the same words in other results, as from a server that makes a result of what it has each time
+// that it looks.
+func dividedOtherwise(a, b *outcome) bool {
+	return !slices.Equal(a.texts, b.texts) && a.words() == b.words()
+}
+
 // differences returns the paths, without the numbers of items, at which two outcomes differ; more tells that one has more finals.
 func differences(a, b *outcome) (paths map[string]bool, more bool) {
 	paths = make(map[string]bool)
@@ -89,8 +109,9 @@ func differences(a, b *outcome) (paths map[string]bool, more bool) {
 	return paths, len(a.finals) != len(b.finals)
 }
 
-// compare says how an outcome differs from what it should be, paths aside that differ anyway; empty if it does not.
-func compare(got, want *outcome, volatile map[string]bool) string {
+// compare says how an outcome differs from what it should be, paths aside that differ anyway and times that are only rounded otherwise; empty if it
+// does not.
+func compare(got, want *outcome, volatile map[string]bool, times *profile.Failover) string {
 	for i := range min(len(got.finals), len(want.finals)) {
 		for _, path := range slices.Sorted(maps.Keys(want.finals[i])) {
 			if volatile[general(path)] {
@@ -99,7 +120,7 @@ func compare(got, want *outcome, volatile map[string]bool) string {
 			value, ok := got.finals[i][path]
 			if wanted := want.finals[i][path]; !ok {
 				return fmt.Sprintf("final result %d lacks %s, which a direct session has as %.100q", i+1, name(path), wanted)
-			} else if value != wanted {
+			} else if value != wanted && !times.SameTime(general(path), value, wanted) {
 				return fmt.Sprintf("final result %d has %s %.100q; a direct session has %.100q", i+1, name(path), value, wanted)
 			}
 		}

@@ -61,6 +61,7 @@ type run struct {
 	direct   []*outcome      // of each recording
 	volatile map[string]bool // what differs between direct sessions
 	widened  map[string]bool // of that, what only further direct sessions have shown
+	united   bool            // direct sessions have the same words in other results, so only the words are compared
 	first    *speaker.Result // of the first direct session
 	relayed  *relay          // of it
 	late     []string        // what came after the last message of direct sessions
@@ -72,16 +73,7 @@ type run struct {
 // Run tries what a profile claims. The error says that the server could not be tried at all: it cannot be reached, or no session comes to
 // its end. What was found until then is in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	r := &run{
-		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
-		volatile: make(map[string]bool), widened: make(map[string]bool),
-	}
-	if r.Watch <= 0 {
-		r.Watch = 500 * time.Millisecond
-	}
-	if r.Progress == nil {
-		r.Progress = func(string) {}
-	}
+	r := newRun(ctx, o)
 	server, _, _ := strings.Cut(o.Target.Server(), "?")
 	r.report = Report{Profile: o.Profile.Name, Server: server, At: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
@@ -98,6 +90,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		err = context.Cause(ctx)
 	}
 	return &r.report, err
+}
+
+// newRun returns a run that has not begun.
+func newRun(ctx context.Context, o Options) *run {
+	r := &run{
+		Options: o, ctx: ctx, trust: o.Profile.Trusting(), claims: o.Profile.Claims(), dice: rand.New(rand.NewPCG(o.Seed, 1)), journal: newJournal(),
+		volatile: make(map[string]bool), widened: make(map[string]bool),
+	}
+	if r.Watch <= 0 {
+		r.Watch = 500 * time.Millisecond
+	}
+	if r.Progress == nil {
+		r.Progress = func(string) {}
+	}
+	return r
 }
 
 // claim notes what was found about a claim.
@@ -208,7 +215,18 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 		got.finals = append(got.finals, leavesOf(m))
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))
 	}
+	if r.united {
+		got.unite()
+	}
 	return &held{got, result, line}, err
+}
+
+// unite lets only the words of outcomes be compared from now on.
+func (r *run) unite(also ...*outcome) {
+	r.united = true
+	for _, o := range append(also, r.direct...) {
+		o.unite()
+	}
 }
 
 // controls is how many direct sessions show at most whether a difference comes from the server itself, such as from dither.
@@ -217,14 +235,17 @@ const controls = 5
 // explain holds further direct sessions with a recording when an outcome differs from the first of them, to see what differs between direct
 // sessions, too. It returns how the outcome differs apart from that; empty if it does not.
 func (r *run) explain(got *outcome, i int) string {
-	text := compare(got, r.direct[i], r.volatile)
+	text := r.compare(got, r.direct[i])
 	for n := 0; n < controls && text != ""; n++ {
 		control, err := r.holdDirect(r.Recordings[i], speaker.Options{})
 		if err != nil {
 			break
 		}
-		if compare(got, control.outcome, r.volatile) == "" {
+		if r.compare(got, control.outcome) == "" {
 			return ""
+		}
+		if dividedOtherwise(r.direct[i], control.outcome) {
+			r.unite(got, control.outcome)
 		}
 		paths, _ := differences(r.direct[i], control.outcome)
 		for path := range paths {
@@ -232,9 +253,13 @@ func (r *run) explain(got *outcome, i int) string {
 				r.volatile[path], r.widened[path] = true, true
 			}
 		}
-		text = compare(got, r.direct[i], r.volatile)
+		text = r.compare(got, r.direct[i])
 	}
 	return text
+}
+
+func (r *run) compare(got, want *outcome) string {
+	return compare(got, want, r.volatile, r.Profile.Failover())
 }
 
 // notCompared names what is not compared since further direct sessions differ in it; empty for nothing.
@@ -260,6 +285,8 @@ func (r *run) sessions() error {
 			r.countReplies(got.result)
 			if again == 0 {
 				r.direct = append(r.direct, got.outcome)
+			} else if dividedOtherwise(r.direct[i], got.outcome) {
+				r.unite()
 			} else if paths, more := differences(r.direct[i], got.outcome); more {
 				r.claim("session", says, Fails, fmt.Sprintf("two direct sessions with the same recording have %d and %d final results: nothing can be compared",
 					len(r.direct[i].finals), len(got.finals)), r.journal.evidence()...)
@@ -274,7 +301,9 @@ func (r *run) sessions() error {
 		}
 	}
 	why := fmt.Sprintf("%d direct sessions, the first result after %v, %d final results", 2*len(r.Recordings), r.first.First.Round(time.Millisecond), len(r.direct[0].finals))
-	if len(r.volatile) > 0 {
+	if r.united {
+		why += "; only the words are compared, since they are in other results each time"
+	} else if len(r.volatile) > 0 {
 		why += "; not compared, since it differs each time: " + strings.Join(slices.Sorted(maps.Keys(r.volatile)), ", ")
 	}
 	if !slices.ContainsFunc(r.direct, func(o *outcome) bool { return len(o.finals) > 0 }) {

@@ -107,7 +107,7 @@ func show(t *testing.T, r *Report) {
 
 // What built-in profiles of each way of reuse and of each kind of times claim holds on the simulated servers.
 func TestHolds(t *testing.T) {
-	for _, name := range []string{sim.Vosk, sim.FunASR, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.KyutaiTTS, sim.Cartesia, sim.ElevenLabsTTS} {
+	for _, name := range []string{sim.Vosk, sim.FunASR, sim.FunASRRealtime, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.WhisperLive, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.KyutaiTTS, sim.Cartesia, sim.ElevenLabsTTS, sim.SGLangRealtime, sim.SGLangOmni, sim.OpenAITranslations} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := try(t, name, sim.Options{Protocol: name}, nil)
@@ -119,6 +119,14 @@ func TestHolds(t *testing.T) {
 				t.Error("something does not hold")
 			}
 		})
+	}
+}
+
+// A server that users take for the profile's is named with its own profile.
+func TestLookalike(t *testing.T) {
+	_, err := try(t, sim.FunASR, sim.Options{Protocol: sim.FunASRRealtime}, func(o *Options) { o.Target.Lookalike = o.Profile.Lookalike })
+	if err == nil || !strings.Contains(err.Error(), "the profile funasr-realtime") {
+		t.Error(err)
 	}
 }
 

@@ -75,6 +75,7 @@ var protocols = []protocol{
 	},
 	// The simulated server ends an utterance at once, but the profile counts on 800 ms of silence: those, a message and what comes meanwhile.
 	{Dialogue: of(sim.FunASR), perSecond: s16, read: readFunASR, overlap: 4, again: 9},
+	{Dialogue: of(sim.FunASRRealtime), perSecond: s16, read: readFunASRRealtime, repeats: true},
 	{Dialogue: of(sim.SherpaONNX), perSecond: f32, read: readSherpa},
 	{
 		Dialogue: started(sim.DashScope, func(p *hunt.Progress) []hunt.Message {
@@ -108,6 +109,13 @@ var protocols = []protocol{
 		Dialogue: of(sim.OpenAIRealtime), perSecond: 48000, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
 		finals: func(pauses int) int { return pauses + 1 },
 	},
+	// The time of a translation is that of the 200 ms in which its phrase ended: the next server begins there, and hears the rest of the phrase again.
+	{Dialogue: of(sim.OpenAITranslations), perSecond: 48000, read: readTranslations, again: 3},
+	{
+		Dialogue: of(sim.SGLangRealtime), perSecond: s16, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
+		finals: func(pauses int) int { return pauses + 1 },
+	},
+	{Dialogue: of(sim.SGLangOmni), perSecond: s16, read: readSGLangOmni},
 	{
 		Dialogue: requesting(sim.KaldiGStreamer,
 			"/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE,+channels=(int)1"),
@@ -213,6 +221,24 @@ func readVosk(m hunt.Message) []result {
 func readFunASR(m hunt.Message) []result {
 	said := decode[struct{ Mode, Text string }](m)
 	return []result{{said.Mode == "2pass-offline", said.Text, unknown, unknown, -1}}
+}
+
+func readFunASRRealtime(m hunt.Message) (results []result) {
+	said := decode[struct {
+		Sentences []struct {
+			Text       string
+			Start, End float64
+		}
+		Partial string
+		Start   float64 `json:"partial_start_ms"`
+	}](m)
+	for i, s := range said.Sentences {
+		results = append(results, result{true, s.Text, s.Start / 1000, s.End / 1000, i})
+	}
+	if said.Partial != "" {
+		results = append(results, result{false, said.Partial, said.Start / 1000, unknown, -1})
+	}
+	return results
 }
 
 func readSherpa(m hunt.Message) []result {
@@ -432,6 +458,26 @@ func readOpenAI(m hunt.Message) []result {
 		return nil
 	}
 	return []result{{true, said.Transcript, unknown, unknown, -1}}
+}
+
+func readTranslations(m hunt.Message) []result {
+	said := decode[struct{ Type, Delta string }](m)
+	return []result{{said.Type == "session.output_transcript.delta", said.Delta, unknown, unknown, -1}}
+}
+
+func readSGLangOmni(m hunt.Message) []result {
+	said := decode[struct {
+		Type    string
+		Segment int  `json:"segment_id"`
+		Start   int  `json:"audio_start_ms"`
+		End     int  `json:"audio_end_ms"`
+		Final   bool `json:"is_final"`
+		Text    string
+	}](m)
+	if said.Type != "transcription.segment" {
+		return nil
+	}
+	return []result{{said.Final, said.Text, float64(said.Start) / 1000, float64(said.End) / 1000, said.Segment}}
 }
 
 func readKaldi(m hunt.Message) []result {

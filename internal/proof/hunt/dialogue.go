@@ -177,6 +177,19 @@ var dialogues = []Dialogue{
 		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
 	},
 	{
+		Name: sim.FunASRRealtime,
+		Start: func(p *Progress) []Message {
+			start := []Message{text("START")}
+			if p.Word != "" {
+				start = append(start, text("HOTWORDS:%s", p.Word))
+			}
+			return start
+		},
+		Ready: has(`"started"`),
+		End:   says("STOP"),
+		Last:  ends(`"stopped"`),
+	},
+	{
 		Name: sim.SherpaONNX,
 		End:  says("Done"),
 		Last: func(_ *Progress, m Message) bool { return string(m.Payload) == "Done!" },
@@ -321,6 +334,47 @@ var dialogues = []Dialogue{
 		Last: ends(`transcription.completed"`),
 	},
 	{
+		Name: sim.SGLangRealtime,
+		Path: func(*Progress) string { return "/v1/realtime" },
+		Start: func(p *Progress) []Message {
+			language := "null"
+			if p.Word != "" {
+				language = `"` + p.Word + `"`
+			}
+			return []Message{text(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":16000},`+
+				`"transcription":{"language":%s}}}}}`, language)}
+		},
+		Ready: has(`"type":"session.created"`),
+		Audio: inBase64, AudioKind: frame.Text,
+		End:  says(`{"type":"input_audio_buffer.commit"}`),
+		Last: ends(`transcription.completed"`),
+	},
+	{
+		Name: sim.SGLangOmni,
+		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
+		Start: func(p *Progress) []Message {
+			if p.Word == "" {
+				return nil
+			}
+			return []Message{text(`{"type":"session.update","session":{"language":"%s"}}`, p.Word)}
+		},
+		Ready: has(`"type": "session.created"`),
+		Audio: inBase64, AudioKind: frame.Text,
+		End: says(`{"type":"transcription.done"}`), Last: ends(`"transcription.completed"`),
+		Final: from(`"text": `, `"is_final": true`),
+	},
+	{
+		Name:  sim.OpenAITranslations,
+		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
+		Ready: has(`"type":"session.created"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
+		},
+		AudioKind: frame.Text,
+		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
+		Final: from(`"delta":`, `output_transcript`),
+	},
+	{
 		Name: sim.KaldiGStreamer,
 		Path: func(p *Progress) string {
 			return "/client/ws/speech?content-type=audio/x-raw&content-id=" + url.QueryEscape(p.ID)
@@ -453,7 +507,7 @@ func finalTokens(m Message) []byte {
 	return m.Payload[:max(i, 0)]
 }
 
-// inBase64 is audio as OpenAI's Realtime API takes it, and vLLM's.
+// inBase64 is audio as OpenAI's Realtime API takes it, and those that are like it.
 func inBase64(_ *Progress, scratch, audio []byte) []byte {
 	scratch = append(scratch, `{"type":"input_audio_buffer.append","audio":"`...)
 	scratch = base64.StdEncoding.AppendEncode(scratch, audio)

@@ -32,6 +32,10 @@ var scenes = []scene{
 		serve: func(c chooser, n nasty) server { return &funasrServer{c: c, nasty: n} },
 		nasty: []nasty{{}, {ignoresReset: true}, {dies: true}},
 	}, {
+		name: "funasr-realtime", talk: funasrRealtimeClient,
+		serve: func(c chooser, n nasty) server { return &funasrRealtimeServer{c: c, nasty: n} },
+		nasty: []nasty{{}, {ignoresReset: true}, {dies: true}},
+	}, {
 		name: "watson", talk: watsonClient,
 		yaml:  "profiles: {p: {from: watson, unsafe: doubt}}",
 		serve: func(c chooser, n nasty) server { return &watsonServer{c: c, nasty: n} },
@@ -174,6 +178,9 @@ func TestLeakIsFound(t *testing.T) {
 		{"funasr", `reset: {send: '{"is_speaking": false, "is_end": true, "wav_name": "$token"}'}`},
 		// An acknowledgement that looks like an answer to the client.
 		{"funasr", `reset: {until: {json: {is_end: true}}}, answers: {text: never}`},
+		{"funasr-realtime", "unsafe: blind"},
+		{"funasr-realtime", `sticky: none`},
+		{"funasr-realtime", `reset: {send: 'POSTPROCESS_HOTWORDS:|=>$token'}`},
 		{"watson", `answers: {text: never}, sticky: none`},
 		{"watson", `sticky: none`},
 	} {

@@ -8,28 +8,31 @@ import (
 func TestBuiltIn(t *testing.T) {
 	type ways struct{ declared, inForce Reuse }
 	want := map[string]ways{
-		"one-shot":        {OneShot, OneShot},
-		"echo":            {Lockstep, Lockstep},
-		"vosk":            {Lockstep, Lockstep},
-		"funasr":          {Fenced, OneShot}, // in doubt
-		"sherpa-onnx":     {Quiet, OneShot},  // proves nothing
-		"dashscope":       {Tagged, Tagged},
-		"vllm-realtime":   {Fenced, OneShot}, // in doubt
-		"watson":          {Fenced, OneShot}, // in doubt
-		"kyutai":          {OneShot, OneShot},
-		"whisperlive":     {OneShot, OneShot},
-		"whisperlivekit":  {OneShot, OneShot},
-		"deepgram":        {OneShot, OneShot},
-		"assemblyai":      {OneShot, OneShot},
-		"speechmatics":    {OneShot, OneShot},
-		"soniox":          {OneShot, OneShot},
-		"gladia":          {OneShot, OneShot},
-		"openai-realtime": {OneShot, OneShot},
-		"kaldi-gstreamer": {OneShot, OneShot},
-		"kyutai-tts":      {OneShot, OneShot},
-		"cartesia":        {Tagged, Tagged},
-		"elevenlabs-tts":  {Tagged, Tagged},
-		"azure-speech":    {OneShot, OneShot},
+		"one-shot":            {OneShot, OneShot},
+		"echo":                {Lockstep, Lockstep},
+		"vosk":                {Lockstep, Lockstep},
+		"funasr":              {Fenced, OneShot}, // in doubt
+		"funasr-realtime":     {Fenced, Fenced},
+		"sherpa-onnx":         {Quiet, OneShot}, // proves nothing
+		"dashscope":           {Tagged, Tagged},
+		"vllm-realtime":       {Fenced, OneShot}, // in doubt
+		"watson":              {Fenced, OneShot}, // in doubt
+		"kyutai":              {OneShot, OneShot},
+		"whisperlive":         {OneShot, OneShot},
+		"whisperlivekit":      {OneShot, OneShot},
+		"deepgram":            {OneShot, OneShot},
+		"assemblyai":          {OneShot, OneShot},
+		"speechmatics":        {OneShot, OneShot},
+		"soniox":              {OneShot, OneShot},
+		"gladia":              {OneShot, OneShot},
+		"openai-realtime":     {OneShot, OneShot},
+		"sglang-realtime":     {Fenced, OneShot}, // in doubt
+		"sglang-omni":         {OneShot, OneShot},
+		"openai-translations": {OneShot, OneShot},
+		"kaldi-gstreamer":     {OneShot, OneShot},
+		"kyutai-tts":          {OneShot, OneShot},
+		"cartesia":            {Tagged, Tagged},
+		"elevenlabs-tts":      {Tagged, Tagged},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
@@ -48,9 +51,6 @@ func TestBuiltIn(t *testing.T) {
 		}
 		if (p.Reuse == OneShot) != (p.Reason != "") {
 			t.Errorf("%s: %v, reason %q", name, p.Reuse, p.Reason)
-		}
-		if want := map[string]string{"kyutai-tts": "kyutai"}[name]; p.From() != want {
-			t.Errorf("%s inherits from %q", name, p.From())
 		}
 	}
 	if len(want) != len(Names()) {

@@ -43,7 +43,7 @@ func (r *reader) compile(s *spec) *Profile {
 		return nil
 	}
 	p := &Profile{
-		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol,
+		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol, Lookalike: s.lookalike,
 		Limits: s.limits, Ping: s.keepalive.ping, EndCloses: s.end.closes, spec: s,
 	}
 	s.script.compile()

@@ -3,7 +3,9 @@ package profile
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -29,6 +31,19 @@ func (t *Tracker) rewrite(op frame.Opcode, f found, payload []byte, final, passe
 		payload = t.prepend(payload)
 	}
 	return payload
+}
+
+// roundedTime is how far apart a time may be in two sessions of which one was shifted: it is shifted by whole microseconds, and servers count in
+// floats of 32 bits, which have no more digits than that after an hour.
+const roundedTime = time.Millisecond
+
+// SameTime reports whether a and b, which stand at a path with [] for the items of arrays, are one time that the proxy shifts.
+func (f *Failover) SameTime(path, a, b string) bool {
+	return slices.ContainsFunc(f.shift, func(t timeSpec) bool {
+		one, isTime := parseTime([]byte(a), t.unit)
+		other, too := parseTime([]byte(b), t.unit)
+		return t.path.String() == path && isTime && too && time.Duration(max(one-other, other-one)) <= roundedTime
+	})
 }
 
 // edit shifts times and numbers. In MessagePack, it shifts times.

@@ -39,6 +39,14 @@ var builtInFacts = []facts{
 		final: `{"mode":"2pass-offline","text":"one","timestamp":"[[10,20]]","is_final":true}`, shifted: `{"mode":"2pass-offline","text":"one","timestamp":"[[10,20]]","is_final":true}`,
 	},
 	{
+		profile: "funasr-realtime", configure: []string{"START", "HOTWORDS:one", "LANGUAGE:en"}, audio: silence(10, 32000), end: "STOP",
+		partial:  `{"sentences": [], "partial": "one", "partial_start_ms": 170, "duration_ms": 500, "is_final": false}`,
+		final:    `{"sentences": [{"text": "one", "start": 170, "end": 8000}], "partial": "two", "partial_start_ms": 8000, "duration_ms": 9000, "is_final": false}`,
+		other:    `{"sentences": [{"text": "two", "start": 170, "end": 8000}], "partial": "", "partial_start_ms": 0, "duration_ms": 9000, "is_final": true}`,
+		greeting: `{"event": "started"}`,
+		shifted:  `{"sentences": [{"text": "one", "start": 170, "end": 8000},{"text": "two", "start": 8170, "end": 16000}], "partial": "", "partial_start_ms": 0, "duration_ms": 17000, "is_final": true}`,
+	},
+	{
 		profile: "dashscope", configure: []string{`{"header":{"action":"run-task","task_id":"1"},"payload":{"parameters":{"format":"pcm","sample_rate":16000}}}`},
 		audio: silence(10, 32000), end: `{"header":{"action":"finish-task","task_id":"1"}}`,
 		partial:  `{"header":{"event":"result-generated"},"payload":{"output":{"sentence":{"sentence_id":1,"begin_time":0,"end_time":null,"sentence_end":false,"words":[]}}}}`,

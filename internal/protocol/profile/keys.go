@@ -35,6 +35,7 @@ func (s *spec) fields() []field {
 				r.problem(placeOf(n), "invalid subprotocol %q: use one name of letters, digits and !#$%%&'*+-.^_`|~ (RFC 6455, section 4.1)", s.subprotocol)
 			}
 		})},
+		{"lookalike", textAt(&s.lookalike).orNone()},
 		{"setup", messagesAt(&s.setup)},
 		{"greeting", matchersAt(&s.greeting)},
 		{"ready", matchersAt(&s.ready)},

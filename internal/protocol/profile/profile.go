@@ -29,6 +29,8 @@ type Profile struct {
 	Predial Predial
 	// Subprotocol is what the proxy offers when it dials (RFC 6455, section 4.1); empty if the profile sets none.
 	Subprotocol string
+	// Lookalike tells people which server it may be that does not choose Subprotocol, and which profile fits that one; empty for none.
+	Lookalike string
 	// Limits are the profile's own; the process may have tighter ones.
 	Limits Limits
 	// Ping is the interval of WebSocket pings on an idle connection; 0 for the process's own interval.
@@ -92,9 +94,9 @@ var builtInFiles embed.FS
 
 // builtInNames are their names. The first is the default.
 var builtInNames = []string{
-	"one-shot", "echo", "vosk", "funasr", "sherpa-onnx", "dashscope", "vllm-realtime", "watson", "kyutai", "whisperlive",
-	"whisperlivekit", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "kaldi-gstreamer",
-	"kyutai-tts", "cartesia", "elevenlabs-tts", "azure-speech",
+	"one-shot", "echo", "vosk", "funasr", "funasr-realtime", "sherpa-onnx", "dashscope", "vllm-realtime", "watson", "kyutai",
+	"whisperlive", "whisperlivekit", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "sglang-realtime",
+	"sglang-omni", "openai-translations", "kaldi-gstreamer", "kyutai-tts", "cartesia", "elevenlabs-tts",
 }
 
 // builtIn caches the built-in profiles that were requested. The mutex guards the map.

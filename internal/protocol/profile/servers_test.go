@@ -220,6 +220,69 @@ func funasrClient(c chooser, v *visit) (list []said) {
 	return list
 }
 
+// funasrRealtimeServer is FunASR's realtime server.
+type funasrRealtimeServer struct {
+	c        chooser
+	nasty    nasty
+	heard    []int
+	hotwords string
+	active   bool
+	silent   bool
+}
+
+func (s *funasrRealtimeServer) hear(op frame.Opcode, payload string) []said {
+	if s.silent = s.silent || s.nasty.dies && s.c.chance(1); s.silent {
+		return nil
+	}
+	result := say(map[string]any{"sentences": 1, "params": s.hotwords}, s.heard)
+	name, value, _ := strings.Cut(payload, ":")
+	switch name = strings.ToUpper(name); {
+	case op == frame.Binary && s.active:
+		s.heard = append(s.heard, speaker(payload))
+		if s.c.chance(50) {
+			return []said{result}
+		}
+	case name == "START":
+		s.heard, s.active = nil, true
+		return []said{text(`{"event": "started"}`)}
+	case name == "STOP":
+		answers := []said{text(`{"event": "stopped"}`)}
+		if s.active && len(s.heard) > 0 {
+			answers = append([]said{result}, answers...)
+		}
+		s.active = false
+		return answers
+	case name == "HOTWORDS":
+		s.hotwords = payload
+		return []said{text(`{"event": "hotwords_set"}`)}
+	case name == "POSTPROCESS_HOTWORDS" && !(s.nasty.ignoresReset && s.c.chance(10)):
+		wrong, right, _ := strings.Cut(value, "=>")
+		return []said{say(map[string]any{"event": "postprocess_hotwords_set", "postprocess_hotwords": map[string]string{wrong: right}}, nil)}
+	}
+	return nil
+}
+
+func funasrRealtimeClient(c chooser, v *visit) (list []said) {
+	if c.chance(20) {
+		v.first = []string{"HOTWORDS:a", "hotwords:b"}[c(2)]
+		list = append(list, text(v.first))
+	}
+	if c.chance(95) {
+		list = append(list, text("START"))
+	}
+	if c.chance(10) {
+		v.later = []string{fmt.Sprint("HOTWORDS:", v.id)}
+		list = append(list, text(v.later[0]))
+	}
+	for range c(6) {
+		list = append(list, audio(c, v))
+	}
+	if c.chance(60) {
+		list = append(list, text([]string{"STOP", "stop"}[c(2)]))
+	}
+	return list
+}
+
 // watsonServer is IBM Watson as documented.
 type watsonServer struct {
 	c      chooser

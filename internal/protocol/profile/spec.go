@@ -22,6 +22,7 @@ type spec struct {
 
 	predial     Predial
 	subprotocol string
+	lookalike   string
 	setup       []Message
 	greeting    []matcher
 	ready       []matcher

@@ -34,6 +34,8 @@ type Target struct {
 	URL string
 	// Protocol is the subprotocol to ask for; empty for none.
 	Protocol string
+	// Lookalike tells people, behind the error, what a server may be that does not choose Protocol; empty for nothing.
+	Lookalike string
 	// UserTimeout ends a connection whose server has not acknowledged data for this long (TCP_USER_TIMEOUT, RFC 5482), if the system
 	// supports that; 0 for the system's own limit.
 	UserTimeout time.Duration
@@ -352,7 +354,11 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 			return Established{}, errors.New("server chose a subprotocol that its client did not offer")
 		}
 	case chosen != t.Protocol:
-		return Established{}, fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
+		err := fmt.Errorf("server chose the subprotocol %q instead of %q", chosen, t.Protocol)
+		if t.Lookalike != "" {
+			err = fmt.Errorf("%w: %s", err, t.Lookalike)
+		}
+		return Established{}, err
 	}
 	established.Protocol, established.Early, established.Server = chosen, early, sent.Mask(answer.Get("Server"), false)
 	established.Sent = sent

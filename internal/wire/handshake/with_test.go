@@ -33,7 +33,7 @@ func TestTargetWithClient(t *testing.T) {
 		{"S3CRET", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
 		{"b, a", []string{"b", "a"}, "server chose a subprotocol that its client did not offer"},
 		{"own", nil, ""},
-		{"", nil, `server chose the subprotocol "" instead of "own"`},
+		{"", nil, `server chose the subprotocol "" instead of "own": it may be another`},
 	} {
 		var offered string
 		target := scripted(t, func(r *http.Request) string {
@@ -43,7 +43,7 @@ func TestTargetWithClient(t *testing.T) {
 			}
 			return upgraded("", "Sec-WebSocket-Protocol: "+c.chosen)(r)
 		}, nil)
-		target.Protocol = "own"
+		target.Protocol, target.Lookalike = "own", "it may be another"
 		established, err := target.With(ClientPart{Offers: c.offers}).Dial(t.Context())
 		text := ""
 		if err != nil {

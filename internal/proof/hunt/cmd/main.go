@@ -85,7 +85,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 
 // risky are the profiles that reuse connections only if a risk is accepted. The simulated servers do not show the risks of doubt
 // without -nasty.
-const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt,watson=doubt"
+const risky = "funasr=doubt,sherpa-onnx=quiet,vllm-realtime=doubt,watson=doubt,sglang-realtime=doubt"
 
 // reusable returns the protocols whose connections are reused.
 func reusable() []string {

@@ -1,0 +1,202 @@
+package realservers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
+)
+
+// Result is what was found about a server: a row of the matrix.
+type Result struct {
+	Name     string  `json:"name"`
+	Server   string  `json:"server"`
+	Homepage string  `json:"homepage"`
+	Version  string  `json:"version"`
+	Profile  string  `json:"profile"`
+	Note     string  `json:"note,omitempty"`
+	Date     string  `json:"date"`
+	Claims   []Claim `json:"claims,omitempty"`
+	// Client is whether the server's own client prints the same with the proxy: same, differs, or none if there is no such client.
+	Client string `json:"client,omitempty"`
+	// Full is how the server refused a session that was too many; empty if it was not seen.
+	Full string `json:"full,omitempty"`
+	// Verdict is the profile's on failover.
+	Verdict  string    `json:"verdict,omitempty"`
+	Reuse    *Reuse    `json:"reuse,omitempty"`
+	Failover *Failover `json:"failover,omitempty"`
+	Warm     *Warm     `json:"warm,omitempty"`
+	// Skipped is why the server was not run, and Faults what went wrong.
+	Skipped string   `json:"skipped,omitempty"`
+	Faults  []string `json:"faults,omitempty"`
+}
+
+// Claim is a claim of the profile and its verdict.
+type Claim struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`
+}
+
+// Reuse is how many sessions were held over how many connections.
+type Reuse struct {
+	verify.CrowdReport
+	Dialed uint64 `json:"dialed"`
+}
+
+// Failover is what became of sessions when one of two servers was killed.
+type Failover struct {
+	verify.CrowdReport
+	Moved int `json:"moved"`
+}
+
+// Warm is what connections that wait for a session cost the server: how many it took, bytes of memory, and lines of its log.
+type Warm struct {
+	Asked       int     `json:"asked"`
+	Connections int     `json:"connections"`
+	Refused     string  `json:"refused,omitempty"`
+	BytesEach   int64   `json:"bytes_each"`
+	LinesEach   float64 `json:"lines_each"`
+}
+
+// Err returns an error that names the servers at which something went wrong.
+func Err(all []*Result) error {
+	var wrong []error
+	for _, r := range all {
+		if len(r.Faults) > 0 {
+			wrong = append(wrong, fmt.Errorf("%s: %s", r.Name, strings.Join(r.Faults, "\n")))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// ReadResults reads the results in a file; none if there is no such file.
+func ReadResults(file string) (all []*Result, err error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	return all, err
+}
+
+// Merge returns the results with those of a run in place of the servers' former ones. A server that was skipped keeps its former result.
+func Merge(before, run []*Result) []*Result {
+	all := slices.Clone(before)
+	for _, r := range run {
+		i := slices.IndexFunc(all, func(b *Result) bool { return b.Name == r.Name })
+		switch {
+		case i < 0:
+			all = append(all, r)
+		case r.Skipped == "":
+			all[i] = r
+		}
+	}
+	slices.SortFunc(all, func(a, b *Result) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Changed says in what two results of a server differ, apart from dates, times and numbers; empty for nothing.
+func Changed(before, after *Result) string {
+	key := func(r *Result) string {
+		return fmt.Sprint(r.Version, r.Profile, r.Claims, r.Client, r.Full != "", r.Verdict, len(r.Faults) > 0)
+	}
+	if a, b := key(before), key(after); a != b {
+		return fmt.Sprintf("- %s\n+ %s", a, b)
+	}
+	return ""
+}
+
+// Page returns the page of docs with the matrix.
+func Page(all []*Result) string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	for _, r := range all {
+		if r.Skipped != "" && r.Claims == nil {
+			fmt.Fprintf(&b, "| [%s](%s) | `%s` | not run: %s | | | | | |\n", r.Server, r.Homepage, r.Profile, r.Skipped)
+			continue
+		}
+		fmt.Fprintf(&b, "| [%s](%s)<br>%s | `%s` | %s | %s | %s | %s | %s | %s |\n",
+			r.Server, r.Homepage, r.Version, r.Profile, r.claims(), r.client(), r.reuse(), r.failover(), r.capacity(), r.Date)
+	}
+	b.WriteString("\n")
+	for _, r := range all {
+		if r.Note != "" {
+			fmt.Fprintf(&b, "- **%s**: %s\n", r.Server, r.Note)
+		}
+	}
+	return b.String()
+}
+
+const pageHead = `# Tested servers
+
+The built-in profiles on the programs that people run, each with its own client. ` + "`make test-servers`" + ` writes this page; do not edit it.
+[CONTRIBUTING.md](../../CONTRIBUTING.md#a-real-server) says how a server is added, and how you can report on a service that we cannot run.
+A model is real where the version names one; elsewhere words that follow from the samples stand in for it, below the engine's API.
+
+- **claims**: how many of the profile's claims hold that ` + "`wsbouncer profile verify`" + ` could try.
+- **own client**: whether the server's own client prints the same through the proxy, letter by letter.
+- **sessions**: held by 8 clients over 4 connections, a fifth of them left early in some manner; how many of those held to their end had other words than a direct
+  session, and how many were lost; how many connections were dialed.
+- **failover**: the profile's verdict, and how many of 8 sessions were held to their end when one of two servers was killed, how many of these with the same words.
+- **when it is full, and what waits**: how it refuses a session, and what one connection that waits for a session costs it.
+
+| server | profile | claims | own client | sessions | failover | when it is full, and what waits | date |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+`
+
+func (r *Result) claims() string {
+	holds, fails := 0, []string(nil)
+	for _, c := range r.Claims {
+		switch c.Verdict {
+		case string(verify.Holds):
+			holds++
+		case string(verify.Fails):
+			fails = append(fails, c.Name)
+		}
+	}
+	text := fmt.Sprintf("%d of %d", holds, holds+len(fails))
+	if len(fails) > 0 {
+		text += "; not: " + strings.Join(fails, ", ")
+	}
+	return text
+}
+
+func (r *Result) client() string {
+	if r.Client == "" {
+		return "failed"
+	}
+	return r.Client
+}
+
+func (r *Result) reuse() string {
+	if r.Reuse == nil {
+		return "failed"
+	}
+	return fmt.Sprintf("%d held, %d left, %d other, %d lost; %d dialed", r.Reuse.Held(), r.Reuse.Left, len(r.Reuse.Other), len(r.Reuse.Lost), r.Reuse.Dialed)
+}
+
+func (r *Result) failover() string {
+	if r.Failover == nil {
+		return r.Verdict
+	}
+	f := r.Failover
+	return fmt.Sprintf("%s; %d of %d held, %d moved, %d with the same words", r.Verdict, f.Held()-len(f.Lost), f.Held(), f.Moved, f.Same+f.Words)
+}
+
+func (r *Result) capacity() string {
+	var parts []string
+	if r.Full != "" {
+		parts = append(parts, r.Full)
+	}
+	if w := r.Warm; w != nil && w.Connections > 0 {
+		parts = append(parts, fmt.Sprintf("%d KiB and %.1f lines of log for each that waits", max(0, w.BytesEach)>>10, w.LinesEach))
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,500 @@
+//go:build linux
+
+package realservers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// Options are the settings of a run.
+type Options struct {
+	// Binary is the path of the program.
+	Binary string
+	// Servers is the directory with the descriptions, and Only the names of those to try; all if it is empty.
+	Servers string
+	Only    []string
+	// Sources is a directory with checkouts of the repositories whose programs are in no registry; empty to clone them.
+	Sources string
+	// Cache is where servers are installed and where logs go.
+	Cache string
+	// Sessions is how many sessions the trial of reuse has.
+	Sessions int
+	// Log gets a line for each event.
+	Log *kit.Journal
+}
+
+// How sessions are held: the clients that hold them at a time, the connections that the proxy may have meanwhile, and the time of each wait.
+const (
+	clients     = 8
+	connections = 4
+	wait        = 60 * time.Second
+)
+
+// trial is a server that is being tried. One goroutine owns it.
+type trial struct {
+	*Server
+	Options
+	profile     *profile.Profile
+	environment *environment
+	logs        string
+	recordings  []*speaker.Recording // of some seconds, all different
+	files       []string             // of the same
+	running     []*server
+	proxies     []*kit.Proxy
+	seed        uint64
+}
+
+// Run tries the servers, one after the other. What was found is in the results; the error says that no server could be tried.
+func Run(ctx context.Context, o Options) ([]*Result, error) {
+	all, err := Load(o.Servers)
+	for _, path := range []*string{&o.Cache, &o.Binary, &o.Sources} { // servers run in their own folders
+		if absolute, e := filepath.Abs(*path); *path != "" && err == nil {
+			*path, err = absolute, e
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Only) > 0 {
+		var some []*Server
+		for _, name := range o.Only {
+			s, err := kit.Find("server", name, all, func(s **Server) string { return (*s).name })
+			if err != nil {
+				return nil, kit.Misuse(err)
+			}
+			some = append(some, *s)
+		}
+		all = some
+	}
+	var results []*Result
+	for _, s := range all {
+		result := try(ctx, o, s)
+		if ctx.Err() != nil {
+			return results, context.Cause(ctx)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// try tries a server.
+func try(ctx context.Context, o Options, s *Server) *Result {
+	r := &Result{Name: s.name, Server: s.Title, Homepage: s.Homepage, Version: s.Version, Profile: s.Profile, Note: s.Note, Date: time.Now().UTC().Format(time.DateOnly)}
+	t := &trial{Server: s, Options: o, logs: filepath.Join(o.Cache, "logs"), seed: rand.Uint64()}
+	defer t.end()
+	steps := []struct {
+		name string
+		do   func(context.Context, *Result) error
+	}{
+		{"install", t.prepare}, {"verify", t.claims}, {"client", t.own}, {"reuse", t.reuse}, {"failover", t.failover}, {"warm", t.warm},
+	}
+	for _, step := range steps {
+		began := time.Now()
+		err := step.do(ctx, r)
+		t.end()
+		if errors.Is(err, errSkipped) {
+			r.Skipped = strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")
+			o.Log.Event("%s: skipped: %s", s.name, r.Skipped)
+			return r
+		}
+		if err != nil {
+			r.Faults = append(r.Faults, step.name+": "+err.Error())
+			o.Log.Event("%s: %s FAILED: %v", s.name, step.name, err)
+			continue
+		}
+		o.Log.Event("%s: %s done after %v", s.name, step.name, time.Since(began).Round(100*time.Millisecond))
+	}
+	return r
+}
+
+// end ends the servers and proxies that run.
+func (t *trial) end() {
+	for _, p := range t.proxies {
+		p.KillAll()
+	}
+	for _, s := range t.running {
+		s.kill()
+	}
+	t.proxies, t.running = nil, nil
+}
+
+// prepare installs the server and makes the recordings.
+func (t *trial) prepare(ctx context.Context, _ *Result) (err error) {
+	if t.environment, err = t.install(ctx, t.Cache, t.Sources); err != nil {
+		return err
+	}
+	if t.profile, err = profile.Named(t.Profile); err == nil && len(t.Unsafe) > 0 {
+		t.profile = t.profile.Trusting()
+	}
+	if err != nil {
+		return err
+	}
+	audio, err := wav.Parse(speech.WAV)
+	if err != nil {
+		return err
+	}
+	const length = 3 * time.Second
+	size := 2 * int(length.Seconds()*float64(audio.SampleRate))
+	for i := range clients {
+		part := *audio
+		from := (len(audio.PCM) - size) * i / (clients - 1) &^ 1
+		part.PCM = audio.PCM[from : from+size]
+		recording, err := speaker.NewRecording(t.profile, &part, length, t.Model)
+		if err != nil {
+			return err
+		}
+		t.recordings = append(t.recordings, recording)
+	}
+	return nil
+}
+
+// serve starts the server.
+func (t *trial) serve(ctx context.Context, arguments []string) (*server, error) {
+	s, err := t.start(ctx, t.environment, arguments, t.logs)
+	if err == nil {
+		t.running = append(t.running, s)
+	}
+	return s, err
+}
+
+// target returns where sessions begin.
+func (t *trial) target(address string) (*handshake.Target, error) {
+	target, err := handshake.ParseTarget(t.url(address))
+	if err != nil {
+		return nil, err
+	}
+	target.Protocol = t.profile.Subprotocol
+	if query := t.recordings[0].Query(); query != "" {
+		target.AddQuery(query)
+	}
+	return target, nil
+}
+
+// options returns how sessions are held and compared.
+func (t *trial) options(address string, recordings int) (verify.Options, error) {
+	target, err := t.target(address)
+	return verify.Options{
+		Profile: t.profile, Target: target, Recordings: t.recordings[:recordings], Connections: 60, Wait: wait, Pace: t.Pace, Seed: t.seed,
+	}, err
+}
+
+// claims tries the claims of the profile; on a server that can be full if there is such a way to start it.
+func (t *trial) claims(ctx context.Context, r *Result) error {
+	arguments := t.Start
+	if len(t.Full.Start) > 0 {
+		arguments = t.Full.Start
+	}
+	s, err := t.serve(ctx, arguments)
+	if err != nil {
+		return err
+	}
+	o, err := t.options(s.address, 2)
+	if err != nil {
+		return err
+	}
+	o.Progress = func(what string) { t.Log.Event("%s: %s", t.name, what) }
+	report, err := verify.Run(ctx, o)
+	r.Claims = nil
+	for _, c := range report.Claims {
+		r.Claims = append(r.Claims, Claim{c.Name, string(c.Verdict)})
+		if c.Name == "busy" && c.Verdict == verify.Holds {
+			r.Full = c.Why
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if text := t.unexpected(report); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// proxy starts a proxy in front of servers. further are more settings of the service, each after a comma.
+func (t *trial) proxy(ctx context.Context, connections int, further string, servers ...*server) (*kit.Proxy, error) {
+	directory, err := os.MkdirTemp(t.Cache, "proxy-"+t.name+"-")
+	if err != nil {
+		return nil, err
+	}
+	path, query, _ := strings.Cut(t.Path, "?")
+	if query != "" {
+		query = "?" + query
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "profiles:\n  tried: {from: %s%s}\n", t.Server.Profile, t.dangers())
+	fmt.Fprintf(&b, "services:\n  tried: {path: '%s', profile: tried, queue: 1000, queue-timeout: 1m%s}\nbackends:\n", path, further)
+	for i, s := range servers {
+		fmt.Fprintf(&b, "  server-%d: {service: tried, url: 'ws://%s%s%s', connections: %d, warm: 1}\n", i+1, s.address, path, query, connections)
+	}
+	file, database := filepath.Join(directory, "configuration.yaml"), filepath.Join(directory, "configuration.db")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		return nil, err
+	}
+	if _, err := kit.Operate(ctx, t.Binary, "config", "import", file, "--database", database); err != nil {
+		return nil, err
+	}
+	p, err := kit.NewProxy(t.Binary, "proxy", directory)
+	if err != nil {
+		return nil, err
+	}
+	t.proxies = append(t.proxies, p)
+	if err := p.Serve("--database", database, "--log-level", "info"); err != nil {
+		return nil, err
+	}
+	if err := p.Answers(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.Until(ctx, "its servers can take sessions", func() (bool, error) {
+		stats, err := p.Stats(ctx)
+		return err == nil && len(stats.Backends) == len(servers), nil
+	})
+}
+
+// dangers is what the profile accepts, after a comma.
+func (t *trial) dangers() string {
+	if len(t.Unsafe) == 0 {
+		return ""
+	}
+	return ", unsafe: [" + strings.Join(t.Unsafe, ", ") + "]"
+}
+
+// own has the server's own client speak to the server, twice, and to the proxy: it must print the same.
+func (t *trial) own(ctx context.Context, r *Result) error {
+	if len(t.Client) == 0 {
+		r.Client = "none"
+		return nil
+	}
+	s, err := t.serve(ctx, t.Start)
+	if err != nil {
+		return err
+	}
+	p, err := t.proxy(ctx, connections, "", s)
+	if err != nil {
+		return err
+	}
+	audio := filepath.Join(t.Cache, "speech.wav")
+	if err := os.WriteFile(audio, speech.WAV, 0o600); err != nil {
+		return err
+	}
+	var directly []string
+	for range 2 {
+		text, err := t.client(ctx, s.address, audio)
+		if err != nil {
+			return fmt.Errorf("without the proxy: %w", err)
+		}
+		directly = append(directly, text)
+	}
+	for range 3 { // the second and the third get a connection that was used, where the profile allows it
+		text, err := t.client(ctx, p.Listen, audio)
+		if err != nil {
+			return fmt.Errorf("through the proxy: %w", err)
+		}
+		if slices.Contains(directly, text) {
+			continue
+		}
+		again, err := t.client(ctx, s.address, audio) // two may not show all that a server says at times
+		if err == nil && again != text {
+			err = fmt.Errorf("its client printed through the proxy:\n%s\nand without it:\n%s", text, directly[0])
+		}
+		if err != nil {
+			r.Client = "differs"
+			return err
+		}
+	}
+	r.Client = "same"
+	return nil
+}
+
+// clientTimeout is how long the server's own client may take.
+const clientTimeout = 2 * time.Minute
+
+// client runs the server's own client, and returns what it printed.
+func (t *trial) client(ctx context.Context, address, audio string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	full := t.environment.arguments(t.Server, append(append([]string{}, t.Client...), t.url(address), audio))
+	c := exec.CommandContext(ctx, full[0], full[1:]...)
+	c.Dir = t.folder
+	c.Env = append(os.Environ(), "SOURCE="+t.environment.source, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1")
+	var diagnostics strings.Builder
+	c.Stderr = &diagnostics
+	out, err := c.Output()
+	if text := strings.TrimSpace(string(out)); err == nil && text != "" {
+		return number.ReplaceAllStringFunc(text, rounded), nil
+	}
+	last := diagnostics.String()
+	return "", fmt.Errorf("its client printed %.200q (%v): %s", out, err, last[max(0, len(last)-500):])
+}
+
+// Numbers are compared to a tenth of a thousandth: a server that adds up times as it goes writes 0.089999 in one session and 0.090000 in another.
+var number = regexp.MustCompile(`\d+\.\d{5,}`)
+
+func rounded(text string) string {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return text
+	}
+	return strconv.FormatFloat(value, 'f', 4, 64)
+}
+
+// reuse holds many sessions with different audio over few connections, which are left in every manner: none may have another's words.
+func (t *trial) reuse(ctx context.Context, r *Result) error {
+	s, err := t.serve(ctx, t.Start)
+	if err != nil {
+		return err
+	}
+	p, err := t.proxy(ctx, connections, "", s)
+	if err != nil {
+		return err
+	}
+	report, err := t.crowd(ctx, s.address, p, verify.Crowd{Sessions: t.Sessions, Clients: clients, Leaving: 0.2})
+	if err != nil {
+		return err
+	}
+	r.Reuse = &Reuse{CrowdReport: *report}
+	stats, err := p.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range stats.Backends {
+		r.Reuse.Dialed += stats.Backends[i].Totals.Dialed
+	}
+	return fault(report)
+}
+
+// crowd holds the sessions of a crowd through the proxy.
+func (t *trial) crowd(ctx context.Context, direct string, p *kit.Proxy, c verify.Crowd) (*verify.CrowdReport, error) {
+	o, err := t.options(direct, len(t.recordings))
+	if err == nil {
+		c.Through, err = t.target(p.Listen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return verify.RunCrowd(ctx, o, c)
+}
+
+// fault says which sessions went wrong.
+func fault(c *verify.CrowdReport) error {
+	var all []error
+	if len(c.Other) > 0 {
+		all = append(all, fmt.Errorf("%d of %d sessions had other results than a direct one: %s", len(c.Other), c.Held(), c.Other[0]))
+	}
+	if len(c.Lost) > 0 {
+		all = append(all, fmt.Errorf("%d of %d sessions did not come to their end: %s", len(c.Lost), c.Held(), c.Lost[0]))
+	}
+	return errors.Join(all...)
+}
+
+// failover kills one of two servers while sessions stream.
+func (t *trial) failover(ctx context.Context, r *Result) error {
+	f := t.profile.Failover()
+	if r.Verdict = f.Verdict.String(); f.Verdict == profile.Never {
+		return nil
+	}
+	var both []*server
+	for range 2 {
+		s, err := t.serve(ctx, t.Start)
+		if err != nil {
+			return err
+		}
+		both = append(both, s)
+	}
+	p, err := t.proxy(ctx, clients, ", failover: replay, balance: round-robin", both...)
+	if err != nil {
+		return err
+	}
+	killer := kit.NewCrew(ctx)
+	defer killer.End()
+	report, err := t.crowd(ctx, both[1].address, p, verify.Crowd{Sessions: clients, Clients: clients, Begin: func() {
+		killer.Go(func(ctx context.Context) {
+			if kit.Wait(ctx, time.Duration(1.5/t.Pace*float64(time.Second))) == nil { // in the middle of the recordings
+				both[0].kill()
+			}
+		})
+	}})
+	if err != nil {
+		return err
+	}
+	r.Failover = &Failover{CrowdReport: *report}
+	stats, err := p.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range stats.Services {
+		if f := stats.Services[i].Failover; f != nil {
+			r.Failover.Moved += int(f.Moved)
+		}
+	}
+	if r.Failover.Moved == 0 {
+		return errors.New("no session moved")
+	}
+	lost := *report
+	lost.Other = nil // a recogniser that begins in the middle may hear other words: the matrix says how many did
+	return fault(&lost)
+}
+
+// waiting is how many connections wait for a session in the trial of what they cost.
+const waiting = 20
+
+// warm tells what connections that wait for a session cost the server.
+func (t *trial) warm(ctx context.Context, r *Result) error {
+	s, err := t.serve(ctx, t.Start)
+	if err != nil {
+		return err
+	}
+	o, err := t.options(s.address, 1)
+	if err != nil {
+		return err
+	}
+	if _, err := verify.RunCrowd(ctx, o, verify.Crowd{}); err != nil { // it loads what the first sessions need
+		return err
+	}
+	memory, lines := s.resident(), s.lines()
+	w := &Warm{Asked: waiting}
+	var open []net.Conn
+	defer func() {
+		for _, conn := range open {
+			_ = conn.Close()
+		}
+	}()
+	for range waiting {
+		dialing, cancel := context.WithTimeout(ctx, wait)
+		established, err := o.Target.Dial(dialing)
+		cancel()
+		if err != nil {
+			w.Refused = err.Error()
+			break
+		}
+		open = append(open, established.Conn)
+	}
+	if err := kit.Wait(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	w.Connections = len(open)
+	if len(open) > 0 {
+		w.BytesEach, w.LinesEach = (s.resident()-memory)/int64(len(open)), float64(s.lines()-lines)/float64(len(open))
+	}
+	r.Warm = w
+	return nil
+}
