@@ -59,6 +59,7 @@ var goodKeys = map[string][]presented{
 	OpenAITranslations: {{authorization: "Bearer good"}},
 	Cartesia:           {{authorization: "Bearer good"}, {query: "?api_key=good"}, {query: "?access_token=good"}},
 	ElevenLabsTTS:      {{xi: "good"}},
+	AzureSpeech:        {{subscription: "good"}, {authorization: "Bearer good"}},
 }
 
 var badKeys = map[string][]presented{
@@ -77,6 +78,7 @@ var badKeys = map[string][]presented{
 	Soniox:             {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
 	Cartesia:           {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?api_key=bad"}},
 	ElevenLabsTTS:      {{}, {xi: "bad"}, {authorization: "Bearer good"}},
+	AzureSpeech:        {{}, {subscription: "bad"}, {authorization: "good"}},
 	OpenAIRealtime:     {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
 	OpenAITranslations: {{}, {authorization: "Bearer bad"}},
 }

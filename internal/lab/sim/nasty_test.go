@@ -300,6 +300,7 @@ func TestFull(t *testing.T) {
 		KyutaiTTS:          "< no free channels\n< close 1005",
 		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"b\"}\n< \"status_code\":429,\"error_code\":\"concurrency_limited\"",
 		ElevenLabsTTS:      "429",
+		AzureSpeech:        "429",
 		SGLangRealtime:     "< \"code\":\"too_many_sessions\"\n< close 1000",
 		Deepgram:           "429",
 		DashScope:          "429",

@@ -35,6 +35,7 @@ const (
 	KyutaiTTS          = "kyutai-tts"
 	Cartesia           = "cartesia"
 	ElevenLabsTTS      = "elevenlabs-tts"
+	AzureSpeech        = "azure-speech"
 )
 
 // Protocol is what a server can speak. It is immutable.

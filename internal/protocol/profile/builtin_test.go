@@ -33,6 +33,7 @@ func TestBuiltIn(t *testing.T) {
 		"kyutai-tts":          {OneShot, OneShot},
 		"cartesia":            {Tagged, Tagged},
 		"elevenlabs-tts":      {Tagged, Tagged},
+		"azure-speech":        {OneShot, OneShot},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

@@ -135,7 +135,7 @@ func TestBuiltInVerdicts(t *testing.T) {
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
 		"sglang-omni": Visible, "kaldi-gstreamer": Visible,
-		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
+		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never, "azure-speech": Never,
 		"openai-translations": Visible,
 	}
 	for _, name := range Names() {
