@@ -70,6 +70,21 @@ func TestProtocols(t *testing.T) {
 			< "is_eof":true
 			< ^Done!$
 		`},
+		{SherpaPython, "/", `
+			> audio 1
+			< ^{"text": "s7:1", "segment": 0}$
+			> audio 2 pause
+			< ^{"text": "s7:1-2", "segment": 0}$
+			> audio 3
+			< ^{"text": "s7:3", "segment": 1}$
+			> Done
+			< ^{"text": "s7:3", "segment": 1}$
+			< close 1000
+		`},
+		{SherpaPython, "/", `
+			> Hello
+			< close 1011
+		`},
 		{FunASRRealtime, "/", `
 			> STOP
 			< ^{"event": "stopped"}$
@@ -323,6 +338,38 @@ func TestProtocols(t *testing.T) {
 			< "error_code":400,"error_message":"Control request invalid type."
 			< close 1000
 		`},
+		{RealtimeSTT, "/", `
+			< ^{"type":"hello","apiVersion":"v1","sessionId":"[0-9a-f]{32}","eventSequence":1,
+			< "type":"ready",.*"eventSequence":2,
+			> audio 1
+			< "type":"error",.*"code":"turn_not_started"
+			> {"type":"start","language":"xx"}
+			< "code":"unsupported_language"
+			> {"type":"start"}
+			< "type":"started",.*"turnId":"[0-9a-f]+-1","eventSequence":5,
+			> {"type":"start"}
+			< "code":"turn_in_progress"
+			> binary {"a":0}
+			< "code":"invalid_audio"
+			> {"type":"finalize"}
+			< "type":"finalizing",.*"audioPackets":0
+			< "type":"final",.*"text":"","status":"no_speech"
+			< "type":"completion",
+			> {"type":"finalize"}
+			< "code":"turn_not_active"
+			> {"type":"cancel"}
+			< "type":"cancelled"
+			> {"type":"cancel"}
+			< "code":"turn_not_started"
+			> {"type":"reset"}
+			< "type":"reset",.*"eventSequence":14,
+			> {"type":"ping"}
+			< "type":"pong"
+			> nonsense
+			< "code":"invalid_command_json"
+			> {"type":"nonsense"}
+			< "code":"unknown_command"
+		`},
 		{Gladia, "/v2/live?token=t&sample_rate=16000&vocabulary=s7:0", `
 			> audio 1
 			< ^{"session_id":"t","created_at":"[^"]+","type":"transcript","data":{"id":"00-00000000","is_final":false,"utterance":{"start":0,"end":0.002,.*"words":\[{"word":"s7:1","start":0,"end":0.001,"confidence":1},.*"text":"s7:1 s7:0","language":"en"}}}$
@@ -468,6 +515,24 @@ func TestProtocols(t *testing.T) {
 			> {"type":"input_audio_buffer.clear"}
 			< "code": "input_already_done"
 		`},
+		{VLLMOmni, "/v1/realtime?duplex=1", `
+			> {"type":"session.update","session":{"instructions":"s7:0"}}
+			< "type":"session.created"
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"input_audio_buffer.committed"
+			< "type":"response.created"
+			< "text":"s7:1 s7:0 "
+			< "type":"response.done"
+			> {"type":"input_audio_buffer.append","audio":"[2]"}
+			> {"type":"input_audio_buffer.clear"}
+			< "type":"input_audio_buffer.cleared"
+			> {"type":"nonsense","event_id":"e"}
+			< "code":"unknown_event",.*"event_id":"e"
+			> {"type":"session.close"}
+			< "type":"session.closed"
+			< close 1000
+		`},
 		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
 			> audio 1 x100
 			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false
@@ -477,6 +542,7 @@ func TestProtocols(t *testing.T) {
 			< "segment": 1,
 			> EOS
 			< "segment": 1, .*\[{"start":0,"length":0.1,.*"final": true}, "segment-start": 0.2, "segment-length": 0.1, "total-length": 0.3,
+			< ^{"status": 0, "adaptation_state": {"type": "string\+gzip\+base64", .*}, "id": "
 			< close 1000
 		`},
 	} {

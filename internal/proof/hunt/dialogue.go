@@ -195,6 +195,9 @@ var dialogues = []Dialogue{
 		Last: func(_ *Progress, m Message) bool { return string(m.Payload) == "Done!" },
 	},
 	{
+		Name: sim.SherpaPython, End: says("Done"), Closes: true,
+	},
+	{
 		Name: sim.DashScope,
 		Start: func(p *Progress) []Message {
 			vocabulary := ""
@@ -265,6 +268,17 @@ var dialogues = []Dialogue{
 		Ready: has(`"type":"config"`),
 		End:   func(*Progress) []Message { return []Message{{Opcode: frame.Binary}} },
 		Last:  ends(`"type":"ready_to_stop"`),
+	},
+	{
+		Name:  sim.RealtimeSTT,
+		Path:  func(*Progress) string { return "/api/v1/ws/transcribe" },
+		Start: says(`{"type":"start","language":"en"}`),
+		Ready: has(`"type":"hello"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return sim.AppendRealtimeSTT(scratch, p.Audio-1, audio)
+		},
+		End: says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
+		Final: until(`,"status"`, from(`"text":`, `"type":"final"`)),
 	},
 	{
 		Name: sim.Deepgram,
@@ -373,6 +387,16 @@ var dialogues = []Dialogue{
 		AudioKind: frame.Text,
 		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
 		Final: from(`"delta":`, `output_transcript`),
+	},
+	{
+		Name: sim.VLLMOmni,
+		Path: func(*Progress) string { return "/v1/realtime?duplex=1" },
+		Start: func(p *Progress) []Message {
+			return []Message{text(`{"type":"session.update","session":{"model":"simulated","instructions":"%s"}}`, p.Word)}
+		},
+		Ready: has(`"type":"session.`), // created, or updated
+		Audio: inBase64, AudioKind: frame.Text,
+		End: says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"response.done"`), Busy: has(`"resource_exhausted"`),
 	},
 	{
 		Name: sim.KaldiGStreamer,
