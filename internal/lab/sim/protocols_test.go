@@ -552,29 +552,6 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// Vosk's recogniser keeps audio that it has not decoded over a reset that comes right after an utterance has ended, and only
-// then.
-func TestVoskKeepsUndecodedAudio(t *testing.T) {
-	s := start(t, Options{Protocol: Vosk})
-	c := dial(t, s)
-	converse(t, c, 7, `
-		> audio 1 x30 pause x10
-		< "text" : "(.* )?s7:1"
-		> {"reset" : 1}
-		< "text" : ""
-	`)
-	converse(t, c, 8, `
-		> audio 1 x20
-		< "partial" : "(.* )?s7:1 s8:1"
-		> {"reset" : 1}
-		< s7:1 s8:1
-	`)
-	converse(t, c, 9, `
-		> audio 1 x20
-		< "partial" : "s9:1"
-	`)
-}
-
 // FunASR forgets audio at an acknowledged end only, and settings never.
 func TestFunASRKeeps(t *testing.T) {
 	s := start(t, Options{Protocol: FunASR, Nasty: NastyOptions{PunctuationMemory: 1}})
@@ -594,32 +571,4 @@ func TestFunASRKeeps(t *testing.T) {
 		< "text": "s8:2", .*"punc_array": "s7:1 s8:1
 		< "is_end": true
 	`)
-}
-
-func TestSilence(t *testing.T) {
-	for protocol, script := range map[string]string{
-		DashScope:      "< close 1000",
-		Watson:         "< \"error\": \"Session timed out\n< close 1011",
-		Deepgram:       "< close 1011",
-		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
-		Soniox:         "< \"error_code\":408\n< close 1000",
-		KaldiGStreamer: "< \"status\": 1\n< close 1000",
-		Cartesia:       "< close 1000",
-		ElevenLabsTTS:  "< close 1000",
-	} {
-		t.Run(protocol, func(t *testing.T) {
-			talk(t, start(t, Options{Protocol: protocol, Silence: 1}), "/", script)
-		})
-	}
-}
-
-// A client that keeps saying something is not silent.
-func TestSilenceBroken(t *testing.T) {
-	const limit = 300 * ms
-	s := start(t, Options{Protocol: Deepgram, Silence: limit})
-	c := dial(t, s)
-	for begin := now(); now()-begin < 2*limit; {
-		converse(t, c, 7, "> audio 1\n< s7:1")
-	}
-	converse(t, c, 7, "< close 1011")
 }
