@@ -1,13 +1,6 @@
 package sim
 
-import (
-	"encoding/binary"
-	"regexp"
-	"slices"
-	"testing"
-
-	"github.com/coder/websocket"
-)
+import "testing"
 
 // A conversation with each server, from start to end, twice over one connection where that is possible.
 func TestProtocols(t *testing.T) {
@@ -552,150 +545,11 @@ func TestProtocols(t *testing.T) {
 			< ^{"status": 0, "adaptation_state": {"type": "string\+gzip\+base64", .*}, "id": "
 			< close 1000
 		`},
-		{KyutaiTTS, "/api/tts_streaming?format=PcmMessagePack&voice=s7:0", `
-			< ^..type.Ready$
-			> one s7:1
-			> three
-			< type.Audio
-			< text.one s7:0.*start_s.*stop_s
-			> binary ` + "\x00" + `
-			< type.Audio
-			< text.s7:1 s7:0
-			< type.Audio
-			< text.three s7:0
-			< close 1005
-		`},
-		{KyutaiTTS, "/api/tts_streaming?format=Pcm", `
-			> one two three
-			< .
-			> binary ` + "\x81\xa4type\xa3Eos" + `
-			< .
-			< .
-			< close 1005
-		`},
-		{Cartesia, "/tts/websocket", `
-			> {"model_id":"m","context_id":"a","transcript":"s7:1 tw","continue":true,"add_timestamps":true,"pronunciation_dict_id":"s7:0","output_format":{"encoding":"pcm_s16le","sample_rate":8000}}
-			< ^{"type":"chunk","data":"nWlk4w[^"]*=","done":false,"status_code":206,"step_time":12.5,"context_id":"a"}$
-			< ^{"type":"timestamps","done":false,"status_code":206,"context_id":"a","word_timestamps":{"words":\["s7:1","s7:0"\],"start":\[0,0\],"end":\[0.08,0.08\]}}$
-			> {"model_id":"m","context_id":"b","transcript":"three","continue":false}
-			< "type":"chunk",.*"context_id":"b"
-			< ^{"type":"done","done":true,"status_code":200,"context_id":"b"}$
-			> {"model_id":"m","context_id":"a","transcript":"o","continue":true,"flush":true}
-			< "type":"chunk",.*"context_id":"a"
-			< "words":\["two","s7:0"\],"start":\[0.08,0.08\]
-			< ^{"type":"flush_done","done":false,"flush_done":true,"flush_id":1,"status_code":206,"context_id":"a"}$
-			> {"model_id":"m","context_id":"a","transcript":"four"}
-			< "flush_id":2,"context_id":"a"
-			< "words":\["four","s7:0"\]
-			< "type":"done",.*"context_id":"a"
-			> {"model_id":"m","context_id":"c","transcript":"five","continue":true}
-			> {"context_id":"c","cancel":true}
-			< "type":"done",.*"context_id":"c"
-			> {"context_id":"d","transcript":"six"}
-			< ^{"type":"error","done":true,"status_code":400,"error_code":"model_id_missing",.*"context_id":"d"}$
-		`},
-		{ElevenLabsTTS, "/v1/text-to-speech/v/multi-stream-input?output_format=pcm_8000", `
-			> {"text":" ","context_id":"a","pronunciation_dictionary_locators":[{"pronunciation_dictionary_id":"s7:0"}]}
-			> {"text":"s7:1 ","context_id":"a"}
-			> {"text":"","context_id":"a"}
-			> {"text":"two ","context_id":"a","flush":true}
-			< ^{"audio":"nWlk4w[^"]*","isFinal":null,"normalizedAlignment":{"charStartTimesMs":\[0,8,.*"chars":\["s","7",":","1"," ","s","7",":","0"," "\]},.*"contextId":"a"}$
-			< "chars":\["t","w","o"," ","s"
-			> {"text":"three","context_id":"a"}
-			> {"context_id":"a","close_context":true}
-			< ^{"audio":null,"isFinal":true,.*"contextId":"a"}$
-			> {"text":"a ","context_id":"b","generation_config":{"chunk_length_schedule":[4]}}
-			> {"text":"b ","context_id":"b"}
-			< "chars":\["a"," "\]
-			< "chars":\["b"," "\]
-			> {"close_socket":true}
-			< close 1000
-		`},
-		{ElevenLabsTTS, "/v1/text-to-speech/v/stream-input", `
-			> {"text":" ","voice_settings":null,"generation_config":{"chunk_length_schedule":[50]}}
-			> {"text":"one two "}
-			> {"text":""}
-			< ^{"audio":"[^"]*",.*"chars":\["o","n","e"," "\]}}$
-			< "chars":\["t"
-			< ^{"audio":null,"isFinal":true,"normalizedAlignment":null,"alignment":null}$
-			< close 1000
-		`},
-		{ElevenLabsTTS, "/v1/text-to-speech/v/multi-stream-input", `
-			> {"text":"a ","context_id":"1"}
-			> {"text":"a ","context_id":"2"}
-			> {"text":"a ","context_id":"3"}
-			> {"text":"a ","context_id":"4"}
-			> {"text":"a ","context_id":"5"}
-			> {"text":"a ","context_id":"6"}
-			< "error":"max_active_conversations","code":1008
-			< close 1008
-		`},
 	} {
 		t.Run(test.protocol, func(t *testing.T) {
 			talk(t, start(t, Options{Protocol: test.protocol}), test.path, test.script)
 		})
 	}
-}
-
-// Two turns over a connection of Azure's, whose messages have headers.
-func TestAzure(t *testing.T) {
-	c := dial(t, start(t, Options{Protocol: AzureSpeech}))
-	tell := func(path, id, body string) {
-		say(t, c, websocket.MessageText, []byte("Path:"+path+"\r\nX-RequestId: "+id+"\r\n\r\n"+body))
-	}
-	audio := func(id string, audio []byte) {
-		head := "path: audio\r\nX-RequestId:" + id + "\r\n"
-		say(t, c, websocket.MessageBinary, slices.Concat([]byte{0, byte(len(head))}, []byte(head), audio))
-	}
-	hears := func(want ...string) {
-		t.Helper()
-		for _, pattern := range want {
-			if got := hearText(t, c); !regexp.MustCompile("(?s)" + pattern).MatchString(got) {
-				t.Fatalf("got %q; want %s", got, pattern)
-			}
-		}
-	}
-	header := append([]byte("RIFF"), make([]byte, 40)...)
-	binary.LittleEndian.PutUint32(header[24:], 8000)
-	tell("speech.config", "", "{}")
-	tell("speech.context", "1", `{"dgi":{"Groups":[{"Type":"Generic","Items":[{"Text":"s7:0"}]}]}}`)
-	hears("^X-RequestId:1\r\n.*Path:turn.start\r\n\r\n{\"context\"")
-	audio("1", header)
-	audio("1", audioOf(t, 7, "1 x100"))
-	hears("Path:speech.startDetected", `speech.hypothesis.*{"Text":"s7:1 s7:0","Offset":0,"Duration":1000000}$`)
-	audio("1", audioOf(t, 7, "2 pause"))
-	hears(`speech.phrase.*"DisplayText":"s7:1-2 s7:0","Offset":0,"Duration":1040000}$`)
-	audio("1", nil)
-	hears(`speech.endDetected.*{"Offset":1040000}`, "^X-RequestId:1\r\n.*Path:turn.end")
-	tell("speech.context", "2", "{}")
-	hears("^X-RequestId:2\r\n.*Path:turn.start")
-	audio("2", audioOf(t, 7, "3"))
-	hears("startDetected", `{"Text":"s7:3","Offset":0,`)
-	audio("1", audioOf(t, 7, "4"))
-	converse(t, c, 7, "< close 1007")
-}
-
-// Vosk's recogniser keeps audio that it has not decoded over a reset that comes right after an utterance has ended, and only
-// then.
-func TestVoskKeepsUndecodedAudio(t *testing.T) {
-	s := start(t, Options{Protocol: Vosk})
-	c := dial(t, s)
-	converse(t, c, 7, `
-		> audio 1 x30 pause x10
-		< "text" : "(.* )?s7:1"
-		> {"reset" : 1}
-		< "text" : ""
-	`)
-	converse(t, c, 8, `
-		> audio 1 x20
-		< "partial" : "(.* )?s7:1 s8:1"
-		> {"reset" : 1}
-		< s7:1 s8:1
-	`)
-	converse(t, c, 9, `
-		> audio 1 x20
-		< "partial" : "s9:1"
-	`)
 }
 
 // FunASR forgets audio at an acknowledged end only, and settings never.
@@ -717,32 +571,4 @@ func TestFunASRKeeps(t *testing.T) {
 		< "text": "s8:2", .*"punc_array": "s7:1 s8:1
 		< "is_end": true
 	`)
-}
-
-func TestSilence(t *testing.T) {
-	for protocol, script := range map[string]string{
-		DashScope:      "< close 1000",
-		Watson:         "< \"error\": \"Session timed out\n< close 1011",
-		Deepgram:       "< close 1011",
-		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
-		Soniox:         "< \"error_code\":408\n< close 1000",
-		KaldiGStreamer: "< \"status\": 1\n< close 1000",
-		Cartesia:       "< close 1000",
-		ElevenLabsTTS:  "> {\"text\": \"a\", \"context_id\": \"c\"}\n< input_timeout_exceeded\n< close 1008",
-	} {
-		t.Run(protocol, func(t *testing.T) {
-			talk(t, start(t, Options{Protocol: protocol, Silence: 1}), "/", script)
-		})
-	}
-}
-
-// A client that keeps saying something is not silent.
-func TestSilenceBroken(t *testing.T) {
-	const limit = 300 * ms
-	s := start(t, Options{Protocol: Deepgram, Silence: limit})
-	c := dial(t, s)
-	for begin := now(); now()-begin < 2*limit; {
-		converse(t, c, 7, "> audio 1\n< s7:1")
-	}
-	converse(t, c, 7, "< close 1011")
 }

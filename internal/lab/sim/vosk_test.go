@@ -276,3 +276,26 @@ func answerOf(d dialogue, kind frame.Opcode, message []byte) reply {
 func newVoice(n NastyOptions) *voice {
 	return &voice{nasty: &n, dice: rand.New(rand.NewPCG(1, 2)), place: func() bool { return true }}
 }
+
+// Vosk's recogniser keeps audio that it has not decoded over a reset that comes right after an utterance has ended, and only
+// then.
+func TestVoskKeepsUndecodedAudio(t *testing.T) {
+	s := start(t, Options{Protocol: Vosk})
+	c := dial(t, s)
+	converse(t, c, 7, `
+		> audio 1 x30 pause x10
+		< "text" : "(.* )?s7:1"
+		> {"reset" : 1}
+		< "text" : ""
+	`)
+	converse(t, c, 8, `
+		> audio 1 x20
+		< "partial" : "(.* )?s7:1 s8:1"
+		> {"reset" : 1}
+		< s7:1 s8:1
+	`)
+	converse(t, c, 9, `
+		> audio 1 x20
+		< "partial" : "s9:1"
+	`)
+}
