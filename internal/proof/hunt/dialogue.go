@@ -270,8 +270,10 @@ var dialogues = []Dialogue{
 		Path:  func(*Progress) string { return "/api/v1/ws/transcribe" },
 		Start: says(`{"type":"start","language":"en"}`),
 		Ready: has(`"type":"hello"`),
-		Audio: func(p *Progress, scratch, audio []byte) []byte { return sim.AppendRealtimeSTT(scratch, p.Audio-1, audio) },
-		End:   says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return sim.AppendRealtimeSTT(scratch, p.Audio-1, audio)
+		},
+		End: says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
 		Final: until(`,"status"`, from(`"text":`, `"type":"final"`)),
 	},
 	{
