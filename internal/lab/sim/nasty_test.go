@@ -301,6 +301,8 @@ func TestFull(t *testing.T) {
 		KyutaiTTS:          "< no free channels\n< close 1005",
 		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"b\"}\n< \"status_code\":429,\"error_code\":\"concurrency_limited\"",
 		ElevenLabsTTS:      "429",
+		AzureSpeech:        "429",
+		VLLMOmni:           "> {\"type\":\"session.update\"}\n< \"code\":\"resource_exhausted\"",
 		SGLangRealtime:     "< \"code\":\"too_many_sessions\"\n< close 1000",
 		Deepgram:           "429",
 		DashScope:          "429",
@@ -313,6 +315,7 @@ func TestFull(t *testing.T) {
 		FunASR:             "503",
 		FunASRRealtime:     "503",
 		SherpaONNX:         "503",
+		SherpaPython:       "503",
 		VLLMRealtime:       "503",
 		SGLangOmni:         "503",
 	} {
@@ -328,6 +331,7 @@ func TestFull(t *testing.T) {
 				Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> audio 1\n< s7:1",
 				KaldiGStreamer: "> audio 1\n< s7:1",
 				SGLangRealtime: "< session.created",
+				VLLMOmni:       "> {\"type\":\"session.update\"}\n< session.created",
 				Cartesia:       "> {\"model_id\": \"m\", \"context_id\": \"a\"}\n< done",
 				KyutaiTTS:      "< Ready",
 			}[protocol])

@@ -14,6 +14,7 @@ func TestBuiltIn(t *testing.T) {
 		"funasr":              {Fenced, OneShot}, // in doubt
 		"funasr-realtime":     {Fenced, Fenced},
 		"sherpa-onnx":         {Quiet, OneShot}, // proves nothing
+		"sherpa-onnx-python":  {OneShot, OneShot},
 		"dashscope":           {Tagged, Tagged},
 		"vllm-realtime":       {Fenced, OneShot}, // in doubt
 		"watson":              {Fenced, OneShot}, // in doubt
@@ -29,11 +30,13 @@ func TestBuiltIn(t *testing.T) {
 		"openai-realtime":     {OneShot, OneShot},
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"sglang-omni":         {OneShot, OneShot},
+		"vllm-omni":           {OneShot, OneShot},
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
 		"kyutai-tts":          {OneShot, OneShot},
 		"cartesia":            {Tagged, Tagged},
 		"elevenlabs-tts":      {Tagged, Tagged},
+		"azure-speech":        {OneShot, OneShot},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
