@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -737,7 +738,11 @@ func TestSilence(t *testing.T) {
 		ElevenLabsTTS:  "> {\"text\": \"a\", \"context_id\": \"c\"}\n< input_timeout_exceeded\n< close 1008",
 	} {
 		t.Run(protocol, func(t *testing.T) {
-			talk(t, start(t, Options{Protocol: protocol, Silence: 1}), "/", script)
+			silence := ms
+			if strings.HasPrefix(script, ">") { // first it hears something
+				silence = 300 * ms
+			}
+			talk(t, start(t, Options{Protocol: protocol, Silence: silence}), "/", script)
 		})
 	}
 }
