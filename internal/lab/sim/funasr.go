@@ -12,7 +12,8 @@ import (
 // funASRDialogue is a connection to FunASR's server in Python (modelscope/FunASR,
 // runtime/python/websocket/funasr_wss_server.py). What a message does not set stays as it was. Results of the streaming model
 // ("2pass-online") come every chunk_interval messages, those of the other ("2pass-offline") at a pause or when the client stops
-// speaking; the times of their words count from where the speaker began. "is_end" clears everything but settings and the punctuation model's memory, and is acknowledged.
+// speaking; the times of their words count from where the speaker began. The end of speaking clears everything but settings and the punctuation model's
+// memory, and is acknowledged if "is_end" asks for it. Audio before chunk_size is lost, which ends the session in an error.
 type funASRDialogue struct {
 	funASRSettings
 	frames   [][]byte // the last messages of audio
@@ -23,6 +24,7 @@ type funASRDialogue struct {
 	marks    MarkScanner
 	bytes    int    // of audio in all
 	sentence string // what the punctuation model remembers
+	lost     bool   // audio came before chunk_size
 }
 
 // funASRSettings are what messages set. What a message does not have stays as it was.
@@ -49,33 +51,39 @@ func newFunASRDialogue() *funASRDialogue {
 func (d *funASRDialogue) greet(*voice) {}
 
 func (d *funASRDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
-	var said struct {
-		IsEnd bool `json:"is_end"`
-	}
-	if kind == frame.Text {
-		if json.Unmarshal(message, &d.funASRSettings) != nil || json.Unmarshal(message, &said) != nil {
-			v.end(frame.InternalError, "")
-			return
-		}
-		d.ChunkInterval = max(1, d.ChunkInterval)
-	}
-	if d.ChunkSize == nil { // a KeyError in the real server, whose handler returns
-		v.end(frame.NormalClosure, "")
-		return
-	}
-	pause := false
 	if kind == frame.Binary {
-		pause = d.listen(v, bytes.Clone(message))
-	}
-	if kind == frame.Binary || len(d.chunk) > 0 || len(d.segment) > 0 {
-		if pause || !d.Speaking {
+		switch {
+		case d.ChunkSize == nil:
+			d.lost = true
+		case d.listen(v, bytes.Clone(message)) || !d.Speaking:
 			d.endSegment(v)
 		}
+		return
 	}
-	if said.IsEnd && !v.hit(v.nasty.ResetIgnored) {
-		d.clear()
-		v.text(last, `{"is_end": true, "mode": %s, "wav_name": %s, "text": "", "is_final": true}`, quote(d.Mode), quote(d.WavName))
+	var said struct {
+		Speaking *bool `json:"is_speaking"`
+		IsEnd    bool  `json:"is_end"`
 	}
+	if json.Unmarshal(message, &said) != nil || json.Unmarshal(message, &d.funASRSettings) != nil {
+		return
+	}
+	d.ChunkInterval = max(1, d.ChunkInterval)
+	if said.Speaking == nil || *said.Speaking || said.IsEnd && v.hit(v.nasty.ResetIgnored) {
+		return
+	}
+	if len(d.chunk) > 0 || len(d.segment) > 0 {
+		d.endSegment(v)
+	}
+	switch {
+	case said.IsEnd && d.lost:
+		v.text(last, `{"mode": %s, "wav_name": %s, "is_final": false, "is_end": true, "error": "audio frame discarded: chunk_size is not configured"}`,
+			quote(d.Mode), quote(d.WavName))
+	case said.IsEnd:
+		v.text(last, `{"mode": %s, "wav_name": %s, "is_final": true, "is_end": true}`, quote(d.Mode), quote(d.WavName))
+	case d.lost:
+		v.end(frame.NormalClosure, "")
+	}
+	d.clear()
 }
 
 // listen hears audio and reports whether the speaker pauses.
@@ -147,7 +155,7 @@ func (d *funASRDialogue) result(v *voice, r role, pass, words, times string) {
 		d.sentence = words
 	}
 	v.text(r, `{"mode": %s, "text": %s, "wav_name": %s, "is_final": %t%s%s}`,
-		quote(mode), quote(words), quote(d.WavName), d.Speaking, times, punctuation)
+		quote(mode), quote(words), quote(d.WavName), r == final || !d.Speaking, times, punctuation)
 }
 
 func (d *funASRDialogue) length() time.Duration {
@@ -156,7 +164,7 @@ func (d *funASRDialogue) length() time.Duration {
 
 // clear forgets all audio.
 func (d *funASRDialogue) clear() {
-	d.frames, d.segment, d.chunk, d.inSpeech = nil, nil, nil, false
+	d.frames, d.segment, d.chunk, d.inSpeech, d.lost = nil, nil, nil, false, false
 	d.online.clear()
 	d.marks = MarkScanner{}
 }

@@ -156,7 +156,7 @@ func TestResetIgnored(t *testing.T) {
 		FunASR: `
 			> {"chunk_size": [5, 10, 5], "mode": "offline"}
 			> audio 1
-			> {"is_end": true}
+			> {"is_speaking": false, "is_end": true}
 			> audio 2
 			> {"is_speaking": false}
 			< "text": "s7:1-2"`,

@@ -31,21 +31,26 @@ func TestProtocols(t *testing.T) {
 			> {"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 2, "wav_name": "one", "is_speaking": true, "hotwords": "s7:0"}
 			> audio 1
 			> audio 2
-			< {"mode": "2pass-online", "text": "s7:1-2", "wav_name": "one", "is_final": true}
+			< {"mode": "2pass-online", "text": "s7:1-2", "wav_name": "one", "is_final": false}
 			> audio 3 pause
 			< {"mode": "2pass-offline", "text": "s7:1-3 s7:0", "wav_name": "one", "is_final": true, "timestamp": \[\[0,3\],\[3,6\]\]}
 			> audio 4
 			> {"is_speaking": false, "is_end": true}
-			< {"mode": "2pass-offline", "text": "s7:3-4 s7:0", "wav_name": "one", "is_final": false, "timestamp": \[\[0,2\],\[2,4\]\]}
-			< {"is_end": true, .*"wav_name": "one"
+			< {"mode": "2pass-offline", "text": "s7:3-4 s7:0", "wav_name": "one", "is_final": true, "timestamp": \[\[0,2\],\[2,4\]\]}
+			< ^{"mode": "2pass", "wav_name": "one", "is_final": true, "is_end": true}$
 			> {"is_speaking": true, "wav_name": "two", "mode": "offline"}
 			> audio 5
 			> {"is_speaking": false, "is_end": true}
-			< {"mode": "offline", "text": "s7:5 s7:0", "wav_name": "two", "is_final": false
-			< {"is_end": true
+			< {"mode": "offline", "text": "s7:5 s7:0", "wav_name": "two", "is_final": true
+			< "is_end": true
 		`},
 		{FunASR, "/", `
-			> {"is_speaking": true}
+			> nonsense
+			> audio 1
+			> {"is_speaking": false, "is_end": true}
+			< "is_final": false, "is_end": true, "error": "audio frame discarded: chunk_size is not configured"}
+			> audio 2
+			> {"is_speaking": false}
 			< close 1000
 		`},
 		{SherpaONNX, "/", `

@@ -132,6 +132,11 @@ func (d *realtimeSTTDialogue) finalize(v *voice) {
 	d.say(v, last, "completion", fmt.Sprintf(`"status":"completed","audioPackets":%d,"finalCount":1`, d.packets))
 }
 
+func (d *realtimeSTTDialogue) silent(v *voice) {
+	d.fail(v, "idle_timeout", "WebSocket closed after exceeding the idle timeout")
+	v.end(frame.NormalClosure, "")
+}
+
 func (d *realtimeSTTDialogue) fail(v *voice, code, text string) {
 	d.say(v, remark, "error", fmt.Sprintf(`"code":"%s","message":%s`, code, quote(text)))
 }

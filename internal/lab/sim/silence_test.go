@@ -9,6 +9,7 @@ func TestSilence(t *testing.T) {
 		Deepgram:       "< close 1011",
 		Speechmatics:   "< \"type\": \"idle_timeout\"\n< close 1000",
 		Soniox:         "< \"error_code\":408\n< close 1000",
+		RealtimeSTT:    "< hello\n< ready\n< \"code\":\"idle_timeout\"\n< close 1000",
 		KaldiGStreamer: "< \"status\": 1\n< close 1000",
 		Cartesia:       "< close 1000",
 		ElevenLabsTTS:  "< close 1000",
