@@ -462,6 +462,27 @@ func TestProtocols(t *testing.T) {
 			< "type":"session.closed"
 			< close 1000
 		`},
+		{SGLangOmni, "/v1/realtime?intent=transcription", `
+			< "type": "session.created"
+			> {"type":"session.update","session":{"language":"s7:0"}}
+			< "type": "session.updated", .*"language": "s7:0"
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			< "input_audio_buffer.speech_started", "audio_start_ms": 0, "segment_id": 0
+			< "transcription.segment", "segment_id": 0, "audio_start_ms": 0, "audio_end_ms": 2, "text": "s7:1 s7:0", "is_final": false
+			> {"type":"input_audio_buffer.append","audio":"[2 pause]"}
+			< "input_audio_buffer.speech_stopped", "audio_end_ms": 4, "segment_id": 0
+			< "input_audio_buffer.committed", "segment_id": 0
+			< "transcription.segment", "segment_id": 0, "audio_start_ms": 0, "audio_end_ms": 4, "text": "s7:1-2 s7:0", "is_final": true
+			> {"type":"input_audio_buffer.append","audio":"[3]"}
+			< speech_started
+			< "segment_id": 1, "audio_start_ms": 4, "audio_end_ms": 6, .*"is_final": false
+			> {"type":"transcription.done"}
+			< "input_audio_buffer.committed", "segment_id": 1
+			< "segment_id": 1, .*"text": "s7:3 s7:0", "is_final": true
+			< "transcription.completed", "text": "s7:1-2 s7:0 s7:3 s7:0"
+			> {"type":"input_audio_buffer.clear"}
+			< "code": "input_already_done"
+		`},
 		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
 			> audio 1 x100
 			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false
