@@ -21,6 +21,7 @@ func TestBuiltIn(t *testing.T) {
 		"kyutai":              {OneShot, OneShot},
 		"whisperlive":         {OneShot, OneShot},
 		"whisperlivekit":      {OneShot, OneShot},
+		"realtimestt":         {OneShot, OneShot},
 		"deepgram":            {OneShot, OneShot},
 		"assemblyai":          {OneShot, OneShot},
 		"speechmatics":        {OneShot, OneShot},
@@ -29,11 +30,13 @@ func TestBuiltIn(t *testing.T) {
 		"openai-realtime":     {OneShot, OneShot},
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"sglang-omni":         {OneShot, OneShot},
+		"vllm-omni":           {OneShot, OneShot},
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
 		"kyutai-tts":          {OneShot, OneShot},
 		"cartesia":            {Tagged, Tagged},
 		"elevenlabs-tts":      {Tagged, Tagged},
+		"azure-speech":        {OneShot, OneShot},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
