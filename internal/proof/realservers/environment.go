@@ -46,8 +46,17 @@ func (s *Server) install(ctx context.Context, directory, sources string) (*envir
 	e.python = filepath.Join(home, "bin", "python")
 	marker, pins := filepath.Join(home, "installed"), sha256.New()
 	steps := [][]string{{"python" + cmp.Or(s.Python, "3"), "-m", "venv", "--clear", home}}
-	for _, list := range []struct{ file, option string }{{"requirements.txt", "--prefer-binary"}, {"nodeps.txt", "--no-deps"}} {
-		text, err := os.ReadFile(filepath.Join(s.folder, list.file))
+	pip := []string{e.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"}
+	for _, list := range []struct {
+		file    string
+		command []string
+	}{
+		{"requirements.txt", append(pip[:len(pip):len(pip)], "--prefer-binary", "-r")},
+		{"nodeps.txt", append(pip[:len(pip):len(pip)], "--no-deps", "-r")},
+		{"install.py", []string{e.python}},
+	} {
+		file := filepath.Join(s.folder, list.file)
+		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -55,7 +64,7 @@ func (s *Server) install(ctx context.Context, directory, sources string) (*envir
 			return nil, err
 		}
 		fmt.Fprintf(pins, "%s\n%s\n", list.file, text)
-		steps = append(steps, []string{e.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", list.option, "-r", filepath.Join(s.folder, list.file)})
+		steps = append(steps, append(list.command, file))
 	}
 	want := hex.EncodeToString(pins.Sum(nil))
 	if has, _ := os.ReadFile(marker); string(has) == want {
