@@ -340,6 +340,7 @@ func TestFull(t *testing.T) {
 		FunASRRealtime:     "503",
 		SherpaONNX:         "503",
 		VLLMRealtime:       "503",
+		SGLangOmni:         "503",
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := nasty(t, protocol, "full:1")

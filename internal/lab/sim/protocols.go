@@ -29,6 +29,7 @@ const (
 	Gladia             = "gladia"
 	OpenAIRealtime     = "openai-realtime"
 	SGLangRealtime     = "sglang-realtime"
+	SGLangOmni         = "sglang-omni"
 	OpenAITranslations = "openai-translations"
 	KaldiGStreamer     = "kaldi-gstreamer"
 	KyutaiTTS          = "kyutai-tts"
@@ -150,6 +151,11 @@ var protocols = []Protocol{
 	{
 		Name: SGLangRealtime, Summary: "sglang's /v1/realtime", Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
 		new: func(*http.Request) dialogue { return newSGLangDialogue() },
+	},
+	{
+		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newSGLangOmniDialogue() },
 	},
 	{
 		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",

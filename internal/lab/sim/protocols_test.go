@@ -397,14 +397,77 @@ func TestProtocols(t *testing.T) {
 			< transcription.completed",.*"transcript":"s7:1-2"
 			< speech_started",.*"audio_start_ms":16,"item_id":"item_2"
 		`},
-		{
-			SGLangRealtime, "/v1/realtime",
-			` < "type":"session.created" > {"type":"input_audio_buffer.append","audio":"[1]"} < "code":"invalid_state" > {"type":"session.update","session":{"type":"realtime"}} < "code":"invalid_value" > {"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"language":"s7:0"}}}}} < "type":"session.updated",.*"language":"s7:0" > {"type":"input_audio_buffer.append","audio":"[1 x6000]"} < transcription.delta",.*"delta":"s7:1 s7:0" > {"type":"input_audio_buffer.append","audio":"[2]"} > {"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":16000}}}}} < "code":"invalid_state" > {"type":"input_audio_buffer.commit"} < "type":"input_audio_buffer.committed",.*"previous_item_id":null,"item_id":"item_ < "type":"conversation.item.created",.*"item":{"id":"item_ < transcription.delta",.*"delta":" s7:2" < transcription.completed",.*"transcript":"s7:1 s7:0 s7:2","usage":{"type":"duration","seconds":2.001} > {"type":"input_audio_buffer.append","audio":"[3]"} > {"type":"input_audio_buffer.clear"} < "type":"input_audio_buffer.cleared" > {"type":"input_audio_buffer.commit"} < "code":"invalid_state" > {"type":"nonsense","event_id":"e"} < "code":"unknown_event",.*"event_id":"e" > {"type":"input_audio_buffer.append","audio":"[4]"} > {"type":"input_audio_buffer.commit"} < "previous_item_id":"item_.*","item_id":"item_ < conversation.item.created < transcription.delta",.*"delta":"s7:4 s7:0" < transcription.completed `,
-		},
-		{
-			OpenAITranslations, "/v1/realtime/translations?model=m",
-			` < "type":"session.created",.*"session":{"id":"sess_[^"]*","type":"translation","model":"m","expires_at":\d+,"audio":{"input":{},"output":{}}}} > {"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}}} < "type":"session.updated",.*"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}} > {"type":"session.input_audio_buffer.append","audio":"[1 x300]"} > {"type":"session.input_audio_buffer.append","audio":"[2 x900 pause]"} < "type":"session.input_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200} < "type":"session.output_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200} > {"type":"session.update","session":{"audio":{"input":{"transcription":null}}}} < "type":"session.updated" > {"type":"session.input_audio_buffer.append","audio":"[3]"} > {"type":"input_audio_buffer.commit"} < "type":"error",.*"code":"invalid_value" > {"type":"session.close"} < "type":"session.output_transcript.delta",.*"delta":" s7:3","elapsed_ms":400} < "type":"session.closed" < close 1000 `,
-		},
+		{SGLangRealtime, "/v1/realtime", `
+			< "type":"session.created"
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			< "code":"invalid_state"
+			> {"type":"session.update","session":{"type":"realtime"}}
+			< "code":"invalid_value"
+			> {"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"language":"s7:0"}}}}}
+			< "type":"session.updated",.*"language":"s7:0"
+			> {"type":"input_audio_buffer.append","audio":"[1 x6000]"}
+			< transcription.delta",.*"delta":"s7:1 s7:0"
+			> {"type":"input_audio_buffer.append","audio":"[2]"}
+			> {"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":16000}}}}}
+			< "code":"invalid_state"
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"input_audio_buffer.committed",.*"previous_item_id":null,"item_id":"item_
+			< "type":"conversation.item.created",.*"item":{"id":"item_
+			< transcription.delta",.*"delta":" s7:2"
+			< transcription.completed",.*"transcript":"s7:1 s7:0 s7:2","usage":{"type":"duration","seconds":2.001}
+			> {"type":"input_audio_buffer.append","audio":"[3]"}
+			> {"type":"input_audio_buffer.clear"}
+			< "type":"input_audio_buffer.cleared"
+			> {"type":"input_audio_buffer.commit"}
+			< "code":"invalid_state"
+			> {"type":"nonsense","event_id":"e"}
+			< "code":"unknown_event",.*"event_id":"e"
+			> {"type":"input_audio_buffer.append","audio":"[4]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "previous_item_id":"item_.*","item_id":"item_
+			< conversation.item.created
+			< transcription.delta",.*"delta":"s7:4 s7:0"
+			< transcription.completed
+		`},
+		{OpenAITranslations, "/v1/realtime/translations?model=m", `
+			< "type":"session.created",.*"session":{"id":"sess_[^"]*","type":"translation","model":"m","expires_at":\d+,"audio":{"input":{},"output":{}}}}
+			> {"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}}}
+			< "type":"session.updated",.*"audio":{"input":{"transcription":{"model":"w"}},"output":{"language":"es"}}
+			> {"type":"session.input_audio_buffer.append","audio":"[1 x300]"}
+			> {"type":"session.input_audio_buffer.append","audio":"[2 x900 pause]"}
+			< "type":"session.input_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200}
+			< "type":"session.output_transcript.delta",.*"delta":" s7:1-2","elapsed_ms":200}
+			> {"type":"session.update","session":{"audio":{"input":{"transcription":null}}}}
+			< "type":"session.updated"
+			> {"type":"session.input_audio_buffer.append","audio":"[3]"}
+			> {"type":"input_audio_buffer.commit"}
+			< "type":"error",.*"code":"invalid_value"
+			> {"type":"session.close"}
+			< "type":"session.output_transcript.delta",.*"delta":" s7:3","elapsed_ms":400}
+			< "type":"session.closed"
+			< close 1000
+		`},
+		{SGLangOmni, "/v1/realtime?intent=transcription", `
+			< "type": "session.created"
+			> {"type":"session.update","session":{"language":"s7:0"}}
+			< "type": "session.updated", .*"language": "s7:0"
+			> {"type":"input_audio_buffer.append","audio":"[1]"}
+			< "input_audio_buffer.speech_started", "audio_start_ms": 0, "segment_id": 0
+			< "transcription.segment", "segment_id": 0, "audio_start_ms": 0, "audio_end_ms": 2, "text": "s7:1 s7:0", "is_final": false
+			> {"type":"input_audio_buffer.append","audio":"[2 pause]"}
+			< "input_audio_buffer.speech_stopped", "audio_end_ms": 4, "segment_id": 0
+			< "input_audio_buffer.committed", "segment_id": 0
+			< "transcription.segment", "segment_id": 0, "audio_start_ms": 0, "audio_end_ms": 4, "text": "s7:1-2 s7:0", "is_final": true
+			> {"type":"input_audio_buffer.append","audio":"[3]"}
+			< speech_started
+			< "segment_id": 1, "audio_start_ms": 4, "audio_end_ms": 6, .*"is_final": false
+			> {"type":"transcription.done"}
+			< "input_audio_buffer.committed", "segment_id": 1
+			< "segment_id": 1, .*"text": "s7:3 s7:0", "is_final": true
+			< "transcription.completed", "text": "s7:1-2 s7:0 s7:3 s7:0"
+			> {"type":"input_audio_buffer.clear"}
+			< "code": "input_already_done"
+		`},
 		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
 			> audio 1 x100
 			< {"status": 0, "segment": 0, .*"transcript": "s7:1"}\], "final": false

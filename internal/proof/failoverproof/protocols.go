@@ -115,6 +115,7 @@ var protocols = []protocol{
 		Dialogue: of(sim.SGLangRealtime), perSecond: s16, read: readOpenAI, behindPause: say(`{"type":"input_audio_buffer.commit"}`),
 		finals: func(pauses int) int { return pauses + 1 },
 	},
+	{Dialogue: of(sim.SGLangOmni), perSecond: s16, read: readSGLangOmni},
 	{
 		Dialogue: requesting(sim.KaldiGStreamer,
 			"/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE,+channels=(int)1"),
@@ -462,6 +463,21 @@ func readOpenAI(m hunt.Message) []result {
 func readTranslations(m hunt.Message) []result {
 	said := decode[struct{ Type, Delta string }](m)
 	return []result{{said.Type == "session.output_transcript.delta", said.Delta, unknown, unknown, -1}}
+}
+
+func readSGLangOmni(m hunt.Message) []result {
+	said := decode[struct {
+		Type    string
+		Segment int  `json:"segment_id"`
+		Start   int  `json:"audio_start_ms"`
+		End     int  `json:"audio_end_ms"`
+		Final   bool `json:"is_final"`
+		Text    string
+	}](m)
+	if said.Type != "transcription.segment" {
+		return nil
+	}
+	return []result{{said.Final, said.Text, float64(said.Start) / 1000, float64(said.End) / 1000, said.Segment}}
 }
 
 func readKaldi(m hunt.Message) []result {

@@ -333,17 +333,6 @@ var dialogues = []Dialogue{
 		Last: ends(`transcription.completed"`),
 	},
 	{
-		Name:  sim.OpenAITranslations,
-		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
-		Ready: has(`"type":"session.created"`),
-		Audio: func(p *Progress, scratch, audio []byte) []byte {
-			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
-		},
-		AudioKind: frame.Text,
-		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
-		Final: from(`"delta":`, `output_transcript`),
-	},
-	{
 		Name: sim.SGLangRealtime,
 		Path: func(*Progress) string { return "/v1/realtime" },
 		Start: func(p *Progress) []Message {
@@ -358,6 +347,31 @@ var dialogues = []Dialogue{
 		Audio: inBase64, AudioKind: frame.Text,
 		End:  says(`{"type":"input_audio_buffer.commit"}`),
 		Last: ends(`transcription.completed"`),
+	},
+	{
+		Name: sim.SGLangOmni,
+		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
+		Start: func(p *Progress) []Message {
+			if p.Word == "" {
+				return nil
+			}
+			return []Message{text(`{"type":"session.update","session":{"language":"%s"}}`, p.Word)}
+		},
+		Ready: has(`"type": "session.created"`),
+		Audio: inBase64, AudioKind: frame.Text,
+		End: says(`{"type":"transcription.done"}`), Last: ends(`"transcription.completed"`),
+		Final: from(`"text": `, `"is_final": true`),
+	},
+	{
+		Name:  sim.OpenAITranslations,
+		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
+		Ready: has(`"type":"session.created"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
+		},
+		AudioKind: frame.Text,
+		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
+		Final: from(`"delta":`, `output_transcript`),
 	},
 	{
 		Name: sim.KaldiGStreamer,

@@ -27,6 +27,7 @@ func TestBuiltIn(t *testing.T) {
 		"gladia":              {OneShot, OneShot},
 		"openai-realtime":     {OneShot, OneShot},
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
+		"sglang-omni":         {OneShot, OneShot},
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
 		"kyutai-tts":          {OneShot, OneShot},

@@ -134,8 +134,9 @@ func TestBuiltInVerdicts(t *testing.T) {
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "funasr-realtime": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
+		"sglang-omni": Visible, "kaldi-gstreamer": Visible,
 		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
-		"openai-translations": Visible, "kaldi-gstreamer": Visible,
+		"openai-translations": Visible,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
