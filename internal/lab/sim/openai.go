@@ -195,6 +195,11 @@ func (d *openAIDialogue) commit(v *voice) {
 	d.committed(v, previous, id, "conversation.item.added", "conversation.item.done")
 	d.delta(v, id, words)
 	d.completed(v, id, words, seconds)
+	d.remember(words)
+}
+
+// remember keeps what was said for responses.
+func (d *openAIDialogue) remember(words string) {
 	if len(d.history)+len(words) < 64<<10 { // a model's context has an end, too
 		d.history += words + " "
 	}

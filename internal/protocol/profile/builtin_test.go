@@ -14,12 +14,14 @@ func TestBuiltIn(t *testing.T) {
 		"funasr":              {Fenced, OneShot}, // in doubt
 		"funasr-realtime":     {Fenced, Fenced},
 		"sherpa-onnx":         {Quiet, OneShot}, // proves nothing
+		"sherpa-onnx-python":  {OneShot, OneShot},
 		"dashscope":           {Tagged, Tagged},
 		"vllm-realtime":       {Fenced, OneShot}, // in doubt
 		"watson":              {Fenced, OneShot}, // in doubt
 		"kyutai":              {OneShot, OneShot},
 		"whisperlive":         {OneShot, OneShot},
 		"whisperlivekit":      {OneShot, OneShot},
+		"realtimestt":         {OneShot, OneShot},
 		"deepgram":            {OneShot, OneShot},
 		"assemblyai":          {OneShot, OneShot},
 		"speechmatics":        {OneShot, OneShot},
@@ -28,11 +30,13 @@ func TestBuiltIn(t *testing.T) {
 		"openai-realtime":     {OneShot, OneShot},
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"sglang-omni":         {OneShot, OneShot},
+		"vllm-omni":           {OneShot, OneShot},
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
 		"kyutai-tts":          {OneShot, OneShot},
 		"cartesia":            {Tagged, Tagged},
 		"elevenlabs-tts":      {Tagged, Tagged},
+		"azure-speech":        {OneShot, OneShot},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
+
+// vllmOmniDialogue is a connection to vLLM-Omni's full-duplex sessions, /v1/realtime?duplex=1 (vllm-project/vllm-omni,
+// vllm_omni/entrypoints/duplex/serving.py, 0.30.0). The client's first message opens the session. A server without a place says so, takes nothing
+// more, and leaves the connection open. Unlike the real server, it answers in text, with all that was said, and knows no voice.
+type vllmOmniDialogue struct {
+	openAIDialogue
+	open, refused bool
+	instructions  string
+}
+
+func newVLLMOmniDialogue() *vllmOmniDialogue {
+	return &vllmOmniDialogue{openAIDialogue: openAIDialogue{recognition: newRecognition("", 16000)}}
+}
+
+func (d *vllmOmniDialogue) greet(v *voice) { d.dice = v.dice }
+
+func (d *vllmOmniDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
+	var said struct {
+		Type    string `json:"type"`
+		ID      string `json:"event_id"`
+		Audio   string `json:"audio"`
+		Session struct {
+			Instructions string `json:"instructions"`
+		} `json:"session"`
+	}
+	if d.refused {
+		return
+	}
+	d.cause = ""
+	if kind != frame.Text || json.Unmarshal(message, &said) != nil {
+		d.fail(v, "invalid_json", "Invalid JSON event")
+		return
+	}
+	d.cause = said.ID
+	if !d.open {
+		if !v.place() {
+			d.refused = true
+			d.fail(v, "resource_exhausted", "duplex_session_capacity_exhausted: limit=1")
+			return
+		}
+		d.open = true
+		d.instructions = said.Session.Instructions
+		v.text(opening, `{"type":"session.created","event_id":"%s","session":{"id":"duplex-%016x","object":"realtime.session","model":"simulated"}}`,
+			d.event(), v.dice.Uint64())
+		if said.Type == "session.update" {
+			return
+		}
+	}
+	audio, notBase64 := base64.StdEncoding.DecodeString(said.Audio)
+	switch {
+	case said.Type == "session.update":
+		d.instructions = said.Session.Instructions
+		v.text(remark, `{"type":"session.updated","event_id":"%s","session":{"object":"realtime.session","model":"simulated"}}`, d.event())
+	case said.Type == "input_audio_buffer.append" && notBase64 == nil:
+		d.listen(audio)
+	case said.Type == "input_audio_buffer.clear":
+		d.clear(v)
+	case said.Type == "input_audio_buffer.commit":
+		d.items++
+		words := beside(d.heard.words(), d.instructions)
+		d.next()
+		d.committed(v, "null", fmt.Sprintf("item_%d", d.items))
+		d.remember(words)
+		d.respond(v)
+	case said.Type == "session.close":
+		v.text(remark, `{"type":"session.closed","event_id":"%s","reason":"client_close"}`, d.event())
+		v.end(frame.NormalClosure, "client_close")
+	default:
+		d.fail(v, "unknown_event", "Unknown duplex event type: "+said.Type)
+	}
+}
