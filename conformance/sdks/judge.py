@@ -4,7 +4,7 @@ import json
 import re
 
 # What is another in each session. All else has to be equal, times of audio included.
-IDS = {"id", "request_id"}
+IDS = {"id", "request_id", "event_id"}
 CLOCKS = {"created", "expires_at", "session_duration_seconds"}
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 HEARD = re.compile(r"heard-(\d+)B")

@@ -37,4 +37,5 @@ import whisper_model
 whisper.WhisperModel = whisper_model.WhisperModel
 whisper.BatchedInferencePipeline = lambda model: model
 
-uvicorn.run(create_app(), host="127.0.0.1", port=flags.port)
+# It calls itself over connections that it keeps, and fails where they close.
+uvicorn.run(create_app(), host="127.0.0.1", port=flags.port, timeout_keep_alive=600)

@@ -18,11 +18,16 @@ faster_whisper.WhisperModel = whisper_model.WhisperModel
 
 flags = argparse.ArgumentParser()
 flags.add_argument("--port", required=True)
-flags, others = flags.parse_known_args()
+flags.add_argument("--translate", action="store_true")
+flags = flags.parse_args()
 
 # No voice detector, whose network needs PyTorch, and no recording to warm up with, which would be loaded.
 sys.argv[1:] = ["--host", "127.0.0.1", "--port", flags.port, "--backend", "faster-whisper", "--backend-policy", "localagreement", "--language", "en",
-                "--pcm-input", "--no-vac", "--warmup-file", "", *others]
+                "--pcm-input", "--no-vac", "--warmup-file", ""]
+if flags.translate:
+    import translation  # noqa: F401
+
+    sys.argv += ["--target-language", "fr"]
 from whisperlivekit.basic_server import main
 
 main()

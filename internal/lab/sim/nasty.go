@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,7 +9,7 @@ import (
 )
 
 // NastyOptions switch on bad habits of real servers that make connections unsafe to reuse. The zero value is a server without them. All
-// but Full are probabilities from 0 (never) to 1 (always).
+// but Full and Admissions are probabilities from 0 (never) to 1 (always).
 type NastyOptions struct {
 	// LatePartials sends a partial result after the final one, or after the acknowledgement of the session's end: a few
 	// milliseconds later if the server keeps the connection. sherpa-onnx's server in C++ can do so, because it posts results and
@@ -52,8 +51,14 @@ type NastyOptions struct {
 	// Dither is the probability, for each message, that Vosk is less sure of the words in its answer, as models with dither are, whose results
 	// are not the same each time.
 	Dither float64
+	// DroppedEnd drops what WhisperLive has not finally transcribed when the client ends its audio, as the real server does (tried with 0.10.0), which
+	// works at its own pace.
+	DroppedEnd float64
 	// Full is the number of sessions that the server accepts at a time. It refuses others as Protocol.Full says. 0: no limit.
 	Full int
+	// Admissions is how many sessions the server accepts in a second. It refuses others as if it were full, as WhisperLive does that computes in
+	// batches (tried with 0.10.0: 5). 0: no limit.
+	Admissions int
 }
 
 // NastyHelp describes the words that ParseNasty takes, one per line.
@@ -69,6 +74,8 @@ punctuation-memory[:p]  FunASR's punctuation model remembers the last sentence
 early-done[:p]          vLLM's generation ends by itself
 fragile[:p]             a client that leaves in the middle of a session blocks its place (see full) for good
 dither[:p]              Vosk's confidence is not the same each time
+dropped-end[:p]         what is not finally transcribed is dropped at the end of the audio (WhisperLive)
+admissions:n            the server accepts n sessions a second and refuses others as the protocol does (WhisperLive)
 full:n                  the server accepts n sessions at a time and refuses others as the protocol does
 p is a probability from 0 to 1; the default is 1`
 
@@ -88,6 +95,7 @@ var nastyNames = []struct {
 	{"punctuation-memory", func(n *NastyOptions) *float64 { return &n.PunctuationMemory }},
 	{"early-done", func(n *NastyOptions) *float64 { return &n.EarlyDone }},
 	{"dither", func(n *NastyOptions) *float64 { return &n.Dither }},
+	{"dropped-end", func(n *NastyOptions) *float64 { return &n.DroppedEnd }},
 	{"fragile", func(n *NastyOptions) *float64 { return &n.Fragile }},
 }
 
@@ -97,7 +105,7 @@ func NastyNames() []string {
 	for _, n := range nastyNames {
 		names = append(names, n.name)
 	}
-	return append(names, "full")
+	return append(names, "full", "admissions")
 }
 
 // ParseNasty reads a comma-separated list of switches, as NastyHelp describes them.
@@ -111,9 +119,9 @@ func ParseNasty(text string) (NastyOptions, error) {
 
 // parse reads one switch.
 func (n *NastyOptions) parse(name string, args []string) (err error) {
-	if name == "full" {
-		if n.Full, err = strconv.Atoi(strings.Join(args, ":")); err != nil || n.Full < 1 {
-			return errors.New("use full:n, where n is 1 or more")
+	if limit := map[string]*int{"full": &n.Full, "admissions": &n.Admissions}[name]; limit != nil {
+		if *limit, err = strconv.Atoi(strings.Join(args, ":")); err != nil || *limit < 1 {
+			return fmt.Errorf("use %s:n, where n is 1 or more", name)
 		}
 		return nil
 	}
@@ -137,14 +145,16 @@ func (n NastyOptions) validate() error {
 			return fmt.Errorf("nasty: %s: invalid probability %v: use 0 to 1", known.name, p)
 		}
 	}
-	if n.Full < 0 {
-		return fmt.Errorf("nasty: full: %d is out of range: use 1 or more, or 0 for no limit", n.Full)
+	for name, limit := range map[string]int{"full": n.Full, "admissions": n.Admissions} {
+		if limit < 0 {
+			return fmt.Errorf("nasty: %s: %d is out of range: use 1 or more, or 0 for no limit", name, limit)
+		}
 	}
 	return nil
 }
 
 // inSession reports whether any bad habit can show after the upgrade.
 func (n NastyOptions) inSession() bool {
-	n.Full = 0
+	n.Full, n.Admissions = 0, 0
 	return n != NastyOptions{}
 }

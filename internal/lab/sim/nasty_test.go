@@ -288,6 +288,33 @@ func TestEarlyDone(t *testing.T) {
 	`)
 }
 
+// What WhisperLive has not finally transcribed when the audio ends is lost.
+func TestDroppedEnd(t *testing.T) {
+	talk(t, nasty(t, WhisperLive, "dropped-end"), "/", `
+		> {"uid": "u", "audio_format": "int16"}
+		< SERVER_READY
+		> audio 1 pause
+		< "text": "s7:1", "completed": true
+		> audio 2
+		< "text": "s7:2", "completed": false
+		> binary END_OF_AUDIO
+		< close 1000
+	`)
+}
+
+// A server that admits so many sessions a second refuses others as if it were full, whatever has ended meanwhile.
+func TestAdmissions(t *testing.T) {
+	s := nasty(t, WhisperLive, "admissions:2")
+	for range 2 {
+		talk(t, s, "/", "> {\"uid\": \"u\"}\n< SERVER_READY")
+	}
+	talk(t, s, "/", "> {\"uid\": \"u\"}\n< \"status\": \"WAIT\"\n< close 1000")
+	s.places.mu.Lock()
+	s.places.filled = s.places.filled.Add(-time.Second)
+	s.places.mu.Unlock()
+	talk(t, s, "/", "> {\"uid\": \"u\"}\n< SERVER_READY")
+}
+
 // Each protocol says in its own way that it is full, and takes another when a place comes free.
 func TestFull(t *testing.T) {
 	for protocol, want := range map[string]string{

@@ -86,7 +86,7 @@ func Start(o Options) (*Server, error) {
 	}
 	s := &Server{options: o, addr: listener.Addr().(*net.TCPAddr), group: group, slots: slots{limit: o.Sessions}}
 	s.protocol, _ = protocolNamed(o.Protocol) // checked by Validate
-	s.places.limit = o.Nasty.Full
+	s.places.limit, s.places.rate, s.places.tokens = o.Nasty.Full, float64(o.Nasty.Admissions), float64(o.Nasty.Admissions)
 	s.cores.busy = make([]time.Time, o.Fail.Cores)
 	for range group.Loops() {
 		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
@@ -326,9 +326,12 @@ func (s *Server) hand(life context.Context, nc net.Conn, stop func() bool, reque
 // slots counts connections exactly. A connection counts from before its upgrade is accepted until the server starts to end it,
 // which is before the client can see the end. Its methods may be called from any goroutine.
 type slots struct {
-	limit int // static; 0 for no limit
+	limit int     // static; 0 for no limit
+	rate  float64 // static; how many are taken in a second at most; 0 for no limit
 
 	mu                sync.Mutex
+	tokens            float64   // of the rate
+	filled            time.Time // when the tokens were counted
 	open, peak        int
 	accepted, refused uint64
 }
@@ -337,13 +340,29 @@ type slots struct {
 func (s *slots) take() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.limit > 0 && s.open >= s.limit {
+	if s.limit > 0 && s.open >= s.limit || !s.admits() {
 		s.refused++
 		return false
 	}
 	s.open++
 	s.peak = max(s.peak, s.open)
 	s.accepted++
+	return true
+}
+
+// admits reports whether the rate lets another one in. The caller holds mu.
+func (s *slots) admits() bool {
+	if s.rate == 0 {
+		return true
+	}
+	now := time.Now()
+	if !s.filled.IsZero() {
+		s.tokens = min(s.rate, s.tokens+now.Sub(s.filled).Seconds()*s.rate)
+	}
+	if s.filled = now; s.tokens < 1 {
+		return false
+	}
+	s.tokens--
 	return true
 }
 

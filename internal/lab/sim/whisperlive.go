@@ -51,7 +51,7 @@ func (d *whisperLiveDialogue) hear(v *voice, kind frame.Opcode, message []byte) 
 		}
 		v.text(opening, `{"uid": %s, "message": "SERVER_READY", "backend": "faster_whisper"}`, quote(d.uid))
 	case string(message) == whisperLiveEnd:
-		if d.heard.bytes > 0 {
+		if d.heard.bytes > 0 && !v.hit(v.nasty.DroppedEnd) {
 			d.segment(v, true)
 		}
 		v.end(frame.NormalClosure, "")

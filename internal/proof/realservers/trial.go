@@ -58,7 +58,6 @@ type trial struct {
 	environment *environment
 	logs        string
 	recordings  []*speaker.Recording // of some seconds, all different
-	files       []string             // of the same
 	running     []*server
 	proxies     []*kit.Proxy
 	seed        uint64
