@@ -151,11 +151,6 @@ var protocols = []Protocol{
 		new: func(r *http.Request) dialogue { return newOpenAIDialogue(r.URL.Query()) },
 	},
 	{
-		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
-		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
-	},
-	{
 		Name: SGLangRealtime, Summary: "sglang's /v1/realtime", Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
 		new: func(*http.Request) dialogue { return newSGLangDialogue() },
 	},
@@ -173,6 +168,11 @@ var protocols = []Protocol{
 		Name: NVIDIARealtime, Summary: "NVIDIA NeMo-Speech.cpp's /v1/realtime",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newNVIDIADialogue() },
+	},
+	{
+		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

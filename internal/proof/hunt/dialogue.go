@@ -333,17 +333,6 @@ var dialogues = []Dialogue{
 		Last: ends(`transcription.completed"`),
 	},
 	{
-		Name:  sim.OpenAITranslations,
-		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
-		Ready: has(`"type":"session.created"`),
-		Audio: func(p *Progress, scratch, audio []byte) []byte {
-			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
-		},
-		AudioKind: frame.Text,
-		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
-		Final: from(`"delta":`, `output_transcript`),
-	},
-	{
 		Name: sim.SGLangRealtime,
 		Path: func(*Progress) string { return "/v1/realtime" },
 		Start: func(p *Progress) []Message {
@@ -395,6 +384,17 @@ var dialogues = []Dialogue{
 		Ready: has(`"type":"session.created"`),
 		End:   says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"input_audio_buffer.committed"`),
 		Final: until(`"audio_processed"`, from(`"transcript":`, `transcription.completed"`)),
+	},
+	{
+		Name:  sim.OpenAITranslations,
+		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
+		Ready: has(`"type":"session.created"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
+		},
+		AudioKind: frame.Text,
+		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
+		Final: from(`"delta":`, `output_transcript`),
 	},
 	{
 		Name: sim.KaldiGStreamer,
