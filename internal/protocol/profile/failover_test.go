@@ -136,7 +136,7 @@ func TestBuiltInVerdicts(t *testing.T) {
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
 		"sglang-omni": Visible, "vllm-omni": Never, "nvidia-realtime": Visible,
 		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
-		"openai-translations": Visible,
+		"openai-translations": Visible, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {
 		p, err := Named(name)
