@@ -140,6 +140,8 @@ func TestProtocols(t *testing.T) {
 			< "type":"transcription.done","text":""
 			> {"type":"nonsense"}
 			< "code":"unknown_event"
+			> binary
+			> {"type":"nonsense"}
 		`},
 		{Watson, "/", `
 			> {"action": "start", "interim_results": true, "keywords": ["s7:0"]}
