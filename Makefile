@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
+.PHONY: help licences build demo demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ demo-stt: build $(POCKETSPHINX)/ready ## Run the demonstration with real recogni
 
 demo-failover: build $(POCKETSPHINX)/ready ## Watch transcripts go on while recognisers are killed; fails if a final result is lost, repeated or different (FAILOVER_FLAGS)
 	@$(GO) run ./examples/stt -servers 4 -clients 2 -rounds 1 -kill 4s -python $(POCKETSPHINX)/bin/python $(FAILOVER_FLAGS)
+
+demo-translation: build ## Watch speech become a transcript and its translation while simulated servers are killed; fails if a translated word is lost, repeated or different (TRANSLATION_FLAGS)
+	@$(GO) run ./examples/stt -translate -profile openai-translations -servers 3 -clients 2 -rounds 1 -kill 4s $(TRANSLATION_FLAGS)
 
 test-stt: ## Test the example recogniser, and the proxy in front of it (skipped if it cannot be installed)
 	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \

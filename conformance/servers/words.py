@@ -1,8 +1,11 @@
 """A recogniser without a model: words that follow from the samples alone, so that audio of another session shows in any transcript.
 
 Where words begin and end follows from the samples too, not from where the audio begins: audio that is sent again from some point gives the
-same words after the first one. Silence has no words. What replaces a model below an engine's API uses this (see README.md).
+same words after the first one. Silence has no words. What replaces a model below an engine's API uses this (see README.md). It runs with
+Python 2.7 as well, for old servers.
 """
+
+from __future__ import division
 
 import hashlib
 
@@ -33,7 +36,7 @@ def spoken(samples, rate=16000):
     for end in ends:
         part = samples[start:end]
         if len(part) >= EVERY // 16 and numpy.abs(part).max() > 200:
-            digest = hashlib.blake2b(part.astype("<i2").tobytes(), digest_size=3).digest()
+            digest = bytearray(hashlib.sha256(part.astype("<i2").tobytes()).digest()[:3])
             words.append(("".join(SYLLABLES[b % len(SYLLABLES)] for b in digest), start / rate, end / rate))
         start = end
     return words

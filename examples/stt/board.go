@@ -36,11 +36,16 @@ func (b *board) stream(client int, name string) func(speech.Answer) {
 		}
 		if line := mark + text; text != "" && line != last {
 			last = line
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			fmt.Fprintf(b.out, "client %-2d  %-*s %s %s\n", client, b.width, name, mark, text)
+			b.show(client, name, mark, text)
 		}
 	}
+}
+
+// show shows a text of a client's session.
+func (b *board) show(client int, name, mark, text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fmt.Fprintf(b.out, "client %-2d  %-*s %s %s\n", client, b.width, name, mark, text)
 }
 
 // say shows what happens to the servers.

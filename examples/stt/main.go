@@ -31,6 +31,8 @@ type options struct {
 	kill     time.Duration // between two kills of recognisers; 0 for none
 	server   string        // the server's script
 	proxy    string        // the binary
+
+	translate bool // simulated translations instead of recognisers
 }
 
 // The largest values that make sense on one machine.
@@ -75,6 +77,7 @@ func main() {
 		return nil
 	})
 	flag.DurationVar(&o.kill, "kill", 0, "kill the recogniser that serves most sessions this often; 0: never")
+	flag.BoolVar(&o.translate, "translate", false, "start simulated servers that translate (-profile openai-translations), instead of recognisers")
 	flag.StringVar(&o.profile, "profile", "vosk", "profile of the proxy (wsbouncer serve --profile)")
 	flag.StringVar(&o.python, "python", ".cache/pocketsphinx/bin/python", "Python with the packages that the server needs")
 	flag.StringVar(&o.server, "server", "examples/pocketsphinx/server.py", "the server's script")
@@ -92,7 +95,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	show := run
-	if o.kill > 0 {
+	switch {
+	case o.translate:
+		show = interpret
+	case o.kill > 0:
 		show = survive
 	}
 	if err := show(ctx, o, os.Stdout); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -31,8 +30,8 @@ type child struct {
 	output *kit.Output
 }
 
-// serverListens matches what a recogniser prints once it listens.
-var serverListens = regexp.MustCompile(`^listening on (ws://\S+)$`)
+// serverListens matches what a recogniser, or a simulated server, prints once it listens.
+var serverListens = regexp.MustCompile(`^(?:listening on )?(ws://\S+)$`)
 
 // setStage starts the processes and waits until they are ready.
 func setStage(ctx context.Context, o options) (_ *stage, err error) {
@@ -84,7 +83,7 @@ func setStage(ctx context.Context, o options) (_ *stage, err error) {
 // startServers starts the recognisers at the same time: each takes a while to load.
 func (s *stage) startServers(ctx context.Context, o options) error {
 	for i := range o.servers {
-		p, err := start(fmt.Sprintf("recogniser %d", i+1), o.python, serverArguments(o, "127.0.0.1:0")...)
+		p, err := startServer(o, i, "127.0.0.1:0")
 		if err != nil {
 			return err
 		}

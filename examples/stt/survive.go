@@ -45,22 +45,13 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 		talks[i] = conversation(clips, i, o.rounds)
 	}
 	board := newBoard(out, talks)
-	killing, stop := context.WithCancel(ctx)
-	var killer sync.WaitGroup
-	kills := 0
-	killer.Go(func() { kills, err = s.kill(killing, o, board) })
-	heard, failures := make([]transcript, o.clients), make([]error, o.clients)
-	var clients sync.WaitGroup
-	for i, talk := range talks {
-		clients.Go(func() {
-			heard[i], failures[i] = stream(ctx, s.proxyURL, talk, o.speed, board.stream(i+1, talk.name))
-		})
-	}
-	clients.Wait()
-	stop()
-	killer.Wait()
-	if ctx.Err() != nil || err != nil {
-		return interrupted(ctx, err)
+	heard := make([]transcript, o.clients)
+	kills, failures, err := s.underFire(ctx, o, board, func(i int) (err error) {
+		heard[i], err = stream(ctx, s.proxyURL, talks[i], o.speed, board.stream(i+1, talks[i].name))
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "\nrecognisers were killed %d times. The same speech, streamed to one that is not killed:\n", kills)
 	var wrong []error
@@ -87,6 +78,27 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 	return errors.Join(wrong...)
 }
 
+// underFire lets all clients stream, each by a call with its number from 0, while servers are killed. It returns how many were, and how each
+// client's session failed.
+func (s *stage) underFire(ctx context.Context, o options, board *board, stream func(client int) error) (kills int, failures []error, err error) {
+	killing, stop := context.WithCancel(ctx)
+	var killer, clients sync.WaitGroup
+	if o.kill > 0 {
+		killer.Go(func() { kills, err = s.kill(ctx, killing, o, board) })
+	}
+	failures = make([]error, o.clients)
+	for i := range failures {
+		clients.Go(func() { failures[i] = stream(i) })
+	}
+	clients.Wait()
+	stop()
+	killer.Wait()
+	if ctx.Err() != nil || err != nil {
+		return kills, failures, interrupted(ctx, err)
+	}
+	return kills, failures, nil
+}
+
 // conversation joins the clips, with pauses in between, beginning with the first-th one.
 func conversation(clips []clip, first, rounds int) clip {
 	c := clip{name: "speech"}
@@ -105,14 +117,15 @@ func (c clip) messages() [][]byte {
 // chunkSize is the size of the audio in a message, in bytes.
 const chunkSize = 2 * sampleRate * int(chunk) / int(time.Second)
 
-// kill kills the recogniser with most sessions again and again until the context ends, and says how often. Each comes back after a while.
-func (s *stage) kill(ctx context.Context, o options, board *board) (kills int, err error) {
+// kill kills the recogniser with most sessions again and again until killing ends, and says how often. Each comes back after a while, and all are back
+// when it returns.
+func (s *stage) kill(ctx, killing context.Context, o options, board *board) (kills int, err error) {
 	var revivals sync.WaitGroup
 	defer revivals.Wait()
 	failed := make(chan error, 1)
 	for {
 		select {
-		case <-ctx.Done():
+		case <-killing.Done():
 			return kills, nil
 		case err := <-failed:
 			return kills, err
@@ -130,12 +143,14 @@ func (s *stage) kill(ctx context.Context, o options, board *board) (kills int, e
 		board.say("kill -9 of recogniser %d, which served %d of the sessions", victim+1, sessions)
 		revivals.Go(func() {
 			select {
-			case <-ctx.Done():
-				return
+			case <-killing.Done():
 			case <-time.After(revival):
 			}
 			if err := s.restart(ctx, o, victim); err != nil && ctx.Err() == nil {
-				failed <- err
+				select {
+				case failed <- err:
+				default: // another one failed, too
+				}
 				return
 			}
 			board.say("recogniser %d is back", victim+1)
@@ -166,7 +181,7 @@ func (s *stage) recogniser(number int) *kit.Process {
 
 // restart starts a recogniser anew, at the same address.
 func (s *stage) restart(ctx context.Context, o options, number int) error {
-	p, err := start(fmt.Sprintf("recogniser %d", number+1), o.python, serverArguments(o, s.listens[number])...)
+	p, err := startServer(o, number, s.listens[number])
 	if err != nil {
 		return err
 	}
@@ -277,7 +292,11 @@ func describe(r result) string {
 	return b.String()
 }
 
-// serverArguments are the arguments of a recogniser that listens there.
-func serverArguments(o options, listen string) []string {
-	return []string{o.server, "--listen", listen, "--workers", "1"}
+// startServer starts a recogniser, or a simulated translation, that listens there.
+func startServer(o options, number int, listen string) (child, error) {
+	name := fmt.Sprintf("recogniser %d", number+1)
+	if o.translate {
+		return start(name, o.proxy, "sim", "--protocol", o.profile, "--listen", listen)
+	}
+	return start(name, o.python, o.server, "--listen", listen, "--workers", "1")
 }

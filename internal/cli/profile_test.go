@@ -39,7 +39,7 @@ func TestProfileList(t *testing.T) {
 	if len(lines) != 1+len(profile.Names())+1 {
 		t.Errorf("%d lines:\n%s", len(lines), out)
 	}
-	for _, want := range []string{"mine ", "my own", "funasr               one-shot (fenced is off)", "FAILOVER", "  visible   FunASR"} {
+	for _, want := range []string{"mine ", "my own", "  one-shot (fenced is off)  ", "FAILOVER", "  visible   FunASR"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the list lacks %q:\n%s", want, out)
 		}

@@ -24,9 +24,9 @@ source = pathlib.Path(os.environ["SOURCE"])
 os.chdir(source)
 sys.path[:0] = [str(source / "src"), str(pathlib.Path(__file__).parent.parent)]
 
-import absent
+import stubs
 
-absent.pretend("aiortc", "kokoro_onnx", "onnx_asr", "piper", "pyannote", "torch")
+stubs.install(["aiortc", "kokoro_onnx", "onnx_asr", "piper", "pyannote", "torch"])
 
 import uvicorn
 from speaches.executors import whisper

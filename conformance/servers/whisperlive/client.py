@@ -8,9 +8,9 @@ import wave
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-import absent
+import stubs
 
-absent.pretend("pyaudio")  # for microphones
+stubs.install(["pyaudio"])  # for microphones
 
 from whisper_live.client import StreamingTranscriptionClient
 

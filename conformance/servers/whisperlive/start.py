@@ -3,12 +3,17 @@
 import argparse
 import pathlib
 import sys
+import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-import absent
+import stubs
 
-absent.pretend("torch")
+stubs.install(["torch"])
+
+import torch
+
+torch.cuda = types.SimpleNamespace(is_available=lambda: False)
 
 from whisper_live.backend import faster_whisper_backend
 from whisper_live.server import TranscriptionServer

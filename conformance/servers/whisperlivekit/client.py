@@ -7,9 +7,9 @@ import wave
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-import absent
+import stubs
 
-absent.pretend("torch", "numba")  # which the client does not need
+stubs.install(["torch", "numba"])  # which the client does not need
 
 from whisperlivekit import test_client
 

@@ -6,9 +6,9 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-import absent
+import stubs
 
-absent.pretend("torch", "numba", "librosa")
+stubs.install(["torch", "numba", "librosa"])
 
 import faster_whisper
 

@@ -30,6 +30,7 @@ func TestFragileServers(t *testing.T) {
 		{sim.Watson, []string{`{"action":"start","content-type":"audio/l16;rate=16000"}`}, ""},
 		{sim.WhisperLive, []string{`{"uid":"u","language":"en","task":"transcribe","model":"small","use_vad":true}`}, ""},
 		{sim.WhisperLiveKit, nil, ""},
+		{sim.RealtimeSTT, []string{`{"type":"start"}`}, ""},
 		{sim.Deepgram, nil, "?encoding=linear16&sample_rate=16000"},
 		{sim.AssemblyAI, nil, "?sample_rate=16000"},
 		{sim.Speechmatics, []string{`{"message": "StartRecognition", "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 16000}}`}, ""},

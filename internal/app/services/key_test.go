@@ -28,6 +28,7 @@ var keyed = []struct {
 	{profile: "soniox", field: "Authorization"},
 	{profile: "cartesia", field: "Authorization", ahead: true},
 	{profile: "elevenlabs-tts", field: "Xi-Api-Key", ahead: true},
+	{profile: "azure-speech", field: "Ocp-Apim-Subscription-Key"},
 	{profile: "one-shot", field: "X-Own-Key", pass: []string{"header:X-Own-Key"}},
 }
 

@@ -10,8 +10,9 @@ import (
 )
 
 // kaldiDialogue is a connection to Kaldi GStreamer server (alumae/kaldi-gstreamer-server, kaldigstserver/master_server.py and
-// worker.py). A worker is taken at connect, and is away for a second after its session; without one, status 9 some 20 ms later, and a close. EOS, as text or binary, ends the audio: the last
-// result, and the server closes. A worker gives up after 5 s without a result. Final results have the times of kaldinnet2onlinedecoder
+// worker.py). A worker is taken at connect, and is away for a second after its session (the real one for two if its client vanished); without one,
+// status 9 some 20 ms later, and a close. EOS, as text or binary, ends the audio: the last result, the state of the adaptation (here none), and
+// the server closes. A worker gives up after 5 s without a result. Final results have the times of kaldinnet2onlinedecoder
 // (alumae/gst-kaldi-nnet2-online), in seconds: those of the segment in the stream, those of its words in the segment. The audio is as the
 // parameter content-type says, or 16 kHz in 16 bits.
 type kaldiDialogue struct {
@@ -57,6 +58,7 @@ func (d *kaldiDialogue) hear(v *voice, _ frame.Opcode, message []byte) {
 		if d.heard.bytes > 0 {
 			d.result(v, true)
 		}
+		v.text(remark, `{"status": %d, "adaptation_state": {"type": "string+gzip+base64", "value": "eJwDAAAAAAE=", "id": "%s"}, "id": "%s"}`, kaldiSuccess, d.id, d.id)
 		v.end(frame.NormalClosure, "")
 		return
 	}

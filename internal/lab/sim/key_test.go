@@ -15,6 +15,7 @@ import (
 type presented struct {
 	query, authorization string
 	xi                   string // xi-api-key
+	subscription         string // Ocp-Apim-Subscription-Key
 	offers               []string
 	accepted             string // the subprotocol that the server accepts
 }
@@ -28,6 +29,9 @@ func dialWith(t *testing.T, s *Server, p presented) (*websocket.Conn, *http.Resp
 	}
 	if p.xi != "" {
 		header.Set("Xi-Api-Key", p.xi)
+	}
+	if p.subscription != "" {
+		header.Set("Ocp-Apim-Subscription-Key", p.subscription)
 	}
 	c, response, err := websocket.Dial(wstest.Context(t), s.URL()+"/"+p.query, &websocket.DialOptions{HTTPHeader: header, Subprotocols: p.offers})
 	if err == nil {
@@ -55,6 +59,7 @@ var goodKeys = map[string][]presented{
 	OpenAITranslations: {{authorization: "Bearer good"}},
 	Cartesia:           {{authorization: "Bearer good"}, {query: "?api_key=good"}, {query: "?access_token=good"}},
 	ElevenLabsTTS:      {{xi: "good"}},
+	AzureSpeech:        {{subscription: "good"}, {authorization: "Bearer good"}},
 }
 
 var badKeys = map[string][]presented{
@@ -73,6 +78,7 @@ var badKeys = map[string][]presented{
 	Soniox:             {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {offers: []string{"soniox-api-key", "bad"}}, {offers: []string{"good"}}},
 	Cartesia:           {{}, {authorization: "Bearer bad"}, {authorization: "good"}, {query: "?api_key=bad"}},
 	ElevenLabsTTS:      {{}, {xi: "bad"}, {authorization: "Bearer good"}},
+	AzureSpeech:        {{}, {subscription: "bad"}, {authorization: "good"}},
 	OpenAIRealtime:     {{}, {authorization: "Bearer bad"}, {offers: []string{"realtime", "openai-insecure-api-key.bad"}}, {offers: []string{"realtime", "good"}}},
 	OpenAITranslations: {{}, {authorization: "Bearer bad"}},
 }
@@ -100,6 +106,10 @@ func TestGoodKey(t *testing.T) {
 					}
 					if c.Subprotocol() != way.accepted {
 						t.Errorf("%+v: accepted %q", way, c.Subprotocol())
+					}
+					if protocol == AzureSpeech { // whose messages have several lines
+						say(t, c, websocket.MessageText, []byte("Path:speech.context\r\n\r\n{}"))
+						hear(t, c)
 					}
 					converse(t, c, 7, first[protocol])
 				}
@@ -131,6 +141,7 @@ func TestBadKeyByStatus(t *testing.T) {
 		Soniox:         `{"error_code":401,"error_message":"Invalid API key."}`,
 		OpenAIRealtime: `"type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`,
 		Cartesia:       `{"error_code":"unauthorized","title":"Unauthorized","message":"Invalid API key.","request_id":"`,
+		AzureSpeech:    `{"error":{"code":"401",`,
 		ElevenLabsTTS:  `{"detail":{"status":"invalid_api_key","message":"Invalid API key"}}`,
 	} {
 		t.Run(protocol, func(t *testing.T) {

@@ -293,6 +293,7 @@ func TestFull(t *testing.T) {
 	for protocol, want := range map[string]string{
 		WhisperLive:        "> {\"uid\": \"u\"}\n< \"status\": \"WAIT\"\n< close 1000",
 		WhisperLiveKit:     "< close 1013",
+		RealtimeSTT:        "< \"code\":\"session_limit\"\n< close 1013",
 		AssemblyAI:         "< \"type\":\"Error\",\"error_code\":3009\n< close 3009",
 		Speechmatics:       "> {\"message\": \"StartRecognition\"}\n< \"type\": \"quota_exceeded\"\n< close 4005",
 		Soniox:             "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n< \"error_code\":429\n< close 1000",
@@ -300,6 +301,7 @@ func TestFull(t *testing.T) {
 		KyutaiTTS:          "< no free channels\n< close 1005",
 		Cartesia:           "> {\"model_id\": \"m\", \"context_id\": \"b\"}\n< \"status_code\":429,\"error_code\":\"concurrency_limited\"",
 		ElevenLabsTTS:      "429",
+		AzureSpeech:        "429",
 		VLLMOmni:           "> {\"type\":\"session.update\"}\n< \"code\":\"resource_exhausted\"",
 		SGLangRealtime:     "< \"code\":\"too_many_sessions\"\n< close 1000",
 		Deepgram:           "429",
@@ -313,6 +315,7 @@ func TestFull(t *testing.T) {
 		FunASR:             "503",
 		FunASRRealtime:     "503",
 		SherpaONNX:         "503",
+		SherpaPython:       "503",
 		VLLMRealtime:       "503",
 		SGLangOmni:         "503",
 		NVIDIARealtime:     "503",
@@ -323,6 +326,7 @@ func TestFull(t *testing.T) {
 			converse(t, first, 7, map[string]string{ // takes the place
 				WhisperLive:    "> {\"uid\": \"u\"}\n< SERVER_READY",
 				WhisperLiveKit: "< config",
+				RealtimeSTT:    "< hello",
 				AssemblyAI:     "< Begin",
 				Speechmatics:   "> {\"message\": \"StartRecognition\"}\n< RecognitionStarted",
 				Soniox:         "> {\"model\": \"m\", \"audio_format\": \"auto\"}\n> audio 1\n< s7:1",

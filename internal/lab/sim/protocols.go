@@ -16,12 +16,14 @@ const (
 	FunASR             = "funasr"
 	FunASRRealtime     = "funasr-realtime"
 	SherpaONNX         = "sherpa-onnx"
+	SherpaPython       = "sherpa-onnx-python"
 	DashScope          = "dashscope"
 	VLLMRealtime       = "vllm-realtime"
 	Watson             = "watson"
 	Kyutai             = "kyutai"
 	WhisperLive        = "whisperlive"
 	WhisperLiveKit     = "whisperlivekit"
+	RealtimeSTT        = "realtimestt"
 	Deepgram           = "deepgram"
 	AssemblyAI         = "assemblyai"
 	Speechmatics       = "speechmatics"
@@ -37,6 +39,7 @@ const (
 	KyutaiTTS          = "kyutai-tts"
 	Cartesia           = "cartesia"
 	ElevenLabsTTS      = "elevenlabs-tts"
+	AzureSpeech        = "azure-speech"
 )
 
 // Protocol is what a server can speak. It is immutable.
@@ -88,7 +91,12 @@ var protocols = []Protocol{
 	{
 		Name: SherpaONNX, Summary: "k2-fsa/sherpa-onnx, the online server in C++",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
-		new: func(*http.Request) dialogue { return newSherpaDialogue() },
+		new: func(*http.Request) dialogue { return newSherpaDialogue(false) },
+	},
+	{
+		Name: SherpaPython, Summary: "k2-fsa/sherpa-onnx, streaming_server.py",
+		Full: "HTTP 503", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newSherpaDialogue(true) },
 	},
 	{
 		Name: DashScope, Summary: "Alibaba Cloud Model Studio, tasks with ids", Silence: 60 * time.Second,
@@ -119,6 +127,11 @@ var protocols = []Protocol{
 		Name: WhisperLiveKit, Summary: "QuentinFuxa/WhisperLiveKit, /asr",
 		Full: "close 1013 at connect (no limit of its own: what a gateway says)",
 		new:  func(*http.Request) dialogue { return newWhisperLiveKitDialogue() },
+	},
+	{
+		Name: RealtimeSTT, Summary: "KoljaB/RealtimeSTT, the production server", Silence: 5 * time.Minute,
+		Full: `{"type": "error", "code": "session_limit"} and close 1013, at connect`,
+		new:  func(*http.Request) dialogue { return new(realtimeSTTDialogue) },
 	},
 	{
 		Name: Deepgram, Summary: "Deepgram's /v1/listen", Silence: 10 * time.Second,
@@ -160,6 +173,11 @@ var protocols = []Protocol{
 		new: func(*http.Request) dialogue { return newSGLangOmniDialogue() },
 	},
 	{
+		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
+		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
+	},
+	{
 		Name: VLLMOmni, Summary: "vLLM-Omni's /v1/realtime?duplex=1",
 		Full: `{"error": {"code": "resource_exhausted"}} to the first message`,
 		new:  func(*http.Request) dialogue { return newVLLMOmniDialogue() },
@@ -168,11 +186,6 @@ var protocols = []Protocol{
 		Name: NVIDIARealtime, Summary: "NVIDIA NeMo-Speech.cpp's /v1/realtime",
 		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return newNVIDIADialogue() },
-	},
-	{
-		Name: OpenAITranslations, Summary: "OpenAI's simultaneous translation; a word for each sound, and its translation is the word spelled backwards",
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: openAIAuth,
-		new: func(r *http.Request) dialogue { return newTranslationDialogue(r.URL.Query()) },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,
@@ -195,6 +208,11 @@ var protocols = []Protocol{
 		new: func(r *http.Request) dialogue {
 			return newContextsDialogue(newElevenLabs(r), elevenLabsDefault, elevenLabsContexts)
 		},
+	},
+	{
+		Name: AzureSpeech, Summary: "Azure Speech recognition, as its SDK uses it", Subprotocol: "USP", Silence: azureSilence,
+		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: azureAuth,
+		new: func(*http.Request) dialogue { return new(azureDialogue) },
 	},
 }
 

@@ -1,6 +1,13 @@
 package sim
 
-import "testing"
+import (
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/coder/websocket"
+)
 
 // A conversation with each server, from start to end, twice over one connection where that is possible.
 func TestProtocols(t *testing.T) {
@@ -69,6 +76,21 @@ func TestProtocols(t *testing.T) {
 			> Done
 			< "is_eof":true
 			< ^Done!$
+		`},
+		{SherpaPython, "/", `
+			> audio 1
+			< ^{"text": "s7:1", "segment": 0}$
+			> audio 2 pause
+			< ^{"text": "s7:1-2", "segment": 0}$
+			> audio 3
+			< ^{"text": "s7:3", "segment": 1}$
+			> Done
+			< ^{"text": "s7:3", "segment": 1}$
+			< close 1000
+		`},
+		{SherpaPython, "/", `
+			> Hello
+			< close 1011
 		`},
 		{FunASRRealtime, "/", `
 			> STOP
@@ -325,6 +347,38 @@ func TestProtocols(t *testing.T) {
 			< "error_code":400,"error_message":"Control request invalid type."
 			< close 1000
 		`},
+		{RealtimeSTT, "/", `
+			< ^{"type":"hello","apiVersion":"v1","sessionId":"[0-9a-f]{32}","eventSequence":1,
+			< "type":"ready",.*"eventSequence":2,
+			> audio 1
+			< "type":"error",.*"code":"turn_not_started"
+			> {"type":"start","language":"xx"}
+			< "code":"unsupported_language"
+			> {"type":"start"}
+			< "type":"started",.*"turnId":"[0-9a-f]+-1","eventSequence":5,
+			> {"type":"start"}
+			< "code":"turn_in_progress"
+			> binary {"a":0}
+			< "code":"invalid_audio"
+			> {"type":"finalize"}
+			< "type":"finalizing",.*"audioPackets":0
+			< "type":"final",.*"text":"","status":"no_speech"
+			< "type":"completion",
+			> {"type":"finalize"}
+			< "code":"turn_not_active"
+			> {"type":"cancel"}
+			< "type":"cancelled"
+			> {"type":"cancel"}
+			< "code":"turn_not_started"
+			> {"type":"reset"}
+			< "type":"reset",.*"eventSequence":14,
+			> {"type":"ping"}
+			< "type":"pong"
+			> nonsense
+			< "code":"invalid_command_json"
+			> {"type":"nonsense"}
+			< "code":"unknown_command"
+		`},
 		{Gladia, "/v2/live?token=t&sample_rate=16000&vocabulary=s7:0", `
 			> audio 1
 			< ^{"session_id":"t","created_at":"[^"]+","type":"transcript","data":{"id":"00-00000000","is_final":false,"utterance":{"start":0,"end":0.002,.*"words":\[{"word":"s7:1","start":0,"end":0.001,"confidence":1},.*"text":"s7:1 s7:0","language":"en"}}}$
@@ -517,6 +571,7 @@ func TestProtocols(t *testing.T) {
 			< "segment": 1,
 			> EOS
 			< "segment": 1, .*\[{"start":0,"length":0.1,.*"final": true}, "segment-start": 0.2, "segment-length": 0.1, "total-length": 0.3,
+			< ^{"status": 0, "adaptation_state": {"type": "string\+gzip\+base64", .*}, "id": "
 			< close 1000
 		`},
 		{KyutaiTTS, "/api/tts_streaming?format=PcmMessagePack&voice=s7:0", `
@@ -602,6 +657,44 @@ func TestProtocols(t *testing.T) {
 			talk(t, start(t, Options{Protocol: test.protocol}), test.path, test.script)
 		})
 	}
+}
+
+// Two turns over a connection of Azure's, whose messages have headers.
+func TestAzure(t *testing.T) {
+	c := dial(t, start(t, Options{Protocol: AzureSpeech}))
+	tell := func(path, id, body string) {
+		say(t, c, websocket.MessageText, []byte("Path:"+path+"\r\nX-RequestId: "+id+"\r\n\r\n"+body))
+	}
+	audio := func(id string, audio []byte) {
+		head := "path: audio\r\nX-RequestId:" + id + "\r\n"
+		say(t, c, websocket.MessageBinary, slices.Concat([]byte{0, byte(len(head))}, []byte(head), audio))
+	}
+	hears := func(want ...string) {
+		t.Helper()
+		for _, pattern := range want {
+			if got := hearText(t, c); !regexp.MustCompile("(?s)" + pattern).MatchString(got) {
+				t.Fatalf("got %q; want %s", got, pattern)
+			}
+		}
+	}
+	header := append([]byte("RIFF"), make([]byte, 40)...)
+	binary.LittleEndian.PutUint32(header[24:], 8000)
+	tell("speech.config", "", "{}")
+	tell("speech.context", "1", `{"dgi":{"Groups":[{"Type":"Generic","Items":[{"Text":"s7:0"}]}]}}`)
+	hears("^X-RequestId:1\r\n.*Path:turn.start\r\n\r\n{\"context\"")
+	audio("1", header)
+	audio("1", audioOf(t, 7, "1 x100"))
+	hears("Path:speech.startDetected", `speech.hypothesis.*{"Text":"s7:1 s7:0","Offset":0,"Duration":1000000}$`)
+	audio("1", audioOf(t, 7, "2 pause"))
+	hears(`speech.phrase.*"DisplayText":"s7:1-2 s7:0","Offset":0,"Duration":1040000}$`)
+	audio("1", nil)
+	hears(`speech.endDetected.*{"Offset":1040000}`, "^X-RequestId:1\r\n.*Path:turn.end")
+	tell("speech.context", "2", "{}")
+	hears("^X-RequestId:2\r\n.*Path:turn.start")
+	audio("2", audioOf(t, 7, "3"))
+	hears("startDetected", `{"Text":"s7:3","Offset":0,`)
+	audio("1", audioOf(t, 7, "4"))
+	converse(t, c, 7, "< close 1007")
 }
 
 // Vosk's recogniser keeps audio that it has not decoded over a reset that comes right after an utterance has ended, and only

@@ -107,14 +107,18 @@ func (r *relay) move() error {
 	r.from = r.resumeAt()
 	r.tracker.Begin(profile.Leg{From: r.from, Heard: next.heard})
 	r.caughtUp, r.cursor = false, 0
+	configured := len(r.profile.Script().Start) == 0 // nothing is needed for it
 	for op, payload := range r.tracker.Configuration() {
 		if err := next.Send(speaker.Message{Opcode: op, Payload: payload}); err != nil {
 			return err
 		}
 		r.tracker.Sent(profile.Entry{Kind: profile.EntryConfiguration})
+		configured = true
 	}
-	if err := r.awaitReady(); err != nil {
-		return err
+	if configured { // otherwise what begins the session has its place among what is sent again
+		if err := r.awaitReady(); err != nil {
+			return err
+		}
 	}
 	return r.deliver()
 }

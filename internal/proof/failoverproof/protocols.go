@@ -100,6 +100,7 @@ var protocols = []protocol{
 		Dialogue: of(sim.WhisperLiveKit), perSecond: s16, read: readWhisperLiveKit, repeats: true,
 		settings: "failover: {audio: {messages: {opcode: binary}, encoding: s16le, rate: 16000}}",
 	},
+	{Dialogue: of(sim.RealtimeSTT), perSecond: s16, read: readRealtimeSTT, merges: true},
 	{Dialogue: of(sim.Deepgram), perSecond: s16, read: readDeepgram},
 	// A message whose rest would be too short for the server goes there whole.
 	{Dialogue: of(sim.AssemblyAI), perSecond: s16, least: 60 * time.Millisecond, read: readAssemblyAI, again: 3},
@@ -284,6 +285,11 @@ func readDashScope(m hunt.Message) []result {
 	}
 	slices.Reverse(results)
 	return results
+}
+
+func readRealtimeSTT(m hunt.Message) []result {
+	said := decode[struct{ Type, Text string }](m)
+	return []result{{said.Type == "final", said.Text, unknown, unknown, -1}}
 }
 
 func readVLLM(m hunt.Message) []result {

@@ -92,10 +92,10 @@ func (t *talk) speak() error {
 			return err
 		}
 		t.traceAudio(audio)
+		t.progress.Audio++
 		if err := t.send(t.p.Carry(&t.progress, nil, audio)); err != nil {
 			return err
 		}
-		t.progress.Audio++
 		if t.progress.Audio == 1 && t.p.Behind != nil {
 			if err := t.say(t.p.Behind(&t.progress)); err != nil {
 				return err

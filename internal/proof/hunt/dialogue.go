@@ -3,6 +3,7 @@ package hunt
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -194,6 +195,9 @@ var dialogues = []Dialogue{
 		Last: func(_ *Progress, m Message) bool { return string(m.Payload) == "Done!" },
 	},
 	{
+		Name: sim.SherpaPython, End: says("Done"), Closes: true,
+	},
+	{
 		Name: sim.DashScope,
 		Start: func(p *Progress) []Message {
 			vocabulary := ""
@@ -264,6 +268,17 @@ var dialogues = []Dialogue{
 		Ready: has(`"type":"config"`),
 		End:   func(*Progress) []Message { return []Message{{Opcode: frame.Binary}} },
 		Last:  ends(`"type":"ready_to_stop"`),
+	},
+	{
+		Name:  sim.RealtimeSTT,
+		Path:  func(*Progress) string { return "/api/v1/ws/transcribe" },
+		Start: says(`{"type":"start","language":"en"}`),
+		Ready: has(`"type":"hello"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return sim.AppendRealtimeSTT(scratch, p.Audio-1, audio)
+		},
+		End: says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
+		Final: until(`,"status"`, from(`"text":`, `"type":"final"`)),
 	},
 	{
 		Name: sim.Deepgram,
@@ -363,6 +378,17 @@ var dialogues = []Dialogue{
 		Final: from(`"text": `, `"is_final": true`),
 	},
 	{
+		Name:  sim.OpenAITranslations,
+		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
+		Ready: has(`"type":"session.created"`),
+		Audio: func(p *Progress, scratch, audio []byte) []byte {
+			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
+		},
+		AudioKind: frame.Text,
+		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
+		Final: from(`"delta":`, `output_transcript`),
+	},
+	{
 		Name: sim.VLLMOmni,
 		Path: func(*Progress) string { return "/v1/realtime?duplex=1" },
 		Start: func(p *Progress) []Message {
@@ -384,17 +410,6 @@ var dialogues = []Dialogue{
 		Ready: has(`"type":"session.created"`),
 		End:   says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"input_audio_buffer.committed"`),
 		Final: until(`"audio_processed"`, from(`"transcript":`, `transcription.completed"`)),
-	},
-	{
-		Name:  sim.OpenAITranslations,
-		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
-		Ready: has(`"type":"session.created"`),
-		Audio: func(p *Progress, scratch, audio []byte) []byte {
-			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
-		},
-		AudioKind: frame.Text,
-		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
-		Final: from(`"delta":`, `output_transcript`),
 	},
 	{
 		Name: sim.KaldiGStreamer,
@@ -442,6 +457,36 @@ var dialogues = []Dialogue{
 		Final: characters, Speech: inField("audio"),
 		Answers: func(p *Progress) int { return 1 + p.Audio },
 	},
+	{
+		Name: sim.AzureSpeech,
+		Path: func(*Progress) string { return "/speech/recognition/conversation/cognitiveservices/v1" },
+		Start: func(p *Progress) []Message {
+			grammars := ""
+			if p.Word != "" {
+				grammars = `"dgi":{"Groups":[{"Type":"Generic","Items":[{"Text":"` + p.Word + `"}]}]}`
+			}
+			return []Message{text("Path:speech.config\r\n\r\n{}"), text("%s{%s}", azureHead(p, "speech.context"), grammars)}
+		},
+		Ready: has("Path:turn.start"),
+		Audio: azureAudio,
+		End: func(p *Progress) []Message {
+			return []Message{{Opcode: frame.Binary, Payload: azureAudio(p, nil, nil)}}
+		},
+		Last:  ends("Path:turn.end"),
+		Final: from(`"DisplayText":`, "Path:speech.phrase"),
+	},
+}
+
+// azureHead begins a message of Azure's of a turn.
+func azureHead(p *Progress, path string) string {
+	return fmt.Sprintf("Path:%s\r\nX-RequestId:%032x\r\n\r\n", path, p.Number)
+}
+
+// azureAudio puts audio behind a header, which its length precedes.
+func azureAudio(p *Progress, scratch, audio []byte) []byte {
+	head := azureHead(p, "audio")
+	scratch = append(binary.BigEndian.AppendUint16(scratch, uint16(len(head))), head...)
+	return append(scratch, audio...)
 }
 
 // cartesiaRequest is a request for speech in a context, in which more follows.

@@ -2,6 +2,7 @@ package realservers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,7 +45,7 @@ func (s *Server) install(ctx context.Context, directory, sources string) (*envir
 	home := filepath.Join(directory, s.name)
 	e.python = filepath.Join(home, "bin", "python")
 	marker, pins := filepath.Join(home, "installed"), sha256.New()
-	steps := [][]string{{"python3", "-m", "venv", "--clear", home}}
+	steps := [][]string{{"python" + cmp.Or(s.Python, "3"), "-m", "venv", "--clear", home}}
 	for _, list := range []struct{ file, option string }{{"requirements.txt", "--prefer-binary"}, {"nodeps.txt", "--no-deps"}} {
 		text, err := os.ReadFile(filepath.Join(s.folder, list.file))
 		if errors.Is(err, fs.ErrNotExist) {

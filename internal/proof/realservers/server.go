@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,9 +30,13 @@ type Server struct {
 	Homepage string `yaml:"homepage"`
 	Version  string `yaml:"version"`
 	Note     string `yaml:"note"`
-	// Profile is the name of the built-in profile that is tried, and Unsafe the dangers that it accepts so that reuse is tried.
-	Profile string   `yaml:"profile"`
-	Unsafe  []string `yaml:"unsafe"`
+	// Profile is the name of the built-in profile that is tried, Unsafe the dangers that it accepts so that reuse is tried, and Settings what an
+	// operator of this server sets in a profile that inherits from it.
+	Profile  string         `yaml:"profile"`
+	Unsafe   []string       `yaml:"unsafe"`
+	Settings map[string]any `yaml:"settings"`
+	// Python is the version of Python that it needs, such as 3.12. Default: that of python3.
+	Python string `yaml:"python"`
 	// Source is where its program is if it is in no registry of packages.
 	Source Source `yaml:"source"`
 	// Start are the arguments of the environment's Python, and Path the path and query of a session.
@@ -125,6 +130,8 @@ func (s *Server) validate() error {
 	}
 	if _, err := profile.Named(s.Profile); err != nil {
 		wrong = append(wrong, fmt.Errorf("profile: %w", err))
+	} else if _, err := profile.Parse("settings", s.profiles()); err != nil {
+		wrong = append(wrong, err)
 	}
 	for claim, verdict := range s.Expect {
 		if verdict != expectedFailure {
@@ -132,6 +139,17 @@ func (s *Server) validate() error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// profiles returns the profile that is tried, as YAML.
+func (s *Server) profiles() []byte {
+	tried := map[string]any{"from": s.Profile}
+	maps.Copy(tried, s.Settings)
+	if len(s.Unsafe) > 0 {
+		tried["unsafe"] = s.Unsafe
+	}
+	text, _ := yaml.Marshal(map[string]any{"profiles": map[string]any{"tried": tried}}) // never fails: it was YAML
+	return text
 }
 
 const expectedFailure = "fails"

@@ -143,12 +143,11 @@ func (t *trial) prepare(ctx context.Context, _ *Result) (err error) {
 	if t.environment, err = t.install(ctx, t.Cache, t.Sources); err != nil {
 		return err
 	}
-	if t.profile, err = profile.Named(t.Profile); err == nil && len(t.Unsafe) > 0 {
-		t.profile = t.profile.Trusting()
-	}
+	profiles, err := profile.Parse(t.name, t.profiles())
 	if err != nil {
 		return err
 	}
+	t.profile = profiles[0]
 	audio, err := wav.Parse(speech.WAV)
 	if err != nil {
 		return err
@@ -241,7 +240,7 @@ func (t *trial) proxy(ctx context.Context, connections int, further string, serv
 		query = "?" + query
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "profiles:\n  tried: {from: %s%s}\n", t.Server.Profile, t.dangers())
+	b.Write(t.profiles())
 	fmt.Fprintf(&b, "services:\n  tried: {path: '%s', profile: tried, queue: 1000, queue-timeout: 1m%s}\nbackends:\n", path, further)
 	for i, s := range servers {
 		fmt.Fprintf(&b, "  server-%d: {service: tried, url: 'ws://%s%s%s', connections: %d, warm: 1}\n", i+1, s.address, path, query, connections)
@@ -268,14 +267,6 @@ func (t *trial) proxy(ctx context.Context, connections int, further string, serv
 		stats, err := p.Stats(ctx)
 		return err == nil && len(stats.Backends) == len(servers), nil
 	})
-}
-
-// dangers is what the profile accepts, after a comma.
-func (t *trial) dangers() string {
-	if len(t.Unsafe) == 0 {
-		return ""
-	}
-	return ", unsafe: [" + strings.Join(t.Unsafe, ", ") + "]"
 }
 
 // own has the server's own client speak to the server, twice, and to the proxy: it must print the same.

@@ -14,12 +14,14 @@ func TestBuiltIn(t *testing.T) {
 		"funasr":              {Fenced, OneShot}, // in doubt
 		"funasr-realtime":     {Fenced, Fenced},
 		"sherpa-onnx":         {Quiet, OneShot}, // proves nothing
+		"sherpa-onnx-python":  {OneShot, OneShot},
 		"dashscope":           {Tagged, Tagged},
 		"vllm-realtime":       {Fenced, OneShot}, // in doubt
 		"watson":              {Fenced, OneShot}, // in doubt
 		"kyutai":              {OneShot, OneShot},
 		"whisperlive":         {OneShot, OneShot},
 		"whisperlivekit":      {OneShot, OneShot},
+		"realtimestt":         {OneShot, OneShot},
 		"deepgram":            {OneShot, OneShot},
 		"assemblyai":          {OneShot, OneShot},
 		"speechmatics":        {OneShot, OneShot},
@@ -35,6 +37,7 @@ func TestBuiltIn(t *testing.T) {
 		"kyutai-tts":          {OneShot, OneShot},
 		"cartesia":            {Tagged, Tagged},
 		"elevenlabs-tts":      {Tagged, Tagged},
+		"azure-speech":        {OneShot, OneShot},
 	}
 	for _, name := range Names() {
 		p, err := Named(name)

@@ -131,11 +131,11 @@ func TestFailoverInherited(t *testing.T) {
 // How well sessions with each built-in profile can be taken over. A change here is a decision: the profile's file says why.
 func TestBuiltInVerdicts(t *testing.T) {
 	want := map[string]Verdict{
-		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "funasr-realtime": Visible, "sherpa-onnx": Full, "dashscope": Full, "vllm-realtime": Visible,
-		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "deepgram": Full, "assemblyai": Visible,
+		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "funasr-realtime": Visible, "sherpa-onnx": Full, "sherpa-onnx-python": Never, "dashscope": Full, "vllm-realtime": Visible,
+		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "realtimestt": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
 		"sglang-omni": Visible, "vllm-omni": Never, "nvidia-realtime": Visible,
-		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never,
+		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never, "azure-speech": Never,
 		"openai-translations": Visible, "kaldi-gstreamer": Visible,
 	}
 	for _, name := range Names() {

@@ -77,6 +77,10 @@ var builtInFacts = []facts{
 		shifted:  `{"status":"active_transcription","lines":[{"speaker":1,"start":"0:00:00.50","end":"0:00:08.00","text":"one"},{"speaker":1,"start":"0:00:08.50","end":"0:00:16.00","text":"two"}],"buffer_transcription":""}`,
 	},
 	{
+		profile: "realtimestt", audio: silence(10, 32000), end: `{"type":"finalize"}`, greeting: `{"type":"hello","eventSequence":1}`,
+		partial: `{"type":"partial","text":"one","eventSequence":4}`,
+	},
+	{
 		profile: "deepgram", query: "encoding=linear16&sample_rate=16000&model=nova-3", audio: silence(10, 32000), end: `{"type": "CloseStream"}`,
 		partial: `{"type":"Results","duration":1,"start":0,"is_final":false,"channel":{"alternatives":[{"transcript":"one","words":[]}]}}`,
 		final:   `{"type":"Results","duration":7.5,"start":0.5,"is_final":true,"channel":{"alternatives":[{"transcript":"one","words":[{"word":"one","start":0.5,"end":1.32}]}]}}`,

@@ -94,9 +94,10 @@ var builtInFiles embed.FS
 
 // builtInNames are their names. The first is the default.
 var builtInNames = []string{
-	"one-shot", "echo", "vosk", "funasr", "funasr-realtime", "sherpa-onnx", "dashscope", "vllm-realtime", "watson", "kyutai",
-	"whisperlive", "whisperlivekit", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia", "openai-realtime", "sglang-realtime",
-	"sglang-omni", "vllm-omni", "nvidia-realtime", "openai-translations", "kaldi-gstreamer", "kyutai-tts", "cartesia", "elevenlabs-tts",
+	"one-shot", "echo", "vosk", "funasr", "funasr-realtime", "sherpa-onnx", "sherpa-onnx-python", "dashscope", "vllm-realtime", "watson",
+	"kyutai", "whisperlive", "whisperlivekit", "realtimestt", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia",
+	"openai-realtime", "sglang-realtime", "sglang-omni", "vllm-omni", "nvidia-realtime", "openai-translations", "kaldi-gstreamer", "kyutai-tts", "cartesia",
+	"elevenlabs-tts", "azure-speech",
 }
 
 // builtIn caches the built-in profiles that were requested. The mutex guards the map.

@@ -22,6 +22,9 @@ type Script struct {
 	// Envelope is the text message around audio, which AudioMark stands for, in base64, or around a piece of text to be spoken, which TextMark
 	// stands for. If it is empty, the message is binary: the audio itself or, with MessagePack, a map with the samples as an array of this name.
 	Envelope, MessagePack string
+	// Header is a text before binary audio, with its length in four bytes, the least first. ChunkMark stands for the number of the message of
+	// audio, from 0, and FramesMark for its samples. Empty for none.
+	Header string
 	// Encoding (S16LE or F32LE), Rate (samples a second) and Chunk (how much is in a message) describe the audio, which has one channel.
 	Encoding Encoding
 	Rate     int
@@ -41,6 +44,12 @@ type Script struct {
 
 // AudioMark stands for the audio in [Script.Envelope].
 const AudioMark = "$audio"
+
+// ChunkMark and FramesMark stand for the number of a message of audio and its samples in [Script.Header].
+const (
+	ChunkMark  = "$chunk"
+	FramesMark = "$frames"
+)
 
 // TextMark stands for a piece of text in [Script.Envelope], for servers that speak.
 const TextMark = "$text"
@@ -224,6 +233,7 @@ func (s *Script) fields() []field {
 			}
 		})},
 		{"messagepack", textAt(&s.MessagePack).orNone()},
+		{"header", textAt(&s.Header).orNone()},
 		{"encoding", bind(&s.Encoding, func(r *reader, n *strictyaml.Node) (Encoding, bool) {
 			i, ok := r.word(n, encodingNames[S16LE], encodingNames[F32LE])
 			return S16LE + Encoding(i), ok
@@ -271,6 +281,9 @@ func (r *reader) checkScript(s *spec) {
 	}
 	if c.Envelope != "" && c.MessagePack != "" {
 		r.problem(s.place("client.messagepack", "client.audio"), "audio is in a text message by client.audio, and in a MessagePack map by client.messagepack: set one of them to none")
+	}
+	if c.Header != "" && c.Envelope+c.MessagePack != "" {
+		r.problem(s.place("client.header", "client.audio", "client.messagepack"), "client.header stands before audio in binary messages: set it, or client.audio and client.messagepack, to none")
 	}
 	if c.MessagePack != "" && c.Encoding != F32LE {
 		r.problem(s.place("client.messagepack", "client.encoding"), "client.messagepack sends 32-bit floats: set client.encoding to f32le")

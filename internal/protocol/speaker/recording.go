@@ -168,8 +168,8 @@ func encode(samples []float32, e profile.Encoding) []byte {
 	return out
 }
 
-// envelop returns the message that carries a piece of audio, or of text.
-func (r *Recording) envelop(audio []byte, token uint64) Message {
+// envelop returns the message that carries the i-th piece of audio, or of text.
+func (r *Recording) envelop(i int, audio []byte, token uint64) Message {
 	switch s := r.script; {
 	case s.TakesText():
 		if strings.HasPrefix(s.Envelope, "{") {
@@ -187,16 +187,21 @@ func (r *Recording) envelop(audio []byte, token uint64) Message {
 			b = msgp.AppendFloat32(b, math.Float32frombits(binary.LittleEndian.Uint32(audio)))
 		}
 		return Message{frame.Binary, b}
+	case s.Header != "":
+		frames := len(audio) / map[profile.Encoding]int{profile.S16LE: 2, profile.F32LE: 4}[s.Encoding]
+		header := strings.NewReplacer(profile.ChunkMark, strconv.Itoa(i), profile.FramesMark, strconv.Itoa(frames)).Replace(s.Header)
+		b := append(binary.LittleEndian.AppendUint32(nil, uint32(len(header))), header...)
+		return Message{frame.Binary, append(b, audio...)}
 	}
 	return Message{frame.Binary, audio}
 }
 
 // Chunk returns the i-th message of audio, or of text, in a session with a token.
-func (r *Recording) Chunk(i int, token uint64) Message { return r.envelop(r.chunks[i], token) }
+func (r *Recording) Chunk(i int, token uint64) Message { return r.envelop(i, r.chunks[i], token) }
 
-// silence returns a message of silence.
-func (r *Recording) silence() Message {
-	return r.envelop(make([]byte, len(r.chunks[0])), 0)
+// silence returns a message of silence, the i-th of audio.
+func (r *Recording) silence(i int) Message {
+	return r.envelop(i, make([]byte, len(r.chunks[0])), 0)
 }
 
 // chunksMark stands for the number of messages of audio in what a client says.

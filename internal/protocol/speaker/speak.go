@@ -222,7 +222,7 @@ func (t *talk) end(over time.Time) error {
 		pace = 1
 	}
 	for sent := time.Duration(0); sent < t.script.Silence && !done(); sent += t.script.Chunk {
-		if err := t.say([]Message{t.silence()}); err != nil {
+		if err := t.say([]Message{t.silence(t.result.Audio + int(sent/t.script.Chunk))}); err != nil {
 			return err
 		}
 		due := over.Add(time.Duration(float64(sent+t.script.Chunk) / pace))
