@@ -345,6 +345,7 @@ func TestFull(t *testing.T) {
 		SherpaPython:       "503",
 		VLLMRealtime:       "503",
 		SGLangOmni:         "503",
+		NVIDIARealtime:     "503",
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := nasty(t, protocol, "full:1")

@@ -33,6 +33,7 @@ const (
 	SGLangRealtime     = "sglang-realtime"
 	SGLangOmni         = "sglang-omni"
 	VLLMOmni           = "vllm-omni"
+	NVIDIARealtime     = "nvidia-realtime"
 	OpenAITranslations = "openai-translations"
 	KaldiGStreamer     = "kaldi-gstreamer"
 	KyutaiTTS          = "kyutai-tts"
@@ -180,6 +181,11 @@ var protocols = []Protocol{
 		Name: VLLMOmni, Summary: "vLLM-Omni's /v1/realtime?duplex=1",
 		Full: `{"error": {"code": "resource_exhausted"}} to the first message`,
 		new:  func(*http.Request) dialogue { return newVLLMOmniDialogue() },
+	},
+	{
+		Name: NVIDIARealtime, Summary: "NVIDIA NeMo-Speech.cpp's /v1/realtime",
+		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		new: func(*http.Request) dialogue { return newNVIDIADialogue() },
 	},
 	{
 		Name: KaldiGStreamer, Summary: "alumae/kaldi-gstreamer-server", Silence: 5 * time.Second, away: time.Second,

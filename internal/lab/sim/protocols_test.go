@@ -160,6 +160,8 @@ func TestProtocols(t *testing.T) {
 			< "type":"transcription.done","text":""
 			> {"type":"nonsense"}
 			< "code":"unknown_event"
+			> binary
+			> {"type":"nonsense"}
 		`},
 		{Watson, "/", `
 			> {"action": "start", "interim_results": true, "keywords": ["s7:0"]}
@@ -537,6 +539,26 @@ func TestProtocols(t *testing.T) {
 			> {"type":"session.close"}
 			< "type":"session.closed"
 			< close 1000
+		`},
+		{NVIDIARealtime, "/v1/realtime", `
+			< "type":"session.created"
+			> {"type":"session.update","session":{"language":"s7:0"}}
+			< "type":"session.updated","session":{"language":"s7:0"}
+			> audio 1
+			< transcription.delta","delta":"s7:1 s7:0","audio_processed":0.002
+			> {"type":"input_audio_buffer.append","audio":"[2 pause]"}
+			< transcription.completed","transcript":"s7:1-2 s7:0","audio_processed":0.004
+			> {"type":"session.update","session":{}}
+			< "type":"error"
+			> audio 3
+			< transcription.delta
+			> {"type":"input_audio_buffer.commit"}
+			< transcription.completed","transcript":"s7:3 s7:0","audio_processed":0.006
+			< "type":"input_audio_buffer.committed"
+			> audio 4
+			< transcription.delta","delta":"s7:4 s7:0","audio_processed":0.002
+			> {"type":"input_audio_buffer.clear"}
+			< "type":"input_audio_buffer.cleared"
 		`},
 		{KaldiGStreamer, "/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE", `
 			> audio 1 x100

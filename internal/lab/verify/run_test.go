@@ -107,7 +107,7 @@ func show(t *testing.T, r *Report) {
 
 // What built-in profiles of each way of reuse and of each kind of times claim holds on the simulated servers.
 func TestHolds(t *testing.T) {
-	for _, name := range []string{sim.Vosk, sim.FunASR, sim.FunASRRealtime, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.SherpaPython, sim.WhisperLive, sim.RealtimeSTT, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.KyutaiTTS, sim.Cartesia, sim.ElevenLabsTTS, sim.SGLangRealtime, sim.SGLangOmni, sim.VLLMOmni, sim.OpenAITranslations} {
+	for _, name := range []string{sim.Vosk, sim.FunASR, sim.FunASRRealtime, sim.DashScope, sim.Watson, sim.SherpaONNX, sim.SherpaPython, sim.WhisperLive, sim.RealtimeSTT, sim.VLLMRealtime, sim.Soniox, sim.Gladia, sim.KyutaiTTS, sim.Cartesia, sim.ElevenLabsTTS, sim.SGLangRealtime, sim.SGLangOmni, sim.VLLMOmni, sim.NVIDIARealtime, sim.OpenAITranslations} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, err := try(t, name, sim.Options{Protocol: name}, nil)

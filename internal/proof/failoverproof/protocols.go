@@ -117,6 +117,7 @@ var protocols = []protocol{
 		finals: func(pauses int) int { return pauses + 1 },
 	},
 	{Dialogue: of(sim.SGLangOmni), perSecond: s16, read: readSGLangOmni},
+	{Dialogue: of(sim.NVIDIARealtime), perSecond: s16, read: readNVIDIA},
 	{
 		Dialogue: requesting(sim.KaldiGStreamer,
 			"/client/ws/speech?content-type=audio/x-raw,+layout=(string)interleaved,+rate=(int)8000,+format=(string)S16LE,+channels=(int)1"),
@@ -484,6 +485,17 @@ func readSGLangOmni(m hunt.Message) []result {
 		return nil
 	}
 	return []result{{said.Final, said.Text, float64(said.Start) / 1000, float64(said.End) / 1000, said.Segment}}
+}
+
+func readNVIDIA(m hunt.Message) []result {
+	said := decode[struct {
+		Type, Transcript, Delta string
+		End                     float64 `json:"audio_processed"`
+	}](m)
+	if !strings.Contains(said.Type, "input_audio_transcription") {
+		return nil
+	}
+	return []result{{strings.HasSuffix(said.Type, "completed"), said.Transcript + said.Delta, unknown, said.End, -1}}
 }
 
 func readKaldi(m hunt.Message) []result {

@@ -399,6 +399,19 @@ var dialogues = []Dialogue{
 		End: says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"response.done"`), Busy: has(`"resource_exhausted"`),
 	},
 	{
+		Name: sim.NVIDIARealtime,
+		Path: func(*Progress) string { return "/v1/realtime" },
+		Start: func(p *Progress) []Message {
+			if p.Word == "" {
+				return nil
+			}
+			return []Message{text(`{"type":"session.update","session":{"language":"%s"}}`, p.Word)}
+		},
+		Ready: has(`"type":"session.created"`),
+		End:   says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"input_audio_buffer.committed"`),
+		Final: until(`"audio_processed"`, from(`"transcript":`, `transcription.completed"`)),
+	},
+	{
 		Name: sim.KaldiGStreamer,
 		Path: func(p *Progress) string {
 			return "/client/ws/speech?content-type=audio/x-raw&content-id=" + url.QueryEscape(p.ID)

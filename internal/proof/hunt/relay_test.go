@@ -47,7 +47,7 @@ type shared struct {
 func relay(t *testing.T, protocol string, connections int) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	greets := []string{sim.VLLMRealtime, sim.Kyutai, sim.WhisperLiveKit, sim.RealtimeSTT, sim.AssemblyAI, sim.OpenAIRealtime, sim.KyutaiTTS, sim.SGLangRealtime, sim.SGLangOmni, sim.OpenAITranslations}
+	greets := []string{sim.VLLMRealtime, sim.Kyutai, sim.WhisperLiveKit, sim.RealtimeSTT, sim.AssemblyAI, sim.OpenAIRealtime, sim.KyutaiTTS, sim.SGLangRealtime, sim.SGLangOmni, sim.NVIDIARealtime, sim.OpenAITranslations}
 	l := &leaky{
 		server: serve(t, protocol, sim.NastyOptions{}), idle: make(chan *shared, connections), ctx: ctx,
 		greets: slices.Contains(greets, protocol),

@@ -31,6 +31,7 @@ func TestBuiltIn(t *testing.T) {
 		"sglang-realtime":     {Fenced, OneShot}, // in doubt
 		"sglang-omni":         {OneShot, OneShot},
 		"vllm-omni":           {OneShot, OneShot},
+		"nvidia-realtime":     {OneShot, OneShot},
 		"openai-translations": {OneShot, OneShot},
 		"kaldi-gstreamer":     {OneShot, OneShot},
 		"kyutai-tts":          {OneShot, OneShot},

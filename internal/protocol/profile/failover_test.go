@@ -134,7 +134,7 @@ func TestBuiltInVerdicts(t *testing.T) {
 		"one-shot": Never, "echo": Full, "vosk": Full, "funasr": Visible, "funasr-realtime": Visible, "sherpa-onnx": Full, "sherpa-onnx-python": Never, "dashscope": Full, "vllm-realtime": Visible,
 		"watson": Full, "kyutai": Visible, "whisperlive": Visible, "whisperlivekit": Visible, "realtimestt": Visible, "deepgram": Full, "assemblyai": Visible,
 		"speechmatics": Visible, "soniox": Visible, "gladia": Never, "openai-realtime": Visible, "sglang-realtime": Visible,
-		"sglang-omni": Visible, "vllm-omni": Never,
+		"sglang-omni": Visible, "vllm-omni": Never, "nvidia-realtime": Visible,
 		"kyutai-tts": Never, "cartesia": Never, "elevenlabs-tts": Never, "azure-speech": Never,
 		"openai-translations": Visible, "kaldi-gstreamer": Visible,
 	}

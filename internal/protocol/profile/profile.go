@@ -96,7 +96,7 @@ var builtInFiles embed.FS
 var builtInNames = []string{
 	"one-shot", "echo", "vosk", "funasr", "funasr-realtime", "sherpa-onnx", "sherpa-onnx-python", "dashscope", "vllm-realtime", "watson",
 	"kyutai", "whisperlive", "whisperlivekit", "realtimestt", "deepgram", "assemblyai", "speechmatics", "soniox", "gladia",
-	"openai-realtime", "sglang-realtime", "sglang-omni", "vllm-omni", "openai-translations", "kaldi-gstreamer", "kyutai-tts", "cartesia",
+	"openai-realtime", "sglang-realtime", "sglang-omni", "vllm-omni", "nvidia-realtime", "openai-translations", "kaldi-gstreamer", "kyutai-tts", "cartesia",
 	"elevenlabs-tts", "azure-speech",
 }
 

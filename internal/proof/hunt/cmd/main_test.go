@@ -82,7 +82,7 @@ func TestHuntFindsLeak(t *testing.T) {
 
 // By default, everything that reuses connections is hunted in.
 func TestReusable(t *testing.T) {
-	if got, want := strings.Join(reusable(), " "), "echo vosk funasr sherpa-onnx dashscope vllm-realtime watson sglang-realtime"; got != want {
+	if got, want := strings.Join(reusable(), " "), "echo vosk funasr funasr-realtime sherpa-onnx dashscope vllm-realtime watson sglang-realtime cartesia elevenlabs-tts"; got != want {
 		t.Errorf("got %s; want %s", got, want)
 	}
 }
