@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -48,6 +49,8 @@ type Server struct {
 	Model string `yaml:"model"`
 	// Pace is how many times faster than real time audio is sent. Default 2.
 	Pace float64 `yaml:"pace"`
+	// Silence is how much silence ends a recording, for a server that leaves the last of its audio alone.
+	Silence time.Duration `yaml:"silence"`
 	// Full is how to start it so that it is full after some sessions; nothing if it has no limit.
 	Full Full `yaml:"full"`
 	// Expect are the verdicts of claims that do not hold, each with the word "fails".

@@ -156,8 +156,8 @@ func (t *trial) prepare(ctx context.Context, _ *Result) (err error) {
 	for i := range clients {
 		part := *audio
 		from := (len(audio.PCM) - size) * i / (clients - 1) &^ 1
-		part.PCM = audio.PCM[from : from+size]
-		recording, err := speaker.NewRecording(t.profile, &part, length, t.Model)
+		part.PCM = slices.Concat(audio.PCM[from:from+size], make([]byte, int(t.Silence.Seconds()*float64(audio.SampleRate))*2))
+		recording, err := speaker.NewRecording(t.profile, &part, length+t.Silence, t.Model)
 		if err != nil {
 			return err
 		}
