@@ -9,8 +9,8 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
-	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -59,7 +59,6 @@ func TestServerStalls(t *testing.T) {
 func TestServerHasNothingToSay(t *testing.T) {
 	r := newRig(t, setup{Profile: "vosk", Script: new(wstest.Server), Service: stallingAfter(100 * time.Millisecond)})
 	client, server := r.Session()
-	var w *failover.StallWatch
 	for round := range 3 {
 		r.looksAtServer(30)
 		client.Send(frame.Binary, sessiontest.Chunk(round))
@@ -68,9 +67,8 @@ func TestServerHasNothingToSay(t *testing.T) {
 		client.Expect(frame.Text, sessiontest.Partial("one"))
 	}
 	r.looksAtServer(1)
-	r.on(func(s *Session) { w = s.failover.watch })
-	if w.Quiet() != 0 || r.counted().Stalls != 0 {
-		t.Errorf("it owes a sign for %v, %d stalls counted", w.Quiet(), r.counted().Stalls)
+	if quiet := r.quiet(); quiet != 0 || r.counted().Stalls != 0 {
+		t.Errorf("it owes a sign for %v, %d stalls counted", quiet, r.counted().Stalls)
 	}
 }
 
@@ -78,19 +76,18 @@ func TestServerHasNothingToSay(t *testing.T) {
 func TestSpeechStalls(t *testing.T) {
 	request := func(id, rest string) string { return `{"context_id":"` + id + `",` + rest + `}` }
 	answer := func(id, kind string) string { return `{"type":"` + kind + `","context_id":"` + id + `"}` }
-	r := newRig(t, setup{Profile: "cartesia", Script: new(wstest.Server), Service: stallingAfter(100 * time.Millisecond)})
+	r := newRig(t, setup{Profile: "cartesia", Script: new(wstest.Server), Service: stallingAfter(time.Second)})
 	r.Ready(1)
 	client, server := r.Session()
 	say := func(message string) {
 		client.Send(frame.Text, message)
 		server.Expect(frame.Text, message)
 	}
-	var w *failover.StallWatch
 	owes := func(what string) {
 		t.Helper()
 		r.looksAtServer(30)
-		if r.on(func(s *Session) { w = s.failover.watch }); w.Quiet() != 0 {
-			t.Errorf("%s: it owes a sign for %v", what, w.Quiet())
+		if quiet := r.quiet(); quiet != 0 {
+			t.Errorf("%s: it owes a sign for %v", what, quiet)
 		}
 	}
 	say(request("1", `"transcript":"one ","continue":true`))
@@ -148,6 +145,13 @@ func (r *rig) looksAtServer(times int) {
 	for range times {
 		r.on(func(s *Session) { s.failover.lookForStall() })
 	}
+}
+
+// quiet returns for how long the server has owed a sign, as of the session's last look.
+func (r *rig) quiet() (d time.Duration) {
+	r.T.Helper()
+	r.on(func(s *Session) { d = s.failover.watch.Quiet() })
+	return d
 }
 
 // A session moves on from a server that stalls, and the next one gets what is not answered.
