@@ -57,7 +57,8 @@ test-sdks: build ## Test the simulated services and the proxy with the vendors' 
 	conformance/sdks/run $(SDKS_FLAGS)
 
 test-servers: build ## Try the profiles on real servers, which it installs; some come from repositories (SERVERS_SRC, SERVERS_FLAGS); an hour
-	$(GO) run ./internal/proof/realservers/cmd $(SERVERS_FLAGS)
+	$(GO) build -o bin/test-servers ./internal/proof/realservers/cmd
+	bin/test-servers $(SERVERS_FLAGS)
 
 # SQLite is C that was translated to Go: with the race detector in it, it is ten times slower, and it is not ours. (Other modules stay in: the
 # linker keeps one copy of what they and we make of the same generic code, and a copy without the detector makes it report races that are none.)

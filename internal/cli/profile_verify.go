@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
@@ -237,6 +238,11 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if err := v.checkSave(cmd, name); err != nil {
 		return err
 	}
+	if v.report != "" { // not after a long run, which costs money at some services
+		if err := os.WriteFile(v.report, nil, 0o600); err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
+	}
 	messages := cmd.ErrOrStderr()
 	o.Progress = func(what string) { fmt.Fprintln(messages, what) }
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
@@ -249,8 +255,9 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 		return printErr
 	}
 	if v.report != "" {
-		if err := os.WriteFile(v.report, []byte(report.Page(buildVersion())), 0o600); err != nil {
-			return fmt.Errorf("--report: %w", err)
+		how := fmt.Sprintf("--seed %d --pace %g --length %v", o.Seed, v.pace, v.length)
+		if writeErr := v.write(report, err, how); writeErr != nil {
+			return fmt.Errorf("--report: %w", writeErr)
 		}
 	}
 	if err == nil && v.save {
@@ -263,6 +270,14 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 		return fmt.Errorf("something that the profile %s claims does not hold on this server", name)
 	}
 	return nil
+}
+
+// write writes the page of --report, but not if the server could not be tried.
+func (v *verifyFlags) write(report *verify.Report, failed error, how string) error {
+	if failed != nil && !slices.ContainsFunc(report.Claims, func(c verify.Claim) bool { return c.Verdict != verify.NotTried }) {
+		return os.Remove(v.report)
+	}
+	return os.WriteFile(v.report, []byte(report.Page(buildVersion(), how)), 0o600)
 }
 
 // checkSave checks before a long run that its result can be saved.
@@ -323,6 +338,6 @@ func (v *verifyFlags) print(out io.Writer, report *verify.Report) error {
 			fmt.Fprintf(out, "  %s\n", printable.Text(line, 1000))
 		}
 	}
-	_, err := fmt.Fprintf(out, "\n%d connections, %s\n", report.Connections, time.Duration(report.Seconds*float64(time.Second)).Round(100*time.Millisecond))
+	_, err := fmt.Fprintf(out, "\n%s, %s\n", figures.Plural(report.Connections, "connection"), time.Duration(report.Seconds*float64(time.Second)).Round(100*time.Millisecond))
 	return err
 }

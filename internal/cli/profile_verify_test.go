@@ -52,6 +52,19 @@ func spokenFile(t *testing.T) string {
 	return path
 }
 
+// A page that cannot be written is an error before any connection, and there is none about a server that could not be tried.
+func TestVerifyNoReport(t *testing.T) {
+	args := []string{"profile", "verify", "vosk", "--backend", "ws://127.0.0.1:1", "--audio", spokenFile(t), "--wait", "1s", "--report"}
+	if status, _, messages := run(append(args, filepath.Join(t.TempDir(), "none", "page.md"))...); status != 1 || !strings.Contains(messages, "--report: open") || strings.Contains(messages, "direct session") {
+		t.Errorf("status %d, %s", status, messages)
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	status, _, messages := run(append(args, page)...)
+	if _, err := os.Stat(page); status != 1 || err == nil || !strings.Contains(messages, "connection refused") {
+		t.Errorf("status %d, %s, %v", status, messages, err)
+	}
+}
+
 // The result of profile verify is saved with the service, whether it is good or not, and check reads it there.
 func TestVerifySave(t *testing.T) {
 	audio := spokenFile(t)

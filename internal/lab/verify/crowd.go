@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
@@ -30,13 +31,17 @@ type CrowdReport struct {
 	Same  int `json:"same"`
 	Words int `json:"words,omitempty"`
 	Left  int `json:"left,omitempty"`
-	// Other are the sessions with other words, and Lost those that did not come to their end: how or why.
-	Other []string `json:"other,omitempty"`
-	Lost  []string `json:"lost,omitempty"`
+	// Foreign are the sessions with words that direct sessions have only with other recordings, Other those with other words, and Lost those that did
+	// not come to their end: how or why.
+	Foreign []string `json:"foreign,omitempty"`
+	Other   []string `json:"other,omitempty"`
+	Lost    []string `json:"lost,omitempty"`
 }
 
 // Held is how many sessions were held to their end.
-func (c *CrowdReport) Held() int { return c.Same + c.Words + len(c.Other) + len(c.Lost) }
+func (c *CrowdReport) Held() int {
+	return c.Same + c.Words + len(c.Foreign) + len(c.Other) + len(c.Lost)
+}
 
 // crowd is a crowd under way.
 type crowd struct {
@@ -83,6 +88,9 @@ func (c *crowd) client(direct *run, dice *rand.Rand) {
 		n := c.next
 		c.next++
 		c.mu.Unlock()
+		if n > 0 && n%50 == 0 && n < c.Sessions {
+			direct.Progress(fmt.Sprintf("%d of %d sessions have begun", n, c.Sessions))
+		}
 		if n >= c.Sessions {
 			return
 		}
@@ -119,7 +127,17 @@ func (c *crowd) session(control, through *run, i int) {
 		c.report.Same++
 	case got.words() == control.direct[i].words():
 		c.report.Words++
+	case control.foreign(got.outcome, i):
+		c.report.Foreign = append(c.report.Foreign, fmt.Sprintf("recording %d: %s", i+1, text))
 	default:
 		c.report.Other = append(c.report.Other, fmt.Sprintf("recording %d: %s", i+1, text))
 	}
+}
+
+// foreign reports whether a session with a recording has a word that direct sessions have only with others.
+func (r *run) foreign(got *outcome, i int) bool {
+	own := speaker.Words(r.direct[i].words())
+	return slices.ContainsFunc(speaker.Words(got.words()), func(word string) bool {
+		return !slices.Contains(own, word) && slices.ContainsFunc(r.direct, func(o *outcome) bool { return slices.Contains(speaker.Words(o.words()), word) })
+	})
 }

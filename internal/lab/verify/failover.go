@@ -170,11 +170,11 @@ func (r *run) busy() {
 		switch {
 		case full:
 			l.conn.Hang()
-			r.verdict("busy", says, fmt.Sprintf("beside %d sessions, the server refused another: %v; it can move to another server", opened, err), r.refusedInTime())
+			r.verdict("busy", says, fmt.Sprintf("with %d sessions open, the server refused another: %v; it can move to another server", opened, err), r.refusedInTime())
 		case known:
-			r.claim("busy", says, Holds, fmt.Sprintf("beside %d sessions, the server refused another: %v", opened, err))
+			r.claim("busy", says, Holds, fmt.Sprintf("with %d sessions open, the server refused another: %v", opened, err))
 		case refused && opened > 0:
-			r.verdict("busy", says, "", fmt.Errorf("beside %d sessions, the server refused another in a way that the profile does not describe: %w", opened, err))
+			r.verdict("busy", says, "", fmt.Errorf("with %d sessions open, the server refused another in a way that the profile does not describe: %w", opened, err))
 		default:
 			r.verdict("busy", says, "", err)
 		}

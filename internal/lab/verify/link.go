@@ -32,6 +32,9 @@ type link struct {
 // errElsewhere is returned when the boundary wants another connection for a session.
 var errElsewhere = errors.New("the connection cannot serve the session")
 
+// errFullLink is returned when the server has said on a new connection that it is full.
+var errFullLink = errors.New("the connection cannot be used: busy")
+
 // greet waits until the connection is ready for its first session.
 func (l *link) greet(until time.Time) error {
 	l.apply(l.boundary.Dialed())
@@ -42,6 +45,9 @@ func (l *link) greet(until time.Time) error {
 func (l *link) settle(until time.Time) error {
 	for l.then != profile.Ready {
 		if l.then == profile.Broken {
+			if l.reason == profile.Busy {
+				return errFullLink
+			}
 			return fmt.Errorf("the connection cannot be used: %v", l.reason)
 		}
 		if err := l.next(until); err != nil {

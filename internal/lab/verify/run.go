@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -46,6 +47,9 @@ type Options struct {
 
 // errBudget is returned when no more connections may be opened.
 var errBudget = errors.New("all connections of --sessions were used")
+
+// errUnreachable marks an error of dialing: the server could not be tried.
+var errUnreachable = errors.New("no connection to the server, which may be full of others' sessions")
 
 // run is a verification under way.
 type run struct {
@@ -117,7 +121,7 @@ func (r *run) verdict(name, says, well string, err error) {
 	switch {
 	case err == nil:
 		r.claim(name, says, Holds, well)
-	case errors.Is(err, errBudget) || r.ctx.Err() != nil:
+	case errors.Is(err, errBudget) || errors.Is(err, errUnreachable) || r.ctx.Err() != nil:
 		r.claim(name, says, NotTried, err.Error())
 	default:
 		r.claim(name, says, Fails, err.Error(), r.journal.evidence()...)
@@ -149,7 +153,7 @@ func (r *run) dial(direct bool) (*link, error) {
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
 		r.journal.note("connecting: %v", err)
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 	r.report.Version = established.Server
 	l := &link{conn: speaker.NewConn(established, r.Wait), boundary: profile.New(r.trust), journal: r.journal, direct: direct}
@@ -165,6 +169,26 @@ func (r *run) dial(direct bool) (*link, error) {
 
 // pooled opens a connection for several sessions.
 func (r *run) pooled() (*link, error) { return r.dial(false) }
+
+// pause is how long a server gets to see that a connection has ended, and to let another session have its place.
+const pause = 300 * time.Millisecond
+
+// another opens a connection for a session that moves, and dials again while the server is full: the place of the connection that was cut may not be
+// free yet.
+func (r *run) another() (*link, error) {
+	for until := time.Now().Add(min(r.Wait, 5*time.Second)); ; {
+		l, err := r.pooled()
+		full, _ := r.fullCode(err)
+		if err == nil || !full && !errors.Is(err, errFullLink) || time.Now().After(until) {
+			return l, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.ctx.Done():
+			return nil, r.ctx.Err()
+		}
+	}
+}
 
 // held is a session that was held.
 type held struct {
@@ -190,7 +214,7 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 	}
 	o.Token, o.Ready, o.Last = r.dice.Uint64(), r.Wait, r.Wait
 	line := newRelay(r.trust, l)
-	line.cut, line.other = cut, r.pooled
+	line.cut, line.other = cut, r.another
 	result, err := recording.Speak(r.ctx, line, o)
 	line.link.heard += line.tracker.Heard()
 	if err == nil && !result.Complete && o.Cut == 0 && !o.Impatient {
@@ -300,7 +324,7 @@ func (r *run) sessions() error {
 			r.hang()
 		}
 	}
-	why := fmt.Sprintf("%d direct sessions, the first result after %v, %d final results", 2*len(r.Recordings), r.first.First.Round(time.Millisecond), len(r.direct[0].finals))
+	why := fmt.Sprintf("%d direct sessions; the first had its first result after %v, and %s", 2*len(r.Recordings), r.first.First.Round(time.Millisecond), figures.Plural(len(r.direct[0].finals), "final result"))
 	if r.united {
 		why += "; only the words are compared, since they are in other results each time"
 	} else if len(r.volatile) > 0 {

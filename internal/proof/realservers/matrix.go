@@ -142,8 +142,9 @@ A model is real where the version names one; elsewhere words that follow from th
 
 - **claims**: how many of the profile's claims hold that ` + "`wsbouncer profile verify`" + ` could try.
 - **own client**: whether the server's own client prints the same through the proxy, letter by letter.
-- **sessions**: held by 8 clients over 4 connections, a fifth of them left early in some manner; how many of those held to their end had other words than a direct
-  session, and how many were lost; how many connections were dialed.
+- **sessions**: held by 8 clients over 4 connections, about a fifth of them left early in some manner. How many of those held to their end had words of
+  another session (foreign), or other words than a direct session, and how many were lost. How many connections were dialed. Servers that cut
+  audio by the clock have other words on a busy machine, without a proxy too.
 - **failover**: the profile's verdict, and how many of 8 sessions were held to their end when one of two servers was killed, how many of these with the same words.
 - **when it is full, and what waits**: how it refuses a session, and what one connection that waits for a session costs it.
 
@@ -179,7 +180,7 @@ func (r *Result) reuse() string {
 	if r.Reuse == nil {
 		return "failed"
 	}
-	return fmt.Sprintf("%d held, %d left, %d other, %d lost; %d dialed", r.Reuse.Held(), r.Reuse.Left, len(r.Reuse.Other), len(r.Reuse.Lost), r.Reuse.Dialed)
+	return fmt.Sprintf("%d held, %d left, %d foreign, %d other, %d lost; %d dialed", r.Reuse.Held(), r.Reuse.Left, len(r.Reuse.Foreign), len(r.Reuse.Other), len(r.Reuse.Lost), r.Reuse.Dialed)
 }
 
 func (r *Result) failover() string {
@@ -196,7 +197,7 @@ func (r *Result) capacity() string {
 		parts = append(parts, r.Full)
 	}
 	if w := r.Warm; w != nil && w.Connections > 0 {
-		parts = append(parts, fmt.Sprintf("%d KiB and %.1f lines of log for each that waits", max(0, w.BytesEach)>>10, w.LinesEach))
+		parts = append(parts, fmt.Sprintf("each waiting connection costs %d KiB and %.1f lines of log", max(0, w.BytesEach)>>10, w.LinesEach))
 	}
 	return strings.Join(parts, "; ")
 }

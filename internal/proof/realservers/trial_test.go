@@ -72,7 +72,7 @@ func TestFinds(t *testing.T) {
 				s.Model = "any"
 			}
 			tr := &trial{Server: s, Options: options(t), logs: t.TempDir(), seed: 1}
-			defer tr.end()
+			defer tr.end(false)
 			if err := tr.prepare(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
