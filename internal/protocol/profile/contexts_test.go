@@ -8,7 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// say is a client's message of a context, and done the server's last one.
+// sayIn is a client's message of a context, and doneIn the server's last one.
 func sayIn(id, text string) string { return fmt.Sprintf(`{"context_id":%q,"transcript":%q}`, id, text) }
 func doneIn(id string) string      { return fmt.Sprintf(`{"type":"done","context_id":%q}`, id) }
 

@@ -3,7 +3,7 @@ package profile
 import "slices"
 
 // tags are the hashes of the tags of all tasks that sessions have begun on a tagged connection. No two sessions may use the same one: the
-// server may still have a former session's task, of which the boundary knows or not, and would take the next one for it.
+// server may still have a former session's task, of which the boundary may know nothing, and would take the next one for it.
 type tags []uint64
 
 // has reports whether the tag with hash h is among them.
