@@ -85,12 +85,12 @@ func TestSpeechStalls(t *testing.T) {
 		client.Send(frame.Text, message)
 		server.Expect(frame.Text, message)
 	}
+	var w *failover.StallWatch
 	owes := func(what string) {
 		t.Helper()
 		r.looksAtServer(30)
-		var quiet time.Duration
-		if r.on(func(s *Session) { quiet = s.failover.watch.Quiet() }); quiet != 0 {
-			t.Errorf("%s: it owes a sign for %v", what, quiet)
+		if r.on(func(s *Session) { w = s.failover.watch }); w.Quiet() != 0 {
+			t.Errorf("%s: it owes a sign for %v", what, w.Quiet())
 		}
 	}
 	say(request("1", `"transcript":"one ","continue":true`))
