@@ -10,7 +10,7 @@ import (
 // Boundary follows one connection to a server through all its sessions and decides where one ends and the next may begin. It is
 // a state machine made of values: it does no I/O, has no clock and calls nothing. The owner of the connection reports events to it
 // and does what the returned [Step] says. One goroutine at a time may use it. While the connection is idle, its Boundary takes a
-// few words of memory.
+// few words of memory, and the tags of tasks: see [maxTags].
 //
 // The order of calls, and the calls that may come in between:
 //
@@ -25,12 +25,11 @@ import (
 // A connection is Ready only at a message boundary in both directions. Once a session has sent anything on it, it is Ready only
 // after the Boundary has seen the profile's reset succeed. If in doubt, it is Broken.
 type Boundary struct {
-	program  *program
-	session  *session       // nil if there is nothing to remember
-	greeting *savedGreeting // the server's greeting; nil for none
+	program *program
+	session *session // nil if there is nothing to remember
+	memory  *memory  // nil for nothing
 
-	// settings stands for the settings that earlier sessions left on the connection: see settings.go. On a tagged connection, it
-	// is the set of the last session's tags.
+	// settings stands for the settings that earlier sessions left on the connection: see settings.go.
 	settings uint64
 
 	state    state
@@ -104,6 +103,12 @@ type Opening struct {
 	Payload []byte
 }
 
+// memory is what few connections have to remember between sessions.
+type memory struct {
+	greeting savedGreeting
+	tags     tags // of earlier sessions' tasks, on a tagged connection
+}
+
 // savedGreeting holds the server's greeting: whole messages and their opcodes.
 type savedGreeting struct {
 	opcodes  []frame.Opcode
@@ -142,11 +147,11 @@ func (b *Boundary) Dialed() Step {
 // profile is one-shot and the idle connection was inspected, they include what the server sent while it was idle.
 func (b *Boundary) Greeting() iter.Seq2[frame.Opcode, []byte] {
 	return func(yield func(frame.Opcode, []byte) bool) {
-		if b.greeting == nil {
+		if b.memory == nil {
 			return
 		}
-		for i, op := range b.greeting.opcodes {
-			if !yield(op, b.greeting.payloads[i]) {
+		for i, op := range b.memory.greeting.opcodes {
+			if !yield(op, b.memory.greeting.payloads[i]) {
 				return
 			}
 		}
@@ -333,6 +338,14 @@ func (b *Boundary) ensureSession() *session {
 		b.session = new(session)
 	}
 	return b.session
+}
+
+// ensureMemory returns what the connection remembers between sessions, after creating it if it remembers nothing yet.
+func (b *Boundary) ensureMemory() *memory {
+	if b.memory == nil {
+		b.memory = new(memory)
+	}
+	return b.memory
 }
 
 // Phase says in words what the connection waits for, as the profile sees it.

@@ -45,6 +45,10 @@ var scenes = []scene{
 		serve: func(c chooser, n nasty) server { return &dashscopeServer{c: c, nasty: n} },
 		nasty: []nasty{{}, {late: true}},
 	}, {
+		name: "elevenlabs-tts", talk: contextsClient,
+		serve: func(c chooser, n nasty) server { return &contextsServer{c: c, nasty: n} },
+		nasty: []nasty{{}, {late: true}},
+	}, {
 		name: "dashscope drained", talk: dashscopeClient,
 		yaml:  "profiles: {p: {from: dashscope, early: reset}}",
 		serve: func(c chooser, n nasty) server { return &dashscopeServer{c: c, nasty: n} },

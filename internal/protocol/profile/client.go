@@ -59,7 +59,13 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 			}
 		}
 	}
-	if p.replace && p.fromClient.can[op]&isEnd != 0 || p.reuse == Tagged && b.flags&used != 0 && op == frame.Text {
+	if b.needsTag() {
+		if op != frame.Text || length > int64(p.fromClient.limit[op]) {
+			return Step{Pass: Keep, Client: Pause, Then: Elsewhere, Reason: OtherSettings}
+		}
+		f = holding
+	}
+	if p.replace && p.fromClient.can[op]&isEnd != 0 {
 		f = holding
 	}
 	s := b.beginInspection(FromClient, op, length, f)
@@ -74,6 +80,31 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 	return s
 }
 
+// needsTag reports whether a session must begin with the tag of a new task: on a used tagged connection, the client gets nothing else, and the server
+// may still send messages about a former session's task, which would be taken for those about one with the same tag.
+func (b *Boundary) needsTag() bool { return b.program.reuse == Tagged && b.flags&used != 0 }
+
+// followTasks notes which task a message from the client begins or belongs to. ok is false if the session cannot stay on the connection.
+func (b *Boundary) followTasks(op frame.Opcode, f found) (s Step, ok bool) {
+	if f.class&isStart != 0 {
+		switch b.session.startTask(f.tag, f.name, b.former(), b.program) {
+		case unclean:
+			b.forbidReuse(Unclean)
+		case unreadable:
+			b.forbidReuse(Unclean)
+			if b.needsTag() { // none of its messages would reach the client, who would wait for them
+				return b.markBroken(Step{Close: frame.TryAgainLater}, OtherSettings), false
+			}
+		}
+		return Step{}, true
+	}
+	// What belongs to no task that is open may begin something of which the boundary knows nothing.
+	if task := b.session.tasks.tagged(f.tag); op == frame.Text && (task == nil || !task.open) || f.class&isStray != 0 {
+		b.forbidReuse(Unclean)
+	}
+	return Step{}, true
+}
+
 // endClientMessage handles a whole message from the client.
 func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Step) {
 	p, session := b.program, b.session
@@ -82,8 +113,7 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 		ok := true
 		if p.hasSticky() {
 			s, ok = b.checkFirstMessage(m, f, payload)
-		} else if f.class&isStart != 0 && f.tag != nil && tagSet(b.settings).has(hashOf(f.tag)) {
-			// The server may still send messages about the former session's task, which would be taken for this one.
+		} else if b.needsTag() && (f.class&isStart == 0 || f.tag == nil || b.former().has(hashOf(f.tag))) {
 			s, ok = Step{Pass: Drop, Client: Pause, Then: Elsewhere, Reason: OtherSettings}, false
 		}
 		if p.mayRefuse() || p.hasReady || !ok {
@@ -120,8 +150,10 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 	if f.class&isCounted != 0 || p.endResets && f.class&isEnd != 0 {
 		session.counted++
 	}
-	if f.class&isStart != 0 && !session.startTask(f.tag, tagSet(b.settings), p) {
-		b.forbidReuse(Unclean)
+	if p.reuse == Tagged || f.class&isStart != 0 {
+		if s, ok := b.followTasks(m.opcode, f); !ok {
+			return s
+		}
 	}
 	if f.class&isEnd != 0 {
 		b.flags |= ended

@@ -1,6 +1,10 @@
 package profile
 
-import "time"
+import (
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+)
 
 // program is a compiled profile: what a [Boundary] needs of it. It is immutable.
 type program struct {
@@ -101,13 +105,16 @@ func newProgram(s *spec, reuse Reuse) *program {
 	}
 	p.tokens, p.until, p.unprompted = s.hasTokens(), len(s.reset.until) > 0, s.reset.quiet
 	p.restarts = int(s.reset.timeout / max(s.reset.settle, time.Millisecond))
-	p.mustKnow = isSticky | isCounted | isStart
+	p.mustKnow = isSticky | isCounted | isStart | isStray
 	p.tasksContinue = s.tag.continues
 
 	if s.replace || s.end.resets || s.early == EarlyDiscard {
 		client = append(client, use{s.end.client, isEnd})
 	}
 	client = append(client, use{s.sticky, isSticky}, use{s.unanswered, isUnanswered}, use{s.answers, isCounted}, use{s.tag.start, isStart})
+	if s.reuse == Tagged && s.script.Envelope != "" { // clients send texts, and nothing tells what a server does with anything else
+		client = append(client, use{[]matcher{{opcode: frame.Binary}}, isStray})
+	}
 	server = append(server, use{s.reset.until, isUntil}, use{s.tag.done, isDone}, use{s.tag.failed, isFailed})
 	toServer := s.tag.server
 	if toServer == nil {

@@ -107,6 +107,8 @@ func (b *Boundary) tooLong(d Direction) Step {
 	switch {
 	case d == FromServer && (b.state == greeting || b.state == idle): // the message was to be saved for the client
 		return b.markBroken(Step{Pass: Drop}, GreetingFailed)
+	case d == FromClient && b.state == opening && b.needsTag():
+		return b.markBroken(Step{Pass: Drop, Close: frame.MessageTooBig}, OtherSettings)
 	case d == FromClient && b.state == opening && b.program.fromClient.can[m.opcode]&isSticky != 0:
 		// The message may set something, but it cannot be matched, and since its beginning is held, it cannot stay unread for another
 		// connection either.

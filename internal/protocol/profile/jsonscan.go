@@ -20,6 +20,7 @@ type jsonScanner struct {
 
 	// Where the text that the program captures begins and ends, between its quotes; -1 for none.
 	captureFrom, captureTo int
+	captureEscaped         bool // it contains escapes
 
 	hits []hit // in the order of the text
 }

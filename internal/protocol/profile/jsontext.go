@@ -59,10 +59,7 @@ func (s *jsonScanner) holds(c *compiled, h hit) bool {
 			if h.kind != hitText {
 				return false
 			}
-			s.captureFrom, s.captureTo = h.from, h.to
-			if h.escaped { // another message could write the same tag in another way
-				s.captureFrom = -1
-			}
+			s.captureFrom, s.captureTo, s.captureEscaped = h.from, h.to, h.escaped
 		}
 		return true
 	case jsonString:

@@ -66,7 +66,7 @@ func TestNoLeave(t *testing.T) {
 		"the server is not ready":      {"speechmatics", func(l *line) { l.client(frame.Text, "{}") }, Broken, Served},
 		"the profile knows no end":     {"kyutai", func(l *line) { l.client(frame.Text, "a") }, Broken, Served},
 		"the reset ends the session":   {"vosk", func(l *line) { l.client(frame.Binary, "a"); l.server("{}") }, Resetting, NoReason},
-		"no task is open":              {"dashscope", func(l *line) { l.client(frame.Text, "{}") }, Broken, LeftEarly},
+		"no task is open":              {"dashscope", func(l *line) { l.client(frame.Text, "{}") }, Broken, Unclean},
 		"its last word, and then more": {"sherpa-onnx", func(l *line) { l.client(frame.Text, "Done"); l.server("Done!"); l.client(frame.Binary, "a") }, Leaving, Served},
 		"an unexpected last word":      {"sherpa-onnx", func(l *line) { l.client(frame.Binary, "a"); l.server("Done!") }, Leaving, Served},
 	} {

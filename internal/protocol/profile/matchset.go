@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -30,6 +31,7 @@ const (
 	isUnanswered
 	isCounted // its answer looks like the acknowledgement of a reset
 	isStart   // the first message of a task, with its tag
+	isStray   // a binary message, where clients send none
 )
 
 // matchSet finds the roles of the messages of one direction. It scans a message once for all matchers.
@@ -141,7 +143,8 @@ func (s *matchSet) kinds(wanted class) (k frame.Kinds) {
 type found struct {
 	class  class
 	doubt  class  // roles that it may have as well, because it is invalid JSON, has a duplicate key or is too long
-	tag    []byte // points into the message; nil for none
+	tag    []byte // what it stands for, without escapes, of at most maxTag bytes; nil for none
+	name   []byte // the tag as it is written; points into the message
 	length int    // of the message, in bytes
 }
 
@@ -200,11 +203,28 @@ func (s *matchSet) match(op frame.Opcode, payload []byte, token uint64) (f found
 		}
 	}
 	if valid && scanner.captureFrom >= 0 && scanner.ambiguous>>s.program.capture&1 == 0 {
-		f.tag = payload[scanner.captureFrom:scanner.captureTo]
-		f.class |= isTagged
+		if f.tag, f.name = readTag(payload[scanner.captureFrom:scanner.captureTo], scanner.captureEscaped); f.tag != nil {
+			f.class |= isTagged
+		}
 	}
 	f.doubt &^= f.class
 	return f
+}
+
+// readTag returns what a tag stands for that is written so in JSON, and how it is written, or nothing if it is too long or has half a surrogate pair,
+// which stands for no character.
+func readTag(name []byte, escaped bool) (tag, _ []byte) {
+	if escaped && len(name) <= maxTag {
+		tag = []byte(unescaped(name, true))
+		if bytes.ContainsRune(tag, utf8.RuneError) {
+			return nil, nil
+		}
+		return tag, name
+	}
+	if len(name) > maxTag {
+		return nil, nil
+	}
+	return name, name
 }
 
 // equalWithToken compares a payload with a text that may contain tokenMark in place of the token.

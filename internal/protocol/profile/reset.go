@@ -134,8 +134,8 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 		session.expected = session.answers - 1 + uint64(p.replies)
 		s.Send = p.reset
 	case p.reuse == Tagged:
-		if tags := session.tasks.begun(); tags != 0 {
-			b.settings = uint64(tags)
+		if !b.keepTags() {
+			return b.markBroken(Step{}, Unclean)
 		}
 		session.expected = session.tasks.open()
 	default:
@@ -183,12 +183,12 @@ func (b *Boundary) countAnswer(f found) (s Step) {
 		}
 		session.answers -= min(session.answers, 1)
 	case p.reuse == Tagged:
-		task := session.tasks.find(f.tag)
+		task := session.tasks.tagged(f.tag)
 		if f.class&isFailed != 0 && (task != nil || f.tag == nil) {
 			return b.markBroken(Step{Pass: Drop}, TaskFailed)
 		}
 		if task != nil && f.class&isDone != 0 && task.open {
-			task.open = false
+			task.done()
 			session.expected--
 		}
 	default:

@@ -141,10 +141,7 @@ func (b *Boundary) saveGreeting(m *assembly, f found, payload []byte) Step {
 	if f.class&isBusy != 0 {
 		return b.markBroken(Step{Pass: Drop}, Busy)
 	}
-	if b.greeting == nil {
-		b.greeting = new(savedGreeting)
-	}
-	g := b.greeting
+	g := &b.ensureMemory().greeting
 	if g.size += len(payload) + 1; g.size > b.program.longestGreeting {
 		return b.markBroken(Step{Pass: Drop}, GreetingFailed)
 	}
@@ -210,19 +207,24 @@ func (b *Boundary) endInSession(f found) Step {
 
 // tagged handles a whole message from the server on a tagged connection.
 func (b *Boundary) tagged(f found) Step {
-	task := b.session.tasks.find(f.tag)
+	task := b.session.tasks.tagged(f.tag)
 	if f.class&isFailed != 0 && (task != nil || f.tag == nil) {
 		b.forbidReuse(TaskFailed)
 	}
 	switch {
 	case task != nil:
 		if f.class&isDone != 0 {
-			task.open = false
+			task.done()
 		}
 	case f.tag == nil:
 		return b.untagged()
-	case b.flags&used != 0: // it belongs to another session
-		return Step{Pass: Drop}
+	default:
+		if !b.former().has(hashOf(f.tag)) { // the client has begun a task of which the boundary knows nothing
+			b.forbidReuse(Unclean)
+		}
+		if b.flags&used != 0 { // it may belong to another session
+			return Step{Pass: Drop}
+		}
 	}
 	return Step{}
 }

@@ -1,73 +1,86 @@
 package profile
 
-// tasks are the tasks that a session has begun on a tagged connection: the latest few, by the hash of their tag. nil stands for none.
-type tasks struct {
-	list [4]task
-	tags tagSet // the tags of all tasks, not only of those in list
-}
+import "slices"
+
+// tags are the hashes of the tags of all tasks that sessions have begun on a tagged connection. No two sessions may use the same one: the
+// server may still have a former session's task, of which the boundary may know nothing, and would take the next one for it.
+type tags []uint64
+
+// has reports whether the tag with hash h is among them.
+func (t tags) has(h uint64) bool { return slices.Contains(t, h) }
+
+// tasks are the tasks that a session has begun on a tagged connection, in order, as far as they are remembered.
+type tasks struct{ list []task }
 
 type task struct {
-	tag  uint64 // 0 for none
+	tag  uint64
 	open bool
-	name string // the tag as the client wrote it, if the profile's leave needs it
+	name string // the tag as the client wrote it, if it is open and the profile's leave needs it
 }
 
-// tagSet is a set of tags: a Bloom filter with 64 bits, three for each tag. It may by chance report a tag that was not added.
-type tagSet uint64
+// maxTags is how many tags are remembered of a connection, with eight bytes for each. A connection on which more tasks were begun serves no other
+// session.
+const maxTags = 512
 
-// add adds the tag with hash h.
-func (s *tagSet) add(h uint64) { *s |= tagBits(h) }
+// maxTag is the length in bytes of the longest tag that is read.
+const maxTag = 256
 
-// has reports whether the tag with hash h may be in the set.
-func (s tagSet) has(h uint64) bool { return s != 0 && tagBits(h)&^s == 0 }
+// begins says what the beginning of a task means for the connection.
+type begins uint8
 
-func tagBits(h uint64) tagSet { return 1<<(h&63) | 1<<(h>>6&63) | 1<<(h>>12&63) }
+const (
+	known      begins = iota // the boundary knows which of the server's messages are about it
+	unclean                  // so it does, but the connection must not serve another session
+	unreadable               // the messages about it cannot be told from those about another session's, or are not known at all
+)
 
-// startTask records that the client began a task, as tasks.start does.
-func (s *session) startTask(tag []byte, former tagSet, p *program) bool {
+// startTask records that the client began a task. former are the tags of the connection's former sessions, and name is the tag as the client wrote it.
+func (s *session) startTask(tag, name []byte, former tags, p *program) begins {
+	if tag == nil {
+		return unreadable
+	}
 	if s.tasks == nil {
 		s.tasks = new(tasks) // most profiles need none
 	}
-	return s.tasks.start(tag, former, p.tasksContinue, p.leave.namesTask)
+	if !p.leave.namesTask {
+		name = nil
+	}
+	return s.tasks.start(hashOf(tag), string(name), former, p.tasksContinue)
 }
 
-// start records that the client began a task. It returns false if the tag is missing, or if the server's messages about the task could be
-// taken for those about another, which is not done or belongs to the connection's former session, or if too many tasks are open. If tasks
-// continue, a message with the tag of one that is not done belongs to that one.
-func (t *tasks) start(tag []byte, former tagSet, continues, keepName bool) bool {
-	if tag == nil {
-		return false
-	}
-	h := hashOf(tag)
-	t.tags.add(h)
-	free := -1
-	for i := range t.list {
-		if t.list[i].tag == h {
-			again := continues || !t.list[i].open
-			t.list[i].open = true
-			return again
+// start records that the client began the task with the tag of hash h. If tasks continue, a message with the tag of one that is not done belongs to
+// that one.
+func (t *tasks) start(h uint64, name string, former tags, continues bool) begins {
+	if task := t.find(h); task != nil {
+		again := continues || !task.open
+		task.open, task.name = true, name
+		if !again {
+			return unclean
 		}
-		if !t.list[i].open && (free < 0 || t.list[i].tag == 0 && t.list[free].tag != 0) {
-			free = i
+		return known
+	}
+	if former.has(h) {
+		return unreadable
+	}
+	answer := known
+	if len(t.list) == maxTags {
+		first := slices.IndexFunc(t.list, func(task task) bool { return !task.open })
+		if first < 0 {
+			return unreadable
 		}
+		t.list = slices.Delete(t.list, first, first+1)
+		answer = unclean
 	}
-	if free < 0 || former.has(h) {
-		return false
-	}
-	t.list[free] = task{tag: h, open: true}
-	if keepName {
-		t.list[free].name = string(tag)
-	}
-	return true
+	t.list = append(t.list, task{tag: h, open: true, name: name})
+	return answer
 }
 
-// find returns the task with this tag, or nil.
-func (t *tasks) find(tag []byte) *task {
-	if t == nil || tag == nil {
+// find returns the task with the tag of hash h, or nil. It is most often one of the latest.
+func (t *tasks) find(h uint64) *task {
+	if t == nil {
 		return nil
 	}
-	h := hashOf(tag)
-	for i := range t.list {
+	for i := len(t.list) - 1; i >= 0; i-- {
 		if t.list[i].tag == h {
 			return &t.list[i]
 		}
@@ -75,13 +88,16 @@ func (t *tasks) find(tag []byte) *task {
 	return nil
 }
 
-// begun returns the tags of all tasks.
-func (t *tasks) begun() tagSet {
-	if t == nil {
-		return 0
+// tagged returns the task with this tag, or nil.
+func (t *tasks) tagged(tag []byte) *task {
+	if t == nil || tag == nil {
+		return nil
 	}
-	return t.tags
+	return t.find(hashOf(tag))
 }
+
+// done records that the task is done.
+func (t *task) done() { t.open, t.name = false, "" }
 
 // names returns the tags of the tasks that are not done, as the client wrote them.
 func (t *tasks) names() (names []string) {
@@ -107,4 +123,28 @@ func (t *tasks) open() (n uint64) {
 		}
 	}
 	return n
+}
+
+// former returns the tags of earlier sessions' tasks.
+func (b *Boundary) former() tags {
+	if b.memory == nil {
+		return nil
+	}
+	return b.memory.tags
+}
+
+// keepTags adds the tags of the session's tasks to those of earlier ones. It returns false if they are too many to be remembered.
+func (b *Boundary) keepTags() bool {
+	t := b.session.tasks
+	if t == nil {
+		return true
+	}
+	if len(b.former())+len(t.list) > maxTags {
+		return false
+	}
+	k := b.ensureMemory()
+	for _, task := range t.list {
+		k.tags = append(k.tags, task.tag)
+	}
+	return true
 }

@@ -171,7 +171,10 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 		full: step.Reason == profile.Busy, why: step.Reason, settings: step.Settings,
 	}
 	e.slow = step.Reason == profile.ResultTimeout
-	e.fault = kind == unfit && !e.full && !e.slow
+	if step.Reason == profile.OtherSettings { // the connection is not for this session, and it is too late to move it
+		e.by, e.class = byProxy, meter.BackendFull
+	}
+	e.fault = kind == unfit && !e.full && !e.slow && step.Reason != profile.OtherSettings
 	if e.full {
 		e.late = s.leg.found != nil && time.Now().After(s.leg.found.until)
 		e.class = meter.BackendFull

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -470,6 +471,36 @@ func TestUntaggedEndsSession(t *testing.T) {
 	_ = client.Close()
 	server.ExpectClose(frame.InternalError, "")
 	_ = server.Close()
+}
+
+// A client that comes back to a former session's task on the same connection, when it is too late to move it, is told to try again. The server is not to
+// blame: otherwise such a client could open its circuit.
+func TestFormerTaskEndsSession(t *testing.T) {
+	const done = `{"type":"done","context_id":"1"}`
+	say := func(id string) string { return `{"context_id":"` + id + `","transcript":"a"}` }
+	r := newRig(t, setup{Backend: withYAML(t, "profiles: {p: {from: cartesia, variant: none}}")})
+	client, server := r.Session()
+	client.Send(frame.Text, say("1"))
+	server.Expect(frame.Text, say("1"))
+	server.Send(frame.Text, done)
+	client.Expect(frame.Text, done)
+	client.CloseNormally()
+	client = r.Join()
+	client.Send(frame.Text, say("2"))
+	server.Expect(frame.Text, say("2"))
+	client.Send(frame.Text, say("1"))
+	client.ExpectClose(frame.TryAgainLater, "other settings")
+	_ = client.Close()
+	wstest.Eventually(t, "the leases end", func() bool { return r.Backend.Stats().Totals.Discarded == 1 })
+	if broken := r.Backend.Health().Broken; broken != 0 {
+		t.Errorf("%d sessions were broken by the server", broken)
+	}
+	wstest.Eventually(t, "the end is counted", func() bool { return len(r.counted().Ends) > 1 })
+	for _, end := range r.counted().Ends {
+		if end.Class != meter.Normal && (end.Class != meter.BackendFull || end.By != meter.Proxy) {
+			t.Errorf("an end by %v as %v", end.By, end.Class)
+		}
+	}
 }
 
 // targetOf returns the server with a URL as the proxy dials it.
