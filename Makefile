@@ -40,7 +40,7 @@ demo-failover: build $(POCKETSPHINX)/ready ## Watch transcripts go on while reco
 	@$(GO) run ./examples/stt -servers 4 -clients 2 -rounds 1 -kill 4s -python $(POCKETSPHINX)/bin/python $(FAILOVER_FLAGS)
 
 demo-translation: build ## Watch speech become a transcript and its translation while simulated servers are killed; fails if a translated word is lost, repeated or different (TRANSLATION_FLAGS)
-	@$(GO) run ./examples/stt -translate -profile openai-translations -servers 3 -clients 2 -rounds 1 -kill 4s $(TRANSLATION_FLAGS)
+	@$(GO) run ./examples/stt -translate -servers 3 -clients 2 -rounds 1 -kill 4s $(TRANSLATION_FLAGS)
 
 test-stt: ## Test the example recogniser, and the proxy in front of it (skipped if it cannot be installed)
 	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
@@ -38,9 +39,9 @@ func interpret(ctx context.Context, o options, out io.Writer) error {
 		return interrupted(ctx, err)
 	}
 	defer s.close()
-	fmt.Fprintf(out, "%d clients stream speech through the proxy (%s, profile %s) to %d simulated servers that translate:\n"+
-		"a made-up word stands for each sound, and its translation is the word spelled backwards; Ctrl-C ends it\n\n",
-		o.clients, s.proxyURL, o.profile, len(s.backends))
+	fmt.Fprintf(out, "%s speech through the proxy (%s, profile %s) to %s:\n"+
+		"the translation is simulated: a made-up word stands for each sound, and its translation is the word spelled backwards; Ctrl-C ends it\n\n",
+		o.clientsStream(), s.proxyURL, o.profile, figures.Plural(len(s.backends), "server"))
 
 	talks := make([]clip, o.clients)
 	for i := range talks {
@@ -55,19 +56,22 @@ func interpret(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nservers were killed %d times. The same speech, streamed to one that is not killed:\n", kills)
+	fmt.Fprintf(out, "\nservers were killed %s. The same speech, streamed to one that is not killed:\n", figures.Plural(kills, "time"))
 	var wrong []error
 	for i, talk := range talks {
 		want, err := interpreted(ctx, served, s.backends[0], talk, 0, func(string, string) {})
+		words := len(strings.Fields(want.translated))
 		switch {
 		case failures[i] != nil:
 			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, failures[i]))
 		case err != nil:
 			wrong = append(wrong, fmt.Errorf("without the proxy: %w", err))
+		case words == 0:
+			wrong = append(wrong, fmt.Errorf("client %d: without the proxy, its speech has no translation, so nothing can be compared", i+1))
 		case heard[i].translated != want.translated:
 			wrong = append(wrong, fmt.Errorf("client %d: the translation is %q; without the proxy it is %q", i+1, heard[i].translated, want.translated))
 		default:
-			fmt.Fprintf(out, "client %d: the translation of %d words is equal, to the letter; %s\n", i+1, len(strings.Fields(want.translated)), heard[i].against(want))
+			fmt.Fprintf(out, "client %d: the translation of %s is equal, to the letter; %s\n", i+1, figures.Plural(words, "word"), heard[i].against(want))
 		}
 	}
 	if o.kill > 0 && kills == 0 {
@@ -82,7 +86,7 @@ func (h interpretation) against(want interpretation) string {
 	if h.spoken == want.spoken {
 		return "so is the transcript"
 	}
-	return fmt.Sprintf("the transcript has %d words, and without the proxy %d", len(strings.Fields(h.spoken)), len(strings.Fields(want.spoken)))
+	return fmt.Sprintf("the transcript has %s, and without the proxy %d", figures.Plural(len(strings.Fields(h.spoken)), "word"), len(strings.Fields(want.spoken)))
 }
 
 // interpreted streams a clip as the profile's clients do, calls show for each text, and returns them all. The speed is a multiple of real time; 0 is

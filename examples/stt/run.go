@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 )
 
@@ -22,8 +23,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return interrupted(ctx, err)
 	}
 	defer stage.close()
-	fmt.Fprintf(out, "%d clients stream %d recordings through the proxy (%s, profile %s) to %d recognisers; Ctrl-C ends it\n\n",
-		o.clients, len(clips), stage.proxyURL, o.profile, len(stage.backends))
+	fmt.Fprintf(out, "%s %s through the proxy (%s, profile %s) to %s; Ctrl-C ends it\n\n", o.clientsStream(),
+		figures.Plural(len(clips), "recording"), stage.proxyURL, o.profile, figures.Plural(len(stage.backends), "recogniser"))
 
 	board := newBoard(out, clips)
 	sessions := streamAll(ctx, o, stage.proxyURL, clips, board)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
@@ -37,8 +38,8 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 		return interrupted(ctx, err)
 	}
 	defer s.close()
-	fmt.Fprintf(out, "%d clients stream speech through the proxy (%s, --failover replay) to %d recognisers,\n"+
-		"one of which is killed (kill -9) every %v; Ctrl-C ends it\n\n", o.clients, s.proxyURL, len(s.backends), o.kill)
+	fmt.Fprintf(out, "%s speech through the proxy (%s, --failover replay) to %d recognisers,\n"+
+		"one of which is killed (kill -9) every %v; Ctrl-C ends it\n\n", o.clientsStream(), s.proxyURL, len(s.backends), o.kill)
 
 	talks := make([]clip, o.clients)
 	for i := range talks {
@@ -53,7 +54,7 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nrecognisers were killed %d times. The same speech, streamed to one that is not killed:\n", kills)
+	fmt.Fprintf(out, "\nrecognisers were killed %s. The same speech, streamed to one that is not killed:\n", figures.Plural(kills, "time"))
 	var wrong []error
 	for i, talk := range talks {
 		if failures[i] != nil {
@@ -66,8 +67,8 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, err))
 			continue
 		}
-		fmt.Fprintf(out, "client %d: %d answers to %d messages; all %d final results equal, to the letter, served by %d recognisers\n",
-			i+1, len(heard[i]), len(talk.messages())+1, finals, legs)
+		fmt.Fprintf(out, "client %d: %d answers to %d messages; all %d final results equal, to the letter, served by %s\n",
+			i+1, len(heard[i]), len(talk.messages())+1, finals, figures.Plural(legs, "recogniser"))
 	}
 	if ctx.Err() != nil {
 		return interrupted(ctx, nil)
@@ -140,7 +141,7 @@ func (s *stage) kill(ctx, killing context.Context, o options, board *board) (kil
 		}
 		s.recogniser(victim).Kill()
 		kills++
-		board.say("kill -9 of recogniser %d, which served %d of the sessions", victim+1, sessions)
+		board.say("kill -9 of %s %d, which served %d of the sessions", o.serverNoun(), victim+1, sessions)
 		revivals.Go(func() {
 			select {
 			case <-killing.Done():
@@ -153,7 +154,7 @@ func (s *stage) kill(ctx, killing context.Context, o options, board *board) (kil
 				}
 				return
 			}
-			board.say("recogniser %d is back", victim+1)
+			board.say("%s %d is back", o.serverNoun(), victim+1)
 		})
 	}
 }
@@ -294,7 +295,7 @@ func describe(r result) string {
 
 // startServer starts a recogniser, or a simulated translation, that listens there.
 func startServer(o options, number int, listen string) (child, error) {
-	name := fmt.Sprintf("recogniser %d", number+1)
+	name := fmt.Sprintf("%s %d", o.serverNoun(), number+1)
 	if o.translate {
 		return start(name, o.proxy, "sim", "--protocol", o.profile, "--listen", listen)
 	}

@@ -23,7 +23,8 @@ func newSimCommand() *cobra.Command {
 		Short: "Run a simulated inference server",
 		Long: `Run a simulated inference server, to try and to measure the proxy with.
 
-It speaks one of these protocols:
+It speaks one of these protocols. "full" is how it refuses sessions over the limit of
+--nasty full:N or admissions:N. Connections over --sessions get HTTP 503 in each protocol.
 ` + protocolHelp() + `
 The speech protocols accept audio and describe it: the words say how long and how loud
 the sounds were (vosk), or whose audio it is if it carries marks, like that of the leak
