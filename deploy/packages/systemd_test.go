@@ -98,7 +98,7 @@ func TestUnit(t *testing.T) {
 
 	// It starts, as its user, on a port of the system's, behind its filter of system calls; io_uring is not filtered.
 	s.run("systemctl enable --now wsbouncer")
-	s.expectPart("All is well.", "wsbouncer status") // which waits for nothing: the unit is active when the proxy is ready
+	s.expectPart("There is no service yet.", "wsbouncer status") // which waits for nothing: the unit is active when the proxy is ready
 	status := s.run("cat /proc/" + s.property("MainPID") + "/status")
 	for _, line := range []string{"NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000400", "CapBnd:\t0000000000000400"} {
 		if !strings.Contains(status, line+"\n") {

@@ -71,7 +71,7 @@ You may omit --service while only one service exists.`,
 				if fields.values["url"] != "" {
 					return usageError(errors.New("the URL is given twice: use either the argument or --url"))
 				}
-				fields.values["url"] = args[1]
+				fields.fromArgument("url", "URL", args[1])
 			}
 			if fields.values["connections"] == "" {
 				return usageError(errors.New("--connections: the value is missing: use the most connections that the server may ever see at once"))

@@ -93,6 +93,8 @@ func TestChangeErrors(t *testing.T) {
 			refusal{[]string{"service", "rm", "stt"}, 1, "the service stt is used by backend gpu-1, backend gpu-2; remove them first, or use --with-backends to remove them as well"},
 			refusal{[]string{"backend", "add", "gpu-3", "--connections", "8"}, 2, "backend gpu-3: url: the value is missing"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a:s3cret@b", "--connections", "8"}, 2, "a WebSocket URL cannot have a user name"},
+			refusal{[]string{"backend", "add", "gpu-3", "not-a-url", "--connections", "8"}, 2, `argument URL: invalid URL "not-a-url"`},
+			refusal{[]string{"backend", "add", "gpu-3", "--url", "not-a-url", "--connections", "8"}, 2, `--url: invalid URL "not-a-url"`},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://a", "--url", "ws://b"}, 2, "the URL is given twice"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700"}, 2, "--connections: the value is missing: use the most connections"},
 			refusal{[]string{"backend", "add", "gpu-3", "ws://10.0.0.5:2700", "--connections", "8"}, 2, `the backend gpu-1 already uses "ws://10.0.0.5:2700"`},

@@ -16,6 +16,8 @@ import (
 type fieldFlags struct {
 	kind   config.Kind
 	values config.Values // that were given
+
+	argument, argumentOf string // the argument that a field was given as, and that field; empty for none
 }
 
 // newFieldFlags adds a flag for each field that people set and that is wanted; nil wants all.
@@ -63,7 +65,13 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	return f
 }
 
-// set sets the fields of an entity, which is created if there is none of that name. The error names each invalid value and its flag.
+// fromArgument sets a field from an argument of the command, which errors name instead of the flag.
+func (f *fieldFlags) fromArgument(field, argument, value string) {
+	f.values[field], f.argument, f.argumentOf = value, argument, field
+}
+
+// set sets the fields of an entity, which is created if there is none of that name. The error names each invalid value and its flag or
+// argument.
 func (f *fieldFlags) set(content *config.Content, name string) error {
 	var errs []error
 	for _, p := range content.Set(f.kind, name, f.values) {
@@ -73,7 +81,11 @@ func (f *fieldFlags) set(content *config.Content, name string) error {
 				flag = flagOf(field)
 			}
 		}
-		errs = append(errs, fmt.Errorf("--%s: %s", flag, p.Text))
+		given := "--" + flag
+		if p.Field == f.argumentOf {
+			given = "argument " + f.argument
+		}
+		errs = append(errs, fmt.Errorf("%s: %s", given, p.Text))
 	}
 	return errors.Join(errs...)
 }

@@ -295,6 +295,14 @@ func TestStatus(t *testing.T) {
 	}
 	s.playing(func() api.Stats {
 		stats := playedStats()
+		stats.Problems, stats.Services, stats.Backends = []api.Problem{}, nil, nil
+		return stats
+	})
+	if out := s.must("status"); !strings.Contains(out, "\n\nThere is no service yet. Add one:\n    wsbouncer service add NAME "+strings.Join(s.where, " ")+"\n\n") || strings.Contains(out, "All is well") {
+		t.Errorf("no service:\n%s", out)
+	}
+	s.playing(func() api.Stats {
+		stats := playedStats()
 		stats.Problems = nil
 		return stats
 	})

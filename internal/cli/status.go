@@ -177,7 +177,8 @@ func (s *proxyStatus) printProblems(out io.Writer, now time.Time, colour func(c,
 	}
 }
 
-// unnamed returns the sentence for when nothing is named as a problem, which may be because it has not lasted for long enough.
+// unnamed returns what stands there when nothing is named as a problem, which may be because it has not lasted for long enough, or because
+// there is nothing that could have one.
 func (s *proxyStatus) unnamed(colour func(c, text string) string) string {
 	var all []string
 	for i := range s.Stats.Backends {
@@ -189,7 +190,10 @@ func (s *proxyStatus) unnamed(colour func(c, text string) string) string {
 	if more := len(all) - most; more > 0 {
 		all = append(all[:most], figures.Plural(more, "other"))
 	}
-	if len(all) == 0 {
+	switch {
+	case len(s.Stats.Services) == 0:
+		return colour(yellow, "There is no service yet. Add one:") + "\n    " + printable.Text(s.cures.show("wsbouncer service add NAME"), longestCell)
+	case len(all) == 0:
 		return colour(green, "All is well.")
 	}
 	return colour(yellow, "No problem has lasted for long enough to be named, but "+strings.Join(all, ", ")+".")

@@ -81,7 +81,7 @@ func (m *Movers) session(w http.ResponseWriter, r *http.Request, audit *Audit, s
 	detail, ok := sessions.Detail(id)
 	switch {
 	case !ok:
-		return nil, sessions.unknown(id)
+		return nil, unknownSession(id)
 	case detail.State == api.StateEnded:
 		return nil, WrongState("session %s has ended: %s, code %d (%s)", id, detail.By, detail.Code, detail.Reason)
 	case detail.State == api.StateWaiting:

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -64,7 +63,7 @@ func (s *Sessions) show(_ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.PathValue("id")
 	detail, ok := s.Detail(id)
 	if !ok {
-		return nil, s.unknown(id)
+		return nil, unknownSession(id)
 	}
 	return detail, nil
 }
@@ -83,7 +82,7 @@ func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (a
 		detail, ok := s.Detail(id)
 		switch {
 		case !ok:
-			return nil, s.unknown(id)
+			return nil, unknownSession(id)
 		case detail.State == api.StateEnded:
 			return nil, WrongState("session %s has ended: %s, code %d (%s)", id, detail.By, detail.Code, detail.Reason)
 		}
@@ -131,20 +130,11 @@ func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit)
 	return api.Outcome{Text: result, Sessions: n}, nil
 }
 
-// unknown is the error for an id that no session has. It does not list all ids: there may be thousands.
-func (s *Sessions) unknown(id string) error {
-	var known []string
-	for _, all := range [][]api.Session{s.All(), s.Ended()} {
-		for i := range all {
-			known = append(known, all[i].ID)
-		}
+// unknownSession is the error for an id that no session has. It suggests no other: ids are not typed from memory, and one that is alike is
+// another client's.
+func unknownSession(id string) error {
+	return &Error{
+		Status: http.StatusNotFound, Kind: api.KindUnknown,
+		Text: fmt.Sprintf("unknown session %q: it never was, or ended too long ago to be remembered", cut(id)),
 	}
-	err := &Error{Status: http.StatusNotFound, Kind: api.KindUnknown, Nearest: spelling.Nearest(id, known)}
-	err.Text = fmt.Sprintf("unknown session %q", cut(id))
-	if err.Nearest != "" {
-		err.Text += fmt.Sprintf(": did you mean %q?", err.Nearest)
-	} else {
-		err.Text += ": it never was, or ended too long ago to be remembered"
-	}
-	return err
 }

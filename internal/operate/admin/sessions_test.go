@@ -102,7 +102,7 @@ func TestSessions(t *testing.T) {
 	}{
 		{"GET", "/aaaaaaaa-2", "", 200, `"closing"`},
 		{"GET", "/aaaaaaaa-0", "", 200, `"backend connection lost"`},
-		{"GET", "/aaaaaaaa-7", "", 404, `did you mean \"aaaaaaaa-`},
+		{"GET", "/aaaaaaaa-7", "", 404, `"unknown session \"aaaaaaaa-7\": it never was, or ended too long ago to be remembered"`},
 		{"GET", "/<script>", "", 404, `never was`},
 		{"GET", "/aaaaaaaa-2?x=1", "", 400, `unknown parameter`},
 		{"GET", "?state=asleep", "", 400, `use one of waiting, relaying`},

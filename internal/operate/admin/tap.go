@@ -79,7 +79,7 @@ func (s *Source) startTap(q api.TapQuery) (Tap, error) {
 		if detail, ok := s.Sessions.Detail(q.Session); ok {
 			return nil, WrongState("session %s has ended: %s, code %d (%s)", q.Session, detail.By, detail.Code, detail.Reason)
 		}
-		return nil, s.Sessions.unknown(q.Session)
+		return nil, unknownSession(q.Session)
 	}
 	return tap, err
 }

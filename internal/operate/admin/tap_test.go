@@ -175,7 +175,7 @@ func TestTapRefused(t *testing.T) {
 		kind, text                  string
 	}{
 		"another site's page":      {query: "service=stt", header: "none", status: 403, kind: api.KindRefused, text: "send the header X-Wsbouncer-Change"},
-		"no session":               {query: "session=q7m2kd4x-1043", status: 404, kind: api.KindUnknown, text: `did you mean "q7m2kd4x-1042"?`},
+		"no session":               {query: "session=q7m2kd4x-1043", status: 404, kind: api.KindUnknown, text: `unknown session "q7m2kd4x-1043": it never was`},
 		"a session that has ended": {query: "session=q7m2kd4x-7", status: 409, kind: api.KindState, text: "has ended: client, code 1000 (bye)"},
 		"no service":               {query: "service=sst", status: 404, kind: api.KindUnknown, text: `unknown service "sst": did you mean "stt"?`},
 		"no backend":               {query: "backend=gpu-2", status: 404, kind: api.KindUnknown, text: `did you mean "gpu-1"?`},

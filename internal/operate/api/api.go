@@ -35,7 +35,7 @@ type Failure struct {
 	Error struct {
 		Kind string `json:"kind"` // for programs, see the constants below
 		Text string `json:"text"` // for people: what is wrong, the value, and what is allowed
-		// Nearest is the known name or id that is most like the one in a request for an unknown one; empty if none is.
+		// Nearest is the known name that is most like the one in a request for an unknown one; empty if none is.
 		Nearest string `json:"nearest,omitempty"`
 	} `json:"error"`
 }

@@ -245,6 +245,8 @@ type Health struct {
 	Broken uint64 `json:"broken_sessions"`
 	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
 	RoundTripSeconds float64 `json:"round_trip_seconds"`
+	// FullAt is how many connections the server had when it said last that it is full; 0 once it may have as many as its cap again.
+	FullAt int `json:"full_at,omitempty"`
 }
 
 // Pool is a backend's connections.

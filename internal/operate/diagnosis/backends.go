@@ -2,6 +2,8 @@ package diagnosis
 
 import (
 	"cmp"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
@@ -63,8 +65,25 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 	case b.Places != nil && b.Places.Granted > b.Places.Cap:
 		found.add(BackendOverGranted, about, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
 	case b.Ceiling < b.Cap:
-		found.add(BackendFull, about, "the server says that it is full: %d of %d connections", b.Ceiling, b.Cap).Cure = commandOn(b, "set") + " --connections N"
+		found.full(b, about)
 	}
+}
+
+// full notes that a server is full below its cap. What it said last holds until the proxy has tried more.
+func (found *findings) full(b *api.Backend, about subject) {
+	full := cmp.Or(b.FullAt, b.Ceiling) // an older proxy does not report the former
+	text := fmt.Sprintf("the server says that it is full: %d of %d connections", full, b.Cap)
+	switch {
+	case b.Ceiling > full:
+		text += fmt.Sprintf(" (the last known value: the proxy allows up to %d again)", b.Ceiling)
+	case b.Leased+b.Resetting < full:
+		text += " (the last known value: no more have been tried since)"
+	}
+	most := strconv.Itoa(full)
+	if b.Places != nil { // other proxies use the server, too, and the cap is for all
+		most = "N"
+	}
+	found.add(BackendFull, about, "%s", text).Cure = commandOn(b, "set") + " --connections " + most
 }
 
 // commandOn returns a command about a backend. One of several servers behind a name cannot be drained alone: then it is the command that shows

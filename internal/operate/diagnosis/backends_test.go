@@ -76,7 +76,18 @@ var backendScenes = map[string]scene{
 	"disabled": {func(f *Facts) {
 		f.Stats.Backends[0].State, f.Stats.Backends[0].Usable, f.Stats.Backends[0].Leased = "disabled", false, 0
 	}, "backend-disabled backend gpu-1: disabled: it is empty"},
-	"the server is full": {func(f *Facts) { f.Stats.Backends[2].Ceiling = 20 }, "backend-full backend gpu-3: the server says that it is full: 20 of 32 connections"},
+	"the server is full": {
+		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 20 },
+		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections",
+	},
+	"the server was full": {
+		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 19 },
+		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections (the last known value: no more have been tried since)",
+	},
+	"the server was full, and more are tried": {
+		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 23, 20, 20 },
+		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections (the last known value: the proxy allows up to 23 again)",
+	},
 	"a cap below what is granted": {
 		func(f *Facts) { f.Stats.Backends[1].Places = &api.Places{Grant: 3, Granted: 40, Cap: 32} },
 		"backend-over-granted backend gpu-2: proxies have 40 of 32 places, until sessions end: its cap was lowered, or one is back that was taken for dead",
@@ -98,6 +109,21 @@ func TestCuresOfWrongProtocol(t *testing.T) {
 		f.Stats.Backends[1].Profile = "vosk"
 		if all := Find(f); len(all) != 1 || all[0].Cure != want {
 			t.Errorf("%s: %+v; want the cure %s", reason, all, want)
+		}
+	}
+}
+
+// The command that cures a server which is full below its cap names the number that was seen, unless other proxies have connections, too.
+func TestCureOfFullServer(t *testing.T) {
+	for want, places := range map[string]*api.Places{
+		"wsbouncer backend set gpu-3 --connections 20": nil,
+		"wsbouncer backend set gpu-3 --connections N":  {Grant: 16, Granted: 32, Cap: 32},
+	} {
+		b, found := &api.Backend{Name: "gpu-3"}, new(findings)
+		b.Cap, b.Ceiling, b.FullAt, b.Places = 32, 23, 20, places
+		found.full(b, backend(b))
+		if len(found.all) != 1 || found.all[0].Cure != want {
+			t.Errorf("found %+v; want the cure %q", found.all, want)
 		}
 	}
 }

@@ -93,6 +93,9 @@ func TestFullServerIsRaisedInSteps(t *testing.T) {
 			if now := f.pool.Stats().Ceiling; now != last {
 				steps = append(steps, now)
 				last = now
+				if full := f.report.get().FullAt; now < 20 && full != first || now == 20 && full != 0 {
+					t.Errorf("with a ceiling of %d, the server is reported to be full at %d; it was at %d", now, full, first)
+				}
 			}
 		}
 		for next := first + 2; next < 20; next += 2 {

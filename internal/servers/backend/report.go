@@ -51,6 +51,8 @@ type Health struct {
 	Broken uint64
 	// RoundTripSeconds is a moving average of the time between pings and their pongs; 0 before the first.
 	RoundTripSeconds float64
+	// FullAt is how many connections the server had when it said last that it is full; 0 once it may have as many as its cap again.
+	FullAt int
 }
 
 // notDialed is the reason for not being reachable before the first attempt.
@@ -252,6 +254,9 @@ func (r *report) setStalled(stalled bool, reason string) {
 	})
 	r.tell(!stalled, "backend back in service, "+cmp.Or(reason, "it answers again"), "backend taken out of service, sessions stall on it", reason)
 }
+
+// setFullAt reports at how many connections the server said last that it is full; 0 for no longer.
+func (r *report) setFullAt(n int) { r.update(func(h *Health) { h.FullAt = n }) }
 
 // changed reports a change of the server's health.
 func (r *report) changed(c health.Change) {

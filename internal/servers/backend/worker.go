@@ -70,7 +70,7 @@ type advice struct {
 	usable, dialable, predial bool
 	held                      bool
 	share                     float64
-	ceiling                   int
+	ceiling, fullAt           int
 	trial                     int
 }
 
@@ -206,7 +206,7 @@ func (w *worker[C]) publish(now pool.Instant) {
 	var next advice
 	w.locked(func(t *health.Tracker) {
 		changes = t.Changes()
-		next = advice{t.Usable(), w.told.dialable, t.Predial(now), t.Held(now), t.Share(), t.Ceiling(), t.Trial()}
+		next = advice{t.Usable(), w.told.dialable, t.Predial(now), t.Held(now), t.Share(), t.Ceiling(), t.FullAt(), t.Trial()}
 	})
 	for _, change := range changes {
 		w.report.changed(change)
@@ -218,6 +218,9 @@ func (w *worker[C]) publish(now pool.Instant) {
 	}
 	if next.ceiling != told.ceiling {
 		w.pool.SetCeiling(next.ceiling)
+	}
+	if next.fullAt != told.fullAt {
+		w.report.setFullAt(next.fullAt)
 	}
 	if next.held != told.held {
 		w.pool.SetHeld(next.held)

@@ -58,6 +58,7 @@ const (
 type ceiling struct {
 	random  random
 	value   int     // 0: as many as the cap
+	seen    int     // the value at the last refusal, which raising it leaves; 0 with a value of 0
 	raiseAt Instant // when to raise it by a step
 }
 
@@ -67,6 +68,7 @@ func (c *ceiling) lower(others int, now Instant) (first bool) {
 	if others = max(others, 1); first || others < c.value {
 		c.value = others
 	}
+	c.seen = c.value
 	c.raiseAt = now + Instant(c.random.jittered(FullPause))
 	return first
 }
@@ -79,7 +81,7 @@ func (c *ceiling) raise(limit int, now Instant) (lifted bool) {
 	c.value += max(1, limit/raiseDivide)
 	c.raiseAt = now + Instant(c.random.jittered(raiseEvery))
 	if c.value >= limit {
-		c.value = 0
+		c.value, c.seen = 0, 0
 	}
 	return c.value == 0
 }

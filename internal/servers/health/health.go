@@ -479,6 +479,9 @@ func (t *Tracker) Share() float64 { return float64(t.slowStart.steps) / shareSte
 // Ceiling returns how many connections the server accepts at present, at least 1; 0 for as many as its cap.
 func (t *Tracker) Ceiling() int { return t.ceiling.value }
 
+// FullAt returns what the ceiling was when the server refused something last; 0 if there is no ceiling.
+func (t *Tracker) FullAt() int { return t.ceiling.seen }
+
 // Held reports whether no session may begin for a moment, since the server has just refused one.
 func (t *Tracker) Held(now Instant) bool { return t.full > 0 || now < t.hold.until }
 

@@ -11,8 +11,11 @@ import (
 
 // recordEnd notes who ends the session and why.
 func (s *Session) recordEnd(e *event) {
+	s.record.Relayed = s.relayed() // before the end: without a connection, only what is recorded counts after that
 	s.record.End(e.by, e.class, e.code, e.reason)
-	s.record.Relayed.FramesFromClients, s.record.Relayed.BytesFromClients = s.scanner.Frames, s.scanner.Bytes
+	if s.leg.conn == nil {
+		s.failover.endUnmoved(e)
+	}
 	if e.class == meter.Shutdown {
 		s.sessions.stopped.Add(1)
 	}
@@ -26,8 +29,8 @@ func (s *Session) relayClose(e *event) {
 }
 
 // sendClose sends the client its close frame, at a frame boundary.
-func (s *Session) sendClose() {
-	payload := frame.ClosePayload(s.record.Code, s.record.Reason)
+func (s *Session) sendClose(code frame.CloseCode, reason string) {
+	payload := frame.ClosePayload(code, reason)
 	if s.leg.conn == nil {
 		writeControl(s.client, frame.Close, payload, false)
 		return

@@ -177,21 +177,26 @@ func TestOnlyServerComesBack(t *testing.T) {
 	client.CloseNormally()
 }
 
-// A client that leaves while its session moves has left.
+// A client that leaves while its session moves has left. The record says that its server had failed, and what that had said.
 func TestClientEndsWhileMoving(t *testing.T) {
-	for name, end := range map[string]func(client *wstest.Peer){
-		"closes": func(p *wstest.Peer) {
+	const left = "backend connection lost: connection reset by peer; not moved: the client left while it waited for another server"
+	for name, c := range map[string]struct {
+		end           func(client *wstest.Peer)
+		code          frame.CloseCode
+		class, reason string
+	}{
+		"closes": {func(p *wstest.Peer) {
 			p.SendClose(frame.NormalClosure, "enough")
 			p.ExpectClose(frame.NormalClosure, "enough")
 			p.ExpectEnd()
 			_ = p.Close()
-		},
-		"vanishes": func(p *wstest.Peer) { p.Reset() },
-		"breaks the protocol": func(p *wstest.Peer) {
+		}, frame.NormalClosure, "backend_failed", left},
+		"vanishes": {func(p *wstest.Peer) { p.Reset() }, frame.AbnormalClosure, "backend_failed", left},
+		"breaks the protocol": {func(p *wstest.Peer) {
 			p.SendBytes([]byte{0xff, 0xff})
 			p.ExpectClose(frame.ProtocolError, frame.ErrReservedBits.Error())
 			_ = p.Close()
-		},
+		}, frame.ProtocolError, "client_error", frame.ErrReservedBits.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFailoverRig(t, "vosk", 2, setup{})
@@ -202,10 +207,17 @@ func TestClientEndsWhileMoving(t *testing.T) {
 			client.Send(frame.Binary, sessiontest.Chunk(1)) // it is read
 			client.Send(frame.Ping, "still there?")
 			client.Expect(frame.Pong, "still there?")
-			end(client)
+			c.end(client)
 			wstest.Eventually(t, "the session is over", func() bool { return r.sessions.Active() == 0 })
-			if a := r.Record(); a["by"].String() != "client" {
+			a := r.Record()
+			if a["by"].String() != "client" || a["code"].Int64() != int64(c.code) || a["class"].String() != c.class || a["reason"].String() != c.reason {
 				t.Errorf("the record says %v", a)
+			}
+			if frames, bytes := a["frames_from_backend"].Uint64(), a["bytes_from_backend"].Uint64(); frames != 1 || bytes != uint64(len(sessiontest.Partial("one"))) {
+				t.Errorf("the record has %d frames and %d bytes of the server", frames, bytes)
+			}
+			if f := r.moves(); f[meter.Lost].Moved != 0 || f[meter.Lost].NotMoved != 1 {
+				t.Errorf("counted: %+v", f)
 			}
 			wstest.Eventually(t, "no client waits", func() bool { return r.Group.Queue().Waiting == 0 })
 		})

@@ -394,6 +394,25 @@ func (f *recovery) endAsLost(e *event) {
 	}
 }
 
+// endUnmoved records what a session's end without a server hides: if it ends while it waits for another one, it was not moved in time. What
+// the client says about its own end is then not why the session failed. f may be nil.
+func (f *recovery) endUnmoved(e *event) {
+	if f == nil || e.class == meter.Shutdown || !f.machine.AwaitsDelivery() {
+		return
+	}
+	switch e.kind {
+	case clientClosed, clientLost:
+		if _, cause := f.machine.Left(); !cause.Planned() {
+			r := &f.session.record
+			r.Class, r.Reason = f.left.class, f.left.reason+"; not moved: the client left while it waited for another server"
+		}
+	case clientBroke, stopped: // the fault of the client, or the decision of the proxy
+	default: // see endAsLost
+		return
+	}
+	f.happens(&failover.Event{Kind: failover.SearchFailed})
+}
+
 // happens reports an event to the machine, and does what it says.
 func (f *recovery) happens(e *failover.Event) {
 	var space [8]failover.Action

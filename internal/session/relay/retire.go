@@ -39,7 +39,7 @@ func (s *Session) retire() {
 func (s *Session) tell() {
 	defer func() { _ = recover() }() // it is the same panic, which was logged
 	if !s.leg.down.midFrame() {
-		s.sendClose()
+		s.sendClose(s.record.Code, s.record.Reason)
 	}
 }
 

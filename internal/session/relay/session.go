@@ -251,7 +251,11 @@ func (s *Session) perform(a action, e *event) {
 	case queueClose:
 		s.leg.down.queueClose(s.record.Code, s.record.Reason)
 	case sendClose:
-		s.sendClose()
+		if s.leg.conn == nil { // a client that closes gets its own reason back, and not why its session was not moved
+			s.sendClose(e.code, e.reason)
+		} else {
+			s.sendClose(s.record.Code, s.record.Reason)
+		}
 	case leaveBackend:
 		s.leaveBackend(e)
 	case startSearch:
