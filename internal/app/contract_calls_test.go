@@ -108,7 +108,7 @@ func (c *contract) sessions() {
 	c.ask(request{method: "GET", path: one, names: []string{id}, query: "x=1", status: 400, says: "takes none"})
 	mistyped := id[:len(id)-1] + "77"
 	for _, method := range []string{"GET", "DELETE"} {
-		c.ask(request{method: method, path: one, names: []string{mistyped}, status: 404, says: `"nearest"`})
+		c.ask(request{method: method, path: one, names: []string{mistyped}, status: 404, says: "it never was, or ended too long ago"})
 		c.ask(request{method: method, path: one, names: []string{"x"}, status: 404, says: "unknown session"})
 	}
 	c.moves(id, queued.ID)
