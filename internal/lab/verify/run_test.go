@@ -185,7 +185,7 @@ func TestBounds(t *testing.T) {
 	for _, name := range []string{sim.WhisperLive, sim.Soniox, sim.KyutaiTTS, sim.Cartesia} { // of which one says that it is ready, and the other does not
 		r, err := try(t, name, sim.Options{Protocol: name, Nasty: sim.NastyOptions{Full: 3}}, nil)
 		last := r.Claims[len(r.Claims)-1]
-		if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "beside 3 sessions") {
+		if err != nil || last.Name != "busy" || last.Verdict != Holds || !strings.Contains(last.Why, "with 3 sessions open") {
 			t.Errorf("%s: %v, %+v", name, err, last)
 		}
 	}
