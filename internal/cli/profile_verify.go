@@ -51,6 +51,8 @@ type verifyFlags struct {
 	save     bool
 	service  string
 	report   string
+
+	newReport bool // the file of report was not there before
 }
 
 func newProfileVerifyCommand() *cobra.Command {
@@ -239,9 +241,15 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if v.report != "" { // not after a long run, which costs money at some services
-		if err := os.WriteFile(v.report, nil, 0o600); err != nil {
+		_, missing := os.Stat(v.report)
+		file, err := os.OpenFile(v.report, os.O_CREATE|os.O_WRONLY, 0o600) // what is there stays until there is something better
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
+		v.newReport = missing != nil
 	}
 	messages := cmd.ErrOrStderr()
 	o.Progress = func(what string) { fmt.Fprintln(messages, what) }
@@ -275,7 +283,10 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 // write writes the page of --report, but not if the server could not be tried.
 func (v *verifyFlags) write(report *verify.Report, failed error, how string) error {
 	if failed != nil && !slices.ContainsFunc(report.Claims, func(c verify.Claim) bool { return c.Verdict != verify.NotTried }) {
-		return os.Remove(v.report)
+		if v.newReport {
+			return os.Remove(v.report)
+		}
+		return nil
 	}
 	return os.WriteFile(v.report, []byte(report.Page(buildVersion(), how)), 0o600)
 }

@@ -63,6 +63,13 @@ func TestVerifyNoReport(t *testing.T) {
 	if _, err := os.Stat(page); status != 1 || err == nil || !strings.Contains(messages, "connection refused") {
 		t.Errorf("status %d, %s, %v", status, messages, err)
 	}
+	if err := os.WriteFile(page, []byte("an earlier page"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(append(args, page)...)
+	if text, err := os.ReadFile(page); string(text) != "an earlier page" {
+		t.Errorf("an earlier page is now %q, %v", text, err)
+	}
 }
 
 // The result of profile verify is saved with the service, whether it is good or not, and check reads it there.

@@ -136,7 +136,7 @@ func Page(all []*Result) string {
 
 const pageHead = `# Tested servers
 
-The built-in profiles on the programs that people run, each with its own client. ` + "`make test-servers`" + ` writes this page; do not edit it.
+The built-in profiles on the programs that people run, each with its own client if it has one. ` + "`make test-servers`" + ` writes this page; do not edit it.
 [CONTRIBUTING.md](../../CONTRIBUTING.md#a-real-server) says how a server is added, and how you can report on a service that we cannot run.
 A model is real where the version names one; elsewhere words that follow from the samples stand in for it, below the engine's API.
 

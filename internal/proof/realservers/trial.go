@@ -19,6 +19,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
@@ -360,32 +361,31 @@ func (t *trial) reuse(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	report, err := t.crowd(ctx, s.address, p, verify.Crowd{Sessions: t.Sessions, Clients: clients, Leaving: 0.2})
+	report, stats, err := t.crowd(ctx, s.address, p, verify.Crowd{Sessions: t.Sessions, Clients: clients, Leaving: 0.2})
 	if err != nil {
 		return err
 	}
 	r.Reuse = &Reuse{CrowdReport: *report}
-	stats, err := p.Stats(ctx)
-	if err != nil {
-		return err
-	}
 	for i := range stats.Backends {
 		r.Reuse.Dialed += stats.Backends[i].Totals.Dialed
 	}
 	return t.fault(report)
 }
 
-// crowd holds the sessions of a crowd through the proxy.
-func (t *trial) crowd(ctx context.Context, direct string, p *kit.Proxy, c verify.Crowd) (*verify.CrowdReport, error) {
+// crowd holds the sessions of a crowd through the proxy. stats is what the proxy counted meanwhile.
+func (t *trial) crowd(ctx context.Context, direct string, p *kit.Proxy, c verify.Crowd) (report *verify.CrowdReport, stats *api.Stats, err error) {
 	o, err := t.options(direct, len(t.recordings))
 	o.Progress = func(what string) { t.Log.Event("%s: %s", t.name, what) }
 	if err == nil {
 		c.Through, err = t.target(p.Listen)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		report, err = verify.RunCrowd(ctx, o, c)
 	}
-	return verify.RunCrowd(ctx, o, c)
+	if err == nil {
+		stats, err = p.Stats(ctx)
+	}
+	return report, stats, err
 }
 
 // fault says which sessions went wrong. Where connections are not reused, other words than a direct session's, which no other session has, are the
@@ -430,7 +430,7 @@ func (t *trial) failover(ctx context.Context, r *Result) error {
 	}
 	killer := kit.NewCrew(ctx)
 	defer killer.End()
-	report, err := t.crowd(ctx, both[1].address, p, verify.Crowd{Sessions: clients, Clients: clients, Begin: func() {
+	report, stats, err := t.crowd(ctx, both[1].address, p, verify.Crowd{Sessions: clients, Clients: clients, Begin: func() {
 		killer.Go(func(ctx context.Context) {
 			if kit.Wait(ctx, time.Duration(1.5/t.Pace*float64(time.Second))) == nil { // in the middle of the recordings
 				both[0].kill()
@@ -441,10 +441,6 @@ func (t *trial) failover(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Failover = &Failover{CrowdReport: *report}
-	stats, err := p.Stats(ctx)
-	if err != nil {
-		return err
-	}
 	for i := range stats.Services {
 		if f := stats.Services[i].Failover; f != nil {
 			r.Failover.Moved += int(f.Moved)
