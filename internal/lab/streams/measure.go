@@ -43,7 +43,7 @@ type basis struct {
 
 // newRun returns a run that begins now.
 func newRun(ctx context.Context, o Options) *run {
-	o.Connect, o.Last, o.Interval = cmp.Or(o.Connect, defaultConnect), cmp.Or(o.Last, defaultLast), cmp.Or(o.Interval, time.Second)
+	o.Connect, o.Last, o.Interval = cmp.Or(o.Connect, defaultConnect), cmp.Or(o.Last, DefaultLast), cmp.Or(o.Interval, time.Second)
 	if o.Progress == nil {
 		o.Progress = func(load.Progress) {}
 	}
@@ -164,7 +164,7 @@ func (s *session) end(result *speaker.Result, err error) {
 		}
 	})
 	if err == nil {
-		by := s.last()
+		by := s.complete()
 		r.locked(func() { r.complete(s, result, by, now) })
 	}
 }
@@ -248,6 +248,7 @@ func (r *run) watch(over <-chan struct{}) {
 	phase := load.Connecting
 	r.report(phase, true)
 	for {
+		shows := false
 		select {
 		case <-over:
 			r.report(load.Done, true)
@@ -255,6 +256,7 @@ func (r *run) watch(over <-chan struct{}) {
 		case <-points.C:
 			r.closePoint(phase)
 		case <-ticker.C:
+			shows = true
 		}
 		next := phase
 		switch now := r.now(); {
@@ -263,7 +265,9 @@ func (r *run) watch(over <-chan struct{}) {
 		case now >= r.Spread:
 			next = load.Steady
 		}
-		r.report(next, next != phase)
+		if shows || next != phase {
+			r.report(next, next != phase)
+		}
 		phase = next
 	}
 }

@@ -44,7 +44,8 @@ type Options struct {
 
 const (
 	defaultConnect = 10 * time.Second
-	defaultLast    = 30 * time.Second
+	// DefaultLast is how long a server has to send the last message of a session, by default.
+	DefaultLast = 30 * time.Second
 	// closeTimeout is how long a server has to end a connection after a session.
 	closeTimeout = time.Second
 	// retry is how long a stream waits at least after a session that failed, so that it does not storm a server that refuses.
