@@ -96,7 +96,7 @@ each with one of > >= < <= and a limit:
 	f.DurationVar(&options.Ramp, "ramp", 0, "time over which the clients connect (default all at once; with --audio, the length of one recording)")
 	f.IntVar(&options.DialParallel, "dial-parallel", 0, "maximum number of clients that connect at a time (default no limit)")
 	f.DurationVar(&options.ConnectTimeout, "connect-timeout", 10*time.Second, "maximum time to connect, and then to wait for the last first echoes")
-	f.DurationVar(&options.Drain, "drain", 5*time.Second, "maximum time to wait for the last echoes; with --audio, for a session's last message (default 30s then)")
+	f.DurationVar(&options.Drain, "drain", 0, "maximum time to wait for the last echoes (default 5s) or, with --audio, for a session's last message (default 30s)")
 	f.IntVar(&options.Window, "window", 0, "maximum number of messages without an echo per client (default no limit)")
 	f.IntVar(&options.Loops, "loops", 0, "number of event loops (default half of the processors)")
 	f.DurationVar(&options.SessionLength, "session-length", 0, "length of a session, after which its client starts another (default the whole run)")

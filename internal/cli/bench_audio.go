@@ -56,13 +56,13 @@ func (b *benchAudio) options(cmd *cobra.Command, o load.Options) (*streams.Optio
 		return nil, err
 	}
 	s := &streams.Options{
-		Targets: targets, Profile: p, Streams: o.Connections, Spread: o.Ramp, For: o.Duration, Pause: b.pause, Connect: o.ConnectTimeout, Last: streams.DefaultLast,
+		Targets: targets, Profile: p, Streams: o.Connections, Spread: o.Ramp, For: o.Duration, Pause: b.pause, Connect: o.ConnectTimeout, Last: o.Drain,
 	}
 	if s.Recordings, err = b.recordings(p, longestAudio); err != nil {
 		return nil, err
 	}
-	if cmd.Flags().Changed("drain") {
-		s.Last = o.Drain
+	if s.Last == 0 {
+		s.Last = streams.DefaultLast
 	}
 	if !cmd.Flags().Changed("ramp") { // sessions begin and end at all times, not all at once
 		s.Spread = length(s) / time.Duration(len(s.Recordings))
@@ -103,7 +103,7 @@ func (b *benchAudio) run(ctx context.Context, s *streams.Options, messages io.Wr
 	}
 	alone, err := streams.Alone(ctx, *s)
 	if err != nil {
-		return nil, fmt.Errorf("a session that was alone failed: %w", err)
+		return nil, err
 	}
 	s.Alone = alone
 	return streams.Run(ctx, *s)

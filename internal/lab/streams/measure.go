@@ -245,30 +245,28 @@ func (r *run) watch(over <-chan struct{}) {
 	defer ticker.Stop()
 	points := time.NewTicker(time.Second)
 	defer points.Stop()
+	steady, draining := time.After(r.Spread), time.After(r.Spread+r.For)
 	phase := load.Connecting
-	r.report(phase, true)
+	begin := func(next load.Phase) {
+		phase = next
+		r.report(phase, true)
+	}
+	begin(phase)
 	for {
-		shows := false
 		select {
 		case <-over:
-			r.report(load.Done, true)
+			begin(load.Done)
 			return
+		case <-steady:
+			begin(load.Steady)
+		case <-draining:
+			steady = nil
+			begin(load.Draining)
 		case <-points.C:
 			r.closePoint(phase)
 		case <-ticker.C:
-			shows = true
+			r.report(phase, false)
 		}
-		next := phase
-		switch now := r.now(); {
-		case now >= r.Spread+r.For:
-			next = load.Draining
-		case now >= r.Spread:
-			next = load.Steady
-		}
-		if shows || next != phase {
-			r.report(next, next != phase)
-		}
-		phase = next
 	}
 }
 

@@ -6,6 +6,7 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -66,7 +67,7 @@ func Alone(ctx context.Context, o Options) (*Reference, error) {
 	r := newRun(ctx, o)
 	for i := range o.Recordings {
 		if err := r.hold(0, i, i > 0); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("a session alone, as of a client of the profile %s, failed: %w", o.Profile.Name, err)
 		}
 	}
 	return &Reference{r.finish(), r.lags}, nil

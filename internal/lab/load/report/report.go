@@ -6,6 +6,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -66,7 +67,7 @@ func (r *Report) settings() []Setting {
 	all = append(all, r.Audio...)
 	add(o.DialParallel > 0, "dial-parallel", o.DialParallel)
 	add(true, "connect-timeout", duration(o.ConnectTimeout))
-	add(true, "drain", duration(o.Drain))
+	add(true, "drain", duration(cmp.Or(o.Drain, load.DefaultDrain)))
 	add(!audio && o.Tick > 0, "tick", duration(o.Tick))
 	add(o.Loops > 0, "loops", o.Loops)
 	add(o.Subprotocol != "", "subprotocol", o.Subprotocol)
