@@ -124,6 +124,8 @@ func (s *session) end(result *speaker.Result, err error) {
 	switch {
 	case full:
 		why = "the server is full"
+	case result.Closed != nil:
+		why = "closed with " + result.Closed.Code.String()
 	case err != nil:
 		why = load.Kind(err)
 	}
@@ -180,7 +182,8 @@ func (r *run) complete(s *session, result *speaker.Result, by load.LagBy, now ti
 	r.by[by]++
 	r.speech.Final.Record(int64(now - s.connected - result.Over))
 	r.spoken += recording.Length()
-	r.took += now - s.connected - result.Spoke + r.Profile.Script().Chunk // audio is sent when it has been spoken
+	script := r.Profile.Script()
+	r.took += now - s.connected - result.Spoke + script.Chunk - script.Pause // audio is sent when it has been spoken
 	r.lags = append(r.lags, lags{recording: s.recording, began: s.first, samples: s.lags})
 	if r.speech.Texts[s.recording] == "" {
 		r.speech.Texts[s.recording] = text

@@ -163,6 +163,6 @@ func (s *session) complete() load.LagBy {
 	case len(s.lags) > 0:
 		return load.LagByTimes
 	}
-	s.sample(s.run.now(), s.last)
+	s.sample(s.run.now(), s.last+s.run.Profile.Script().Pause)
 	return load.LagByLast
 }
