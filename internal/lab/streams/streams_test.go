@@ -60,7 +60,7 @@ func simulated(t *testing.T, o sim.Options) string {
 func TestSimulated(t *testing.T) {
 	for name, by := range map[string]load.LagBy{
 		"vosk": load.LagByReplies, "deepgram": load.LagByTimes, "openai-realtime": load.LagByTimes, "kaldi-gstreamer": load.LagByTimes,
-		"funasr": load.LagByLast, "whisperlive": load.LagByTimes, "kyutai-tts": load.LagByLast,
+		"funasr": load.LagByLast, "kyutai-tts": load.LagByLast,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
