@@ -220,7 +220,7 @@ const mostLate = 100 * time.Millisecond
 
 // speechLines adds what only a load with audio has.
 func (r *Report) speechLines(s *load.Speech, add func(name, format string, args ...any)) {
-	if !slices.ContainsFunc(s.Texts, func(text string) bool { return text != "" }) {
+	if s.Final.Count() > 0 && !slices.ContainsFunc(s.Texts, func(text string) bool { return text != "" }) {
 		add("text", "no session had a final text")
 	} else if n := s.Same + s.Other; n > 0 {
 		add("text", "%d of %d as of a session alone; %.1f %% of the words alike", s.Same, n, 100*s.Alike)
