@@ -2,8 +2,6 @@ package services
 
 import (
 	"maps"
-	"net"
-	"net/url"
 	"reflect"
 	"time"
 
@@ -64,24 +62,8 @@ func (b *backendPlan) probe() *backend.Probe {
 	case "upgrade":
 		return probe
 	}
-	probe.URL = probeURL(c.Probe, b.target)
+	probe.URL, _ = b.target.ResolveURL(c.Probe)
 	return probe
-}
-
-// probeURL returns the URL at which a backend is probed. Parts that the text omits come from the backend's own URL.
-func probeURL(text string, target *handshake.Target) *url.URL {
-	u, err := url.Parse(text)
-	if err != nil { // it has been checked
-		return nil
-	}
-	switch {
-	case u.Host == "" && u.Scheme == "":
-		u.Scheme, u.Host = target.HTTP(), target.Address()
-	case u.Hostname() == "":
-		host, _, _ := net.SplitHostPort(target.Address())
-		u.Host = net.JoinHostPort(host, u.Port())
-	}
-	return u
 }
 
 // sameHandshake reports whether another plan has the same headers and TLS settings.
