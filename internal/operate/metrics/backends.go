@@ -42,8 +42,24 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Current limit of connections: the cap, or less for some time after the backend said that it is full.",
+			"Current limit of connections: the cap, or less for some time after the backend said that it is full, or as it publishes.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
+		backend.gauge("backend_published_sessions",
+			"Sessions that the backend takes at once, and that it has now, as it publishes them: total and used. Absent if it does not.",
+			func(b *api.Backend, put put) {
+				if b.Published != nil && b.Published.Total > 0 {
+					put(float64(b.Published.Total), "total")
+				}
+				if b.Published != nil && b.Published.Used != nil {
+					put(float64(*b.Published.Used), "used")
+				}
+			}, "state"),
+		backend.gauge("backend_published_age_seconds", "Time since what the backend publishes of its capacity could be read.",
+			func(b *api.Backend, put put) {
+				if b.Published != nil && !b.Published.At.IsZero() {
+					put(time.Since(b.Published.At).Seconds())
+				}
+			}),
 		backend.gauge("backend_connections_limit",
 			"Connections that this proxy may have: the ceiling, or less if it was granted fewer places.",
 			func(b *api.Backend, put put) { put(float64(b.Limit)) }),
