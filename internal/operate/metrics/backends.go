@@ -54,10 +54,10 @@ func poolOf(backend each[api.Backend]) []family {
 					put(float64(*b.Published.Used), "used")
 				}
 			}, "state"),
-		backend.gauge("backend_published_age_seconds", "Time since what the backend publishes of its capacity could be read.",
+		backend.gauge("backend_published_timestamp_seconds", "When what the backend publishes of its capacity was read.",
 			func(b *api.Backend, put put) {
 				if b.Published != nil && !b.Published.At.IsZero() {
-					put(time.Since(b.Published.At).Seconds())
+					put(float64(b.Published.At.UnixMilli()) / 1000)
 				}
 			}),
 		backend.gauge("backend_connections_limit",
