@@ -84,8 +84,8 @@ func (to readings) CapacityRead(r capacity.Reading, held int, err error) {
 		return
 	}
 	m.Set(s.sizes(m))
-	if p.kept.Last.Total != before.Total {
-		s.logLater("backend follows the capacity that its server publishes", "backend", m.Name(), "connections", m.ceiling(), "total", r.Total, "used", r.Used)
+	if total := p.kept.Last.Total; total > 0 && total != before.Total {
+		s.logLater("backend follows the capacity that its server publishes", "backend", m.Name(), "connections", m.ceiling(), "total", total)
 	}
 }
 

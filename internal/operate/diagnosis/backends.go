@@ -43,6 +43,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 			p.Hurts = api.HurtsSoon // the next time that it goes out of health
 		}
 	case condition.Word == api.Unreachable && condition.Why == notDialed:
+		found.capacity(b, about)
 	case condition.Word != api.Healthy:
 		kind, cure := troubleOf(&condition)
 		text := meanings[kind] + condition.Word
@@ -67,7 +68,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		found.add(BackendOverGranted, about, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
 	case b.Ceiling < b.Cap && (b.FullAt > 0 || b.Published == nil || !b.Published.Followed):
 		found.full(b, about)
-	case b.Published != nil:
+	default:
 		found.capacity(b, about)
 	}
 }
@@ -75,6 +76,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 // capacity notes that a server publishes fewer sessions than the cap, or no longer what the cap follows.
 func (found *findings) capacity(b *api.Backend, about subject) {
 	switch p := b.Published; {
+	case p == nil:
 	case p.Followed && p.Reason != "":
 		kept := "connections-max holds, as none was ever read"
 		if !p.At.IsZero() {

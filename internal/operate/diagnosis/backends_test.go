@@ -91,7 +91,9 @@ var backendScenes = map[string]scene{
 		"backend-capacity backend gpu-3: its capacity cannot be read, and connections-max holds, as none was ever read: 404",
 	},
 	"the ceiling follows the capacity": {
-		func(f *Facts) { f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true} }, "",
+		func(f *Facts) {
+			f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true}
+		}, "",
 	},
 	"the cap is above the capacity": {
 		func(f *Facts) { f.Stats.Backends[2].Published = &api.Published{Total: 20, At: since} },

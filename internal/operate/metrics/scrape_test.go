@@ -33,7 +33,7 @@ func busy() Snapshot {
 			Reachable: true, Circuit: "closed", Probe: "up", Canary: "up", CanarySeconds: 0.5, Broken: 17, RoundTripSeconds: 0.00125,
 		},
 		LagSeconds: 0.875, OwedSeconds: 0.75, FirstReplyOwedSeconds: 16.5, Overdue: &api.Overdue{Sessions: 2, Unreplied: 1},
-		Places: &api.Places{Grant: 38, Granted: 62, Cap: 64, Needs: 57, Others: []api.PlaceHolder{{ID: "9", Name: "b", Places: 24, Needs: 21}}},
+		Places:    &api.Places{Grant: 38, Granted: 62, Cap: 64, Needs: 57, Others: []api.PlaceHolder{{ID: "9", Name: "b", Places: 24, Needs: 21}}},
 		Published: &api.Published{Total: 48, Used: new(int), Strangers: 9, At: time.Unix(1763807000, 0)},
 		Pool: api.Pool{
 			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Limit: 38, Warm: 24, Weight: 1.5, Ramp: 1,
