@@ -157,6 +157,9 @@ func addBackend(to, from *api.Backend, proxy string) {
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}
+	if from.Published != nil && (to.Published == nil || from.Published.At.After(to.Published.At)) {
+		to.Published = from.Published
+	}
 	if to.Places != nil && from.Places != nil {
 		to.Places.Grant += from.Places.Grant
 	}

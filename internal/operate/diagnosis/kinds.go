@@ -49,6 +49,7 @@ const (
 	BackendFlapping      Kind = "backend-flapping"
 	BackendSlow          Kind = "backend-slow"
 	BackendFull          Kind = "backend-full"
+	BackendCapacity      Kind = "backend-capacity"
 	BackendNoServers     Kind = "backend-no-servers"
 	BackendLookup        Kind = "backend-lookup"
 	BackendAddresses     Kind = "backend-addresses"
@@ -121,6 +122,7 @@ var natures = []nature{
 	{BackendFlapping, api.LevelFailure, api.HurtsClients, 0},
 	{BackendSlow, api.LevelWarning, api.HurtsClients, brief},
 	{BackendFull, api.LevelWarning, api.HurtsSoon, brief},
+	{BackendCapacity, api.LevelWarning, api.HurtsSoon, lasting},
 	{BackendNoServers, api.LevelFailure, api.HurtsSoon, brief},
 	{BackendLookup, api.LevelWarning, api.HurtsSoon, brief},
 	{BackendAddresses, api.LevelWarning, api.HurtsOperator, brief},

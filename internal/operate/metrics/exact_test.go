@@ -49,6 +49,7 @@ var notShown = []string{
 	"Backends.Condition", "Services.Condition", // what they are made of is shown
 	"Backends.Overdue",                              // the sum of its sessions is shown
 	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy reports its own grant
+	"Backends.Published.At", "Backends.Published.Reason", "Backends.Published.Since", // TestScrape has the time
 	"Backends.Proxies", "Fleet.Missing", // each proxy reports its own part
 	"Fleet.Mode", "Fleet.Ledger", "Fleet.Problem", "Fleet.Advice", "Fleet.SinceSeconds", "Fleet.FrozenWhy", "Fleet.FrozenSeconds", // shown as 0 or 1
 	"Fleet.Proxies.Version", "Fleet.Proxies.Address", "Fleet.Proxies.Host", "Fleet.Proxies.State", "Fleet.Proxies.AgeSeconds", "Fleet.Proxies.Sessions",

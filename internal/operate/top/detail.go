@@ -134,6 +134,9 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
 	}
+	if published := diagnosis.Published(b, m.now); published != "" {
+		fields = append(fields, field{"published", published, normal})
+	}
 	if places := diagnosis.Places(b); places != "" && m.stats.Fleet.Shares() {
 		fields = append(fields, field{"places", places, normal})
 	}
