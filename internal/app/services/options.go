@@ -32,7 +32,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
-		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(),
+		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(), LagLimit: c.LagLimit,
 		Loops: s.o.Loops, Log: s.o.Log, Descriptors: s.o.Descriptors, Meter: m.meter, Guard: s.o.Guard, Permission: s.o.Permission,
 	}
 }
