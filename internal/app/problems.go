@@ -22,7 +22,7 @@ func (p *Proxy) watchProblems() {
 			p.services.SessionsLag(func(service, name string) backend.LagReading {
 				return lags[relay.BackendName{Service: service, Backend: name}].Late
 			})
-			s := p.snapshot(lags)
+			s := p.snapshotWith(lags)
 			return s.Stats, s.Meters
 		},
 		File: file, Mine: p.history.mine.Load, NotMine: errKeptByOther, Guard: p.guard, Log: p.log,

@@ -354,10 +354,13 @@ func (p *Proxy) AdminAddress() net.Addr {
 }
 
 // Stats returns the statistics of all parts.
-func (p *Proxy) Stats() api.Stats { return p.snapshot(p.sessions.Lags()).Stats }
+func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 
 // snapshot returns the statistics of all parts, and what was counted for each backend.
-func (p *Proxy) snapshot(lags map[relay.BackendName]relay.Lag) metrics.Snapshot {
+func (p *Proxy) snapshot() metrics.Snapshot { return p.snapshotWith(p.sessions.Lags()) }
+
+// snapshotWith is snapshot with what backends owe their sessions.
+func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
