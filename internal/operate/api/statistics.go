@@ -261,7 +261,7 @@ type Pool struct {
 	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
 	Usable    bool    `json:"usable"` // sessions may begin
 	Cap       int     `json:"cap"`
-	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while CeilingCause says why
+	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while there is a CeilingCause
 	Limit     int     `json:"limit"`   // how many this proxy may have: the ceiling, or less if it was granted fewer places
 	Warm      int     `json:"warm"`
 	Weight    float64 `json:"weight"`

@@ -48,6 +48,7 @@ const (
 	BackendEjected       Kind = "backend-ejected"
 	BackendFlapping      Kind = "backend-flapping"
 	BackendSlow          Kind = "backend-slow"
+	BackendLate          Kind = "backend-late"
 	BackendFull          Kind = "backend-full"
 	BackendNoServers     Kind = "backend-no-servers"
 	BackendLookup        Kind = "backend-lookup"
@@ -120,6 +121,7 @@ var natures = []nature{
 	{BackendEjected, api.LevelFailure, api.HurtsSoon, 0},
 	{BackendFlapping, api.LevelFailure, api.HurtsClients, 0},
 	{BackendSlow, api.LevelWarning, api.HurtsClients, brief},
+	{BackendLate, api.LevelWarning, api.HurtsSoon, 0},
 	{BackendFull, api.LevelWarning, api.HurtsSoon, brief},
 	{BackendNoServers, api.LevelFailure, api.HurtsSoon, brief},
 	{BackendLookup, api.LevelWarning, api.HurtsSoon, brief},

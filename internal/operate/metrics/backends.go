@@ -42,7 +42,7 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Current limit of connections: the cap, or less for some time after the backend said that it is full.",
+			"Current limit of connections: the cap, or less for some time after the backend said that it is full, or while its results come later than lag-limit.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
 		backend.gauge("backend_connections_limit",
 			"Connections that this proxy may have: the ceiling, or less if it was granted fewer places.",

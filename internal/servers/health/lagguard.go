@@ -131,7 +131,7 @@ func (g *lagGuard) read(r *LagReading, limit time.Duration, now Instant) (change
 			g.ceiling = to
 		}
 		if began {
-			g.reason = fmt.Sprintf("results come %s late at %s, over lag-limit %s",
+			g.reason = fmt.Sprintf("results came %s late at %s, over lag-limit %s",
 				figures.Seconds(r.Lag.Seconds()), figures.Plural(r.InUse, "session"), limit)
 		}
 		g.drains, g.moved, g.settled = true, now, now+Instant(lagSettle)

@@ -211,7 +211,7 @@ func TestLowestCeiling(t *testing.T) {
 		for s := range 3 {
 			h.SessionsLag(LagReading{Lag: 9 * time.Second, Worst: worst, InUse: 8, Cap: 12}, Instant(s)*Instant(time.Second))
 		}
-		if c := h.Ceiling(); c.Value != 6 || c.Cause != LagCeiling || c.Reason != "results come 9.0s late at 8 sessions, over lag-limit 2s" {
+		if c := h.Ceiling(); c.Value != 6 || c.Cause != LagCeiling || c.Reason != "results came 9.0s late at 8 sessions, over lag-limit 2s" {
 			t.Errorf("with lag: %+v", c)
 		}
 		h.lowerCeiling(7, 12, 0)

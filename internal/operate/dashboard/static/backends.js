@@ -74,14 +74,15 @@ function update(row, b) {
   const list = parts.filter((part) => b[part] > 0).map((part) => `${count(b[part])} ${part}`).join(" · ") || "no connections";
   text(row.numbers, list);
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
-  text(row.use, `${count(b.leased)} / ${count(b.cap)}`);
-  attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
+  text(row.use, `${count(b.leased)} / ${b.ceiling < b.cap ? `${count(b.ceiling)} of ` : ""}${count(b.cap)}`);
+  const why = b.ceiling_cause === "lag" ? b.ceiling_reason : b.ceiling_cause && "the server said that it is full";
+  attribute(row.use, "title", `ceiling ${b.ceiling}${why ? ` for ${ago(b.ceiling_since)} (${why})` : ""}, warm ${b.warm}, weight ${b.weight}`);
   text(row.reply, b.first_reply_owed_seconds > 0 ? `>${duration(b.first_reply_owed_seconds)}` : orNone(b.first_reply_seconds));
   attribute(row.reply, "title", `what a typical session lately took to its first reply, of ${plural(b.first_replies ?? 0, "session")}`);
   text(row.trip, orNone(b.round_trip_seconds));
   text(row.lag, orNone(b.lag_seconds));
   attribute(row.lag, "data-level", b.overdue?.sessions > 0 ? "bad" : b.owed_seconds >= 3 ? "warn" : null);
-  attribute(row.lag, "title", `the largest lag of its sessions, half of which have at most ${orNone(b.median_lag_seconds)}; a result is owed for ${orNone(b.owed_seconds)}`);
+  attribute(row.lag, "title", `the largest lag of its sessions, half of which have at most ${orNone(b.median_lag_seconds)}${b.lateness_seconds ? `; results come ${duration(b.lateness_seconds)} late for 95 %` : ""}; a result is owed for ${orNone(b.owed_seconds)}`);
   text(row.lost, count(b.broken_sessions));
   const trouble = [b.stalls && plural(b.stalls, "stall"), b.moved_sessions && `${count(b.moved_sessions)} moved`, b.not_moved_sessions && `${count(b.not_moved_sessions)} not moved`];
   text(row.stalls, trouble.filter(Boolean).join(" · "));
