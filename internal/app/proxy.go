@@ -357,7 +357,10 @@ func (p *Proxy) AdminAddress() net.Addr {
 func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 
 // snapshot returns the statistics of all parts, and what was counted for each backend.
-func (p *Proxy) snapshot() metrics.Snapshot {
+func (p *Proxy) snapshot() metrics.Snapshot { return p.snapshotWith(p.sessions.Lags()) }
+
+// snapshotWith is snapshot with what backends owe their sessions.
+func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
@@ -389,7 +392,7 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	p.services.Stats(&all)
 	limitedStats(&all, sessions.Limited)
 	p.failoverStats(&all, sessions.Meters.Backends)
-	p.lagStats(&all)
+	lagStats(&all, lags)
 	p.problemStats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {

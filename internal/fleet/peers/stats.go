@@ -171,6 +171,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
 	to.OwedSeconds = max(to.OwedSeconds, from.OwedSeconds)
+	to.LatenessSeconds = max(to.LatenessSeconds, from.LatenessSeconds)
 	if from.FirstReplies > to.FirstReplies { // the better estimate of the two
 		to.FirstReplySeconds = from.FirstReplySeconds
 	}

@@ -29,7 +29,7 @@ var notShown = []string{
 	"Backends.Health.CircuitSince", "Backends.Health.CircuitReason",
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason", "Backends.Health.CanarySince", "Backends.Health.CanaryReason",
 	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason", "Backends.Health.StalledSince", "Backends.Health.StalledReason",
-	"Backends.Health.FullAt", // the ceiling is shown
+	"Backends.Health.FullAt", "Backends.Health.CeilingCause", "Backends.Health.CeilingSince", "Backends.Health.CeilingReason", // the ceiling is shown
 	"Backends.Variants",
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums

@@ -85,6 +85,9 @@ func (f *recovery) judge(m *message) {
 		f.lose(meter.UnrecoverableFormat, why, true)
 	}
 	f.drop()
+	if t.Answered() > before {
+		f.noteLate()
+	}
 	if final {
 		f.answered()
 	}
