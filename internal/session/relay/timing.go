@@ -37,7 +37,7 @@ func (s *Session) timing(now loop.Instant) (t Timing) {
 	reads := !conn.Stream().Paused() && s.client.Pending() == 0
 	t.Sending = s.life.state == relaying && reads && (blocked || t.ClientSilent < sendsWithin)
 	if s.reply == awaited {
-		t.Unreplied = time.Duration(now - s.spoke)
+		t.Unreplied = time.Duration(now - s.account.spoke)
 	}
 	silent := time.Duration(0)
 	if s.activity.asked != 0 {
@@ -67,10 +67,10 @@ func (s *Session) lag(silent time.Duration, t *Timing, now loop.Instant) time.Du
 	switch {
 	case !ok:
 		return silent
-	case !unanswered || s.spoke == 0:
+	case !unanswered || s.account.spoke == 0:
 		return 0
 	}
-	lag := min(max(behind+t.ClientSilent, silent), time.Duration(now-s.spoke))
+	lag := min(max(behind+t.ClientSilent, silent), time.Duration(now-s.account.spoke))
 	if s.leg.conn.Profile().Failover().Stall != profile.StallSpeech {
 		return lag
 	}
