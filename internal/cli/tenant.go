@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -207,12 +209,18 @@ func showUse(out io.Writer, t *api.Tenant) error {
 	for i, head := range heads {
 		rows = append(rows, []string{head, now[i]})
 	}
+	u := &t.Used
+	rows = append(rows, []string{"audio in", orNothing(audioText(u.AudioInSeconds, u.AudioInEstimatedSeconds, u.AudioInUnknownBytes))},
+		[]string{"audio out", orNothing(audioText(u.AudioOutSeconds, u.AudioOutEstimatedSeconds, u.AudioOutUnknownBytes))})
+	if q := t.AudioQuota; q != nil {
+		rows = append(rows, []string{"audio left", fmt.Sprintf("%s of %s, renews at %s", figures.Seconds(q.LeftSeconds), q.Quota, q.Renews.Format(time.RFC3339))})
+	}
 	fmt.Fprintln(out)
 	return table(out, []string{"NOW", "VALUE"}, rows)
 }
 
 func tenantForPrograms(t *api.Tenant) map[string]any {
 	return map[string]any{
-		"sessions": t.Sessions, "waiting": t.Waiting, "refused": t.Totals.Refused(), "totals": t.Totals, "in_services": t.Services,
+		"sessions": t.Sessions, "waiting": t.Waiting, "refused": t.Totals.Refused(), "totals": t.Totals, "used": t.Used, "audio_quota": t.AudioQuota, "in_services": t.Services,
 	}
 }

@@ -20,8 +20,8 @@ type Audio struct {
 // Duration returns the duration of the audio, as far as it is known.
 func (a *Audio) Duration() time.Duration { return time.Duration(a.Micros) * time.Microsecond }
 
-// numbers returns all numbers, in the order of the fields.
-func (u *Used) numbers() [10]*uint64 {
+// Numbers returns all numbers, in the order of the fields.
+func (u *Used) Numbers() [10]*uint64 {
 	return [...]*uint64{
 		&u.Sessions, &u.In.Micros, &u.In.Estimated, &u.In.Bytes, &u.In.Unknown,
 		&u.Out.Micros, &u.Out.Estimated, &u.Out.Bytes, &u.Out.Unknown, &u.Results,
@@ -30,15 +30,15 @@ func (u *Used) numbers() [10]*uint64 {
 
 // Add adds other.
 func (u *Used) Add(other Used) {
-	for i, n := range other.numbers() {
-		*u.numbers()[i] += *n
+	for i, n := range other.Numbers() {
+		*u.Numbers()[i] += *n
 	}
 }
 
 // Since returns what was used after earlier. A number that is smaller than before counts as unchanged.
 func (u Used) Since(earlier Used) Used {
-	for i, n := range earlier.numbers() {
-		now := u.numbers()[i]
+	for i, n := range earlier.Numbers() {
+		now := u.Numbers()[i]
 		*now -= min(*n, *now)
 	}
 	return u

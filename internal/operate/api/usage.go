@@ -1,6 +1,12 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
 
 // UsagePath is GET /api/v1/usage: what clients have used. The query has the fields of UsageQuery.
 const UsagePath = "/api/v1/usage"
@@ -23,7 +29,7 @@ type Usage struct {
 // UsageQuery chooses what a report has.
 type UsageQuery struct {
 	From, To time.Time // whole hours; To is not included
-	By       []string  // of UsageOrders
+	By       []string  // of UsageBy
 }
 
 // UsageBy are what a report has a row for each of.
@@ -34,6 +40,8 @@ type UsageReport struct {
 	From time.Time  `json:"from"`
 	To   time.Time  `json:"to"`
 	Rows []UsageRow `json:"rows"`
+	// Problem is why what clients use is not written to disk or not booked now; empty if it is.
+	Problem string `json:"problem,omitempty"`
 }
 
 // UsageRow is what the clients of a tenant, key and service have used. Those that the report does not distinguish are left out.
@@ -45,4 +53,57 @@ type UsageRow struct {
 	Usage
 	BytesFromClients  uint64 `json:"bytes_from_clients"`
 	BytesFromBackends uint64 `json:"bytes_from_backends"`
+}
+
+// ParseUsageQuery reads the query of a URL. By default, it is about the month until now, by tenant, key and service.
+func ParseUsageQuery(values url.Values, now time.Time) (q UsageQuery, err error) {
+	now = now.UTC()
+	q = UsageQuery{From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC), To: now, By: UsageBy}
+	for name, all := range values {
+		value := all[len(all)-1]
+		switch name {
+		case "from", "to":
+			at, err := time.Parse(time.RFC3339, value)
+			if err != nil {
+				return q, fmt.Errorf("%s: invalid time %.40q: use a time such as 2026-11-27T03:00:00Z", name, value)
+			}
+			if name == "from" {
+				q.From = at.UTC()
+			} else {
+				q.To = at.UTC()
+			}
+		case "by":
+			q.By = strings.Split(value, ",")
+			for _, by := range q.By {
+				if !slices.Contains(UsageBy, by) {
+					return q, fmt.Errorf("by: unknown %.40q: use one or more of %s, with commas between them", by, strings.Join(UsageBy, ", "))
+				}
+			}
+		default:
+			return q, fmt.Errorf("unknown parameter %.40q: use from, to or by", name)
+		}
+	}
+	q.From = q.From.Truncate(time.Hour)
+	if end := q.To.Truncate(time.Hour); end.Before(q.To) {
+		q.To = end.Add(time.Hour)
+	}
+	if !q.From.Before(q.To) {
+		return q, fmt.Errorf("from is not before to: it is %s, and to is %s", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
+	}
+	return q, nil
+}
+
+// Values returns the query of a URL.
+func (q *UsageQuery) Values() url.Values {
+	v := make(url.Values)
+	if !q.From.IsZero() {
+		v.Set("from", q.From.Format(time.RFC3339))
+	}
+	if !q.To.IsZero() {
+		v.Set("to", q.To.Format(time.RFC3339))
+	}
+	if len(q.By) > 0 {
+		v.Set("by", strings.Join(q.By, ","))
+	}
+	return v
 }

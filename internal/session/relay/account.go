@@ -1,6 +1,10 @@
 package relay
 
 import (
+	"maps"
+	"slices"
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -106,17 +110,39 @@ func keyOf(who *identity.Identity) string {
 	return who.Key
 }
 
-// Usage calls book with what clients have used since the last call. The rest of a session is booked when it ends. It must not be called on a loop, and
-// by one goroutine at a time.
+// Usage calls book with what clients have used since the last call, and ends the sessions whose quota is used up. The rest of a session is booked
+// when it ends. It must not be called on a loop.
 func (s *Sessions) Usage(book func(Usage)) {
 	sessions, _ := s.registry.all()
 	all := make([]Usage, 0, len(sessions))
-	s.Each(sessions, func(session *Session) { // book may take longer than a loop has
+	limited := make(map[*Session]*limits.Hold)
+	s.Each(sessions, func(session *Session) { // what takes longer is done when the loops have gone back to their sockets
 		if u := session.newUsage(); u.Used != (meter.Used{}) {
 			all = append(all, u)
+		}
+		if hold := session.limited.places(); hold.HasQuota() {
+			limited[session] = hold
 		}
 	})
 	for _, u := range all {
 		book(u)
 	}
+	over := make(map[*Session]*limits.Left)
+	for session, hold := range limited {
+		if left := s.shared.Scopes.AudioLeft(hold); left != nil && left.Audio == 0 {
+			over[session] = left
+		}
+	}
+	if len(over) > 0 {
+		s.Each(slices.Collect(maps.Keys(over)), func(session *Session) { session.endByQuota(over[session]) })
+	}
+}
+
+// endByQuota ends the session, whose quota is used up.
+func (s *Session) endByQuota(left *limits.Left) {
+	if s.life.state >= lingering {
+		return
+	}
+	s.limitEnds(left.Cause)
+	s.End(meter.Limit, frame.PolicyViolation, "audio quota used up: it renews at "+left.Renews.UTC().Format(time.RFC3339))
 }

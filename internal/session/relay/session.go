@@ -83,7 +83,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		if !req.Offers(protocol) {
 			protocol = c.Grant
 		}
-		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: s.record.ID.String()}))
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, c.AcceptFields()...))
 	}
 	s.tap = s.sessions.taps.Began((*tappedSession)(s), conn.Backend().Name())
 	s.compose()
