@@ -76,8 +76,8 @@ func newTenantListCommand() *cobra.Command {
 		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
 the clients that wait, and those that it REFUSED: TIMED OUT (they waited for queue-timeout), FULL (the queue had
 no place), EVICTED (another tenant's client got their place in the full queue) and LIMITED (by the tenant's
-session-limit or session-rate), which the wide form has one by one. It adds the tenants that have sessions or waiting clients and are not configured, in parentheses: they have
-the share and the limits of the tenant 'default'.`,
+session-limit, session-rate or audio-quota), which the wide form has one by one. It adds the tenants that have sessions
+or waiting clients and are not configured, in parentheses: they have the share and the limits of the tenant 'default'.`,
 		Example: `  wsbouncer tenant ls
   wsbouncer tenant ls --watch --output wide
   wsbouncer tenant ls --database config.db --output json`,

@@ -43,7 +43,7 @@ type TenantTotals struct {
 	TimedOut uint64 `json:"timed_out"` // clients that waited without success
 	Full     uint64 `json:"full"`      // clients that found the queue full
 	Evicted  uint64 `json:"evicted"`   // clients whose place in the full queue a client of another tenant got
-	Limited  uint64 `json:"limited"`   // clients that the tenant's session-limit or session-rate refused
+	Limited  uint64 `json:"limited"`   // clients that the tenant's session-limit, session-rate or audio-quota refused
 }
 
 // Add adds other counts.

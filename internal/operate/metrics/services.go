@@ -105,7 +105,7 @@ func ofTenants() []family {
 		tenant.counter("tenant_queued_total", "Clients of the tenant that joined a queue because no connection was free.",
 			func(t *api.Tenant, put put) { put(float64(t.Totals.Queued)) }),
 		tenant.counter("tenant_refused_total", "Clients of the tenant that got no connection: they waited without success (timed_out), found the queue "+
-			"full (full), lost their place in the full queue to another tenant (evicted), or met the tenant's session-limit or session-rate (limited).",
+			"full (full), lost their place in the full queue to another tenant (evicted), or met the tenant's session-limit, session-rate or audio-quota (limited).",
 			func(t *api.Tenant, put put) {
 				put(float64(t.Totals.TimedOut), "timed_out")
 				put(float64(t.Totals.Full), "full")
