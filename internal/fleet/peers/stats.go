@@ -215,6 +215,7 @@ func addTenants(all, s *api.Stats) {
 		to.Sessions += from.Sessions
 		to.Waiting += from.Waiting
 		to.Totals.Add(&from.Totals)
+		add(&to.Used, &from.Used)
 		to.Services = merge(to.Services, from.Services, func(a, b *api.TenantService) bool { return a.Service == b.Service }, add)
 	})
 	for i := before; i < len(all.Tenants); i++ { // what was appended still shares this with its part

@@ -95,6 +95,7 @@ type Service struct {
 	Condition Condition `json:"condition"`
 	// Failover is absent if the service has neither failover nor a stall-timeout.
 	Failover *ServiceFailover `json:"failover,omitempty"`
+	Used     Usage            `json:"used"` // since the proxy started
 }
 
 // ServiceDemand is what the clients of a service need of its servers.

@@ -79,6 +79,7 @@ func (f *recovery) judge(m *message) {
 	if j.Pass {
 		f.deliver(m, payload, j.Payload)
 	} else {
+		s.account.hide(m.op, len(payload))
 		s.tap.Hidden()
 	}
 	if why := t.Whole(); why != "" {

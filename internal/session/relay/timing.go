@@ -40,7 +40,7 @@ func (s *Session) timing(now loop.Instant) (t Timing) {
 	reads := !conn.Stream().Paused() && s.client.Pending() == 0
 	t.Sending = s.life.state == relaying && reads && (blocked || t.ClientSilent < sendsWithin)
 	if s.reply == awaited {
-		t.Unreplied = time.Duration(now - s.spoke)
+		t.Unreplied = time.Duration(now - s.account.spoke)
 	}
 	silent := time.Duration(0)
 	if s.activity.asked != 0 {
@@ -70,10 +70,10 @@ func (s *Session) lag(silent time.Duration, t *Timing, now loop.Instant) time.Du
 	switch {
 	case !ok:
 		return silent
-	case !unanswered || s.spoke == 0:
+	case !unanswered || s.account.spoke == 0:
 		return 0
 	}
-	lag := max(behind, min(silent, time.Duration(now-s.spoke)))
+	lag := max(behind, min(silent, time.Duration(now-s.account.spoke)))
 	if s.leg.conn.Profile().Failover().Stall != profile.StallSpeech {
 		return lag
 	}
@@ -95,7 +95,7 @@ func (s *Session) lag(silent time.Duration, t *Timing, now loop.Instant) time.Du
 func (f *recovery) behind(clientSilent time.Duration, now loop.Instant) (age time.Duration, unanswered, ok bool) {
 	age, unanswered, ok = f.tracker.Behind()
 	answered := f.tracker.Duration(int64(f.tracker.Received())) - age
-	return min(age+clientSilent, max(0, time.Duration(now-f.session.spoke)-answered)), unanswered, ok
+	return min(age+clientSilent, max(0, time.Duration(now-f.session.account.spoke)-answered)), unanswered, ok
 }
 
 // lateFor is for how long the last final result shows how late results come.

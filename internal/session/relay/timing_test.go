@@ -50,7 +50,7 @@ func TestLagOfUnansweredAudio(t *testing.T) {
 	const second = 2 * 8000
 	client.Send(frame.Binary, string(make([]byte, second)))
 	server.Expect(frame.Binary, string(make([]byte, second)))
-	r.on(func(s *Session) { s.spoke -= loop.Instant(time.Minute) }) // it speaks since then, at the speed of speech
+	r.on(func(s *Session) { s.account.spoke -= loop.Instant(time.Minute) }) // it speaks since then, at the speed of speech
 	for range 5 {
 		client.Send(frame.Binary, string(make([]byte, second)))
 		server.Expect(frame.Binary, string(make([]byte, second)))
@@ -82,7 +82,7 @@ func TestLagOfSpeech(t *testing.T) {
 		client.Send(frame.Binary, second)
 		server.Expect(frame.Binary, second)
 	}
-	r.on(func(s *Session) { s.spoke -= loop.Instant(time.Minute) })
+	r.on(func(s *Session) { s.account.spoke -= loop.Instant(time.Minute) })
 	if got := r.later(0); got.Lag != 0 {
 		t.Errorf("in silence, the lag is %v", got.Lag)
 	}
