@@ -144,7 +144,7 @@ func TestLateResults(t *testing.T) {
 			server.Expect(frame.Binary, second)
 		}
 		r.on(func(s *Session) {
-			s.spoke -= loop.Instant(time.Minute)
+			s.account.spoke -= loop.Instant(time.Minute)
 			if (s.failover != nil) != (limit > 0) {
 				t.Errorf("with lag-limit %v, answers are followed: %t", limit, s.failover != nil)
 			}
