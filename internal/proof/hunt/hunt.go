@@ -104,7 +104,7 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 			return nil, nil, err
 		}
 	}
-	if o.Lasting && (!d.Lockstep || o.Finish == nil) {
+	if o.Lasting && (!d.Lockstep() || o.Finish == nil) {
 		return nil, nil, fmt.Errorf("lasting: sessions of %q cannot last: use a protocol in lockstep, and Finish", o.Protocol)
 	}
 	if o.Exact && d.Final == nil {
@@ -154,7 +154,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		override = u.RequestURI()
 	}
 	h.request = func(path string) string {
-		return upgradeRequest(u.Host, path, override, dialogue.Subprotocol, o.Header)
+		return upgradeRequest(u.Host, path, override, dialogue.Subprotocol(), o.Header)
 	}
 	h.begin = time.Now()
 	var workers sync.WaitGroup
