@@ -84,6 +84,7 @@ var sieges = []scenario{
 	},
 	{name: "tls-floods", about: "clients that carry out TLS handshakes and leave", siege: &siege{clients: 50, pause: 100 * time.Millisecond, visit: handshakesOnly, tls: true}},
 	{name: "http-to-tls", about: "clients that speak HTTP where TLS is spoken", siege: &siege{clients: 50, pause: 50 * time.Millisecond, visit: speaksHTTP, tls: true, judge: refusedWith(400)}},
+	{name: "restart", about: "no hostile client, but one of three servers dies and comes back", siege: &siege{restart: true, judge: cameBack}},
 	{name: "replay-hogs", about: "clients whose unanswered messages fill the memory for failover, while a server dies", siege: &replayHogs},
 }
 
