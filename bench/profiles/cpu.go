@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/results"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // cpuProfiles are the profiles whose relay is measured. The first is what the others are compared with.
@@ -57,7 +58,7 @@ func (p *programs) relay(ctx context.Context, profile, address string, d time.Du
 	if err != nil {
 		return cpuRun{}, err
 	}
-	defer x.Stop()
+	defer kit.StopAll(x.Process)
 	const margin = time.Second / 2 // before and after what is measured
 	var measured cpuRun
 	err = offer(ctx, x.Listen, d+2*margin, func() error {
@@ -69,15 +70,15 @@ func (p *programs) relay(ctx context.Context, profile, address string, d time.Du
 }
 
 // watch measures for the time d, after another time.
-func watch(ctx context.Context, x *child.Proxy, after, d time.Duration) (cpuRun, error) {
-	if err := child.Pause(ctx, after); err != nil {
+func watch(ctx context.Context, x *kit.Proxy, after, d time.Duration) (cpuRun, error) {
+	if err := kit.Wait(ctx, after); err != nil {
 		return cpuRun{}, err
 	}
 	first, err := read(ctx, x)
 	if err != nil {
 		return cpuRun{}, err
 	}
-	if err := child.Pause(ctx, d); err != nil {
+	if err := kit.Wait(ctx, d); err != nil {
 		return cpuRun{}, err
 	}
 	last, err := read(ctx, x)
@@ -94,7 +95,7 @@ type reading struct {
 	machine child.Machine
 }
 
-func read(ctx context.Context, x *child.Proxy) (r reading, err error) {
+func read(ctx context.Context, x *kit.Proxy) (r reading, err error) {
 	s, err := x.Stats(ctx)
 	if err != nil {
 		return r, err

@@ -9,8 +9,10 @@ import (
 	"log"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/results"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // latencies are how long the simulated servers take to answer.
@@ -31,10 +33,14 @@ type idleRow struct {
 
 // measureIdle measures how soon a connection serves its next client.
 func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
+	all, err := dialogues()
+	if err != nil {
+		return nil, err
+	}
 	var rows []idleRow
-	for i := range dialogues {
-		d := &dialogues[i]
-		settle, err := p.settle(ctx, d.profile)
+	for i := range all {
+		d := &all[i]
+		settle, err := p.settle(d.profile)
 		if err != nil {
 			return nil, err
 		}
@@ -55,18 +61,14 @@ func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
 
 // returns measures a profile with a server.
 func (p *programs) returns(ctx context.Context, d *dialogue, latency time.Duration, sessions int) ([]idleRow, error) {
-	server, address, err := p.startServer(ctx, d.protocol, "--latency", latency.String())
+	server, address, err := p.startServer(ctx, d.Name, "--latency", latency.String())
 	if err != nil {
 		return nil, err
 	}
 	defer server.Stop()
 	var answers []float64
 	for n := range sessions {
-		c, err := connect(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		took, err := d.answer(c, taskID(n))
+		took, err := d.answer(ctx, address, progress(n))
 		if err != nil {
 			return nil, err
 		}
@@ -90,15 +92,8 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	if err != nil {
 		return nil, err
 	}
-	defer x.Stop()
-	enter := func() (*client, error) {
-		c, err := connect(ctx, x.Listen)
-		if err == nil {
-			err = c.ask(d.subprotocol)
-		}
-		return c, err
-	}
-	holder, err := enter()
+	defer kit.StopAll(x.Process)
+	holder, err := ask(ctx, x.Listen, d.Subprotocol())
 	if err == nil {
 		err = holder.upgraded()
 	}
@@ -107,20 +102,20 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	}
 	var returns []float64
 	for n := range sessions {
-		id := taskID(n)
-		if err := d.begin(holder, id); err != nil {
+		session := progress(n)
+		if err := d.begin(holder, session); err != nil {
 			return nil, err
 		}
-		next, err := enter()
+		next, err := ask(ctx, x.Listen, d.Subprotocol())
 		if err != nil {
 			return nil, err
 		}
-		if err := x.Await(ctx, "a client that waits", answerTimeout, func(s *api.Stats) bool {
+		if err := child.Await(ctx, x, "a client that waits", func(s *api.Stats) bool {
 			return len(s.Services) == 1 && s.Services[0].Queue.Waiting == 1
 		}); err != nil {
 			return nil, err
 		}
-		left, err := d.leave(holder, id, how)
+		left, err := d.leave(holder, session, how)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +126,7 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 		holder.drain()
 		holder = next
 	}
-	if err := holder.send(goodbye()); err != nil {
+	if err := holder.send(true); err != nil {
 		return nil, err
 	}
 	holder.drain()
@@ -141,9 +136,6 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	}
 	return returns, err
 }
-
-// taskID returns an id for the n-th session.
-func taskID(n int) string { return fmt.Sprintf("benchmark-%08d", n) }
 
 func idleTable(rows []idleRow, o options) *table {
 	t := &table{

@@ -9,14 +9,15 @@ package main
 
 import (
 	"context"
-	"flag"
+	"errors"
 	"fmt"
+	"io"
 	"log"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // options are the command's flags.
@@ -39,31 +40,28 @@ func measurements() []measurement {
 	return []measurement{{"cpu", measureCPU}, {"idle", measureIdle}}
 }
 
-func parseFlags() (options, error) {
+func parse(args []string, out io.Writer) (options, error) {
 	var names []string
 	for _, m := range measurements() {
 		names = append(names, m.name)
 	}
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 6, "interleaved rounds; the numbers of sessions measured are multiples of it")
-	flag.DurationVar(&o.duration, "duration", 3*time.Second, "time that is measured in each run of cpu")
-	only := flag.String("only", strings.Join(names, ","), "what to measure, comma-separated")
-	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
-	flag.StringVar(&o.json, "json", "", "write every number to this file")
-	flag.Parse()
+	f := kit.NewFlags("profiles", out)
+	f.IntVar(&o.rounds, "rounds", 6, "interleaved rounds; the numbers of sessions measured are multiples of it")
+	f.DurationVar(&o.duration, "duration", 3*time.Second, "time that is measured in each run of cpu")
+	only := f.String("only", strings.Join(names, ","), "what to measure, comma-separated")
+	f.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
+	f.StringVar(&o.json, "json", "", "write every number to this file")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
 	o.only = strings.Split(*only, ",")
 	for _, name := range o.only {
 		if !slices.Contains(names, name) {
-			return o, fmt.Errorf("-only: unknown table %q: use %s", name, strings.Join(names, ", "))
+			return o, kit.Misuse(fmt.Errorf("-only: unknown table %q: use %s", name, strings.Join(names, ", ")))
 		}
 	}
-	switch {
-	case o.rounds < 1 || o.rounds > maxRounds:
-		return o, fmt.Errorf("-rounds: %d is not between 1 and %d", o.rounds, maxRounds)
-	case o.duration < minDuration || o.duration > maxDuration:
-		return o, fmt.Errorf("-duration: %v is not between %v and %v", o.duration, minDuration, maxDuration)
-	}
-	return o, nil
+	return o, kit.Misuse(errors.Join(kit.Within("-rounds", o.rounds, 1, maxRounds), kit.Within("-duration", o.duration, minDuration, maxDuration)))
 }
 
 // The limits of flags. With most profiles, a connection serves at most 500 sessions, and one must serve all sessions of a row.
@@ -73,9 +71,13 @@ const (
 	maxDuration = 10 * time.Minute
 )
 
-func main() { child.Main(parseFlags, run) }
+func main() { kit.Main("profiles", run) }
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args, out)
+	if err != nil {
+		return err
+	}
 	p, err := prepare(ctx, o)
 	if err != nil {
 		return err
