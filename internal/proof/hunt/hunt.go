@@ -71,8 +71,6 @@ type Options struct {
 	Finish <-chan struct{}
 	// Outcome, if not nil, is called with the outcome of each session, from any goroutine.
 	Outcome func(o Outcome)
-	// Progress, if not nil, is called after each thousand sessions with their number so far, from any goroutine.
-	Progress func(sessions int)
 }
 
 // withDefaults returns the options with their defaults filled in.
@@ -126,7 +124,6 @@ type hunt struct {
 	begin    time.Time
 
 	next   atomic.Int64 // sessions begun
-	held   atomic.Int64 // sessions ended
 	traces *ring
 	stop   context.CancelFunc
 
@@ -180,9 +177,6 @@ func (h *hunt) work(ctx context.Context) {
 			return
 		}
 		w.session(ctx, uint64(n-1))
-		if held := h.held.Add(1); held%1000 == 0 && h.options.Progress != nil {
-			h.options.Progress(int(held))
-		}
 	}
 }
 
