@@ -7,13 +7,11 @@ package child
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
@@ -36,7 +34,7 @@ func Start(argv []string) (*Process, error) {
 // Stop asks the process to end, and then kills what is left of its group. It may be called again.
 func (p *Process) Stop() {
 	kit.StopAll(p.Process)
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // nothing may be left
+	p.KillGroup()
 }
 
 // FreeAddresses finds loopback addresses with free ports.
@@ -53,11 +51,9 @@ func FreeAddresses(count int) (all []string, err error) {
 	return all, nil
 }
 
-// WaitFor calls the condition again and again until it returns nil. It gives up when the process has ended or the time-out has
-// passed, and then returns why the condition did not hold last.
-func WaitFor(ctx context.Context, p *Process, what string, timeout time.Duration, condition func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+// WaitFor calls the condition again and again until it returns nil. It gives up when the process or ctx has ended, and then returns why the
+// condition did not hold last.
+func WaitFor(ctx context.Context, p *Process, what string, condition func(context.Context) error) error {
 	var last error
 	err := p.Until(ctx, what, func() (bool, error) {
 		last = condition(ctx)
@@ -69,20 +65,6 @@ func WaitFor(ctx context.Context, p *Process, what string, timeout time.Duration
 	return nil
 }
 
-// Accepts returns a condition for WaitFor: the address accepts connections.
-func Accepts(address string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}
-}
-
-// startTimeout is how long a simulated server may take to start.
-const startTimeout = 15 * time.Second
-
 // StartSimulator starts a simulated server of a wsbouncer binary at an address, and returns when it accepts connections. The
 // caller stops it.
 func StartSimulator(ctx context.Context, binary, address, protocol string, flags ...string) (*Process, error) {
@@ -90,7 +72,9 @@ func StartSimulator(ctx context.Context, binary, address, protocol string, flags
 	if err != nil {
 		return nil, err
 	}
-	if err := WaitFor(ctx, p, protocol+" server", startTimeout, Accepts(address)); err != nil {
+	starting, cancel := context.WithTimeout(ctx, kit.StartTimeout)
+	defer cancel()
+	if err := p.Accepts(starting, address); err != nil {
 		p.Stop()
 		return nil, err
 	}

@@ -85,11 +85,14 @@ func (r Rival) Start(ctx context.Context, t Task) (*child.Process, string, error
 	if err != nil {
 		return nil, "", err
 	}
-	ask := child.Accepts(t.Listen)
+	starting, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	if r.Ready != nil {
-		ask = r.Ready(t)
+		err = child.WaitFor(starting, p, r.Name, r.Ready(t))
+	} else {
+		err = p.Accepts(starting, t.Listen)
 	}
-	if err := child.WaitFor(ctx, p, r.Name, 60*time.Second, ask); err != nil {
+	if err != nil {
 		p.Stop()
 		return nil, "", err
 	}
