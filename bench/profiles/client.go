@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
@@ -22,20 +23,19 @@ type client struct {
 	nc            net.Conn
 }
 
-// ask connects, and sends the upgrade request. The key is always the same, and the answer to it is not checked: that is for tests. The caller
+// ask connects, and sends the upgrade request. The key is always the same, and the answer to it is not checked: that is for other tests. The caller
 // closes the client.
 func ask(ctx context.Context, address, subprotocol string) (*client, error) {
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	request := "GET / HTTP/1.1\r\nHost: " + address + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bWVhc3VyaW5nIHN0YXJ0cw==\r\n"
+	var lines []string
 	if subprotocol != "" {
-		request += "Sec-WebSocket-Protocol: " + subprotocol + "\r\n"
+		lines = []string{"Sec-WebSocket-Protocol: " + subprotocol}
 	}
 	_ = nc.SetDeadline(time.Now().Add(answerTimeout))
-	_, err = io.WriteString(nc, request+"\r\n")
+	_, err = io.WriteString(nc, wstest.UpgradeRequest("/", lines...))
 	return &client{nc: nc}, err
 }
 

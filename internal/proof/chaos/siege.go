@@ -454,7 +454,7 @@ func (c *comers) come(ctx context.Context) error {
 		TLS: &tls.Config{InsecureSkipVerify: true}, // it is the proxy's own certificate
 	}
 	if c.token != "" {
-		o.Header = "Authorization: Bearer " + c.token + "\r\n"
+		o.Header = []string{"Authorization: Bearer " + c.token}
 	}
 	if _, err := hunt.Run(ctx, o); ctx.Err() == nil {
 		return err

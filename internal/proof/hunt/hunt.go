@@ -14,11 +14,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // Options are the settings of a hunt.
@@ -40,8 +42,8 @@ type Options struct {
 	Lasting bool
 	// From, if not nil, returns the address that a session's client comes from.
 	From func(session uint64) net.IP
-	// Header has further fields of the upgrade requests, each with its line's end.
-	Header string
+	// Header has further lines of the upgrade requests.
+	Header []string
 	// Seed makes the sessions repeatable: what they send and how they end, but not the timing. Default 0.
 	Seed uint64
 	// First is the identity of the first session; the next sessions have the next numbers. Hunts that share a server must not
@@ -150,9 +152,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		override = u.RequestURI()
 	}
-	h.request = func(path string) string {
-		return upgradeRequest(u.Host, path, override, dialogue.Subprotocol(), o.Header)
+	lines := slices.Clone(o.Header)
+	if dialogue.Subprotocol() != "" {
+		lines = append(lines, "Sec-WebSocket-Protocol: "+dialogue.Subprotocol())
 	}
+	h.request = func(path string) string { return wstest.UpgradeRequest(cmp.Or(override, path), lines...) }
 	h.begin = time.Now()
 	var workers sync.WaitGroup
 	for range o.Concurrency {

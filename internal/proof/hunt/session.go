@@ -224,7 +224,7 @@ func (w *worker) judge(err error) {
 			w.counts.Refused++
 			return
 		}
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		*kind = EndWithoutClose
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		*kind = Reset
