@@ -198,6 +198,7 @@ bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
 bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)
+	$(BENCH) run ./compare -scenario profiles -rounds 6 -duration 3s
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run the proxy for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')

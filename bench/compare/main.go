@@ -44,7 +44,7 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	f := kit.NewFlags("compare", out)
-	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle and watched): cpu, memory (the same runs), tls, latency, burst, burst-tls, rate, check, start, start-tls, churn, idle, watched")
+	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle, profiles and watched): cpu, memory (the same runs), tls, latency, burst, burst-tls, rate, check, start, start-tls, churn, idle, profiles, watched")
 	f.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
 	f.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
 	f.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")

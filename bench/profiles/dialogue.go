@@ -14,6 +14,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
+// frameSize is how many bytes of audio a message has.
+const frameSize = 3200
+
 // dialogue is a protocol, in which clients say what those of the leak hunt say, and the proxy's profile for it. It is immutable.
 type dialogue struct {
 	*hunt.Dialogue

@@ -4,9 +4,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -32,7 +36,7 @@ type idleRow struct {
 }
 
 // measureIdle measures how soon a connection serves its next client.
-func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
+func measureIdle(ctx context.Context, p *programs, o options) ([]idleRow, error) {
 	all, err := dialogues()
 	if err != nil {
 		return nil, err
@@ -56,7 +60,7 @@ func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
 			}
 		}
 	}
-	return idleTable(rows, o), nil
+	return rows, nil
 }
 
 // returns measures a profile with a server.
@@ -137,23 +141,46 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	return returns, err
 }
 
-func idleTable(rows []idleRow, o options) *table {
-	t := &table{
-		Title: "Return to idle",
-		Text: fmt.Sprintf("From when a client sends its close frame (with its last audio, and its end, where it does not wait) until the next "+
-			"client, who already waits for the only connection, is let in; %d sessions in each row. \"Answer\" is the simulated server's own time "+
-			"from the end to its last message, without a proxy (median), for the latency that it was given; \"settle\" is the profile's. Milliseconds.",
-			o.rounds*idlePerRound),
-		Header:  []string{"profile", "latency", "answer", "settle", "a client that", "p50", "p99", "p50 - (answer + settle)", "p50 / (answer + settle)"},
-		Numbers: rows,
-	}
+// idleTable returns the table with its title and text.
+func idleTable(rows []idleRow, o options) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### Return to idle\n\nFrom when a client sends its close frame (with its last audio, and its end, where it does not wait) until the next "+
+		"client, who already waits for the only connection, is let in; %d sessions in each row. \"Answer\" is the simulated server's own time "+
+		"from the end to its last message, without a proxy (median), for the latency that it was given; \"settle\" is the profile's. Milliseconds.\n\n",
+		o.rounds*idlePerRound)
+	header := []string{"profile", "latency", "answer", "settle", "a client that", "p50", "p99", "p50 - (answer + settle)", "p50 / (answer + settle)"}
+	var lines [][]string
 	for _, r := range rows {
 		answer, p50 := results.Median(r.Answers), results.Quantile(r.Returns, 0.5)
 		budget := answer + r.Settle
-		t.Rows = append(t.Rows, []string{
+		lines = append(lines, []string{
 			r.Profile, fmt.Sprint(r.Latency), inMilliseconds(answer), fmt.Sprint(r.Settle), string(r.Client),
 			inMilliseconds(p50), inMilliseconds(results.Quantile(r.Returns, 0.99)), inMilliseconds(p50 - budget), fmt.Sprintf("%.2f", p50/budget),
 		})
 	}
-	return t
+	results.WriteTable(&b, header, lines)
+	return b.String() + "\n"
 }
+
+// writeJSON writes the numbers behind the table, so that other statistics can be made of them.
+func writeJSON(file string, rows []idleRow) error {
+	if file == "" {
+		return nil
+	}
+	encoded, err := json.MarshalIndent(struct {
+		Time       time.Time `json:"time"`
+		Processors int       `json:"processors"`
+		Go         string    `json:"go"`
+		Rows       []idleRow `json:"rows"`
+	}{time.Now().UTC().Truncate(time.Second), runtime.NumCPU(), runtime.Version(), rows}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(encoded, '\n'), 0o644)
+}
+
+// milliseconds returns a time in milliseconds.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// inMilliseconds shows a number of milliseconds.
+func inMilliseconds(v float64) string { return fmt.Sprintf("%.2f", v) }

@@ -23,11 +23,6 @@ func TestProfilesReuse(t *testing.T) {
 	for _, d := range measured(t) {
 		subprotocols[d.profile] = d.Subprotocol()
 	}
-	for _, name := range cpuProfiles {
-		if _, ok := subprotocols[name]; !ok {
-			subprotocols[name] = ""
-		}
-	}
 	for name, subprotocol := range subprotocols {
 		p, err := app.FindProfile(name, []string{"accepting.yaml"})
 		if err != nil {
@@ -36,18 +31,6 @@ func TestProfilesReuse(t *testing.T) {
 		if p.Reuse == profile.OneShot || p.Subprotocol != subprotocol {
 			t.Errorf("%s: reuse %v (%s), subprotocol %q, want %q", name, p.Reuse, p.Reason, p.Subprotocol, subprotocol)
 		}
-	}
-}
-
-// TestRecording checks that a message has frameSize bytes, and that frameRate messages a second last as long as asked for.
-func TestRecording(t *testing.T) {
-	audio := recording(1500 * time.Millisecond)
-	const bytesPerSample = 2
-	if chunk := audio.SampleRate * bytesPerSample / frameRate; chunk != frameSize || audio.Channels != 1 {
-		t.Errorf("a message holds %d bytes of %d channels, want %d of 1", chunk, audio.Channels, frameSize)
-	}
-	if got, want := len(audio.PCM), frameSize*frameRate*3/2; got != want {
-		t.Errorf("%d bytes of audio, want %d", got, want)
 	}
 }
 
