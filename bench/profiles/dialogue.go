@@ -48,7 +48,7 @@ func dialogues() ([]dialogue, error) {
 	}
 	for i, protocol := range []string{"vosk", "funasr", "sherpa-onnx", "dashscope", "watson"} {
 		var err error
-		if all[i].Dialogue, err = hunt.DialogueNamed(protocol); err != nil {
+		if all[i].Dialogue, err = hunt.DialogueNamed(protocol, ""); err != nil {
 			return nil, err
 		}
 	}

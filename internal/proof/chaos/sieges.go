@@ -330,13 +330,13 @@ func hogsReplay(a *attack) error {
 	return nil
 }
 
-// movedAll wants the crowd's sessions to have been assured, and those of the server that died to have moved.
+// movedAll wants the crowd's sessions to have stayed recoverable, and those of the server that died to have moved.
 func movedAll(o *outcome) error {
 	if o.hogs.Unassured["memory"] == 0 {
 		return fmt.Errorf("the memory for failover was never used up: %v", o.hogs.Unassured)
 	}
 	if c := o.crowd; c.Moved == 0 || c.NotMoved > 0 || len(c.Unassured) > 0 {
-		return fmt.Errorf("of the well-behaved sessions, %d moved and %d did not; no longer assured: %v", c.Moved, c.NotMoved, c.Unassured)
+		return fmt.Errorf("of the well-behaved sessions, %d moved and %d did not; no longer recoverable: %v", c.Moved, c.NotMoved, c.Unassured)
 	}
 	return nil
 }

@@ -74,7 +74,13 @@ var protocols = []protocol{
 	},
 	// The simulated server ends an utterance at once, but the profile counts on 800 ms of silence: those, a message and what comes meanwhile.
 	{name: sim.FunASR, read: in(paths{final: "mode=2pass-offline", text: "text"}), overlap: 4, again: 9},
-	{name: sim.FunASRRealtime, read: readFunASRRealtime, repeats: true},
+	{
+		name: sim.FunASRRealtime, repeats: true,
+		read: in(
+			paths{each: "sentences", final: "text", text: "text", start: "start", end: "end", unit: 1e-3},
+			paths{text: "partial", start: "partial_start_ms", unit: 1e-3},
+		),
+	},
 	{name: sim.SherpaONNX, read: in(paths{final: "is_final=true", text: "text", start: "start_time", number: "segment"})},
 	{
 		name: sim.DashScope, client: `rate: 8000, start: '{"header":{"action":"run-task","task_id":"$token","streaming":"duplex"},"payload":` +
@@ -92,12 +98,17 @@ var protocols = []protocol{
 	{
 		name:   sim.Watson,
 		client: `rate: 8000, start: '{"action": "start", "content-type": "audio/l16; rate=8000", "interim_results": true, "timestamps": true}'`,
-		read:   readWatson,
+		read: in(paths{
+			each: "results", final: "final=true", text: "alternatives.0.transcript", start: "alternatives.0.timestamps.0.1",
+			end: "alternatives.0.timestamps.-1.2", number: "result_index",
+		}),
 	},
 	{name: sim.Kyutai, chunk: 80 * time.Millisecond, least: 80 * time.Millisecond, most: 80 * time.Millisecond, read: readKyutai, again: 1},
-	{name: sim.WhisperLive, read: readWhisperLive},
+	// The segments before the last one were the last one once.
+	{name: sim.WhisperLive, read: in(paths{of: "segments.-1.", final: "completed=true", text: "text", start: "start", end: "end"})},
 	{
-		name: sim.WhisperLiveKit, read: readWhisperLiveKit, repeats: true,
+		name: sim.WhisperLiveKit, repeats: true,
+		read:     in(paths{each: "lines", final: "text", text: "text", start: "start", end: "end"}, paths{text: "buffer_transcription"}),
 		settings: "failover: {audio: {messages: {opcode: binary}, encoding: s16le, rate: 16000}}",
 	},
 	{name: sim.RealtimeSTT, read: in(paths{final: "type=final", text: "text"}), merges: true},
@@ -159,10 +170,7 @@ func protocolNamed(name string) (*protocol, error) {
 		return nil, err
 	}
 	p := *found
-	if p.Dialogue, err = hunt.DialogueNamed(name); err == nil {
-		p.Dialogue, err = p.With(p.client)
-	}
-	if err != nil {
+	if p.Dialogue, err = hunt.DialogueNamed(name, p.client); err != nil {
 		return nil, err
 	}
 	encoding, rate := p.Audio()
@@ -177,6 +185,8 @@ func protocolNamed(name string) (*protocol, error) {
 // paths are where messages in JSON have a result: keys and indexes with dots between them; an index of -1 is the last.
 type paths struct {
 	of string // begins all others
+	// each is a list whose items have a result each, numbered as they come, from the message's number on; empty for no list.
+	each string
 	// when is what messages with a result have, as path=value or as a path, and final what those with a final one have. Empty when: a text.
 	when, final string
 	text        string
@@ -191,30 +201,51 @@ func in(all ...paths) func(m hunt.Message) []result {
 	return func(m hunt.Message) (results []result) {
 		said, _ := speaker.Decode(m)
 		for _, p := range all {
-			text, ok := at(said, p.of+p.text).(string)
-			if !ok || p.when != "" && !holds(said, p.of+p.when) {
+			number := -1
+			if n, ok := at(said, p.of+p.number).(json.Number); ok {
+				number, _ = strconv.Atoi(n.String())
+				number -= p.first
+			}
+			if p.each == "" {
+				results = p.read(results, said, number)
 				continue
 			}
-			seconds := func(path string) float64 {
-				n, _ := at(said, p.of+path).(json.Number)
-				t, err := n.Float64()
-				if err != nil {
-					return unknown
-				}
-				return t * cmp.Or(p.unit, 1)
+			list, _ := at(said, p.each).([]any)
+			for i, item := range list {
+				results = p.read(results, item, max(0, number)+i)
 			}
-			r := result{p.final != "" && holds(said, p.of+p.final), text, seconds(p.start), seconds(p.end), -1}
-			if p.length != "" {
-				r.end = r.start + seconds(p.length)
-			}
-			if n, ok := at(said, p.of+p.number).(json.Number); ok {
-				r.number, _ = strconv.Atoi(n.String())
-				r.number -= p.first
-			}
-			results = append(results, r)
 		}
 		return results
 	}
+}
+
+// read appends the result in a message, or in an item of its list.
+func (p *paths) read(results []result, said any, number int) []result {
+	text, ok := at(said, p.of+p.text).(string)
+	if !ok || p.when != "" && !holds(said, p.of+p.when) {
+		return results
+	}
+	seconds := func(path string) float64 { return clock(at(said, p.of+path)) * cmp.Or(p.unit, 1) }
+	r := result{p.final != "" && holds(said, p.of+p.final), text, seconds(p.start), seconds(p.end), number}
+	if p.length != "" {
+		r.end = r.start + seconds(p.length)
+	}
+	return append(results, r)
+}
+
+// clock returns a time that a message has as a number, or as hours, minutes and seconds.
+func clock(value any) (time float64) {
+	if value == nil {
+		return unknown
+	}
+	for part := range strings.SplitSeq(fmt.Sprint(value), ":") {
+		n, err := strconv.ParseFloat(part, 64)
+		if err != nil {
+			return unknown
+		}
+		time = 60*time + n
+	}
+	return time
 }
 
 // at returns what a decoded message has at a path; nil for nothing.
@@ -295,97 +326,12 @@ func readVosk(m hunt.Message) []result {
 	return []result{r}
 }
 
-func readFunASRRealtime(m hunt.Message) (results []result) {
-	said := decode[struct {
-		Sentences []struct {
-			Text       string
-			Start, End float64
-		}
-		Partial string
-		Start   float64 `json:"partial_start_ms"`
-	}](m)
-	for i, s := range said.Sentences {
-		results = append(results, result{true, s.Text, s.Start / 1000, s.End / 1000, i})
-	}
-	if said.Partial != "" {
-		results = append(results, result{false, said.Partial, said.Start / 1000, unknown, -1})
-	}
-	return results
-}
-
-func readWatson(m hunt.Message) (results []result) {
-	said := decode[struct {
-		Index   int `json:"result_index"`
-		Results []struct {
-			Final        bool
-			Alternatives []struct {
-				Transcript string
-				Timestamps [][3]any
-			}
-		}
-	}](m)
-	for i, one := range said.Results {
-		for _, a := range one.Alternatives {
-			r := result{one.Final, a.Transcript, unknown, unknown, said.Index + i}
-			if n := len(a.Timestamps); n > 0 {
-				r.start, _ = a.Timestamps[0][1].(float64)
-				r.end, _ = a.Timestamps[n-1][2].(float64)
-			}
-			results = append(results, r)
-		}
-	}
-	return results
-}
-
 func readKyutai(m hunt.Message) []result {
 	said, _, err := sim.ReadKyutai(m.Payload)
 	if err != nil || said.Type != "Word" {
 		return nil
 	}
 	return []result{{true, said.Text, said.Start, said.Start + 0.08, -1}}
-}
-
-// readWhisperLive returns the last segment: those before it were the last one once.
-func readWhisperLive(m hunt.Message) []result {
-	said := decode[struct {
-		Segments []struct {
-			Start, End, Text string
-			Completed        bool
-		}
-	}](m)
-	if len(said.Segments) == 0 {
-		return nil
-	}
-	s := said.Segments[len(said.Segments)-1]
-	start, _ := strconv.ParseFloat(s.Start, 64)
-	end, _ := strconv.ParseFloat(s.End, 64)
-	return []result{{s.Completed, s.Text, start, end, -1}}
-}
-
-func readWhisperLiveKit(m hunt.Message) (results []result) {
-	said := decode[struct {
-		Lines  []struct{ Text, Start, End string }
-		Buffer string `json:"buffer_transcription"`
-	}](m)
-	for i, line := range said.Lines {
-		results = append(results, result{true, line.Text, clock(line.Start), clock(line.End), i})
-	}
-	if said.Buffer != "" {
-		results = append(results, result{false, said.Buffer, unknown, unknown, -1})
-	}
-	return results
-}
-
-// clock reads hours, minutes and seconds.
-func clock(text string) (seconds float64) {
-	for part := range strings.SplitSeq(text, ":") {
-		n, err := strconv.ParseFloat(part, 64)
-		if err != nil {
-			return unknown
-		}
-		seconds = 60*seconds + n
-	}
-	return seconds
 }
 
 // readSoniox returns the tokens that are final and those that are not, as a result each.

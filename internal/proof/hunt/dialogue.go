@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/tinylib/msgp/msgp"
 
@@ -81,20 +80,19 @@ type Dialogue struct {
 }
 
 // Dialogues returns the names of the protocols that a hunt can use.
-func Dialogues() []string { return kit.Names(dialogues(), (*Dialogue).name) }
+func Dialogues() []string { return kit.Names(dialogues, (*Dialogue).name) }
 
 func (d *Dialogue) name() string { return d.Name }
 
-// DialogueNamed returns the dialogue of a protocol.
-func DialogueNamed(name string) (*Dialogue, error) {
-	return kit.Find("protocol", name, dialogues(), (*Dialogue).name)
-}
-
-// With returns a dialogue whose client says something otherwise, as the profile's client in YAML.
-func (d *Dialogue) With(client string) (*Dialogue, error) {
-	changed := *d
-	changed.client = strings.Trim(changed.client+", "+client, ", ")
-	return &changed, changed.prepare()
+// DialogueNamed returns the dialogue of a protocol. What its client says otherwise is in YAML, as a profile's client; empty for nothing.
+func DialogueNamed(name, otherwise string) (*Dialogue, error) {
+	found, err := kit.Find("protocol", name, dialogues, (*Dialogue).name)
+	if err != nil {
+		return nil, err
+	}
+	d := *found
+	d.client = strings.Trim(d.client+", "+otherwise, ", ")
+	return &d, d.prepare()
 }
 
 // prepare reads the profile.
@@ -255,91 +253,83 @@ func until(text string, f func(m Message) []byte) func(m Message) []byte {
 // behind is a setting that stands behind a text of the first message.
 func behind(text, added string) [2]string { return [2]string{text, text + ", " + added} }
 
-// dialogues returns the protocols, in the order of the simulated servers, whose comments describe the messages.
-var dialogues = sync.OnceValue(func() []Dialogue {
-	all := []Dialogue{
-		{
-			Name:    sim.Echo,
-			Final:   func(m Message) []byte { return m.Payload },
-			Answers: func(p *Progress) int { return p.Sent },
-		},
-		{
-			Name: sim.Vosk, setting: behind(`"sample_rate" : 16000`, `"phrase_list" : ["$word"]`),
-			Final: from(`"text" : `, `"text" : `), Step: 20,
-			Answers: func(p *Progress) int { return p.Audio + 1 },
-		},
-		{
-			Name: sim.FunASR, client: `start: '{"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 2, "is_speaking": true}'`,
-			setting: behind(`"mode": "2pass"`, `"wav_name": "$word", "hotwords": "$word"`),
-			// The result includes a little audio from before the speaker began.
-			Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
-		},
-		{Name: sim.FunASRRealtime, setting: [2]string{"", "HOTWORDS:$word"}},
-		{Name: sim.SherpaONNX},
-		{Name: sim.SherpaPython},
-		{Name: sim.DashScope, setting: behind(`"sample_rate": 16000`, `"vocabulary_id": "$word"`)},
-		{Name: sim.VLLMRealtime},
-		{Name: sim.Watson, setting: behind(`"interim_results": true`, `"keywords": ["$word"]`)},
-		{
-			Name: sim.Kyutai, client: "ready: {msgpack: {type: Ready}}", Blocks: [2]int{100, 500}, end: endKyutai,
-			last: func(p *Progress, m Message) bool { return markerOf(m) == int64(p.Number) },
-		},
-		{Name: sim.WhisperLive, setting: behind(`"use_vad": true`, `"initial_prompt": "$word"`), Final: newestCompleted},
-		{Name: sim.WhisperLiveKit},
-		{Name: sim.RealtimeSTT, client: `ready: {json: {type: hello}}`, Final: until(`,"status"`, from(`"text":`, `"type":"final"`))},
-		{
-			Name: sim.Deepgram, withWord: "keyterm=",
-			Final:   until(`"words":`, from(`"transcript":`, `"is_final":true`)),
-			Answers: func(p *Progress) int { return p.Audio + 2 },
-		},
-		{Name: sim.AssemblyAI, withWord: "keyterms_prompt=", Blocks: [2]int{100, 200}},
-		{Name: sim.Speechmatics, setting: behind(`"enable_partials": true`, `"additional_vocab": [{"content": "$word"}]`)},
-		{Name: sim.Soniox, setting: behind(`"num_channels": 1`, `"context": {"terms": ["$word"]}`), Final: finalTokens},
-		{Name: sim.Gladia, query: "token=$id", withWord: "vocabulary=", Final: from(`"text":`, `"is_final":true`)},
-		{Name: sim.OpenAIRealtime, setting: behind(`"type": "transcription"`, `"input_audio_transcription": {"prompt": "$word"}`)},
-		{Name: sim.SGLangRealtime, client: `ready: {json: {type: session.created}}`, setting: behind(`"rate": 16000}`, `"transcription": {"language": "$word"}`)},
-		{
-			Name: sim.SGLangOmni, setting: [2]string{"", `{"type":"session.update","session":{"language":"$word"}}`},
-			Final: from(`"text": `, `"is_final": true`),
-		},
-		{Name: sim.OpenAITranslations, Final: from(`"delta":`, `output_transcript`)},
-		{Name: sim.VLLMOmni, client: `ready: [{json: {type: session.created}}, {json: {type: session.updated}}]`, setting: behind(`"model": "simulated"`, `"instructions": "$word"`)},
-		{
-			Name: sim.NVIDIARealtime, setting: behind(`"sample_rate": 16000`, `"language": "$word"`),
-			Final: until(`"audio_processed"`, from(`"transcript":`, `transcription.completed"`)),
-		},
-		{Name: sim.KaldiGStreamer, query: "content-id=$id"},
-		{
-			Name: sim.KyutaiTTS, withWord: "voice=",
-			Final: kyutaiSpeech, Speech: kyutaiSpeech,
-			Answers: func(p *Progress) int { return 1 + 2*p.Audio },
-		},
-		{
-			Name: sim.Cartesia, setting: behind(`"add_timestamps": true`, `"pronunciation_dict_id": "$word"`),
-			Final: from(`"words":`, `"type":"timestamps"`), Speech: inField("data"),
-			Answers: func(p *Progress) int { return 1 + 2*p.Audio },
-		},
-		{
-			Name: sim.ElevenLabsTTS, setting: behind(`"text": " "`, `"pronunciation_dictionary_locators": [{"pronunciation_dictionary_id": "$word"}]`),
-			// The server speaks each word immediately.
-			client: `audio: '{"text": "$text", "context_id": "$token", "flush": true}', end: '{"context_id": "$token", "close_context": true}'`,
-			Final:  characters, Speech: inField("audio"),
-			Answers: func(p *Progress) int { return 1 + p.Audio },
-		},
-		{
-			Name: sim.AzureSpeech, client: `ready: {contains: "Path:turn.start"}, last: {contains: "Path:turn.end"}`,
-			start: startAzure, audio: azureAudio,
-			end:   func(p *Progress) []Message { return []Message{azureAudio(p, nil)} },
-			Final: from(`"DisplayText":`, "Path:speech.phrase"),
-		},
-	}
-	for i := range all {
-		if err := all[i].prepare(); err != nil {
-			panic(fmt.Sprintf("hunt: %s: %v", all[i].Name, err))
-		}
-	}
-	return all
-})
+// dialogues are the protocols, in the order of the simulated servers, whose comments describe the messages.
+var dialogues = []Dialogue{
+	{
+		Name:    sim.Echo,
+		Final:   func(m Message) []byte { return m.Payload },
+		Answers: func(p *Progress) int { return p.Sent },
+	},
+	{
+		Name: sim.Vosk, setting: behind(`"sample_rate" : 16000`, `"phrase_list" : ["$word"]`),
+		Final: from(`"text" : `, `"text" : `), Step: 20,
+		Answers: func(p *Progress) int { return p.Audio + 1 },
+	},
+	{
+		Name: sim.FunASR, client: `start: '{"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 2, "is_speaking": true}'`,
+		setting: behind(`"mode": "2pass"`, `"wav_name": "$word", "hotwords": "$word"`),
+		// The result includes a little audio from before the speaker began.
+		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
+	},
+	{Name: sim.FunASRRealtime, setting: [2]string{"", "HOTWORDS:$word"}},
+	{Name: sim.SherpaONNX},
+	{Name: sim.SherpaPython},
+	{Name: sim.DashScope, setting: behind(`"sample_rate": 16000`, `"vocabulary_id": "$word"`)},
+	{Name: sim.VLLMRealtime},
+	{Name: sim.Watson, setting: behind(`"interim_results": true`, `"keywords": ["$word"]`)},
+	{
+		Name: sim.Kyutai, client: "ready: {msgpack: {type: Ready}}", Blocks: [2]int{100, 500}, end: endKyutai,
+		last: func(p *Progress, m Message) bool { return markerOf(m) == int64(p.Number) },
+	},
+	{Name: sim.WhisperLive, setting: behind(`"use_vad": true`, `"initial_prompt": "$word"`), Final: newestCompleted},
+	{Name: sim.WhisperLiveKit},
+	{Name: sim.RealtimeSTT, client: `ready: {json: {type: hello}}`, Final: until(`,"status"`, from(`"text":`, `"type":"final"`))},
+	{
+		Name: sim.Deepgram, withWord: "keyterm=",
+		Final:   until(`"words":`, from(`"transcript":`, `"is_final":true`)),
+		Answers: func(p *Progress) int { return p.Audio + 2 },
+	},
+	{Name: sim.AssemblyAI, withWord: "keyterms_prompt=", Blocks: [2]int{100, 200}},
+	{Name: sim.Speechmatics, setting: behind(`"enable_partials": true`, `"additional_vocab": [{"content": "$word"}]`)},
+	{Name: sim.Soniox, setting: behind(`"num_channels": 1`, `"context": {"terms": ["$word"]}`), Final: finalTokens},
+	{Name: sim.Gladia, query: "token=$id", withWord: "vocabulary=", Final: from(`"text":`, `"is_final":true`)},
+	{Name: sim.OpenAIRealtime, setting: behind(`"type": "transcription"`, `"input_audio_transcription": {"prompt": "$word"}`)},
+	{Name: sim.SGLangRealtime, client: `ready: {json: {type: session.created}}`, setting: behind(`"rate": 16000}`, `"transcription": {"language": "$word"}`)},
+	{
+		Name: sim.SGLangOmni, setting: [2]string{"", `{"type":"session.update","session":{"language":"$word"}}`},
+		Final: from(`"text": `, `"is_final": true`),
+	},
+	{Name: sim.OpenAITranslations, Final: from(`"delta":`, `output_transcript`)},
+	{Name: sim.VLLMOmni, client: `ready: [{json: {type: session.created}}, {json: {type: session.updated}}]`, setting: behind(`"model": "simulated"`, `"instructions": "$word"`)},
+	{
+		Name: sim.NVIDIARealtime, setting: behind(`"sample_rate": 16000`, `"language": "$word"`),
+		Final: until(`"audio_processed"`, from(`"transcript":`, `transcription.completed"`)),
+	},
+	{Name: sim.KaldiGStreamer, query: "content-id=$id"},
+	{
+		Name: sim.KyutaiTTS, withWord: "voice=",
+		Final: kyutaiSpeech, Speech: kyutaiSpeech,
+		Answers: func(p *Progress) int { return 1 + 2*p.Audio },
+	},
+	{
+		Name: sim.Cartesia, setting: behind(`"add_timestamps": true`, `"pronunciation_dict_id": "$word"`),
+		Final: from(`"words":`, `"type":"timestamps"`), Speech: inField("data"),
+		Answers: func(p *Progress) int { return 1 + 2*p.Audio },
+	},
+	{
+		Name: sim.ElevenLabsTTS, setting: behind(`"text": " "`, `"pronunciation_dictionary_locators": [{"pronunciation_dictionary_id": "$word"}]`),
+		// The server speaks each word immediately.
+		client: `audio: '{"text": "$text", "context_id": "$token", "flush": true}', end: '{"context_id": "$token", "close_context": true}'`,
+		Final:  characters, Speech: inField("audio"),
+		Answers: func(p *Progress) int { return 1 + p.Audio },
+	},
+	{
+		Name: sim.AzureSpeech, client: `ready: {contains: "Path:turn.start"}, last: {contains: "Path:turn.end"}`,
+		start: startAzure, audio: azureAudio,
+		end:   func(p *Progress) []Message { return []Message{azureAudio(p, nil)} },
+		Final: from(`"DisplayText":`, "Path:speech.phrase"),
+	},
+}
 
 // startAzure begins a turn of Azure's.
 func startAzure(p *Progress) []Message {

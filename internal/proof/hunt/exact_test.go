@@ -17,8 +17,13 @@ import (
 )
 
 // exact are the protocols whose results can be counted.
-func exact() (all []Dialogue) {
-	for _, d := range dialogues() {
+func exact(t *testing.T) (all []*Dialogue) {
+	t.Helper()
+	for _, name := range Dialogues() {
+		d, err := DialogueNamed(name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
 		if d.Final != nil {
 			all = append(all, d)
 		}
@@ -80,7 +85,7 @@ func copying(t *testing.T, protocol string, copies func(Message) int) (url strin
 
 // Results that arrive twice, or not at all, are counted, and their sessions have not succeeded.
 func TestExact(t *testing.T) {
-	for _, d := range exact() {
+	for _, d := range exact(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			hold := func(every int64, instead int) (Report, int) {
 				var finals, bad atomic.Int64

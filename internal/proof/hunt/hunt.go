@@ -91,7 +91,7 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Port() == "" {
 		return nil, nil, fmt.Errorf("url: invalid address %q: use ws://host:port or wss://host:port", o.URL)
 	}
-	d, err := DialogueNamed(o.Protocol)
+	d, err := DialogueNamed(o.Protocol, "")
 	if err != nil {
 		return nil, nil, err
 	}
