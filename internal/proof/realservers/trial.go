@@ -114,7 +114,9 @@ func try(ctx context.Context, o Options, s *Server) *Result {
 	t := &trial{Server: s, Options: o, logs: filepath.Join(o.Cache, "logs"), seed: rand.Uint64()}
 	defer t.end(true)
 	if len(o.Steps) > 0 { // the other steps' results stay
-		i := slices.IndexFunc(o.Before, func(b *Result) bool { return b.Name == r.Name && b.Version == r.Version && b.Profile == r.Profile && b.Skipped == "" })
+		i := slices.IndexFunc(o.Before, func(b *Result) bool {
+			return b.Name == r.Name && b.Version == r.Version && b.Profile == r.Profile && b.Skipped == ""
+		})
 		if i < 0 {
 			r.Skipped = "all steps must be taken first"
 			return r
