@@ -1,11 +1,11 @@
 """A model for moshi-server's Python module: words.py hears what each slot of the batch gets. A word comes as its syllables and an end, a token
-for each frame of 80 ms, so it hears each fourth sample: fewer words than at 24 kHz."""
+for each frame of 80 ms, so it hears each eighth sample: fewer words than at 24 kHz."""
 
 import numpy
 
 import words
 
-RATE = 6000
+RATE = 3000
 END, FIRST = 3, 4  # tokens: of silence, and the first of a syllable
 ACTIVE, MARKED = 1, 2  # flags
 NO_DATA, AUDIO, RESET = 0, -1, -2  # updates; others are markers
@@ -26,7 +26,7 @@ class Slot:
         self.samples, self.tokens = numpy.zeros(0), []
 
     def hear(self, frame):
-        self.samples = numpy.append(self.samples, frame[::4])
+        self.samples = numpy.append(self.samples, frame[::8])
         heard = 0
         for word, _, end in words.spoken(self.samples, RATE):
             if round(end * RATE) < len(self.samples):  # it has ended
