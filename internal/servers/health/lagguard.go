@@ -25,7 +25,7 @@ const (
 	lagRaiseEvery = 2 * time.Second  // between two steps up below what was too many
 	lagSettle     = 10 * time.Second // after a step down
 	lagProbeEvery = time.Minute      // between two steps beyond what was too many: doubled when one fails, halved when one holds
-	lagProbeLast  = 16 * time.Minute
+	lagProbeLast  = 5 * time.Minute
 	lagProbeLeast = 5 * time.Second
 	lagForget     = 30 * time.Minute // without a ceiling, after which it is forgotten what was too many
 	lagTrend      = 10               // readings that a trend is taken from
