@@ -129,3 +129,6 @@ func (f *recovery) lateness(t *Timing, now loop.Instant) (late time.Duration, ok
 	}
 	return late, true
 }
+
+// Late returns how late the session's results come; 0 if that is not known. It is called on the session's loop.
+func (s *Session) Late() time.Duration { return s.timing(s.client.Loop().Now()).Late }
