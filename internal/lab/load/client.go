@@ -162,7 +162,7 @@ func (c *client) Ended(_ *loop.Conn, err error) {
 	case errors.Is(err, io.EOF):
 		c.fail("ended without a close frame")
 	default:
-		c.fail(kind(err))
+		c.fail(Kind(err))
 	}
 	c.gone()
 	c.talk.ended()
@@ -241,10 +241,10 @@ func (c *client) markGreeted() {
 func (c *client) recordFirstAnswer(took int64) {
 	counts := c.counts()
 	if c.again {
-		counts.ReplyAgain.record(took)
+		counts.ReplyAgain.Record(took)
 		return
 	}
-	counts.FirstEcho.record(took)
+	counts.FirstEcho.Record(took)
 	counts.lastEcho = max(counts.lastEcho, c.began+took)
 }
 
@@ -318,8 +318,8 @@ func (in *inbox) next(b []byte) (p piece, n int, err error) {
 	return p, n, nil
 }
 
-// kind returns a short name for the kind of an error, so that errors can be counted by kind.
-func kind(err error) string {
+// Kind returns a short name for the kind of an error, so that errors can be counted by kind.
+func Kind(err error) string {
 	var status *handshake.StatusError
 	switch {
 	case errors.As(err, &status):

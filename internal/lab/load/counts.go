@@ -294,8 +294,8 @@ const (
 	longestTime  = int64(time.Hour)
 )
 
-// record adds a duration in nanoseconds. It allocates only for the first one.
-func (t *Times) record(nanoseconds int64) {
+// Record adds a duration in nanoseconds. It allocates only for the first one.
+func (t *Times) Record(nanoseconds int64) {
 	if t.histogram == nil {
 		t.histogram = hdrhistogram.New(shortestTime, longestTime, 3)
 	}

@@ -126,7 +126,7 @@ func (e *echo) judge(now int64) {
 		e.recordFirstAnswer(now - e.began)
 	default:
 		counts.Received++
-		counts.Latency.record(now - e.origin - int64(r.number-e.first-1)*int64(e.lane.period))
+		counts.Latency.Record(now - e.origin - int64(r.number-e.first-1)*int64(e.lane.period))
 	}
 }
 

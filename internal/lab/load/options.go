@@ -235,8 +235,8 @@ func (o Options) checkSpeech(f *faults) {
 // spareDescriptors is how many file descriptors a run needs at most in addition to those of its connections.
 const spareDescriptors = 64
 
-// checkDescriptors returns an error if the process may not open that many connections.
-func checkDescriptors(connections int) error {
+// CheckDescriptors returns an error if the process may not open that many connections.
+func CheckDescriptors(connections int) error {
 	if limit := machine.Limit(); limit < connections+spareDescriptors {
 		return fmt.Errorf("connections: %d needs more file descriptors than this process may open, %d (ulimit -n): use at most %d connections",
 			connections, limit, max(0, limit-spareDescriptors))

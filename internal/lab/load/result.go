@@ -23,6 +23,8 @@ type Result struct {
 	// Series is the time series: one point for about each sampling interval, from when clients began to connect until all
 	// connections were closed. Its points add up to the totals.
 	Series []Point
+	// Speech is what package streams measures besides; nil for a run of Run.
+	Speech *Speech
 	// Transcript holds the final texts of the first complete session with audio; nil for none.
 	Transcript []string
 }
@@ -88,14 +90,25 @@ func (f *Figures) fill(connections int, c *counts) {
 // setRates fills in the rates of the steady part, from the counts at its beginning and its end.
 func (r *Result) setRates(urls []string, before, after []Counts) {
 	r.targets(urls)
-	seconds := r.Duration.Seconds()
 	for i := range after {
-		f := &r.Targets[i].Figures
-		f.MessagesPerSecond = float64(after[i].Received-before[i].Received) / seconds
-		f.SessionsPerSecond = float64(after[i].Complete-before[i].Complete) / seconds
-		r.MessagesPerSecond += f.MessagesPerSecond
-		r.SessionsPerSecond += f.SessionsPerSecond
+		r.setRate(&r.Targets[i].Figures, after[i].Received-before[i].Received, after[i].Complete-before[i].Complete)
 	}
+}
+
+// SetRates fills in the rates of a run that counts from its beginning to its end.
+func (r *Result) SetRates() {
+	for i := range r.Targets {
+		f := &r.Targets[i].Figures
+		r.setRate(f, f.Received, f.Complete)
+	}
+}
+
+// setRate fills in the rates of a target, and adds them to those of all.
+func (r *Result) setRate(f *Figures, received, complete int64) {
+	seconds := r.Duration.Seconds()
+	f.MessagesPerSecond, f.SessionsPerSecond = float64(received)/seconds, float64(complete)/seconds
+	r.MessagesPerSecond += f.MessagesPerSecond
+	r.SessionsPerSecond += f.SessionsPerSecond
 }
 
 // Err returns an error if the server served the load badly: it lost or mixed up a message, a connection failed, a client

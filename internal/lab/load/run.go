@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, erro
 		return nil, err
 	}
 	o = o.withDefaults()
-	if err := checkDescriptors(o.Connections); err != nil {
+	if err := CheckDescriptors(o.Connections); err != nil {
 		return nil, err
 	}
 	if progress == nil {
@@ -366,13 +366,13 @@ func (c *client) dialled(socket loop.Socket, early []byte, err error, over bool)
 		socket.Close()
 		c.setOutcome(cut)
 	case err == nil:
-		c.counts().ConnectAgain.record(c.took)
+		c.counts().ConnectAgain.Record(c.took)
 		c.join(socket, early)
 	case over: // the run was ended, and nothing failed
 		c.setOutcome(cut)
 		c.lane.settle(c)
 	default:
-		c.talk.refused("connect again: " + kind(err))
+		c.talk.refused("connect again: " + Kind(err))
 	}
 }
 
@@ -396,7 +396,7 @@ func (l *lane) admit(c *client, socket loop.Socket, early []byte, since int64) {
 	counts := c.counts()
 	counts.Begun++
 	counts.Connected++
-	counts.Connect.record(since - c.began)
+	counts.Connect.Record(since - c.began)
 	counts.lastConnect = max(counts.lastConnect, since)
 	l.clients = append(l.clients, c)
 	c.join(socket, early)
@@ -408,7 +408,7 @@ func (l *lane) refused(c *client, err error) {
 	counts := c.counts()
 	counts.Begun++
 	counts.ConnectFailures++
-	counts.error("connect: " + kind(err))
+	counts.error("connect: " + Kind(err))
 	c.markGreeted()
 	if l.sessionLength > 0 {
 		l.clients = append(l.clients, c) // it tries again

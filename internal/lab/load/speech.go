@@ -152,12 +152,12 @@ func (s *speech) handleAnswer(p piece, answer []byte, now int64) {
 			break
 		}
 		latency := now - s.origin - int64(number)*int64(s.lane.period)
-		counts.Latency.record(latency)
+		counts.Latency.Record(latency)
 		if number == 0 {
 			s.recordFirstAnswer(s.took + latency) // without the wait for its turn
 		}
 		if number == s.total {
-			counts.Final.record(latency)
+			counts.Final.Record(latency)
 		}
 	}
 	if number == s.total {

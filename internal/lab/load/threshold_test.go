@@ -75,10 +75,10 @@ func measuredResult() *Result {
 		},
 	}, Duration: 10 * time.Second}
 	for i := range 100 {
-		r.Latency.record(int64(i+1) * int64(time.Millisecond))
+		r.Latency.Record(int64(i+1) * int64(time.Millisecond))
 	}
-	r.Connect.record(int64(10 * time.Millisecond))
-	r.ConnectAgain.record(int64(30 * time.Millisecond))
+	r.Connect.Record(int64(10 * time.Millisecond))
+	r.ConnectAgain.Record(int64(30 * time.Millisecond))
 	return r
 }
 

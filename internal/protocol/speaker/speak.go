@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // Options are how a session is held.
@@ -70,6 +71,19 @@ func (r *Result) SaysFull(p *profile.Profile) bool {
 		}
 	}
 	return r.Closed != nil && p.ClosesFull(r.Closed.Code)
+}
+
+// Refused reports whether an error of dialing or of a session is a refusal of the server, and whether it refused because it was full.
+func Refused(p *profile.Profile, err error) (refused, full bool) {
+	status := (*handshake.StatusError)(nil)
+	closed := (*CloseError)(nil)
+	switch {
+	case errors.As(err, &status):
+		return true, p.BusyStatus(status.Status) || status.Status == 503 || status.Status == 429
+	case errors.As(err, &closed):
+		return true, p.ClosesFull(closed.Code) || closed.Code == frame.TryAgainLater
+	}
+	return err != nil, false
 }
 
 // LateError is what a server did not send in time.
