@@ -188,7 +188,7 @@ func (r *run) complete(s *session, result *speaker.Result, by load.LagBy, now ti
 	if r.Alone == nil {
 		return
 	}
-	alone := r.Alone.Speech.Texts[s.recording]
+	alone := r.Alone.Result.Speech.Texts[s.recording]
 	if text == alone {
 		r.speech.Same++
 	} else {
@@ -214,7 +214,11 @@ func (r *run) finish() *load.Result {
 	if n := r.speech.Same + r.speech.Other; n > 0 {
 		r.speech.Alike = r.alike / float64(n)
 	}
-	r.speech.Growth = growth(r.lags, nil)
+	var alone []lags
+	if r.Alone != nil {
+		alone = r.Alone.lags
+	}
+	r.speech.Growth = growth(r.lags, alone, r.Spread, r.Spread+r.For)
 	r.result.Speech, r.result.Interrupted = &r.speech, r.ctx.Err() != nil
 	r.result.Duration = r.now()
 	r.result.SetRates()

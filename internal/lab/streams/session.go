@@ -136,7 +136,7 @@ func (s *session) Receive(until time.Time) (speaker.Message, error) {
 
 // sample notes a message that answers what was due at a time.
 func (s *session) sample(now, due time.Duration) {
-	s.lags = append(s.lags, lag{at: now, audio: due - s.first, lag: now - due})
+	s.lags = append(s.lags, lag{due - s.first, now - due})
 	s.count(func(f *load.Figures) { f.Latency.Record(int64(now - due)) })
 	s.run.locked(func() { s.run.recent.Record(int64(now - due)) })
 }

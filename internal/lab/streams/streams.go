@@ -35,8 +35,8 @@ type Options struct {
 	Connect time.Duration
 	// Last bounds the time from a session's end to its last message; default 30 s.
 	Last time.Duration
-	// Alone is the result of [Alone] with the same recordings, which sessions are compared with; nil for no comparison.
-	Alone *load.Result
+	// Alone are sessions with the same recordings that sessions are compared with; nil for no comparison.
+	Alone *Reference
 	// Progress is called on the goroutine of Run when a phase begins, and each Interval (default 1 s); nil for no report.
 	Progress func(load.Progress)
 	Interval time.Duration
@@ -51,9 +51,16 @@ const (
 	retry = time.Second
 )
 
-// Alone holds one session with each recording, one after the other, without any others, so that those of a crowd can be compared with them. The
-// error is that of the first one that failed.
-func Alone(ctx context.Context, o Options) (*load.Result, error) {
+// Reference is what sessions show that are alone on a server. It is immutable.
+type Reference struct {
+	// Result has the texts that others should have.
+	Result *load.Result
+	lags   []lags
+}
+
+// Alone holds one session with each recording, one after the other, so that those of a crowd can be compared with them. The error is that of the first
+// one that failed.
+func Alone(ctx context.Context, o Options) (*Reference, error) {
 	o.Streams, o.Spread, o.Alone, o.Progress = 1, 0, nil, nil
 	r := newRun(ctx, o)
 	for i := range o.Recordings {
@@ -61,7 +68,7 @@ func Alone(ctx context.Context, o Options) (*load.Result, error) {
 			return nil, err
 		}
 	}
-	return r.finish(), nil
+	return &Reference{r.finish(), r.lags}, nil
 }
 
 // Run holds sessions. When ctx ends, it cuts those that are under way, and returns what it has measured. The error says that the machine does
