@@ -35,9 +35,6 @@ type talk interface {
 	inSession() bool
 	// failed is called when the connection has failed. It counts the messages that no longer get an answer.
 	failed()
-	// closed is called when the server has closed the connection with a close frame. It reports whether a server may do so
-	// now.
-	closed(code frame.CloseCode) bool
 	// ended is called when the connection has ended.
 	ended()
 	// refused is called when the client could not connect again.
@@ -195,7 +192,7 @@ func (c *client) closed(payload []byte) {
 	}
 	c.closeSeen = true
 	c.counts().Closes[code]++
-	if !c.closeSent && !c.talk.closed(code) {
+	if !c.closeSent {
 		c.fail("closed with " + code.String())
 	}
 	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))

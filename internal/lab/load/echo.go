@@ -2,8 +2,6 @@ package load
 
 import (
 	"math"
-
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // writeSize is roughly how many bytes a client that has fallen behind writes at once.
@@ -160,9 +158,6 @@ func (e *echo) forget() {
 	e.counts().Unsent += int64(e.asked - e.sent)
 	e.asked, e.next = e.sent, e.sent
 }
-
-// closed implements talk: an echo server has no reason to close.
-func (e *echo) closed(frame.CloseCode) bool { return false }
 
 // ended implements talk.
 func (e *echo) ended() {}

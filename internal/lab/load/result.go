@@ -25,8 +25,6 @@ type Result struct {
 	Series []Point
 	// Speech is what package streams measures besides; nil for a run of Run.
 	Speech *Speech
-	// Transcript holds the final texts of the first complete session with audio; nil for none.
-	Transcript []string
 }
 
 // TargetResult is the result for one target.
@@ -63,9 +61,6 @@ type Figures struct {
 // fill fills in the result from the collected counts.
 func (r *run) fill(result *Result) {
 	result.fill(r.Connections, r.seen.total)
-	if first := r.transcript.Load(); first != nil {
-		result.Transcript = *first
-	}
 	result.targets(r.URLs)
 	for i := range result.Targets {
 		clients := (r.Connections + len(r.targets) - 1 - i) / len(r.targets)
@@ -112,7 +107,7 @@ func (r *Result) setRate(f *Figures, received, complete int64) {
 }
 
 // Err returns an error if the server served the load badly: it lost or mixed up a message, a connection failed, a client
-// could not connect again, or no client could connect.
+// could not connect again, no client could connect, or a session had another text than one that was alone.
 func (r *Result) Err() error {
 	if r.Connected == 0 {
 		return errors.New("no connection could be made")
@@ -121,7 +116,7 @@ func (r *Result) Err() error {
 	for _, w := range []struct {
 		n    int64
 		what string
-	}{{r.Lost, "messages lost"}, {r.Mixed, "messages mixed up"}, {r.Failed, "connections failed"}, {r.Refused, "could not connect again"}} {
+	}{{r.Lost, "messages lost"}, {r.Mixed, "messages mixed up"}, {r.Failed, "connections failed"}, {r.Refused, "could not connect again"}, {r.spoke().Other, "sessions with another text than alone"}} {
 		if w.n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
 		}
