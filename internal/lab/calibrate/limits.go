@@ -14,9 +14,13 @@ type Limits struct {
 	SameText  float64       `json:"same_text"`              // share of sessions whose text is that of one client alone
 }
 
-// MostSlope is by how much lag may grow, in seconds per second: what 300 s change by 0.6 s. It is as small because a server for 200 streams that has
-// 201 falls behind by 0.005 s/s, and as large because nothing real has none.
+// MostSlope is by how much lag may grow, in seconds per second: by 0.6 s in 300 s. It is as small because a server for 200 streams that has 201 falls
+// behind by 0.005 s/s, and as large because no real server has none.
 const MostSlope = 0.002
+
+// mostUncertain is how uncertain the slope may be in a step with so many streams: it must show an eighth of what one stream more than a server takes
+// makes of it, which is 1/n.
+func mostUncertain(streams int) float64 { return max(MostSlope, 1/float64(8*streams)) }
 
 // Measured is what a step has measured.
 type Measured struct {
@@ -42,8 +46,8 @@ const (
 	Unclear Verdict = "unclear" // noise hides it
 )
 
-// judge returns the verdict about a step, and its reason.
-func (l *Limits) judge(m Measured) (Verdict, string) {
+// judge returns the verdict about a step with so many streams, and its reason.
+func (l *Limits) judge(streams int, m Measured) (Verdict, string) {
 	switch {
 	case m.Sessions == 0:
 		return Unclear, "no session has ended"
@@ -54,14 +58,14 @@ func (l *Limits) judge(m Measured) (Verdict, string) {
 		}
 		return Fails, why
 	case m.SameText < l.SameText:
-		return Fails, fmt.Sprintf("%.1f %% of the texts are those of one client alone", 100*m.SameText)
+		return Fails, fmt.Sprintf("%.1f %% of the sessions have the text of one client alone", 100*m.SameText)
 	case m.Slope-m.SlopeError > MostSlope:
 		return Fails, fmt.Sprintf("lag grows by %s", perSecond(m.Slope))
 	case l.First > 0 && m.First > l.First:
 		return Fails, fmt.Sprintf("first result p95 is %s", short(m.First))
 	case l.Final > 0 && m.Final > l.Final:
 		return Fails, fmt.Sprintf("last result p95 is %s", short(m.Final))
-	case m.SlopeError > MostSlope:
+	case m.SlopeError > mostUncertain(streams):
 		return Unclear, fmt.Sprintf("whether lag grows does not show (%s ± %s, p95 %s)", perSecond(m.Slope), perSecond(m.SlopeError), short(m.Lag))
 	case m.Lag > l.Lag:
 		return Fails, fmt.Sprintf("lag p95 is %s", short(m.Lag))

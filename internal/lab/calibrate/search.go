@@ -70,12 +70,13 @@ func MostSteps(k int) int { return 2*bits.Len(uint(k)) + 3 }
 // search is the state of a search: what the steps so far show. It follows from them alone, so that a list of steps is all that a search needs to continue.
 type search struct {
 	Options
-	holds     int  // the largest number that holds, 0 for none
-	fails     int  // the smallest one that fails, 0 for none
-	gap       int  // how far the next number is from the last, while one side is not known
-	soaked    bool // holds was soaked
-	shown     bool // fails was seen to fail after the soak
-	again     bool // the soak and the step beyond are taken once more, since chance may have had a part in them
+	holds     int    // the largest number that holds, 0 for none
+	fails     int    // the smallest one that fails, 0 for none
+	why       string // it does
+	gap       int    // how far the next number is from the last, while one side is not known
+	soaked    bool   // holds was soaked
+	shown     bool   // fails was seen to fail after the soak
+	again     bool   // the soak and the step beyond are taken once more, since chance may have had a part in them
 	surprises int
 	repeat    *Plan // an unclear step
 	outcome   *Outcome
@@ -125,7 +126,7 @@ func (s *search) take(step Step) {
 	case verdict == Holds:
 		s.holds = n
 	default:
-		s.fails = n
+		s.fails, s.why = n, step.Why
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *search) next() (Plan, *Outcome) {
 	case s.repeat != nil:
 		return *s.repeat, nil
 	case s.fails == 1:
-		return Plan{}, &Outcome{Why: "one stream alone does not hold the limits"}
+		return Plan{}, &Outcome{Why: "one stream alone does not hold the limits: " + s.why}
 	case s.fails == 0 && s.holds < s.Most:
 		n := 1
 		if s.gap > 0 {
@@ -217,7 +218,7 @@ func (s *Search) Run(ctx context.Context, steps []Step) (Outcome, []Step, error)
 			return Outcome{}, steps, err
 		}
 		step := Step{Plan: plan, Measured: m}
-		step.Verdict, step.Why = s.Options.Limits.judge(m)
+		step.Verdict, step.Why = s.Options.Limits.judge(plan.Streams, m)
 		steps = append(steps, step)
 		state.take(step)
 		if err := s.Taken(steps); err != nil {
