@@ -136,6 +136,7 @@ its session, and relays frames both ways.`,
 		newMigrateCommand(),
 		newSimCommand(),
 		newBenchCommand(),
+		newCalibrateCommand(),
 		newVersionCommand(),
 	)
 	addCompletionCommand(root)

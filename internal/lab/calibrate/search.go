@@ -54,8 +54,9 @@ type Outcome struct {
 
 // The bounds of a search.
 const (
-	// minSessions is how many sessions a step has at least: of fewer, a 95th percentile says little.
-	minSessions = 20
+	// searchSessions is how many sessions a step has at least, and proofSessions how many the soak and the step beyond have: of fewer, a 95th percentile
+	// says little.
+	searchSessions, proofSessions = 8, 20
 	// mostRepeats is how many times an unclear step is repeated, each time for twice as long.
 	mostRepeats = 2
 	// mostSurprises is how many times a number may both hold and fail, or noise may hide how the soak or the step beyond went: a server that gets hot
@@ -167,26 +168,26 @@ func (s *search) next() (Plan, *Outcome) {
 	case s.fails > s.holds+1:
 		return s.plan(Bisect, (s.holds+s.fails)/2), nil
 	case !s.soaked:
-		soak := s.plan(Soak, s.holds)
-		soak.Length = max(soak.Length, s.Soak)
-		return soak, nil
+		plan := s.plan(Soak, s.holds)
+		plan.Length = max(plan.Length, s.length(s.holds, proofSessions), s.Soak)
+		return plan, nil
 	case s.fails == 0:
 		return Plan{}, &Outcome{Found: s.holds, AtMost: true}
 	case !s.shown:
-		beyond := s.plan(Beyond, s.fails)
-		beyond.Length *= 2
-		return beyond, nil
+		plan := s.plan(Beyond, s.fails)
+		plan.Length = 2 * s.length(s.fails, proofSessions)
+		return plan, nil
 	}
 	return Plan{}, &Outcome{Found: s.holds}
 }
 
 func (s *search) plan(phase string, streams int) Plan {
-	return Plan{Phase: phase, Streams: streams, Length: s.length(streams)}
+	return Plan{Phase: phase, Streams: streams, Length: s.length(streams, searchSessions)}
 }
 
-// length returns how long a step with so many streams takes: each sends its recording at least twice, and all together hold minSessions.
-func (o *Options) length(streams int) time.Duration {
-	rounds := max(2, (minSessions+streams-1)/streams)
+// length returns how long a step with so many streams takes: each sends its recording at least twice, and all together hold so many sessions.
+func (o *Options) length(streams, sessions int) time.Duration {
+	rounds := max(2, (sessions+streams-1)/streams)
 	return max(o.Step, time.Duration(rounds)*o.Audio)
 }
 
@@ -195,8 +196,8 @@ type Search struct {
 	Options Options
 	// Measure holds so many streams for so long.
 	Measure func(ctx context.Context, streams int, length time.Duration) (Measured, error)
-	// Begins is called before each step, and Taken after it with all steps so far; its error ends the search.
-	Begins func(number int, p Plan)
+	// Begins is called before each step, with what will probably be left after it, and Taken after it with all steps so far; its error ends the search.
+	Begins func(number int, p Plan, left time.Duration)
 	Taken  func(steps []Step) error
 }
 
@@ -208,11 +209,12 @@ func (s *Search) Run(ctx context.Context, steps []Step) (Outcome, []Step, error)
 		state.take(step)
 	}
 	for {
+		before := state
 		plan, outcome := state.next()
 		if outcome != nil {
 			return *outcome, steps, nil
 		}
-		s.Begins(len(steps)+1, plan)
+		s.Begins(len(steps)+1, plan, before.rest(before.likely())-s.Options.Takes(plan))
 		m, err := s.Measure(ctx, plan.Streams, plan.Length)
 		if err != nil {
 			return Outcome{}, steps, err
@@ -225,4 +227,43 @@ func (s *Search) Run(ctx context.Context, steps []Step) (Outcome, []Step, error)
 			return Outcome{}, steps, err
 		}
 	}
+}
+
+// Takes is how long a step takes: its streams begin one after the other during a recording, hold one session each that does not count, begin again, and
+// end their last sessions.
+func (o *Options) Takes(p Plan) time.Duration { return p.Length + 4*o.Audio }
+
+// Estimate is how long a search takes on a server for so many streams that never surprises.
+func (o *Options) Estimate(streams int) time.Duration {
+	s := search{Options: *o}
+	return s.rest(streams)
+}
+
+// likely is what the result may be: the middle of what is known.
+func (s *search) likely() int {
+	switch {
+	case s.fails > 0:
+		return max(1, (s.holds+s.fails)/2)
+	case s.holds == 0:
+		return 1
+	}
+	return min(2*s.holds, s.Most)
+}
+
+// rest is how long a search still takes on a server for so many streams. It works on a copy.
+func (s *search) rest(streams int) (takes time.Duration) {
+	ideal := *s
+	for range 1000 {
+		plan, outcome := ideal.next()
+		if outcome != nil {
+			break
+		}
+		takes += ideal.Takes(plan)
+		step := Step{Plan: plan, Verdict: Holds}
+		if plan.Streams > streams {
+			step.Verdict = Fails
+		}
+		ideal.take(step)
+	}
+	return takes
 }

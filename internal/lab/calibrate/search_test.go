@@ -20,7 +20,7 @@ func newModel(l law, k int, seed uint64) *model {
 // run searches on a model.
 func run(t *testing.T, s *model, o Options) (Outcome, []Step) {
 	t.Helper()
-	search := Search{Options: o, Measure: s.measure, Begins: func(int, Plan) {}, Taken: func([]Step) error { return nil }}
+	search := Search{Options: o, Measure: s.measure, Begins: func(int, Plan, time.Duration) {}, Taken: func([]Step) error { return nil }}
 	outcome, steps, err := search.Run(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestContinues(t *testing.T) {
 	var steps []Step
 	for range 2 * len(want) {
 		search := Search{
-			Options: options, Measure: s.measure, Begins: func(int, Plan) {},
+			Options: options, Measure: s.measure, Begins: func(int, Plan, time.Duration) {},
 			Taken: func(taken []Step) error { steps = taken; return stop },
 		}
 		outcome, _, err := search.Run(context.Background(), steps)
