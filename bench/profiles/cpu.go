@@ -53,7 +53,7 @@ func measureCPU(ctx context.Context, p *programs, o options) (*table, error) {
 
 // relay measures one run of a fresh proxy.
 func (p *programs) relay(ctx context.Context, profile, address string, d time.Duration) (cpuRun, error) {
-	x, err := p.startProxy(ctx, profile, address, streams+streams/10)
+	x, err := p.startProxy(ctx, profile, address, clients+clients/10)
 	if err != nil {
 		return cpuRun{}, err
 	}
@@ -125,7 +125,7 @@ func cpuTable(runs []cpuRun, o options) *table {
 		Title: "Processor time of the relay",
 		Text: fmt.Sprintf("%d clients x %d messages/s of audio, %d bytes in a frame, each answered with a text; %v, %d rounds, %d processors."+
 			" Median (least - most) of the rounds; the ratios are those within a round.",
-			streams, frameRate, frameSize, o.duration, o.rounds, runtime.NumCPU()),
+			clients, frameRate, frameSize, o.duration, o.rounds, runtime.NumCPU()),
 		Header:  []string{"profile", "CPU per round trip, µs", "/ " + cpuProfiles[0], "round trips in all", "others' processors"},
 		Numbers: runs,
 	}

@@ -54,13 +54,12 @@ func TestSettleIn(t *testing.T) {
 
 // TestRecording checks that a message has frameSize bytes, and that frameRate messages a second last as long as asked for.
 func TestRecording(t *testing.T) {
-	audio := recording(1500 * time.Millisecond)
-	const bytesPerSample = 2
-	if chunk := audio.SampleRate * bytesPerSample / frameRate; chunk != frameSize || audio.Channels != 1 {
-		t.Errorf("a message holds %d bytes of %d channels, want %d of 1", chunk, audio.Channels, frameSize)
+	_, audio, err := recording(1500 * time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, want := len(audio.PCM), frameSize*frameRate*3/2; got != want {
-		t.Errorf("%d bytes of audio, want %d", got, want)
+	if first := audio.Chunk(0, 0); len(first.Payload) != frameSize || audio.Chunks() != frameRate*3/2 || audio.Length() != 1500*time.Millisecond {
+		t.Errorf("%d messages of %d bytes, %v", audio.Chunks(), len(first.Payload), audio.Length())
 	}
 }
 

@@ -57,7 +57,7 @@ type Options struct {
 
 	// Duration is the length of the steady part.
 	Duration time.Duration
-	// Drain is how long to wait for the last echoes; default 5 s. During its first half, clients that have fallen behind still
+	// Drain is how long to wait for the last echoes; default [DefaultDrain]. During its first half, clients that have fallen behind still
 	// send what was due.
 	Drain time.Duration
 	// Loops is the number of event loops; default half of the processors, at least one. The proxy and its backends often
@@ -81,7 +81,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.ConnectTimeout, 10*time.Second)
-	set(&o.Drain, 5*time.Second)
+	set(&o.Drain, DefaultDrain)
 	set(&o.ProgressInterval, time.Second)
 	set(&o.SampleInterval, time.Second)
 	set(&o.Tick, 100*time.Microsecond)
@@ -98,6 +98,9 @@ func (o Options) interval() time.Duration {
 	}
 	return max(1, time.Duration(math.Round(float64(time.Second)/o.Rate)))
 }
+
+// DefaultDrain is how long a run waits for the last echoes by default.
+const DefaultDrain = 5 * time.Second
 
 // The bounds of Options.
 const (

@@ -4,6 +4,8 @@ package load
 type Speech struct {
 	// First is the time from a session's first audio to its first result, and Final from its end message to its last message.
 	First, Final Times
+	// Late is how long after its time the clients themselves sent audio. It is nothing unless the machine that they run on is too busy.
+	Late Times
 	// Partial is how long the oldest audio that no result had followed had waited when a result came, until the end message.
 	Partial Times
 	// Lag says how it is known which audio results answer.

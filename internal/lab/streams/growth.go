@@ -28,7 +28,7 @@ const shocks = 10
 //
 // It is a linear fit with an intercept for each session. Lags of a session depend on each other, and so do lags of all sessions that
 // were held while the server had trouble. So the variance is the sum of two: with each session for one observation, and with each part of the
-// run's time for one.
+// run's time for one. What the sessions alone have by chance is taken off all others, so it counts as well: they are taken to vary as much as the others.
 func growth(all, alone []lags, from, to time.Duration) load.Growth {
 	g := fit(all, alone, func(at time.Duration) bool { return at >= from && at <= to })
 	if g.Sessions < 2 {
@@ -68,7 +68,11 @@ func fit(all, alone []lags, counts func(at time.Duration) bool) load.Growth {
 			byTime[int(shocks*(p.at-first)/(last-first))] += score
 		}
 	}
-	return load.Growth{PerSecond: slope, Error: math.Sqrt(variance(bySession)+variance(byTime)) / sxx, Sessions: len(sessions)}
+	v := variance(bySession)
+	if len(alone) > 0 {
+		v += v * float64(len(sessions)) / float64(len(alone))
+	}
+	return load.Growth{PerSecond: slope, Error: math.Sqrt(v+variance(byTime)) / sxx, Sessions: len(sessions)}
 }
 
 // points returns the lags of a session that count. One that has a single lag begins without any, if it is known what it would have alone.

@@ -31,24 +31,33 @@ func sampled(at, after float64) lag {
 
 // TestGrowth checks that the slope is found, and that its error tells how far off it may be.
 func TestGrowth(t *testing.T) {
-	for name, c := range map[string]struct{ slope, noise, trouble float64 }{
-		"none":     {0, 0.05, 0},
-		"slight":   {0.005, 0.05, 0},
-		"overload": {0.5, 0.3, 0},
-		"trouble":  {0, 0.05, 2},
+	for name, c := range map[string]struct {
+		slope, noise, trouble float64
+		beside                bool // sessions alone
+	}{
+		"none":            {0, 0.05, 0, false},
+		"slight":          {0.005, 0.05, 0, false},
+		"overload":        {0.5, 0.3, 0, false},
+		"trouble":         {0, 0.05, 2, false},
+		"beside alone":    {0.005, 0.05, 0, true},
+		"overload beside": {0.5, 0.3, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			far, runs := 0, 200
 			for range runs {
-				g := growth(held(random, 20, c.slope, c.noise, c.trouble), nil, 0, time.Hour)
+				var alone []lags
+				if c.beside {
+					alone = held(random, 1, 0, c.noise, 0)
+				}
+				g := growth(held(random, 20, c.slope, c.noise, c.trouble), alone, 0, time.Hour)
 				if g.Sessions != 20 {
 					t.Fatalf("%d sessions", g.Sessions)
 				}
 				if math.Abs(g.PerSecond-c.slope) > 2*g.Error {
 					far++
 				}
-				if c.trouble == 0 && math.Abs(g.PerSecond-c.slope) > 0.03 {
+				if c.trouble == 0 && math.Abs(g.PerSecond-c.slope) > 0.06 {
 					t.Errorf("slope %g, want %g", g.PerSecond, c.slope)
 				}
 			}

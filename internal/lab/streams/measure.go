@@ -43,7 +43,7 @@ type basis struct {
 
 // newRun returns a run that begins now.
 func newRun(ctx context.Context, o Options) *run {
-	o.Connect, o.Last, o.Interval = cmp.Or(o.Connect, defaultConnect), cmp.Or(o.Last, defaultLast), cmp.Or(o.Interval, time.Second)
+	o.Connect, o.Last, o.Interval = cmp.Or(o.Connect, defaultConnect), cmp.Or(o.Last, DefaultLast), cmp.Or(o.Interval, time.Second)
 	if o.Progress == nil {
 		o.Progress = func(load.Progress) {}
 	}
@@ -124,6 +124,8 @@ func (s *session) end(result *speaker.Result, err error) {
 	switch {
 	case full:
 		why = "the server is full"
+	case result.Closed != nil:
+		why = "closed with " + result.Closed.Code.String()
 	case err != nil:
 		why = load.Kind(err)
 	}
@@ -164,7 +166,7 @@ func (s *session) end(result *speaker.Result, err error) {
 		}
 	})
 	if err == nil {
-		by := s.last()
+		by := s.complete()
 		r.locked(func() { r.complete(s, result, by, now) })
 	}
 }
@@ -180,7 +182,8 @@ func (r *run) complete(s *session, result *speaker.Result, by load.LagBy, now ti
 	r.by[by]++
 	r.speech.Final.Record(int64(now - s.connected - result.Over))
 	r.spoken += recording.Length()
-	r.took += now - s.connected - result.Spoke + r.Profile.Script().Chunk // audio is sent when it has been spoken
+	script := r.Profile.Script()
+	r.took += now - s.connected - result.Spoke + script.Chunk - script.Pause // audio is sent when it has been spoken
 	r.lags = append(r.lags, lags{recording: s.recording, began: s.first, samples: s.lags})
 	if r.speech.Texts[s.recording] == "" {
 		r.speech.Texts[s.recording] = text
@@ -245,26 +248,28 @@ func (r *run) watch(over <-chan struct{}) {
 	defer ticker.Stop()
 	points := time.NewTicker(time.Second)
 	defer points.Stop()
+	steady, draining := time.After(r.Spread), time.After(r.Spread+r.For)
 	phase := load.Connecting
-	r.report(phase, true)
+	begin := func(next load.Phase) {
+		phase = next
+		r.report(phase, true)
+	}
+	begin(phase)
 	for {
 		select {
 		case <-over:
-			r.report(load.Done, true)
+			begin(load.Done)
 			return
+		case <-steady:
+			begin(load.Steady)
+		case <-draining:
+			steady = nil
+			begin(load.Draining)
 		case <-points.C:
 			r.closePoint(phase)
 		case <-ticker.C:
+			r.report(phase, false)
 		}
-		next := phase
-		switch now := r.now(); {
-		case now >= r.Spread+r.For:
-			next = load.Draining
-		case now >= r.Spread:
-			next = load.Steady
-		}
-		r.report(next, next != phase)
-		phase = next
 	}
 }
 

@@ -26,9 +26,11 @@ type session struct {
 	replies   bool // the server replies to each message
 
 	began, connected time.Duration // since the run began, as are all times
-	first            time.Duration // when the first audio was sent
-	audio            int           // messages of audio
-	ended            bool          // the end message was sent
+	spoke            bool          // audio was due, the first at first, and the last so far at last
+	first, last      time.Duration
+	speaks           bool // the next message is audio, due at last
+	blocked          bool // the server did not take the last audio at once
+	ended            bool // the end message was sent
 	owed             []time.Duration
 	unanswered       []piece
 	answered         profile.Position
@@ -60,7 +62,7 @@ func (r *run) hold(stream, recording int, again bool) error {
 	s.conn, s.tracker, s.replies = speaker.NewConn(established, r.Last), profile.NewTracker(p, p.Script().Query), p.Failover().Stall == profile.StallReplies
 	s.tracker.Begin(profile.Leg{})
 	defer context.AfterFunc(r.ctx, s.conn.Abort)()
-	result, err := r.Recordings[recording].Speak(r.ctx, s, speaker.Options{Pace: 1, Token: rand.Uint64(), Ready: r.Connect, Last: r.Last})
+	result, err := r.Recordings[recording].Speak(r.ctx, s, speaker.Options{Pace: 1, Token: rand.Uint64(), Ready: r.Connect, Last: r.Last, Due: s.due})
 	if err == nil && !result.Complete {
 		err = errors.New("the session did not come to its end")
 	}
@@ -74,34 +76,45 @@ func (r *run) hold(stream, recording int, again bool) error {
 	return err
 }
 
+// due notes that the next message is audio, and when it was due.
+func (s *session) due(at time.Time) {
+	s.last, s.speaks = at.Sub(s.run.began), true
+	if !s.spoke {
+		s.spoke, s.first = true, s.last
+	}
+	if !s.waiting {
+		s.waiting, s.oldest = true, s.last
+	}
+}
+
 // Send implements [speaker.Line].
 func (s *session) Send(m speaker.Message) error {
-	due, owed := s.run.now(), s.tracker.Unanswered()
+	now, owed := s.run.now(), s.tracker.Unanswered()
+	due := now
 	e := s.tracker.ClientMessage(m.Opcode, m.Payload, len(m.Payload))
-	if e.Kind == profile.EntryAudio {
-		if s.audio == 0 {
-			s.first = due
-		}
-		due = s.dueOf(s.audio)
-		s.audio++
-		s.unanswered = append(s.unanswered, piece{e.To, due})
-		if !s.waiting {
-			s.waiting, s.oldest = true, due
-		}
+	if e.Kind == profile.EntryEnd {
+		s.ended = true
 	}
-	s.ended = s.ended || e.Kind == profile.EntryEnd
+	if s.speaks {
+		due = s.last
+		s.unanswered = append(s.unanswered, piece{e.To, due})
+	}
 	s.count(func(f *load.Figures) { f.Sent++ })
 	err := s.conn.Send(m)
 	if s.tracker.Sent(e); s.replies && s.tracker.Unanswered() > owed {
 		s.owed = append(s.owed, due)
 	}
+	if s.speaks {
+		if !s.blocked { // otherwise it is the server that is late
+			s.run.locked(func() { s.run.speech.Late.Record(int64(now - due)) })
+		}
+		s.speaks, s.blocked = false, s.run.now()-now > blocking
+	}
 	return err
 }
 
-// dueOf returns when a message of audio is due.
-func (s *session) dueOf(i int) time.Duration {
-	return s.first + time.Duration(i)*s.run.Profile.Script().Chunk
-}
+// blocking is how long it takes at least to send what a server does not take.
+const blocking = 10 * time.Millisecond
 
 // Receive implements [speaker.Line].
 func (s *session) Receive(until time.Time) (speaker.Message, error) {
@@ -141,15 +154,15 @@ func (s *session) sample(now, due time.Duration) {
 	s.run.locked(func() { s.run.recent.Record(int64(now - due)) })
 }
 
-// last notes the last message of a session, and returns how it is known which audio its results answer. If nothing else has told, the last message
+// complete notes the last message of a session, and returns how it is known which audio its results answer. If nothing else has told, the last message
 // answers all.
-func (s *session) last() load.LagBy {
+func (s *session) complete() load.LagBy {
 	switch {
 	case len(s.lags) > 0 && s.replies:
 		return load.LagByReplies
 	case len(s.lags) > 0:
 		return load.LagByTimes
 	}
-	s.sample(s.run.now(), s.dueOf(max(s.audio-1, 0)))
+	s.sample(s.run.now(), s.last+s.run.Profile.Script().Pause)
 	return load.LagByLast
 }

@@ -6,6 +6,7 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -44,7 +45,8 @@ type Options struct {
 
 const (
 	defaultConnect = 10 * time.Second
-	defaultLast    = 30 * time.Second
+	// DefaultLast is how long a server has to send the last message of a session, by default.
+	DefaultLast = 30 * time.Second
 	// closeTimeout is how long a server has to end a connection after a session.
 	closeTimeout = time.Second
 	// retry is how long a stream waits at least after a session that failed, so that it does not storm a server that refuses.
@@ -65,7 +67,7 @@ func Alone(ctx context.Context, o Options) (*Reference, error) {
 	r := newRun(ctx, o)
 	for i := range o.Recordings {
 		if err := r.hold(0, i, i > 0); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("a session alone, as of a client of the profile %s, failed: %w", o.Profile.Name, err)
 		}
 	}
 	return &Reference{r.finish(), r.lags}, nil

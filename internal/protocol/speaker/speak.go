@@ -31,6 +31,8 @@ type Options struct {
 	Impatient bool
 	// Brief ends the session, as the protocol says, once the first result has come.
 	Brief bool
+	// Due is called before each message of audio, or of text, is sent, with when it was due; nil for no call.
+	Due func(at time.Time)
 }
 
 const defaultWait = 30 * time.Second
@@ -197,6 +199,9 @@ func (t *talk) stream(spoke time.Time) error {
 			return err
 		}
 		t.result.Audio++
+		if t.Due != nil {
+			t.Due(due)
+		}
 		if err := t.say([]Message{t.Chunk(i, t.Token)}); err != nil {
 			return err
 		}

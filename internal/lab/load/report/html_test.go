@@ -161,7 +161,7 @@ func TestHTMLOfLittleAndOfMuch(t *testing.T) {
 		}, 5, "1:00:00"},
 		"audio": {func(r *Report) {
 			r.Result.Series = []load.Point{point(0)}
-			r.Result.Speech = &load.Speech{Same: 3, Other: 1, Alike: 0.875}
+			r.Result.Speech = &load.Speech{Texts: []string{"a"}, Same: 3, Other: 1, Alike: 0.875}
 		}, 5, "3 of 4 as of a session alone; 87.5 % of the words alike"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,6 +48,7 @@ type speech struct {
 	First    load.Times  `json:"first_result_ms"`
 	Partial  load.Times  `json:"partial_ms"`
 	Final    load.Times  `json:"final_ms"`
+	Late     load.Times  `json:"late_ms"`
 	Lag      load.LagBy  `json:"lag_by"`
 	Growth   load.Growth `json:"lag_growth"`
 	RealTime float64     `json:"real_time_factor"`
@@ -85,7 +86,7 @@ func (r *Report) JSON(w io.Writer) error {
 		Series:      points(r.Result.Series),
 	}
 	if s := r.Result.Speech; s != nil {
-		d.speech = &speech{s.First, s.Partial, s.Final, s.Lag, s.Growth, s.RealTime, s.Full, s.Same, s.Other, s.Alike, s.Texts}
+		d.speech = &speech{s.First, s.Partial, s.Final, s.Late, s.Lag, s.Growth, s.RealTime, s.Full, s.Same, s.Other, s.Alike, s.Texts}
 	}
 	for _, s := range r.settings() {
 		d.Settings[s.Name] = s.Value

@@ -6,6 +6,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -66,7 +67,7 @@ func (r *Report) settings() []Setting {
 	all = append(all, r.Audio...)
 	add(o.DialParallel > 0, "dial-parallel", o.DialParallel)
 	add(true, "connect-timeout", duration(o.ConnectTimeout))
-	add(true, "drain", duration(o.Drain))
+	add(true, "drain", duration(cmp.Or(o.Drain, load.DefaultDrain)))
 	add(!audio && o.Tick > 0, "tick", duration(o.Tick))
 	add(o.Loops > 0, "loops", o.Loops)
 	add(o.Subprotocol != "", "subprotocol", o.Subprotocol)
@@ -175,12 +176,11 @@ func (r *Report) lines() (all []line) {
 		add("interrupted", "the run was ended before its time")
 	}
 	add("connections", "%s", connections(f))
-	what := "echo"
-	if r.audio() {
-		what = "result"
-	}
-	if f.Connected > 0 {
-		add("connecting", "%s until the last was connected, %s until the last first %s", short(f.AllConnected), short(f.LastFirstEcho), what)
+	switch {
+	case f.Connected > 0 && r.audio():
+		add("connecting", "%s until the last was connected", short(f.AllConnected))
+	case f.Connected > 0:
+		add("connecting", "%s until the last was connected, %s until the last first echo", short(f.AllConnected), short(f.LastFirstEcho))
 	}
 	add("duration", "%s", res.Duration.Round(time.Millisecond))
 	add("messages", "%d sent, %d received, %.0f per second", f.Sent, f.Received, f.MessagesPerSecond)
@@ -215,9 +215,14 @@ func (r *Report) lines() (all []line) {
 	return all
 }
 
+// mostLate is how late clients may send audio without a word about it.
+const mostLate = 100 * time.Millisecond
+
 // speechLines adds what only a load with audio has.
 func (r *Report) speechLines(s *load.Speech, add func(name, format string, args ...any)) {
-	if n := s.Same + s.Other; n > 0 {
+	if !slices.ContainsFunc(s.Texts, func(text string) bool { return text != "" }) {
+		add("text", "no session had a final text")
+	} else if n := s.Same + s.Other; n > 0 {
 		add("text", "%d of %d as of a session alone; %.1f %% of the words alike", s.Same, n, 100*s.Alike)
 	}
 	if s.RealTime > 0 {
@@ -227,6 +232,9 @@ func (r *Report) speechLines(s *load.Speech, add func(name, format string, args 
 		add("lag", "known by %s; it grew by %.1f ms a second in a session (standard error %.1f)", s.Lag, 1000*g.PerSecond, 1000*g.Error)
 	} else if s.Lag != "" {
 		add("lag", "known by %s; too few sessions to tell whether it grew", s.Lag)
+	}
+	if late := s.Late.Quantile(0.99); late > mostLate {
+		add("late", "the clients themselves sent audio up to %s late (p99): this machine is too busy to measure with", short(late))
 	}
 	if s.Full > 0 {
 		add("full", "%d sessions were refused because the server was full", s.Full)
