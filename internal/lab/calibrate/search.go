@@ -110,20 +110,21 @@ func (s *search) take(step Step) {
 	switch {
 	case step.Phase == Soak && verdict == Fails:
 		s.surprised("%d streams held for a while, but not in the soak", n)
-		s.fails, s.holds, s.gap = n, 0, max(1, n/32) // what held before may not hold now either
+		s.fails, s.holds, s.gap, s.again = n, 0, max(1, n/32), false // what held before may not hold now either
 	case step.Phase == Soak:
 		s.soaked = true
 	case step.Phase == Beyond && verdict == Fails && !s.again && (s.surprises > 0 || s.cliff(step.Measured)):
 		s.again, s.soaked = true, false
 	case step.Phase == Beyond && verdict == Fails:
 		s.shown = true
-	case step.Phase == Beyond && step.Length < s.Soak: // it failed before: which is true shows in the time that the result was given
+	case step.Phase == Beyond && step.Length < s.Soak: // which is true shows in the time that the result was given
 		again := step.Plan
 		again.Length = s.Soak
 		s.repeat = &again
-	case step.Phase == Beyond:
 		s.surprised("%d streams failed before, and held after the soak of %d", n, s.holds)
-		s.holds, s.fails, s.gap, s.soaked = n, 0, 1, false
+	case step.Phase == Beyond:
+		s.surprised("%d streams failed before, and held for as long as %d", n, s.holds)
+		s.holds, s.fails, s.gap, s.soaked, s.again = n, 0, 1, false, false
 	case verdict == Holds:
 		s.holds = n
 	default:
