@@ -18,7 +18,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // verifyFlags are the flags of profile verify.
