@@ -129,8 +129,14 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	heads := []string{"BACKEND", "SERVICE", "LEASED", "IDLE", "CAP", "FIRST REPLY", "PING", "BROKEN", "HEALTH", "SINCE"}
-	if err := table(out, heads, s.backends(now)); err != nil {
+	heads, cells := []string{"BACKEND", "SERVICE", "LEASED", "IDLE", "CAP", "FIRST REPLY", "PING", "BROKEN", "HEALTH", "SINCE"}, s.backends(now)
+	if slices.ContainsFunc(st.Backends, func(b api.Backend) bool { return b.Calibrated > 0 }) {
+		heads = append(heads, "CALIBRATED")
+		for i := range st.Backends {
+			cells[i] = append(cells[i], countOf(st.Backends[i].Calibrated))
+		}
+	}
+	if err := table(out, heads, cells); err != nil {
 		return err
 	}
 	if st.Fleet.Shares() {

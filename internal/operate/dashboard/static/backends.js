@@ -75,7 +75,7 @@ function update(row, b) {
   text(row.numbers, list);
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
   text(row.use, `${count(b.leased)} / ${count(b.cap)}`);
-  attribute(row.use, "title", `ceiling ${b.ceiling}, warm ${b.warm}, weight ${b.weight}`);
+  attribute(row.use, "title", `ceiling ${b.ceiling}${b.calibrated ? `, calibrated ${b.calibrated}` : ""}, warm ${b.warm}, weight ${b.weight}`);
   text(row.reply, b.first_reply_owed_seconds > 0 ? `>${duration(b.first_reply_owed_seconds)}` : orNone(b.first_reply_seconds));
   attribute(row.reply, "title", `what a typical session lately took to its first reply, of ${plural(b.first_replies ?? 0, "session")}`);
   text(row.trip, orNone(b.round_trip_seconds));
