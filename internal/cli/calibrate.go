@@ -172,7 +172,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) error {
 		return err
 	}
 	report := &calibrate.Report{URL: url, Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
-	if report.Version, err = c.meet(ctx, server); err != nil {
+	if err := c.meet(ctx, server); err != nil {
 		return err
 	}
 	began := newCalibration(c, url)
@@ -186,35 +186,42 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) error {
 		return began.interrupted(ctx, len(steps), err)
 	}
 	began.remove()
+	report.Version = versionOf(ctx, server.Streams.Targets[0])
 	report.Connections, report.AtMost, report.Why, report.Steps = outcome.Found, outcome.AtMost, outcome.Why, steps
 	return c.conclude(cmd, report)
 }
 
-// meet holds a session with each recording, and returns what the server says of its version.
-func (c *calibrateFlags) meet(ctx context.Context, server *calibrate.Server) (version string, err error) {
+// versionOf returns what a server says of its version in its handshake; empty if it does not say.
+func versionOf(ctx context.Context, target *handshake.Target) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	established, err := target.Dial(ctx)
+	if err != nil {
+		return ""
+	}
+	_ = established.Conn.Close()
+	return established.Server
+}
+
+// meet holds a session with each recording. The error says why the server cannot be calibrated.
+func (c *calibrateFlags) meet(ctx context.Context, server *calibrate.Server) error {
 	o := &server.Streams
 	alone := time.Duration(0)
 	for _, r := range o.Recordings {
 		alone += r.Length()
 	}
 	server.Log("One session alone with each recording, to compare with: %v", alone.Round(100*time.Millisecond))
-	dialing, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if established, err := o.Targets[0].Dial(dialing); err == nil { // the session says what is wrong
-		version = established.Server
-		_ = established.Conn.Close()
-	}
 	result, err := server.Alone(ctx)
 	switch _, full := speaker.Refused(o.Profile, err); {
 	case err == nil:
 		server.Log("Alone: lag p95 %s, first result %s, last %s", shortly(result.Latency.Quantile(0.95)), shortly(result.Speech.First.Max()), shortly(result.Speech.Final.Max()))
-		return version, nil
+		return nil
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+		return context.Cause(ctx)
 	case full:
-		return "", fmt.Errorf("the server is full although this command has no other session, so it serves other clients: %w", err)
+		return fmt.Errorf("the server is full although this command has no other session, so it serves other clients: %w", err)
 	}
-	return "", fmt.Errorf("a session alone fails: %w (is it a server of the profile %s? 'wsbouncer profile verify' shows more)", err, c.profile)
+	return fmt.Errorf("%w ('wsbouncer profile verify' tries what the profile says)", err)
 }
 
 // begins returns what says that a step begins.

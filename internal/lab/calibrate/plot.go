@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 )
 
 // The plot's sizes, in pixels.
@@ -131,7 +133,7 @@ func (p *plot) points() {
 	colours := map[Verdict]string{Holds: "#0d9488", Fails: "#dc2626", Unclear: "#94a3b8"}
 	for _, s := range p.steps {
 		m, x, colour := s.Measured, p.x(float64(s.Streams)), colours[s.Verdict]
-		title := html.EscapeString(strings.Join(nonEmpty(fmt.Sprintf("%d streams: %s", s.Streams, s.Verdict), s.Why), ": "))
+		title := html.EscapeString(strings.Join(nonEmpty(figures.Plural(s.Streams, "stream") + ": " + string(s.Verdict), s.Why), ": "))
 		if m.Lag > 0 {
 			fmt.Fprintf(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5.5\" fill=\"%s\"><title>%s</title></circle>\n", x, p.yLag(m.Lag.Seconds()), colour, title)
 		} else {
@@ -142,7 +144,7 @@ func (p *plot) points() {
 			fmt.Fprintf(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"><title>%s</title></circle>\n", x, p.yGrowth(m.Slope), colour, title)
 		}
 	}
-	x := float64(plotWidth - right - 250)
+	x := float64(left + 5)
 	for _, v := range []Verdict{Holds, Fails, Unclear} {
 		fmt.Fprintf(p, "<circle cx=\"%.1f\" cy=\"%d\" r=\"5\" fill=\"%s\"/>\n", x, plotHeight-19, colours[v])
 		p.text(x+10, plotHeight-15, "", string(v))

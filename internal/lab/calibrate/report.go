@@ -91,11 +91,15 @@ func (r *Report) Bars(out io.Writer) error {
 
 // Verdict is the result in a sentence.
 func (r *Report) Verdict() string {
+	hold := "hold"
+	if r.Connections == 1 {
+		hold = "holds"
+	}
 	switch {
 	case r.Connections == 0:
 		return "No result: " + r.Why
 	case r.AtMost:
-		return fmt.Sprintf("%s hold the limits, as many as were tried: the server may take more.", figures.Plural(r.Connections, "stream"))
+		return fmt.Sprintf("%s %s the limits, as many as were tried: the server may take more.", figures.Plural(r.Connections, "stream"), hold)
 	}
-	return fmt.Sprintf("%s hold the limits, and %d do not.", figures.Plural(r.Connections, "stream"), r.Connections+1)
+	return fmt.Sprintf("%s %s the limits, and %d do not.", figures.Plural(r.Connections, "stream"), hold, r.Connections+1)
 }

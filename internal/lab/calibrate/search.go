@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 )
 
 // Options are what a search looks for, and how. All of them have a value.
@@ -89,7 +91,7 @@ func (s *search) take(step Step) {
 	verdict := step.Verdict
 	if verdict == Unclear {
 		if step.Phase == Soak || step.Phase == Beyond {
-			if s.surprised("%d streams: %s", step.Streams, step.Why); s.outcome != nil {
+			if s.surprised("%s: %s", figures.Plural(step.Streams, "stream"), step.Why); s.outcome != nil {
 				return
 			}
 		}
@@ -101,7 +103,7 @@ func (s *search) take(step Step) {
 			return
 		}
 		if step.Phase == Soak || step.Phase == Beyond || step.Measured.Lag > s.Limits.Lag {
-			s.end("%d streams: %s, also in a step of %s", step.Streams, step.Why, step.Length)
+			s.end("%s: %s, also in a step of %s", figures.Plural(step.Streams, "stream"), step.Why, step.Length)
 			return
 		}
 		verdict = Holds // for now: the soak decides
@@ -109,7 +111,7 @@ func (s *search) take(step Step) {
 	n := step.Streams
 	switch {
 	case step.Phase == Soak && verdict == Fails:
-		s.surprised("%d streams held for a while, but not in the soak", n)
+		s.surprised("%s held for a while, but not in the soak", figures.Plural(n, "stream"))
 		s.fails, s.holds, s.gap, s.again = n, 0, max(1, n/32), false // what held before may not hold now either
 	case step.Phase == Soak:
 		s.soaked = true
