@@ -29,9 +29,11 @@ type calibrateFlags struct {
 	form    output
 	profile string
 	search  calibrate.Options
+	session time.Duration
 	backend string
 	save    bool
 	shared  bool
+	through string
 	plot    string
 }
 
@@ -54,6 +56,9 @@ only if the server refuses a session that is alone.
 If it is interrupted, the same command continues within a day. With --save, the result is kept in the
 configuration, as the field calibrated of the --backend; 'wsbouncer check' warns if it is old, or if the
 backend may get more connections. It does not change connections: the last line is the command for that.
+
+With --through, the sessions go through the proxy, to one backend that no client gets meanwhile: it is drained, moves
+to a service of its own with a random path, and is put back at the end, whatever happens.
 
 The exit status is 0 if there is a result, 1 if there is none, and 2 for wrong usage. There is none if
 one stream alone fails, or if the server is not the same from step to step.`,
@@ -80,19 +85,24 @@ one stream alone fails, or if the server is not the same from step to step.`,
 	f.Float64Var(&limits.ErrorRate, "error-rate", 0, "share of sessions that may fail or be refused, 0 to 1")
 	f.Float64Var(&limits.SameText, "same-text", 0.98, "share of sessions that must have the text of a session that was alone, 0 to 1")
 	f.IntVar(&flags.search.Most, "most", 1024, "largest number of streams to try")
-	f.DurationVar(&flags.search.Step, "step", 30*time.Second, "minimum length of a step")
+	f.DurationVar(&flags.session, "session", 30*time.Second, "minimum length of a session, and so of a step; recordings are repeated in it")
 	f.DurationVar(&flags.search.Soak, "soak", 5*time.Minute, "length of the last step at the result")
 	f.BoolVar(&flags.shared, "shared", false, "go on although the server has other clients, who will be served badly")
+	f.StringVar(&flags.through, "through", "", "`name` of a backend to calibrate via the proxy, whose clients connect to URL: it is drained meanwhile, and put back whatever happens")
 	f.StringVar(&flags.plot, "plot", "", "write a plot to this `file`, an SVG")
 	f.StringVar(&flags.backend, "backend", "", "`name` of the backend in the configuration whose server it is")
 	f.BoolVar(&flags.save, "save", false, "keep the result in the configuration, with --backend")
 	completeFlag(cmd, "backend", config.KindBackend)
+	completeFlag(cmd, "through", config.KindBackend)
 	completeFlag(cmd, "profile", config.KindProfile)
 	flags.server.add(f)
 	flags.from.add(cmd)
 	flags.form.add(cmd, "text", asJSON)
 	return cmd
 }
+
+// shortAudio is how much of a recording is used between steps.
+const shortAudio = 10 * time.Second
 
 // oneServer checks that a command is given a server.
 func oneServer(cmd *cobra.Command, args []string) error {
@@ -116,9 +126,10 @@ func (c *calibrateFlags) check() error {
 		{!(l.ErrorRate >= 0 && l.ErrorRate < 1), fmt.Sprintf("--error-rate: %g is out of range: use 0 to less than 1", l.ErrorRate)},
 		{!(l.SameText >= 0 && l.SameText <= 1), fmt.Sprintf("--same-text: %g is out of range: use 0 to 1", l.SameText)},
 		{s.Most < 1 || s.Most > 10000, fmt.Sprintf("--most: %d is out of range: use 1 to 10000", s.Most)},
-		{s.Step < time.Second || s.Step > time.Hour, fmt.Sprintf("--step: %v is out of range: use 1s to 1h", s.Step)},
-		{s.Soak < s.Step, fmt.Sprintf("--soak: %v is shorter than --step, %v", s.Soak, s.Step)},
-		{c.save && c.backend == "", "--backend: the value is missing: use the name of the backend that --save keeps the result with"},
+		{c.session < time.Second || c.session > time.Hour, fmt.Sprintf("--session: %v is out of range: use 1s to 1h", c.session)},
+		{s.Soak < c.session, fmt.Sprintf("--soak: %v is shorter than --session, %v", s.Soak, c.session)},
+		{c.through != "" && (c.backend != "" || c.shared), "--through: with it, --backend and --shared say nothing: leave them out"},
+		{c.save && c.backend == "" && c.through == "", "--backend: the value is missing: use the name of the backend that --save keeps the result with"},
 	} {
 		if wrong.bad {
 			return usageError(errors.New(wrong.text))
@@ -138,25 +149,55 @@ func (c *calibrateFlags) prepare(cmd *cobra.Command, url string) (*calibrate.Ser
 		return nil, err
 	}
 	server := &calibrate.Server{Limits: c.search.Limits, Streams: streams.Options{Targets: []*handshake.Target{target}, Profile: p}}
-	if server.Streams.Recordings, err = c.recordings(p, longestAudio); err != nil {
+	if server.Short, err = c.recordings(p, shortAudio); err != nil {
 		return nil, err
 	}
-	if query := server.Streams.Recordings[0].Query(); query != "" {
+	whole, err := c.recordings(p, longestAudio)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range whole {
+		server.Streams.Recordings = append(server.Streams.Recordings, r.AtLeast(c.session))
+	}
+	if query := whole[0].Query(); query != "" {
 		target.AddQuery(query)
 	}
-	c.search.Audio = server.Length()
+	c.search.Session, c.search.Before = calibrate.Longest(server.Streams.Recordings), server.Before()
+	c.search.Soak = max(c.search.Soak, c.search.Session)
 	return server, nil
 }
 
-func (c *calibrateFlags) run(cmd *cobra.Command, url string) error {
+func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	server, err := c.prepare(cmd, url)
+	if c.through == "" {
+		return c.calibrate(cmd, url, url)
+	}
+	return c.from.use(cmd, false, func(t *target) error {
+		p, err := newThrough(cmd, t, c.through, c.profile, c.search.Most)
+		if err != nil {
+			return err
+		}
+		if _, err := c.prepare(cmd, url); err != nil { // before anything is changed
+			return err
+		}
+		c.backend = c.through
+		own, err := p.take(url)
+		if err == nil {
+			err = c.calibrate(cmd, url, own)
+		}
+		return errors.Join(err, p.putBack())
+	})
+}
+
+// calibrate calibrates the server at a URL, which is that of the argument or stands for it.
+func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string) error {
+	server, err := c.prepare(cmd, at)
 	if err != nil {
 		return err
 	}
-	if c.backend != "" {
+	if c.backend != "" && c.through == "" {
 		if err := c.checkBackend(cmd); err != nil {
 			return err
 		}
@@ -168,8 +209,10 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) error {
 			return fmt.Errorf("--plot: %w", err)
 		}
 	}
-	if err := c.look(cmd, server); err != nil {
-		return err
+	if c.through == "" {
+		if err := c.look(cmd, server); err != nil {
+			return err
+		}
 	}
 	report := &calibrate.Report{URL: url, Profile: c.profile, Model: c.model, At: time.Now().UTC(), Limits: c.search.Limits}
 	if err := c.meet(ctx, server); err != nil {
@@ -207,10 +250,10 @@ func versionOf(ctx context.Context, target *handshake.Target) string {
 func (c *calibrateFlags) meet(ctx context.Context, server *calibrate.Server) error {
 	o := &server.Streams
 	alone := time.Duration(0)
-	for _, r := range o.Recordings {
+	for _, r := range slices.Concat(server.Short, o.Recordings) {
 		alone += r.Length()
 	}
-	server.Log("One session alone with each recording, to compare with: %v", alone.Round(100*time.Millisecond))
+	server.Log("Sessions alone with each recording, to compare with: %v", alone.Round(100*time.Millisecond))
 	result, err := server.Alone(ctx)
 	switch _, full := speaker.Refused(o.Profile, err); {
 	case err == nil:
@@ -258,14 +301,16 @@ func (c *calibrateFlags) conclude(cmd *cobra.Command, r *calibrate.Report) (err 
 	} else {
 		fmt.Fprintln(cmd.ErrOrStderr())
 		err = errors.Join(r.Table(out), newline(out), r.Bars(out), newline(out))
-		_, printed := fmt.Fprintln(out, r.Verdict())
-		err = errors.Join(err, printed)
+		if r.Connections > 0 {
+			_, printed := fmt.Fprintln(out, r.Verdict())
+			err = errors.Join(err, printed)
+		}
 	}
 	if c.plot != "" {
 		err = errors.Join(err, writePlot(c.plot, r))
 	}
 	if r.Connections == 0 {
-		return errors.Join(err, exit{status: 1})
+		return errors.Join(err, fmt.Errorf("no result: %s", r.Why))
 	}
 	if c.save {
 		err = errors.Join(err, c.keep(cmd, r))

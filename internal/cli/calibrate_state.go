@@ -29,7 +29,7 @@ const continueWithin = 24 * time.Hour
 
 // newCalibration returns the file of the calibration that these flags describe.
 func newCalibration(c *calibrateFlags, url string) *calibration {
-	key, _ := json.Marshal([]any{url, c.profile, c.model, c.audio, c.text, c.search}) // these never fail
+	key, _ := json.Marshal([]any{url, c.through, c.profile, c.model, c.audio, c.text, c.search}) // these never fail
 	return &calibration{path: filepath.Join(state.Directory(), fmt.Sprintf("calibrate-%.6x.json", sha256.Sum256(key)))}
 }
 

@@ -56,7 +56,7 @@ func TestCalibrate(t *testing.T) {
 		}
 	}
 	args := []string{
-		"calibrate", url, "--audio", shortSpeech(t), "--step", "1s", "--soak", "1s", "--lag-p95", "5s", "--same-text", "0", "--database", database, "--backend", "gpu-1",
+		"calibrate", url, "--audio", shortSpeech(t), "--session", "1s", "--soak", "1s", "--lag-p95", "5s", "--same-text", "0", "--database", database, "--backend", "gpu-1",
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -113,7 +113,7 @@ func TestCalibrateRefuses(t *testing.T) {
 		{2, "takes the URL of one server", []string{"--audio", audio}},
 		{2, "argument URL: ", []string{"gpu-1:2700", "--audio", audio}},
 		{2, "--audio: the value is missing", []string{vosk}},
-		{2, "--soak: 1s is shorter than --step, 30s", []string{vosk, "--audio", audio, "--soak", "1s"}},
+		{2, "--soak: 1s is shorter than --session, 30s", []string{vosk, "--audio", audio, "--soak", "1s"}},
 		{2, "--most: 0 is out of range", []string{vosk, "--audio", audio, "--most", "0"}},
 		{2, "--backend: the value is missing", []string{vosk, "--audio", audio, "--save"}},
 		{1, "--audio: t.wav: ", []string{vosk, "--audio", text}},

@@ -9,13 +9,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
 // Server is a server under calibration: what measures for a [Search]. One goroutine owns it.
 type Server struct {
-	// Streams is how sessions are held; Server sets what differs from step to step.
+	// Streams is how sessions are held, with recordings as long as a session. Server sets what differs from step to step.
 	Streams streams.Options
-	Limits  Limits
+	// Short are shorter recordings, to see how the server is between steps.
+	Short  []*speaker.Recording
+	Limits Limits
 	// Log gets a line about what takes time besides the steps.
 	Log func(format string, args ...any)
 
@@ -32,9 +35,15 @@ const (
 // ErrGone is returned when a server does not recover from a step that it has failed.
 var ErrGone = errors.New("the server has not recovered")
 
-// Length is how long the longest recording lasts.
-func (s *Server) Length() (longest time.Duration) {
-	for _, r := range s.Streams.Recordings {
+// spread is the time over which the streams of a step begin, so that their audio does not come all at once.
+const spread = 2 * time.Second
+
+// Before is what a step takes besides its length.
+func (s *Server) Before() time.Duration { return Longest(s.Short) + 2*spread }
+
+// Longest is how long the longest recording lasts.
+func Longest(all []*speaker.Recording) (longest time.Duration) {
+	for _, r := range all {
 		longest = max(longest, r.Length())
 	}
 	return longest
@@ -42,23 +51,32 @@ func (s *Server) Length() (longest time.Duration) {
 
 // Alone holds one session with each recording, which those of the steps are compared with. The error is that of the first one that failed.
 func (s *Server) Alone(ctx context.Context) (*load.Result, error) {
-	alone, err := streams.Alone(ctx, s.Streams)
+	short, err := streams.Alone(ctx, s.short())
+	if err == nil {
+		s.calm = max(s.Limits.Lag, 2*short.Result.Latency.Quantile(0.95))
+		s.Streams.Alone, err = streams.Alone(ctx, s.Streams)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.Streams.Alone = alone
-	s.calm = max(s.Limits.Lag, 2*alone.Result.Latency.Quantile(0.95))
-	return alone.Result, nil
+	return s.Streams.Alone.Result, nil
 }
 
-// Measure holds so many streams for so long, after one session of each that does not count unless the server refuses some. Call Alone first. It returns
-// when the server has recovered from what it has failed, with ErrGone if it does not.
-func (s *Server) Measure(ctx context.Context, n int, length time.Duration) (Measured, error) {
+// short are the options of short sessions.
+func (s *Server) short() streams.Options {
 	o := s.Streams
-	o.Streams, o.Spread = n, s.Length()
+	o.Recordings, o.Alone = s.Short, nil
+	return o
+}
+
+// Measure holds so many streams for so long, after one short session of each that does not count unless the server refuses some. Call Alone first. It
+// returns when the server has recovered from what it has failed, with ErrGone if it does not.
+func (s *Server) Measure(ctx context.Context, n int, length time.Duration) (Measured, error) {
+	o := s.short()
+	o.Streams, o.Spread = n, spread
 	r, err := streams.Run(ctx, o)
 	if err == nil && ctx.Err() == nil && float64(r.Failures()) <= s.Limits.ErrorRate*float64(r.Complete+r.Failures()) {
-		o.For = length
+		o.Recordings, o.Alone, o.For = s.Streams.Recordings, s.Streams.Alone, max(0, length-Longest(s.Streams.Recordings))
 		r, err = streams.Run(ctx, o)
 	}
 	if err == nil {
@@ -97,7 +115,7 @@ func measured(r *load.Result) Measured {
 func (s *Server) recover(ctx context.Context) error {
 	began, said := time.Now(), false
 	for {
-		alone, err := streams.Alone(ctx, s.Streams)
+		alone, err := streams.Alone(ctx, s.short())
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -133,7 +133,7 @@ func (p *plot) points() {
 	colours := map[Verdict]string{Holds: "#0d9488", Fails: "#dc2626", Unclear: "#94a3b8"}
 	for _, s := range p.steps {
 		m, x, colour := s.Measured, p.x(float64(s.Streams)), colours[s.Verdict]
-		title := html.EscapeString(strings.Join(nonEmpty(figures.Plural(s.Streams, "stream") + ": " + string(s.Verdict), s.Why), ": "))
+		title := html.EscapeString(strings.Join(nonEmpty(figures.Plural(s.Streams, "stream")+": "+string(s.Verdict), s.Why), ": "))
 		if m.Lag > 0 {
 			fmt.Fprintf(p, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5.5\" fill=\"%s\"><title>%s</title></circle>\n", x, p.yLag(m.Lag.Seconds()), colour, title)
 		} else {

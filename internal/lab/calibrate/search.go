@@ -12,10 +12,13 @@ import (
 // Options are what a search looks for, and how. All of them have a value.
 type Options struct {
 	Limits Limits
-	// Audio is the length of the longest recording that a stream sends, again and again.
-	Audio time.Duration
-	// Step is the shortest length of a step, and Soak the length of the last one at the result.
-	Step, Soak time.Duration
+	// Session is the length of a session, and so of the shortest step. An overloaded server is later and later within a session. From one to the next it is
+	// not, since a stream begins a session when it has got all of the last.
+	Session time.Duration
+	// Soak is the length of the last step at the result.
+	Soak time.Duration
+	// Before is what a step takes besides.
+	Before time.Duration
 	// Most is the largest number of streams that is tried.
 	Most int
 }
@@ -56,9 +59,9 @@ type Outcome struct {
 
 // The bounds of a search.
 const (
-	// searchSessions is how many sessions a step has at least, and proofSessions how many the soak and the step beyond have: of fewer, a 95th percentile
-	// says little.
-	searchSessions, proofSessions = 8, 20
+	// searchSessions is how many sessions a step has at least, since one alone does not show how uncertain its slope is, and proofSessions how many the soak
+	// and the step beyond have.
+	searchSessions, proofSessions = 2, 10
 	// mostRepeats is how many times an unclear step is repeated, each time for twice as long.
 	mostRepeats = 2
 	// mostSurprises is how many times a number may both hold and fail, or noise may hide how the soak or the step beyond went: a server that gets hot
@@ -188,10 +191,9 @@ func (s *search) plan(phase string, streams int) Plan {
 	return Plan{Phase: phase, Streams: streams, Length: s.length(streams, searchSessions)}
 }
 
-// length returns how long a step with so many streams takes: each sends its recording at least twice, and all together hold so many sessions.
+// length returns how long a step takes in which so many streams hold at least so many sessions, and each of them one.
 func (o *Options) length(streams, sessions int) time.Duration {
-	rounds := max(2, (sessions+streams-1)/streams)
-	return max(o.Step, time.Duration(rounds)*o.Audio)
+	return time.Duration(max(1, (sessions+streams-1)/streams)) * o.Session
 }
 
 // Search is a search with its steps so far. One goroutine owns it.
@@ -232,9 +234,8 @@ func (s *Search) Run(ctx context.Context, steps []Step) (Outcome, []Step, error)
 	}
 }
 
-// Takes is how long a step takes: its streams begin one after the other during a recording, hold one session each that does not count, begin again, and
-// end their last sessions.
-func (o *Options) Takes(p Plan) time.Duration { return p.Length + 4*o.Audio }
+// Takes is how long a step takes.
+func (o *Options) Takes(p Plan) time.Duration { return p.Length + o.Before }
 
 // Estimate is how long a search takes on a server for so many streams that never surprises.
 func (o *Options) Estimate(streams int) time.Duration {

@@ -10,7 +10,7 @@ import (
 )
 
 var options = Options{
-	Limits: Limits{Lag: time.Second, SameText: 0.98}, Audio: 10 * time.Second, Step: 30 * time.Second, Soak: 5 * time.Minute, Most: 1000,
+	Limits: Limits{Lag: time.Second, SameText: 0.98}, Session: 30 * time.Second, Soak: 5 * time.Minute, Most: 1000,
 }
 
 func newModel(l law, k int, seed uint64) *model {

@@ -115,6 +115,14 @@ func (r *Recording) Query() string {
 	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
 }
 
+// AtLeast returns the recording as many times in a row as it takes to be this long.
+func (r *Recording) AtLeast(long time.Duration) *Recording {
+	times := max(1, int((long+r.length-1)/r.length))
+	again := *r
+	again.chunks, again.length = slices.Repeat(r.chunks, times), r.length*time.Duration(times)
+	return &again
+}
+
 // After returns the rest of the recording after this many bytes of encoded audio; nil if there is none.
 func (r *Recording) After(n int64) *Recording {
 	all := bytes.Join(r.chunks, nil)
