@@ -181,7 +181,7 @@ func (s *search) next() (Plan, *Outcome) {
 		return Plan{}, &Outcome{Found: s.holds, AtMost: true}
 	case !s.shown:
 		plan := s.plan(Beyond, s.fails)
-		plan.Length = 2 * s.length(s.fails, proofSessions)
+		plan.Length = max(2*s.Session, s.length(s.fails, proofSessions))
 		return plan, nil
 	}
 	return Plan{}, &Outcome{Found: s.holds}
