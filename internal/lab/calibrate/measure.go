@@ -36,10 +36,10 @@ const (
 var ErrGone = errors.New("the server has not recovered")
 
 // spread is the time over which the streams of a step begin, so that their audio does not come all at once.
-const spread = 2 * time.Second
+func (s *Server) spread() time.Duration { return Longest(s.Streams.Recordings) / 15 }
 
 // Before is what a step takes besides its length.
-func (s *Server) Before() time.Duration { return Longest(s.Short) + 2*spread }
+func (s *Server) Before() time.Duration { return Longest(s.Short) + 2*s.spread() }
 
 // Longest is how long the longest recording lasts.
 func Longest(all []*speaker.Recording) (longest time.Duration) {
@@ -73,7 +73,7 @@ func (s *Server) short() streams.Options {
 // returns when the server has recovered from what it has failed, with ErrGone if it does not.
 func (s *Server) Measure(ctx context.Context, n int, length time.Duration) (Measured, error) {
 	o := s.short()
-	o.Streams, o.Spread = n, spread
+	o.Streams, o.Spread = n, s.spread()
 	r, err := streams.Run(ctx, o)
 	if err == nil && ctx.Err() == nil && float64(r.Failures()) <= s.Limits.ErrorRate*float64(r.Complete+r.Failures()) {
 		o.Recordings, o.Alone, o.For = s.Streams.Recordings, s.Streams.Alone, max(0, length-Longest(s.Streams.Recordings))
