@@ -81,7 +81,8 @@ func (r *Report) conclusions(b *strings.Builder, full bool) {
 	}
 }
 
-// budgets writes a table of the budgets that were missed, and lists the others; in full, with what was measured.
+// budgets writes a table of the budgets that were missed, with the worst place of each, and counts the others; in full, it lists them with
+// what was measured, and each miss.
 func (r *Report) budgets(b *strings.Builder, full bool) {
 	b.WriteString("## Budgets\n\n")
 	if r.Plan == "whole" {
@@ -97,18 +98,24 @@ func (r *Report) budgets(b *strings.Builder, full bool) {
 		switch {
 		case v.Met:
 			met = append(met, text)
+		case v.Verdict != notMeasured && full:
+			missed = append(missed, []string{v.Budget, v.Measured, v.Verdict})
 		case v.Verdict != notMeasured:
-			missed = append(missed, []string{v.Budget, v.Verdict, v.Measured})
+			missed = append(missed, []string{v.Budget, v.Measured})
 		case r.Plan == "whole" || v.Measured != "": // other plans measure few of the budgets
 			absent = append(absent, text)
 		}
 	}
 	if len(missed) > 0 {
-		WriteTable(b, []string{"budget", "verdict", "measured"}, missed)
+		WriteTable(b, []string{"missed budget", "measured", "verdict"}[:len(missed[0])], missed)
 		b.WriteString("\n")
 	}
-	list(b, "Met:", met)
-	list(b, "Not measured:", absent)
+	if full {
+		list(b, "Met:", met)
+		list(b, "Not measured:", absent)
+	} else if len(met)+len(absent) > 0 {
+		fmt.Fprintf(b, "Met: %d. Not measured: %d. The command at the top lists them.\n\n", len(met), len(absent))
+	}
 	if len(missed)+len(met)+len(absent) == 0 {
 		b.WriteString("None was measured.\n\n")
 	}

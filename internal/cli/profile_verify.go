@@ -171,6 +171,9 @@ func (v *verifyFlags) run(cmd *cobra.Command, name string) error {
 	}
 	if v.report != "" {
 		how := fmt.Sprintf("--seed %d --pace %g --length %v", o.Seed, v.pace, v.length)
+		if v.model != "" {
+			how += " --model " + v.model
+		}
 		if writeErr := v.write(report, err, how); writeErr != nil {
 			return fmt.Errorf("--report: %w", writeErr)
 		}

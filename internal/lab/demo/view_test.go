@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -12,9 +13,11 @@ import (
 // TestTerminal runs the demonstration on a terminal of 80 columns and 24 lines: the picture fits, so that it can be redrawn, and ends
 // with what to try.
 func TestTerminal(t *testing.T) {
-	var out bytes.Buffer
-	err := Run(t.Context(), Options{
-		Clients: 3, Servers: 3, Duration: 2 * time.Second, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := screen{redrawn: cancel}
+	err := Run(ctx, Options{
+		Clients: 3, Servers: 3, Duration: time.Minute, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0",
 		Program: "bin/wsbouncer", Out: &out, Terminal: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -39,6 +42,21 @@ func TestTerminal(t *testing.T) {
 	if !invitation.MatchString(escapes.ReplaceAllString(picture, "")) {
 		t.Errorf("the picture does not end with what to try:\n%s", picture)
 	}
+}
+
+// screen keeps what is written, and calls redrawn when it has got a second picture.
+type screen struct {
+	bytes.Buffer
+	redrawn func()
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(b []byte) (int, error) {
+	n, err := s.Buffer.Write(b)
+	if up.Match(s.Bytes()) {
+		s.redrawn()
+	}
+	return n, err
 }
 
 var (

@@ -24,17 +24,37 @@ type lag struct {
 const shocks = 10
 
 // growth returns the slope of lag within sessions, over when the audio was due, for audio from a time to another; for all of it if there is too little.
-// What the lags of sessions alone show as well, such as at the end of utterances, is no growth.
+// What the lags of sessions alone show as well, such as at the end of utterances, is no growth, unless the server cannot even keep up with them.
 //
 // It is a linear fit with an intercept for each session. Lags of a session depend on each other, and so do lags of all sessions that
 // were held while the server had trouble. So the variance is the sum of two: with each session for one observation, and with each part of the
 // run's time for one. What the sessions alone have by chance is taken off all others, so it counts as well: they are taken to vary as much as the others.
 func growth(all, alone []lags, from, to time.Duration) load.Growth {
+	if tooSlow(alone) {
+		alone = nil
+	}
 	g := fit(all, alone, func(at time.Duration) bool { return at >= from && at <= to })
 	if g.Sessions < 2 {
 		g = fit(all, alone, func(time.Duration) bool { return true })
 	}
 	return g
+}
+
+// A server is too slow for sessions that are alone if their lag grows by more than leastGrowth and three times its error, in leastLags lags. A few lags may do
+// so by what was said.
+const (
+	leastGrowth = 0.05
+	leastLags   = 8
+)
+
+// tooSlow reports whether the server does not keep up with sessions that are alone.
+func tooSlow(alone []lags) bool {
+	n := 0
+	for _, s := range alone {
+		n += len(s.samples)
+	}
+	g := fit(alone, nil, func(time.Duration) bool { return true })
+	return n >= leastLags && g.PerSecond > max(leastGrowth, 3*g.Error)
 }
 
 // xy is a lag without what sessions alone have, and when its audio was due, in seconds. Both are relative to their session's mean.

@@ -68,6 +68,15 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// TestGrowthOfSlowServer: a server that does not keep up with a session that is alone is overloaded with more of them, too.
+func TestGrowthOfSlowServer(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	g := growth(held(random, 5, 0.2, 0.05, 0), held(random, 1, 0.2, 0.05, 0), 0, time.Hour)
+	if math.Abs(g.PerSecond-0.2) > 0.02 || g.Error > 0.02 {
+		t.Errorf("%+v, want 0.2", g)
+	}
+}
+
 // TestGrowthAgainstAlone checks that what sessions alone show is no growth, and that a single lag tells something beside theirs.
 func TestGrowthAgainstAlone(t *testing.T) {
 	alone := []lags{{recording: 1, samples: []lag{sampled(2, 0.1), sampled(4, 0.7)}}}

@@ -3,6 +3,8 @@ package streams
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -126,6 +128,8 @@ func (s *session) end(result *speaker.Result, err error) {
 		why = "the server is full"
 	case result.Closed != nil:
 		why = "closed with " + result.Closed.Code.String()
+	case errors.Is(err, io.EOF):
+		why = "ended without a close frame"
 	case err != nil:
 		why = load.Kind(err)
 	}
@@ -136,15 +140,16 @@ func (s *session) end(result *speaker.Result, err error) {
 		code = frame.AbnormalClosure
 	}
 	s.count(func(f *load.Figures) {
-		f.CloseCodes[code]++
 		switch {
-		case err == nil:
-			f.Complete++
-		case r.ctx.Err() != nil:
+		case err != nil && r.ctx.Err() != nil:
 			f.Cut++
-		default:
+		case err != nil:
 			f.Failed++
 			f.Errors[why]++
+			f.CloseCodes[code]++
+		default:
+			f.Complete++
+			f.CloseCodes[code]++
 		}
 		if !result.Heard {
 			return

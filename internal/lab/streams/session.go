@@ -147,8 +147,11 @@ func (s *session) Receive(until time.Time) (speaker.Message, error) {
 	return m, nil
 }
 
-// sample notes a message that answers what was due at a time.
+// sample notes a message that answers what was due at a time. The client's own pause before its end message is not the server's.
 func (s *session) sample(now, due time.Duration) {
+	if s.ended {
+		due += s.run.Profile.Script().Pause
+	}
 	s.lags = append(s.lags, lag{due - s.first, now - due})
 	s.count(func(f *load.Figures) { f.Latency.Record(int64(now - due)) })
 	s.run.locked(func() { s.run.recent.Record(int64(now - due)) })
@@ -163,6 +166,6 @@ func (s *session) complete() load.LagBy {
 	case len(s.lags) > 0:
 		return load.LagByTimes
 	}
-	s.sample(s.run.now(), s.last+s.run.Profile.Script().Pause)
+	s.sample(s.run.now(), s.last)
 	return load.LagByLast
 }

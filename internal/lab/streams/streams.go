@@ -6,6 +6,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -66,7 +67,11 @@ func Alone(ctx context.Context, o Options) (*Reference, error) {
 	o.Streams, o.Spread, o.Alone, o.Progress = 1, 0, nil, nil
 	r := newRun(ctx, o)
 	for i := range o.Recordings {
-		if err := r.hold(0, i, i > 0); err != nil {
+		err := r.hold(0, i, i > 0)
+		if ctx.Err() != nil {
+			return nil, errors.New("interrupted before anything was measured")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("a session alone, as of a client of the profile %s, failed: %w", o.Profile.Name, err)
 		}
 	}

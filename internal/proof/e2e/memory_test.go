@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// residentMemory returns what a process occupies, in bytes, or 0 where that cannot be told.
+// residentMemory returns the memory that a process occupies besides the pages of its program, in bytes, or 0 where that cannot be told.
 func residentMemory(t testing.TB, pid int) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -22,7 +22,7 @@ func residentMemory(t testing.TB, pid int) int {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "RssAnon:" {
 			kilobytes, err := strconv.Atoi(fields[1])
 			if err != nil {
 				t.Fatal(err)

@@ -133,6 +133,9 @@ func (f *Failover) UsualEncoding() Encoding { return encodingOf(f.audio.encoding
 // sampleSize is the size of a sample in bytes; 0 for EncodingOther.
 func (e Encoding) SampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
 
+// LeastAudio returns how much audio is at least in a message that a server takes; 0 for any.
+func (f *Failover) LeastAudio() time.Duration { return f.audio.least }
+
 // audioSpec says which messages of the client are audio, and what their bytes mean.
 type audioSpec struct {
 	messages []matcher

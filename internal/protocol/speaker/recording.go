@@ -62,7 +62,11 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, mode
 		return nil, errors.New("the recording has no audio")
 	}
 	r.length = time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))
-	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
+	samplesIn := func(d time.Duration) int { return int(int64(s.Rate) * int64(d) / int64(time.Second)) }
+	size, least := max(1, samplesIn(s.Chunk)), samplesIn(p.Failover().LeastAudio())
+	if short := least - len(samples)%size; short > 0 && short < least { // the server does not take that little: silence follows
+		samples = append(samples, make([]float32, short)...)
+	}
 	for len(samples) > 0 {
 		n := min(size, len(samples))
 		r.chunks = append(r.chunks, encode(samples[:n], s.Encoding))
@@ -115,11 +119,15 @@ func (r *Recording) Query() string {
 	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
 }
 
-// AtLeast returns the recording as many times in a row as it takes to be this long.
+// AtLeast returns the recording as many times in a row as it takes to be this long. A last piece that is shorter than the others is left out, since some
+// servers take none in the middle.
 func (r *Recording) AtLeast(long time.Duration) *Recording {
-	times := max(1, int((long+r.length-1)/r.length))
 	again := *r
-	again.chunks, again.length = slices.Repeat(r.chunks, times), r.length*time.Duration(times)
+	if n := len(r.chunks) - 1; n > 0 && len(r.chunks[n]) < len(r.chunks[0]) {
+		again.chunks, again.length = r.chunks[:n], time.Duration(n)*r.script.Chunk
+	}
+	times := max(1, int((long+again.length-1)/again.length))
+	again.chunks, again.length = slices.Repeat(again.chunks, times), again.length*time.Duration(times)
 	return &again
 }
 

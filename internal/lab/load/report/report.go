@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -215,12 +216,15 @@ func (r *Report) lines() (all []line) {
 	return all
 }
 
+// tenths writes a number with one decimal, and never -0.0.
+func tenths(v float64) string { return fmt.Sprintf("%.1f", math.Round(10*v)/10+0) }
+
 // mostLate is how late clients may send audio without a word about it.
 const mostLate = 100 * time.Millisecond
 
 // speechLines adds what only a load with audio has.
 func (r *Report) speechLines(s *load.Speech, add func(name, format string, args ...any)) {
-	if !slices.ContainsFunc(s.Texts, func(text string) bool { return text != "" }) {
+	if s.Final.Count() > 0 && !slices.ContainsFunc(s.Texts, func(text string) bool { return text != "" }) {
 		add("text", "no session had a final text")
 	} else if n := s.Same + s.Other; n > 0 {
 		add("text", "%d of %d as of a session alone; %.1f %% of the words alike", s.Same, n, 100*s.Alike)
@@ -229,7 +233,7 @@ func (r *Report) speechLines(s *load.Speech, add func(name, format string, args 
 		add("real time", "sessions took %.3f times as long as their audio", s.RealTime)
 	}
 	if g := s.Growth; g.Sessions > 0 {
-		add("lag", "known by %s; it grew by %.1f ms a second in a session (standard error %.1f)", s.Lag, 1000*g.PerSecond, 1000*g.Error)
+		add("lag", "known by %s; it grew by %s ms a second in a session (standard error %s)", s.Lag, tenths(1000*g.PerSecond), tenths(1000*g.Error))
 	} else if s.Lag != "" {
 		add("lag", "known by %s; too few sessions to tell whether it grew", s.Lag)
 	}
