@@ -253,7 +253,7 @@ func (c *calibrateFlags) meet(ctx context.Context, server *calibrate.Server) err
 	for _, r := range slices.Concat(server.Short, o.Recordings) {
 		alone += r.Length()
 	}
-	server.Log("Sessions alone with each recording, to compare with: %v", alone.Round(100*time.Millisecond))
+	server.Log("One session at a time, to compare with: %v", alone.Round(100*time.Millisecond))
 	result, err := server.Alone(ctx)
 	switch _, full := speaker.Refused(o.Profile, err); {
 	case err == nil:
@@ -271,11 +271,14 @@ func (c *calibrateFlags) meet(ctx context.Context, server *calibrate.Server) err
 func (c *calibrateFlags) begins(messages io.Writer) func(int, calibrate.Plan, time.Duration) {
 	why := map[string]string{calibrate.Double: "", calibrate.Bisect: ", between what holds and what fails", calibrate.Soak: ", the soak", calibrate.Beyond: ", which must fail"}
 	return func(number int, p calibrate.Plan, left time.Duration) {
-		again := ""
+		again, then := "", ""
 		if p.Repeat > 0 {
 			again = " again"
 		}
-		fmt.Fprintf(messages, "step %d: %s%s for %v%s; then some %s more\n", number, figures.Plural(p.Streams, "stream"), again, c.search.Takes(p).Round(time.Second), why[p.Phase], minutes(left))
+		if left > 0 {
+			then = "; then some " + minutes(left) + " more"
+		}
+		fmt.Fprintf(messages, "step %d: %s%s for %v%s%s\n", number, figures.Plural(p.Streams, "stream"), again, c.search.Takes(p).Round(time.Second), why[p.Phase], then)
 	}
 }
 
