@@ -32,7 +32,7 @@ func (r *Report) Table(out io.Writer) error {
 	fmt.Fprintln(w, "STEP\tSTREAMS\tFOR\tSESSIONS\tFAILED\tLAG P95\tGROWTH (MS/S)\tFIRST P95\tLAST P95\tSAME TEXT\t  VERDICT\t")
 	for i, s := range r.Steps {
 		m, text := s.Measured, "-"
-		if m.Sessions > m.Failed {
+		if m.Sessions > m.Failed && (m.Failed == 0 || m.SameText > 0) { // where sessions were refused before, none was compared
 			text = fmt.Sprintf("%.0f %%", 100*m.SameText)
 		}
 		fmt.Fprintf(w, "%d\t%d\t%v\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t  %s\t\n", i+1, s.Streams, s.Length.Round(time.Second), m.Sessions, m.Failed,
