@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // shortSpeech is a file with the first quarter of a second of what spokenFile has.
@@ -144,5 +145,21 @@ func TestSameServer(t *testing.T) {
 		if got := sameServer(c.a, c.b); got != c.same {
 			t.Errorf("%s, %s: %t", c.a, c.b, got)
 		}
+	}
+}
+
+// A server that has sessions of the proxy is not calibrated, unless that is asked for.
+func TestCalibrateLooks(t *testing.T) {
+	s := onProxy(t, open)
+	url := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	b := leased("gpu-1", "enabled", 2)
+	b.URL = url
+	s.playing(func() api.Stats { return backends(b, leased("gpu-2", "enabled", 5)) })
+	args := []string{"calibrate", url, "--audio", shortSpeech(t)}
+	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server: drain the backend") {
+		t.Errorf("status %d, %s", status, messages)
+	}
+	if status, _, messages := s.run(append(args, "--shared")...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server. ") || !strings.Contains(messages, "the server is full") {
+		t.Errorf("status %d, %s", status, messages)
 	}
 }
