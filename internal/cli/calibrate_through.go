@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ func (p *through) take(address string) (string, error) {
 	}
 	w := &waiter{proxy: p.target.proxy.API(), names: []string{p.backend}, to: draining, timeout: 10 * time.Minute, every: pollEvery, messages: p.to, version: version}
 	if err := w.run(p.cmd.Context()); err != nil {
-		return "", fmt.Errorf("%s has still sessions: %w", p.backend, err)
+		return "", fmt.Errorf("%s is not drained: %s", p.backend, strings.TrimSuffix(err.Error(), staysInForce)) // it is put back
 	}
 	content, _, err := p.target.content(p.cmd.Context())
 	if err != nil {

@@ -19,7 +19,7 @@ func TestCalibrateThrough(t *testing.T) {
 	before := s.must("config export")
 	args := []string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "1s", "--soak", "1s"}
 
-	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "gpu-1 has still sessions") || !strings.Contains(messages, "backend gpu-1: put back") {
+	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "gpu-1 is not drained") || !strings.Contains(messages, "backend gpu-1: put back") {
 		t.Errorf("without an answer: status %d, %s", status, messages)
 	}
 	if after := s.must("config export"); after != before {
