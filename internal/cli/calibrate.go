@@ -49,9 +49,9 @@ for the length of --soak, and shows that one more fails. A limit of time is for 
 (--lag-p95), a session's first (--first-p95) and last (--final-p95). A server that is overloaded
 shows in the growth of its lag, which may be nothing but its uncertainty.
 
-Run it against a server that serves no other clients: it will be overloaded. The command asks the proxy that
-it knows (--admin) whether the server has sessions, and stops if it has, except with --shared. Other clients show
-only if the server refuses a session that is alone.
+Run it against a server that serves no other clients: it will be overloaded. The command reads what the server
+publishes of its sessions, asks the proxy that it knows (--admin), and stops if the server has some, except with
+--shared. Other clients show only if the server refuses a session that is alone.
 
 If it is interrupted, the same command continues within a day. With --save, the result is kept in the
 configuration, as the field calibrated of the --backend; 'wsbouncer check' warns if it is old, or if the

@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
@@ -93,39 +90,4 @@ func appendable(path string) error {
 		return err
 	}
 	return file.Close()
-}
-
-// look looks for other clients of the server, as far as the proxy knows that the command would change.
-func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) error {
-	sessions, at := -1, ""
-	_ = c.from.use(cmd, false, func(t *target) error { // without a proxy, nothing was looked at
-		now := t.running(cmd.Context(), io.Discard)
-		if now == nil {
-			return nil
-		}
-		sessions, at = 0, t.name
-		for i := range now.Backends {
-			if b := &now.Backends[i]; sameServer(b.URL, server.Streams.Targets[0].Server()) {
-				sessions += b.Leased
-			}
-		}
-		return nil
-	})
-	const unseen = "Clients that reach the server in another way do not show."
-	switch {
-	case sessions > 0 && !c.shared:
-		return fmt.Errorf("the proxy at %s has %s on this server: drain the backend, or use --shared if they may be served badly", at, figures.Plural(sessions, "session"))
-	case sessions >= 0:
-		server.Log("The proxy at %s has %s on this server. %s", at, figures.Plural(sessions, "session"), unseen)
-	default:
-		server.Log("No proxy was asked for the server's sessions (--admin). %s", unseen)
-	}
-	return nil
-}
-
-// sameServer reports whether two URLs are of the same host and port.
-func sameServer(a, b string) bool {
-	x, errX := url.Parse(a)
-	y, errY := url.Parse(b)
-	return errX == nil && errY == nil && x.Host == y.Host
 }

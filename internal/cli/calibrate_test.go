@@ -159,7 +159,7 @@ func TestCalibrateLooks(t *testing.T) {
 	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server: drain the backend") {
 		t.Errorf("status %d, %s", status, messages)
 	}
-	if status, _, messages := s.run(append(args, "--shared")...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server. ") || !strings.Contains(messages, "the server is full") {
+	if status, _, messages := s.run(append(args, "--shared")...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server.\n") || !strings.Contains(messages, "the server is full") {
 		t.Errorf("status %d, %s", status, messages)
 	}
 }

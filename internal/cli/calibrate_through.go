@@ -20,7 +20,7 @@ import (
 // back. The changes of the configuration are those that an operator could make.
 type through struct {
 	backend string
-	before  config.Backend
+	before  config.Values // of the backend
 	most    int
 	path    string
 
@@ -52,7 +52,10 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 			others++
 		}
 	}
-	p := &through{backend: backend, before: b, most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
+	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
+	for _, field := range []string{"service", "connections", "warm", "state"} {
+		p.before[field] = content.Value(config.KindBackend, backend, field)
+	}
 	switch has := content.Services[b.Service].Profile; {
 	case b.Discovers():
 		return nil, fmt.Errorf("--through: the backend %s stands for several servers: calibrate one of them directly", backend)
@@ -73,15 +76,8 @@ func (p *through) service() string { return "calibrate-" + p.backend }
 
 // words are the commands that put the backend back.
 func (p *through) words() string {
-	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %d --warm %s --state %s\n  wsbouncer service rm %s",
-		p.backend, p.before.Service, p.before.Connections, warmText(&p.before), p.before.State, p.service())
-}
-
-func warmText(b *config.Backend) string {
-	if b.Warm < 0 {
-		return "cap"
-	}
-	return strconv.Itoa(b.Warm)
+	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %s --warm %s --state %s\n  wsbouncer service rm %s",
+		p.backend, p.before["service"], p.before["connections"], p.before["warm"], p.before["state"], p.service())
 }
 
 // take drains the backend and moves it to its own service. It returns the URL of that service at the proxy's address for clients.
@@ -106,7 +102,7 @@ func (p *through) take(address string) (string, error) {
 	}
 	own := config.Values{"path": p.path, "slow-start": "0s", "circuit-failures": "1000000"}
 	for _, field := range []string{"profile", "subprotocol", "max-message", "dial-timeout"} {
-		own[field] = content.Value(config.KindService, p.before.Service, field)
+		own[field] = content.Value(config.KindService, p.before["service"], field)
 	}
 	version, err = p.change(
 		p.cmd.Context(), "in its own service",
@@ -135,9 +131,7 @@ func (p *through) putBack() error {
 	defer cancel()
 	content, _, err := p.target.content(ctx)
 	if err == nil {
-		back := []config.Mutation{{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{
-			"service": p.before.Service, "state": p.before.State, "connections": strconv.Itoa(p.before.Connections), "warm": warmText(&p.before),
-		}}}
+		back := []config.Mutation{{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: p.before}}
 		if content.Has(config.KindService, p.service()) {
 			back = append(back, config.Mutation{Verb: config.Remove, Kind: config.KindService, Name: p.service()})
 		}

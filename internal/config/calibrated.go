@@ -135,8 +135,8 @@ func (b *Backend) calibrated(service *Service, now time.Time) error {
 		return fmt.Errorf("its server was calibrated on %s, more than %d days ago: %s", day, int(verifiedFor/(24*time.Hour)), again)
 	case v != nil && v.At.After(c.At) && v.Version != "" && c.Version != "" && v.Version != c.Version:
 		return fmt.Errorf("its server was calibrated on %s as %s, but was %s on %s: %s", day, c.Version, v.Version, v.At.Format(time.DateOnly), again)
-	case b.Connections > c.Streams:
-		return fmt.Errorf("it may get %d connections, but took %d streams when it was calibrated on %s: lower connections, or %s", b.Connections, c.Streams, day, again)
+	case b.Cap() > c.Streams:
+		return fmt.Errorf("it may get %d connections, but took %d streams when it was calibrated on %s: lower connections, or %s", b.Cap(), c.Streams, day, again)
 	}
 	return nil
 }

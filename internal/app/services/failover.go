@@ -49,3 +49,17 @@ func (v *service) rebalanced() (all []*backend.Backend) {
 	}
 	return all
 }
+
+// SessionsLag has the backends of services with a lag-limit know how late their results come. read returns that, by service and backend.
+func (s *Services) SessionsLag(read func(service, name string) backend.LagReading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.services {
+		if v.plan.LagLimit == 0 {
+			continue
+		}
+		for name, m := range v.members {
+			m.SessionsLag(read(v.name, name))
+		}
+	}
+}

@@ -157,6 +157,9 @@ func addBackend(to, from *api.Backend, proxy string) {
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}
+	if from.Published != nil && (to.Published == nil || from.Published.At.After(to.Published.At)) {
+		to.Published = from.Published
+	}
 	if to.Places != nil && from.Places != nil {
 		to.Places.Grant += from.Places.Grant
 	}
@@ -168,6 +171,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
 	to.OwedSeconds = max(to.OwedSeconds, from.OwedSeconds)
+	to.LatenessSeconds = max(to.LatenessSeconds, from.LatenessSeconds)
 	if from.FirstReplies > to.FirstReplies { // the better estimate of the two
 		to.FirstReplySeconds = from.FirstReplySeconds
 	}
@@ -211,6 +215,7 @@ func addTenants(all, s *api.Stats) {
 		to.Sessions += from.Sessions
 		to.Waiting += from.Waiting
 		to.Totals.Add(&from.Totals)
+		add(&to.Used, &from.Used)
 		to.Services = merge(to.Services, from.Services, func(a, b *api.TenantService) bool { return a.Service == b.Service }, add)
 	})
 	for i := before; i < len(all.Tenants); i++ { // what was appended still shares this with its part
