@@ -150,7 +150,7 @@ func (t *talk) hold() error {
 	if t.Settings && len(t.script.Settings) > 0 {
 		start = t.script.Settings
 	}
-	opening := t.fill(start, t.Token, 0)
+	opening := t.Fill(start, t.Token, 0)
 	if t.Opening != nil {
 		opening = nil
 		for _, text := range t.Opening {
@@ -174,7 +174,7 @@ func (t *talk) hold() error {
 			return err
 		}
 	}
-	if err := t.say(t.fill(t.script.End, t.Token, t.result.Audio)); err != nil {
+	if err := t.say(t.Fill(t.script.End, t.Token, t.result.Audio)); err != nil {
 		return err
 	}
 	over := time.Now()
@@ -206,7 +206,7 @@ func (t *talk) stream(spoke time.Time) error {
 			return err
 		}
 		if i == 0 {
-			if err := t.say(t.fill(t.script.Follow, t.Token, 1)); err != nil {
+			if err := t.say(t.Fill(t.script.Follow, t.Token, 1)); err != nil {
 				return err
 			}
 		}
