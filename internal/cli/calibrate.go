@@ -381,7 +381,7 @@ func (c *calibrateFlags) keep(cmd *cobra.Command, r *calibrate.Report) error {
 	add(l.Final > 0, "final-p95", l.Final)
 	add(true, "error-rate", l.ErrorRate)
 	add(true, "same-text", l.SameText)
-	add(true, "soak", c.search.Soak)
+	add(true, "soak", c.search.Soak.Round(time.Second))
 	add(r.AtMost, "at-most", c.search.Most)
 	add(r.Model != "", "model", r.Model)
 	write := writeFlags{targetFlags: c.from.targetFlags, why: "calibrate --save", to: cmd.ErrOrStderr()}
