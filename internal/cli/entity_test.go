@@ -166,6 +166,7 @@ weight                    (1)
 state                     (enabled)
 discover                  -
 discover-interval         (5s)
+calibrated                -
 labels                    zone=b
 tls-ca                    -
 tls-server-name           -

@@ -137,6 +137,7 @@ its session, and relays frames both ways.`,
 		newMigrateCommand(),
 		newSimCommand(),
 		newBenchCommand(),
+		newCalibrateCommand(),
 		newVersionCommand(),
 	)
 	addCompletionCommand(root)

@@ -130,6 +130,12 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 	}
 	fmt.Fprintln(out)
 	heads, cells := []string{"BACKEND", "SERVICE", "LEASED", "IDLE", "CAP", "FIRST REPLY", "PING", "BROKEN", "HEALTH", "SINCE"}, s.backends(now)
+	if slices.ContainsFunc(st.Backends, func(b api.Backend) bool { return b.Calibrated > 0 }) {
+		heads = append(heads, "CALIBRATED")
+		for i := range st.Backends {
+			cells[i] = append(cells[i], countOf(st.Backends[i].Calibrated))
+		}
+	}
 	if slices.ContainsFunc(st.Backends, func(b api.Backend) bool { return b.Published != nil }) {
 		heads = append(heads, "PUBLISHED")
 		for i := range st.Backends {

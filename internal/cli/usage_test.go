@@ -128,6 +128,7 @@ var usageErrors = map[string]struct {
 	"migrate":               {"x", "", "", "--database mysql://h/x"},
 	"sim":                   {"x", "", "", "--protocol x"},
 	"bench":                 {"", "--rate 1", "", "ws://h --connections 0"},
+	"calibrate":             {"", "ws://h --session x", "", "ws://h --audio a --most 0"},
 	"version":               {"x", "", "", "--help=x"},
 	"help":                  {"version x", "", "", "--help=x"},
 	"completion":            {"x", "", "", "--help=x"},

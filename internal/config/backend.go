@@ -22,6 +22,8 @@ type Backend struct {
 	Discover         string        // how the servers behind the URL's host are found: [DiscoverDNS], or empty for one server
 	DiscoverInterval time.Duration // time between two lookups
 
+	Calibrated string // what 'wsbouncer calibrate' has found on the server: see [Calibrated]; empty for nothing
+
 	Labels map[string]string // for people and selectors; they change nothing
 
 	TLSCA                 string // file with the certificates to trust; empty for the system's
@@ -77,6 +79,8 @@ func (b *Backend) fields() []field {
 		{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", value.NewText(
 			&b.Discover, DiscoverDNS, checkDiscover)},
 		{"discover-interval", "5s", "time between two lookups of the name, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
+		{calibrated, "", "result of 'wsbouncer calibrate --save' on the server; empty for none", value.NewText(
+			&b.Calibrated, "a line such as 2026-11-27 vosk streams=24", checkCalibrated)},
 		{"labels", "", "labels for people and selectors", value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)},
 		{"tls-ca", "", "file with the CA certificates to trust; empty for the system's", value.NewText(&b.TLSCA, "a path", checkFile)},
 		{"tls-server-name", "", "name that the server's certificate must have; empty for the URL's host", value.NewText(

@@ -88,7 +88,11 @@ func Start(o Options) (*Server, error) {
 	s := &Server{options: o, addr: listener.Addr().(*net.TCPAddr), group: group, slots: slots{limit: o.Sessions}}
 	s.protocol, _ = protocolNamed(o.Protocol) // checked by Validate
 	s.places.limit, s.places.rate, s.places.tokens = o.Nasty.Full, float64(o.Nasty.Admissions), float64(o.Nasty.Admissions)
+	if k := o.Fail.Streams; k > 0 {
+		o.Fail.Slow, o.Fail.Cores = 1/float64(k), 1
+	}
 	s.cores.busy = make([]time.Time, o.Fail.Cores)
+	s.cores.law = o.Fail.Law
 	for range group.Loops() {
 		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
 	}

@@ -139,6 +139,8 @@ type Backend struct {
 	Profile string `json:"profile"`
 	// DiscoveredFrom is the backend of the configuration whose DNS name led to this server; empty for a backend of the configuration.
 	DiscoveredFrom string `json:"discovered_from,omitempty"`
+	// Calibrated is how many streams 'wsbouncer calibrate' found that the server takes at once; absent if that is not known.
+	Calibrated int `json:"calibrated,omitempty"`
 	Health
 	Pool
 	// Condition is how the backend is: what its health, its state and the list of problems say together. The word is that of [Health.Condition], or

@@ -134,6 +134,9 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
 	}
+	if b.Calibrated > 0 {
+		fields = append(fields, field{"calibrated", figures.Plural(b.Calibrated, "stream"), normal})
+	}
 	if b.CeilingCause != "" {
 		fields = append(fields, field{"ceiling", withReason(b.CeilingCause, b.CeilingSince, b.CeilingReason, m.now), warning})
 	}

@@ -121,6 +121,18 @@ func (r *Recording) Query() string {
 	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
 }
 
+// AtLeast returns the recording as many times in a row as it takes to be this long. A last piece that is shorter than the others is left out, since some
+// servers take none in the middle.
+func (r *Recording) AtLeast(long time.Duration) *Recording {
+	again := *r
+	if n := len(r.chunks) - 1; n > 0 && len(r.chunks[n]) < len(r.chunks[0]) {
+		again.chunks, again.length = r.chunks[:n], time.Duration(n)*r.script.Chunk
+	}
+	times := max(1, int((long+again.length-1)/again.length))
+	again.chunks, again.length = slices.Repeat(again.chunks, times), again.length*time.Duration(times)
+	return &again
+}
+
 // After returns the rest of the recording after this many bytes of encoded audio; nil if there is none.
 func (r *Recording) After(n int64) *Recording {
 	all := bytes.Join(r.chunks, nil)

@@ -60,7 +60,8 @@ var unusual = map[config.Kind]config.Values{
 	config.KindBackend: {
 		"service": "all-1", "url": "wss://gpu-1.example.org/asr?model=en&x=1", "connections": "auto", "connections-max": "100000", "warm": "0", "weight": "0.1",
 		"state": "draining", "labels": `{"a.b/c-d":"x: y # z","on":"yes","quote":"\"'\\","rack":"03","tilde":"~","umlaut":"ü\u2028"}`,
-		"tls-ca": "/etc/ssl/own ca.pem", "tls-server-name": "gpu.internal", "tls-insecure-skip-verify": "true",
+		"calibrated": "2026-11-27 own-1 streams=24 lag-p95=1s version=Own: \"s\" # 1.0",
+		"tls-ca":     "/etc/ssl/own ca.pem", "tls-server-name": "gpu.internal", "tls-insecure-skip-verify": "true",
 		"tls-certificate": `C:\certificates\client.pem`, "tls-key": "/etc/ssl/client.key",
 		"headers": `{"Authorization":"Token env:STT_TOKEN","X-Key":"file:/run/secrets/key","X-Region":"eu, west"}`,
 	},

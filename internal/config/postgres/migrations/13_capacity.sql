@@ -2,12 +2,16 @@
 
 -- +goose Up
 
+-- How many sessions servers take (published, found by calibrate, or lowered by late results), and what clients have used.
 -- The number of connections may be "auto": as many as the server publishes, and at most connections_max.
 ALTER TABLE wsbouncer.backends DROP CONSTRAINT backends_connections_check;
 ALTER TABLE wsbouncer.backends ALTER COLUMN connections TYPE text USING connections::text;
 ALTER TABLE wsbouncer.backends ADD CONSTRAINT backends_connections_check
     CHECK (CASE WHEN connections ~ '^[0-9]{1,6}$' THEN connections::integer BETWEEN 1 AND 100000 ELSE connections = 'auto' END);
 ALTER TABLE wsbouncer.backends ADD COLUMN connections_max integer CHECK (connections_max BETWEEN 1 AND 100000);
+
+-- What 'wsbouncer calibrate' has found on a backend's server.
+ALTER TABLE wsbouncer.backends ADD COLUMN calibrated text;
 
 -- How late results may come before a server gets no new sessions.
 ALTER TABLE wsbouncer.services ADD COLUMN lag_limit text;

@@ -2,6 +2,7 @@
 
 -- +goose Up
 
+-- How many sessions servers take (published, found by calibrate, or lowered by late results), and what clients have used.
 -- The number of connections may be "auto": as many as the server publishes, and at most connections_max.
 -- The triggers name columns that go. The program makes them anew.
 DROP TRIGGER IF EXISTS backends_added;
@@ -13,6 +14,9 @@ ALTER TABLE backends ADD COLUMN connections TEXT CHECK (connections = 'auto' OR 
 UPDATE backends SET connections = old_connections;
 ALTER TABLE backends DROP COLUMN old_connections;
 ALTER TABLE backends ADD COLUMN connections_max INTEGER CHECK (connections_max BETWEEN 1 AND 100000);
+
+-- What 'wsbouncer calibrate' has found on a backend's server.
+ALTER TABLE backends ADD COLUMN calibrated TEXT;
 
 -- How late results may come before a server gets no new sessions.
 ALTER TABLE services ADD COLUMN lag_limit TEXT;
