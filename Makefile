@@ -198,13 +198,14 @@ bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
 bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)
+	$(BENCH) run ./compare -scenario profiles -rounds 6 -duration 3s
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run the proxy for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
 	$(GO) run ./internal/proof/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
-	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+	$(GO) run ./internal/proof/chaos/cmd -wsbouncer bin/wsbouncer -only restart -sessions 3000 $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers, YAML and rewriting, tokens, records of TLS, and the texts of logs, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \

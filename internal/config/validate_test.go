@@ -75,6 +75,8 @@ func TestValidateRefuses(t *testing.T) {
 		{service(func(s *Service) { s.ReplayWindow = time.Hour }), `service stt: replay-window: invalid duration "1h": use a duration from 1s to 10m`},
 		{service(func(s *Service) { s.StallTimeout = 100 * time.Millisecond }), `service stt: stall-timeout: invalid duration "100ms": use 0s for no limit, or at least 1s`},
 		{service(func(s *Service) { s.StallTimeout = time.Second }), ""},
+		{service(func(s *Service) { s.LagLimit = 499 * time.Millisecond }), `service stt: lag-limit: invalid duration "499ms": use 0s for no limit, or at least 500ms`},
+		{service(func(s *Service) { s.LagLimit = 500 * time.Millisecond }), ""},
 		{service(func(s *Service) { s.CanaryInterval = time.Millisecond }), `service stt: canary-interval: invalid duration "1ms": use a duration from 1s to 720h`},
 		{service(func(s *Service) { s.Canary = "a\x00" }), `service stt: canary: invalid path "a\x00"`},
 		{service(func(s *Service) { s.Canary, s.CanaryText = "/a.wav", "a\nb" }), `service stt: canary-text: invalid text: use at most 1000 bytes`},

@@ -30,7 +30,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
 		FollowsCapacity: m.plan.Auto(), Capacity: readings{s, m},
-		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(),
+		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(), LagLimit: c.LagLimit,
 		Loops: s.o.Loops, Log: s.o.Log, Descriptors: s.o.Descriptors, Meter: m.meter, Guard: s.o.Guard, Permission: s.o.Permission,
 	}
 }

@@ -161,6 +161,9 @@ type member struct {
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
 
+	// relieved is when a session was last to leave it for another backend, see SessionsLag.
+	relieved time.Time
+
 	// told is set when the log has the line that it is being removed: the line that it is gone comes after that.
 	told atomic.Bool
 }
@@ -343,7 +346,7 @@ func (v *service) route() *route.Service {
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, TellClients: c.TellClients,
+		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,
 		MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),
 		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}

@@ -95,6 +95,7 @@ type Service struct {
 	Condition Condition `json:"condition"`
 	// Failover is absent if the service has neither failover nor a stall-timeout.
 	Failover *ServiceFailover `json:"failover,omitempty"`
+	Used     Usage            `json:"used"` // since the proxy started
 }
 
 // ServiceDemand is what the clients of a service need of its servers.
@@ -162,6 +163,8 @@ type Backend struct {
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
 	OwedSeconds      float64 `json:"owed_seconds,omitempty"`
+	// LatenessSeconds is what lag-limit limits: how late results come, for 95 % of its sessions.
+	LatenessSeconds float64 `json:"lateness_seconds,omitempty"`
 	// FirstReplySeconds is how long a typical session lately took from its client's first message to the backend's first, and FirstReplies of
 	// how many sessions within some minutes that is known; absent if of none.
 	FirstReplySeconds float64 `json:"first_reply_seconds,omitempty"`
@@ -262,6 +265,11 @@ type Health struct {
 	RoundTripSeconds float64 `json:"round_trip_seconds"`
 	// FullAt is how many connections the server had when it said last that it is full; 0 once it may have as many as its cap again.
 	FullAt int `json:"full_at,omitempty"`
+	// CeilingCause is what limits connections below the cap: full (the server said so) or lag (its results come later than lag-limit); empty for nothing.
+	// CeilingReason says more about it.
+	CeilingCause  string    `json:"ceiling_cause,omitempty"`
+	CeilingSince  time.Time `json:"ceiling_since,omitzero"`
+	CeilingReason string    `json:"ceiling_reason,omitempty"`
 }
 
 // Pool is a backend's connections.
@@ -269,7 +277,7 @@ type Pool struct {
 	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
 	Usable    bool    `json:"usable"` // sessions may begin
 	Cap       int     `json:"cap"`
-	Ceiling   int     `json:"ceiling"` // how many connections the server accepts at present: the cap, or less after it said that it is full, or as it publishes
+	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while there is a CeilingCause, or as it publishes
 	Limit     int     `json:"limit"`   // how many this proxy may have: the ceiling, or less if it was granted fewer places
 	Warm      int     `json:"warm"`
 	Weight    float64 `json:"weight"`

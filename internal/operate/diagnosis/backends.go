@@ -66,6 +66,9 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		p.Since, p.Cure = b.CanarySince, "wsbouncer service show "+b.Service
 	case b.Places != nil && b.Places.Granted > b.Places.Cap:
 		found.add(BackendOverGranted, about, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
+	case b.CeilingCause == "lag":
+		p := found.add(BackendLate, about, "%s: it gets no new sessions above %d of %d", b.CeilingReason, b.Ceiling, b.Cap)
+		p.Since, p.Cure = b.CeilingSince, commandOn(b, "show")
 	case b.Ceiling < b.Cap && (b.FullAt > 0 || b.Published == nil || !b.Published.Followed):
 		found.full(b, about)
 	default:

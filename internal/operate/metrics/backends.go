@@ -42,7 +42,7 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Current limit of connections: the cap, or less for some time after the backend said that it is full, or as it publishes.",
+			"Current limit of connections: the cap, or less for some time after the backend said that it is full, while its results come later than lag-limit, or as it publishes.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
 		backend.gauge("backend_published_sessions",
 			"Sessions that the backend takes at once (total), and that it has now (used), as it publishes them, and those of them that are not "+

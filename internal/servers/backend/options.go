@@ -56,6 +56,8 @@ type Options struct {
 	SlowStart time.Duration
 	// StallTimeout is after how long a session that has had no result has stalled; 0 if sessions are not watched for that.
 	StallTimeout time.Duration
+	// LagLimit is the most that results may be late before the server gets no new sessions; 0 for no limit. See [Backend.SessionsLag].
+	LagLimit time.Duration
 	// Probe is how the backend is probed; nil for not at all.
 	Probe *Probe
 	// Capacity gets what the server publishes of its capacity; nil if nothing is read. It cannot be changed.

@@ -51,11 +51,11 @@ var unusual = map[config.Kind]config.Values{
 		"client-session-rate": "10/s", "client-byte-rate": "10MiB/s", "client-message-rate": "1/s",
 	},
 	config.KindTenant: {
-		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s",
+		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s", "audio-quota": "10h/day",
 	},
 	config.KindKey: {
 		"tenant": "acme", "hash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "expires": "2027-01-31T00:00:00Z",
-		"services": `["all-1","bare"]`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m",
+		"services": `["all-1","bare"]`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m", "audio-quota": "300h/month",
 	},
 	config.KindBackend: {
 		"service": "all-1", "url": "wss://gpu-1.example.org/asr?model=en&x=1", "connections": "auto", "connections-max": "100000", "warm": "0", "weight": "0.1",
