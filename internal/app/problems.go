@@ -19,9 +19,12 @@ func (p *Proxy) watchProblems() {
 	p.problems = problems.New(problems.Options{
 		Source: func() (api.Stats, meter.Snapshot) {
 			lags := p.sessions.Lags()
-			p.services.SessionsLag(func(service, name string) backend.LagReading {
+			reliefs := p.services.SessionsLag(func(service, name string) backend.LagReading {
 				return lags[relay.BackendName{Service: service, Backend: name}].Late
 			})
+			for _, r := range reliefs {
+				p.sessions.Relieve(r.From, r.To)
+			}
 			s := p.snapshotWith(lags)
 			return s.Stats, s.Meters
 		},

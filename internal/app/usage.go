@@ -47,7 +47,7 @@ func (p *Proxy) audioUsed(kind limits.Kind, name string, q limits.Quota) (used t
 
 // bookUsage counts what a client has used. It is called from any goroutine, event loops included.
 func (p *Proxy) bookUsage(u relay.Usage) {
-	p.usage.Add(usage.Scope{Service: u.Service, Tenant: u.Tenant, Key: u.Key}, u.Used)
+	p.usage.Add(usage.Scope{Service: u.Service(), Tenant: u.Tenant(), Key: u.Key()}, u.Used)
 }
 
 // usageOf returns what the API says of what clients have used.

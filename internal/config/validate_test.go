@@ -96,6 +96,15 @@ func TestValidateRefuses(t *testing.T) {
 		{backend(func(b *Backend) { b.URL = "ws://gpu-1:99999" }), `backend gpu-1: url: invalid URL "ws://gpu-1:99999": the port must be a number from 1 to 65535`},
 		{backend(func(b *Backend) { b.URL = "ws://gpu-1/#x" }), `cannot have a fragment (#)`},
 		{backend(func(b *Backend) { b.URL = "WS://GPU-2:2700/" }), `backend gpu-2: url: the backend gpu-1 already uses "ws://gpu-2:2700", and two backends for one server would exceed its cap`},
+		{backend(func(b *Backend) { b.Connections = -1 }), `backend gpu-1: connections: auto needs servers that publish their capacity, and the profile one-shot does not say where`},
+		{func(c *Content) {
+			backend(func(b *Backend) { b.Connections = -1 })(c)
+			c.Profiles["own"] = Profile{YAML: "from: vosk\nkeepalive: none\n"}
+			s := c.Services["stt"]
+			s.Profile = "own"
+			c.Services["stt"] = s
+		}, `backend gpu-1: connections: auto needs servers that publish their capacity, and the profile own does not say where`},
+		{backend(func(b *Backend) { b.Connections, b.ConnectionsMax = -1, 0 }), `backend gpu-1: connections-max: invalid number "0": use a whole number from 1 to 100000`},
 		{backend(func(b *Backend) { b.Connections = 0 }), `backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
 		{backend(func(b *Backend) { b.Warm = 33 }), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32 connections`},
 		{backend(func(b *Backend) { b.Weight = math.NaN() }), `backend gpu-1: weight: invalid number "NaN": use a number from 0 to 1000`},

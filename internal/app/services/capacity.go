@@ -32,13 +32,21 @@ func (m *member) ceiling() int {
 	return m.published.kept.Ceiling(m.plan.Cap())
 }
 
-// claimedCap returns how many connections all proxies together may have to the server, as far as this one knows. One that has read nothing yet
-// does not make others give back their places.
-func (m *member) claimedCap() int {
-	if !m.plan.Auto() || !m.published.asked {
-		return m.plan.Cap()
+// limit returns how many connections to its server a backend may have at present: its ceiling, or the cap.
+func (m *member) limit() int {
+	if n := m.ceiling(); n > 0 {
+		return n
 	}
-	return m.ceiling()
+	return m.plan.Cap()
+}
+
+// claimedCap returns how many connections all proxies together may have to the server, as far as this one knows. Until the first reading is done, it
+// is 0: the proxy takes no more places than its clients need, and makes others give back none.
+func (m *member) claimedCap() int {
+	if m.plan.Auto() && !m.published.asked {
+		return 0
+	}
+	return m.limit()
 }
 
 // readings are those of one backend's server.
@@ -51,7 +59,14 @@ type readings struct {
 func (to readings) CapacityRead(r capacity.Reading, held int, err error) {
 	s, m := to.s, to.m
 	s.mu.Lock()
-	defer s.unlock()
+	claimed := m.claimedCap()
+	defer func() {
+		demand := m.claimedCap() != claimed && s.o.Demand != nil
+		s.unlock()
+		if demand { // the ledger hears of it immediately
+			s.o.Demand()
+		}
+	}()
 	p, now := &m.published, time.Now()
 	ceiling, before := m.ceiling(), p.kept.Last
 	if err == nil {
@@ -89,20 +104,16 @@ func (to readings) CapacityRead(r capacity.Reading, held int, err error) {
 	}
 }
 
-// othersOpen returns how many connections the other proxies had to a server when they read its capacity. One that has not read it, or is of an
-// older version, counts with those that its sessions use.
+// othersOpen returns how many connections the other proxies have to a server: as many as when they last read its capacity, or as their sessions have
+// used since, as far as the ledger knows.
 func (s *Services) othersOpen(server string) (open int) {
 	account := s.accounts[server]
 	if account == nil {
 		return 0
 	}
 	for i := range account.Grants {
-		switch c := &account.Grants[i].Claim; {
-		case account.Grants[i].Proxy == s.ledger.Self:
-		case c.Open > 0:
-			open += c.Open
-		default:
-			open += max(0, c.Needs-c.Waiting)
+		if c := &account.Grants[i].Claim; account.Grants[i].Proxy != s.ledger.Self {
+			open += max(c.Open, c.Needs-c.Waiting)
 		}
 	}
 	return open

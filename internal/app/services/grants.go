@@ -76,9 +76,9 @@ func (s *Services) stays(m *member) bool {
 // allowed returns how many connections to its server a backend may have, together with all others of this proxy.
 func (s *Services) allowed(m *member) int {
 	if s.grants == nil {
-		return m.claimedCap()
+		return m.limit()
 	}
-	return min(m.claimedCap(), m.grant)
+	return min(m.limit(), m.grant)
 }
 
 // addUsage adds what a backend uses and wants, apart from places for clients that wait. standby is how many places it is to have for the
@@ -91,7 +91,7 @@ func (s *Services) addUsage(u fleet.Usage, m *member, standby int) fleet.Usage {
 	u.Wants += sessions
 	if !s.stays(m) {
 		if u.Cap == 0 {
-			u.Cap = m.claimedCap()
+			u.Cap = m.limit()
 		}
 		return u
 	}

@@ -161,6 +161,9 @@ type member struct {
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
 
+	// relieved is when a session was last to leave it for another backend, see SessionsLag.
+	relieved time.Time
+
 	// told is set when the log has the line that it is being removed: the line that it is gone comes after that.
 	told atomic.Bool
 }

@@ -85,7 +85,7 @@ func testUsage(t *testing.T, store usage.Store) {
 	}
 	const first, second, third = "2026-11-30T23", "2026-12-01T00", "2026-12-01T01"
 	book(row("a.1", first, acme, 5), row("a.1", first, none, 1), row("b.1", first, acme, 7), row("a.2", second, acme, 3))
-	book(row("a.1", first, acme, 5))                                // once more
+	book(row("a.1", first, acme, 5))                              // once more
 	book(row("a.1", first, acme, 2), row("b.1", first, acme, 10)) // an earlier state, and a later one
 	expect(first, third, "", map[usage.Scope]uint64{acme: 18, none: 1})
 	expect(first, second, "", map[usage.Scope]uint64{acme: 15, none: 1})

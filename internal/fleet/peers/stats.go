@@ -147,6 +147,11 @@ func addBackend(to, from *api.Backend, proxy string) {
 	if to.Ceiling < to.Cap || from.Ceiling < from.Cap { // the server is full for one of them
 		ceiling = min(to.MostConnections()+from.MostConnections(), limit)
 	}
+	cause := to.Health
+	if cause.CeilingCause == "" {
+		cause = from.Health
+		explain(&cause, proxy)
+	}
 	weight, ramp := max(to.Weight, from.Weight), max(to.Ramp, from.Ramp)
 	warm := min(to.Warm+from.Warm, limit)
 	usable := to.Usable || from.Usable
@@ -157,6 +162,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 		to.Health = from.Health
 		explain(&to.Health, proxy)
 	}
+	to.CeilingCause, to.CeilingSince, to.CeilingReason = cause.CeilingCause, cause.CeilingSince, cause.CeilingReason // whichever health is shown
 	if from.Published != nil && (to.Published == nil || from.Published.At.After(to.Published.At)) {
 		to.Published = from.Published
 	}
@@ -202,7 +208,7 @@ func addOverdue(a, b *api.Overdue) *api.Overdue {
 
 // explain says in the reasons of a backend's health which proxy has found it.
 func explain(h *api.Health, proxy string) {
-	for _, reason := range []*string{&h.Reason, &h.CircuitReason, &h.ProbeReason, &h.CanaryReason, &h.OutlierReason, &h.StalledReason} {
+	for _, reason := range []*string{&h.Reason, &h.CircuitReason, &h.ProbeReason, &h.CanaryReason, &h.OutlierReason, &h.StalledReason, &h.CeilingReason} {
 		if *reason != "" {
 			*reason += " (seen by " + proxy + ")"
 		}

@@ -24,9 +24,9 @@ const (
 	lagServers  = 3
 	lagCapacity = 24. // streams that a server answers in time
 	lagSession  = 4   // seconds of audio
-	lagBefore   = 10 * time.Second
+	lagBefore   = 9 * time.Second
 	lagWithin   = 10 * time.Second // after a server has slowed down, new sessions are to be answered in time
-	lagAfter    = 22 * time.Second
+	lagAfter    = 18 * time.Second
 )
 
 // A server that gets slower by three, beside two that have room for its clients: with a lag-limit of 2 s, sessions that begin 10 s later or more are

@@ -134,8 +134,9 @@ func (b *Backend) SetMode(m pool.Mode) {
 	b.pool.SetMode(m)
 }
 
-// SessionsLag notes how late the server's results come, about once a second, for [Options.LagLimit]. It fills in how many sessions there are.
-func (b *Backend) SessionsLag(r LagReading) { b.worker.sessionsLag(r) }
+// SessionsLag notes how late the server's results come, about once a second, for [Options.LagLimit]. It fills in how many sessions there are, and
+// returns whether one should leave the server, which stays too late though none begins.
+func (b *Backend) SessionsLag(r LagReading) (overfull bool) { return b.worker.sessionsLag(r) }
 
 // Shed closes the connection that has been idle longest, because its file descriptor is needed for clients. It returns false when
 // none is idle.

@@ -200,17 +200,24 @@ func TestLateServer(t *testing.T) {
 		for range 6 {
 			leased = append(leased, f.lease())
 		}
+		overfull := false
 		read := func(lag time.Duration, readings int) {
 			for range readings {
-				f.worker.sessionsLag(LagReading{Lag: lag, Worst: []SessionLag{{Lag: lag}, {Lag: lag}}})
+				overfull = f.worker.sessionsLag(LagReading{Lag: lag, Worst: []SessionLag{{Lag: lag}, {Lag: lag}}})
 				f.after(time.Second)
 			}
 		}
 		const late, inTime = "WARN backend gets no new sessions above a ceiling", "INFO backend gets sessions up to its cap again"
 		read(3*time.Second, 2)
 		f.expect(2, 6)
-		read(3*time.Second, 5)
+		read(3*time.Second, 3)
 		f.expect(0, 6)
+		if overfull {
+			t.Error("a session should leave after five readings")
+		}
+		if read(3*time.Second, 2); !overfull {
+			t.Error("no session should leave though it has been late for long")
+		}
 		h := f.report.get()
 		if s := f.pool.Stats(); s.Ceiling != 4 || h.CeilingCause != "lag" || h.CeilingReason != "results came 3.0s late at 6 sessions, over lag-limit 1s" || h.CeilingSince.IsZero() {
 			t.Errorf("%+v, %+v", s, h)
@@ -223,7 +230,9 @@ func TestLateServer(t *testing.T) {
 		if s := f.pool.Stats(); s.Ceiling != 3 || f.lines(late) != 1 {
 			t.Errorf("with 4 sessions: %+v; %q", s, f.log.all())
 		}
-		read(0, 10*60)
+		if read(0, 10*60); overfull {
+			t.Error("a session should leave though it is in time")
+		}
 		h = f.report.get()
 		if s := f.pool.Stats(); s.Ceiling != 8 || s.Leased != 4 || h.CeilingCause != "" || h.CeilingReason != "" || f.lines(late) != 1 || f.lines(inTime) != 1 {
 			t.Errorf("in time for ten minutes: %+v, %+v; %q", s, h, f.log.all())

@@ -340,11 +340,15 @@ func (w *worker[C]) sessionAnswered(began pool.Instant) {
 	w.tellIf(func(t *health.Tracker) bool { return t.SessionAnswered(began, w.now()) })
 }
 
-// sessionsLag notes how late the server's results come.
-func (w *worker[C]) sessionsLag(r health.LagReading) {
+// sessionsLag notes how late the server's results come. It returns whether a session should leave the server.
+func (w *worker[C]) sessionsLag(r health.LagReading) (overfull bool) {
 	book := w.pool.Stats()
 	r.InUse, r.Cap = book.Leased+book.Resetting, book.Cap
-	w.tellIf(func(t *health.Tracker) bool { return t.SessionsLag(r, w.now()) })
+	w.tellIf(func(t *health.Tracker) (changed bool) {
+		changed, overfull = t.SessionsLag(r, w.now())
+		return changed
+	})
+	return overfull
 }
 
 // checked notes that the server has answered a probe or, if canary is set, a canary.

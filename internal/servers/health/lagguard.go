@@ -21,11 +21,12 @@ import (
 
 const (
 	lagOverFor    = 3                // readings in a row over the limit that lower the ceiling
+	lagOverfull   = 6                // after which a session should leave
 	lagFactor     = 0.75             // of the sessions in use
 	lagRaiseEvery = 2 * time.Second  // between two steps up below what was too many
 	lagSettle     = 10 * time.Second // after a step down
 	lagProbeEvery = time.Minute      // between two steps beyond what was too many: doubled when one fails, halved when one holds
-	lagProbeLast  = 16 * time.Minute
+	lagProbeLast  = 5 * time.Minute
 	lagProbeLeast = 5 * time.Second
 	lagForget     = 30 * time.Minute // without a ceiling, after which it is forgotten what was too many
 	lagTrend      = 10               // readings that a trend is taken from
@@ -78,18 +79,19 @@ type LagChange struct {
 
 func (LagChange) change() {}
 
-// SessionsLag takes a reading of how late results come, about once a second. It returns whether the ceiling has changed.
-func (t *Tracker) SessionsLag(r LagReading, now Instant) (changed bool) {
+// SessionsLag takes a reading of how late results come, about once a second. It returns whether the ceiling has changed, and whether results have
+// been too late for long although no session began, so that it would help if one left.
+func (t *Tracker) SessionsLag(r LagReading, now Instant) (changed, overfull bool) {
 	limit := t.limits.LagLimit
 	if limit == 0 { // it was removed meanwhile
-		return false
+		return false, false
 	}
 	r.Lag = min(r.Lag, r.ofTwo(&t.sessions.clientele))
 	before := t.lag.ceiling
 	if t.lag.read(&r, limit, now) {
 		t.changes = append(t.changes, LagChange{t.lag.ceiling, r.Cap, t.lag.reason})
 	}
-	return t.lag.ceiling != before
+	return t.lag.ceiling != before, t.lag.over >= lagOverfull && r.InUse > t.lag.ceiling
 }
 
 // ofTwo returns the lag that sessions of two clients have, if there are several, and otherwise two sessions: one may have sent what no server

@@ -28,7 +28,7 @@ type lagModel struct {
 
 // second lets a second pass.
 func (m *lagModel) second() {
-	const steps = 10
+	const steps = 4
 	for range steps {
 		for range m.sessions {
 			if m.random.Float64() < 1/(m.life.Seconds()*steps) {
@@ -68,17 +68,17 @@ func TestLagGuardSettles(t *testing.T) {
 		mean  float64 // at least, as a part of k
 		late  float64 // percent of the time over the limit, at most
 	}{
-		{8, 20 * time.Second, 5, .94, .2},
+		{8, 20 * time.Second, 5, .92, .2},
 		{8, time.Minute, 5, .93, 2},
 		{16, 20 * time.Second, 15, .97, 0},
-		{16, time.Minute, 12, .97, 0},
-		{16, 5 * time.Minute, 10, .97, 3},
+		{16, time.Minute, 14, .97, 0},
+		{16, 5 * time.Minute, 12, .97, 4},
 		{100, 20 * time.Second, 97, .98, 0},
 		{100, 5 * time.Minute, 96, .98, 0},
 	} {
 		for _, noise := range []float64{0, 0.3} {
 			least, most, late, sum, lowered := 1000, 0, 0, 0, 0
-			const runs, seconds = 10, 30 * 60
+			const runs, seconds = 5, 30 * 60
 			for seed := range uint64(runs) {
 				m := newLagModel(c.k, c.k*3/2, c.life, noise, seed)
 				for range 10 * 60 {
@@ -107,34 +107,39 @@ func TestLagGuardSettles(t *testing.T) {
 // A server that slows down by three takes no new sessions as soon as its results are late, keeps to what it can serve then, and gets all of its
 // sessions back when it has recovered.
 func TestLagGuardFollows(t *testing.T) {
-	m := newLagModel(30, 24, time.Minute, 0.2, 1)
-	run := func(d time.Duration) {
-		for range int(d / time.Second) {
+	for seed := range uint64(20) {
+		m := newLagModel(30, 24, time.Minute, 0.2, seed)
+		run := func(d time.Duration) {
+			for range int(d / time.Second) {
+				m.second()
+			}
+		}
+		run(5 * time.Minute)
+		if m.guard.ceiling != 0 || m.lowered > 0 {
+			t.Fatalf("of a server that is quick enough: %+v", m.guard)
+		}
+		m.k = 10
+		run(10 * time.Second)
+		if m.guard.ceiling == 0 || m.guard.ceiling > 18 {
+			t.Fatalf("10 s after it has slowed down: %+v", m.guard)
+		}
+		m.late = 0
+		run(10 * time.Minute)
+		if m.sessions > 11 || m.sessions < 6 || m.owed > 4 || m.lowered > 3 {
+			t.Errorf("10 minutes later: %d sessions, %.1f s of lag, %d times lowered", m.sessions, m.owed, m.lowered)
+		}
+		if m.late > 0 {
+			t.Errorf("%d sessions began when it was late", m.late)
+		}
+		m.k = 30
+		seconds := 0
+		for ; m.guard.ceiling > 0 && seconds < 3600; seconds++ {
 			m.second()
 		}
-	}
-	run(5 * time.Minute)
-	if m.guard.ceiling != 0 || m.lowered > 0 {
-		t.Fatalf("of a server that is quick enough: %+v", m.guard)
-	}
-	m.k = 10
-	run(10 * time.Second)
-	if m.guard.ceiling == 0 || m.guard.ceiling > 18 {
-		t.Fatalf("10 s after it has slowed down: %+v", m.guard)
-	}
-	m.late = 0
-	run(10 * time.Minute)
-	if m.late > 0 || m.sessions > 11 || m.sessions < 8 || m.owed > 2 || m.lowered > 2 {
-		t.Errorf("10 minutes later: %d sessions, %.1f s of lag, %d began when it was late, %d times lowered", m.sessions, m.owed, m.late, m.lowered)
-	}
-	m.k = 30
-	seconds := 0
-	for ; m.guard.ceiling > 0 && seconds < 3600; seconds++ {
-		m.second()
-	}
-	t.Logf("all places are back after %d s", seconds)
-	if seconds > 10*60 || m.sessions < 20 {
-		t.Errorf("%d s after it has recovered: %d sessions, %+v", seconds, m.sessions, m.guard)
+		t.Logf("all places are back after %d s", seconds)
+		if seconds > 15*60 || m.sessions < 20 {
+			t.Errorf("%d s after it has recovered: %d sessions, %+v", seconds, m.sessions, m.guard)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -86,28 +87,37 @@ func (s *Session) used() meter.Used {
 	return u
 }
 
-// Usage is what a client has used since it was asked for last.
+// Usage is what clients have used since they were asked for last.
 type Usage struct {
-	Service     string
-	Tenant, Key string // names; empty for none
-	Used        meter.Used
+	payer
+	Used meter.Used
+}
+
+// payer is whose usage it is.
+type payer struct {
+	service *route.Service
+	who     *identity.Identity // nil for none
+}
+
+// Service returns the name of the service.
+func (p payer) Service() string { return p.service.Name }
+
+// Tenant and Key return the names of the clients' tenant and API key; empty for none.
+func (p payer) Tenant() string { return record.TenantOf(p.who) }
+
+func (p payer) Key() string {
+	if p.who == nil {
+		return ""
+	}
+	return p.who.Key
 }
 
 // newUsage returns what a session's client has used since the last call. It is called on the session's loop.
 func (s *Session) newUsage() Usage {
 	now := s.used()
-	u := Usage{Service: s.record.Service.Name, Used: now.Since(s.account.booked)}
-	u.Tenant, u.Key = record.TenantOf(s.record.Identity), keyOf(s.record.Identity)
+	u := Usage{payer{s.record.Service, s.record.Identity}, now.Since(s.account.booked)}
 	s.account.booked = now
 	return u
-}
-
-// keyOf returns the name of a client's API key; empty for none.
-func keyOf(who *identity.Identity) string {
-	if who == nil {
-		return ""
-	}
-	return who.Key
 }
 
 // Usage calls book with what clients have used since the last call, and ends the sessions whose quota is used up. The rest of a session is booked
@@ -124,8 +134,16 @@ func (s *Sessions) Usage(book func(Usage)) {
 			limited[session] = hold
 		}
 	})
-	for _, u := range all {
-		book(u)
+	sums := make(map[payer]*meter.Used)
+	for i := range all {
+		if sum := sums[all[i].payer]; sum != nil {
+			sum.Add(all[i].Used)
+		} else {
+			sums[all[i].payer] = &all[i].Used
+		}
+	}
+	for who, used := range sums {
+		book(Usage{who, *used})
 	}
 	over := make(map[*Session]*limits.Left)
 	for session, hold := range limited {

@@ -17,7 +17,8 @@ type Timing struct {
 	Lag time.Duration
 	// Owed is for how long the server has owed a result that it surely owes, by the profile's sign of a stall; 0 if it owes none, or may not.
 	Owed time.Duration
-	// Late is how late results come, if Timed. That is known only of services with a limit on it, where the profile's answers tell it.
+	// Late is how late results come, if Timed. That is known only of services with a limit on it, where the profile's answers tell it, and while the
+	// client reads.
 	Late  time.Duration
 	Timed bool
 	// ClientSilent and ServerSilent are how long ago the side has sent data, or the session began.
@@ -56,7 +57,9 @@ func (s *Session) timing(now loop.Instant) (t Timing) {
 		t.Owed = silent
 	}
 	t.Lag = max(s.lag(silent, &t, now), t.Owed)
-	t.Late, t.Timed = s.failover.lateness(&t, now)
+	if reads {
+		t.Late, t.Timed = s.failover.lateness(&t, now)
+	}
 	return t
 }
 
@@ -129,3 +132,6 @@ func (f *recovery) lateness(t *Timing, now loop.Instant) (late time.Duration, ok
 	}
 	return late, true
 }
+
+// Late returns how late the session's results come; 0 if that is not known. It is called on the session's loop.
+func (s *Session) Late() time.Duration { return s.timing(s.client.Loop().Now()).Late }
