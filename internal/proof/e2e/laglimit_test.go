@@ -30,7 +30,7 @@ const (
 )
 
 // A server that gets slower by three, beside two that have room for its clients: with a lag-limit of 2 s, sessions that begin 10 s later or more are
-// answered in time, and none has been ended. The table of docs/operate.md is what it logs.
+// answered in time, and none has been ended. The table of docs/sizing.md is what it logs.
 func TestLagLimit(t *testing.T) {
 	t.Parallel()
 	var with, without *lagRun

@@ -211,7 +211,7 @@ var unitNames = []string{"s", "ms", "clock"}
 type Means uint8
 
 const (
-	// MeansTime: up to the time in it, or the sum of several.
+	// MeansTime: up to the time in it, or the sum of several, less a margin.
 	MeansTime Means = iota
 	// MeansCount: it is the reply to the i-th message, and answers that and all before it.
 	MeansCount
@@ -236,7 +236,7 @@ type answerSpec struct {
 	where    *condition // of the items of the last [], only those that meet it count; nil for all. The path begins at the item.
 	most     bool
 	unit     TimeUnit
-	margin   time.Duration // with MeansUtterance
+	margin   time.Duration // with MeansTime and MeansUtterance
 	marker   []matcher     // with MeansMarker: the client's messages, each of which gets such an answer, in order
 }
 

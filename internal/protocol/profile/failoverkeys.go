@@ -215,8 +215,8 @@ func (r *reader) checkAnswer(given []entry, at place, a *answerSpec) {
 			r.problem(at, "%s means nothing for %s: remove it, or use by: time or next", e.key, by)
 		case e.key == "marker" && a.by != MeansMarker:
 			r.problem(at, "marker means nothing for %s: remove it, or use by: marker", by)
-		case e.key == "margin" && a.by != MeansUtterance:
-			r.problem(at, "margin means nothing for %s: remove it, or use by: utterance", by)
+		case e.key == "margin" && a.by != MeansTime && a.by != MeansUtterance:
+			r.problem(at, "margin means nothing for %s: remove it, or use by: time or utterance", by)
 		}
 	}
 	switch {

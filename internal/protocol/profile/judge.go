@@ -139,7 +139,7 @@ func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
 				continue
 			}
 			e.final, e.timed, e.upTo = true, true, t.positionOf(nanos)
-			e.known, e.at = true, max(e.at, e.upTo)
+			e.known, e.at = true, max(e.at, e.upTo-Position(t.format.bytesFor(int64(a.margin))))
 		case MeansUtterance:
 			e.final, e.known = true, true
 			e.at = max(e.at, t.delivered-Position(t.format.bytesFor(int64(a.margin))))

@@ -240,6 +240,17 @@ func TestTrackerUtterance(t *testing.T) {
 	k.same(`{"mode":"2pass-online","text":"b"}`)
 }
 
+// Audio is answered up to the time in a result, less a margin where the times are late.
+func TestTrackerLateTimes(t *testing.T) {
+	k := track(t, `profiles: {p: {from: vosk, failover: {answered: {messages: {json: {text: "*"}}, by: time, times: end, unit: s, margin: 500ms}}}}`)
+	k.Begin(Leg{})
+	k.client(frame.Binary, strings.Repeat("a", 32000))
+	k.same(`{"text":"a","end":0.4}`)
+	k.answeredTo(0)
+	k.same(`{"text":"b","end":1.5}`)
+	k.answeredTo(16000)
+}
+
 // The former server's final results stay before what another one says, in a list of the length that clients know.
 func TestTrackerPrepends(t *testing.T) {
 	k := track(t, "profiles: {p: {from: whisperlive, failover: {prepend: {most: 3}}}}")

@@ -2,6 +2,7 @@
 
 -- +goose Up
 
+-- How many sessions servers take (published, found by calibrate, or lowered by late results), and what clients have used.
 -- The number of connections may be "auto": as many as the server publishes, and at most connections_max.
 ALTER TABLE wsbouncer.backends DROP CONSTRAINT backends_connections_check;
 ALTER TABLE wsbouncer.backends ALTER COLUMN connections TYPE text USING connections::text;

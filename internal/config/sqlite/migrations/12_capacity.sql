@@ -2,6 +2,7 @@
 
 -- +goose Up
 
+-- How many sessions servers take (published, found by calibrate, or lowered by late results), and what clients have used.
 -- The number of connections may be "auto": as many as the server publishes, and at most connections_max.
 -- The triggers name columns that go. The program makes them anew.
 DROP TRIGGER IF EXISTS backends_added;
