@@ -55,6 +55,7 @@ func (s *spec) fields() []field {
 		{"limits", sectionAt(&s.limits, usual.limits, (*Limits).fields)},
 		{"variant", sectionAt(&s.variant, usual.variant, (*variantSpec).fields)},
 		{"failover", failoverAt(&s.failover)},
+		{"output", sectionAt(&s.output, usual.output, (*audioSpec).outputFields).inline()},
 		{"tell", sectionAt(&s.tell, usual.tell, (*Tell).fields)},
 	}
 }

@@ -45,6 +45,7 @@ type spec struct {
 	variant   variantSpec
 	tell      Tell
 	failover  Failover
+	output    audioSpec // of the server
 	script    Script
 }
 
@@ -143,6 +144,7 @@ func newSpec() spec {
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		variant:  variantSpec{max: defaultVariants},
 		failover: newFailover(),
+		output:   newFailover().audio,
 		script:   newScript(),
 	}
 }
