@@ -116,7 +116,7 @@ func (t *Tracker) fromQuery(query string) {
 
 // choose sets the properties of the audio to those that a URL with this raw query names.
 func (a *audioSpec) choose(chosen *[3]string, query string) {
-	for i, c := range a.choices() {
+	for i, c := range a.properties() {
 		chosen[i] = c.value
 		if c.query == "" || query == "" {
 			continue
@@ -133,12 +133,12 @@ func (a *audioSpec) choose(chosen *[3]string, query string) {
 // fromMessage sets the properties that a text message of the client names.
 func (t *Tracker) fromMessage(payload []byte) {
 	p := t.program
-	hits, ok := collect(t.hits[:0], payload, p.choices, p.choices.all)
+	hits, ok := collect(t.hits[:0], payload, p.heard.choices, p.heard.choices.all)
 	t.keepHits(hits)
 	if !ok {
 		return
 	}
-	p.chooseByMessage(&t.chosen, payload, hits)
+	p.heard.chooseByMessage(&t.chosen, payload, hits)
 	if t.format.fixed {
 		if f, _ := readFormat(t.chosen); f != t.format {
 			t.giveUp("the format of the audio changed")
@@ -147,13 +147,13 @@ func (t *Tracker) fromMessage(payload []byte) {
 }
 
 // chooseByMessage sets the properties of the audio that were found in a text message.
-func (p *trackerProgram) chooseByMessage(chosen *[3]string, payload []byte, hits []hit) {
+func (p *audioProgram) chooseByMessage(chosen *[3]string, payload []byte, hits []hit) {
 	for _, h := range hits {
 		if h.kind != hitText && h.kind != hitNumber {
 			continue
 		}
 		i := p.choiceOf[h.path]
-		chosen[i] = p.audio.choices()[i].choose(unescaped(payload[h.from:h.to], h.escaped))
+		chosen[i] = p.properties()[i].choose(unescaped(payload[h.from:h.to], h.escaped))
 	}
 }
 

@@ -95,7 +95,7 @@ type session struct {
 
 	opening Opening
 	tasks   *tasks   // nil unless the client has begun one
-	measure *Measure // that the client's first message may change; nil for none
+	formats *Formats // that the client's first message may change; nil for none
 }
 
 // Opening is a client's first message. If this connection's server cannot serve the client, the proxy sends it to another.
@@ -187,16 +187,18 @@ func (b *Boundary) Begin(token uint64) (s Step) {
 	return s
 }
 
-// ReadFormat has the session's first message tell m about the format of the client's audio, if the profile knows where that is. The caller calls it
-// right after Begin, and keeps m until the session has ended.
-func (b *Boundary) ReadFormat(m *Measure) {
+// ReadFormats has the session's first message change the formats of its audio, if the profile knows where it names them. The caller calls it right
+// after Begin, and keeps f until the session has ended.
+func (b *Boundary) ReadFormats(f *Formats) {
 	if b.program.readsFormat() && b.session != nil {
-		b.session.measure = m
+		b.session.formats = f
 	}
 }
 
-// readsFormat reports whether a client's first message may name the format of its audio.
-func (p *program) readsFormat() bool { return p.tracker.choices != nil }
+// readsFormat reports whether a client's first message may name the format of audio.
+func (p *program) readsFormat() bool {
+	return p.tracker.heard.choices != nil || p.tracker.spoken.choices != nil
+}
 
 // inspectsOpening reports whether the Boundary must read a session's first message.
 func (p *program) inspectsOpening() bool {

@@ -69,7 +69,7 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 		f = holding
 	}
 	s := b.beginInspection(FromClient, op, length, f)
-	if m.limit < maxFormat && op == frame.Text && b.session.measure != nil {
+	if m.limit < maxFormat && op == frame.Text && b.session.formats != nil {
 		m.limit = maxFormat
 		m.long = length > maxFormat
 	}
@@ -117,8 +117,8 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 	p, session := b.program, b.session
 	first := b.state == opening
 	if first {
-		if session.measure != nil && m.opcode == frame.Text && !m.long {
-			session.measure.firstMessage(payload)
+		if session.formats != nil && m.opcode == frame.Text && !m.long {
+			session.formats.firstMessage(payload)
 		}
 		ok := true
 		if p.hasSticky() {

@@ -56,6 +56,7 @@ func (s *spec) fields() []field {
 		{"capacity", sectionAt(&s.capacity, usual.capacity, (*Capacity).fields)},
 		{"variant", sectionAt(&s.variant, usual.variant, (*variantSpec).fields)},
 		{"failover", failoverAt(&s.failover)},
+		{"output", sectionAt(&s.output, usual.output, (*audioSpec).outputFields).inline()},
 		{"tell", sectionAt(&s.tell, usual.tell, (*Tell).fields)},
 	}
 }

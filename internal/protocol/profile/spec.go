@@ -46,6 +46,7 @@ type spec struct {
 	variant   variantSpec
 	tell      Tell
 	failover  Failover
+	output    audioSpec // of the server
 	script    Script
 }
 
@@ -145,6 +146,7 @@ func newSpec() spec {
 		capacity: Capacity{Every: defaultEvery},
 		variant:  variantSpec{max: defaultVariants},
 		failover: newFailover(),
+		output:   newFailover().audio,
 		script:   newScript(),
 	}
 }

@@ -22,7 +22,7 @@ import (
 // account is what a session's client has used, what is needed to compute it, and other things that few events of a session need. It is owned by the
 // session's loop.
 type account struct {
-	format   profile.Measure // of what the client sends; the tracker's for a session with failover
+	formats  profile.Formats // of the audio; what the tracker knows of the client's counts for a session with failover
 	controls limits.Controls // of the client
 	spoke    loop.Instant    // when the client's first message had come; 0 before that
 	earlier  served          // on former legs
@@ -46,7 +46,7 @@ func (s *served) add(from, to served) {
 func (s *Session) beginAccount(conn *backend.Conn) {
 	s.account.before = servedBy(&conn.Scanner)
 	if s.failover == nil {
-		conn.Boundary().ReadFormat(&s.account.format)
+		conn.Boundary().ReadFormats(&s.account.formats)
 	}
 }
 
@@ -67,7 +67,7 @@ func (a *account) hide(op frame.Opcode, size int) {
 // used returns what the session's client has used so far. It is called on the session's loop.
 func (s *Session) used() meter.Used {
 	a := s.account
-	format, out := &a.format, a.earlier
+	format, out := &a.formats.In, a.earlier
 	if s.failover != nil {
 		followed := s.failover.tracker.Measure()
 		format = &followed
@@ -76,15 +76,18 @@ func (s *Session) used() meter.Used {
 		out.add(a.before, servedBy(&s.leg.conn.Scanner))
 	}
 	u := meter.Used{Sessions: 1, Results: out.messages}
-	u.In.Bytes, u.Out.Bytes, u.Out.Unknown = s.scanner.Bytes, out.bytes, out.bytes-out.text
-	micros, estimated, known := format.Audio(s.scanner.Bytes-s.scanner.Text, s.scanner.Text)
-	switch u.In.Micros = micros; {
-	case !known:
-		u.In.Unknown = u.In.Bytes
-	case estimated:
-		u.In.Estimated = micros
-	}
+	u.In, u.Out = audioOf(format, served{0, s.scanner.Bytes, s.scanner.Text}), audioOf(&a.formats.Out, out)
 	return u
+}
+
+// audioOf returns the audio in what was sent one way.
+func audioOf(format *profile.Measure, sent served) (a meter.Audio) {
+	var estimated bool
+	a.Bytes = sent.bytes
+	if a.Micros, a.Unknown, estimated = format.Audio(sent.bytes-sent.text, sent.text); estimated {
+		a.Estimated = a.Micros
+	}
+	return a
 }
 
 // Usage is what clients have used since they were asked for last.

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -33,7 +34,7 @@ func TestAudioOfSession(t *testing.T) {
 		{"named", "vosk", voskConfig, meter.Audio{Micros: 1e6, Bytes: uint64(len(voskConfig)) + 32000}},
 		{"usual", "vosk", "", meter.Audio{Micros: 2e6, Bytes: 32000}},
 		{"named in an unusual place", "soniox", `{"api_key":"x","sample_rate":16000,"audio_format":"pcm_s16le","num_channels":2}`, meter.Audio{Micros: 5e5, Bytes: 79 + 32000}},
-		{"compressed", "soniox", `{"api_key":"x","audio_format":"auto"}`, meter.Audio{Bytes: 37 + 32000, Unknown: 37 + 32000}},
+		{"compressed", "soniox", `{"api_key":"x","audio_format":"auto"}`, meter.Audio{Bytes: 37 + 32000, Unknown: 32000}},
 		{"nothing is known", "one-shot", "", meter.Audio{Bytes: 32000, Unknown: 32000}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -70,6 +71,24 @@ func TestAudioIsEstimated(t *testing.T) {
 	wstest.Eventually(t, "half a second is counted", func() bool { return usedBy(r).In.Micros > 0 })
 	if in := usedBy(r).In; in.Micros < 498_000 || in.Micros > 505_000 || in.Estimated != in.Micros || in.Unknown != 0 {
 		t.Errorf("%+v", in)
+	}
+	_ = client.Close()
+}
+
+// Audio of a server counts by the format that the client asked for.
+func TestAudioOfServer(t *testing.T) {
+	r := newRig(t, setup{Backend: idly(t, "cartesia")})
+	client, server := r.Session()
+	for i, rate := range []int{16000, 8000} { // the first request counts
+		request := fmt.Sprintf(`{"context_id":"%d","transcript":"x","output_format":{"container":"raw","encoding":"pcm_s16le","sample_rate":%d}}`, i, rate)
+		client.Send(frame.Text, request)
+		server.Expect(frame.Text, request)
+		answer := fmt.Sprintf(`{"type":"chunk","context_id":"%d","data":"%s"}`, i, strings.Repeat("AAAA", 16000/3))
+		server.Send(frame.Text, answer)
+		client.Expect(frame.Text, answer)
+	}
+	if out := usedBy(r).Out; out.Micros < 999_000 || out.Micros > 1_003_000 || out.Estimated != out.Micros || out.Unknown != 0 {
+		t.Errorf("%+v", out)
 	}
 	_ = client.Close()
 }

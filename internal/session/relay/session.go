@@ -89,8 +89,8 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.compose()
 	greeting := conn.TakeGreeting()
 	s.tap.Greeted(greeting)
+	s.account.formats = profile.NewFormats(s.record.Service.Profile, req.URL.RawQuery)
 	if s.failover = newRecovery(s, req.URL.RawQuery); s.failover == nil {
-		s.account.format = profile.NewMeasure(s.record.Service.Profile, req.URL.RawQuery)
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
