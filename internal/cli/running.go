@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
@@ -89,6 +90,7 @@ func backendNow(b *api.Backend) [][]string {
 	}
 	for _, c := range [][]string{
 		{"ceiling", ceilingOf(b)},
+		{"published", diagnosis.Published(b, time.Now())},
 		{"lag", measuredSeconds(b.LagSeconds)},
 		{"lateness", measuredSeconds(b.LatenessSeconds)},
 		{"stalls", countOf(int(b.Stalls))},

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -18,6 +19,8 @@ type published struct {
 	open   int       // connections of this proxy at that time
 	reason string    // why the last reading was no good; empty if it was
 	since  time.Time // when reason was empty last
+
+	changed time.Time // when the ceiling became what it is
 }
 
 // ceiling returns how many connections a backend may have at present, as its server publishes; 0 for its cap. Until the first reading is done, it
@@ -98,6 +101,7 @@ func (to readings) CapacityRead(r capacity.Reading, held int, err error) {
 	if m.ceiling() == ceiling {
 		return
 	}
+	p.changed = now
 	m.Set(s.sizes(m))
 	if total := p.kept.Last.Total; total > 0 && total != before.Total {
 		s.logLater("backend follows the capacity that its server publishes", "backend", m.Name(), "connections", m.ceiling(), "total", total)
@@ -117,6 +121,21 @@ func (s *Services) othersOpen(server string) (open int) {
 		}
 	}
 	return open
+}
+
+// explainCeiling says that a backend has no more connections because of what its server publishes, unless something else lets it have fewer.
+func (m *member) explainCeiling(b *api.Backend) {
+	n, p := m.ceiling(), &m.published.kept
+	if n == 0 || n >= b.Cap || !m.published.asked || b.CeilingCause != "" && b.Ceiling < n {
+		return
+	}
+	b.CeilingCause, b.CeilingSince, b.CeilingReason = "published", m.published.changed, fmt.Sprintf("it publishes that it takes %d", p.Last.Total)
+	if p.Last.Total <= 0 {
+		b.CeilingReason = "it publishes no limit"
+	}
+	if p.Strangers > 0 {
+		b.CeilingReason += fmt.Sprintf(", and others than these proxies have %d", p.Strangers)
+	}
 }
 
 // publishedOf returns what is known of a server's capacity; nil for nothing.

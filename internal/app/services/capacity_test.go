@@ -79,6 +79,9 @@ func TestFollowedCapacity(t *testing.T) {
 		defer conn.Close()
 	}
 	r.ceiling("a", 5)
+	if b := r.backend("a"); b.CeilingCause != "published" || b.CeilingSince.IsZero() || b.CeilingReason != "it publishes that it takes 8, and others than these proxies have 3" {
+		t.Errorf("ceiling: %q since %v: %s", b.CeilingCause, b.CeilingSince, b.CeilingReason)
+	}
 
 	s.Publish(-1)
 	wstest.Eventually(t, "the problem is known", func() bool { return r.backend("a").Published.Reason != "" })

@@ -35,6 +35,7 @@ func (s *Services) Stats(to *api.Stats) {
 				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
 				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: places, Published: publishedOf(m), Calibrated: m.plan.CalibratedStreams(),
 			})
+			m.explainCeiling(&to.Backends[len(to.Backends)-1])
 			others := s.othersClaim(m.server)
 			waiting += others.Waiting
 			oldest = max(oldest, float64(others.Waited))

@@ -267,8 +267,8 @@ type Health struct {
 	RoundTripSeconds float64 `json:"round_trip_seconds"`
 	// FullAt is how many connections the server had when it said last that it is full; 0 once it may have as many as its cap again.
 	FullAt int `json:"full_at,omitempty"`
-	// CeilingCause is what limits connections below the cap: full (the server said so) or lag (its results come later than lag-limit); empty for nothing.
-	// CeilingReason says more about it.
+	// CeilingCause is what limits connections below the cap: full (the server said so), lag (its results come later than lag-limit) or published (connections: auto); empty for
+	// nothing. CeilingReason says more about it.
 	CeilingCause  string    `json:"ceiling_cause,omitempty"`
 	CeilingSince  time.Time `json:"ceiling_since,omitzero"`
 	CeilingReason string    `json:"ceiling_reason,omitempty"`
@@ -279,7 +279,7 @@ type Pool struct {
 	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
 	Usable    bool    `json:"usable"` // sessions may begin
 	Cap       int     `json:"cap"`
-	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while there is a CeilingCause, or as it publishes
+	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while there is a CeilingCause
 	Limit     int     `json:"limit"`   // how many this proxy may have: the ceiling, or less if it was granted fewer places
 	Warm      int     `json:"warm"`
 	Weight    float64 `json:"weight"`

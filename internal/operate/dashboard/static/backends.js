@@ -75,7 +75,7 @@ function update(row, b) {
   text(row.numbers, list);
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
   text(row.use, `${count(b.leased)} / ${b.ceiling < b.cap ? `${count(b.ceiling)} of ` : ""}${count(b.cap)}`);
-  const why = b.ceiling_cause === "lag" ? b.ceiling_reason : b.ceiling_cause && "the server said that it is full";
+  const why = b.ceiling_reason || b.ceiling_cause && "the server said that it is full";
   const published = b.published?.total ? `, published ${b.published.used ?? "?"} of ${b.published.total}` : "";
   attribute(row.use, "title", `ceiling ${b.ceiling}${why ? ` for ${ago(b.ceiling_since)} (${why})` : ""}${published}${b.calibrated ? `, calibrated ${b.calibrated}` : ""}, warm ${b.warm}, weight ${b.weight}`);
   text(row.reply, b.first_reply_owed_seconds > 0 ? `>${duration(b.first_reply_owed_seconds)}` : orNone(b.first_reply_seconds));
