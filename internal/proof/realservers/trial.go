@@ -383,7 +383,7 @@ func (t *trial) reuse(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	report, stats, err := t.crowd(ctx, s.address, p, verify.Crowd{Sessions: t.Sessions, Clients: clients, Leaving: 0.2})
+	report, stats, err := t.crowd(ctx, s.address, p, verify.Crowd{Sessions: t.Sessions, Clients: clients, Leaving: t.Leaving})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // simulated describes a simulated server.
 func simulated(profile string, flags ...string) *Server {
 	return &Server{
-		Title: profile, Version: "1", Profile: profile, Path: "/", Pace: 20, name: profile, folder: ".", Start: flags,
+		Title: profile, Version: "1", Profile: profile, Path: "/", Pace: 20, Leaving: 0.2, name: profile, folder: ".", Start: flags,
 		command: func(arguments []string) []string {
 			port := arguments[len(arguments)-1]
 			return append([]string{program, "sim", "--protocol", profile, "--quiet", "--listen", "127.0.0.1:" + port}, arguments[:len(arguments)-2]...)
