@@ -8,7 +8,6 @@ import (
 	"time"
 
 	loads "github.com/wsbouncer/wsbouncer/internal/lab/load"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
@@ -26,16 +25,6 @@ type load struct {
 	spare    int           // further sessions that pools must hold, because one session ends while the next starts
 	length   time.Duration // of a session, before its client starts another; 0: one session as long as the load
 	audio    bool          // clients stream silence to a speech server, in messages of that size and rate, instead of asking for echoes
-}
-
-// recording returns silence that lasts as long as the load, or nil if its clients do not stream audio.
-func (l load) recording() *wav.Audio {
-	if !l.audio {
-		return nil
-	}
-	const bytesPerSample = 2
-	size := int(l.duration.Seconds()*l.rate) * l.size
-	return &wav.Audio{SampleRate: int(l.rate) * l.size / bytesPerSample, Channels: 1, BitsPerSample: 8 * bytesPerSample, PCM: make([]byte, size)}
 }
 
 // quantiles are in milliseconds.
@@ -86,11 +75,7 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 	if ca != "" {
 		scheme = "wss://"
 	}
-	result, err := loads.Run(ctx, loads.Options{
-		URLs: []string{scheme + address + "/"}, TLS: secure.Settings{CA: ca}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
-		Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, SessionLength: l.length, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
-		Audio: l.recording(), Chunk: time.Duration(float64(time.Second) / max(1, l.rate)),
-	}, func(p loads.Progress) {
+	progress := func(p loads.Progress) {
 		switch {
 		case !p.Begins:
 		case p.Phase == loads.Steady:
@@ -98,7 +83,17 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 		case p.Phase == loads.Done:
 			done()
 		}
-	})
+	}
+	var result *loads.Result
+	var err error
+	if l.audio {
+		result, err = speak(ctx, scheme+address+"/", l, progress)
+	} else {
+		result, err = loads.Run(ctx, loads.Options{
+			URLs: []string{scheme + address + "/"}, TLS: secure.Settings{CA: ca}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
+			Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, SessionLength: l.length, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
+		}, progress)
+	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}

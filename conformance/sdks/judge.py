@@ -10,8 +10,9 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 HEARD = re.compile(r"heard-(\d+)B")
 
 
-def session(report, expected, audio_bytes, word, speaks=0):
-    """The faults of a session with a good key, as a list of texts. Speaks is how many bytes of audio the service is to speak, if it does."""
+def session(report, expected, audio_bytes, word, speaks=0, translates=False):
+    """The faults of a session with a good key, as a list of texts. Speaks is how many bytes of audio the service is to speak, if it does, and
+    translates whether the finals translate the partials: the simulated service spells words backwards."""
     if isinstance(report, str):
         return [report]
     if report["error"]:
@@ -32,6 +33,11 @@ def session(report, expected, audio_bytes, word, speaks=0):
             faults.append("%d bytes were spoken, not %d" % (report["audio"][0], speaks))
         if any(finals) and not all(word in text.split() for text in finals):
             faults.append("the setting %r is not in each text: %s" % (word, finals))
+        return faults
+    if translates:
+        said = " ".join(event["text"] for event in events if event["role"] == "partial").split()
+        if not said or [w[::-1] for w in said] != " ".join(finals).split():
+            faults.append("the translation is %s; what was said is %s" % (finals, said))
         return faults
     heard = sum(int(count) for text in finals for count in HEARD.findall(text))
     if heard != audio_bytes:

@@ -240,7 +240,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, draf
 		row("", "failover: %s", failovers[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s%s",
-				backend, secret.URL(b.URL), b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
+				backend, secret.URL(b.URL), b.Cap(), warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
 		}
 	}
 	return w.Flush()
@@ -260,7 +260,7 @@ func describeService(name string, s *config.Service, snapshot *config.Snapshot) 
 			condition = ", if each DNS name stands for one server"
 		}
 		if b.State == "enabled" && b.Weight > 0 {
-			sessions += b.Connections
+			sessions += b.Cap()
 		}
 	}
 	return fmt.Sprintf("%s: %s%s, profile %s, backends: %d, sessions: at most %d at once%s", name, path, host, s.Profile, backends, sessions, condition)

@@ -160,6 +160,7 @@ FIELD                     VALUE
 service                   stt
 url                       ws://10.0.0.6:2700/?token=env:KEY1
 connections               32
+connections-max           (100)
 warm                      8
 weight                    (1)
 state                     (enabled)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -24,20 +23,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // verifyFlags are the flags of profile verify.
 type verifyFlags struct {
+	said
 	from     profileSources
 	form     output
 	backend  string
-	audio    []string
-	text     []string
-	model    string
 	header   []string
 	protocol string
 	tls      secure.Settings
@@ -56,7 +51,7 @@ type verifyFlags struct {
 }
 
 func newProfileVerifyCommand() *cobra.Command {
-	var flags verifyFlags
+	flags := verifyFlags{said: said{instead: "--text"}}
 	cmd := &cobra.Command{
 		Use:   "verify NAME --backend URL --audio FILE|--text TEXT",
 		Short: "Try on a real server whether what a profile claims is true",
@@ -92,7 +87,7 @@ server could not be tried, and 2 for wrong usage.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.backend, "backend", "", "`URL` of the server, ws://host:port/path or wss://")
-	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits (repeat for several)")
+	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits, or sample for one that comes with the program (repeat for several)")
 	f.StringArrayVar(&flags.text, "text", nil, "`text` to be spoken, instead of --audio, where the server speaks (repeat for several)")
 	f.StringVar(&flags.model, "model", "", "`name` of the model to ask for, where clients of the profile name one")
 	f.StringArrayVar(&flags.header, "header", nil, "`header` of the handshake, NAME=VALUE, whose last word may be env:NAME or file:/path (repeat for several)")
@@ -167,12 +162,8 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 	if !cmd.Flags().Changed("seed") {
 		o.Seed = rand.Uint64N(1 << 32)
 	}
-	for i, said := range append(slices.Clip(v.audio), v.text...) {
-		recording, err := v.recording(p, said, i >= len(v.audio))
-		if err != nil {
-			return nil, err
-		}
-		o.Recordings = append(o.Recordings, recording)
+	if o.Recordings, err = v.recordings(p, v.length); err != nil {
+		return nil, err
 	}
 	if query := o.Recordings[0].Query(); query != "" {
 		target.AddQuery(query)
@@ -198,38 +189,6 @@ func (v *verifyFlags) addHeader(target *handshake.Target) error {
 		target.Resolve = func() (http.Header, error) { return header, nil }
 	}
 	return nil
-}
-
-// recording reads one of --audio, the name of a file, or of --text.
-func (v *verifyFlags) recording(p *profile.Profile, said string, isText bool) (recording *speaker.Recording, err error) {
-	if isText {
-		recording, err = speaker.NewText(p, said, v.model)
-	} else {
-		var data []byte
-		if data, err = os.ReadFile(said); err != nil {
-			return nil, fmt.Errorf("--audio: %w", err)
-		}
-		var audio *wav.Audio
-		if audio, err = wav.Parse(data); err != nil {
-			return nil, fmt.Errorf("--audio: %s: %w", said, err)
-		}
-		recording, err = speaker.NewRecording(p, audio, v.length, v.model)
-	}
-	switch {
-	case errors.Is(err, speaker.ErrTakesText):
-		return nil, usageError(fmt.Errorf("--audio: the servers of the profile %s speak: use --text", p.Name))
-	case errors.Is(err, speaker.ErrTakesAudio):
-		return nil, usageError(fmt.Errorf("--text: the servers of the profile %s get audio: use --audio", p.Name))
-	case err != nil && isText && !errors.Is(err, speaker.ErrNoModel) && !errors.Is(err, speaker.ErrModel):
-		return nil, fmt.Errorf("--text: %w", err)
-	case errors.Is(err, speaker.ErrNoModel):
-		return nil, usageError(fmt.Errorf("--model: the value is missing: the servers of the profile %s want the name of a model", p.Name))
-	case errors.Is(err, speaker.ErrModel):
-		return nil, usageError(fmt.Errorf("--model: clients of the profile %s name no model: leave it out", p.Name))
-	case err != nil:
-		return nil, fmt.Errorf("--audio: %s: %w", filepath.Base(said), err)
-	}
-	return recording, nil
 }
 
 func (v *verifyFlags) run(cmd *cobra.Command, name string) error {

@@ -119,6 +119,7 @@ var usageErrors = map[string]struct {
 	"proxy show":            {"x y", "-o json", "", "x -o name"},
 	"proxy forget":          {"x y", "--yes", "", "x --yes=x"},
 	"problems":              {"x", "", "", "--since x"},
+	"usage":                 {"x", "", "", "--by x"},
 	"status":                {"x", "", "", "--interval 1s"},
 	"upgrade":               {"x", "", "", "--timeout 0s"},
 	"top":                   {"x", "", "", "--interval 1500ms"},

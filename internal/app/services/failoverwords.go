@@ -50,7 +50,7 @@ func (d Draft) ReplayNeed() (bytes int64) {
 		window := int64(s.ReplayWindow.Seconds() * float64(s.profile.Failover().UsualBytes()))
 		for _, b := range d.snapshot.Members(name) {
 			if b.State != pool.Disabled.String() {
-				bytes += int64(b.Connections) * window
+				bytes += int64(b.Cap()) * window
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Services) Stats(to *api.Stats) {
 			places := s.placesOf(m, &book, &used)
 			to.Backends = append(to.Backends, api.Backend{
 				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
-				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: places,
+				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: places, Published: publishedOf(m),
 			})
 			others := s.othersClaim(m.server)
 			waiting += others.Waiting

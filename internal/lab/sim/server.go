@@ -53,6 +53,7 @@ type Server struct {
 	stalled atomic.Bool
 	slow    atomic.Uint64 // the bits of the factor
 
+	total    atomic.Int64 // see Publish
 	slots    slots
 	places   slots // of sessions, for NastyOptions.Full
 	cores    cores // of a slow server
@@ -249,6 +250,9 @@ func (s *Server) giveBack(placed bool) {
 func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, placed bool, refuse func(net.Conn)) {
 	request, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	var refusal *handshake.Refusal
+	if err == nil && s.publish(nc, request.Request) {
+		return nil, false, nil
+	}
 	switch {
 	case errors.As(err, &refusal):
 	case err != nil:

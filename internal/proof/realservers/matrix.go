@@ -61,6 +61,25 @@ type Warm struct {
 	Refused     string  `json:"refused,omitempty"`
 	BytesEach   int64   `json:"bytes_each"`
 	LinesEach   float64 `json:"lines_each"`
+	Waits       *Waits  `json:"waits,omitempty"` // nil if it was not tried
+}
+
+// Waits is what became of a connection that waited for its session: after how many seconds it had ended or the session began, how the server closed
+// it, and why it was dead though it was open; both empty if the session was held.
+type Waits struct {
+	Seconds float64 `json:"seconds"`
+	Closed  string  `json:"closed,omitempty"`
+	Dead    string  `json:"dead,omitempty"`
+}
+
+func (w *Waits) String() string {
+	switch {
+	case w.Closed != "":
+		return fmt.Sprintf("a connection that waits ends after %.0f s (%s)", w.Seconds, w.Closed)
+	case w.Dead != "":
+		return fmt.Sprintf("one that has waited for %.0f s is open, but dead", w.Seconds)
+	}
+	return fmt.Sprintf("one that has waited for %.0f s is as good as new", w.Seconds)
 }
 
 // Err returns an error that names the servers at which something went wrong.
@@ -105,7 +124,7 @@ func Merge(before, run []*Result) []*Result {
 // Changed says in what two results of a server differ, apart from dates, times and numbers; empty for nothing.
 func Changed(before, after *Result) string {
 	key := func(r *Result) string {
-		return fmt.Sprint(r.Version, r.Profile, r.Claims, r.Client, r.Full != "", r.Verdict, len(r.Faults) > 0)
+		return fmt.Sprint(r.Version, r.Profile, r.Claims, r.Client, r.Full != "", r.Verdict, r.Warm != nil && r.Warm.Waits != nil && r.Warm.Waits.Closed+r.Warm.Waits.Dead != "", len(r.Faults) > 0)
 	}
 	if a, b := key(before), key(after); a != b {
 		return fmt.Sprintf("- %s\n+ %s", a, b)
@@ -146,7 +165,8 @@ A model is real where the version names one; elsewhere words that follow from th
   another session (foreign), or other words than a direct session, and how many were lost. How many connections were dialed. Servers that cut
   audio by the clock have other words on a busy machine, without a proxy too.
 - **failover**: the profile's verdict, and how many of 8 sessions were held to their end when one of two servers was killed, how many of these with the same words.
-- **when it is full, and what waits**: how it refuses a session, and what one connection that waits for a session costs it.
+- **when it is full, and what waits**: how it refuses a session, and what one connection that waits for a session costs it,
+  and what becomes of it. The proxy retires it before that (` + "`limits.idle`" + ` of the profile), or dials only when a client comes (` + "`predial`" + `).
 
 | server | profile | claims | own client | sessions | failover | when it is full, and what waits | date |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -198,6 +218,9 @@ func (r *Result) capacity() string {
 	}
 	if w := r.Warm; w != nil && w.Connections > 0 {
 		parts = append(parts, fmt.Sprintf("each waiting connection costs %d KiB and %.1f lines of log", max(0, w.BytesEach)>>10, w.LinesEach))
+	}
+	if w := r.Warm; w != nil && w.Waits != nil {
+		parts = append(parts, w.Waits.String())
 	}
 	return strings.Join(parts, "; ")
 }

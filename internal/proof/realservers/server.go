@@ -49,6 +49,8 @@ type Server struct {
 	Model string `yaml:"model"`
 	// Pace is how many times faster than real time audio is sent. Default 2.
 	Pace float64 `yaml:"pace"`
+	// Watch is for how long a connection is watched that waits for its session. Default 1 min.
+	Watch time.Duration `yaml:"watch"`
 	// Silence is how much silence ends a recording, for a server that leaves the last of its audio alone.
 	Silence time.Duration `yaml:"silence"`
 	// Full is how to start it so that it is full after some sessions; nothing if it has no limit.
@@ -97,7 +99,7 @@ func read(file string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Path: "/", Pace: 2}
+	s := &Server{Path: "/", Pace: 2, Watch: time.Minute}
 	if s.folder, err = filepath.Abs(filepath.Dir(file)); err != nil {
 		return nil, err
 	}
@@ -125,6 +127,7 @@ func (s *Server) validate() error {
 		{!strings.HasPrefix(s.Path, "/"), fmt.Sprintf("path: %q: use a path that begins with /", s.Path)},
 		{s.Source.Repository != "" && !commit.MatchString(s.Source.Commit), fmt.Sprintf("source.commit: %q: use 40 hexadecimal digits", s.Source.Commit)},
 		{!(s.Pace >= 0.5 && s.Pace <= 100), fmt.Sprintf("pace: %g is out of range: use 0.5 to 100", s.Pace)},
+		{!(s.Watch >= time.Second && s.Watch <= time.Hour), fmt.Sprintf("watch: %v is out of range: use 1s to 1h", s.Watch)},
 		{len(s.Full.Start) > 0 && (s.Full.Sessions < 1 || s.Full.Sessions > 8), fmt.Sprintf("full.sessions: %d is out of range: use 1 to 8", s.Full.Sessions)},
 	} {
 		if c.bad {

@@ -38,6 +38,9 @@ type Options struct {
 	Sources string
 	// Cache is where servers are installed and where logs go.
 	Cache string
+	// Steps are the steps to take, whose results replace those in Before; all if it is empty.
+	Steps  []string
+	Before []*Result
 	// Sessions is how many sessions the trial of reuse has.
 	Sessions int
 	// Log gets a line for each event.
@@ -75,6 +78,11 @@ func Run(ctx context.Context, o Options) ([]*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, step := range o.Steps {
+		if !slices.Contains(steps[1:], step) {
+			return nil, kit.Misuse(fmt.Errorf("steps: %q: use %s", step, strings.Join(steps[1:], ", ")))
+		}
+	}
 	if len(o.Only) > 0 {
 		var some []*Server
 		for _, name := range o.Only {
@@ -97,20 +105,37 @@ func Run(ctx context.Context, o Options) ([]*Result, error) {
 	return results, nil
 }
 
+// steps are what is done with a server.
+var steps = []string{"install", "verify", "client", "reuse", "failover", "warm"}
+
 // try tries a server.
 func try(ctx context.Context, o Options, s *Server) *Result {
 	r := &Result{Name: s.name, Server: s.Title, Homepage: s.Homepage, Version: s.Version, Profile: s.Profile, Note: s.Note, Date: time.Now().UTC().Format(time.DateOnly)}
 	t := &trial{Server: s, Options: o, logs: filepath.Join(o.Cache, "logs"), seed: rand.Uint64()}
 	defer t.end(true)
-	steps := []struct {
-		name string
-		do   func(context.Context, *Result) error
-	}{
-		{"install", t.prepare}, {"verify", t.claims}, {"client", t.own}, {"reuse", t.reuse}, {"failover", t.failover}, {"warm", t.warm},
+	if len(o.Steps) > 0 { // the other steps' results stay
+		i := slices.IndexFunc(o.Before, func(b *Result) bool {
+			return b.Name == r.Name && b.Version == r.Version && b.Profile == r.Profile && b.Skipped == ""
+		})
+		if i < 0 {
+			r.Skipped = "all steps must be taken first"
+			return r
+		}
+		former := *o.Before[i]
+		former.Server, former.Homepage, former.Note = r.Server, r.Homepage, r.Note
+		former.Faults = slices.DeleteFunc(slices.Clone(former.Faults), func(fault string) bool {
+			step, _, _ := strings.Cut(fault, ":")
+			return slices.Contains(o.Steps, step)
+		})
+		r = &former
 	}
-	for _, step := range steps {
+	for i, do := range []func(context.Context, *Result) error{t.prepare, t.claims, t.own, t.reuse, t.failover, t.warm} {
+		step := steps[i]
+		if i > 0 && len(o.Steps) > 0 && !slices.Contains(o.Steps, step) {
+			continue
+		}
 		began := time.Now()
-		err := step.do(ctx, r)
+		err := do(ctx, r)
 		t.end(err != nil)
 		if errors.Is(err, errSkipped) {
 			r.Skipped = strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")
@@ -118,11 +143,11 @@ func try(ctx context.Context, o Options, s *Server) *Result {
 			return r
 		}
 		if err != nil {
-			r.Faults = append(r.Faults, step.name+": "+err.Error())
-			o.Log.Event("%s: %s FAILED: %v", s.name, step.name, err)
+			r.Faults = append(r.Faults, step+": "+err.Error())
+			o.Log.Event("%s: %s FAILED: %v", s.name, step, err)
 			continue
 		}
-		o.Log.Event("%s: %s done after %v", s.name, step.name, time.Since(began).Round(100*time.Millisecond))
+		o.Log.Event("%s: %s done after %v", s.name, step, time.Since(began).Round(100*time.Millisecond))
 	}
 	return r
 }
@@ -467,8 +492,12 @@ func (t *trial) warm(ctx context.Context, r *Result) error {
 	if _, err := verify.RunCrowd(ctx, o, verify.Crowd{}); err != nil { // it loads what the first sessions need
 		return err
 	}
-	memory, lines := s.resident(), s.lines()
 	w := &Warm{Asked: waiting}
+	r.Warm = w
+	if w.Waits, err = t.waits(ctx, o); err != nil {
+		return err
+	}
+	memory, lines := s.resident(), s.lines()
 	var open []net.Conn
 	defer func() {
 		for _, conn := range open {
@@ -492,6 +521,65 @@ func (t *trial) warm(ctx context.Context, r *Result) error {
 	if len(open) > 0 {
 		w.BytesEach, w.LinesEach = (s.resident()-memory)/int64(len(open)), float64(s.lines()-lines)/float64(len(open))
 	}
-	r.Warm = w
+	return t.keeps(w.Waits)
+}
+
+// waited is a connection that has waited for its session: what the server said meanwhile comes first.
+type waited struct {
+	*speaker.Conn
+	said []speaker.Message
+}
+
+// Receive implements [speaker.Line].
+func (w *waited) Receive(until time.Time) (speaker.Message, error) {
+	if len(w.said) == 0 {
+		return w.Conn.Receive(until)
+	}
+	m := w.said[0]
+	w.said = w.said[1:]
+	return m, nil
+}
+
+// waits has a connection wait for its session, which it answers pings meanwhile, and then holds the session.
+func (t *trial) waits(ctx context.Context, o verify.Options) (*Waits, error) {
+	dialing, cancel := context.WithTimeout(ctx, wait)
+	established, err := o.Target.Dial(dialing)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	conn := &waited{Conn: speaker.NewConn(established, wait)}
+	defer conn.Hang()
+	defer context.AfterFunc(ctx, conn.Abort)()
+	began, found := time.Now(), new(Waits)
+	for {
+		m, err := conn.Conn.Receive(began.Add(t.Watch))
+		found.Seconds = time.Since(began).Round(time.Second).Seconds()
+		if errors.Is(err, speaker.ErrTimeout) {
+			break
+		}
+		if err != nil {
+			found.Closed = err.Error()
+			return found, context.Cause(ctx)
+		}
+		conn.said = append(conn.said, m)
+	}
+	_, err = t.recordings[0].Speak(ctx, conn, speaker.Options{Pace: t.Pace, Token: t.seed, Ready: wait, Last: wait})
+	if err != nil {
+		found.Dead = err.Error()
+	}
+	return found, context.Cause(ctx)
+}
+
+// keeps compares how long the server lets a connection wait with how long the proxy does, as the profile says.
+func (t *trial) keeps(w *Waits) error {
+	idle, seconds := t.profile.Limits.Idle, time.Duration(w.Seconds)*time.Second
+	switch ends := w.Closed + w.Dead; {
+	case t.profile.Predial == profile.PredialNever: // no connection waits
+	case ends != "" && (idle <= 0 || idle >= seconds):
+		return fmt.Errorf("a connection that waited was good for less than %v (%s), but the profile's limits.idle is %v", seconds, ends, idle)
+	case ends == "" && 0 < idle && idle < seconds:
+		return fmt.Errorf("a connection was as good as new after %v, but the profile's limits.idle is %v", seconds, idle)
+	}
 	return nil
 }

@@ -5,8 +5,10 @@ package realservers
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // simulated describes a simulated server.
@@ -33,6 +35,7 @@ func run(t *testing.T, s *Server) *Result {
 // A server that does what its profile says passes.
 func TestPasses(t *testing.T) {
 	s := simulated("vosk")
+	s.Watch = 2 * time.Second
 	s.Full = Full{Start: []string{"--nasty", "full:2"}, Sessions: 2}
 	r := run(t, s)
 	if len(r.Faults) > 0 || r.Skipped != "" {
@@ -44,7 +47,7 @@ func TestPasses(t *testing.T) {
 	if f := r.Failover; f == nil || f.Held() != clients || f.Moved == 0 {
 		t.Errorf("failover: %+v", f)
 	}
-	if w := r.Warm; w == nil || w.Connections != waiting || w.BytesEach <= 0 {
+	if w := r.Warm; w == nil || w.Connections != waiting || w.BytesEach <= 0 || w.Waits == nil || w.Waits.Seconds != 2 || w.Waits.Closed+w.Waits.Dead != "" {
 		t.Errorf("warm: %+v", w)
 	}
 }
@@ -82,5 +85,29 @@ func TestFinds(t *testing.T) {
 				t.Log(err)
 			}
 		})
+	}
+}
+
+// What a server does with a connection that waits must be what the profile says.
+func TestKeeps(t *testing.T) {
+	for _, c := range []struct {
+		idle    time.Duration
+		predial profile.Predial
+		found   Waits
+		ok      bool
+	}{
+		{0, profile.PredialIdle, Waits{Seconds: 60}, true},
+		{0, profile.PredialIdle, Waits{Seconds: 20, Closed: "1011"}, false},
+		{0, profile.PredialNever, Waits{Seconds: 20, Closed: "1011"}, true},
+		{15 * time.Second, profile.PredialIdle, Waits{Seconds: 20, Closed: "1011"}, true},
+		{20 * time.Second, profile.PredialIdle, Waits{Seconds: 20, Closed: "1011"}, false},
+		{15 * time.Second, profile.PredialIdle, Waits{Seconds: 60}, false},
+		{5 * time.Minute, profile.PredialIdle, Waits{Seconds: 60}, true},
+		{5 * time.Minute, profile.PredialCostsSlot, Waits{Seconds: 60, Dead: "no answer"}, false},
+	} {
+		p := &profile.Profile{Predial: c.predial, Limits: profile.Limits{Idle: c.idle}}
+		if err := (&trial{profile: p}).keeps(&c.found); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }

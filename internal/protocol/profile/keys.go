@@ -53,6 +53,7 @@ func (s *spec) fields() []field {
 		{"keepalive", sectionAt(&s.keepalive, usual.keepalive, (*keepaliveSpec).fields)},
 		{"timeouts", sectionAt(&s.timeouts, usual.timeouts, (*timeoutsSpec).fields)},
 		{"limits", sectionAt(&s.limits, usual.limits, (*Limits).fields)},
+		{"capacity", sectionAt(&s.capacity, usual.capacity, (*Capacity).fields)},
 		{"variant", sectionAt(&s.variant, usual.variant, (*variantSpec).fields)},
 		{"failover", failoverAt(&s.failover)},
 		{"tell", sectionAt(&s.tell, usual.tell, (*Tell).fields)},

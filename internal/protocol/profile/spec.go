@@ -42,6 +42,7 @@ type spec struct {
 	keepalive keepaliveSpec
 	timeouts  timeoutsSpec
 	limits    Limits
+	capacity  Capacity
 	variant   variantSpec
 	tell      Tell
 	failover  Failover
@@ -141,6 +142,7 @@ func newSpec() spec {
 		end:      endSpec{timeout: defaultEndTimeout},
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
+		capacity: Capacity{Every: defaultEvery},
 		variant:  variantSpec{max: defaultVariants},
 		failover: newFailover(),
 		script:   newScript(),

@@ -51,7 +51,7 @@ func newTrackerProgram(s *spec) *trackerProgram {
 		a := &f.answered[i]
 		p.results |= isAnswer(i)
 		p.counts = p.counts || a.by == MeansCount
-		p.measures = p.measures || a.by != MeansUtterance && a.by != MeansUnknown
+		p.measures = p.measures || a.measures()
 		p.ends = append(p.ends, newEndsSet(a))
 		p.packed = append(p.packed, len(a.messages) > 0 && a.messages[0].packed)
 	}

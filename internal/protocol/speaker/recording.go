@@ -62,7 +62,11 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, mode
 		return nil, errors.New("the recording has no audio")
 	}
 	r.length = time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))
-	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
+	samplesIn := func(d time.Duration) int { return int(int64(s.Rate) * int64(d) / int64(time.Second)) }
+	size, least := max(1, samplesIn(s.Chunk)), samplesIn(p.Failover().LeastAudio())
+	if short := least - len(samples)%size; short > 0 && short < least { // the server does not take that little: silence follows
+		samples = append(samples, make([]float32, short)...)
+	}
 	for len(samples) > 0 {
 		n := min(size, len(samples))
 		r.chunks = append(r.chunks, encode(samples[:n], s.Encoding))
