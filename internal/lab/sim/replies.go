@@ -258,6 +258,9 @@ func (r *replies) sendDue(s *schedule) {
 		s.answers[0] = answer{}
 		s.answers = s.answers[1:]
 		s.bytes -= len(a.payload)
+		if s == &r.late && now.Sub(a.due) > latest {
+			continue
+		}
 		r.perform(&a) // may stop everything and empty the schedule
 	}
 	if len(s.answers) == 0 {

@@ -44,6 +44,12 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_connections_ceiling",
 			"Current limit of connections: the cap, or less for some time after the backend said that it is full, while its results come later than lag-limit, or as it publishes.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
+		backend.gauge("backend_calibrated_streams", "Streams that 'wsbouncer calibrate' found that the backend's server takes.",
+			func(b *api.Backend, put put) {
+				if b.Calibrated > 0 {
+					put(float64(b.Calibrated))
+				}
+			}),
 		backend.gauge("backend_published_sessions",
 			"Sessions that the backend takes at once (total), and that it has now (used), as it publishes them, and those of them that are not "+
 				"this proxy's nor of one that shares its places (strangers).",
