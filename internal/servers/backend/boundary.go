@@ -31,7 +31,7 @@ func (c *Conn) Boundary() *profile.Boundary { return &c.boundary }
 
 // Begin begins a client's session at the boundary. The session does what the step asks for, [Conn.ApplyToServer] included.
 func (c *Conn) Begin(client Client) profile.Step {
-	c.begun = c.Scanner.Messages
+	c.Scanner.Messages = 0
 	w := &c.config.backend.worker
 	c.sessionBegan = w.now()
 	w.sessionBegan(client, c.sessionBegan)

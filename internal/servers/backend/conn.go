@@ -37,7 +37,6 @@ type Conn struct {
 
 	lease  uint32 // the number of the present lease, or of the last
 	number uint32 // static: 1 for the first connection of the backend
-	begun  uint64 // Scanner.Messages when the present session began
 	// sessionBegan is when the present session began, on the clock of the backend's group; 0 when there is none.
 	sessionBegan pool.Instant
 	// stateTime depends on the state. Idle: when the server's limit for idle connections is reached; 0 for no limit. Resetting: when that
@@ -48,7 +47,7 @@ type Conn struct {
 	boundary profile.Boundary
 	timer    loop.Timer // for one purpose at a time: a check, a pong, the reset, closing
 
-	// Scanner follows all that the server sends. FromServer presents the inspected messages to the boundary.
+	// Scanner follows all that the server sends. Its count of messages is that of the present session. FromServer presents the inspected messages to the boundary.
 	Scanner    frame.Scanner
 	FromServer Inspector
 

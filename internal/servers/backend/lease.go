@@ -59,7 +59,7 @@ func (c *Conn) EndUnused() {
 
 // MessagesReceived returns how many whole messages the server has sent in this session, and whether another is under way.
 func (c *Conn) MessagesReceived() (whole uint64, another bool) {
-	return c.Scanner.Messages - c.begun, !c.Scanner.AtMessageBoundary()
+	return c.Scanner.Messages, !c.Scanner.AtMessageBoundary()
 }
 
 // Client is whose session a connection serves, for the server's health.

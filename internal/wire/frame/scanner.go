@@ -5,7 +5,7 @@ package frame
 //
 // It does not take data frames apart: [Scanner.Next] says how many of the bytes at hand can be passed on as they are.
 type Scanner struct {
-	// Counts of what has passed, for the owner to read.
+	// Counts of what has passed, for the owner to read and to set back.
 	Frames   uint64 // data frames begun
 	Messages uint64 // messages that ended: every byte of the last frame has passed
 	Bytes    uint64 // payload bytes of data frames
