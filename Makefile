@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ demo-failover: build $(POCKETSPHINX)/ready ## Watch transcripts go on while reco
 
 demo-translation: build ## Watch speech become a transcript and its translation while simulated servers are killed; fails if a translated word is lost, repeated or different (TRANSLATION_FLAGS)
 	@$(GO) run ./examples/stt -translate -servers 3 -clients 2 -rounds 1 -kill 4s $(TRANSLATION_FLAGS)
+
+demo-calibrate: build $(POCKETSPHINX)/ready ## Find out how many streams the example recogniser takes on this machine, in ten minutes; fails if noise hides it (CALIBRATE_FLAGS)
+	@$(POCKETSPHINX)/bin/python examples/pocketsphinx/server.py --listen 127.0.0.1:27000 & trap "kill $$!" EXIT; sleep 5; \
+		bin/wsbouncer calibrate ws://127.0.0.1:27000 --audio sample --soak 1m $(CALIBRATE_FLAGS)
 
 test-stt: ## Test the example recogniser, and the proxy in front of it (skipped if it cannot be installed)
 	@if $(MAKE) --no-print-directory $(POCKETSPHINX)/ready; then \
@@ -198,13 +202,14 @@ bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
 bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)
+	$(BENCH) run ./compare -scenario profiles -rounds 6 -duration 3s
 	$(BENCH) run ./profiles $(BENCH_FLAGS)
 
 chaos: build ## Run the proxy for ten minutes among hostile servers, clients and operators (CHAOS_FLAGS, e.g. '-duration 20s -only bad-keys')
 	$(GO) run ./internal/proof/chaos/cmd -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
 
 chaos-restart: build ## Kill and restart a backend under 3,000 sessions, and check the other backends and the pools (CHAOS_FLAGS)
-	$(BENCH) run ./restart -wsbouncer bin/wsbouncer $(CHAOS_FLAGS)
+	$(GO) run ./internal/proof/chaos/cmd -wsbouncer bin/wsbouncer -only restart -sessions 3000 $(CHAOS_FLAGS)
 
 fuzz: ## Fuzz the frame scanner, the opening handshake, credentials, where clients come from, the profiles' matchers, YAML and rewriting, tokens, records of TLS, and the texts of logs, for FUZZTIME each
 	for target in FuzzScanner FuzzHostileServer; do \

@@ -43,7 +43,7 @@ var alone = []string{
 // package joins them.
 var alternativePackages = [][]string{
 	{"config/file", "config/memory", "config/postgres", "config/remote", "config/sqlite"},
-	{"fleet/memory", "fleet/postgres", "fleet/sqlite"},
+	{"fleet/postgres", "fleet/sqlite"},
 	{"session/admission", "session/relay"},
 	{"session/admission", "session/jobs"},
 	{"access/auth/apikey", "access/auth/certificate", "access/auth/external", "access/auth/token"},

@@ -1,10 +1,12 @@
 package internal_test
 
 import (
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -90,19 +92,59 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-var code = regexp.MustCompile(`\b[1-9][0-9]{2,3}\b`)
+var (
+	statusName    = regexp.MustCompile(`http\.Status([A-Z]\w+)`)
+	closeConstant = regexp.MustCompile(`\b([A-Z]\w+) +CloseCode = (\d+)`)
+)
 
-// TestTroubleshoot: docs/troubleshoot.md explains every close code and HTTP status that docs/reference/client-answers.md names, every
+// answers returns every HTTP status and close code that the proxy itself gives a client.
+func answers(t *testing.T) []string {
+	t.Helper()
+	source := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	named := map[string]bool{}
+	for _, name := range files(t) {
+		refuses := strings.HasPrefix(name, "internal/session/") || strings.HasPrefix(name, "internal/wire/handshake/")
+		if !refuses || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || path.Base(name) == "health.go" {
+			continue
+		}
+		for _, m := range statusName.FindAllStringSubmatch(source(name), -1) {
+			named[m[1]] = true
+		}
+	}
+	var codes []string
+	for status := 400; status < 600; status++ {
+		if named[strings.ReplaceAll(http.StatusText(status), " ", "")] {
+			codes = append(codes, strconv.Itoa(status))
+		}
+	}
+	for _, m := range closeConstant.FindAllStringSubmatch(source("internal/wire/frame/close.go"), -1) {
+		if m[1] != "UnsupportedData" && m[1] != "BadGateway" && m[1] != "TLSHandshakeFail" { // which it only passes on
+			codes = append(codes, m[2])
+		}
+	}
+	return codes
+}
+
+// TestTroubleshoot: docs/troubleshoot.md has a row for every close code and HTTP status that the proxy gives a client, and explains every
 // health of a backend, and every kind of problem that a proxy reports.
 func TestTroubleshoot(t *testing.T) {
 	all := pages(t)
-	_, table, found := strings.Cut(all["docs/reference/client-answers.md"], "| what happened | client gets |\n| --- | --- |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	codes := code.FindAllString(table, -1)
-	if !found || len(codes) < 15 {
-		t.Fatalf("docs/reference/client-answers.md has no table of what a client gets, or one with few codes: %v", codes)
+	codes := answers(t)
+	if len(codes) < 18 {
+		t.Fatalf("the code gives clients few statuses and close codes: %v", codes)
 	}
-	words := append(codes, "unreachable", "circuit open", "circuit half-open", "probe fails", "outlier")
+	for _, code := range codes {
+		if !regexp.MustCompile(`(?m)^\|[0-9, ]* ` + code + `[, ]`).MatchString(all["docs/troubleshoot.md"]) {
+			t.Errorf("docs/troubleshoot.md has no row for %s", code)
+		}
+	}
+	words := []string{"unreachable", "circuit open", "circuit half-open", "probe fails", "outlier"}
 	for _, kind := range diagnosis.Kinds() {
 		words = append(words, "`"+string(kind)+"`", `<a id="`+string(kind)+`"></a>`) // for links to one kind
 	}

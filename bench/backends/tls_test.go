@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -50,8 +49,7 @@ func ask(t *testing.T, c net.Conn) time.Duration {
 }
 
 func TestSecureEchoIsTrustedByItsFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ca.pem")
-	address, stop, err := StartSecureEcho(file)
+	address, file, stop, err := StartSecureEcho(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

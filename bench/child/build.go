@@ -5,14 +5,38 @@ package child
 import (
 	"context"
 	"fmt"
+	"log"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// Root returns the folder of the product's module, which is the repository's root. The caller's working directory must be inside
-// the repository.
+// Enter prepares this process for a benchmark. It changes the working directory to the repository's root, so that relative paths
+// in flags mean the same wherever the command was started from, and raises the file-descriptor limit as far as the hard limit
+// allows; children inherit both. It returns the root. The working directory must be inside the repository.
+func Enter(ctx context.Context) (root string, err error) {
+	log.SetFlags(0) // for the progress
+	if root, err = Root(ctx); err != nil {
+		return "", err
+	}
+	if err := os.Chdir(root); err != nil {
+		return "", err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return "", fmt.Errorf("file-descriptor limit: %w", err)
+	}
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return "", fmt.Errorf("raising the file-descriptor limit to %d: %w", limit.Max, err)
+	}
+	return root, nil
+}
+
+// Root returns the folder of the product's module, which is the repository's root.
 func Root(ctx context.Context) (string, error) {
 	root, err := Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/wsbouncer/wsbouncer")
 	if err != nil {
@@ -21,17 +45,13 @@ func Root(ctx context.Context) (string, error) {
 	return root, nil
 }
 
-// Build returns the path of the given binary. If none is given, it builds bin/wsbouncer from this checkout and returns that.
-func Build(ctx context.Context, given string) (string, error) {
+// Build returns the path of the given binary. If none is given, it builds one from this checkout in a directory and returns that.
+func Build(ctx context.Context, root, given, directory string, flags ...string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
 	}
-	root, err := Root(ctx)
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(root, "bin", "wsbouncer")
-	_, err = Output(ctx, root, "go", "build", "-o", binary, "./cmd/wsbouncer")
+	binary := filepath.Join(directory, "wsbouncer")
+	_, err := Output(ctx, root, "go", append(append([]string{"build"}, flags...), "-o", binary, "./cmd/wsbouncer")...)
 	return binary, err
 }
 
@@ -41,19 +61,10 @@ func Output(ctx context.Context, dir, name string, args ...string) (string, erro
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir
 	command.WaitDelay = time.Second
-	text, err := command.CombinedOutput()
+	out, err := command.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, end(string(text)))
+		text := strings.Join(strings.Fields(string(out)), " ")
+		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-300):])
 	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-// end returns the end of a text in one line.
-func end(text string) string {
-	const most = 300
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = "..." + text[len(text)-most:]
-	}
-	return text
+	return strings.TrimSpace(string(out)), nil
 }

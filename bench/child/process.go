@@ -5,101 +5,105 @@
 package child
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
-	"strings"
-	"sync"
+	"path/filepath"
+	"slices"
 	"syscall"
-	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Process is a child that runs until it is stopped: a backend or a proxy. It leads a process group of its own, so that a Ctrl-C
 // reaches it only through us, and nothing that it started outlives it.
-type Process struct {
-	command *exec.Cmd
-	output  tail
-	ended   chan struct{} // closed when the process has ended
-}
+type Process struct{ *kit.Process }
 
 // Start starts a program with its arguments. The caller stops it.
 func Start(argv []string) (*Process, error) {
-	p := &Process{command: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
-	p.command.Stdout, p.command.Stderr = &p.output, &p.output
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	p.command.WaitDelay = time.Second
-	if err := p.command.Start(); err != nil {
+	command, output := exec.Command(argv[0], argv[1:]...), new(kit.Output)
+	command.Stdout, command.Stderr = output, output
+	kit.Separate(command)
+	command.SysProcAttr.Pdeathsig = syscall.SIGTERM // so that it can end its own children
+	p, err := kit.Start(filepath.Base(argv[0]), command)
+	return &Process{p}, err
+}
+
+// Stop asks the process to end, and then kills what is left of its group. It may be called again.
+func (p *Process) Stop() {
+	kit.StopAll(p.Process)
+	p.KillGroup()
+}
+
+// FreeAddresses finds loopback addresses with free ports.
+func FreeAddresses(count int) (all []string, err error) {
+	for len(all) < count {
+		address, err := kit.FreeAddress("127.0.0.1")
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	return all, nil
+}
+
+// WaitFor calls the condition again and again until it returns nil. It gives up when the process or ctx has ended, and then returns why the
+// condition did not hold last.
+func WaitFor(ctx context.Context, p *Process, what string, condition func(context.Context) error) error {
+	var last error
+	err := p.Until(ctx, what, func() (bool, error) {
+		last = condition(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", what, err, last)
+	}
+	return nil
+}
+
+// StartSimulator starts a simulated server of a wsbouncer binary at an address, and returns when it accepts connections. The
+// caller stops it.
+func StartSimulator(ctx context.Context, binary, address, protocol string, flags ...string) (*Process, error) {
+	p, err := Start(append([]string{binary, "sim", "--listen", address, "--protocol", protocol}, flags...))
+	if err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = p.command.Wait() // ProcessState tells how it ended
-		close(p.ended)
-	}()
+	starting, cancel := context.WithTimeout(ctx, kit.StartTimeout)
+	defer cancel()
+	if err := p.Accepts(starting, address); err != nil {
+		p.Stop()
+		return nil, err
+	}
 	return p, nil
 }
 
-// PID returns the id of the process, which is the id of its group too.
-func (p *Process) PID() int { return p.command.Process.Pid }
-
-// Failure tells how the process ended; nil while it runs.
-func (p *Process) Failure() error {
-	select {
-	case <-p.ended:
-		return fmt.Errorf("it ended (%s): %s", p.command.ProcessState, &p.output)
-	default:
-		return nil
+// StartProxy starts wsbouncer with a new folder below a directory, and returns when it answers. The caller stops it with [kit.StopAll].
+func StartProxy(ctx context.Context, binary, directory string, flags ...string) (*kit.Proxy, error) {
+	folder, err := os.MkdirTemp(directory, "proxy-")
+	if err != nil {
+		return nil, err
 	}
-}
-
-// Stop asks the process to end, and kills what is left of its group after three seconds. It may be called again.
-func (p *Process) Stop() {
-	_ = p.command.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-p.ended:
-	case <-time.After(3 * time.Second):
+	p, err := kit.NewProxy(binary, "proxy", folder)
+	if err == nil {
+		err = p.Serve(flags...)
 	}
-	p.Kill()
-}
-
-// Kill ends the process and its group at once. It may be called again.
-func (p *Process) Kill() {
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // it may have ended
-	<-p.ended
-}
-
-// Output returns the end of what the process wrote to standard output and standard error.
-func (p *Process) Output() string {
-	p.output.mu.Lock()
-	defer p.output.mu.Unlock()
-	return string(p.output.text)
-}
-
-// ExitStatus returns the exit status of a process that has ended; -1 if a signal ended it.
-func (p *Process) ExitStatus() int { return p.command.ProcessState.ExitCode() }
-
-// tail keeps the end of what a child wrote, for its error message.
-type tail struct {
-	mu   sync.Mutex
-	text []byte // guarded by mu
-}
-
-// Write implements io.Writer; it never fails.
-func (t *tail) Write(p []byte) (int, error) {
-	const keep = 2000
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if len(t.text) > keep {
-		t.text = append(t.text[:0], t.text[len(t.text)-keep:]...)
+	if err != nil {
+		return nil, err
 	}
-	return len(p), nil
+	if err = p.Answers(ctx); err != nil {
+		p.Kill()
+	}
+	return p, err
 }
 
-// String returns the end of what was written in one line.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if text := end(strings.ToValidUTF8(string(t.text), "")); text != "" {
-		return text
-	}
-	return "no output"
+// Await waits until a proxy's statistics are as they should be.
+func Await(ctx context.Context, p *kit.Proxy, what string, are func(*api.Stats) bool) error {
+	return p.Until(ctx, what, func() (bool, error) {
+		now, err := p.Stats(ctx)
+		return err == nil && are(now), err
+	})
 }

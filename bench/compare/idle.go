@@ -8,6 +8,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // idleConnections is how many connections the idle scenario keeps in all.
@@ -31,11 +32,11 @@ func observeIdle(ctx context.Context, st *stage, r rivals.Rival, l load, b serve
 		return observation{}, err
 	}
 	defer w.stop()
-	if err := child.Pause(ctx, settleIdle); err != nil {
+	if err := kit.Wait(ctx, settleIdle); err != nil {
 		return observation{}, err
 	}
 	w.begin()
-	if err := child.Pause(ctx, l.duration); err != nil {
+	if err := kit.Wait(ctx, l.duration); err != nil {
 		return observation{}, err
 	}
 	w.end()

@@ -24,6 +24,7 @@ type load struct {
 	parallel int           // maximum number of connections being opened at a time; 0: no limit
 	spare    int           // further sessions that pools must hold, because one session ends while the next starts
 	length   time.Duration // of a session, before its client starts another; 0: one session as long as the load
+	audio    bool          // clients stream silence to a speech server, in messages of that size and rate, instead of asking for echoes
 }
 
 // quantiles are in milliseconds.
@@ -74,10 +75,7 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 	if ca != "" {
 		scheme = "wss://"
 	}
-	result, err := loads.Run(ctx, loads.Options{
-		URLs: []string{scheme + address + "/"}, TLS: secure.Settings{CA: ca}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
-		Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, SessionLength: l.length, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
-	}, func(p loads.Progress) {
+	progress := func(p loads.Progress) {
 		switch {
 		case !p.Begins:
 		case p.Phase == loads.Steady:
@@ -85,7 +83,17 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 		case p.Phase == loads.Done:
 			done()
 		}
-	})
+	}
+	var result *loads.Result
+	var err error
+	if l.audio {
+		result, err = speak(ctx, scheme+address+"/", l, progress)
+	} else {
+		result, err = loads.Run(ctx, loads.Options{
+			URLs: []string{scheme + address + "/"}, TLS: secure.Settings{CA: ca}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,
+			Duration: l.duration, Ramp: l.ramp, DialParallel: l.parallel, SessionLength: l.length, ConnectTimeout: 40 * time.Second, Drain: 2 * time.Second,
+		}, progress)
+	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}

@@ -58,6 +58,8 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		if quick {
 			loads[0].sessions, loads[0].ramp = 10, time.Second
 		}
+	case "profiles":
+		loads = []load{{sessions: usualSessions, rate: 20, size: audioSize, audio: true}}
 	case "churn":
 		loads = []load{{sessions: usualSessions, rate: 10}}
 		if !quick {

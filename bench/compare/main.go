@@ -12,12 +12,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
+	"io"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/results"
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // options are the command's flags.
@@ -40,37 +41,44 @@ type options struct {
 	from      string
 }
 
-func parseFlags() (options, error) {
+func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	flag.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle and watched): cpu, memory (the same runs), tls, latency, burst, burst-tls, rate, check, start, start-tls, churn, idle, watched")
-	flag.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
-	flag.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
-	flag.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")
-	flag.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenarios' own")
-	flag.IntVar(&o.rounds, "rounds", 0, "interleaved rounds (default 3; 2 or 1 in scenarios that take long)")
-	flag.DurationVar(&o.duration, "duration", 0, "steady load in each run (default 2s; 1s with -quick)")
-	flag.StringVar(&o.workers, "workers", "", "workers of rivals that differ from the default, such as nginx=2,haproxy=2,envoy=2,caddy=1,python=4")
-	flag.BoolVar(&o.quick, "quick", false, "fewer loads, one round, shorter: check that everything works")
-	flag.BoolVar(&o.offline, "offline", false, "install nothing")
-	flag.Float64Var(&o.calm, "calm", 0, "repeat a run, at most twice, while other processes use more than this many processors (0: never)")
-	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
-	flag.Func("variant", "also compare another wsbouncer (may be repeated): `NAME=FLAGS`, such as 'direct=--io-uring off', or NAME=BINARY", func(text string) error {
+	f := kit.NewFlags("compare", out)
+	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle, profiles and watched): cpu, memory (the same runs), tls, latency, burst, burst-tls, rate, check, start, start-tls, churn, idle, profiles, watched")
+	f.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
+	f.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
+	f.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")
+	f.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenarios' own")
+	f.IntVar(&o.rounds, "rounds", 0, "interleaved rounds (default 3; 2 or 1 in scenarios that take long)")
+	f.DurationVar(&o.duration, "duration", 0, "steady load in each run (default 2s; 1s with -quick)")
+	f.StringVar(&o.workers, "workers", "", "workers of rivals that differ from the default, such as nginx=2,haproxy=2,envoy=2,caddy=1,python=4")
+	f.BoolVar(&o.quick, "quick", false, "fewer loads, one round, shorter: check that everything works")
+	f.BoolVar(&o.offline, "offline", false, "install nothing")
+	f.Float64Var(&o.calm, "calm", 0, "repeat a run, at most twice, while other processes use more than this many processors (0: never)")
+	f.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
+	f.Func("variant", "also compare another wsbouncer (may be repeated): `NAME=FLAGS`, such as 'direct=--io-uring off', or NAME=BINARY", func(text string) error {
 		v, err := rivals.ParseVariant(text)
 		o.variants = append(o.variants, v)
 		return err
 	})
-	flag.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
-	flag.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs/internals for the whole plan, .cache/bench/report for any other)")
-	flag.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
-	flag.Parse()
+	f.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
+	f.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs/internals for the whole plan, .cache/bench/report for any other)")
+	f.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
 	_, err := newPlan(o)
-	return o, err
+	return o, kit.Misuse(err)
 }
 
-func main() { child.Main(parseFlags, run) }
+func main() { kit.Main("compare", run) }
 
 // run measures and reports, or only reports.
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args, out)
+	if err != nil {
+		return err
+	}
 	root, err := child.Enter(ctx)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // watch reads how much of the machine a proxy uses, and keeps the first error.
@@ -59,7 +60,7 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 		}
 		os.RemoveAll(dir)
 	}
-	if err := child.Pause(ctx, st.settle); err != nil {
+	if err := kit.Wait(ctx, st.settle); err != nil {
 		w.stop()
 		return nil, err
 	}

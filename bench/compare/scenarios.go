@@ -104,6 +104,13 @@ func scenarios() []scenario {
 			},
 		},
 		{
+			name: "profiles", title: "Relaying with profiles",
+			text: "Clients stream audio, 20 messages of 3,200 bytes a second each, to a simulated Vosk server behind all profiles, which hears silence and answers " +
+				"each with one text, so that only the profile differs.",
+			base: "echo", participants: profiles, open: voskServer, observe: observe, expected: relayTime,
+			metrics: []metric{{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)}, outside},
+		},
+		{
 			name: "watched", title: "Relaying while operators watch",
 			text: "The proxy alone, and with all that shows what it does: 5 dashboards and `top` read the stream of events every 2 s, the " +
 				"metrics are scraped every 5 s, and each session's record is logged.",

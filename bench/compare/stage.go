@@ -33,7 +33,7 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{wsbouncer: o.wsbouncer, tools: o.tools, calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.1, began: time.Now()}
+	st := &stage{tools: o.tools, calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.1, began: time.Now()}
 	if o.quick {
 		st.settle = 300 * time.Millisecond
 		st.resolution = 2.1 // it only doubles or halves
@@ -41,13 +41,10 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 	if st.dir, err = os.MkdirTemp("", "compare-"); err != nil {
 		return nil, err
 	}
-	if st.wsbouncer == "" {
-		st.wsbouncer = filepath.Join(st.dir, "wsbouncer")
-		flags := "-X github.com/wsbouncer/wsbouncer/internal/cli.version=" + commit(ctx, root)
-		if _, err := child.Output(ctx, root, "go", "build", "-trimpath", "-ldflags", "-s -w "+flags, "-o", st.wsbouncer, "./cmd/wsbouncer"); err != nil {
-			st.close()
-			return nil, err
-		}
+	flags := "-s -w -X github.com/wsbouncer/wsbouncer/internal/cli.version=" + commit(ctx, root)
+	if st.wsbouncer, err = child.Build(ctx, root, o.wsbouncer, st.dir, "-trimpath", "-ldflags", flags); err != nil {
+		st.close()
+		return nil, err
 	}
 	if st.tools == "" {
 		st.tools = st.wsbouncer

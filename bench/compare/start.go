@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
+	"os"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/backends"
@@ -54,8 +54,11 @@ func farServer(ctx context.Context, st *stage) (servers, error) {
 
 // farSecureServer starts one that speaks TLS.
 func farSecureServer(_ context.Context, st *stage) (servers, error) {
-	certificate := filepath.Join(st.dir, "ca.pem")
-	address, stop, err := backends.StartSecureEcho(certificate)
+	folder, err := os.MkdirTemp(st.dir, "server-")
+	if err != nil {
+		return servers{}, err
+	}
+	address, certificate, stop, err := backends.StartSecureEcho(folder)
 	if err != nil {
 		return servers{}, err
 	}

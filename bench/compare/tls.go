@@ -6,10 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/bench/backends"
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
@@ -69,13 +67,12 @@ func serving(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, e
 
 // echoServersForTLS starts echo servers, and makes a certificate for the proxies.
 func echoServersForTLS(ctx context.Context, st *stage) (servers, error) {
-	file := func(name string) string { return filepath.Join(st.dir, name) }
-	certificate := rivals.Certificate{File: file("clients.pem"), Key: file("clients.key"), Both: file("clients-both.pem")}
-	if err := backends.WriteCertificate(certificate.File, certificate.Key, certificate.Both); err != nil {
+	certificate, err := rivals.NewCertificate(st.dir)
+	if err != nil {
 		return servers{}, err
 	}
 	b, err := echoServers(ctx, st)
-	b.serves = &certificate
+	b.serves = certificate
 	return b, err
 }
 

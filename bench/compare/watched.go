@@ -3,20 +3,20 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 const (
@@ -68,10 +68,14 @@ type watchers struct {
 // start starts the watchers of the proxy with that admin API.
 func (w *watchers) start(ctx context.Context, admin string) {
 	ctx, w.cancel = context.WithCancel(ctx)
-	client := &http.Client{Transport: &http.Transport{}}
-	run := func(f func() error) {
+	run := func(watch func(c *client.Client) error) {
 		w.running.Go(func() {
-			if err := f(); err != nil && ctx.Err() == nil {
+			c, err := client.New(admin, "")
+			if err == nil {
+				defer c.Close()
+				err = watch(c)
+			}
+			if err != nil && ctx.Err() == nil {
 				w.mu.Lock()
 				w.failed = cmp.Or(w.failed, err)
 				w.mu.Unlock()
@@ -79,11 +83,10 @@ func (w *watchers) start(ctx context.Context, admin string) {
 		})
 	}
 	top := api.EventQuery{IntervalSeconds: 2, SessionQuery: api.SessionQuery{Sort: "age", Limit: 100}}
-	for _, query := range append(make([]string, dashboards), top.Values().Encode()) { // dashboards take the defaults
-		run(func() error { return w.stream(ctx, client, "http://"+admin+api.EventsPath+"?"+query) })
+	for _, query := range append(make([]url.Values, dashboards), top.Values()) { // dashboards take the defaults
+		run(func(c *client.Client) error { return w.stream(ctx, c, query) })
 	}
-	run(func() error { return w.scrape(ctx, client, "http://"+admin+"/metrics") })
-	context.AfterFunc(ctx, client.CloseIdleConnections)
+	run(func(c *client.Client) error { return w.scrape(ctx, c) })
 }
 
 // end ends the watchers, and returns an error if they have not seen what they should in that time.
@@ -104,58 +107,39 @@ func (w *watchers) end(over time.Duration) error {
 }
 
 // stream reads a stream of events until the context ends.
-func (w *watchers) stream(ctx context.Context, client *http.Client, url string) error {
-	body, err := open(ctx, client, url)
+func (w *watchers) stream(ctx context.Context, c *client.Client, query url.Values) error {
+	events, err := c.Stream(ctx, api.EventsPath, query, 0)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "event: "+api.EventSessions) {
+	defer events.Close()
+	for {
+		name, _, err := events.Event()
+		if err != nil {
+			return err
+		}
+		if name == api.EventSessions {
 			w.lists.Add(1)
 		}
 	}
-	return cmp.Or(lines.Err(), errors.New("the proxy ended the stream of events"))
 }
 
 // scrape reads the metrics again and again until the context ends.
-func (w *watchers) scrape(ctx context.Context, client *http.Client, url string) error {
-	ticker := time.NewTicker(scrapeInterval)
-	defer ticker.Stop()
+func (w *watchers) scrape(ctx context.Context, c *client.Client) error {
 	for {
-		body, err := open(ctx, client, url)
-		if err != nil {
-			return err
+		lines, err := c.Stream(ctx, "/metrics", nil, 0)
+		for err == nil {
+			_, err = lines.Line()
 		}
-		_, err = io.Copy(io.Discard, body)
-		_ = body.Close()
-		if err != nil {
+		if lines != nil {
+			_ = lines.Close()
+		}
+		if !errors.Is(err, io.EOF) {
 			return err
 		}
 		w.scrapes.Add(1)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
+		if err := kit.Wait(ctx, scrapeInterval); err != nil {
+			return err
 		}
 	}
-}
-
-// open fetches a page, which must be answered with 200. The caller closes its body.
-func open(ctx context.Context, client *http.Client, url string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		_ = response.Body.Close()
-		return nil, fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return response.Body, nil
 }

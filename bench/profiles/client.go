@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,82 +11,71 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gobwas/ws"
-	"github.com/gobwas/ws/wsutil"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
-
-// text returns a text message.
-func text(payload string) ws.Frame { return ws.NewTextFrame([]byte(payload)) }
-
-// goodbye is the client's close frame.
-func goodbye() ws.Frame { return ws.NewCloseFrame(ws.NewCloseFrameBody(ws.StatusNormalClosure, "")) }
 
 // client is a WebSocket client whose steps are separate, so that each can be timed. It is for one goroutine.
 type client struct {
-	conn net.Conn
-	in   *bufio.Reader
+	*speaker.Conn // nil until upgraded
+	nc            net.Conn
 }
 
-// connect opens the TCP connection and nothing else. The caller closes it.
-func connect(ctx context.Context, address string) (*client, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+// ask connects, and sends the upgrade request. The key is always the same, and the answer to it is not checked: that is for other tests. The caller
+// closes the client.
+func ask(ctx context.Context, address, subprotocol string) (*client, error) {
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, in: bufio.NewReader(conn)}, nil
-}
-
-// ask sends the upgrade request. The key is always the same, and the answer to it is not checked: that is for tests.
-func (c *client) ask(subprotocol string) error {
-	request := "GET / HTTP/1.1\r\nHost: " + c.conn.RemoteAddr().String() + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: bWVhc3VyaW5nIHN0YXJ0cw==\r\n"
+	var lines []string
 	if subprotocol != "" {
-		request += "Sec-WebSocket-Protocol: " + subprotocol + "\r\n"
+		lines = []string{"Sec-WebSocket-Protocol: " + subprotocol}
 	}
-	return c.write([]byte(request + "\r\n"))
+	_ = nc.SetDeadline(time.Now().Add(answerTimeout))
+	_, err = io.WriteString(nc, wstest.UpgradeRequest("/", lines...))
+	return &client{nc: nc}, err
 }
 
 // upgraded waits for the answer to the upgrade request.
 func (c *client) upgraded() error {
-	response, err := http.ReadResponse(c.in, nil)
+	in := bufio.NewReader(c.nc)
+	response, err := http.ReadResponse(in, nil)
 	if err != nil {
 		return err
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return fmt.Errorf("the answer to the upgrade request is %s", response.Status)
 	}
-	return nil
-}
-
-// send sends frames in one write.
-func (c *client) send(frames ...ws.Frame) error {
-	var b bytes.Buffer
-	for _, f := range frames {
-		if err := ws.WriteFrame(&b, ws.MaskFrame(f)); err != nil {
-			return err
-		}
-	}
-	return c.write(b.Bytes())
-}
-
-// write sends bytes. The answer to them must arrive within answerTimeout.
-func (c *client) write(b []byte) error {
-	_ = c.conn.SetDeadline(time.Now().Add(answerTimeout))
-	_, err := c.conn.Write(b)
+	early, err := in.Peek(in.Buffered())
+	c.Conn = speaker.NewConn(handshake.Established{Conn: c.nc, Early: early}, answerTimeout)
 	return err
 }
 
-// await receives messages until one contains these bytes. Pings are answered on the way.
-func (c *client) await(part string) error {
-	for {
-		payload, _, err := wsutil.ReadServerData(struct {
-			io.Reader
-			io.Writer
-		}{c.in, c.conn})
+// send sends messages in one write, and a close frame behind them if the client leaves.
+func (c *client) send(leaves bool, messages ...speaker.Message) error {
+	var b []byte
+	for _, m := range messages {
+		b = frame.AppendMessage(b, m.Opcode, true, m.Payload, true)
+	}
+	if leaves {
+		b = frame.AppendControl(b, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, ""), true)
+	}
+	_ = c.nc.SetWriteDeadline(time.Now().Add(answerTimeout))
+	_, err := c.nc.Write(b)
+	return err
+}
+
+// await receives messages until one is this.
+func (c *client) await(what string, is func(speaker.Message) bool) error {
+	for until := time.Now().Add(answerTimeout); ; {
+		m, err := c.Receive(until)
 		if err != nil {
-			return fmt.Errorf("waiting for %q: %w", part, err)
+			return fmt.Errorf("waiting for the %s: %w", what, err)
 		}
-		if bytes.Contains(payload, []byte(part)) {
+		if is(m) {
 			return nil
 		}
 	}
@@ -95,6 +83,7 @@ func (c *client) await(part string) error {
 
 // drain receives what is still to come until the server ends the connection, and closes it.
 func (c *client) drain() {
-	_, _ = io.Copy(io.Discard, c.in)
-	_ = c.conn.Close()
+	_ = c.nc.SetReadDeadline(time.Now().Add(answerTimeout))
+	_, _ = io.Copy(io.Discard, c.nc)
+	_ = c.nc.Close()
 }

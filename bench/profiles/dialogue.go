@@ -3,23 +3,27 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/gobwas/ws"
+	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 )
 
-// dialogue is what a client sends in a protocol, and the proxy's profile for it. It is immutable.
+// frameSize is how many bytes of audio a message has.
+const frameSize = 3200
+
+// dialogue is a protocol, in which clients say what those of the leak hunt say, and the proxy's profile for it. It is immutable.
 type dialogue struct {
-	profile     string
-	protocol    string
-	subprotocol string
-	start       func(id string) []ws.Frame // nil for nothing
-	ready       string                     // part of the message that must come before audio; empty if none must
-	end         func(id string) []ws.Frame
-	last        string // part of the server's last message of a session, and of no other between the start and the end
-	manners     []manner
+	*hunt.Dialogue
+	profile string
+	// last is part of the last message of a session, where the server closes behind it: no other has it between the start and the end.
+	last    string
+	manners []manner
 }
 
 // manner is how a client leaves.
@@ -32,100 +36,86 @@ const (
 	leaves manner = "leaves without an end"
 )
 
-// dialogues are the protocols whose return to idle is measured. Clients leave in the manners that the profile lets a connection
+// dialogues returns the protocols whose return to idle is measured. Clients leave in the manners that the profile lets a connection
 // survive: Watson's needs an end message, DashScope's also the end of the task.
-var dialogues = []dialogue{
-	{
-		profile: "vosk", protocol: "vosk",
-		end: says(`{"eof" : 1}`), last: `"text"`,
-		manners: []manner{stays, ends, leaves},
-	},
-	{
-		profile: "funasr-reused", protocol: "funasr", subprotocol: "binary",
-		start: says(`{"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 1, "is_speaking": true}`),
-		end:   says(`{"is_speaking": false, "is_end": true}`), last: `"is_end": true`,
-		manners: []manner{stays, ends, leaves},
-	},
-	{
-		profile: "sherpa-onnx-reused", protocol: "sherpa-onnx",
-		end: says("Done"), last: "Done!",
-		manners: []manner{stays, ends, leaves},
-	},
-	{
-		profile: "dashscope-reused", protocol: "dashscope",
-		start: func(id string) []ws.Frame {
-			return []ws.Frame{text(`{"header":{"action":"run-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"task_group":` +
-				`"audio","task":"asr","function":"recognition","model":"paraformer-realtime-v2","parameters":{},"input":{}}}`)}
-		},
-		ready: `"event":"task-started"`,
-		end: func(id string) []ws.Frame {
-			return []ws.Frame{text(`{"header":{"action":"finish-task","task_id":"` + id + `","streaming":"duplex"},"payload":{"input":{}}}`)}
-		},
-		last:    `"event":"task-finished"`,
-		manners: []manner{stays},
-	},
-	{
-		profile: "watson-reused", protocol: "watson",
-		start: says(`{"action": "start", "content-type": "audio/l16;rate=16000", "interim_results": true}`), ready: `"state": "listening"`,
-		end: says(`{"action": "stop"}`), last: `"state": "listening"`,
-		manners: []manner{stays, ends},
-	},
+func dialogues() ([]dialogue, error) {
+	all := []dialogue{
+		{profile: "vosk", last: `"text"`, manners: []manner{stays, ends, leaves}},
+		{profile: "funasr-reused", manners: []manner{stays, ends, leaves}},
+		{profile: "sherpa-onnx-reused", manners: []manner{stays, ends, leaves}},
+		{profile: "dashscope-reused", manners: []manner{stays}},
+		{profile: "watson-reused", manners: []manner{stays, ends}},
+	}
+	for i, protocol := range []string{"vosk", "funasr", "sherpa-onnx", "dashscope", "watson"} {
+		var err error
+		if all[i].Dialogue, err = hunt.DialogueNamed(protocol, ""); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
-// says returns a function that returns one text message.
-func says(payload string) func(string) []ws.Frame {
-	return func(string) []ws.Frame { return []ws.Frame{text(payload)} }
+// progress is that of the n-th session.
+func progress(n int) *hunt.Progress {
+	return &hunt.Progress{ID: fmt.Sprintf("benchmark-%08d", n), Number: uint64(n)}
 }
 
 // begin starts a session, up to its audio.
-func (d *dialogue) begin(c *client, id string) error {
-	if d.start != nil {
-		if err := c.send(d.start(id)...); err != nil {
-			return err
-		}
+func (d *dialogue) begin(c *client, p *hunt.Progress) error {
+	if err := c.send(false, d.Start(p)...); err != nil || !d.AwaitsReady() {
+		return err
 	}
-	if d.ready != "" {
-		return c.await(d.ready)
-	}
-	return nil
+	return c.await("message that the server is ready", d.IsReady)
 }
 
 // speech is the audio of a session.
-func speech() []ws.Frame {
-	audio := ws.NewBinaryFrame(make([]byte, frameSize))
-	return []ws.Frame{audio, audio, audio}
+func (d *dialogue) speech(p *hunt.Progress) []speaker.Message {
+	p.Audio = 3
+	return slices.Repeat([]speaker.Message{d.Carry(p, make([]byte, frameSize))}, p.Audio)
+}
+
+// end waits for the last message of the session.
+func (d *dialogue) end(c *client, p *hunt.Progress) error {
+	p.Ended = true
+	return c.await("last message", func(m speaker.Message) bool {
+		return d.IsLast(p, m) || d.last != "" && bytes.Contains(m.Payload, []byte(d.last))
+	})
 }
 
 // leave has the client speak and leave. It returns when the client left: when it started to send its close frame, or the frames that
 // end with it.
-func (d *dialogue) leave(c *client, id string, how manner) (time.Time, error) {
-	said := speech()
+func (d *dialogue) leave(c *client, p *hunt.Progress, how manner) (time.Time, error) {
+	said := d.speech(p)
 	if how != leaves {
-		said = append(said, d.end(id)...)
+		said = append(said, d.End(p)...)
 	}
 	if how == stays {
-		if err := c.send(said...); err != nil {
-			return time.Time{}, err
-		}
-		if err := c.await(d.last); err != nil {
+		if err := errors.Join(c.send(false, said...), d.end(c, p)); err != nil {
 			return time.Time{}, err
 		}
 		said = nil
 	}
 	left := time.Now()
-	return left, c.send(append(said, goodbye())...)
+	return left, c.send(true, said...)
 }
 
 // answer returns how long the server takes from the end of a session to its last message, without a proxy.
-func (d *dialogue) answer(c *client, id string) (time.Duration, error) {
+func (d *dialogue) answer(ctx context.Context, address string, p *hunt.Progress) (time.Duration, error) {
+	c, err := ask(ctx, address, d.Subprotocol())
+	if err != nil {
+		return 0, err
+	}
 	defer c.drain()
-	if err := errors.Join(c.ask(d.subprotocol), c.upgraded(), d.begin(c, id)); err != nil {
+	if err := c.upgraded(); err != nil {
+		return 0, err
+	}
+	if err := d.begin(c, p); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if err := errors.Join(c.send(append(speech(), d.end(id)...)...), c.await(d.last)); err != nil {
-		return 0, fmt.Errorf("%s server: %w", d.protocol, err)
+	if err := errors.Join(c.send(false, append(d.speech(p), d.End(p)...)...), d.end(c, p)); err != nil {
+		return 0, fmt.Errorf("%s server: %w", d.Name, err)
 	}
 	took := time.Since(began)
-	return took, c.send(goodbye())
+	return took, c.send(true)
 }

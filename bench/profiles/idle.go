@@ -4,13 +4,19 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"os"
+	"runtime"
+	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/bench/child"
 	"github.com/wsbouncer/wsbouncer/bench/results"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // latencies are how long the simulated servers take to answer.
@@ -30,11 +36,15 @@ type idleRow struct {
 }
 
 // measureIdle measures how soon a connection serves its next client.
-func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
+func measureIdle(ctx context.Context, p *programs, o options) ([]idleRow, error) {
+	all, err := dialogues()
+	if err != nil {
+		return nil, err
+	}
 	var rows []idleRow
-	for i := range dialogues {
-		d := &dialogues[i]
-		settle, err := p.settle(ctx, d.profile)
+	for i := range all {
+		d := &all[i]
+		settle, err := p.settle(d.profile)
 		if err != nil {
 			return nil, err
 		}
@@ -50,23 +60,19 @@ func measureIdle(ctx context.Context, p *programs, o options) (*table, error) {
 			}
 		}
 	}
-	return idleTable(rows, o), nil
+	return rows, nil
 }
 
 // returns measures a profile with a server.
 func (p *programs) returns(ctx context.Context, d *dialogue, latency time.Duration, sessions int) ([]idleRow, error) {
-	server, address, err := p.startServer(ctx, d.protocol, "--latency", latency.String())
+	server, address, err := p.startServer(ctx, d.Name, "--latency", latency.String())
 	if err != nil {
 		return nil, err
 	}
 	defer server.Stop()
 	var answers []float64
 	for n := range sessions {
-		c, err := connect(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		took, err := d.answer(c, taskID(n))
+		took, err := d.answer(ctx, address, progress(n))
 		if err != nil {
 			return nil, err
 		}
@@ -90,15 +96,8 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	if err != nil {
 		return nil, err
 	}
-	defer x.Stop()
-	enter := func() (*client, error) {
-		c, err := connect(ctx, x.Listen)
-		if err == nil {
-			err = c.ask(d.subprotocol)
-		}
-		return c, err
-	}
-	holder, err := enter()
+	defer kit.StopAll(x.Process)
+	holder, err := ask(ctx, x.Listen, d.Subprotocol())
 	if err == nil {
 		err = holder.upgraded()
 	}
@@ -107,20 +106,20 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	}
 	var returns []float64
 	for n := range sessions {
-		id := taskID(n)
-		if err := d.begin(holder, id); err != nil {
+		session := progress(n)
+		if err := d.begin(holder, session); err != nil {
 			return nil, err
 		}
-		next, err := enter()
+		next, err := ask(ctx, x.Listen, d.Subprotocol())
 		if err != nil {
 			return nil, err
 		}
-		if err := x.Await(ctx, "a client that waits", answerTimeout, func(s *api.Stats) bool {
+		if err := child.Await(ctx, x, "a client that waits", func(s *api.Stats) bool {
 			return len(s.Services) == 1 && s.Services[0].Queue.Waiting == 1
 		}); err != nil {
 			return nil, err
 		}
-		left, err := d.leave(holder, id, how)
+		left, err := d.leave(holder, session, how)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +130,7 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 		holder.drain()
 		holder = next
 	}
-	if err := holder.send(goodbye()); err != nil {
+	if err := holder.send(true); err != nil {
 		return nil, err
 	}
 	holder.drain()
@@ -142,26 +141,46 @@ func (p *programs) leaving(ctx context.Context, d *dialogue, how manner, address
 	return returns, err
 }
 
-// taskID returns an id for the n-th session.
-func taskID(n int) string { return fmt.Sprintf("benchmark-%08d", n) }
-
-func idleTable(rows []idleRow, o options) *table {
-	t := &table{
-		Title: "Return to idle",
-		Text: fmt.Sprintf("From when a client sends its close frame (with its last audio, and its end, where it does not wait) until the next "+
-			"client, who already waits for the only connection, is let in; %d sessions in each row. \"Answer\" is the simulated server's own time "+
-			"from the end to its last message, without a proxy (median), for the latency that it was given; \"settle\" is the profile's. Milliseconds.",
-			o.rounds*idlePerRound),
-		Header:  []string{"profile", "latency", "answer", "settle", "a client that", "p50", "p99", "p50 - (answer + settle)", "p50 / (answer + settle)"},
-		Numbers: rows,
-	}
+// idleTable returns the table with its title and text.
+func idleTable(rows []idleRow, o options) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### Return to idle\n\nFrom when a client sends its close frame (with its last audio, and its end, where it does not wait) until the next "+
+		"client, who already waits for the only connection, is let in; %d sessions in each row. \"Answer\" is the simulated server's own time "+
+		"from the end to its last message, without a proxy (median), for the latency that it was given; \"settle\" is the profile's. Milliseconds.\n\n",
+		o.rounds*idlePerRound)
+	header := []string{"profile", "latency", "answer", "settle", "a client that", "p50", "p99", "p50 - (answer + settle)", "p50 / (answer + settle)"}
+	var lines [][]string
 	for _, r := range rows {
 		answer, p50 := results.Median(r.Answers), results.Quantile(r.Returns, 0.5)
 		budget := answer + r.Settle
-		t.Rows = append(t.Rows, []string{
+		lines = append(lines, []string{
 			r.Profile, fmt.Sprint(r.Latency), inMilliseconds(answer), fmt.Sprint(r.Settle), string(r.Client),
 			inMilliseconds(p50), inMilliseconds(results.Quantile(r.Returns, 0.99)), inMilliseconds(p50 - budget), fmt.Sprintf("%.2f", p50/budget),
 		})
 	}
-	return t
+	results.WriteTable(&b, header, lines)
+	return b.String() + "\n"
 }
+
+// writeJSON writes the numbers behind the table, so that other statistics can be made of them.
+func writeJSON(file string, rows []idleRow) error {
+	if file == "" {
+		return nil
+	}
+	encoded, err := json.MarshalIndent(struct {
+		Time       time.Time `json:"time"`
+		Processors int       `json:"processors"`
+		Go         string    `json:"go"`
+		Rows       []idleRow `json:"rows"`
+	}{time.Now().UTC().Truncate(time.Second), runtime.NumCPU(), runtime.Version(), rows}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(encoded, '\n'), 0o644)
+}
+
+// milliseconds returns a time in milliseconds.
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// inMilliseconds shows a number of milliseconds.
+func inMilliseconds(v float64) string { return fmt.Sprintf("%.2f", v) }

@@ -20,13 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestProfilesReuse checks that the measured profiles reuse connections, with the subprotocol that clients ask for.
 func TestProfilesReuse(t *testing.T) {
 	subprotocols := map[string]string{}
-	for _, d := range dialogues {
-		subprotocols[d.profile] = d.subprotocol
-	}
-	for _, name := range cpuProfiles {
-		if _, ok := subprotocols[name]; !ok {
-			subprotocols[name] = ""
-		}
+	for _, d := range measured(t) {
+		subprotocols[d.profile] = d.Subprotocol()
 	}
 	for name, subprotocol := range subprotocols {
 		p, err := app.FindProfile(name, []string{"accepting.yaml"})
@@ -36,31 +31,6 @@ func TestProfilesReuse(t *testing.T) {
 		if p.Reuse == profile.OneShot || p.Subprotocol != subprotocol {
 			t.Errorf("%s: reuse %v (%s), subprotocol %q, want %q", name, p.Reuse, p.Reason, p.Subprotocol, subprotocol)
 		}
-	}
-}
-
-func TestSettleIn(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"reset: {until: {json: {state: listening}}, settle: 100ms, timeout: 10s}": 100 * time.Millisecond,
-		"reset:\n  send: Done\n  settle: 1.5s\n":                                  1500 * time.Millisecond,
-		"reset: {settle: 30ms}":                                                   30 * time.Millisecond,
-		"# settle: 5s\nreset: {timeout: 5s}":                                      0,
-	} {
-		if got, err := settleIn(text); err != nil || got != want {
-			t.Errorf("%q: settle %v (%v), want %v", text, got, err, want)
-		}
-	}
-}
-
-// TestRecording checks that a message has frameSize bytes, and that frameRate messages a second last as long as asked for.
-func TestRecording(t *testing.T) {
-	audio := recording(1500 * time.Millisecond)
-	const bytesPerSample = 2
-	if chunk := audio.SampleRate * bytesPerSample / frameRate; chunk != frameSize || audio.Channels != 1 {
-		t.Errorf("a message holds %d bytes of %d channels, want %d of 1", chunk, audio.Channels, frameSize)
-	}
-	if got, want := len(audio.PCM), frameSize*frameRate*3/2; got != want {
-		t.Errorf("%d bytes of audio, want %d", got, want)
 	}
 }
 
@@ -75,12 +45,22 @@ func built(t *testing.T) *programs {
 	return p
 }
 
+func measured(t *testing.T) []dialogue {
+	t.Helper()
+	all, err := dialogues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // TestReturns measures a few sessions of each dialogue.
 func TestReturns(t *testing.T) {
 	p := built(t)
 	const latency, sessions = time.Millisecond, 2
-	for i := range dialogues {
-		d := &dialogues[i]
+	all := measured(t)
+	for i := range all {
+		d := &all[i]
 		rows, err := p.returns(t.Context(), d, latency, sessions)
 		if err != nil {
 			t.Errorf("%s: %v", d.profile, err)
@@ -101,7 +81,7 @@ func TestReturns(t *testing.T) {
 // TestDialedAgainIsNoReturn checks that a connection that was dialed again does not count as reused.
 func TestDialedAgainIsNoReturn(t *testing.T) {
 	p := built(t)
-	d := dialogues[0]
+	d := measured(t)[0]
 	d.profile = "one-shot"
 	d.manners = []manner{leaves}
 	rows, err := p.returns(t.Context(), &d, time.Millisecond, 2)

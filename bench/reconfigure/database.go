@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
@@ -21,24 +20,17 @@ type database struct {
 	name string // for --database
 }
 
-// makeDatabases makes the databases that are measured. clear removes them.
-func makeDatabases(ctx context.Context) (list []database, clear func(), err error) {
-	directory, err := os.MkdirTemp("", "reconfigure")
-	if err != nil {
-		return nil, nil, err
-	}
-	list = []database{{"SQLite", filepath.Join(directory, "config.db")}}
-	clear = func() { _ = os.RemoveAll(directory) }
+// makeDatabases makes the databases that are measured. clear removes those that are not in the directory.
+func makeDatabases(ctx context.Context, directory string) (list []database, clear func(), err error) {
+	list, clear = []database{{"SQLite", filepath.Join(directory, "config.db")}}, func() {}
 	server, err := pgtest.New()
 	switch {
 	case errors.Is(err, pgtest.ErrNone):
 		fmt.Println("PostgreSQL is skipped:", err)
 	case err != nil:
-		clear()
 		return nil, nil, err
 	default:
-		remove := clear
-		clear = func() { server.Remove(); remove() }
+		clear = server.Remove
 		if err := begin(ctx, server); err != nil {
 			clear()
 			return nil, nil, err

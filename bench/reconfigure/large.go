@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // large measures how long a store takes to load and validate many backends, and how long it takes to find the one that changed.
 func (s *stage) large(ctx context.Context) error {
-	s.proxy.Stop() // it would load them at the same time
+	kit.StopAll(s.proxy.Process) // it would load them at the same time
 	before, err := s.store.Load(ctx)
 	if err != nil {
 		return err

@@ -15,11 +15,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // options are the command's flags.
@@ -33,41 +35,54 @@ type options struct {
 	wsbouncer string
 }
 
-func parseFlags() (options, error) {
+func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	flag.IntVar(&o.changes, "changes", 20, "backends that are added, one after another, each awaited by a client")
-	flag.IntVar(&o.backends, "backends", 5000, "size of the large configuration")
-	flag.IntVar(&o.sessions, "sessions", 500, "sessions whose round trips are measured")
-	flag.Float64Var(&o.rate, "rate", 20, "messages per second and session, 1 KiB each")
-	flag.IntVar(&o.rounds, "rounds", 6, "rounds, each with and without changes")
-	flag.DurationVar(&o.phase, "phase", 4*time.Second, "length of each part of a round")
-	flag.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build bin/wsbouncer)")
-	flag.Parse()
+	f := kit.NewFlags("reconfigure", out)
+	f.IntVar(&o.changes, "changes", 20, "backends that are added, one after another, each awaited by a client")
+	f.IntVar(&o.backends, "backends", 5000, "size of the large configuration")
+	f.IntVar(&o.sessions, "sessions", 500, "sessions whose round trips are measured")
+	f.Float64Var(&o.rate, "rate", 20, "messages per second and session, 1 KiB each")
+	f.IntVar(&o.rounds, "rounds", 6, "rounds, each with and without changes")
+	f.DurationVar(&o.phase, "phase", 4*time.Second, "length of each part of a round")
+	f.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build this checkout's)")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
 	if o.changes < 1 || o.backends < 1 || o.sessions < 1 || o.rate <= 0 || o.rounds < 1 || o.phase < time.Second {
-		return o, errors.New("all numbers must be above 0, and -phase at least 1s")
+		return o, kit.Misuse(errors.New("all numbers must be above 0, and -phase at least 1s"))
 	}
 	return o, nil
 }
 
-func main() { child.Main(parseFlags, run) }
+func main() { kit.Main("reconfigure", run) }
 
 // run measures with each database. All children have ended when it returns.
-func run(ctx context.Context, o options) error {
-	if _, err := child.Enter(ctx); err != nil {
-		return err
-	}
-	binary, err := child.Build(ctx, o.wsbouncer)
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args, out)
 	if err != nil {
 		return err
 	}
-	databases, clear, err := makeDatabases(ctx)
+	root, err := child.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	directory, err := os.MkdirTemp("", "reconfigure")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(directory)
+	binary, err := child.Build(ctx, root, o.wsbouncer, directory)
+	if err != nil {
+		return err
+	}
+	databases, clear, err := makeDatabases(ctx, directory)
 	if err != nil {
 		return err
 	}
 	defer clear()
 	for _, d := range databases {
 		fmt.Printf("\n## %s\n\n| what | median | least | most |\n| --- | --- | --- | --- |\n", d.kind)
-		s, err := set(ctx, o, binary, d)
+		s, err := set(ctx, o, binary, directory, d)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.kind, err)
 		}

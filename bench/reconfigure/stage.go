@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -13,29 +12,26 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // stage is a simulated server, the proxy, and the store of its configuration.
 type stage struct {
 	options
-	state  string
 	store  config.Store
 	server *child.Process
-	proxy  *child.Proxy
+	proxy  *kit.Proxy
 	behind string // URL of the server
 }
 
 // set starts everything. The service has no backend yet.
-func set(ctx context.Context, o options, binary string, d database) (s *stage, err error) {
+func set(ctx context.Context, o options, binary, directory string, d database) (s *stage, err error) {
 	s = &stage{options: o}
 	defer func() {
 		if err != nil {
 			s.clear()
 		}
 	}()
-	if s.state, err = os.MkdirTemp("", "reconfigure"); err != nil {
-		return nil, err
-	}
 	if s.store, err = stores.Open(d.name, config.Options{Profiles: config.CheckProfiles}); err != nil {
 		return nil, err
 	}
@@ -52,14 +48,14 @@ func set(ctx context.Context, o options, binary string, d database) (s *stage, e
 	if s.server, err = child.StartSimulator(ctx, binary, addresses[0], "echo"); err != nil {
 		return nil, err
 	}
-	s.proxy, err = child.StartProxy(ctx, binary, "--database", d.name, "--state-directory", s.state, "--log-level", "error", "--drain-timeout", "0s")
+	s.proxy, err = child.StartProxy(ctx, binary, directory, "--database", d.name, "--log-level", "error", "--drain-timeout", "0s")
 	return s, err
 }
 
 // clear ends everything.
 func (s *stage) clear() {
 	if s.proxy != nil {
-		s.proxy.Stop()
+		kit.StopAll(s.proxy.Process)
 	}
 	if s.server != nil {
 		s.server.Stop()
@@ -67,7 +63,6 @@ func (s *stage) clear() {
 	if s.store != nil {
 		_ = s.store.Close()
 	}
-	_ = os.RemoveAll(s.state)
 }
 
 // change writes a change.
@@ -90,7 +85,7 @@ func remove(name string) config.Mutation {
 
 // await waits until the proxy's statistics are as they should be.
 func (s *stage) await(ctx context.Context, what string, are func(*api.Stats) bool) error {
-	return s.proxy.Await(ctx, what, 30*time.Second, are)
+	return child.Await(ctx, s.proxy, what, are)
 }
 
 // show prints a row of the table.

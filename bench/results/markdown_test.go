@@ -119,3 +119,11 @@ func TestDrawingsLeaveOutWhatTheyCannotShow(t *testing.T) {
 		t.Error("there is a drawing of what was not measured")
 	}
 }
+
+func TestWriteTable(t *testing.T) {
+	var b strings.Builder
+	WriteTable(&b, []string{"a", "b"}, [][]string{{"1", "2|3"}, {"skipped"}})
+	if want := "| a | b |\n| --- | --- |\n| 1 | 2/3 |\n| skipped |  |\n"; b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // gorilla is the Go program in the folder gorilla.
@@ -29,7 +30,7 @@ func gorilla(ctx context.Context, o Options) []Rival {
 		return append(argv, urls(t)...), nil
 	}
 	r.Ready = func(t Task) func(context.Context) error {
-		return func(ctx context.Context) error { return child.Get(ctx, "http://"+t.Listen+"/ready", nil) }
+		return func(ctx context.Context) error { return kit.NewAdmin("http://"+t.Listen).Get(ctx, "/ready", nil) }
 	}
 	return []Rival{r}
 }
@@ -56,7 +57,9 @@ func python(ctx context.Context, o Options) []Rival {
 	}
 	// gunicorn listens before its workers serve. FastAPI answers this page by itself.
 	r.Ready = func(t Task) func(context.Context) error {
-		return func(ctx context.Context) error { return child.Get(ctx, "http://"+t.Listen+"/openapi.json", nil) }
+		return func(ctx context.Context) error {
+			return kit.NewAdmin("http://"+t.Listen).Get(ctx, "/openapi.json", nil)
+		}
 	}
 	return []Rival{r}
 }

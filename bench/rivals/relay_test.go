@@ -70,8 +70,7 @@ func TestRivalsRelay(t *testing.T) {
 // TestRivalsTrustBackendsOverTLS holds a session through each rival that can, to a backend over TLS.
 func TestRivalsTrustBackendsOverTLS(t *testing.T) {
 	_, all := setUpAll(t)
-	certificate := filepath.Join(t.TempDir(), "ca.pem")
-	secure, stop, err := backends.StartSecureEcho(certificate)
+	secure, certificate, stop, err := backends.StartSecureEcho(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +93,8 @@ func TestRivalsServeTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	dir := t.TempDir()
-	file := func(name string) string { return filepath.Join(dir, name) }
-	certificate := Certificate{File: file("certificate.pem"), Key: file("key.pem"), Both: file("both.pem")}
-	if err := backends.WriteCertificate(certificate.File, certificate.Key, certificate.Both); err != nil {
+	certificate, err := NewCertificate(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(certificate.File)
@@ -111,7 +108,7 @@ func TestRivalsServeTLS(t *testing.T) {
 			if r.Missing != "" || !r.Serves {
 				t.Skip(r.Missing)
 			}
-			address := startIn(t, r, Task{Backends: addresses, Sessions: 10, Serves: &certificate})
+			address := startIn(t, r, Task{Backends: addresses, Sessions: 10, Serves: certificate})
 			talkTo(t, "wss://"+address+"/", &tls.Config{RootCAs: roots})
 			conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: roots, NextProtos: []string{"http/1.1"}})
 			if err != nil {

@@ -10,12 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
 )
 
 // Task is what a rival does in one run.
@@ -31,6 +34,18 @@ type Task struct {
 
 // Certificate names the PEM files of a certificate: itself, its key, and both in one.
 type Certificate struct{ File, Key, Both string }
+
+// NewCertificate makes a certificate in a folder, with an ECDSA key (P-256), for 127.0.0.1.
+func NewCertificate(folder string) (*Certificate, error) {
+	c, err := stage.NewCertificate(folder, stage.Lifetime)
+	if err != nil {
+		return nil, err
+	}
+	public, err := os.ReadFile(c.File())
+	private, failed := os.ReadFile(c.KeyFile())
+	both := filepath.Join(folder, "both.pem")
+	return &Certificate{c.File(), c.KeyFile(), both}, errors.Join(err, failed, os.WriteFile(both, slices.Concat(public, private), 0o600))
+}
 
 // Rival is a proxy to compare. A fresh process serves each run. Its fields are static after SetUp.
 type Rival struct {
@@ -70,11 +85,14 @@ func (r Rival) Start(ctx context.Context, t Task) (*child.Process, string, error
 	if err != nil {
 		return nil, "", err
 	}
-	ask := child.Accepts(t.Listen)
+	starting, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	if r.Ready != nil {
-		ask = r.Ready(t)
+		err = child.WaitFor(starting, p, r.Name, r.Ready(t))
+	} else {
+		err = p.Accepts(starting, t.Listen)
 	}
-	if err := child.WaitFor(ctx, p, r.Name, 60*time.Second, ask); err != nil {
+	if err != nil {
 		p.Stop()
 		return nil, "", err
 	}

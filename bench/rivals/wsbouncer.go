@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // Variant is the proxy with other flags, or another build of it.
@@ -96,15 +96,12 @@ func PoolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
 
 // warm asks the admin API whether the proxy is ready and each pool has that many idle connections.
 func warm(ctx context.Context, t Task, each int) error {
-	if err := child.Get(ctx, "http://"+t.Admin+"/readyz", nil); err != nil {
+	admin := kit.NewAdmin("http://" + t.Admin)
+	if err := admin.Get(ctx, "/readyz", nil); err != nil {
 		return err
 	}
-	var stats struct {
-		Backends []struct {
-			Idle int `json:"idle"`
-		} `json:"backends"`
-	}
-	if err := child.Get(ctx, "http://"+t.Admin+"/api/v1/stats", &stats); err != nil {
+	stats, err := admin.Stats(ctx)
+	if err != nil {
 		return err
 	}
 	idle, want := 0, each*len(t.Backends)

@@ -26,44 +26,27 @@ type interpretation struct{ spoken, translated string }
 // interpret shows the demonstration, and fails when a session did, or when a translation was not, to the letter, that of a server that is not
 // disturbed.
 func interpret(ctx context.Context, o options, out io.Writer) error {
-	clips, err := loadClips(o.clips)
-	if err != nil {
-		return err
-	}
 	served, err := profile.Named(o.profile)
 	if err != nil {
 		return err
 	}
-	s, err := setStage(ctx, o)
-	if err != nil {
-		return interrupted(ctx, err)
-	}
-	defer s.close()
-	fmt.Fprintf(out, "%s speech through the proxy (%s, profile %s) to %s:\n"+
-		"the translation is simulated: a made-up word stands for each sound, and its translation is the word spelled backwards; Ctrl-C ends it\n\n",
-		o.clientsStream(), s.proxyURL, o.profile, figures.Plural(len(s.backends), "server"))
-
-	talks := make([]clip, o.clients)
-	for i := range talks {
-		talks[i] = conversation(clips, i, o.rounds)
-	}
-	board := newBoard(out, talks)
 	heard := make([]interpretation, o.clients)
-	kills, failures, err := s.underFire(ctx, o, board, func(i int) (err error) {
-		heard[i], err = interpreted(ctx, served, s.proxyURL, talks[i], o.speed, func(mark, text string) { board.show(i+1, talks[i].name, mark, text) })
-		return err
-	})
+	u, err := underFire(ctx, o, out, "the translation is simulated: a made-up word stands for each sound, and its translation is the word spelled backwards",
+		func(u *fire, i int) (err error) {
+			heard[i], err = interpreted(ctx, served, u.proxyURL, u.talks[i], o.speed, func(mark, text string) { u.board.show(i+1, u.talks[i].name, mark, text) })
+			return err
+		})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nservers were killed %s. The same speech, streamed to one that is not killed:\n", figures.Plural(kills, "time"))
+	defer u.close()
 	var wrong []error
-	for i, talk := range talks {
-		want, err := interpreted(ctx, served, s.backends[0], talk, 0, func(string, string) {})
+	for i, talk := range u.talks {
+		want, err := interpreted(ctx, served, u.backends[0], talk, 0, func(string, string) {})
 		words := len(strings.Fields(want.translated))
 		switch {
-		case failures[i] != nil:
-			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, failures[i]))
+		case u.failures[i] != nil:
+			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, u.failures[i]))
 		case err != nil:
 			wrong = append(wrong, fmt.Errorf("without the proxy: %w", err))
 		case words == 0:
@@ -74,10 +57,7 @@ func interpret(ctx context.Context, o options, out io.Writer) error {
 			fmt.Fprintf(out, "client %d: the translation of %s is equal, to the letter; %s\n", i+1, figures.Plural(words, "word"), heard[i].against(want))
 		}
 	}
-	if o.kill > 0 && kills == 0 {
-		wrong = append(wrong, errors.New("no server was killed: choose a shorter -kill"))
-	}
-	return interrupted(ctx, errors.Join(wrong...))
+	return interrupted(ctx, errors.Join(append(wrong, u.enough())...))
 }
 
 // against says how the transcript compares with that of a server that is not disturbed: where the servers change, words that came ahead of their

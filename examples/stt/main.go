@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
 // options are what can be chosen on the command line.
@@ -69,23 +70,19 @@ func (o *options) clientsStream() string {
 }
 
 func (o *options) check() error {
+	if err := errors.Join(
+		kit.Within("-clients", o.clients, 1, maxClients), kit.Within("-rounds", o.rounds, 1, maxRounds), kit.Within("-servers", o.servers, 1, maxServers),
+		kit.Within("-kill", o.kill, 0, time.Hour), kit.Within("-speed", o.speed, 0, maxSpeed),
+	); err != nil {
+		return err
+	}
 	switch {
-	case o.clients < 1 || o.clients > maxClients:
-		return fmt.Errorf("-clients: %d is not between 1 and %d", o.clients, maxClients)
-	case o.rounds < 1 || o.rounds > maxRounds:
-		return fmt.Errorf("-rounds: %d is not between 1 and %d", o.rounds, maxRounds)
-	case o.servers < 1 || o.servers > maxServers:
-		return fmt.Errorf("-servers: %d is not between 1 and %d", o.servers, maxServers)
-	case o.kill < 0 || o.kill > time.Hour:
-		return fmt.Errorf("-kill: %v is not between 0s and 1h", o.kill)
 	case o.kill > 0 && len(o.backends) > 0:
 		return errors.New("-kill: servers that run already are not killed: leave out -backend")
 	case o.kill > 0 && o.servers < 2:
 		return errors.New("-kill: sessions need a second server to continue with: use -servers 2 or more")
 	case o.translate && o.profile != translations:
 		return fmt.Errorf("-translate: the simulated servers speak the protocol of %s: leave out -profile", translations)
-	case !(o.speed >= 0 && o.speed <= maxSpeed):
-		return fmt.Errorf("-speed: %v is not between 0 and %d", o.speed, maxSpeed)
 	}
 	return nil
 }

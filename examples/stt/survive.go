@@ -29,39 +29,22 @@ const pauseBetween = 900 * time.Millisecond
 // survive shows the demonstration, and fails when a session did, or when its final results were not, to the letter, those that a recogniser
 // gives which is not disturbed.
 func survive(ctx context.Context, o options, out io.Writer) error {
-	clips, err := loadClips(o.clips)
-	if err != nil {
-		return err
-	}
-	s, err := setStage(ctx, o)
-	if err != nil {
-		return interrupted(ctx, err)
-	}
-	defer s.close()
-	fmt.Fprintf(out, "%s speech through the proxy (%s, --failover replay) to %d recognisers,\n"+
-		"one of which is killed (kill -9) every %v; Ctrl-C ends it\n\n", o.clientsStream(), s.proxyURL, len(s.backends), o.kill)
-
-	talks := make([]clip, o.clients)
-	for i := range talks {
-		talks[i] = conversation(clips, i, o.rounds)
-	}
-	board := newBoard(out, talks)
 	heard := make([]transcript, o.clients)
-	kills, failures, err := s.underFire(ctx, o, board, func(i int) (err error) {
-		heard[i], err = stream(ctx, s.proxyURL, talks[i], o.speed, board.stream(i+1, talks[i].name))
+	u, err := underFire(ctx, o, out, fmt.Sprintf("one of them is killed (kill -9) every %v", o.kill), func(u *fire, i int) (err error) {
+		heard[i], err = stream(ctx, u.proxyURL, u.talks[i], o.speed, u.board.stream(i+1, u.talks[i].name))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nrecognisers were killed %s. The same speech, streamed to one that is not killed:\n", figures.Plural(kills, "time"))
+	defer u.close()
 	var wrong []error
-	for i, talk := range talks {
-		if failures[i] != nil {
-			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, failures[i]))
+	for i, talk := range u.talks {
+		if u.failures[i] != nil {
+			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, u.failures[i]))
 			continue
 		}
-		reference := &reference{ctx: ctx, url: s.backends[0], talk: talk, runs: make(map[int][]result)}
+		reference := &reference{ctx: ctx, url: u.backends[0], talk: talk, runs: make(map[int][]result)}
 		legs, finals, err := reference.explain(heard[i].finals())
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("client %d: %w", i+1, err))
@@ -73,31 +56,65 @@ func survive(ctx context.Context, o options, out io.Writer) error {
 	if ctx.Err() != nil {
 		return interrupted(ctx, nil)
 	}
-	if kills == 0 {
-		wrong = append(wrong, errors.New("no recogniser was killed: choose a shorter -kill"))
-	}
-	return errors.Join(wrong...)
+	return errors.Join(append(wrong, u.enough())...)
 }
 
-// underFire lets all clients stream, each by a call with its number from 0, while servers are killed. It returns how many were, and how each
-// client's session failed.
-func (s *stage) underFire(ctx context.Context, o options, board *board, stream func(client int) error) (kills int, failures []error, err error) {
+// fire is a demonstration whose servers are killed.
+type fire struct {
+	*stage
+	o        options
+	board    *board
+	talks    []clip  // what each client streams
+	kills    int     // of servers
+	failures []error // how each client's session failed
+}
+
+// underFire sets the stage and lets all clients stream conversations, each by a call with its number from 0, while servers are killed. The caller closes
+// what it returns, and compares what clients got with what a server gives that is not killed.
+func underFire(ctx context.Context, o options, out io.Writer, what string, stream func(u *fire, client int) error) (_ *fire, err error) {
+	clips, err := loadClips(o.clips)
+	if err != nil {
+		return nil, err
+	}
+	u := &fire{o: o, talks: make([]clip, o.clients), failures: make([]error, o.clients)}
+	if u.stage, err = setStage(ctx, o); err != nil {
+		return nil, interrupted(ctx, err)
+	}
+	defer func() {
+		if err != nil {
+			u.close()
+		}
+	}()
+	fmt.Fprintf(out, "%s speech through the proxy (%s, profile %s) to %s:\n%s; Ctrl-C ends it\n\n",
+		o.clientsStream(), u.proxyURL, o.profile, figures.Plural(len(u.backends), o.serverNoun()), what)
+	for i := range u.talks {
+		u.talks[i] = conversation(clips, i, o.rounds)
+	}
+	u.board = newBoard(out, u.talks)
 	killing, stop := context.WithCancel(ctx)
 	var killer, clients sync.WaitGroup
 	if o.kill > 0 {
-		killer.Go(func() { kills, err = s.kill(ctx, killing, o, board) })
+		killer.Go(func() { u.kills, err = u.kill(ctx, killing, o, u.board) })
 	}
-	failures = make([]error, o.clients)
-	for i := range failures {
-		clients.Go(func() { failures[i] = stream(i) })
+	for i := range u.failures {
+		clients.Go(func() { u.failures[i] = stream(u, i) })
 	}
 	clients.Wait()
 	stop()
 	killer.Wait()
 	if ctx.Err() != nil || err != nil {
-		return kills, failures, interrupted(ctx, err)
+		return nil, interrupted(ctx, err)
 	}
-	return kills, failures, nil
+	fmt.Fprintf(out, "\n%ss were killed %s. The same speech, streamed to one that is not killed:\n", o.serverNoun(), figures.Plural(u.kills, "time"))
+	return u, nil
+}
+
+// enough returns an error if servers were to be killed, and none was.
+func (u *fire) enough() error {
+	if u.o.kill > 0 && u.kills == 0 {
+		return fmt.Errorf("no %s was killed: choose a shorter -kill", u.o.serverNoun())
+	}
+	return nil
 }
 
 // conversation joins the clips, with pauses in between, beginning with the first-th one.

@@ -54,7 +54,7 @@ func (p *Proxy) sessionEnded(r *record.Record) {
 			WaitedSeconds: rounded(s.WaitedSeconds), LastedSeconds: rounded(r.Ended.Sub(r.Leased).Seconds()),
 			FirstReplySeconds: rounded(s.FirstReplySeconds),
 			FramesFromClient:  s.FramesFromClient, BytesFromClient: s.BytesFromClient,
-			FramesFromBackend: s.FramesFromBackend, BytesFromBackend: s.BytesFromBackend,
+			FramesFromBackend: s.FramesFromBackend, BytesFromBackend: s.BytesFromBackend, Usage: s.Usage,
 			By: s.By, Code: s.Code, Class: s.Class, Connection: s.Connection, Fate: s.Fate,
 		},
 	})

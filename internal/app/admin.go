@@ -115,6 +115,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Upgrades:      p.upgrades(),
 		Proxies:       p.proxies(),
 		Problems:      p.problems.List,
+		Usage:         p.reportUsage,
 		Commands:      commands,
 		Audit:         audit, History: p.hub.History, Subscribe: p.hub.Subscribe, Tap: p.startTap,
 	}, admin.Access{

@@ -86,16 +86,16 @@ func Need(snapshot *config.Snapshot, from []netip.Addr, found map[string][]strin
 				addresses = []string{address}
 			}
 			for _, address := range addresses {
-				n.Connections += b.Connections
+				n.Connections += b.Cap()
 				if secure {
-					n.Secure += b.Connections
+					n.Secure += b.Cap()
 				}
 				s := servers[address]
 				if s == nil {
 					s = &machine.Server{Address: address, Sources: countSources(from, address)}
 					servers[address] = s
 				}
-				s.Connections += b.Connections
+				s.Connections += b.Cap()
 			}
 			if s := servers[address]; b.Discover != "" && len(found[backend]) == 0 && !s.Each {
 				s.Each = true

@@ -17,8 +17,8 @@ type givenBackend struct {
 	own  []string // names of the settings in the flag itself
 }
 
-// parseBackend reads a backend's text: its URL and, after commas, settings that override those for all backends: connections=N,
-// warm=N, weight=X, state=enabled, draining or disabled, discover=dns, discover-interval=DURATION and tls-ca=FILE. The values are checked later, together with all others.
+// parseBackend reads a backend's text: its URL and, after commas, settings that override those for all backends: connections=N or auto,
+// connections-max=N, warm=N, weight=X, state=enabled, draining or disabled, discover=dns, discover-interval=DURATION and tls-ca=FILE. The values are checked later, together with all others.
 func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 	address, own := cutOwnSettings(text)
 	text = strings.Join(append([]string{secret.URL(address)}, own...), ",") // as it may be shown
@@ -42,8 +42,8 @@ func (s *Settings) parseBackend(text string) (*givenBackend, error) {
 	if err := given.set(values); err != nil {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
-	if slices.Contains(given.own, "connections") && !slices.Contains(given.own, "warm") && given.Warm > given.Connections {
-		given.Warm = given.Connections // warm for all backends is relative to the cap for all
+	if slices.Contains(given.own, "connections") && !slices.Contains(given.own, "warm") && given.Warm > given.Cap() {
+		given.Warm = given.Cap() // warm for all backends is relative to the cap for all
 	}
 	return given, nil
 }
@@ -61,7 +61,7 @@ func (g *givenBackend) set(values config.Values) error {
 }
 
 // ownSettings are the names of the settings that can follow a backend's URL.
-var ownSettings = []string{"connections", "warm", "weight", "state", "discover", "discover-interval", "tls-ca"}
+var ownSettings = []string{"connections", "connections-max", "warm", "weight", "state", "discover", "discover-interval", "tls-ca"}
 
 // cutOwnSettings separates a backend's URL, which may contain commas, from the settings after it.
 func cutOwnSettings(text string) (address string, own []string) {

@@ -90,13 +90,13 @@ type size struct {
 func TestBadBackends(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"ws://h,connections=0":                     `connections: invalid number "0": use a whole number from 1 to 100000`,
-		"ws://h,connections=-5":                    `connections: invalid number "-5": use a whole number from 1 to 100000`,
-		"ws://h,connections=100001":                `connections: invalid number "100001": use a whole number from 1 to 100000`,
+		"ws://h,connections=0":                     `connections: invalid number "0": use a whole number from 1 to 100000, or auto`,
+		"ws://h,connections=-5":                    `connections: invalid number "-5": use a whole number from 1 to 100000, or auto`,
+		"ws://h,connections=100001":                `connections: invalid number "100001": use a whole number from 1 to 100000, or auto`,
 		"ws://h,connections=":                      "connections: the value is missing",
-		"ws://h,connections=many":                  `connections: invalid number "many": use a whole number from 1 to 100000`,
-		"ws://h,connections=1.5":                   `connections: invalid number "1.5": use a whole number from 1 to 100000`,
-		"ws://h,connections=99999999999999999999":  `connections: invalid number "99999999999999999999": use a whole number from 1 to 100000`,
+		"ws://h,connections=many":                  `connections: invalid number "many": use a whole number from 1 to 100000, or auto`,
+		"ws://h,connections=1.5":                   `connections: invalid number "1.5": use a whole number from 1 to 100000, or auto`,
+		"ws://h,connections=99999999999999999999":  `connections: invalid number "99999999999999999999": use a whole number from 1 to 100000, or auto`,
 		"ws://h,warm=-1":                           `warm: invalid number "-1": use a whole number from 0 to the cap, or cap for all of it`,
 		"ws://h,warm=101":                          `warm: invalid number "101": use a whole number from 0 to the cap of 100 connections`,
 		"ws://h,connections=5,warm=6":              `warm: invalid number "6": use a whole number from 0 to the cap of 5 connections`,
@@ -115,9 +115,9 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,
 		"ws://h,state=":                            "state: the value is missing",
 		"ws://h,warm=1,warm=2":                     "warm is set twice",
-		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
-		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
-		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
+		"ws://h/stt,conections=32":                 `unknown setting "conections": did you mean "connections"? Use one of connections, connections-max, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
+		"ws://h,Warm=3":                            `unknown setting "Warm": did you mean "warm"? Use one of connections, connections-max, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
+		"ws://h,timeout=3,warm=2":                  `unknown setting "timeout": use one of connections, connections-max, warm, weight, state, discover, discover-interval, tls-ca (write a comma in a path as %2C)`,
 		"ws://h,state=draining,weight=x,warm=nine": `warm: invalid number "nine": use a whole number from 0 to the cap, or cap for all of it`, // the first that is found
 	} {
 		s := validSettings()
@@ -134,7 +134,7 @@ func TestBadBackends(t *testing.T) {
 	}
 	s = validSettings() // what is wrong for all is named once
 	s.Connections, s.Backends = 0, []string{"ws://a,weight=2", "ws://b,state=draining", "ws://c,connections=5"}
-	if err := s.Check(); err == nil || err.Error() != `--connections: invalid number "0": use a whole number from 1 to 100000` {
+	if err := s.Check(); err == nil || err.Error() != `--connections: invalid number "0": use a whole number from 1 to 100000, or auto` {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{

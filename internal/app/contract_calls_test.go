@@ -223,6 +223,8 @@ func (c *contract) actions() {
 	})
 	wstest.Eventually(c.t, "the backend is leaving", func() bool { return len(c.proxy.Stats().Leaving) == 1 })
 	c.ask(request{method: "GET", path: "/api/v1/stats", status: 200, says: `"leaving"`})
+	c.ask(request{method: "GET", path: "/api/v1/usage", query: "by=service", status: 200, says: `"service": "stt"`})
+	c.ask(request{method: "GET", path: "/api/v1/usage", query: "by=colour", status: 400, says: "use one or more of tenant, key, service"})
 	c.ask(request{method: "POST", path: recycle, names: []string{backend}, status: 409, says: "was removed"})
 	c.ask(request{method: "DELETE", path: "/api/v1/sessions", query: "backend=" + backend, status: 200, says: "1 session of"})
 	killed(c.t, running)

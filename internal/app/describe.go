@@ -56,10 +56,10 @@ func (s *Settings) Describe() string {
 		if !dialedAhead[name] {
 			warm = 0
 		}
-		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s%s", secret.URL(b.URL), b.Connections, warm, b.Weight, b.State, PerServer(&b))
+		row("backend", "%s, at most %d connections, %d kept warm, weight %g, %s%s", secret.URL(b.URL), b.Cap(), warm, b.Weight, b.State, PerServer(&b))
 		each = each || b.Discovers()
 		if b.State == config.DefaultBackend().State && b.Weight > 0 {
-			sessions += b.Connections
+			sessions += b.Cap()
 		}
 	}
 	row("balance", "%s", s.Balance)

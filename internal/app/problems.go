@@ -6,9 +6,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/operate/problems"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 )
 
-// watchProblems has the proxy look once a second whether something is wrong. The past is kept in the state directory, if there is one.
+// watchProblems has the proxy look once a second whether something is wrong. What it reads of sessions' lags is also what lag-limit goes by. The past is kept in the state directory, if there is one.
 func (p *Proxy) watchProblems() {
 	file := ""
 	if p.settings.StateDirectory != "" {
@@ -16,7 +18,14 @@ func (p *Proxy) watchProblems() {
 	}
 	p.problems = problems.New(problems.Options{
 		Source: func() (api.Stats, meter.Snapshot) {
-			s := p.snapshot()
+			lags := p.sessions.Lags()
+			reliefs := p.services.SessionsLag(func(service, name string) backend.LagReading {
+				return lags[relay.BackendName{Service: service, Backend: name}].Late
+			})
+			for _, r := range reliefs {
+				p.sessions.Relieve(r.From, r.To)
+			}
+			s := p.snapshotWith(lags)
 			return s.Stats, s.Meters
 		},
 		File: file, Mine: p.history.mine.Load, NotMine: errKeptByOther, Guard: p.guard, Log: p.log,

@@ -35,6 +35,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/metrics"
 	"github.com/wsbouncer/wsbouncer/internal/operate/problems"
 	"github.com/wsbouncer/wsbouncer/internal/operate/tracing"
+	"github.com/wsbouncer/wsbouncer/internal/operate/usage"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/session"
@@ -101,9 +102,10 @@ type Proxy struct {
 	stop        context.CancelFunc
 	background  sync.WaitGroup // goroutines that end when the proxy is closed
 
-	history history // whether this process keeps the history in the state directory
-	ends    ends    // the sessions that have ended, over restarts
-	disks   disks   // of the state, database and access log
+	history history       // whether this process keeps the history in the state directory
+	ends    ends          // the sessions that have ended, over restarts
+	usage   *usage.Ledger // nil until the proxy runs; static after that
+	disks   disks         // of the state, database and access log
 
 	end          atomic.Pointer[ending] // nil until the end of the process begins; written by Drain
 	clean        bool                   // what Drain returned; owned by who calls it, and Close
@@ -169,7 +171,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 			Limits: p.settings.limits(), Origin: p.settings.origin(), Health: admission.Health{Path: p.settings.HealthPath, Ready: p.healthy},
 			AuthGuard: p.authGuard, Descriptors: p.descriptors, Refused: p.clientRefused,
 		},
-		Relay: relay.Options{Loops: p.loops, Meters: meters, Replay: p.replay, Ended: p.sessionEnded},
+		Relay: relay.Options{Loops: p.loops, Meters: meters, Replay: p.replay, Ended: p.sessionEnded, Book: p.bookUsage},
 	}
 	p.startTracing(&sessions)
 	p.sessions = session.NewServer(sessions)
@@ -195,6 +197,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.background.Go(func() { p.trimmer(p.stopped) })
 	p.claimHistory()
 	p.keepEnds()
+	p.keepUsage()
 	p.background.Go(func() { p.disks.run(p.directoriesInUse, p.stopped.Done()) })
 	p.useAccessLog()
 	p.watchProblems()
@@ -357,7 +360,10 @@ func (p *Proxy) AdminAddress() net.Addr {
 func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 
 // snapshot returns the statistics of all parts, and what was counted for each backend.
-func (p *Proxy) snapshot() metrics.Snapshot {
+func (p *Proxy) snapshot() metrics.Snapshot { return p.snapshotWith(p.sessions.Lags()) }
+
+// snapshotWith is snapshot with what backends owe their sessions.
+func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
@@ -389,7 +395,8 @@ func (p *Proxy) snapshot() metrics.Snapshot {
 	p.services.Stats(&all)
 	limitedStats(&all, sessions.Limited)
 	p.failoverStats(&all, sessions.Meters.Backends)
-	p.lagStats(&all)
+	lagStats(&all, lags)
+	p.usageStats(&all)
 	p.problemStats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })
 	for code, n := range sessions.Ended {

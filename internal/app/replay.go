@@ -34,12 +34,13 @@ func ReplayMemory(setting int64, here machine.Here) int64 {
 }
 
 // lagStats adds what backends owe their sessions. The backends are there already.
-func (p *Proxy) lagStats(to *api.Stats) {
-	lags, now := p.sessions.Lags(), time.Now().UTC()
+func lagStats(to *api.Stats, lags map[relay.BackendName]relay.Lag) {
+	now := time.Now().UTC()
 	for i := range to.Backends {
 		b := &to.Backends[i]
 		lag := lags[relay.BackendName{Service: b.Service, Backend: b.Name}]
 		b.LagSeconds, b.MedianLagSeconds, b.OwedSeconds = lag.Longest.Seconds(), lag.Median.Seconds(), lag.Owed.Seconds()
+		b.LatenessSeconds = lag.Late.Lag.Seconds()
 		b.AnsweredSessions, b.FirstReplyOwedSeconds, b.HeardSessions = lag.Answered, lag.FirstReplyOwed.Seconds(), lag.Heard
 		if lag.Overdue+lag.Unreplied > 0 {
 			b.Overdue = &api.Overdue{

@@ -61,7 +61,7 @@ func endedOf(records []record.Record) []api.Session {
 // endedSession returns the description of a session that has ended.
 func endedSession(r *record.Record) api.Session {
 	s := sessionOf(&relay.Description{Record: *r, State: api.StateEnded, Decided: true}, r.Ended)
-	s.Fate = r.Outcome.String()
+	s.Fate, s.Usage = r.Outcome.String(), usageOf(r.Used)
 	return s
 }
 
@@ -81,7 +81,7 @@ func withoutNames(d *relay.Description, now time.Time) api.Session {
 		Service: d.Service.Name, State: d.State, Started: d.Arrived.UTC(), RequestID: d.RequestID,
 		AgeSeconds: now.Sub(d.Arrived).Seconds(), WaitedSeconds: d.Waited.Seconds(), Place: d.Place, Taps: d.Taps,
 		FramesFromClient: d.Relayed.FramesFromClients, BytesFromClient: d.Relayed.BytesFromClients,
-		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends,
+		FramesFromBackend: d.Relayed.FramesFromBackends, BytesFromBackend: d.Relayed.BytesFromBackends, Usage: usageOf(&d.Usage),
 		FirstReplySeconds: cmp.Or(d.FirstReply, d.Timing.Unreplied).Seconds(), FirstReplyOwed: d.Timing.Unreplied > 0,
 		LagSeconds: d.Timing.Lag.Seconds(), OwedSeconds: d.Timing.Owed.Seconds(),
 		ClientSilentSeconds: d.Timing.ClientSilent.Seconds(), BackendSilentSeconds: d.Timing.ServerSilent.Seconds(),

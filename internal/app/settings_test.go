@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 	}{
 		{func(s *Settings) { s.Connections, s.Warm = 1, 1 }, ""},
 		{func(s *Settings) { s.Connections = 100_000 }, ""},
-		{func(s *Settings) { s.Connections = 0 }, `--connections: invalid number "0": use a whole number from 1 to 100000`},
+		{func(s *Settings) { s.Connections = 0 }, `--connections: invalid number "0": use a whole number from 1 to 100000, or auto`},
 		{func(s *Settings) { s.Connections = 100_001 }, `--connections: invalid number "100001"`},
 		{func(s *Settings) { s.Connections, s.Warm = 0, 5 }, `--connections: invalid number "0"`}, // and nothing about what follows from it
 		{func(s *Settings) { s.Warm = 100 }, ""},

@@ -3,9 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,14 +10,14 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load/report"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
 )
 
 // benchFlags are the flags of the bench command that are no options of the load.
 type benchFlags struct {
 	text, binary, unicode bool
 	json, quiet           bool
-	audio, config         string
+	audio                 benchAudio
 	output                string
 	series, report        string
 	failIf                thresholds
@@ -40,16 +37,21 @@ for --duration. The server must answer every message with the same message; benc
 compares each answer in full. Clients take several URLs in turn.
 
 With --session-length, each client ends its session in order after that time, up to a
-tenth more or less, and starts another. With --audio, clients instead stream a recording
-to a speech server with Vosk's protocol, in real time and session after session; every
-session must give the same final texts.
+tenth more or less, and starts another.
+
+With --audio, clients instead hold sessions as the clients of --profile do, with any profile
+that says what its clients say: they stream the recordings at the pace of speech, session
+after session, and begin spread over the length of one recording, or over --ramp. A session
+with each recording is held alone before, and the others must have the same final texts. The
+result has the lag (from when audio was due until a result answered it), and whether it grew.
 
 Latency counts from the time when a message was due, not when it could be sent, so a
 server that stalls does not look better by slowing the clients down.
 
 The exit status is 1 if a message was lost or mixed up, a connection failed, no client
-could connect, or a --fail-if threshold is met. A --fail-if for lost or mixed messages,
-or for failures or their rate, replaces the default condition for them.
+could connect, a session had another text than alone, or a --fail-if threshold is met. A
+--fail-if for lost or mixed messages, for failures or their rate, or for texts, replaces the
+default condition for them.
 If interrupted, the command ends early and prints the results so far.
 
 The result goes to standard output, progress to standard error. Metrics for --fail-if,
@@ -59,7 +61,10 @@ each with one of > >= < <= and a limit:
   wsbouncer bench ws://127.0.0.1:8080/v1/echo --connections 3000 --rate 100 --size 1024 --text
 
   # 32 clients that stream speech to a speech server
-  wsbouncer bench ws://127.0.0.1:8080/v1/stt --connections 32 --audio speech.wav --duration 1m
+  wsbouncer bench ws://127.0.0.1:8080/v1/stt --connections 32 --profile deepgram --audio a.wav --audio b.wav --duration 1m
+
+  # A gate for a speech server, with the recording that comes with the program
+  wsbouncer bench ws://127.0.0.1:2700/ --connections 8 --audio sample --fail-if 'lag-p95>1s' --fail-if 'same-text<98%'
 
   # 500 clients that arrive over ten seconds, results as JSON
   wsbouncer bench ws://127.0.0.1:8080/v1/echo --connections 500 --rate 10 --ramp 10s --output json
@@ -72,7 +77,8 @@ each with one of > >= < <= and a limit:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options := options
 			options.URLs = args
-			if err := errors.Join(exclusiveBenchFlags(cmd.Flags()), flags.load(&options)); err != nil {
+			options.Text, options.Unicode = flags.text, flags.unicode
+			if err := exclusiveBenchFlags(cmd.Flags()); err != nil {
 				return usageError(err)
 			}
 			return runBench(cmd, options, flags)
@@ -85,14 +91,12 @@ each with one of > >= < <= and a limit:
 	f.BoolVar(&flags.text, "text", false, "send text messages")
 	f.BoolVar(&flags.binary, "binary", false, "send binary messages (the default)")
 	f.BoolVar(&flags.unicode, "unicode", false, "with --text: use characters of one to four bytes, not only ASCII")
-	f.StringVar(&flags.audio, "audio", "", "WAV `file` (mono, 16 bits) to stream instead")
-	f.DurationVar(&options.Chunk, "chunk", 100*time.Millisecond, "with --audio: length of the audio in a message")
-	f.StringVar(&flags.config, "config", `{"config" : {"sample_rate" : RATE}}`, "with --audio: `text` that begins each session; RATE stands for the file's sample rate; empty for none")
+	flags.audio.add(cmd)
 	f.DurationVarP(&options.Duration, "duration", "d", 30*time.Second, "length of the steady phase")
-	f.DurationVar(&options.Ramp, "ramp", 0, "time over which the clients connect (default all at once)")
+	f.DurationVar(&options.Ramp, "ramp", 0, "time over which the clients connect (default all at once; with --audio, the length of one recording)")
 	f.IntVar(&options.DialParallel, "dial-parallel", 0, "maximum number of clients that connect at a time (default no limit)")
 	f.DurationVar(&options.ConnectTimeout, "connect-timeout", 10*time.Second, "maximum time to connect, and then to wait for the last first echoes")
-	f.DurationVar(&options.Drain, "drain", 5*time.Second, "maximum time to wait for the last echoes")
+	f.DurationVar(&options.Drain, "drain", 0, "maximum time to wait for the last echoes (default 5s) or, with --audio, for a session's last message (default 30s)")
 	f.IntVar(&options.Window, "window", 0, "maximum number of messages without an echo per client (default no limit)")
 	f.IntVar(&options.Loops, "loops", 0, "number of event loops (default half of the processors)")
 	f.DurationVar(&options.SessionLength, "session-length", 0, "length of a session, after which its client starts another (default the whole run)")
@@ -118,6 +122,13 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	if err := errors.Join(options.Validate(), flags.check()); err != nil {
 		return usageError(err)
 	}
+	var speakers *streams.Options
+	if len(flags.audio.audio) > 0 {
+		var err error
+		if speakers, err = flags.audio.options(cmd, options); err != nil {
+			return usageError(err)
+		}
+	}
 	files, err := flags.createFiles()
 	if err != nil {
 		return err
@@ -126,7 +137,14 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	progress := newBenchProgress(cmd.ErrOrStderr(), flags.quiet)
 	options.ProgressInterval = progress.interval
 	r := &report.Report{Version: buildVersion(), Started: time.Now(), Options: options}
-	if r.Result, err = load.Run(cmd.Context(), options, progress.report); err != nil {
+	if speakers != nil {
+		speakers.Progress, speakers.Interval = progress.report, progress.interval
+		r.Options.Ramp, r.Options.Drain, r.Audio = speakers.Spread, speakers.Last, flags.audio.settings()
+		r.Result, err = flags.audio.run(cmd.Context(), speakers, cmd.ErrOrStderr(), flags.quiet)
+	} else {
+		r.Result, err = load.Run(cmd.Context(), options, progress.report)
+	}
+	if err != nil {
 		return err
 	}
 	r.Verdicts, r.Trouble = r.Result.Judge(flags.failIf)
@@ -156,23 +174,6 @@ func (f *benchFlags) check() error {
 	return errors.Join(errs...)
 }
 
-// load fills in what the flags say in other words than the options.
-func (f *benchFlags) load(o *load.Options) error {
-	o.Text, o.Unicode = f.text, f.unicode
-	if f.audio == "" {
-		return nil
-	}
-	file, err := os.ReadFile(f.audio)
-	if err != nil {
-		return fmt.Errorf("audio: %w", err)
-	}
-	if o.Audio, err = wav.Parse(file); err != nil {
-		return fmt.Errorf("audio: %s: %w", f.audio, err)
-	}
-	o.Config = strings.ReplaceAll(f.config, "RATE", strconv.Itoa(o.Audio.SampleRate))
-	return nil
-}
-
 // exclusiveBenchFlags tells which of the given flags make no sense together.
 func exclusiveBenchFlags(given *pflag.FlagSet) error {
 	echo := []string{"rate", "size", "text", "binary", "unicode", "window", "session-length"}
@@ -185,9 +186,9 @@ func exclusiveBenchFlags(given *pflag.FlagSet) error {
 		}
 	}
 	exclude("text", "binary")
-	exclude("audio", echo...)
+	exclude("audio", append(echo, "no-jitter", "dial-parallel", "loops", "tick")...)
 	exclude("json", "output")
-	for _, flag := range [][2]string{{"chunk", "audio"}, {"config", "audio"}, {"no-jitter", "session-length"}} {
+	for _, flag := range [][2]string{{"profile", "audio"}, {"profile-file", "audio"}, {"model", "audio"}, {"pause", "audio"}, {"no-jitter", "session-length"}} {
 		if given.Changed(flag[0]) && !given.Changed(flag[1]) {
 			errs = append(errs, fmt.Errorf("--%s works only with --%s", flag[0], flag[1]))
 		}

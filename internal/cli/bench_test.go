@@ -98,15 +98,22 @@ func TestBenchStreamsAudio(t *testing.T) {
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, stdout, stderr := bench(url, "-c", "2", "--audio", path, "--duration", "1300ms", "--json")
+	status, stdout, stderr := bench(url, "-c", "2", "--audio", path, "--duration", "300ms", "--ramp", "0s", "--json")
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	var got struct{ Partials, Finals, Sessions, Mixed int }
+	var got struct {
+		Sessions int
+		Same     int                 `json:"same_text"`
+		Final    struct{ Count int } `json:"final_ms"`
+		LagBy    string              `json:"lag_by"`
+		Texts    []string            `json:"texts"`
+		Settings map[string]any      `json:"settings"`
+	}
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Sessions != 2 || got.Partials == 0 || got.Finals < 2 || got.Mixed != 0 {
+	if got.Sessions < 2 || got.Same != got.Sessions || got.Final.Count != got.Sessions || got.LagBy != "replies" || len(got.Texts) != 1 || got.Settings["profile"] != "vosk" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -141,7 +148,15 @@ func TestBenchRefusesBadFlags(t *testing.T) {
 		{[]string{"127.0.0.1:1"}, "the scheme is missing"},
 		{[]string{url, "--text", "--binary"}, "--text and --binary cannot be used together"},
 		{[]string{url, "--audio", wav, "--size", "100"}, "--audio and --size cannot be used together"},
-		{[]string{url, "--chunk", "1s"}, "--chunk works only with --audio"},
+		{[]string{url, "--audio", "sample", "--loops", "2"}, "--audio and --loops cannot be used together"},
+		{[]string{url, "--profile", "vosk"}, "--profile works only with --audio"},
+		{[]string{url, "--chunk", "1s"}, "set chunk in the section client of a profile of your own"},
+		{[]string{url, "--audio", "sample", "--profile", "vosc"}, `did you mean "vosk"`},
+		{[]string{url, "--audio", "sample", "--profile", "one-shot"}, "the profile one-shot does not say what a client says"},
+		{[]string{url, "--audio", "sample", "--model", "a"}, "clients of the profile vosk name no model"},
+		{[]string{url, "--audio", "sample", "--profile", "vllm-realtime"}, "--model: the value is missing"},
+		{[]string{url, "--audio", wav, "--profile", "kyutai-tts"}, "not a WAV file"},
+		{[]string{url, "--audio", "sample", "--pause", "-1s"}, "pause: -1s is negative"},
 		{[]string{url, "--no-jitter"}, "--no-jitter works only with --session-length"},
 		{[]string{url, "--audio", wav, "--session-length", "1s"}, "--audio and --session-length cannot be used together"},
 		{[]string{url, "--session-length", "1ms"}, "session-length: 1ms is out of range: use 10ms to"},

@@ -137,8 +137,12 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		if draft, err = services.NewDraft(snapshot); err != nil {
 			return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 		}
-		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), draft.CanaryWarnings(), snapshot.TenantWarnings(), snapshot.OriginWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
+		calibrated, missing := draft.CalibratedWarnings(time.Now())
+		for _, text := range slices.Concat(draft.FailoverWarnings(), draft.VerifiedWarnings(time.Now()), calibrated, draft.CanaryWarnings(), snapshot.TenantWarnings(), snapshot.OriginWarnings(), services.SecretWarnings(snapshot, loaded.Secrets()), app.ReadyWarnings(loaded.ReadyServices, snapshot)) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
+		}
+		if len(missing) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Note: how many streams %s at once is not known: run 'wsbouncer calibrate' with --save\n", takers(missing))
 		}
 		replay = draft.ReplayNeed()
 	}
@@ -158,6 +162,19 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 		return err
 	}
 	return needs.table(out)
+}
+
+// takers names backends and their verb.
+func takers(backends []string) string {
+	const most = 5
+	names := strings.Join(backends[:min(most, len(backends))], ", ")
+	switch more := len(backends) - most; {
+	case len(backends) == 1:
+		return names + " takes"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more take", names, more)
+	}
+	return names + " take"
 }
 
 // checkTLS reads the certificates that clients get, and warns of what is likely to be wrong. snapshot may be nil.
@@ -240,7 +257,7 @@ func describe(out io.Writer, l *settings.Loaded, snapshot *config.Snapshot, draf
 		row("", "failover: %s", failovers[name])
 		for backend, b := range snapshot.Members(name) {
 			row("", "%s: %s, at most %d connections, %s kept warm, weight %g, %s%s",
-				backend, secret.URL(b.URL), b.Connections, warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
+				backend, secret.URL(b.URL), b.Cap(), warmWords(&b, dialedAhead[backend]), b.Weight, b.State, app.PerServer(&b))
 		}
 	}
 	return w.Flush()
@@ -260,7 +277,7 @@ func describeService(name string, s *config.Service, snapshot *config.Snapshot) 
 			condition = ", if each DNS name stands for one server"
 		}
 		if b.State == "enabled" && b.Weight > 0 {
-			sessions += b.Connections
+			sessions += b.Cap()
 		}
 	}
 	return fmt.Sprintf("%s: %s%s, profile %s, backends: %d, sessions: at most %d at once%s", name, path, host, s.Profile, backends, sessions, condition)

@@ -20,8 +20,8 @@ var served = `services:
   stt: {path: /v1/stt, profile: vosk, pass: ["header:X-Tenant"], verified: ` + time.Now().UTC().Format(time.DateOnly) + ` vosk reset=holds}
   mt: {host: mt.example.org}
 backends:
-  gpu-1: {service: stt, url: "ws://127.0.0.1:2700/", connections: 32, warm: 8}
-  gpu-2: {service: stt, url: "ws://127.0.0.1:2701/", connections: 16, state: draining}
+  gpu-1: {service: stt, url: "ws://127.0.0.1:2700/", connections: 32, warm: 8, calibrated: ` + time.Now().UTC().Format(time.DateOnly) + ` vosk streams=32}
+  gpu-2: {service: stt, url: "ws://127.0.0.1:2701/", connections: 16, state: draining, calibrated: ` + time.Now().UTC().Format(time.DateOnly) + ` vosk streams=16}
 `
 
 // fill puts a configuration into a database.

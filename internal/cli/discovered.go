@@ -28,7 +28,7 @@ func ofServer(content *config.Content, kind config.Kind, name string) error {
 	_, path, _ := strings.Cut(rest, "/")
 	return fmt.Errorf("%s was discovered for the backend %s, and has no fields of its own: change %s for all its servers, or add a backend "+
 		"for this one, which takes it over with its sessions: wsbouncer backend add NAME %s://%s/%s --service %s --connections %d --state draining",
-		name, backend, backend, scheme, address, secret.URL(path), b.Service, b.Connections)
+		name, backend, backend, scheme, address, secret.URL(path), b.Service, b.Cap())
 }
 
 // lookupText says how the lookup of a name goes.

@@ -160,11 +160,13 @@ FIELD                     VALUE
 service                   stt
 url                       ws://10.0.0.6:2700/?token=env:KEY1
 connections               32
+connections-max           (100)
 warm                      8
 weight                    (1)
 state                     (enabled)
 discover                  -
 discover-interval         (5s)
+calibrated                -
 labels                    zone=b
 tls-ca                    -
 tls-server-name           -

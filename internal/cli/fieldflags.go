@@ -28,7 +28,9 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 			continue
 		}
 		if field.Recorded {
-			removeFlags(to, map[string]error{field.Name: errRecorded})
+			if kind == config.KindService {
+				removeFlags(to, map[string]error{field.Name: errRecorded})
+			}
 			continue
 		}
 		help := field.Help
@@ -49,7 +51,7 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 	return f
 }
 
-// errRecorded is about the flag of a field that a command writes.
+// errRecorded is about the flag that services once had for a field that a command writes.
 var errRecorded = errors.New("the flag no longer exists: 'wsbouncer profile verify' writes the field with --save")
 
 // addFieldFlags adds the flags for all fields of a kind to a command.

@@ -40,7 +40,7 @@ operator. KIND is explained in docs/troubleshoot.md.
 			if limit < 0 {
 				return usageError(fmt.Errorf("--limit: invalid number \"%d\": use a whole number from 0, which is for all", limit))
 			}
-			after, err := sinceWhen(since, time.Now())
+			after, err := whenOf("since", since, time.Now())
 			if err != nil {
 				return usageError(err)
 			}
@@ -71,8 +71,8 @@ operator. KIND is explained in docs/troubleshoot.md.
 	return cmd
 }
 
-// sinceWhen returns the time that a text means; zero for an empty one.
-func sinceWhen(text string, now time.Time) (time.Time, error) {
+// whenOf returns the time that the text of a flag means; zero for an empty one.
+func whenOf(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -89,12 +89,12 @@ func sinceWhen(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly, "2006-01"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since: invalid time %q: use a time such as 03:00 or 2026-11-27T03:00:00Z, or a duration such as 2h", text)
+	return time.Time{}, fmt.Errorf("--%s: invalid time %q: use a time such as 03:00 or 2026-11-27T03:00:00Z, or a duration such as 2h", flag, text)
 }
 
 // readProblems reads what is wrong, and what was at a time or later.

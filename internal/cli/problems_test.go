@@ -57,7 +57,7 @@ func TestProblems(t *testing.T) {
 	)
 }
 
-func TestSinceWhen(t *testing.T) {
+func TestWhenOf(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
 		"":                          {},
@@ -69,7 +69,7 @@ func TestSinceWhen(t *testing.T) {
 		"2026-11-26":                now.Add(-36 * time.Hour),
 		"2026-11-26 10:00":          now.Add(-26 * time.Hour),
 	} {
-		if got, err := sinceWhen(text, now); err != nil || !got.Equal(want) {
+		if got, err := whenOf("since", text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,27 +17,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
-	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
-	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/lab/verify"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
-	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // verifyFlags are the flags of profile verify.
 type verifyFlags struct {
+	said
 	from     profileSources
 	form     output
 	backend  string
-	audio    []string
-	text     []string
-	model    string
-	header   []string
-	protocol string
-	tls      secure.Settings
+	server   serverFlags
 	sessions int
 	timeout  time.Duration
 	wait     time.Duration
@@ -56,7 +42,7 @@ type verifyFlags struct {
 }
 
 func newProfileVerifyCommand() *cobra.Command {
-	var flags verifyFlags
+	flags := verifyFlags{said: said{instead: "--text"}}
 	cmd := &cobra.Command{
 		Use:   "verify NAME --backend URL --audio FILE|--text TEXT",
 		Short: "Try on a real server whether what a profile claims is true",
@@ -92,15 +78,10 @@ server could not be tried, and 2 for wrong usage.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.backend, "backend", "", "`URL` of the server, ws://host:port/path or wss://")
-	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits (repeat for several)")
+	f.StringArrayVar(&flags.audio, "audio", nil, "WAV `file` with speech, 16 bits, or sample for one that comes with the program (repeat for several)")
 	f.StringArrayVar(&flags.text, "text", nil, "`text` to be spoken, instead of --audio, where the server speaks (repeat for several)")
 	f.StringVar(&flags.model, "model", "", "`name` of the model to ask for, where clients of the profile name one")
-	f.StringArrayVar(&flags.header, "header", nil, "`header` of the handshake, NAME=VALUE, whose last word may be env:NAME or file:/path (repeat for several)")
-	f.StringVar(&flags.protocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request (default: the profile's)")
-	f.StringVar(&flags.tls.CA, "tls-ca", "", "PEM `file` with the authorities to trust for wss:// (default: the system's)")
-	f.StringVar(&flags.tls.ServerName, "tls-server-name", "", "`name` that the server's certificate must be for (default: the URL's host)")
-	f.StringVar(&flags.tls.Certificate, "tls-certificate", "", "PEM `file` with the certificate to present to the server")
-	f.StringVar(&flags.tls.Key, "tls-key", "", "PEM `file` with the private key of --tls-certificate")
+	flags.server.add(f)
 	f.IntVar(&flags.sessions, "sessions", 60, "most connections that are opened")
 	f.DurationVar(&flags.timeout, "timeout", 15*time.Minute, "maximum time for all of it")
 	f.DurationVar(&flags.wait, "wait", 30*time.Second, "maximum time of each wait for the server")
@@ -137,99 +118,25 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 			return nil, usageError(errors.New(c.text))
 		}
 	}
-	target, err := handshake.ParseTarget(v.backend)
-	if err != nil {
-		return nil, usageError(fmt.Errorf("--backend: %w", err))
-	}
-	if target.Secure() {
-		target.SetTLS(v.tls)
-	}
-	if err := v.addHeader(target); err != nil {
-		return nil, usageError(fmt.Errorf("--header: %w", err))
-	}
-	all, _, err := v.from.load(cmd, cmd.ErrOrStderr())
+	p, err := v.from.named(cmd, name)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(p *profile.Profile) bool { return p.Name == name })
-	if i < 0 {
-		var known []string
-		for _, p := range all {
-			known = append(known, p.Name)
-		}
-		return nil, spelling.Unknown("profile", name, known)
-	}
-	p := all[i]
-	if target.Protocol = v.protocol; v.protocol == "" {
-		target.Protocol, target.Lookalike = p.Subprotocol, p.Lookalike
+	target, err := v.server.target("--backend", v.backend, p)
+	if err != nil {
+		return nil, err
 	}
 	o := &verify.Options{Profile: p, Target: target, Connections: v.sessions, Wait: v.wait, Pace: v.pace, Settings: v.settings, Seed: v.seed}
 	if !cmd.Flags().Changed("seed") {
 		o.Seed = rand.Uint64N(1 << 32)
 	}
-	for i, said := range append(slices.Clip(v.audio), v.text...) {
-		recording, err := v.recording(p, said, i >= len(v.audio))
-		if err != nil {
-			return nil, err
-		}
-		o.Recordings = append(o.Recordings, recording)
+	if o.Recordings, err = v.recordings(p, v.length); err != nil {
+		return nil, err
 	}
 	if query := o.Recordings[0].Query(); query != "" {
 		target.AddQuery(query)
 	}
 	return o, nil
-}
-
-// addHeader adds fields to the target's handshakes.
-func (v *verifyFlags) addHeader(target *handshake.Target) error {
-	header := make(http.Header)
-	for _, text := range v.header {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || !profile.IsToken(name) {
-			return fmt.Errorf("invalid header %q: use NAME=VALUE", name)
-		}
-		value, err := secret.Resolve(value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		header.Set(name, value)
-	}
-	if len(header) > 0 {
-		target.Resolve = func() (http.Header, error) { return header, nil }
-	}
-	return nil
-}
-
-// recording reads one of --audio, the name of a file, or of --text.
-func (v *verifyFlags) recording(p *profile.Profile, said string, isText bool) (recording *speaker.Recording, err error) {
-	if isText {
-		recording, err = speaker.NewText(p, said, v.model)
-	} else {
-		var data []byte
-		if data, err = os.ReadFile(said); err != nil {
-			return nil, fmt.Errorf("--audio: %w", err)
-		}
-		var audio *wav.Audio
-		if audio, err = wav.Parse(data); err != nil {
-			return nil, fmt.Errorf("--audio: %s: %w", said, err)
-		}
-		recording, err = speaker.NewRecording(p, audio, v.length, v.model)
-	}
-	switch {
-	case errors.Is(err, speaker.ErrTakesText):
-		return nil, usageError(fmt.Errorf("--audio: the servers of the profile %s speak: use --text", p.Name))
-	case errors.Is(err, speaker.ErrTakesAudio):
-		return nil, usageError(fmt.Errorf("--text: the servers of the profile %s get audio: use --audio", p.Name))
-	case err != nil && isText && !errors.Is(err, speaker.ErrNoModel) && !errors.Is(err, speaker.ErrModel):
-		return nil, fmt.Errorf("--text: %w", err)
-	case errors.Is(err, speaker.ErrNoModel):
-		return nil, usageError(fmt.Errorf("--model: the value is missing: the servers of the profile %s want the name of a model", p.Name))
-	case errors.Is(err, speaker.ErrModel):
-		return nil, usageError(fmt.Errorf("--model: clients of the profile %s name no model: leave it out", p.Name))
-	case err != nil:
-		return nil, fmt.Errorf("--audio: %s: %w", filepath.Base(said), err)
-	}
-	return recording, nil
 }
 
 func (v *verifyFlags) run(cmd *cobra.Command, name string) error {

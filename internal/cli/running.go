@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
@@ -61,6 +62,18 @@ func backendForPrograms(b *api.Backend) map[string]any {
 	return all
 }
 
+// ceilingOf returns what a backend's connections are limited to below its cap, and why; empty for nothing.
+func ceilingOf(b *api.Backend) string {
+	if b.CeilingCause == "" {
+		return ""
+	}
+	why := b.CeilingReason
+	if why == "" {
+		why = "the server said that it is full"
+	}
+	return fmt.Sprintf("%d of %d since %s: %s", b.Ceiling, b.Cap, clock(b.CeilingSince), why)
+}
+
 // backendNow returns the state of a backend for a table.
 func backendNow(b *api.Backend) [][]string {
 	condition := b.Condition
@@ -76,7 +89,10 @@ func backendNow(b *api.Backend) [][]string {
 		rows = append(rows, []string{c.what, strconv.Itoa(c.n)})
 	}
 	for _, c := range [][]string{
+		{"ceiling", ceilingOf(b)},
+		{"published", diagnosis.Published(b, time.Now())},
 		{"lag", measuredSeconds(b.LagSeconds)},
+		{"lateness", measuredSeconds(b.LatenessSeconds)},
 		{"stalls", countOf(int(b.Stalls))},
 		{"sessions moved", countOf(int(b.Moved))},
 		{"sessions not moved", countOf(int(b.NotMoved))},

@@ -31,7 +31,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	process := newFlagSet()
 	f.process.Add(process)
 	f.about = newFlagSet()
-	f.about.StringArrayVar(&f.backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of this server may follow, each after a comma: connections=N, warm=N, weight=X, state=enabled|draining|disabled, discover=dns, discover-interval=DURATION, tls-ca=FILE")
+	f.about.StringArrayVar(&f.backends, "backend", nil, "URL of an inference server, ws://host:port/path or wss:// (repeat for several); settings of this server may follow, each after a comma: connections=N|auto, connections-max=N, warm=N, weight=X, state=enabled|draining|disabled, discover=dns, discover-interval=DURATION, tls-ca=FILE")
 	f.backend = newFieldFlags(f.about, config.KindBackend, func(field string) bool { return field == "connections" || field == "warm" })
 	f.about.StringArrayVar(&f.files, "profile-file", nil, "YAML file with profiles of your own (repeat for several)")
 	f.service = newFieldFlags(f.about, config.KindService, func(field string) bool { return process.Lookup(field) == nil })

@@ -94,7 +94,7 @@ func serviceRows(content *config.Content, now *api.Stats) *rows {
 		for _, b := range content.Backends {
 			if b.Service == name {
 				backends++
-				connections += b.Connections
+				connections += b.Cap()
 			}
 		}
 		row := []string{

@@ -172,7 +172,7 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 	if inFleet {
 		r.heads = append(r.heads, "PROXY")
 	}
-	wide := []string{"STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "CONNECTION", "TENANT", "REQUEST", "MOVES", "KEPT", "ASSURED"}
+	wide := []string{"AUDIO IN", "STARTED", "FRAMES IN", "FRAMES OUT", "FIRST REPLY", "CONNECTION", "TENANT", "REQUEST", "MOVES", "KEPT", "ASSURED"}
 	r.heads, r.wide = append(r.heads, wide...), len(wide)
 	for i := range list.Sessions {
 		s := &list.Sessions[i]
@@ -196,7 +196,7 @@ func sessionRows(list api.SessionList, query api.SessionQuery) *rows {
 			row = append(row, s.Proxy)
 		}
 		row = append(
-			row, s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),
+			row, audioText(s.AudioInSeconds, s.AudioInEstimatedSeconds, s.AudioInUnknownBytes), s.Started.UTC().Format(time.RFC3339), strconv.FormatUint(s.FramesFromClient, 10), strconv.FormatUint(s.FramesFromBackend, 10),
 			firstReply(s), s.Connection, s.Tenant, s.RequestID,
 			countOf(s.Failovers), keptOf(s), assured(s),
 		)

@@ -136,6 +136,8 @@ func sessionFields(s *api.SessionDetail) [][]string {
 	add("connection then", s.Fate)
 	add("from client", traffic(s.FramesFromClient, s.BytesFromClient))
 	add("from backend", traffic(s.FramesFromBackend, s.BytesFromBackend))
+	add("audio in", audioText(s.AudioInSeconds, s.AudioInEstimatedSeconds, s.AudioInUnknownBytes))
+	add("audio out", audioText(s.AudioOutSeconds, s.AudioOutEstimatedSeconds, s.AudioOutUnknownBytes))
 	add("first reply", firstReply(&s.Session))
 	add("lag", measuredSeconds(s.LagSeconds))
 	add("result owed for", measuredSeconds(s.OwedSeconds))

@@ -129,8 +129,20 @@ func (s *proxyStatus) print(out io.Writer, now time.Time) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	heads := []string{"BACKEND", "SERVICE", "LEASED", "IDLE", "CAP", "FIRST REPLY", "PING", "BROKEN", "HEALTH", "SINCE"}
-	if err := table(out, heads, s.backends(now)); err != nil {
+	heads, cells := []string{"BACKEND", "SERVICE", "LEASED", "IDLE", "CAP", "FIRST REPLY", "PING", "BROKEN", "HEALTH", "SINCE"}, s.backends(now)
+	if slices.ContainsFunc(st.Backends, func(b api.Backend) bool { return b.Calibrated > 0 }) {
+		heads = append(heads, "CALIBRATED")
+		for i := range st.Backends {
+			cells[i] = append(cells[i], countOf(st.Backends[i].Calibrated))
+		}
+	}
+	if slices.ContainsFunc(st.Backends, func(b api.Backend) bool { return b.Published != nil }) {
+		heads = append(heads, "PUBLISHED")
+		for i := range st.Backends {
+			cells[i] = append(cells[i], publishedCell(st.Backends[i].Published))
+		}
+	}
+	if err := table(out, heads, cells); err != nil {
 		return err
 	}
 	if st.Fleet.Shares() {
@@ -289,6 +301,21 @@ func (s *proxyStatus) backends(now time.Time) (cells [][]string) {
 		cells = append(cells, []string{b.Name, b.Service, strconv.Itoa(b.Leased), "", "", "", "", "", "removed", ""})
 	}
 	return cells
+}
+
+// publishedCell returns what a server publishes of its capacity: sessions that it has, and takes at once.
+func publishedCell(p *api.Published) string {
+	if p == nil || p.At.IsZero() {
+		return ""
+	}
+	used, total := "?", "?"
+	if p.Used != nil {
+		used = strconv.Itoa(*p.Used)
+	}
+	if p.Total > 0 {
+		total = strconv.Itoa(p.Total)
+	}
+	return used + "/" + total
 }
 
 // capCell returns a backend's cap, and which part of it is this proxy's where only its numbers are shown.

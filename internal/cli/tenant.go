@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -74,8 +76,8 @@ func newTenantListCommand() *cobra.Command {
 		Long: `List the tenants, with their shares, guaranteed places and limits. A running proxy adds what they use: their sessions,
 the clients that wait, and those that it REFUSED: TIMED OUT (they waited for queue-timeout), FULL (the queue had
 no place), EVICTED (another tenant's client got their place in the full queue) and LIMITED (by the tenant's
-session-limit or session-rate), which the wide form has one by one. It adds the tenants that have sessions or waiting clients and are not configured, in parentheses: they have
-the share and the limits of the tenant 'default'.`,
+session-limit, session-rate or audio-quota), which the wide form has one by one. It adds the tenants that have sessions
+or waiting clients and are not configured, in parentheses: they have the share and the limits of the tenant 'default'.`,
 		Example: `  wsbouncer tenant ls
   wsbouncer tenant ls --watch --output wide
   wsbouncer tenant ls --database config.db --output json`,
@@ -207,12 +209,18 @@ func showUse(out io.Writer, t *api.Tenant) error {
 	for i, head := range heads {
 		rows = append(rows, []string{head, now[i]})
 	}
+	u := &t.Used
+	rows = append(rows, []string{"audio in", orNothing(audioText(u.AudioInSeconds, u.AudioInEstimatedSeconds, u.AudioInUnknownBytes))},
+		[]string{"audio out", orNothing(audioText(u.AudioOutSeconds, u.AudioOutEstimatedSeconds, u.AudioOutUnknownBytes))})
+	if q := t.AudioQuota; q != nil {
+		rows = append(rows, []string{"audio left", fmt.Sprintf("%s of %s, renews at %s", figures.Seconds(q.LeftSeconds), q.Quota, q.Renews.Format(time.RFC3339))})
+	}
 	fmt.Fprintln(out)
 	return table(out, []string{"NOW", "VALUE"}, rows)
 }
 
 func tenantForPrograms(t *api.Tenant) map[string]any {
 	return map[string]any{
-		"sessions": t.Sessions, "waiting": t.Waiting, "refused": t.Totals.Refused(), "totals": t.Totals, "in_services": t.Services,
+		"sessions": t.Sessions, "waiting": t.Waiting, "refused": t.Totals.Refused(), "totals": t.Totals, "used": t.Used, "audio_quota": t.AudioQuota, "in_services": t.Services,
 	}
 }

@@ -40,6 +40,9 @@ type waiter struct {
 	saidAt time.Time
 }
 
+// staysInForce ends the errors of a waiter.
+const staysInForce = "; the configuration change stays in force"
+
 // run returns nil when nothing is left to wait for, or an error that says what is left.
 func (w *waiter) run(ctx context.Context) error {
 	began := time.Now()
@@ -68,9 +71,9 @@ func (w *waiter) run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("not done after %v: %s; the configuration change stays in force", w.timeout, left)
+				return fmt.Errorf("not done after %v: %s%s", w.timeout, left, staysInForce)
 			}
-			return fmt.Errorf("interrupted: %s; the configuration change stays in force", left)
+			return fmt.Errorf("interrupted: %s%s", left, staysInForce)
 		}
 	}
 }

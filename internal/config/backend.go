@@ -8,15 +8,21 @@ import (
 
 // Backend is one inference server, or several alike behind one DNS name ([Backend.Discovers]). Begin with [DefaultBackend]. Its name is its key in [Content].
 type Backend struct {
-	Service     string  // name of the service that it belongs to
-	URL         string  // ws:// or wss:// address
-	Connections int     // cap: connections that the server ever sees at once
-	Warm        int     // connections kept ready beside those in use; negative for the cap
-	Weight      float64 // how much of the clients it gets, relative to its cap and to the others; 0 for none
-	State       string  // enabled, draining or disabled
+	Service string // name of the service that it belongs to
+	URL     string // ws:// or wss:// address
+	// Connections is the cap: connections that the server ever sees at once. Negative: ConnectionsMax, and fewer as far as the server publishes.
+	// Use [Backend.Cap].
+	Connections    int
+	ConnectionsMax int
+
+	Warm   int     // connections kept ready beside those in use; negative for the cap
+	Weight float64 // how much of the clients it gets, relative to its cap and to the others; 0 for none
+	State  string  // enabled, draining or disabled
 
 	Discover         string        // how the servers behind the URL's host are found: [DiscoverDNS], or empty for one server
 	DiscoverInterval time.Duration // time between two lookups
+
+	Calibrated string // what 'wsbouncer calibrate' has found on the server: see [Calibrated]; empty for nothing
 
 	Labels map[string]string // for people and selectors; they change nothing
 
@@ -30,10 +36,21 @@ type Backend struct {
 	Headers map[string]string
 }
 
+// Auto reports whether the server publishes how many connections it takes, within the cap.
+func (b *Backend) Auto() bool { return b.Connections < 0 }
+
+// Cap returns how many connections the server ever sees at once.
+func (b *Backend) Cap() int {
+	if b.Auto() {
+		return b.ConnectionsMax
+	}
+	return b.Connections
+}
+
 // WarmCount returns how many connections are kept ready: Warm, or the cap.
 func (b *Backend) WarmCount() int {
 	if b.Warm < 0 {
-		return b.Connections
+		return b.Cap()
 	}
 	return b.Warm
 }
@@ -53,14 +70,17 @@ func (b *Backend) fields() []field {
 		{"service", "", "service that the backend belongs to; required", value.NewText(
 			&b.Service, "the name of a service", checkAny)}, // whether there is one is for Validate
 		{"url", "", "URL of the inference server; required", value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)},
-		{"connections", "100", "connection cap: the most connections that the server ever sees at once; backend add requires it", value.NewCount(
-			&b.Connections, 1, maxConnections)},
+		{"connections", "100", "connection cap: the most connections that the server ever sees at once, or auto to follow what it publishes; backend add requires it",
+			connectionsValue{&b.Connections}},
+		{"connections-max", "100", "with connections: auto, the cap, whatever the server publishes", value.NewCount(&b.ConnectionsMax, 1, maxConnections)},
 		{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", warmValue{&b.Warm}},
 		{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
 		{"state", states[0], "desired state", value.NewChoice(&b.State, "state", states)},
 		{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", value.NewText(
 			&b.Discover, DiscoverDNS, checkDiscover)},
 		{"discover-interval", "5s", "time between two lookups of the name, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
+		{calibrated, "", "result of 'wsbouncer calibrate --save' on the server; empty for none", value.NewText(
+			&b.Calibrated, "a line such as 2026-11-27 vosk streams=24", checkCalibrated)},
 		{"labels", "", "labels for people and selectors", value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)},
 		{"tls-ca", "", "file with the CA certificates to trust; empty for the system's", value.NewText(&b.TLSCA, "a path", checkFile)},
 		{"tls-server-name", "", "name that the server's certificate must have; empty for the URL's host", value.NewText(

@@ -74,6 +74,7 @@ func fieldsOf(entity reflect.Type, kind config.Kind) (names []string) {
 			switch single := l.Name == "MaxMessage" || l.Name == "MaxSession" || l.Name == "IdleTimeout"; {
 			case kind == config.KindService && single: // the service has them for each session
 			case l.Name == "MessageRate" && f.Name == "Limits" && kind != config.KindKey: // only those who send have it
+			case l.Name == "AudioQuota" && kind == config.KindService: // only those who are billed have it
 			case f.Name == "ClientLimits":
 				names = append(names, "client"+name)
 			default:

@@ -20,6 +20,9 @@ func (s *Service) Replays() bool { return s.Failover == failovers[1] }
 // leastStallTimeout is the shortest time after which a server may be taken to have stalled: recognisers that work take most of a second.
 const leastStallTimeout = time.Second
 
+// leastLagLimit is the shortest lag that may be a limit: clients send audio in pieces of up to half a second.
+const leastLagLimit = 500 * time.Millisecond
+
 // StallAuto is the stall-timeout auto: sessions learn after what time their servers have stalled.
 const StallAuto time.Duration = -1
 
@@ -31,6 +34,10 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	if s.StallTimeout > 0 && s.StallTimeout < leastStallTimeout {
 		problems.add(KindService, name, "stall-timeout", "%v",
 			value.Invalid("duration", value.FormatDuration(s.StallTimeout), "0s for no limit, or at least "+value.FormatDuration(leastStallTimeout)))
+	}
+	if s.LagLimit > 0 && s.LagLimit < leastLagLimit {
+		problems.add(KindService, name, "lag-limit", "%v",
+			value.Invalid("duration", value.FormatDuration(s.LagLimit), "0s for no limit, or at least "+value.FormatDuration(leastLagLimit)))
 	}
 	if s.Rebalance && !s.Replays() {
 		problems.add(KindService, name, "rebalance", "sessions can only be moved with failover: replay: set failover, or rebalance to false")
@@ -82,6 +89,14 @@ func (s *Service) failoverWarnings(name string, p *profile.Profile) (warnings []
 	}
 	if s.StallTimeout != 0 && can.Stall == profile.StallNone {
 		warn("the service %s has a stall-timeout, but nothing in the profile %s tells a stalled server from one that has nothing to say", name, s.Profile)
+	}
+	switch {
+	case s.LagLimit == 0:
+	case !can.TellsLag():
+		warn("the service %s has a lag-limit, which has no effect: nothing in the profile %s tells how late results come", name, s.Profile)
+	case can.UsualEncoding() == profile.EncodingOther:
+		warn("the service %s has a lag-limit, but by the profile %s the audio is compressed or in a container unless the client says otherwise, and it is not known how late the results of such sessions come",
+			name, s.Profile)
 	}
 	if s.TellClients && !tell.Queues() && !tell.Moves() && !tell.Degrades() {
 		warn("the service %s has tell-clients, but the profile %s has no messages for clients: inherit from it, and add tell: {queue: ..., moved: ..., degraded: ...}",

@@ -24,6 +24,11 @@ func TestFailoverWarnings(t *testing.T) {
 		{"one-shot", func(s *Service) { s.ReplayWindow = time.Second }, []string{"cannot be moved"}},
 		{"whisperlivekit", func(s *Service) { s.Failover, s.StallTimeout = "off", time.Second }, []string{"nothing in the profile whisperlivekit tells a stalled server"}},
 		{"vosk", func(s *Service) { s.StallTimeout = time.Second }, nil},
+		{"vosk", func(s *Service) { s.Failover, s.LagLimit = "off", time.Second }, nil},
+		{"one-shot", func(s *Service) { s.Failover, s.LagLimit = "off", time.Second }, []string{"nothing in the profile one-shot tells how late results come"}},
+		{"funasr", func(s *Service) { s.Failover, s.LagLimit = "off", time.Second }, []string{"nothing in the profile funasr tells how late results come"}},
+		{"cartesia", func(s *Service) { s.Failover, s.LagLimit = "off", time.Second }, []string{"nothing in the profile cartesia tells how late results come"}},
+		{"whisperlive", func(s *Service) { s.Failover, s.LagLimit = "off", time.Second }, nil},
 		{"vosk", func(s *Service) { s.TellClients = true }, []string{"has tell-clients, but the profile vosk has no messages for clients"}},
 		{"whisperlive", func(s *Service) { s.Failover, s.TellClients = "off", true }, nil},
 	} {

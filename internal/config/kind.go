@@ -123,7 +123,7 @@ func newTable[E any, P entity[E]](kind Kind, all func(*Content) map[string]E) *e
 	e := t.fresh
 	for i, f := range P(&e).fields() {
 		t.byName[f.name] = i
-		d := Field{Name: f.name, Help: f.help, Default: f.value.Text(), Allowed: f.value.Allowed(), Type: value.Kind(f.value), Recorded: f.name == verified}
+		d := Field{Name: f.name, Help: f.help, Default: f.value.Text(), Allowed: f.value.Allowed(), Type: value.Kind(f.value), Recorded: f.name == verified || f.name == calibrated}
 		d.IsMap, d.IsList = d.Type == value.KindMap, d.Type == value.KindList
 		t.described = append(t.described, d)
 	}

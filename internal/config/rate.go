@@ -13,6 +13,7 @@ func limitFields(of string, l *limits.Limits) []field {
 		limits.MessageRate: "maximum rate of messages that the clients of the " + of + " send; 0 for no limit",
 		limits.MaxMessage:  "maximum size of a message from a client of the " + of + "; 0 for the service's limit",
 		limits.MaxSession:  "maximum duration of a session of the " + of + "; 0 for the service's limit",
+		limits.AudioQuota:  "maximum audio that the clients of the " + of + " send and get in each day or month (UTC), such as 10h/day; 0 for no limit",
 		limits.IdleTimeout: "end a session of the " + of + " after this time without a frame; 0 for the service's limit",
 	}
 	var fields []field

@@ -47,6 +47,7 @@ type Service struct {
 	Failover       string        // what becomes of a session whose server dies, hangs or is drained: see [Replays]
 	ReplayWindow   time.Duration // of audio that no server has answered for good, kept of each session for the next server
 	StallTimeout   time.Duration // after which a server that answers nothing has stalled; 0 for never, or StallAuto
+	LagLimit       time.Duration // of a backend's results, over which it gets no new sessions; 0 for none
 	Canary         string        // path of the WAV file that is played to backends; empty for none
 	CanaryInterval time.Duration // between two plays of it to a backend
 	CanaryTimeout  time.Duration // for the first result of it
@@ -133,6 +134,8 @@ func (s *Service) fields() []field {
 			&s.ReplayWindow, time.Second, 10*time.Minute)},
 		{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s; auto: 30s, or sooner by how regularly the backend has sent results in the session so far", value.NewDurationOr(
 			&s.StallTimeout, 0, 10*time.Minute, "auto", StallAuto)},
+		{"lag-limit", "0s", "maximum lag of results, for 95 % of a backend's sessions: over it, the backend gets no new sessions until the lag falls; 0 for no limit, otherwise at least 500ms", value.NewDurationWithin(
+			&s.LagLimit, 0, 10*time.Minute)},
 		{"canary", "", "WAV file to play to each backend now and then, on a connection of its own; empty for none", value.NewText(
 			&s.Canary, "a path", checkFile)},
 		{"canary-interval", "30s", "time between two plays of the canary to a backend, plus or minus a fifth", value.NewDuration(

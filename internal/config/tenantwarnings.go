@@ -42,7 +42,7 @@ func (s *Snapshot) TenantWarnings() (warnings []string) {
 		connections, discovers := 0, false
 		for _, b := range s.Members(name) {
 			if b.State == "enabled" {
-				connections += b.Connections
+				connections += b.Cap()
 			}
 			discovers = discovers || b.Discovers() // each of the servers that are found has as many
 		}

@@ -28,6 +28,7 @@ func (c *Content) problems(check ProfileCheck) (problems Problems) {
 	c.checkProfiles(check, &problems)
 	c.checkServices(&problems)
 	c.checkBackends(&problems)
+	c.checkAuto(&problems)
 	c.checkKeys(&problems)
 	return problems
 }
@@ -151,10 +152,10 @@ func (c *Content) checkBackends(problems *Problems) {
 			servers[ServerOf(b.URL)] = name
 		}
 		switch {
-		case b.Warm > b.Connections && b.Connections > 0:
-			problems.add(KindBackend, name, "warm", "invalid number \"%d\": use a whole number from 0 to the cap of %d connections", b.Warm, b.Connections)
-		case b.Warm == 0 && b.Connections > 0 && ok && (service.Queue == 0 || service.QueueTimeout == 0):
-			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, so that clients can wait while their connection is dialed: set both, or use 1 to %d", b.Service, b.Connections)
+		case b.Warm > b.Cap() && b.Cap() > 0:
+			problems.add(KindBackend, name, "warm", "invalid number \"%d\": use a whole number from 0 to the cap of %d connections", b.Warm, b.Cap())
+		case b.Warm == 0 && b.Cap() > 0 && ok && (service.Queue == 0 || service.QueueTimeout == 0):
+			problems.add(KindBackend, name, "warm", "0 needs a queue and a queue-timeout of the service %s, so that clients can wait while their connection is dialed: set both, or use 1 to %d", b.Service, b.Cap())
 		}
 		b.checkTLS(name, problems)
 		b.checkDiscovery(name, problems)

@@ -75,6 +75,8 @@ func TestValidateRefuses(t *testing.T) {
 		{service(func(s *Service) { s.ReplayWindow = time.Hour }), `service stt: replay-window: invalid duration "1h": use a duration from 1s to 10m`},
 		{service(func(s *Service) { s.StallTimeout = 100 * time.Millisecond }), `service stt: stall-timeout: invalid duration "100ms": use 0s for no limit, or at least 1s`},
 		{service(func(s *Service) { s.StallTimeout = time.Second }), ""},
+		{service(func(s *Service) { s.LagLimit = 499 * time.Millisecond }), `service stt: lag-limit: invalid duration "499ms": use 0s for no limit, or at least 500ms`},
+		{service(func(s *Service) { s.LagLimit = 500 * time.Millisecond }), ""},
 		{service(func(s *Service) { s.CanaryInterval = time.Millisecond }), `service stt: canary-interval: invalid duration "1ms": use a duration from 1s to 720h`},
 		{service(func(s *Service) { s.Canary = "a\x00" }), `service stt: canary: invalid path "a\x00"`},
 		{service(func(s *Service) { s.Canary, s.CanaryText = "/a.wav", "a\nb" }), `service stt: canary-text: invalid text: use at most 1000 bytes`},
@@ -94,6 +96,15 @@ func TestValidateRefuses(t *testing.T) {
 		{backend(func(b *Backend) { b.URL = "ws://gpu-1:99999" }), `backend gpu-1: url: invalid URL "ws://gpu-1:99999": the port must be a number from 1 to 65535`},
 		{backend(func(b *Backend) { b.URL = "ws://gpu-1/#x" }), `cannot have a fragment (#)`},
 		{backend(func(b *Backend) { b.URL = "WS://GPU-2:2700/" }), `backend gpu-2: url: the backend gpu-1 already uses "ws://gpu-2:2700", and two backends for one server would exceed its cap`},
+		{backend(func(b *Backend) { b.Connections = -1 }), `backend gpu-1: connections: auto needs servers that publish their capacity, and the profile one-shot does not say where`},
+		{func(c *Content) {
+			backend(func(b *Backend) { b.Connections = -1 })(c)
+			c.Profiles["own"] = Profile{YAML: "from: vosk\nkeepalive: none\n"}
+			s := c.Services["stt"]
+			s.Profile = "own"
+			c.Services["stt"] = s
+		}, `backend gpu-1: connections: auto needs servers that publish their capacity, and the profile own does not say where`},
+		{backend(func(b *Backend) { b.Connections, b.ConnectionsMax = -1, 0 }), `backend gpu-1: connections-max: invalid number "0": use a whole number from 1 to 100000`},
 		{backend(func(b *Backend) { b.Connections = 0 }), `backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
 		{backend(func(b *Backend) { b.Warm = 33 }), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32 connections`},
 		{backend(func(b *Backend) { b.Weight = math.NaN() }), `backend gpu-1: weight: invalid number "NaN": use a number from 0 to 1000`},

@@ -51,12 +51,17 @@ func (v *Verified) String() string {
 	for _, c := range v.Claims {
 		fmt.Fprintf(&b, " %s=%s", c.Name, c.Verdict)
 	}
-	version := strings.ToValidUTF8(v.Version, "")
+	return b.String() + versionWords(v.Version)
+}
+
+// versionWords returns the end of a line, with a server's version; empty if it has none.
+func versionWords(version string) string {
+	version = strings.ToValidUTF8(version, "")
 	version = strings.Join(strings.FieldsFunc(version, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if version != "" {
-		b.WriteString(versionMark + strings.TrimSpace(strings.ToValidUTF8(version[:min(len(version), mostVerifiedVersion)], "")))
+	if version == "" {
+		return ""
 	}
-	return b.String()
+	return versionMark + strings.TrimSpace(strings.ToValidUTF8(version[:min(len(version), mostVerifiedVersion)], ""))
 }
 
 // ParseVerified is the reverse of [Verified.String].

@@ -2,7 +2,7 @@
 // import it. This package is the protocol alone: no I/O, no clock.
 //
 // A grant is the number of places of one server that one proxy may use: the limit of its pool. The ledger ([Ledger]) has all grants and
-// is kept by a store (internal/fleet/postgres, sqlite, memory), which runs each exchange as one transaction. Each proxy has a holder
+// is kept by a store (internal/fleet/postgres, sqlite), which runs each exchange as one transaction. Each proxy has a holder
 // ([Holder]), which says what the proxy has, uses and wants ([Report]), and learns what it may use ([Answer]). An agent
 // (internal/fleet/agent) carries reports to the store about once a second, and answers to the pools.
 //

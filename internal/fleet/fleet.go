@@ -53,7 +53,7 @@ type Member struct {
 
 // Claim is what one proxy says about one server. All numbers are of connections, which are places.
 type Claim struct {
-	Cap int // of its configuration; 0 if the proxy takes no more places there than it needs: it drains, or has the server no more
+	Cap int // of its configuration, or less as the server publishes; 0 if the proxy takes no more places there than it needs: it drains, or has the server no more
 	// Holds is the most that it may have at this moment and until it gets an answer: its limit, or what it still uses if that is more.
 	Holds int
 	Needs int // what sessions use, and what clients wait for
@@ -64,6 +64,9 @@ type Claim struct {
 	Waited int
 	Floor  int     // places that are kept for the proxy even if it does not need them
 	Share  float64 // its weight when places are short; 0 counts as 1
+	// Open is how many connections it had when it last read what the server publishes of its capacity, so that others can tell them from
+	// strangers'; 0 where that is not followed.
+	Open int
 }
 
 // Grant is what the ledger has for one proxy at one server.

@@ -12,10 +12,10 @@ const soonest = 100 * time.Millisecond
 
 // Usage is how a proxy's pools use one server at this moment.
 type Usage struct {
-	Cap  int // of the configuration; 0 if the server is no longer in it
+	Cap  int // as in a [Claim]; 0 if the server is no longer in the configuration
 	Used int // connections that count against the cap: dialing, idle, leased, resetting and retiring
-	// Needs, Waiting, Wants and Waited are those of a [Claim].
-	Needs, Waiting, Wants, Waited int
+	// Needs, Waiting, Wants, Waited and Open are those of a [Claim].
+	Needs, Waiting, Wants, Waited, Open int
 }
 
 // HolderOptions are what a holder is made with.
@@ -191,7 +191,7 @@ func (h *Holder) Report(now Instant) *Report {
 // claim returns what the proxy says about a server.
 func (h *Holder) claim(s *holding) Claim {
 	u := s.usage
-	c := Claim{Cap: u.Cap, Holds: s.holds, Needs: u.Needs, Waiting: u.Waiting, Wants: max(u.Wants, u.Needs), Waited: coarse(u.Waited)}
+	c := Claim{Cap: u.Cap, Holds: s.holds, Needs: u.Needs, Waiting: u.Waiting, Wants: max(u.Wants, u.Needs), Waited: coarse(u.Waited), Open: u.Open}
 	if h.drains {
 		c.Cap, c.Wants = 0, c.Needs
 	}
@@ -225,7 +225,7 @@ func (h *Holder) beginMinor(now Instant) (done func()) {
 func (h *Holder) mustReport(s *holding, c Claim) bool {
 	t := s.reported
 	switch {
-	case s.dirty, s.borrowed > 0, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share, c.Needs > s.granted && t.Needs <= s.granted:
+	case s.dirty, s.borrowed > 0, c.Holds < s.granted, c.Cap != t.Cap, c.Floor != t.Floor, c.Share != t.Share, c.Open != t.Open, c.Needs > s.granted && t.Needs <= s.granted:
 		return true
 	case h.defersMinor:
 		return false

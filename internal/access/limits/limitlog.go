@@ -78,9 +78,6 @@ func (l *Log) Note(c Cause, service string) {
 func (l *Log) again(about limitAbout) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if about.kind == Tenant && (about.limit == Sessions || about.limit == SessionRate) {
-		l.refuse(about.name)
-	}
 	a := l.recent[about]
 	if a == nil && len(l.recent) >= maxLimitLines {
 		about.name = ""
@@ -101,8 +98,15 @@ func (l *Log) again(about limitAbout) bool {
 	return false
 }
 
-// refuse counts a client of a tenant that was refused. It is called with mu held.
-func (l *Log) refuse(tenant string) {
+// NoteRefusal counts that a client was refused because of a limit. service is as for Note.
+func (l *Log) NoteRefusal(c Cause, service string) {
+	l.Note(c, service)
+	if c.Scope == nil || c.Scope.Kind() != Tenant {
+		return
+	}
+	tenant := c.Scope.Name()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.turned == nil {
 		l.turned = make(map[string]uint64)
 	}
@@ -112,7 +116,7 @@ func (l *Log) refuse(tenant string) {
 	l.turned[tenant]++
 }
 
-// Refused returns how many clients a session-limit or session-rate of their tenant has refused, by tenant. Those of tenants that are too many to
+// Refused returns how many clients a session-limit, session-rate or audio-quota of their tenant has refused, by tenant. Those of tenants that are too many to
 // count are under the empty name.
 func (l *Log) Refused() map[string]uint64 {
 	l.mu.Lock()

@@ -28,6 +28,8 @@ type Limits struct {
 	MaxMessage  int64         // largest message from a client in bytes
 	MaxSession  time.Duration // longest session
 	IdleTimeout time.Duration // ends a session without a frame for so long
+
+	AudioQuota Quota // of a tenant or key
 }
 
 // Value returns the value of one limit, as the configuration reads and writes it.
@@ -45,6 +47,8 @@ func (l *Limits) Value(limit Limit) value.Value {
 		return value.NewSize(&l.MaxMessage, 0, math.MaxInt64)
 	case MaxSession:
 		return value.NewDuration(&l.MaxSession, 0)
+	case AudioQuota:
+		return quotaValue{&l.AudioQuota}
 	}
 	return value.NewDuration(&l.IdleTimeout, 0)
 }
@@ -151,10 +155,11 @@ func (v rateValue) Set(text string) error {
 	return err
 }
 
-// Names returns the names of the limits, as the configuration has them.
+// Names returns the names of the limits that a credential may bring along, as the configuration has them. What is used by a key or tenant is counted for
+// all proxies, under its name in the configuration, so that only the configuration has quotas.
 func Names() []string {
 	names := make([]string, 0, Count)
-	for limit := range Limit(Count) {
+	for limit := range AudioQuota {
 		names = append(names, limit.String())
 	}
 	return names

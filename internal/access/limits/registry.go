@@ -15,6 +15,7 @@ type Registry struct {
 	keys    *Table[Holder] // whose limits are in the configuration
 	holders *Table[Holder] // who bring their limits along
 
+	audioUsed    atomic.Pointer[AudioUsed]
 	limitsOfKeys atomic.Pointer[map[Holder]*Limits] // as they are in keys
 	generation   atomic.Uint64                      // goes up with each change of limits
 }
@@ -135,7 +136,13 @@ func (r *Registry) arrive(now Instant, v *Visitor, h *Hold, check bool) *Refusal
 // Admit does the same in all other scopes, after the client was authenticated: of its key and tenant, its service and the process. What
 // all share comes last, so that neither strangers nor a client over its own limits can use it up.
 func (r *Registry) Admit(now Instant, v *Visitor, h *Hold) *Refusal {
-	return r.admit(now, v, h, true)
+	if refusal := r.admit(now, v, h, true); refusal != nil {
+		return refusal
+	}
+	if left := r.AudioLeft(h); left != nil && left.Audio == 0 {
+		return &Refusal{Scope: left.Cause.Scope, Limit: AudioQuota, Renews: left.Renews}
+	}
+	return nil
 }
 
 func (r *Registry) admit(now Instant, v *Visitor, h *Hold, check bool) *Refusal {

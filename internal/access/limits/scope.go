@@ -35,6 +35,7 @@ const (
 	MaxMessage
 	MaxSession
 	IdleTimeout
+	AudioQuota
 
 	// Count is how many limits there are.
 	Count = iota
@@ -42,7 +43,7 @@ const (
 
 // String returns the limit's name in metrics, logs and settings.
 func (l Limit) String() string {
-	return [Count]string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout"}[l]
+	return [Count]string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout", "audio-quota"}[l]
 }
 
 // Scope is one thing that is limited. Its methods may be called from any goroutine. The limits can change at any time, for clients that are
@@ -93,9 +94,11 @@ func (s *Scope) SetLimits(now Instant, l *Limits) {
 // Refusal says which limit a client has met.
 type Refusal struct {
 	Scope *Scope
-	Limit Limit // Sessions or SessionRate
+	Limit Limit // Sessions, SessionRate or AudioQuota
 	// Wait is the time until a session may begin; 0 if that is not known.
 	Wait time.Duration
+	// Renews is when the quota does.
+	Renews time.Time
 }
 
 // enter takes a place for a session, or refuses it.

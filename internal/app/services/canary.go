@@ -121,7 +121,7 @@ func (d Draft) CanaryWarnings() (warnings []string) {
 			continue
 		}
 		for member, b := range d.snapshot.Members(name) {
-			if b.Connections < 2 {
+			if b.Cap() < 2 {
 				warnings = append(warnings, fmt.Sprintf("the backend %s is never played the canary of the service %s, which needs a place beside one for clients: set connections to at least 2", member, name))
 			}
 		}

@@ -44,7 +44,7 @@ func TestDialBy(t *testing.T) {
 	if got := <-requests; got.Get("Authorization") != "Bearer hush" || got.Get("X-Zone") != "a" {
 		t.Errorf("header %v", got)
 	}
-	if u := probeURL("/health", target); u.String() != server.URL+"/health" {
+	if u, err := target.ResolveURL("/health"); err != nil || u.String() != server.URL+"/health" {
 		t.Errorf("probed at %s", u)
 	}
 	if err := os.Remove(secret); err != nil {

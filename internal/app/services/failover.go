@@ -49,3 +49,44 @@ func (v *service) rebalanced() (all []*backend.Backend) {
 	}
 	return all
 }
+
+// reliefEvery is the time between two sessions that leave a backend whose results stay too late.
+const reliefEvery = 5 * time.Second
+
+// Relief is a backend that one session should leave, since its results stay too late, and where to.
+type Relief struct{ From, To *backend.Backend }
+
+// SessionsLag has the backends of services with a lag-limit know how late their results come. read returns that, by service and backend. It returns
+// which sessions should move, as far as their service has failover and another backend has room.
+func (s *Services) SessionsLag(read func(service, name string) backend.LagReading) (reliefs []Relief) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.services {
+		if v.plan.LagLimit == 0 {
+			continue
+		}
+		for name, m := range v.members {
+			if m.SessionsLag(read(v.name, name)) && v.plan.Replays() && time.Since(m.relieved) >= reliefEvery {
+				if to := v.quickest(read); to != nil {
+					m.relieved = time.Now()
+					reliefs = append(reliefs, Relief{m.Backend, to})
+				}
+			}
+		}
+	}
+	return reliefs
+}
+
+// quickest returns the backend whose results come soonest of those that have a place and come within half of the limit; nil for none.
+func (v *service) quickest(read func(service, name string) backend.LagReading) (quickest *backend.Backend) {
+	least := v.plan.LagLimit / 2
+	loads, _ := v.group.Loads()
+	for i := range loads {
+		for name, m := range v.members {
+			if lag := read(v.name, name).Lag; m.Pool() == loads[i].Pool && loads[i].Takes && loads[i].Free > 0 && lag < least {
+				quickest, least = m.Backend, lag
+			}
+		}
+	}
+	return quickest
+}

@@ -25,6 +25,11 @@ func (d Draft) VerifiedWarnings(now time.Time) []string {
 	return d.snapshot.VerifiedWarnings(d.profile, now)
 }
 
+// CalibratedWarnings returns what is wrong with the calibrations of backends, and which backends have none.
+func (d Draft) CalibratedWarnings(now time.Time) (warnings, missing []string) {
+	return d.snapshot.CalibratedWarnings(d.profile, now)
+}
+
 // failoverWords says what becomes of sessions whose server dies. replays tells whether the service asks for failover.
 func failoverWords(replays bool, can *profile.Failover) string {
 	switch {
@@ -50,7 +55,7 @@ func (d Draft) ReplayNeed() (bytes int64) {
 		window := int64(s.ReplayWindow.Seconds() * float64(s.profile.Failover().UsualBytes()))
 		for _, b := range d.snapshot.Members(name) {
 			if b.State != pool.Disabled.String() {
-				bytes += int64(b.Connections) * window
+				bytes += int64(b.Cap()) * window
 			}
 		}
 	}

@@ -76,9 +76,9 @@ func (s *Services) stays(m *member) bool {
 // allowed returns how many connections to its server a backend may have, together with all others of this proxy.
 func (s *Services) allowed(m *member) int {
 	if s.grants == nil {
-		return m.plan.Connections
+		return m.limit()
 	}
-	return min(m.plan.Connections, m.grant)
+	return min(m.limit(), m.grant)
 }
 
 // addUsage adds what a backend uses and wants, apart from places for clients that wait. standby is how many places it is to have for the
@@ -91,11 +91,13 @@ func (s *Services) addUsage(u fleet.Usage, m *member, standby int) fleet.Usage {
 	u.Wants += sessions
 	if !s.stays(m) {
 		if u.Cap == 0 {
-			u.Cap = m.plan.Connections
+			u.Cap = m.limit()
 		}
 		return u
 	}
-	u.Cap = m.plan.Connections
+	if u.Cap = m.claimedCap(); m.plan.Auto() && book.Used() > 0 {
+		u.Open = m.published.open
+	}
 	// Connections that were dialed by the name of several servers, before discover was set, may lead to this one.
 	u.Used += s.takenByName(m)
 	switch {

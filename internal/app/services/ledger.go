@@ -63,7 +63,7 @@ func (s *Services) placesOf(m *member, book *pool.Stats, usage *fleet.Usage) *ap
 	if !book.Shared {
 		return nil
 	}
-	p := &api.Places{Grant: book.Grant, Granted: book.Grant, Cap: book.Cap, Needs: usage.Needs, Others: []api.PlaceHolder{}}
+	p := &api.Places{Grant: book.Grant, Granted: book.Grant, Cap: m.limit(), Needs: usage.Needs, Others: []api.PlaceHolder{}}
 	account := s.accounts[m.server]
 	if account == nil {
 		return p

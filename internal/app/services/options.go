@@ -2,8 +2,6 @@ package services
 
 import (
 	"maps"
-	"net"
-	"net/url"
 	"reflect"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/dialfrom"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // options returns the options that a backend is started with or changed to.
@@ -32,7 +29,8 @@ func (s *Services) options(v *service, m *member) backend.Options {
 		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
-		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(),
+		FollowsCapacity: m.plan.Auto(), Capacity: readings{s, m},
+		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(), LagLimit: c.LagLimit,
 		Loops: s.o.Loops, Log: s.o.Log, Descriptors: s.o.Descriptors, Meter: m.meter, Guard: s.o.Guard, Permission: s.o.Permission,
 	}
 }
@@ -43,7 +41,7 @@ func (s *Services) sizes(m *member) pool.Settings {
 	if !m.plan.ahead || s.released {
 		warm = 0
 	}
-	return pool.Settings{Cap: m.plan.Connections, Shared: s.grants != nil, Grant: m.grant, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
+	return pool.Settings{Cap: m.plan.Cap(), Ceiling: m.ceiling(), Shared: s.grants != nil, Grant: m.grant, Taken: m.taken, Warm: warm, Weight: m.plan.Weight}
 }
 
 // stallTimeout returns after how long a session has stalled; 0 if sessions are not watched for that.
@@ -64,24 +62,8 @@ func (b *backendPlan) probe() *backend.Probe {
 	case "upgrade":
 		return probe
 	}
-	probe.URL = probeURL(c.Probe, b.target)
+	probe.URL, _ = b.target.ResolveURL(c.Probe)
 	return probe
-}
-
-// probeURL returns the URL at which a backend is probed. Parts that the text omits come from the backend's own URL.
-func probeURL(text string, target *handshake.Target) *url.URL {
-	u, err := url.Parse(text)
-	if err != nil { // it has been checked
-		return nil
-	}
-	switch {
-	case u.Host == "" && u.Scheme == "":
-		u.Scheme, u.Host = target.HTTP(), target.Address()
-	case u.Hostname() == "":
-		host, _, _ := net.SplitHostPort(target.Address())
-		u.Host = net.JoinHostPort(host, u.Port())
-	}
-	return u
 }
 
 // sameHandshake reports whether another plan has the same headers and TLS settings.

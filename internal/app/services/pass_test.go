@@ -56,6 +56,10 @@ func startListening(t *testing.T, field string, grants ...string) *listening {
 }
 
 func (s *listening) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") == "" { // it publishes nothing
+		http.NotFound(w, r)
+		return
+	}
 	if s.field != "" && r.Header.Get(s.field) != goodKey {
 		s.mu.Lock()
 		s.refused++

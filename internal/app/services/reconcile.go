@@ -91,6 +91,9 @@ func (s *Services) applyBackend(v *service, plan *backendPlan, now time.Time) {
 		if m.plan.name != plan.name {
 			m.meter = s.o.Meters.Backend(v.name, plan.name)
 		}
+		if m.plan.profile != plan.profile { // it may be published elsewhere
+			m.published = published{}
+		}
 		m.plan = plan
 		s.setName(m, plan.byName())
 		m.Update(s.options(v, m), renew)

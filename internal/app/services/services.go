@@ -148,17 +148,21 @@ type service struct {
 // member is a running backend of a service. It is guarded by Services.mu.
 type member struct {
 	*backend.Backend
-	service string
-	meter   *meter.Backend // held until the backend is gone
-	server  string         // the same for the same server, see config.ServerOf
-	byName  string         // what server is for the URL, if this server was discovered; otherwise empty
-	atStart bool           // it was enabled when the proxy started
-	plan    *backendPlan
-	mode    pool.Mode
-	taken   int
-	grant   int // if places are shared: how many this proxy may have at the server, as this backend sees it
+	service   string
+	meter     *meter.Backend // held until the backend is gone
+	server    string         // the same for the same server, see config.ServerOf
+	byName    string         // what server is for the URL, if this server was discovered; otherwise empty
+	atStart   bool           // it was enabled when the proxy started
+	plan      *backendPlan
+	mode      pool.Mode
+	taken     int
+	grant     int // if places are shared: how many this proxy may have at the server, as this backend sees it
+	published published
 	// warming is when the service's other backends stop waiting for its warm connections; zero if none waits.
 	warming time.Time
+
+	// relieved is when a session was last to leave it for another backend, see SessionsLag.
+	relieved time.Time
 
 	// told is set when the log has the line that it is being removed: the line that it is gone comes after that.
 	told atomic.Bool
@@ -342,7 +346,7 @@ func (v *service) route() *route.Service {
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, TellClients: c.TellClients,
+		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,
 		MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),
 		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}

@@ -33,8 +33,9 @@ func (s *Services) Stats(to *api.Stats) {
 			places := s.placesOf(m, &book, &used)
 			to.Backends = append(to.Backends, api.Backend{
 				Name: m.Name(), Service: v.name, URL: m.URL(), Profile: m.Profile().Name, DiscoveredFrom: m.plan.discoveredFrom(), Health: api.Health(m.Health()), Pool: poolOf(&book),
-				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: places,
+				Retired: book.Totals.Reasons.Sum(), Variants: variantsOf(m.Backend), Places: places, Published: publishedOf(m), Calibrated: m.plan.CalibratedStreams(),
 			})
+			m.explainCeiling(&to.Backends[len(to.Backends)-1])
 			others := s.othersClaim(m.server)
 			waiting += others.Waiting
 			oldest = max(oldest, float64(others.Waited))

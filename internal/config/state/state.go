@@ -86,5 +86,8 @@ func History(directory string) string { return filepath.Join(directory, "history
 // Ends returns the path of the file with the sessions that ended last.
 func Ends(directory string) string { return filepath.Join(directory, "ended-sessions.jsonl") }
 
+// Usage returns the path of the folder with what clients have used.
+func Usage(directory string) string { return filepath.Join(directory, "usage") }
+
 // ACME returns the path of the folder with the certificates and keys that a proxy has got from an authority.
 func ACME(directory string) string { return filepath.Join(directory, "acme") }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/memory"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest/memory"
 )
 
 func (p *proxy) expect(t *testing.T, used int, mode Mode) {

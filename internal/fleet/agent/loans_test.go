@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/memory"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest/memory"
 )
 
 // followers are two processes of one host, the first of which drains, and a proxy elsewhere. The servers gpu and gpu2 have 10 places each.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/memory"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest/memory"
 )
 
 // TestCannotUse dials no server while the ledger cannot be used, since others may be able to, unless an operator has said how many places it may use

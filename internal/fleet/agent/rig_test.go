@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
-	"github.com/wsbouncer/wsbouncer/internal/fleet/memory"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest/memory"
 )
 
 // pools play the pools of a proxy: they dial at once what clients need and the grants allow.

@@ -139,7 +139,7 @@ type view struct {
 	problem, advice string        // why it does not
 	loggedProblem   string        // the reason that was logged last; empty for none
 
-	resting        bool           // no other proxy is there, and there is nothing to report
+	resting        bool           // no other proxy is there, and there is nothing to report, nor to give back
 	reportedCaps   map[string]int // that the ledger knows
 	reportedState  fleet.State
 	reportedConfig string
@@ -206,7 +206,7 @@ func (a *Agent) learn(r *fleet.Report, answer *fleet.Answer, at fleet.Instant, f
 	a.logFrozen(answer)
 	a.logOverdrawn()
 	a.logClash(at)
-	v.resting = a.isAlone() && !answer.Frozen && answer.Settled && !answer.Again && !a.holder.Due(at+fleet.Instant(gap)) && a.hasAll()
+	v.resting = len(v.overdrawn) == 0 && a.isAlone() && !answer.Frozen && answer.Settled && !answer.Again && !a.holder.Due(at+fleet.Instant(gap)) && a.hasAll()
 	suspects := make(map[fleet.ID]bool, len(v.suspects))
 	for id := range v.suspects {
 		suspects[id] = true

@@ -49,6 +49,23 @@ func TestStatsWithoutPlaces(t *testing.T) {
 	}
 }
 
+// The ceiling that one proxy has found is shown, with the reason.
+func TestCeilingOfOne(t *testing.T) {
+	r := newRig(t, "a", "b", "c")
+	for i, p := range r.proxies {
+		s := stats("7", 4, true)
+		if b := &s.Backends[0]; i == 1 {
+			b.Ceiling, b.CeilingCause, b.CeilingReason = 3, "lag", "results came 3s late"
+		}
+		p.answer(200, s)
+	}
+	var s api.Stats
+	r.proxies[0].ask("GET", "/api/v1/stats?fleet=true", &s)
+	if b := s.Backends[0]; b.CeilingCause != "lag" || b.CeilingReason != "results came 3s late (seen by b)" {
+		t.Errorf("%+v", b.Health)
+	}
+}
+
 // The statistics of a fleet are the sums of its proxies'; a server's cap is not added.
 func TestStats(t *testing.T) {
 	r := newRig(t, "a", "b", "c")

@@ -147,6 +147,11 @@ func addBackend(to, from *api.Backend, proxy string) {
 	if to.Ceiling < to.Cap || from.Ceiling < from.Cap { // the server is full for one of them
 		ceiling = min(to.MostConnections()+from.MostConnections(), limit)
 	}
+	cause := to.Health
+	if cause.CeilingCause == "" {
+		cause = from.Health
+		explain(&cause, proxy)
+	}
 	weight, ramp := max(to.Weight, from.Weight), max(to.Ramp, from.Ramp)
 	warm := min(to.Warm+from.Warm, limit)
 	usable := to.Usable || from.Usable
@@ -156,6 +161,10 @@ func addBackend(to, from *api.Backend, proxy string) {
 	case to.Untried(), to.Health.Condition().Word == api.Healthy && from.Health.Condition().Word != api.Healthy: // what is wrong anywhere is worth to be known
 		to.Health = from.Health
 		explain(&to.Health, proxy)
+	}
+	to.CeilingCause, to.CeilingSince, to.CeilingReason = cause.CeilingCause, cause.CeilingSince, cause.CeilingReason // whichever health is shown
+	if from.Published != nil && (to.Published == nil || from.Published.At.After(to.Published.At)) {
+		to.Published = from.Published
 	}
 	if to.Places != nil && from.Places != nil {
 		to.Places.Grant += from.Places.Grant
@@ -168,6 +177,7 @@ func addBackend(to, from *api.Backend, proxy string) {
 	to.Stalls, to.Moved, to.NotMoved = to.Stalls+from.Stalls, to.Moved+from.Moved, to.NotMoved+from.NotMoved
 	to.LagSeconds, to.MedianLagSeconds = max(to.LagSeconds, from.LagSeconds), max(to.MedianLagSeconds, from.MedianLagSeconds)
 	to.OwedSeconds = max(to.OwedSeconds, from.OwedSeconds)
+	to.LatenessSeconds = max(to.LatenessSeconds, from.LatenessSeconds)
 	if from.FirstReplies > to.FirstReplies { // the better estimate of the two
 		to.FirstReplySeconds = from.FirstReplySeconds
 	}
@@ -198,7 +208,7 @@ func addOverdue(a, b *api.Overdue) *api.Overdue {
 
 // explain says in the reasons of a backend's health which proxy has found it.
 func explain(h *api.Health, proxy string) {
-	for _, reason := range []*string{&h.Reason, &h.CircuitReason, &h.ProbeReason, &h.CanaryReason, &h.OutlierReason, &h.StalledReason} {
+	for _, reason := range []*string{&h.Reason, &h.CircuitReason, &h.ProbeReason, &h.CanaryReason, &h.OutlierReason, &h.StalledReason, &h.CeilingReason} {
 		if *reason != "" {
 			*reason += " (seen by " + proxy + ")"
 		}
@@ -211,6 +221,7 @@ func addTenants(all, s *api.Stats) {
 		to.Sessions += from.Sessions
 		to.Waiting += from.Waiting
 		to.Totals.Add(&from.Totals)
+		add(&to.Used, &from.Used)
 		to.Services = merge(to.Services, from.Services, func(a, b *api.TenantService) bool { return a.Service == b.Service }, add)
 	})
 	for i := before; i < len(all.Tenants); i++ { // what was appended still shares this with its part

@@ -165,8 +165,8 @@ func DecodeMember(id fleet.ID, epoch fleet.Epoch, text string) (*fleet.Member, e
 // minGrant is how many elements each grant has at least: the triggers of the databases read the proxy, its places, its cap, and what it holds.
 const minGrant = 4
 
-// numbers returns where the whole numbers of a grant are, in the order in which they are kept; the share comes after them. New fields come
-// last: programs of several versions may share a ledger.
+// numbers returns where the whole numbers of a grant are, in the order in which they are kept; the share and Open come after them. New fields
+// come last: programs of several versions may share a ledger.
 func numbers(g *fleet.Grant) [8]*int {
 	c := &g.Claim
 	return [8]*int{&g.Places, &c.Cap, &c.Holds, &c.Needs, &c.Wants, &c.Waiting, &c.Waited, &c.Floor}
@@ -185,14 +185,17 @@ func EncodeGrants(grants []fleet.Grant) string {
 		b = append(append(append(b, `["`...), g.Proxy...), '"')
 		fields := numbers(g)
 		last := len(fields) - 1
-		for g.Claim.Share == 0 && last+2 > minGrant && *fields[last] == 0 {
+		for g.Claim.Share == 0 && g.Claim.Open == 0 && last+2 > minGrant && *fields[last] == 0 {
 			last--
 		}
 		for _, field := range fields[:last+1] {
 			b = strconv.AppendInt(append(b, ','), int64(*field), 10)
 		}
-		if g.Claim.Share != 0 {
+		if g.Claim.Share != 0 || g.Claim.Open != 0 {
 			b = strconv.AppendFloat(append(b, ','), g.Claim.Share, 'g', -1, 64)
+		}
+		if g.Claim.Open != 0 {
+			b = strconv.AppendInt(append(b, ','), int64(g.Claim.Open), 10)
 		}
 		b = append(b, ']')
 	}
@@ -242,9 +245,13 @@ func decodeGrant(g *fleet.Grant, row string) bool {
 	if row == "" {
 		return true
 	}
-	field, _, _ = strings.Cut(row, ",")
+	field, row, _ = strings.Cut(row, ",")
 	var err error
-	g.Claim.Share, err = strconv.ParseFloat(strings.TrimSpace(field), 64)
+	if g.Claim.Share, err = strconv.ParseFloat(strings.TrimSpace(field), 64); err != nil || row == "" {
+		return err == nil
+	}
+	field, _, _ = strings.Cut(row, ",")
+	g.Claim.Open, err = strconv.Atoi(strings.TrimSpace(field))
 	return err == nil
 }
 
@@ -257,7 +264,7 @@ func CheckReport(r *fleet.Report) error {
 		return fmt.Errorf("a report of a proxy with the id %q: use 1 to 64 characters, without quotes, brackets, commas and control characters", r.ID)
 	}
 	for server, c := range r.Claims {
-		for _, n := range []int{c.Cap, c.Holds, c.Needs, c.Wants, c.Waiting, c.Waited, c.Floor} {
+		for _, n := range []int{c.Cap, c.Holds, c.Needs, c.Wants, c.Waiting, c.Waited, c.Floor, c.Open} {
 			if n < 0 || n > math.MaxInt32 {
 				return fmt.Errorf("a claim at server %s has the number %d: use a whole number from 0 to %d", server, n, math.MaxInt32)
 			}

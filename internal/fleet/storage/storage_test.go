@@ -20,7 +20,7 @@ func TestGrants(t *testing.T) {
 		for i := range grants {
 			grants[i] = fleet.Grant{Proxy: fleet.ID(strings.Repeat("a", i+1)), Places: number(), Claim: fleet.Claim{
 				Cap: number(), Holds: number(), Needs: number(), Wants: number(), Waiting: number(), Waited: number(), Floor: number(),
-				Share: float64(number()) / 8,
+				Share: float64(number()) / 8, Open: number(),
 			}}
 		}
 		text := EncodeGrants(grants)
@@ -49,8 +49,8 @@ func TestDamagedGrants(t *testing.T) {
 		}
 	}
 	// A newer program may keep more.
-	grants, err := DecodeGrants("gpu", `[["a",1,2,3,4,5,6,7,8,0.5,9,9]]`)
-	if err != nil || len(grants) != 1 || grants[0].Claim.Floor != 8 || grants[0].Claim.Share != 0.5 {
+	grants, err := DecodeGrants("gpu", `[["a",1,2,3,4,5,6,7,8,0.5,9,10,10]]`)
+	if err != nil || len(grants) != 1 || grants[0].Claim.Floor != 8 || grants[0].Claim.Open != 9 || grants[0].Claim.Share != 0.5 {
 		t.Errorf("%+v, %v", grants, err)
 	}
 }

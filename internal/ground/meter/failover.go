@@ -22,7 +22,7 @@ const (
 	Drained
 	// Ordered: an operator moves this session.
 	Ordered
-	// Rebalanced: another server has much more room.
+	// Rebalanced: another server has much more room, or results came too late.
 	Rebalanced
 
 	Causes = iota

@@ -105,6 +105,6 @@ func BenchmarkScript(b *testing.B) {
 		if known := r.end(s); !known || r.wrong != "" || err != nil {
 			b.Fatal(r.wrong, err)
 		}
-		times.record(int64(i))
+		times.Record(int64(i))
 	}
 }

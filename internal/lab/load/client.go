@@ -35,9 +35,6 @@ type talk interface {
 	inSession() bool
 	// failed is called when the connection has failed. It counts the messages that no longer get an answer.
 	failed()
-	// closed is called when the server has closed the connection with a close frame. It reports whether a server may do so
-	// now.
-	closed(code frame.CloseCode) bool
 	// ended is called when the connection has ended.
 	ended()
 	// refused is called when the client could not connect again.
@@ -162,7 +159,7 @@ func (c *client) Ended(_ *loop.Conn, err error) {
 	case errors.Is(err, io.EOF):
 		c.fail("ended without a close frame")
 	default:
-		c.fail(kind(err))
+		c.fail(Kind(err))
 	}
 	c.gone()
 	c.talk.ended()
@@ -195,7 +192,7 @@ func (c *client) closed(payload []byte) {
 	}
 	c.closeSeen = true
 	c.counts().Closes[code]++
-	if !c.closeSent && !c.talk.closed(code) {
+	if !c.closeSent {
 		c.fail("closed with " + code.String())
 	}
 	c.control(frame.Close, frame.AppendClosePayload(nil, code, ""))
@@ -241,10 +238,10 @@ func (c *client) markGreeted() {
 func (c *client) recordFirstAnswer(took int64) {
 	counts := c.counts()
 	if c.again {
-		counts.ReplyAgain.record(took)
+		counts.ReplyAgain.Record(took)
 		return
 	}
-	counts.FirstEcho.record(took)
+	counts.FirstEcho.Record(took)
 	counts.lastEcho = max(counts.lastEcho, c.began+took)
 }
 
@@ -318,8 +315,8 @@ func (in *inbox) next(b []byte) (p piece, n int, err error) {
 	return p, n, nil
 }
 
-// kind returns a short name for the kind of an error, so that errors can be counted by kind.
-func kind(err error) string {
+// Kind returns a short name for the kind of an error, so that errors can be counted by kind.
+func Kind(err error) string {
 	var status *handshake.StatusError
 	switch {
 	case errors.As(err, &status):

@@ -17,7 +17,7 @@ func BenchmarkCollect(b *testing.B) {
 		full := c.take()
 		full.Received = 10_000
 		for range full.Received {
-			full.Latency.record(int64(random.ExpFloat64() * float64(5*time.Millisecond)))
+			full.Latency.Record(int64(random.ExpFloat64() * float64(5*time.Millisecond)))
 		}
 		b.StartTimer()
 		c.put(0, full)

@@ -25,7 +25,7 @@ type Counts struct {
 	ConnectFailures int `json:"connect_failures"`
 
 	// Sent and Received count messages of the steady part and their correct echoes. They leave out the first message of a
-	// session, which the client sends as soon as it is connected. With audio, they leave it out only in a client's first session.
+	// session, which the client sends as soon as it is connected. With [Speech], they count all messages.
 	Sent     int64 `json:"sent"`
 	Received int64 `json:"received"`
 	// Unsent counts messages that were due but could not be sent in time: the load was more than the server could take or
@@ -38,9 +38,6 @@ type Counts struct {
 	Mixed int64 `json:"mixed"`
 	// Abandoned counts messages, the first of a session included, whose echo had not come when their connection failed.
 	Abandoned int64 `json:"abandoned"`
-	// Partials and Finals count the answers of a speech server: those that may still change, and those that are final.
-	Partials int64 `json:"-"`
-	Finals   int64 `json:"-"`
 
 	// Begun counts all sessions that clients began; it is the sum of ConnectFailures and the other counts of sessions, but for those that have only
 	// just begun.
@@ -63,18 +60,17 @@ type Counts struct {
 
 // Distributions are those of the figures that are durations.
 type Distributions struct {
-	// Latency is the time from when a message was due until its echo was complete.
+	// Latency is the time from when a message was due until its echo was complete. With [Speech], it is the lag: from when audio was due until a result
+	// came that answers it.
 	Latency Times `json:"latency_ms"`
 	// Connect is the time from when a client should have connected until it was connected, and FirstEcho until its first echo
 	// was complete. Both cover only clients' first sessions.
 	Connect   Times `json:"connect_ms"`
 	FirstEcho Times `json:"first_echo_ms"`
 	// ConnectAgain is the time from when a further session began to dial until it was connected, and ReplyAgain until its
-	// first reply was complete. With audio, ReplyAgain leaves out the wait for the client's next turn.
+	// first reply was complete.
 	ConnectAgain Times `json:"connect_again_ms"`
 	ReplyAgain   Times `json:"first_echo_again_ms"`
-	// Final is the time from when the end of the audio was due until the final answer was complete.
-	Final Times `json:"-"`
 }
 
 func newCounts() *counts {
@@ -125,8 +121,8 @@ func (c *counts) clear() {
 	clear(c.Closes)
 }
 
-func (d *Distributions) all() [6]*Times {
-	return [...]*Times{&d.Latency, &d.Connect, &d.FirstEcho, &d.ConnectAgain, &d.ReplyAgain, &d.Final}
+func (d *Distributions) all() [5]*Times {
+	return [...]*Times{&d.Latency, &d.Connect, &d.FirstEcho, &d.ConnectAgain, &d.ReplyAgain}
 }
 
 func (n *Counts) add(other *Counts) {
@@ -136,8 +132,6 @@ func (n *Counts) add(other *Counts) {
 	n.Lost += other.Lost
 	n.Mixed += other.Mixed
 	n.Abandoned += other.Abandoned
-	n.Partials += other.Partials
-	n.Finals += other.Finals
 	n.Connected += other.Connected
 	n.ConnectFailures += other.ConnectFailures
 	n.joined += other.joined
@@ -294,8 +288,8 @@ const (
 	longestTime  = int64(time.Hour)
 )
 
-// record adds a duration in nanoseconds. It allocates only for the first one.
-func (t *Times) record(nanoseconds int64) {
+// Record adds a duration in nanoseconds. It allocates only for the first one.
+func (t *Times) Record(nanoseconds int64) {
 	if t.histogram == nil {
 		t.histogram = hdrhistogram.New(shortestTime, longestTime, 3)
 	}

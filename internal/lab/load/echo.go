@@ -2,8 +2,6 @@ package load
 
 import (
 	"math"
-
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // writeSize is roughly how many bytes a client that has fallen behind writes at once.
@@ -126,7 +124,7 @@ func (e *echo) judge(now int64) {
 		e.recordFirstAnswer(now - e.began)
 	default:
 		counts.Received++
-		counts.Latency.record(now - e.origin - int64(r.number-e.first-1)*int64(e.lane.period))
+		counts.Latency.Record(now - e.origin - int64(r.number-e.first-1)*int64(e.lane.period))
 	}
 }
 
@@ -160,9 +158,6 @@ func (e *echo) forget() {
 	e.counts().Unsent += int64(e.asked - e.sent)
 	e.asked, e.next = e.sent, e.sent
 }
-
-// closed implements talk: an echo server has no reason to close.
-func (e *echo) closed(frame.CloseCode) bool { return false }
 
 // ended implements talk.
 func (e *echo) ended() {}

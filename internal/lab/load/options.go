@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
@@ -41,17 +40,8 @@ type Options struct {
 	// that the window delays counts from the time when it was due, too.
 	Window int
 
-	// Audio is a recording that each client streams to a speech server in real time, session after session, instead of
-	// the messages that the fields from Rate to Window describe; these fields are not used then. It must be mono, and not longer
-	// than Duration.
-	Audio *wav.Audio
-	// Chunk is the length of the audio in a message; default 100 ms.
-	Chunk time.Duration
-	// Config is the text message that begins each session and that the server does not answer; empty for none.
-	Config string
-
 	// SessionLength is how long each client's session lasts in the steady part before it ends it in order and begins another;
-	// 0 for one session that lasts as long as the run. It does not go with Audio, where a session is as long as the recording.
+	// 0 for one session that lasts as long as the run.
 	SessionLength time.Duration
 	// NoJitter makes all sessions last exactly SessionLength. By default they last up to a tenth less or more, and the first
 	// ones end at random times, so that they do not all end at once.
@@ -67,7 +57,7 @@ type Options struct {
 
 	// Duration is the length of the steady part.
 	Duration time.Duration
-	// Drain is how long to wait for the last echoes; default 5 s. During its first half, clients that have fallen behind still
+	// Drain is how long to wait for the last echoes; default [DefaultDrain]. During its first half, clients that have fallen behind still
 	// send what was due.
 	Drain time.Duration
 	// Loops is the number of event loops; default half of the processors, at least one. The proxy and its backends often
@@ -91,10 +81,9 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.ConnectTimeout, 10*time.Second)
-	set(&o.Drain, 5*time.Second)
+	set(&o.Drain, DefaultDrain)
 	set(&o.ProgressInterval, time.Second)
 	set(&o.SampleInterval, time.Second)
-	set(&o.Chunk, 100*time.Millisecond)
 	set(&o.Tick, 100*time.Microsecond)
 	if o.Loops == 0 {
 		o.Loops = max(1, loop.Processors()/2)
@@ -104,14 +93,14 @@ func (o Options) withDefaults() Options {
 
 // interval returns the time between two messages of a client, 0 when it sends none.
 func (o Options) interval() time.Duration {
-	if o.Audio != nil {
-		return o.Chunk
-	}
 	if o.Rate == 0 {
 		return 0
 	}
 	return max(1, time.Duration(math.Round(float64(time.Second)/o.Rate)))
 }
+
+// DefaultDrain is how long a run waits for the last echoes by default.
+const DefaultDrain = 5 * time.Second
 
 // The bounds of Options.
 const (
@@ -122,9 +111,7 @@ const (
 	// MaxRate is the highest rate in messages per second and client.
 	MaxRate = 1e6
 
-	minChunk = 10 * time.Millisecond
-	maxChunk = 10 * time.Second
-	maxTick  = 100 * time.Millisecond
+	maxTick = 100 * time.Millisecond
 
 	minSample  = 10 * time.Millisecond
 	maxSample  = time.Hour
@@ -156,12 +143,12 @@ func (f *faults) notNegative(field string, value time.Duration) {
 // Validate returns an error that names each wrong field, its value and what to use instead. It returns nil if Run would
 // accept them.
 func (o Options) Validate() error {
-	_, err := o.check()
+	_, err := o.Targets()
 	return err
 }
 
-// check validates the options, defaults filled in, and returns the parsed URLs.
-func (o Options) check() ([]*handshake.Target, error) {
+// Targets returns the servers of the URLs, with the header, subprotocol and TLS settings of the options. The error is that of Validate.
+func (o Options) Targets() ([]*handshake.Target, error) {
 	o = o.withDefaults()
 	var f faults
 	fields := o.checkRequest(&f)
@@ -194,49 +181,22 @@ func (o Options) check() ([]*handshake.Target, error) {
 	if o.Duration <= 0 {
 		f.add("duration: %s is out of range: use more than 0s", o.Duration)
 	}
-	if o.Audio != nil {
-		o.checkSpeech(&f)
-	} else {
-		o.checkEcho(&f)
-	}
-	return targets, errors.Join(f...)
-}
-
-// checkEcho checks the options for messages to echo.
-func (o Options) checkEcho(f *faults) {
 	if math.IsNaN(o.Rate) || o.Rate < 0 || o.Rate > MaxRate {
 		f.add("rate: %v is out of range: use 0 (idle) to %.0f messages per second", o.Rate, float64(MaxRate))
 	}
-	within(f, "size", o.Size, MinSize, MaxSize)
-	within(f, "window", o.Window, 0, math.MaxInt32)
+	within(&f, "size", o.Size, MinSize, MaxSize)
+	within(&f, "window", o.Window, 0, math.MaxInt32)
 	if o.Unicode && !o.Text {
 		f.add("unicode: use it with text messages only")
 	}
-}
-
-// checkSpeech checks the options for audio.
-func (o Options) checkSpeech(f *faults) {
-	if err := checkAudio(o.Audio); err != nil {
-		f.add("%w", err)
-		return
-	}
-	if o.SessionLength != 0 {
-		f.add("session-length: %s: do not use it with audio, because a session is as long as the recording", o.SessionLength)
-	}
-	within(f, "chunk", o.Chunk, minChunk, maxChunk)
-	if o.Chunk > 0 && chunkSize(o.Audio, o.Chunk) == 0 {
-		f.add("chunk: %s has no sample at %d samples per second: use a longer one", o.Chunk, o.Audio.SampleRate)
-	}
-	if l := length(o.Audio); o.Duration > 0 && o.Duration < l {
-		f.add("duration: %s is shorter than the audio: use at least %s", o.Duration, l)
-	}
+	return targets, errors.Join(f...)
 }
 
 // spareDescriptors is how many file descriptors a run needs at most in addition to those of its connections.
 const spareDescriptors = 64
 
-// checkDescriptors returns an error if the process may not open that many connections.
-func checkDescriptors(connections int) error {
+// CheckDescriptors returns an error if the process may not open that many connections.
+func CheckDescriptors(connections int) error {
 	if limit := machine.Limit(); limit < connections+spareDescriptors {
 		return fmt.Errorf("connections: %d needs more file descriptors than this process may open, %d (ulimit -n): use at most %d connections",
 			connections, limit, max(0, limit-spareDescriptors))

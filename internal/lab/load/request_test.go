@@ -11,7 +11,7 @@ import (
 func TestRequestFields(t *testing.T) {
 	o := quick("ws://127.0.0.1:1/")
 	o.Header, o.Subprotocol = []string{"Origin: https://a", "x-a:b:c\td ", "X-Empty:"}, "a.b"
-	targets, err := o.check()
+	targets, err := o.Targets()
 	want := []handshake.Field{{Name: "Origin", Value: "https://a"}, {Name: "x-a", Value: "b:c\td"}, {Name: "X-Empty"}}
 	if err != nil || !slices.Equal(targets[0].Header, want) || targets[0].Protocol != "a.b" {
 		t.Errorf("%v, %+v", err, targets)

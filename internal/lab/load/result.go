@@ -23,8 +23,8 @@ type Result struct {
 	// Series is the time series: one point for about each sampling interval, from when clients began to connect until all
 	// connections were closed. Its points add up to the totals.
 	Series []Point
-	// Transcript holds the final texts of the first complete session with audio; nil for none.
-	Transcript []string
+	// Speech is what package streams measures besides; nil for a run of Run.
+	Speech *Speech
 }
 
 // TargetResult is the result for one target.
@@ -61,9 +61,6 @@ type Figures struct {
 // fill fills in the result from the collected counts.
 func (r *run) fill(result *Result) {
 	result.fill(r.Connections, r.seen.total)
-	if first := r.transcript.Load(); first != nil {
-		result.Transcript = *first
-	}
 	result.targets(r.URLs)
 	for i := range result.Targets {
 		clients := (r.Connections + len(r.targets) - 1 - i) / len(r.targets)
@@ -88,18 +85,29 @@ func (f *Figures) fill(connections int, c *counts) {
 // setRates fills in the rates of the steady part, from the counts at its beginning and its end.
 func (r *Result) setRates(urls []string, before, after []Counts) {
 	r.targets(urls)
-	seconds := r.Duration.Seconds()
 	for i := range after {
-		f := &r.Targets[i].Figures
-		f.MessagesPerSecond = float64(after[i].Received-before[i].Received) / seconds
-		f.SessionsPerSecond = float64(after[i].Complete-before[i].Complete) / seconds
-		r.MessagesPerSecond += f.MessagesPerSecond
-		r.SessionsPerSecond += f.SessionsPerSecond
+		r.setRate(&r.Targets[i].Figures, after[i].Received-before[i].Received, after[i].Complete-before[i].Complete)
 	}
 }
 
+// SetRates fills in the rates of a run that counts from its beginning to its end.
+func (r *Result) SetRates() {
+	for i := range r.Targets {
+		f := &r.Targets[i].Figures
+		r.setRate(f, f.Received, f.Complete)
+	}
+}
+
+// setRate fills in the rates of a target, and adds them to those of all.
+func (r *Result) setRate(f *Figures, received, complete int64) {
+	seconds := r.Duration.Seconds()
+	f.MessagesPerSecond, f.SessionsPerSecond = float64(received)/seconds, float64(complete)/seconds
+	r.MessagesPerSecond += f.MessagesPerSecond
+	r.SessionsPerSecond += f.SessionsPerSecond
+}
+
 // Err returns an error if the server served the load badly: it lost or mixed up a message, a connection failed, a client
-// could not connect again, or no client could connect.
+// could not connect again, no client could connect, or a session had another text than one that was alone.
 func (r *Result) Err() error {
 	if r.Connected == 0 {
 		return errors.New("no connection could be made")
@@ -108,7 +116,7 @@ func (r *Result) Err() error {
 	for _, w := range []struct {
 		n    int64
 		what string
-	}{{r.Lost, "messages lost"}, {r.Mixed, "messages mixed up"}, {r.Failed, "connections failed"}, {r.Refused, "could not connect again"}} {
+	}{{r.Lost, "messages lost"}, {r.Mixed, "messages mixed up"}, {r.Failed, "connections failed"}, {r.Refused, "could not connect again"}, {r.spoke().Other, "sessions with another text than alone"}} {
 		if w.n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
 		}

@@ -28,20 +28,16 @@ const shortPoint = 10
 // stage is what the lanes of a run share. It is static, except for the latches.
 type stage struct {
 	epoch       time.Time     // the zero of the run's clock
-	script      *script       // what clients of an echo server say
+	script      *script       // what clients say
 	period      time.Duration // between two messages of a client; 0 for none
 	restTime    time.Duration // the shortest time between two wake-ups to send
 	window      uint32        // 0 for no limit
 	controlMask uint32        // of control frames
-	recording   *recording    // what clients of a speech server say; nil for those of an echo server
 	redial      func(*client) // connects a client again
 
 	sessionLength time.Duration // 0 for the whole run
 	noJitter      bool
 	drainDelay    time.Duration // how long to wait for the last echoes of a session
-
-	// transcript holds the final texts of the first session that was complete.
-	transcript atomic.Pointer[[]string]
 
 	greeted *latch // opened when each client has its first echo, or can no longer get it
 	alive   *latch // opened when each client has failed
@@ -75,12 +71,12 @@ type run struct {
 //
 // Run calls progress, if it is not nil, on the caller's goroutine: when a phase begins, and at the options' interval.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, error) {
-	targets, err := o.check()
+	targets, err := o.Targets()
 	if err != nil {
 		return nil, err
 	}
 	o = o.withDefaults()
-	if err := checkDescriptors(o.Connections); err != nil {
+	if err := CheckDescriptors(o.Connections); err != nil {
 		return nil, err
 	}
 	if progress == nil {
@@ -121,11 +117,7 @@ func (r *run) open() error {
 		noJitter:      r.NoJitter,
 		drainDelay:    r.Drain,
 	}
-	if r.Audio != nil {
-		r.recording = newRecording(r.Audio, r.Chunk, r.Config, random.Uint32())
-	} else {
-		r.script = newScript(r.Options, random)
-	}
+	r.script = newScript(r.Options, random)
 	if r.DialParallel > 0 {
 		r.slots = make(chan struct{}, r.DialParallel)
 	}
@@ -158,13 +150,9 @@ func (r *run) connect(ctx context.Context) {
 		at := i % len(r.targets)
 		// This spreads the clients of each target over the loops, too.
 		c := &client{lane: r.lanes[(i+i/len(r.targets))%len(r.lanes)], target: r.targets[at], at: at, id: uint32(i)}
-		switch {
-		case r.recording != nil:
-			c.talk = &speech{client: c}
-		case r.sessionLength > 0:
+		c.talk = &echo{client: c}
+		if r.sessionLength > 0 {
 			c.talk = &churn{echo: echo{client: c}}
-		default:
-			c.talk = &echo{client: c}
 		}
 		clients[i] = c
 	}
@@ -366,13 +354,13 @@ func (c *client) dialled(socket loop.Socket, early []byte, err error, over bool)
 		socket.Close()
 		c.setOutcome(cut)
 	case err == nil:
-		c.counts().ConnectAgain.record(c.took)
+		c.counts().ConnectAgain.Record(c.took)
 		c.join(socket, early)
 	case over: // the run was ended, and nothing failed
 		c.setOutcome(cut)
 		c.lane.settle(c)
 	default:
-		c.talk.refused("connect again: " + kind(err))
+		c.talk.refused("connect again: " + Kind(err))
 	}
 }
 
@@ -396,7 +384,7 @@ func (l *lane) admit(c *client, socket loop.Socket, early []byte, since int64) {
 	counts := c.counts()
 	counts.Begun++
 	counts.Connected++
-	counts.Connect.record(since - c.began)
+	counts.Connect.Record(since - c.began)
 	counts.lastConnect = max(counts.lastConnect, since)
 	l.clients = append(l.clients, c)
 	c.join(socket, early)
@@ -408,7 +396,7 @@ func (l *lane) refused(c *client, err error) {
 	counts := c.counts()
 	counts.Begun++
 	counts.ConnectFailures++
-	counts.error("connect: " + kind(err))
+	counts.error("connect: " + Kind(err))
 	c.markGreeted()
 	if l.sessionLength > 0 {
 		l.clients = append(l.clients, c) // it tries again

@@ -62,7 +62,7 @@ func TestCollectionMakesPoints(t *testing.T) {
 		full := c.take()
 		full.Received = n
 		for range n {
-			full.Latency.record(int64(latency))
+			full.Latency.Record(int64(latency))
 		}
 		c.put(target, full)
 	}

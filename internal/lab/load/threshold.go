@@ -141,7 +141,7 @@ func (t Threshold) judge(r *Result) Verdict {
 }
 
 // Judge compares the thresholds with the result. Its error says what is wrong by the thresholds and by [Result.Err]. But a
-// threshold for lost or mixed messages, or for failures or their rate, replaces Err's check of the same number.
+// threshold for lost or mixed messages, for failures or their rate, or for texts, replaces Err's check of the same number.
 func (r *Result) Judge(thresholds []Threshold) ([]Verdict, error) {
 	verdicts := make([]Verdict, len(thresholds))
 	var failed []string
@@ -158,6 +158,8 @@ func (r *Result) Judge(thresholds []Threshold) ([]Verdict, error) {
 			rest.Mixed = 0
 		case "failures", "failure-rate":
 			rest.Failed, rest.Refused = 0, 0
+		case "same-text", "words-alike":
+			rest.Speech = nil
 		}
 	}
 	err := rest.Err()
@@ -215,26 +217,21 @@ var aggregates = []aggregate{
 // metrics are all metrics, in the order in which the help lists them.
 var metrics = func() []metric {
 	var all []metric
-	for _, d := range []struct {
-		prefix, about string
-		of            func(*Result) Times
-	}{
-		{"", "latency", func(r *Result) Times { return r.Latency }},
-		{"connect-", "time to connect, over all sessions", func(r *Result) Times { return both(r.Connect, r.ConnectAgain) }},
-		{"first-reply-", "time to connect and get the first reply, over all sessions", func(r *Result) Times { return both(r.FirstEcho, r.ReplyAgain) }},
-		{"final-", "time from the end of audio to the final answer", func(r *Result) Times { return r.Final }},
-	} {
+	times := func(prefix, about string, of func(*Result) Times) {
 		for _, a := range aggregates {
-			all = append(all, metric{d.prefix + a.name, d.about, unitDuration, func(r *Result) (float64, bool) {
-				t := d.of(r)
+			all = append(all, metric{prefix + a.name, about, unitDuration, func(r *Result) (float64, bool) {
+				t := of(r)
 				return milliseconds(a.of(t)), t.Count() > 0
 			}})
 		}
 	}
+	times("", "latency; with audio, the lag", func(r *Result) Times { return r.Latency })
+	times("connect-", "time to connect, over all sessions", func(r *Result) Times { return both(r.Connect, r.ConnectAgain) })
+	times("first-reply-", "time to connect and get the first reply, over all sessions", func(r *Result) Times { return both(r.FirstEcho, r.ReplyAgain) })
 	number := func(name, about string, of func(*Result) int64) metric {
 		return metric{name, about, unitNumber, func(r *Result) (float64, bool) { return float64(of(r)), true }}
 	}
-	return append(all,
+	all = append(all,
 		metric{"all-connected", "time until all clients were connected", unitDuration, func(r *Result) (float64, bool) {
 			return milliseconds(r.AllConnected), r.Connected > 0 && r.Connected == r.Connections
 		}},
@@ -257,7 +254,42 @@ var metrics = func() []metric {
 			return r.SessionsPerSecond, r.Duration > 0
 		}},
 	)
+	times("lag-", "with audio: time from when audio was due to a result that answers it", func(r *Result) Times { return r.spoke().lag })
+	times("first-result-", "with audio: time from a session's first audio to its first result", func(r *Result) Times { return r.spoke().First })
+	times("partial-", "with audio: time that the oldest audio without a result had waited when one came", func(r *Result) Times { return r.spoke().Partial })
+	times("final-", "with audio: time from the end of audio to the last message", func(r *Result) Times { return r.spoke().Final })
+	return append(all,
+		metric{"lag-growth", "with audio: growth of the lag within sessions, in seconds a second", unitNumber, func(r *Result) (float64, bool) {
+			g := r.spoke().Growth
+			return g.PerSecond, g.Sessions > 0
+		}},
+		metric{"real-time-factor", "with audio: time that sessions took, by the length of their audio", unitNumber, func(r *Result) (float64, bool) {
+			return r.spoke().RealTime, r.spoke().RealTime > 0
+		}},
+		metric{"same-text", "with audio: share of sessions with the text of a session that was alone", unitPercent, func(r *Result) (float64, bool) {
+			share, ok := r.spoke().SameShare()
+			return 100 * share, ok
+		}},
+		metric{"words-alike", "with audio: share of words that sessions had in common with that text", unitPercent, func(r *Result) (float64, bool) {
+			_, ok := r.spoke().SameShare()
+			return 100 * r.spoke().Alike, ok
+		}},
+	)
 }()
+
+// spoken is what a run with audio has measured.
+type spoken struct {
+	Speech
+	lag Times
+}
+
+// spoke returns what the run has measured with audio; nothing if it had none.
+func (r *Result) spoke() (s spoken) {
+	if r.Speech != nil {
+		s.Speech, s.lag = *r.Speech, r.Latency
+	}
+	return s
+}
 
 // both returns the sum of two distributions.
 func both(a, b Times) (sum Times) {

@@ -75,10 +75,12 @@ func measuredResult() *Result {
 		},
 	}, Duration: 10 * time.Second}
 	for i := range 100 {
-		r.Latency.record(int64(i+1) * int64(time.Millisecond))
+		r.Latency.Record(int64(i+1) * int64(time.Millisecond))
 	}
-	r.Connect.record(int64(10 * time.Millisecond))
-	r.ConnectAgain.record(int64(30 * time.Millisecond))
+	r.Speech = &Speech{Growth: Growth{PerSecond: 0.02, Error: 0.001, Sessions: 4}, RealTime: 1.25, Same: 9, Alike: 0.95}
+	r.Speech.Final.Record(int64(200 * time.Millisecond))
+	r.Connect.Record(int64(10 * time.Millisecond))
+	r.ConnectAgain.Record(int64(30 * time.Millisecond))
 	return r
 }
 
@@ -96,6 +98,13 @@ func TestJudge(t *testing.T) {
 		{"connect-mean>25ms", "", false},
 		{"first-reply-p99>1h", "first-reply-p99>1h: failed, nothing measured", true},
 		{"final-p99<1h", "", true},
+		{"final-p99>250ms", "", false},
+		{"lag-p99>98ms", "", true},
+		{"partial-p99>1h", "partial-p99>1h: failed, nothing measured", true},
+		{"lag-growth>0.03", "lag-growth>0.03: ok, 0.02", false},
+		{"real-time-factor>1.2", "", true},
+		{"same-text<100%", "", false},
+		{"words-alike<96%", "words-alike<96%: failed, 95%", true},
 		{"all-connected>1h", "", true}, // not all clients connected
 		{"failures>3", "failures>3: failed, 4", true},
 		{"failures>4", "", false},

@@ -16,7 +16,7 @@ func TestTimes(t *testing.T) {
 		t.Error("nothing takes memory")
 	}
 	for i := range 1000 {
-		times.record(int64(i+1) * int64(time.Millisecond))
+		times.Record(int64(i+1) * int64(time.Millisecond))
 	}
 	near := func(what string, got, want time.Duration) {
 		if got < want*997/1000 || got > want*1003/1000 {
@@ -43,8 +43,8 @@ func TestTimes(t *testing.T) {
 	if sum.Count() != 2000 || times.Count() != 0 || times.histogram == nil {
 		t.Errorf("%d in the sum, %d left", sum.Count(), times.Count())
 	}
-	times.record(-5)
-	times.record(int64(2 * time.Hour))
+	times.Record(-5)
+	times.Record(int64(2 * time.Hour))
 	if times.Count() != 2 || times.Max() < time.Hour*999/1000 {
 		t.Errorf("%d, the longest %s", times.Count(), times.Max())
 	}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 )
 
 func TestValidateNamesFieldValueAndWhatIsAllowed(t *testing.T) {
@@ -33,12 +31,6 @@ func TestValidateNamesFieldValueAndWhatIsAllowed(t *testing.T) {
 		{func(o *Options) { o.DialParallel = -1 }, []string{"dial-parallel", "-1"}},
 		{func(o *Options) { o.Tick = time.Second }, []string{"tick", "1s", "100ms"}},
 		{func(o *Options) { o.Size, o.Drain = 1, -1 }, []string{"size", "drain"}},
-		{func(o *Options) { o.Audio = tone(); o.Duration = time.Second }, nil},
-		{func(o *Options) { o.Audio = tone(); o.Duration = time.Millisecond }, []string{"duration", "1ms", "240ms"}},
-		{func(o *Options) { o.Audio = &wav.Audio{SampleRate: 8000, Channels: 2, BitsPerSample: 16} }, []string{"audio", "2 channels", "mono"}},
-		{func(o *Options) { o.Audio = &wav.Audio{SampleRate: 8000, Channels: 1, BitsPerSample: 8} }, []string{"audio", "8 bits", "16 bits"}},
-		{func(o *Options) { o.Audio = &wav.Audio{SampleRate: 8000, Channels: 1, BitsPerSample: 16} }, []string{"audio", "no samples"}},
-		{func(o *Options) { o.Audio, o.Chunk = tone(), time.Millisecond }, []string{"chunk", "1ms", "10ms"}},
 	} {
 		o := quick("ws://127.0.0.1:1/")
 		c.change(&o)

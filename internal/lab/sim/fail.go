@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,11 @@ type FailOptions struct {
 	Slow float64
 	// Cores is on how many cores a slow server decodes: a piece of audio waits until one is free. Default 0: each connection has its own.
 	Cores int
+	// Streams is how many streams the server decodes at full speed, on one core that all share: beyond that, results are later and later, by (n-k)/k
+	// seconds per second. It replaces Slow and Cores. Default 0: no such limit.
+	Streams int
+	// Law is how a server with Streams differs from that: one of Laws, empty for not at all.
+	Law string
 	// Greeting makes the server send a message at connect.
 	Greeting bool
 	// Late is the probability that an unsolicited message follows LateAfter after an answer. At most one is scheduled at a time.
@@ -54,6 +60,7 @@ const (
 	defaultOOM       = 2 * time.Second
 	slowest          = 1000
 	mostCores        = 1024
+	mostStreams      = 10000
 )
 
 // FailHelp describes the words that ParseFail takes, one per line.
@@ -65,6 +72,8 @@ stall:p              stop answering at a message, keep the socket open
 midframe:p           end the stream in the middle of an answer's frame
 oom[:p[:delay]]      at a message, the whole server dies in the middle of a frame; it is back after a delay (2s)
 slow:factor[:cores]  decode a second of audio in factor seconds, above 1: falls behind; all connections share the cores, if given
+streams:k[:law]      decode k streams at full speed: of n, results are (n-k)/k seconds later each second; with the law slow-start half as fast
+                     for the first 5 s of its life, with thermal a tenth slower after a minute of work, with noisy 20 % faster or slower each time
 greeting             send a message at connect
 late[:p[:delay]]     send an extra message a delay (30ms) after an answer
 chatter[:interval]   send a message every interval (1s)
@@ -84,6 +93,7 @@ var failWords = []struct {
 	{"midframe", "midframe:p", 1, 1, func(f *FailOptions) *float64 { return &f.MidFrame }},
 	{"oom", "oom, oom:p or oom:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.OOM }},
 	{"slow", "slow:factor or slow:factor:cores", 1, 2, nil},
+	{"streams", "streams:k or streams:k:law", 1, 2, nil},
 	{"greeting", "greeting", 0, 0, nil},
 	{"late", "late, late:p or late:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.Late }},
 	{"chatter", "chatter or chatter:interval", 0, 1, nil},
@@ -151,6 +161,15 @@ func (f *FailOptions) parse(name string, args []string) (err error) {
 					return fmt.Errorf("invalid number of cores %q: use 1 to %d", args[1], mostCores)
 				}
 			}
+		case name == "streams":
+			if f.Streams, err = strconv.Atoi(args[0]); err != nil || f.Streams < 1 || f.Streams > mostStreams {
+				return fmt.Errorf("invalid number of streams %q: use 1 to %d", args[0], mostStreams)
+			}
+			if len(args) == 2 {
+				if f.Law = args[1]; !slices.Contains(Laws, f.Law) {
+					return spelling.Unknown("law", f.Law, Laws)
+				}
+			}
 		case len(args) == 2:
 			after := &f.LateAfter
 			if name == "oom" {
@@ -213,6 +232,12 @@ func (f FailOptions) validate() error {
 	}
 	if f.Cores < 0 || f.Cores > mostCores {
 		return fmt.Errorf("fail: slow: %d cores are out of range: use 1 to %d, or 0 for one for each connection", f.Cores, mostCores)
+	}
+	if f.Streams < 0 || f.Streams > mostStreams {
+		return fmt.Errorf("fail: streams: %d is out of range: use 1 to %d, or 0 for no limit", f.Streams, mostStreams)
+	}
+	if f.Law != "" && !slices.Contains(Laws, f.Law) {
+		return fmt.Errorf("fail: streams: %w", spelling.Unknown("law", f.Law, Laws))
 	}
 	if f.Chatter < 0 || f.Chatter > maxDelay {
 		return fmt.Errorf("fail: chatter: %v is out of range: use 0s (none) to %v", f.Chatter, maxDelay)

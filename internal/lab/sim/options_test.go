@@ -67,6 +67,8 @@ func TestParseFail(t *testing.T) {
 		"oom:0.1":           {OOM: 0.1},
 		"oom:0.1:300ms":     {OOM: 0.1, OOMFor: 300 * time.Millisecond},
 		"slow:1.5":          {Slow: 1.5},
+		"streams:8":         {Streams: 8},
+		"streams:8:thermal": {Streams: 8, Law: thermal},
 		"reset:0, greeting": {Greeting: true},
 	} {
 		if got, err := ParseFail(text); err != nil || got != want {
@@ -93,6 +95,8 @@ func TestParseFail(t *testing.T) {
 		"slow:0":       `invalid factor "0": use more than 0 and at most 1000, such as 1.5`,
 		"slow:-1":      `invalid factor "-1"`,
 		"slow:NaN":     `invalid factor "NaN"`,
+		"streams:0":    `invalid number of streams "0": use 1 to 10000`,
+		"streams:2:x":  `unknown law "x"`,
 		"slow:2:0":     `invalid number of cores "0": use 1 to 1024`,
 		"late:1:x":     `invalid delay "x"`,
 		"late:1:1s:1":  "use late, late:p or late:p:delay",
@@ -111,7 +115,7 @@ func TestFailHelp(t *testing.T) {
 		if !ok {
 			continue
 		}
-		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", "cores", "1", ":p", ":1").Replace(form)
+		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", "cores", "1", ":law", ":noisy", ":k", ":8", ":p", ":1").Replace(form)
 		if _, err := ParseFail(form); err != nil {
 			t.Errorf("%q: %v", form, err)
 		}

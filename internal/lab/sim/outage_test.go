@@ -238,3 +238,22 @@ func TestSlowCores(t *testing.T) {
 		t.Errorf("600 ms of audio were answered after %v by one core that needs half a second for a second", took)
 	}
 }
+
+// A server for two streams is behind by half of the time with three: three pieces of 200 ms take 300 ms.
+func TestStreams(t *testing.T) {
+	s := start(t, Options{Protocol: Vosk, Fail: FailOptions{Streams: 2, Law: slowStart}})
+	s.cores.worked = 5 * time.Second // its start is over
+	begin := now()
+	peers := []*wstest.Peer{dialRaw(t, s), dialRaw(t, s), dialRaw(t, s)}
+	for _, c := range peers {
+		c.SendBytes(wstest.ClientFrame(true, frame.Binary, make([]byte, 6400)))
+	}
+	for _, c := range peers {
+		if _, _, err := c.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := now() - begin; took < 300*ms {
+		t.Errorf("600 ms of audio of three streams were answered after %v by a server for two", took)
+	}
+}

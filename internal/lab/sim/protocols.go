@@ -58,6 +58,7 @@ type Protocol struct {
 	away       time.Duration // how long a place takes to come free after its session
 	fullStatus int           // HTTP status of that; 0 when it is said in the protocol
 	auth       *keyAuth      // asks for a key; nil for a server that takes none
+	publishes  publisher     // what it answers to HTTP; nil for nothing
 	new        func(request *http.Request) dialogue
 }
 
@@ -105,7 +106,8 @@ var protocols = []Protocol{
 	},
 	{
 		Name: VLLMRealtime, Summary: "vLLM's /v1/realtime",
-		Full: "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
+		publishes: vllmMetrics,
+		Full:      "HTTP 503 (no limit of its own: what a gateway says)", fullStatus: unavailable,
 		new: func(*http.Request) dialogue { return new(vllmDialogue) },
 	},
 	{
@@ -115,8 +117,9 @@ var protocols = []Protocol{
 	},
 	{
 		Name: Kyutai, Summary: "kyutai-labs/moshi, moshi-server, MessagePack",
-		Full: `{type: Error, message: "no free channels"} and a close, at connect`,
-		new:  func(*http.Request) dialogue { return new(kyutaiDialogue) },
+		publishes: moshiModules,
+		Full:      `{type: Error, message: "no free channels"} and a close, at connect`,
+		new:       func(*http.Request) dialogue { return new(kyutaiDialogue) },
 	},
 	{
 		Name: WhisperLive, Summary: "collabora/WhisperLive",
@@ -130,12 +133,14 @@ var protocols = []Protocol{
 	},
 	{
 		Name: RealtimeSTT, Summary: "KoljaB/RealtimeSTT, the production server", Silence: 5 * time.Minute,
-		Full: `{"type": "error", "code": "session_limit"} and close 1013, at connect`,
-		new:  func(*http.Request) dialogue { return new(realtimeSTTDialogue) },
+		publishes: realtimeSTTCapacity,
+		Full:      `{"type": "error", "code": "session_limit"} and close 1013, at connect`,
+		new:       func(*http.Request) dialogue { return new(realtimeSTTDialogue) },
 	},
 	{
 		Name: Deepgram, Summary: "Deepgram's /v1/listen", Silence: 10 * time.Second,
-		Full: "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: deepgramAuth,
+		publishes: deepgramMetrics,
+		Full:      "HTTP 429", fullStatus: http.StatusTooManyRequests, auth: deepgramAuth,
 		new: func(r *http.Request) dialogue { return newDeepgramDialogue(r.URL.Query()) },
 	},
 	{
@@ -165,7 +170,8 @@ var protocols = []Protocol{
 	},
 	{
 		Name: SGLangRealtime, Summary: "sglang's /v1/realtime", Full: `{"error": {"code": "too_many_sessions"}} and a close, at connect`,
-		new: func(*http.Request) dialogue { return newSGLangDialogue() },
+		publishes: sglangInfo,
+		new:       func(*http.Request) dialogue { return newSGLangDialogue() },
 	},
 	{
 		Name: SGLangOmni, Summary: "sglang-omni's /v1/realtime?intent=transcription",
@@ -194,8 +200,9 @@ var protocols = []Protocol{
 	},
 	{
 		Name: KyutaiTTS, Summary: "kyutai-labs/moshi, moshi-server, text to speech",
-		Full: `{type: Error, message: "no free channels"} and a close, at connect`,
-		new:  func(r *http.Request) dialogue { return newKyutaiTTSDialogue(r) },
+		publishes: moshiModules,
+		Full:      `{type: Error, message: "no free channels"} and a close, at connect`,
+		new:       func(r *http.Request) dialogue { return newKyutaiTTSDialogue(r) },
 	},
 	{
 		Name: Cartesia, Summary: "Cartesia's text to speech, /tts/websocket", Silence: 5 * time.Minute,

@@ -22,13 +22,6 @@ type realtimeSTTDialogue struct {
 	hearing
 }
 
-// AppendRealtimeSTT appends a packet of audio, the i-th of its turn, as RealtimeSTT's server takes it.
-func AppendRealtimeSTT(b []byte, i int, audio []byte) []byte {
-	header := fmt.Appendf(nil, `{"sampleRate":16000,"channels":1,"format":"pcm_s16le","frames":%d,"audioSequence":%d}`, len(audio)/2, i)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(header)))
-	return append(append(b, header...), audio...)
-}
-
 func (d *realtimeSTTDialogue) greet(v *voice) {
 	if !v.place() {
 		d.fail(v, "session_limit", "Server is at the configured session limit")

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -259,6 +258,9 @@ func (r *replies) sendDue(s *schedule) {
 		s.answers[0] = answer{}
 		s.answers = s.answers[1:]
 		s.bytes -= len(a.payload)
+		if s == &r.late && now.Sub(a.due) > latest {
+			continue
+		}
 		r.perform(&a) // may stop everything and empty the schedule
 	}
 	if len(s.answers) == 0 {
@@ -410,29 +412,4 @@ func (p *unsolicited) chat() {
 
 func (p *unsolicited) say(text string) {
 	p.conn.lane.out = frame.Append(p.conn.lane.out, frame.Header{Fin: true, Opcode: frame.Text}, []byte(text))
-}
-
-// cores are what all connections of a slow server decode on. Without any, each connection decodes beside the others. Its methods may be
-// called from any goroutine.
-type cores struct {
-	mu   sync.Mutex
-	busy []time.Time // guarded by mu; until when each core is
-}
-
-// decode takes a core for as long as a piece of audio needs, as soon as one is free, but not before the connection's last piece is done. It
-// returns when this one is done.
-func (c *cores) decode(notBefore time.Time, need time.Duration) time.Time {
-	if len(c.busy) == 0 {
-		return notBefore.Add(need)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := 0
-	for i, until := range c.busy {
-		if until.Before(c.busy[first]) {
-			first = i
-		}
-	}
-	c.busy[first] = slices.MaxFunc([]time.Time{notBefore, c.busy[first]}, time.Time.Compare).Add(need)
-	return c.busy[first]
 }

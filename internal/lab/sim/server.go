@@ -53,6 +53,7 @@ type Server struct {
 	stalled atomic.Bool
 	slow    atomic.Uint64 // the bits of the factor
 
+	total    atomic.Int64 // see Publish
 	slots    slots
 	places   slots // of sessions, for NastyOptions.Full
 	cores    cores // of a slow server
@@ -87,7 +88,11 @@ func Start(o Options) (*Server, error) {
 	s := &Server{options: o, addr: listener.Addr().(*net.TCPAddr), group: group, slots: slots{limit: o.Sessions}}
 	s.protocol, _ = protocolNamed(o.Protocol) // checked by Validate
 	s.places.limit, s.places.rate, s.places.tokens = o.Nasty.Full, float64(o.Nasty.Admissions), float64(o.Nasty.Admissions)
+	if k := o.Fail.Streams; k > 0 {
+		o.Fail.Slow, o.Fail.Cores = 1/float64(k), 1
+	}
 	s.cores.busy = make([]time.Time, o.Fail.Cores)
+	s.cores.law = o.Fail.Law
 	for range group.Loops() {
 		s.lanes = append(s.lanes, &lane{conns: make(map[*conn]struct{})})
 	}
@@ -249,6 +254,9 @@ func (s *Server) giveBack(placed bool) {
 func (s *Server) admit(nc net.Conn, dice *rand.Rand) (_ *handshake.Request, placed bool, refuse func(net.Conn)) {
 	request, err := handshake.ReadRequest(nc, handshake.DefaultMaxHead)
 	var refusal *handshake.Refusal
+	if err == nil && s.publish(nc, request.Request) {
+		return nil, false, nil
+	}
 	switch {
 	case errors.As(err, &refusal):
 	case err != nil:

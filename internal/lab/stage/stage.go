@@ -179,7 +179,7 @@ func (s *Stage) Close() {
 	}
 }
 
-// Certificate is one for 127.0.0.1 that is its own authority, in files of a folder. It is immutable.
+// Certificate is one for 127.0.0.1 and localhost that is its own authority, in files of a folder. It is immutable.
 type Certificate struct {
 	folder string
 	pair   tls.Certificate
@@ -205,7 +205,7 @@ func (c *Certificate) make(left time.Duration) error {
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "stage"},
-		NotBefore: now.Add(min(0, left) - time.Hour), NotAfter: now.Add(left), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: now.Add(min(0, left) - time.Hour), NotAfter: now.Add(left), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

@@ -166,7 +166,7 @@ func (r *run) busy() {
 			continue
 		}
 		full := errors.Is(err, errFull)
-		refused, known := r.fullCode(err)
+		refused, known := speaker.Refused(r.Profile, err)
 		switch {
 		case full:
 			l.conn.Hang()

@@ -18,7 +18,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
-	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
@@ -178,7 +177,7 @@ const pause = 300 * time.Millisecond
 func (r *run) another() (*link, error) {
 	for until := time.Now().Add(min(r.Wait, 5*time.Second)); ; {
 		l, err := r.pooled()
-		full, _ := r.fullCode(err)
+		full, _ := speaker.Refused(r.Profile, err)
 		if err == nil || !full && !errors.Is(err, errFullLink) || time.Now().After(until) {
 			return l, err
 		}
@@ -220,21 +219,9 @@ func (r *run) hold(l *link, recording *speaker.Recording, o speaker.Options, cut
 	if err == nil && !result.Complete && o.Cut == 0 && !o.Impatient {
 		err = errors.New("the session did not come to its end")
 	}
-	finals := line.finals
-	if len(finals) == 0 { // the profile does not say which results are final: the last one is
-		for _, m := range slices.Backward(result.Received) {
-			if texts := recording.Texts(m.Message); strings.TrimSpace(strings.Join(texts, "")) != "" {
-				finals = []speaker.Message{m.Message}
-				break
-			}
-		}
-	}
-	if len(finals) > 1 && r.Profile.Failover().WholeState() { // the others are states on the way there, which depend on the server's pace
-		finals = finals[len(finals)-1:]
-	}
 	got := new(outcome)
 	token := fmt.Sprintf("%016x", o.Token)
-	for _, m := range finals {
+	for _, m := range recording.Finals(line.finals, result.Received) {
 		m.Payload = []byte(strings.ReplaceAll(string(m.Payload), token, "$token"))
 		got.finals = append(got.finals, leavesOf(m))
 		got.texts = append(got.texts, strings.Join(recording.Texts(m), " "))
@@ -528,19 +515,6 @@ func (r *run) answeredTimes() {
 	default:
 		r.claim("answered", says, Holds, fmt.Sprintf("in the end, %v of %v were answered", answered.Round(time.Millisecond), sent.Round(time.Millisecond)))
 	}
-}
-
-// fullCode reports whether an error of dialing says that the server is full.
-func (r *run) fullCode(err error) (refused, known bool) {
-	status := (*handshake.StatusError)(nil)
-	closed := (*speaker.CloseError)(nil)
-	switch {
-	case errors.As(err, &status):
-		return true, r.Profile.BusyStatus(status.Status) || status.Status == 503 || status.Status == 429
-	case errors.As(err, &closed):
-		return true, r.Profile.ClosesFull(closed.Code) || closed.Code == frame.TryAgainLater
-	}
-	return err != nil, false
 }
 
 // Verdict is whether a claim of the profile is true.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -47,6 +48,7 @@ type Session struct {
 	BytesFromClient   uint64 `json:"bytes_from_client"`
 	FramesFromBackend uint64 `json:"frames_from_backend"`
 	BytesFromBackend  uint64 `json:"bytes_from_backend"`
+	api.Usage
 
 	By         string `json:"by"`                        // who ended it: client, backend or proxy
 	Code       uint16 `json:"code"`                      // the client's close code; 1006 if it left without one

@@ -42,7 +42,7 @@ func TestFormats(t *testing.T) {
 			`{"time":"2026-11-22T10:22:20.123Z","id":"q7m2kd4x-1042","service":"stt","path":"/v1/stt","tenant":"acme","client":"[2001:db8::7]:51234",` +
 				`"status":101,"reason":"done","request_id":"r-1","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","backend":"gpu-2",` +
 				`"started":"2026-11-22T10:22:17.123Z","waited_seconds":0.5,"lasted_seconds":2.5,"first_reply_seconds":0.125,` +
-				`"frames_from_client":1,"bytes_from_client":2,"frames_from_backend":3,"bytes_from_backend":4,` +
+				`"frames_from_client":1,"bytes_from_client":2,"frames_from_backend":3,"bytes_from_backend":4,"audio_in_seconds":0,"results":0,` +
 				`"by":"client","code":1000,"class":"normal","connection":"c-1","connection_fate":"returned"}`,
 			`2001:db8::7 - acme [22/Nov/2026:11:22:20 +0100] "GET /v1/stt HTTP/1.1" 101 4 "-" "-"`,
 		},

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	_ "embed"
 	"log/slog"
 	"net/http"
@@ -43,6 +44,8 @@ type Source struct {
 	Commands string
 	// Problems returns what is wrong now, and what was.
 	Problems func() api.ProblemList
+	// Usage reports what clients have used.
+	Usage func(context.Context, api.UsageQuery) (api.UsageReport, error)
 	// History returns the last hour.
 	History func() api.History
 	// Subscribe returns a stream of encoded server-sent events, which ends when the channel is closed, and the function that ends it
@@ -74,6 +77,13 @@ func (s *Source) routes() []route {
 				return nil, err
 			}
 			return s.Problems(), nil
+		})}},
+		{path: api.UsagePath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			q, err := api.ParseUsageQuery(r.URL.Query(), time.Now())
+			if err != nil {
+				return nil, BadRequest("%v", err)
+			}
+			return s.Usage(r.Context(), q)
 		})}},
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},

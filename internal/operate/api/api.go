@@ -46,7 +46,7 @@ const (
 	KindRefused = "refused"   // 401, 403, 429: the caller may not do this
 	KindUnknown = "not-found" // 404: no such session, service or backend
 	KindOther   = "other"     // 421: the request is for another proxy
-	KindState   = "state"     // 409: the thing is in a state in which this cannot be done
+	KindState   = "state"     // 409, 503: the thing is in a state in which this cannot be done
 	KindBusy    = "busy"      // 503: too many streams are open already
 	// KindInternal: 500, the proxy failed.
 	KindInternal = "internal"

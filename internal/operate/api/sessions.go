@@ -48,6 +48,7 @@ type Session struct {
 	BytesFromClient   uint64 `json:"bytes_from_client"`
 	FramesFromBackend uint64 `json:"frames_from_backend"`
 	BytesFromBackend  uint64 `json:"bytes_from_backend"`
+	Usage
 	// FirstReplySeconds is the time from the client's first message to the backend's first after it: so far, if FirstReplyOwed. 0 if the
 	// client has sent no message.
 	FirstReplySeconds float64 `json:"first_reply_seconds"`

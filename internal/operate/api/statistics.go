@@ -95,6 +95,7 @@ type Service struct {
 	Condition Condition `json:"condition"`
 	// Failover is absent if the service has neither failover nor a stall-timeout.
 	Failover *ServiceFailover `json:"failover,omitempty"`
+	Used     Usage            `json:"used"` // since the proxy started
 }
 
 // ServiceDemand is what the clients of a service need of its servers.
@@ -138,6 +139,8 @@ type Backend struct {
 	Profile string `json:"profile"`
 	// DiscoveredFrom is the backend of the configuration whose DNS name led to this server; empty for a backend of the configuration.
 	DiscoveredFrom string `json:"discovered_from,omitempty"`
+	// Calibrated is how many streams 'wsbouncer calibrate' found that the server takes at once; absent if that is not known.
+	Calibrated int `json:"calibrated,omitempty"`
 	Health
 	Pool
 	// Condition is how the backend is: what its health, its state and the list of problems say together. The word is that of [Health.Condition], or
@@ -149,6 +152,8 @@ type Backend struct {
 	// Places says how the server's places are shared among proxies; absent if this proxy shares none.
 	Places  *Places `json:"places,omitempty"`
 	Retired uint64  `json:"retired"` // connections closed or being closed since the start
+	// Published is what the server publishes of its capacity; absent if it publishes nothing, or nothing has been read yet.
+	Published *Published `json:"published,omitempty"`
 
 	// Stalls counts sessions on which the backend has stalled, Moved those that left it for another one, and NotMoved those that no other
 	// backend could continue.
@@ -160,6 +165,8 @@ type Backend struct {
 	LagSeconds       float64 `json:"lag_seconds,omitempty"`
 	MedianLagSeconds float64 `json:"median_lag_seconds,omitempty"`
 	OwedSeconds      float64 `json:"owed_seconds,omitempty"`
+	// LatenessSeconds is what lag-limit limits: how late results come, for 95 % of its sessions.
+	LatenessSeconds float64 `json:"lateness_seconds,omitempty"`
 	// FirstReplySeconds is how long a typical session lately took from its client's first message to the backend's first, and FirstReplies of
 	// how many sessions within some minutes that is known; absent if of none.
 	FirstReplySeconds float64 `json:"first_reply_seconds,omitempty"`
@@ -195,6 +202,19 @@ type Places struct {
 	Needs   int `json:"needs"`   // that sessions of all proxies use, and clients wait for
 	// Others are the other proxies that have some, the one with most first.
 	Others []PlaceHolder `json:"others"`
+}
+
+// Published is what a server publishes of its capacity, as of the last good reading.
+type Published struct {
+	Total int  `json:"total,omitempty"` // sessions that it takes at once; absent if it does not publish that
+	Used  *int `json:"used,omitempty"`  // sessions that it has; absent if it does not publish that
+	// Strangers is how many of Used are neither this proxy's nor those of others that share the server's places.
+	Strangers int       `json:"strangers,omitempty"`
+	At        time.Time `json:"at,omitzero"` // of the reading; absent before the first
+	// Followed: the backend has connections: auto, so that the ceiling is the total without strangers.
+	Followed bool      `json:"followed,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // why nothing could be read since
+	Since    time.Time `json:"since,omitzero"`   // when that began
 }
 
 // PlaceHolder is a proxy that has places of a server.
@@ -247,6 +267,11 @@ type Health struct {
 	RoundTripSeconds float64 `json:"round_trip_seconds"`
 	// FullAt is how many connections the server had when it said last that it is full; 0 once it may have as many as its cap again.
 	FullAt int `json:"full_at,omitempty"`
+	// CeilingCause is what limits connections below the cap: full (the server said so), lag (its results come later than lag-limit) or published (connections: auto); empty for
+	// nothing. CeilingReason says more about it.
+	CeilingCause  string    `json:"ceiling_cause,omitempty"`
+	CeilingSince  time.Time `json:"ceiling_since,omitzero"`
+	CeilingReason string    `json:"ceiling_reason,omitempty"`
 }
 
 // Pool is a backend's connections.
@@ -254,7 +279,7 @@ type Pool struct {
 	State     string  `json:"state"`  // the desired state: enabled, draining or disabled
 	Usable    bool    `json:"usable"` // sessions may begin
 	Cap       int     `json:"cap"`
-	Ceiling   int     `json:"ceiling"` // how many connections the server accepts at present: the cap, or less after it said that it is full
+	Ceiling   int     `json:"ceiling"` // how many connections the server gets at present: the cap, or less while there is a CeilingCause
 	Limit     int     `json:"limit"`   // how many this proxy may have: the ceiling, or less if it was granted fewer places
 	Warm      int     `json:"warm"`
 	Weight    float64 `json:"weight"`

@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // Tenant is what a tenant uses now, and has used since the proxy started.
 type Tenant struct {
 	Name string `json:"name"`
@@ -9,8 +11,19 @@ type Tenant struct {
 	Sessions     int          `json:"sessions"` // connections that its sessions use now
 	Waiting      int          `json:"waiting"`  // clients that wait for a connection
 	Totals       TenantTotals `json:"totals"`
+	Used         Usage        `json:"used"` // since the proxy started
+	// AudioQuota is what its audio-quota leaves; nil for none.
+	AudioQuota *AudioQuota `json:"audio_quota,omitempty"`
 	// Services are those that it uses now, or has guaranteed places in.
 	Services []TenantService `json:"services,omitempty"`
+}
+
+// AudioQuota is what a quota of audio leaves, as far as the proxy knows what others of its fleet have used.
+type AudioQuota struct {
+	Quota       string    `json:"quota"` // as the configuration has it
+	UsedSeconds float64   `json:"used_seconds"`
+	LeftSeconds float64   `json:"left_seconds"`
+	Renews      time.Time `json:"renews"`
 }
 
 // TenantService is what a tenant uses of one service.
@@ -30,7 +43,7 @@ type TenantTotals struct {
 	TimedOut uint64 `json:"timed_out"` // clients that waited without success
 	Full     uint64 `json:"full"`      // clients that found the queue full
 	Evicted  uint64 `json:"evicted"`   // clients whose place in the full queue a client of another tenant got
-	Limited  uint64 `json:"limited"`   // clients that the tenant's session-limit or session-rate refused
+	Limited  uint64 `json:"limited"`   // clients that the tenant's session-limit, session-rate or audio-quota refused
 }
 
 // Add adds other counts.
@@ -52,6 +65,7 @@ type OtherTenants struct {
 	Sessions int          `json:"sessions"`
 	Waiting  int          `json:"waiting"`
 	Totals   TenantTotals `json:"totals"`
+	Used     Usage        `json:"used"`
 }
 
 // Tenant returns what a tenant uses; nil if it is not listed. A nil Stats knows none.

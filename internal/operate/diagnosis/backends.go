@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -42,6 +43,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 			p.Hurts = api.HurtsSoon // the next time that it goes out of health
 		}
 	case condition.Word == api.Unreachable && condition.Why == notDialed:
+		found.capacity(b, about)
 	case condition.Word != api.Healthy:
 		kind, cure := troubleOf(&condition)
 		text := meanings[kind] + condition.Word
@@ -64,9 +66,49 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 		p.Since, p.Cure = b.CanarySince, "wsbouncer service show "+b.Service
 	case b.Places != nil && b.Places.Granted > b.Places.Cap:
 		found.add(BackendOverGranted, about, "proxies have %d of %d places, until sessions end: its cap was lowered, or one is back that was taken for dead", b.Places.Granted, b.Places.Cap)
-	case b.Ceiling < b.Cap:
+	case b.CeilingCause == "lag":
+		p := found.add(BackendLate, about, "%s: it gets no new sessions above %d of %d", b.CeilingReason, b.Ceiling, b.Cap)
+		p.Since, p.Cure = b.CeilingSince, commandOn(b, "show")
+	case b.Ceiling < b.Cap && (b.FullAt > 0 || b.Published == nil || !b.Published.Followed):
 		found.full(b, about)
+	default:
+		found.capacity(b, about)
 	}
+}
+
+// capacity notes that a server publishes fewer sessions than the cap, or no longer what the cap follows.
+func (found *findings) capacity(b *api.Backend, about subject) {
+	switch p := b.Published; {
+	case p == nil:
+	case p.Followed && p.Reason != "":
+		kept := "connections-max holds, as none was ever read"
+		if !p.At.IsZero() {
+			kept = "the last one holds"
+		}
+		found.add(BackendCapacity, about, "its capacity cannot be read, and %s: %s", kept, p.Reason).Since = p.Since
+	case !p.Followed && p.Total > 0 && p.Total < b.Cap:
+		found.add(BackendCapacity, about, "it publishes that it takes %s, and connections is %d", figures.Plural(p.Total, "session"), b.Cap).Cure =
+			commandOn(b, "set") + " --connections " + strconv.Itoa(p.Total)
+	}
+}
+
+// Published returns what a server publishes of its capacity, such as "6 of 8 sessions, 2 of them not of these proxies"; empty for nothing.
+func Published(b *api.Backend, now time.Time) string {
+	p := b.Published
+	if p == nil || p.At.IsZero() {
+		return ""
+	}
+	text := figures.Plural(p.Total, "session")
+	switch {
+	case p.Used != nil && p.Total > 0:
+		text = fmt.Sprintf("%d of %s", *p.Used, text)
+	case p.Used != nil:
+		text = figures.Plural(*p.Used, "session")
+	}
+	if p.Strangers > 0 {
+		text += fmt.Sprintf(", %d of them not of these proxies", p.Strangers)
+	}
+	return text + ", read " + figures.Since(p.At, now) + " ago"
 }
 
 // full notes that a server is full below its cap. What it said last holds until the proxy has tried more.

@@ -80,6 +80,32 @@ var backendScenes = map[string]scene{
 		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 20 },
 		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections",
 	},
+	"the capacity cannot be read": {
+		func(f *Facts) {
+			f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true, Reason: "/x: total: 0 is absurd", Since: since}
+		},
+		"backend-capacity backend gpu-3: its capacity cannot be read, and the last one holds: /x: total: 0 is absurd (12:00)",
+	},
+	"the capacity was never read": {
+		func(f *Facts) { f.Stats.Backends[2].Published = &api.Published{Followed: true, Reason: "404"} },
+		"backend-capacity backend gpu-3: its capacity cannot be read, and connections-max holds, as none was ever read: 404",
+	},
+	"the ceiling follows the capacity": {
+		func(f *Facts) {
+			f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true}
+		}, "",
+	},
+	"the cap is above the capacity": {
+		func(f *Facts) { f.Stats.Backends[2].Published = &api.Published{Total: 20, At: since} },
+		"backend-capacity backend gpu-3: it publishes that it takes 20 sessions, and connections is 32",
+	},
+	"results come too late": {
+		func(f *Facts) {
+			b := &f.Stats.Backends[2]
+			b.Ceiling, b.CeilingCause, b.CeilingSince, b.CeilingReason = 18, "lag", since, "results came 3.2s late at 24 sessions, over lag-limit 2s"
+		},
+		"backend-late backend gpu-3: results came 3.2s late at 24 sessions, over lag-limit 2s: it gets no new sessions above 18 of 32 (12:00)",
+	},
 	"the server was full": {
 		func(f *Facts) { b := &f.Stats.Backends[2]; b.Ceiling, b.FullAt, b.Leased = 20, 20, 19 },
 		"backend-full backend gpu-3: the server says that it is full: 20 of 32 connections (the last known value: no more have been tried since)",

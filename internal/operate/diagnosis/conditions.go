@@ -28,7 +28,7 @@ func DescribeOlder(s *api.Stats) {
 
 // backendWords are the words for a backend with a problem that its health does not show.
 var backendWords = map[Kind]string{
-	BackendHung: api.Hung, BackendStalled: "stalled", BackendFlapping: "flapping", BackendSlow: "slow", BackendFull: "full", BackendNoPlace: "no place",
+	BackendHung: api.Hung, BackendStalled: "stalled", BackendFlapping: "flapping", BackendSlow: "slow", BackendLate: "late", BackendFull: "full", BackendNoPlace: "no place",
 	BackendOverGranted: "over-granted", CanaryDoubtful: "canary doubtful",
 }
 

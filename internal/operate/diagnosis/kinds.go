@@ -48,7 +48,9 @@ const (
 	BackendEjected       Kind = "backend-ejected"
 	BackendFlapping      Kind = "backend-flapping"
 	BackendSlow          Kind = "backend-slow"
+	BackendLate          Kind = "backend-late"
 	BackendFull          Kind = "backend-full"
+	BackendCapacity      Kind = "backend-capacity"
 	BackendNoServers     Kind = "backend-no-servers"
 	BackendLookup        Kind = "backend-lookup"
 	BackendAddresses     Kind = "backend-addresses"
@@ -120,7 +122,9 @@ var natures = []nature{
 	{BackendEjected, api.LevelFailure, api.HurtsSoon, 0},
 	{BackendFlapping, api.LevelFailure, api.HurtsClients, 0},
 	{BackendSlow, api.LevelWarning, api.HurtsClients, brief},
+	{BackendLate, api.LevelWarning, api.HurtsSoon, 0},
 	{BackendFull, api.LevelWarning, api.HurtsSoon, brief},
+	{BackendCapacity, api.LevelWarning, api.HurtsSoon, lasting},
 	{BackendNoServers, api.LevelFailure, api.HurtsSoon, brief},
 	{BackendLookup, api.LevelWarning, api.HurtsSoon, brief},
 	{BackendAddresses, api.LevelWarning, api.HurtsOperator, brief},

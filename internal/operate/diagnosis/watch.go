@@ -170,7 +170,7 @@ func thing(p *api.Problem) string {
 // isState reports whether a service or backend has at most one problem of kinds like this one.
 func isState(kind Kind) bool {
 	switch kind {
-	case ServiceDown, ServiceDegraded, ServiceQueueFull, TenantFillsQueue, ServicePaused, ServiceWaiting, ServiceNearlyFull, CanaryDoubtful, BackendFull, BackendOverGranted:
+	case ServiceDown, ServiceDegraded, ServiceQueueFull, TenantFillsQueue, ServicePaused, ServiceWaiting, ServiceNearlyFull, CanaryDoubtful, BackendLate, BackendFull, BackendOverGranted:
 		return true
 	}
 	return keepsAway(kind)

@@ -42,8 +42,32 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Current limit of connections: the cap, or less for some time after the backend said that it is full.",
+			"Current limit of connections: the cap, or less for some time after the backend said that it is full, while its results come later than lag-limit, or as it publishes.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
+		backend.gauge("backend_calibrated_streams", "Streams that 'wsbouncer calibrate' found that the backend's server takes.",
+			func(b *api.Backend, put put) {
+				if b.Calibrated > 0 {
+					put(float64(b.Calibrated))
+				}
+			}),
+		backend.gauge("backend_published_sessions",
+			"Sessions that the backend takes at once (total), and that it has now (used), as it publishes them, and those of them that are not "+
+				"this proxy's nor of one that shares its places (strangers).",
+			func(b *api.Backend, put put) {
+				if b.Published != nil && b.Published.Total > 0 {
+					put(float64(b.Published.Total), "total")
+				}
+				if b.Published != nil && b.Published.Used != nil {
+					put(float64(*b.Published.Used), "used")
+					put(float64(b.Published.Strangers), "strangers")
+				}
+			}, "state"),
+		backend.gauge("backend_published_timestamp_seconds", "When what the backend publishes of its capacity was read.",
+			func(b *api.Backend, put put) {
+				if b.Published != nil && !b.Published.At.IsZero() {
+					put(float64(b.Published.At.UnixMilli()) / 1000)
+				}
+			}),
 		backend.gauge("backend_connections_limit",
 			"Connections that this proxy may have: the ceiling, or less if it was granted fewer places.",
 			func(b *api.Backend, put put) { put(float64(b.Limit)) }),

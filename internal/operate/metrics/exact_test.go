@@ -29,14 +29,17 @@ var notShown = []string{
 	"Backends.Health.CircuitSince", "Backends.Health.CircuitReason",
 	"Backends.Health.ProbeSince", "Backends.Health.ProbeReason", "Backends.Health.CanarySince", "Backends.Health.CanaryReason",
 	"Backends.Health.OutlierSince", "Backends.Health.OutlierReason", "Backends.Health.StalledSince", "Backends.Health.StalledReason",
-	"Backends.Health.FullAt", // the ceiling is shown
+	"Backends.Health.FullAt", "Backends.Health.CeilingCause", "Backends.Health.CeilingSince", "Backends.Health.CeilingReason", // the ceiling is shown
 	"Backends.Variants",
 	"Discovery.Asked", "Discovery.Answered", "Discovery.Failing", "Discovery.Reason", "Discovery.LeftOut", // failing is shown as 0 or 1
 	"Leaving",                                                                                       // removed backends: shown only as sums
 	"Configuration.Version", "Configuration.Since", "Configuration.Reason", "Configuration.Applied", // each version would be its own series
-	"Backends.Retired",          // the sum over backend_retired_total
-	"Shortages",                 // texts
-	"Disks",                     // exporters of the machine have them
+	"Backends.Retired",                                                                                      // the sum over backend_retired_total
+	"Shortages",                                                                                             // texts
+	"Disks",                                                                                                 // exporters of the machine have them
+	"Services.Used.AudioInEstimatedSeconds", "Services.Used.AudioOutEstimatedSeconds", "Tenants.AudioQuota", // the report has them
+	"Tenants.Used.AudioInEstimatedSeconds", "Tenants.Used.AudioOutEstimatedSeconds", "Tenants.Used.AudioInUnknownBytes", "Tenants.Used.AudioOutUnknownBytes", "Tenants.Used.Results",
+	"OtherTenants.Used.AudioInEstimatedSeconds", "OtherTenants.Used.AudioOutEstimatedSeconds", "OtherTenants.Used.AudioInUnknownBytes", "OtherTenants.Used.AudioOutUnknownBytes", "OtherTenants.Used.Results",
 	"Tenants.Services",          // tenants times services would be too many series
 	"TLS.Certificates.Listener", // behind the file, in one label
 	"TLS.Certificates.Names", "TLS.Certificates.NotBefore", "TLS.Certificates.NotAfter", "TLS.Certificates.State", "TLS.Loaded",
@@ -49,6 +52,7 @@ var notShown = []string{
 	"Backends.Condition", "Services.Condition", // what they are made of is shown
 	"Backends.Overdue",                              // the sum of its sessions is shown
 	"Backends.Places.Cap", "Backends.Places.Others", // the cap has a metric, and each proxy reports its own grant
+	"Backends.Published.At", "Backends.Published.Reason", "Backends.Published.Since", // TestScrape has the time
 	"Backends.Proxies", "Fleet.Missing", // each proxy reports its own part
 	"Fleet.Mode", "Fleet.Ledger", "Fleet.Problem", "Fleet.Advice", "Fleet.SinceSeconds", "Fleet.FrozenWhy", "Fleet.FrozenSeconds", // shown as 0 or 1
 	"Fleet.Proxies.Version", "Fleet.Proxies.Address", "Fleet.Proxies.Host", "Fleet.Proxies.State", "Fleet.Proxies.AgeSeconds", "Fleet.Proxies.Sessions",

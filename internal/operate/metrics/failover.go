@@ -57,6 +57,13 @@ func ofFailover() []family {
 					put(b.LagSeconds)
 				}
 			}),
+		backend.gauge("session_lateness_seconds",
+			"How late the backend's results come, for 95 % of its sessions: what lag-limit limits. Absent where they come in time, or where that is not known.",
+			func(b *api.Backend, put put) {
+				if b.LatenessSeconds > 0 {
+					put(b.LatenessSeconds)
+				}
+			}),
 		backend.gauge("session_owed_seconds",
 			"The longest time for which the backend has surely owed one of its sessions a result. Absent where it owes none, or where that is not known.",
 			func(b *api.Backend, put put) {

@@ -33,7 +33,8 @@ func busy() Snapshot {
 			Reachable: true, Circuit: "closed", Probe: "up", Canary: "up", CanarySeconds: 0.5, Broken: 17, RoundTripSeconds: 0.00125,
 		},
 		LagSeconds: 0.875, OwedSeconds: 0.75, FirstReplyOwedSeconds: 16.5, Overdue: &api.Overdue{Sessions: 2, Unreplied: 1},
-		Places: &api.Places{Grant: 38, Granted: 62, Cap: 64, Needs: 57, Others: []api.PlaceHolder{{ID: "9", Name: "b", Places: 24, Needs: 21}}},
+		Places:    &api.Places{Grant: 38, Granted: 62, Cap: 64, Needs: 57, Others: []api.PlaceHolder{{ID: "9", Name: "b", Places: 24, Needs: 21}}},
+		Published: &api.Published{Total: 48, Used: new(int), Strangers: 9, At: time.Unix(1763807000, 0)},
 		Pool: api.Pool{
 			State: "enabled", Usable: true, Cap: 64, Ceiling: 40, Limit: 38, Warm: 24, Weight: 1.5, Ramp: 1,
 			Dialing: 2, Idle: 11, Leased: 31, Resetting: 5, Retiring: 3,
@@ -46,6 +47,7 @@ func busy() Snapshot {
 			},
 		},
 	}
+	*well.Published.Used = 47
 	troubled := api.Backend{
 		Name: "gpu-2", Service: "stt", URL: `ws://gpu-2:2700/?model="de"&x=\`, Profile: "one-shot",
 		Health: api.Health{

@@ -64,7 +64,20 @@ func ofServices() []family {
 		service.counter("queue_waited_seconds_total",
 			"Total waiting time of the clients that got a connection from the queue.",
 			func(s *api.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),
+		service.counter("audio_seconds_total", "Audio of known duration, by the side that sent it. Some of it may be estimated, see the report of wsbouncer usage.",
+			func(s *api.Service, put put) { putAudio(&s.Used, put) }, "direction"),
+		service.counter("audio_unknown_bytes_total", "Payload bytes in formats whose duration is not known, such as compressed audio, by the side that sent them.",
+			func(s *api.Service, put put) {
+				put(float64(s.Used.AudioInUnknownBytes), fromClients)
+				put(float64(s.Used.AudioOutUnknownBytes), fromBackends)
+			}, "direction"),
+		service.counter("results_total", "Messages that servers have sent to clients.", func(s *api.Service, put put) { put(float64(s.Used.Results)) }),
 	}
+}
+
+func putAudio(u *api.Usage, put put) {
+	put(u.AudioInSeconds, fromClients)
+	put(u.AudioOutSeconds, fromBackends)
 }
 
 // otherTenant is the label of all tenants together that the configuration does not name, so that clients cannot add series.
@@ -92,19 +105,21 @@ func ofTenants() []family {
 		tenant.counter("tenant_queued_total", "Clients of the tenant that joined a queue because no connection was free.",
 			func(t *api.Tenant, put put) { put(float64(t.Totals.Queued)) }),
 		tenant.counter("tenant_refused_total", "Clients of the tenant that got no connection: they waited without success (timed_out), found the queue "+
-			"full (full), lost their place in the full queue to another tenant (evicted), or met the tenant's session-limit or session-rate (limited).",
+			"full (full), lost their place in the full queue to another tenant (evicted), or met the tenant's session-limit, session-rate or audio-quota (limited).",
 			func(t *api.Tenant, put put) {
 				put(float64(t.Totals.TimedOut), "timed_out")
 				put(float64(t.Totals.Full), "full")
 				put(float64(t.Totals.Evicted), "evicted")
 				put(float64(t.Totals.Limited), "limited")
 			}, "reason"),
+		tenant.counter("tenant_audio_seconds_total", "Audio of known duration of the tenant's clients, by the side that sent it.",
+			func(t *api.Tenant, put put) { putAudio(&t.Used, put) }, "direction"),
 	}
 }
 
 // labelledTenants returns the configured tenants, and the others as one.
 func labelledTenants(s *Snapshot) (all []api.Tenant) {
-	others := api.Tenant{Name: otherTenant, Sessions: s.OtherTenants.Sessions, Waiting: s.OtherTenants.Waiting, Totals: s.OtherTenants.Totals}
+	others := api.Tenant{Name: otherTenant, Sessions: s.OtherTenants.Sessions, Waiting: s.OtherTenants.Waiting, Totals: s.OtherTenants.Totals, Used: s.OtherTenants.Used}
 	for _, t := range s.Tenants {
 		switch {
 		case t.Unconfigured:
@@ -112,6 +127,8 @@ func labelledTenants(s *Snapshot) (all []api.Tenant) {
 			others.Sessions += t.Sessions
 			others.Waiting += t.Waiting
 			others.Totals.Add(&t.Totals)
+			others.Used.AudioInSeconds += t.Used.AudioInSeconds
+			others.Used.AudioOutSeconds += t.Used.AudioOutSeconds
 		default:
 			all = append(all, t)
 		}

@@ -126,13 +126,22 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"url", b.URL, normal},
 		{"profile", b.Profile, normal},
 		{"state", b.State, normal},
-		{"connections", fmt.Sprintf("%d leased, %d resetting, %d idle, %d dialing, %d retiring; cap %d, limit now %d, warm %d",
+		{"connections", fmt.Sprintf("%d leased, %d resetting, %d idle, %d dialing, %d retiring; cap %d, ceiling %d, warm %d",
 			b.Leased, b.Resetting, b.Idle, b.Dialing, b.Retiring, b.Cap, b.Ceiling, b.Warm), normal},
 		{"weight", fmt.Sprintf("%g, of which %.0f%% count now", b.Weight, 100*b.Ramp), normal},
 		{"first reply", fmt.Sprintf("%s lately (%s)", m.firstReply(b), figures.Plural(b.FirstReplies, "session")), normal},
 		{"ping", dash(b.RoundTripSeconds), normal},
 		{"circuit", withReason(b.Circuit, b.CircuitSince, b.CircuitReason, m.now) + fmt.Sprintf("; opened %s", figures.Plural(int(b.CircuitOpened), "time")), normal},
 		{"probe", withReason(b.Probe, b.ProbeSince, b.ProbeReason, m.now), normal},
+	}
+	if b.Calibrated > 0 {
+		fields = append(fields, field{"calibrated", figures.Plural(b.Calibrated, "stream"), normal})
+	}
+	if b.CeilingCause != "" {
+		fields = append(fields, field{"ceiling", withReason(b.CeilingCause, b.CeilingSince, b.CeilingReason, m.now), warning})
+	}
+	if published := diagnosis.Published(b, m.now); published != "" {
+		fields = append(fields, field{"published", published, normal})
 	}
 	if places := diagnosis.Places(b); places != "" && m.stats.Fleet.Shares() {
 		fields = append(fields, field{"places", places, normal})
@@ -267,6 +276,9 @@ func outliveFields(b *api.Backend, now time.Time) (fields []field) {
 	}
 	if b.LagSeconds > 0 {
 		fields = append(fields, field{"lag", fmt.Sprintf("%s (median %s)", figures.Seconds(b.LagSeconds), dash(b.MedianLagSeconds)), lagTone(b.OwedSeconds)})
+	}
+	if b.LatenessSeconds > 0 {
+		fields = append(fields, field{"lateness", figures.Seconds(b.LatenessSeconds) + " for 95% of its sessions", normal})
 	}
 	if b.Stalls > 0 {
 		fields = append(fields, field{"stalls", fmt.Sprint(b.Stalls), warning})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -51,8 +52,7 @@ const noConnection = "no connection"
 
 // request returns a valid upgrade request.
 func (a *attack) request(query string) string {
-	return "GET " + a.path + query + " HTTP/1.1\r\nHost: chaos\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aHVudGluZyBmb3IgbGVhaw==\r\n\r\n"
+	return wstest.UpgradeRequest(a.path + query)
 }
 
 // upgrade sends an upgrade request and reads the response.

@@ -43,7 +43,8 @@ type siege struct {
 	session time.Duration          // how long sessions of well-behaved clients last; 0 for the whole siege
 	memory  int                    // most that the proxy's memory may grow, in MiB; 0 for siegeMemory
 	judge   func(o *outcome) error // what else must hold; nil for nothing
-	replay  bool                   // see siegereplay.go
+	replay  bool                   // see replays
+	restart bool                   // see restart.go
 }
 
 const (
@@ -83,6 +84,9 @@ type outcome struct {
 	refused      map[int]uint64
 	sessionsLeft int64               // when all clients have gone
 	takenOut     []string            // servers that got no new sessions for a while, and why: all of them are healthy, unless one dies on purpose
+	above        []string            // servers that had more connections than their cap
+	last         *api.Stats          // what the proxy said last
+	restart      *restart            // of the siege in which a server comes back
 	crowd, hogs  api.ServiceFailover // of the services, in a siege with replay
 }
 
@@ -115,7 +119,7 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 		fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t%s\t%d\t%s\t%s\t%s\n", s.name, o.visits, ms(o.load.Latency.Quantile(0.5)),
 			ms(o.load.Latency.Quantile(0.99)), ms(o.load.Latency.Quantile(1)), o.before, o.memory, o.files, o.unfinished, o.handshakes, 100*o.cpu,
 			kit.Tallied(o.ended), kit.Tallied(o.refused), len(o.came.took), ms(kit.Quantile(o.came.took, 0.5)), ms(kit.Quantile(o.came.took, 0.99)), ms(kit.Quantile(o.came.took, 1)))
-		if s.siege.clients == 0 {
+		if s.siege.clients == 0 && !s.siege.restart {
 			r.atPeace = o.load.Latency.Quantile(0.99)
 		}
 		r.judgeSiege(s, o, length)
@@ -126,10 +130,10 @@ func (r *run) besiege(ctx context.Context, directory string) error {
 // judgeSiege notes what must not happen.
 func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	wrong := func(kind, format string, args ...any) { r.journal.Violation(s.name, kind, nil, format, args...) }
-	if l := o.load; l.Failed > 0 || l.Lost > 0 || l.Mixed > 0 || l.ConnectFailures > 0 || l.Received == 0 {
+	if l := o.load; l.Failed > 0 && !s.siege.restart || l.Lost > 0 || l.Mixed > 0 || l.ConnectFailures > 0 || l.Received == 0 {
 		wrong("a siege cost well-behaved clients their sessions", "%d failed, %d messages lost, %d wrong, %d could not connect, %d right: %v", l.Failed, l.Lost, l.Mixed, l.ConnectFailures, l.Received, l.Errors)
 	}
-	if o.came.failed > 0 || len(o.came.took) == 0 {
+	if o.came.failed > 0 && !s.siege.restart || o.came.failed > comersAtOnce || len(o.came.took) == 0 {
 		wrong("a siege kept well-behaved clients out", "%d of %d: %v", o.came.failed, o.came.failed+len(o.came.took), o.came.err)
 	}
 	within := siegeLatency
@@ -158,8 +162,11 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 	if o.sessionsLeft != 0 {
 		wrong("sessions of hostile clients are left over", "%d", o.sessionsLeft)
 	}
+	if len(o.above) > 0 {
+		wrong("more connections than the cap", "%s", o.above[0])
+	}
 	for _, why := range o.takenOut {
-		if s.siege.replay {
+		if s.siege.replay || s.siege.restart {
 			break // a server dies in it
 		}
 		wrong("a siege took a healthy server out of service", "%s", why)
@@ -175,6 +182,8 @@ func (r *run) judgeSiege(s *scenario, o *outcome, length time.Duration) {
 func (r *run) siege(ctx context.Context, s *scenario, directory string, length time.Duration, sessions int) (*outcome, error) {
 	crowdServers, besiegedServers, hostile := 1, 1, (*scenario)(nil)
 	switch {
+	case s.siege.restart:
+		crowdServers, sessions, length = restartServers, max(sessions, r.options.Sessions), max(length, restartLength)
 	case s.siege.poison:
 		crowdServers = poisonServers
 	case s.siege.replay:
@@ -191,15 +200,23 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	}
 	defer besieged.stop()
 	crowd.cap, besieged.cap = sessions+20, siegePlaces
+	var again *restart
+	if s.siege.restart {
+		crowd.cap = (sessions+1)/2 + comersAtOnce
+		again = &restart{servers: crowd.healthy, cap: crowd.cap}
+	}
 	if s.siege.checked {
 		check := startCheck()
 		defer check.Close()
 		besieged.more = ", auth: external, auth-url: " + check.URL
 	}
-	size, middle := 640, func() {}
-	if s.siege.replay {
+	size, middle := 640, func(context.Context, *proxy) {}
+	switch {
+	case s.siege.replay:
 		crowd.more, besieged.more = replays, replays
-		size, middle = replayedMessage, crowd.healthy[0].sim.Kill
+		size, middle = replayedMessage, func(context.Context, *proxy) { crowd.healthy[0].sim.Kill() }
+	case s.siege.restart:
+		middle = again.happen
 	}
 	config := &configuration{backends: make(map[string]backend)}
 	m := machine{arguments: []string{"--max-handshakes", fmt.Sprint(siegeHandshakes), "--handshake-timeout", "1m", "--client-timeout", "2s"}}
@@ -234,11 +251,15 @@ func (r *run) siege(ctx context.Context, s *scenario, directory string, length t
 	}); err != nil {
 		return nil, err
 	}
-	return r.loadAndAttack(ctx, s, p, length, sessions, size, middle)
+	o, err := r.loadAndAttack(ctx, s, p, length, sessions, size, middle)
+	if err == nil {
+		o.restart = again
+	}
+	return o, err
 }
 
 // loadAndAttack attacks the proxy while well-behaved clients use it with messages of that size. It calls middle in the middle of that.
-func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions, size int, middle func()) (*outcome, error) {
+func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length time.Duration, sessions, size int, middle func(context.Context, *proxy)) (*outcome, error) {
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
 	o := new(outcome)
@@ -273,7 +294,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 		})
 		watch.Go(func() {
 			if kit.Wait(attacking, length/2) == nil {
-				middle()
+				middle(attacking, p)
 			}
 		})
 		watch.Go(func() { failed = errors.Join(failed, coming.come(attacking)) })
@@ -319,7 +340,7 @@ func (r *run) loadAndAttack(ctx context.Context, s *scenario, p *proxy, length t
 
 // take takes in what the proxy says.
 func (o *outcome) take(stats *api.Stats, s *siege) {
-	o.sessionsLeft = stats.Sessions.Active
+	o.sessionsLeft, o.last = stats.Sessions.Active, stats
 	if s.replay {
 		o.crowd, o.hogs = *stats.Service("crowd").Failover, *stats.Service("besieged").Failover
 	}
@@ -334,6 +355,8 @@ func (o *outcome) felt(s *siege) bool {
 	switch {
 	case s.dropped && o.handshakes == 0:
 		return false
+	case s.restart:
+		return true
 	case s.replay: // what else must hold does at the end
 		return o.hogs.Unassured["memory"] > 0
 	}
@@ -373,6 +396,11 @@ func (o *outcome) watch(ctx context.Context, p *proxy) {
 		o.cpu = (p.ProcessorTime() - used).Seconds() / time.Since(begun).Seconds()
 		if stats, err := p.Stats(ctx); err == nil {
 			o.unfinished, o.takenOut = max(o.unfinished, stats.Sessions.Handshakes.Unfinished), takenOut(stats)
+			for i := range stats.Backends {
+				if b := &stats.Backends[i]; b.Used() > b.Cap {
+					o.above = append(o.above, fmt.Sprintf("%s: %+v", b.Name, b.Pool))
+				}
+			}
 		}
 		if kit.Wait(ctx, 100*time.Millisecond) != nil {
 			return
@@ -426,7 +454,7 @@ func (c *comers) come(ctx context.Context) error {
 		TLS: &tls.Config{InsecureSkipVerify: true}, // it is the proxy's own certificate
 	}
 	if c.token != "" {
-		o.Header = "Authorization: Bearer " + c.token + "\r\n"
+		o.Header = []string{"Authorization: Bearer " + c.token}
 	}
 	if _, err := hunt.Run(ctx, o); ctx.Err() == nil {
 		return err

@@ -1,11 +1,14 @@
 package chaos
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
@@ -40,6 +43,7 @@ func TestJudgeSiege(t *testing.T) {
 		"sessions of hostile clients are left over":        func(o *outcome) { o.sessionsLeft = 1 },
 		"a siege took a healthy server out of service":     func(o *outcome) { o.takenOut = []string{"the circuit opened"} },
 		"a siege did not end as it must":                   func(o *outcome) { o.ended = nil },
+		"more connections than the cap":                    func(o *outcome) { o.above = []string{"b: 9"} },
 	} {
 		r := &run{journal: kit.NewJournal(nil)}
 		o := good()
@@ -49,6 +53,44 @@ func TestJudgeSiege(t *testing.T) {
 		found := r.journal.Found()
 		if got := len(found); want == "" && got != 0 || want != "" && (got != 1 || found[0].Kind != want) {
 			t.Errorf("want %q; got %+v", want, found)
+		}
+	}
+}
+
+// What a server that dies must not cost is found.
+func TestJudgeRestart(t *testing.T) {
+	servers := make([]*healthyServer, restartServers)
+	for i := range servers {
+		var err error
+		if servers[i], err = startHealthy("server", sim.Echo, 0, nil, sim.FailOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(servers[i].sim.Close)
+	}
+	for want, change := range map[string]func(o *outcome, b []api.Backend){
+		"":                            func(*outcome, []api.Backend) {},
+		"5 sessions failed, and":      func(o *outcome, _ []api.Backend) { o.load.Failed = 5 },
+		"server 1, which lived":       func(_ *outcome, b []api.Backend) { b[0].Totals.DialFailed = 1 },
+		"leases of server 2 are left": func(_ *outcome, b []api.Backend) { b[1].Totals.Leased++ },
+		"3 sessions ended with 1011":  func(o *outcome, _ []api.Backend) { o.ended[1011], o.ended[1000] = 3, 7 },
+		"no clients since its return": func(_ *outcome, b []api.Backend) { b[2].Totals = api.Totals{Leased: 4, Discarded: 4} },
+		"had all its connections 18s": func(o *outcome, _ []api.Backend) { o.restart.returned = 18 * time.Second },
+		"10 of 11 sessions ended":     func(o *outcome, _ []api.Backend) { o.last.Sessions.Total = 11 },
+		"it never answered":           func(o *outcome, _ []api.Backend) { o.restart.err = errors.New("it never answered") },
+	} {
+		backends := make([]api.Backend, len(servers))
+		for i, s := range servers {
+			backends[i].URL, backends[i].Totals = s.sim.URL(), api.Totals{Leased: 6, Returned: 2, Discarded: 4}
+		}
+		backends[2].Broken = 4
+		o := &outcome{
+			load: &load.Result{Figures: load.Figures{Counts: load.Counts{Failed: 4}}}, ended: map[uint16]uint64{1000: 6, 1011: 4},
+			last: &api.Stats{Backends: backends}, restart: &restart{servers: servers, cap: 10, leased: 4},
+		}
+		o.last.Sessions.Total = 10
+		change(o, backends)
+		if err := cameBack(o); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("want %q; got %v", want, err)
 		}
 	}
 }

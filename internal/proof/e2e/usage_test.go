@@ -83,7 +83,7 @@ func TestUsageErrors(t *testing.T) {
 		{"backend's own cap", check("--backend", "ws://h,connections=0"), []string{"--backend", `"ws://h,connections=0"`, `invalid number "0": use a whole number from 1 to 100000`}},
 		{"backend's own weight", check("--backend", "ws://h,weight=-1"), []string{"--backend", `invalid number "-1": use a number from 0 to 1000`}},
 		{"backend's own state", check("--backend", "ws://h,state=off"), []string{"--backend", `"off"`, "enabled, draining, disabled"}},
-		{"backend's misspelt setting", check("--backend", "ws://h/x,conections=1"), []string{"--backend", `"conections"`, "connections, warm"}},
+		{"backend's misspelt setting", check("--backend", "ws://h/x,conections=1"), []string{"--backend", `"conections"`, "connections, connections-max, warm"}},
 		{"backend twice, with other settings", check("--backend", good+",warm=1"), []string{"--backend", good, "already"}},
 		{"help for an unknown command", []string{"help", "bogus"}, []string{`unknown command "bogus"`}},
 		{"help for a command that is nearly one", []string{"help", "serv"}, []string{`"serv"`, `did you mean "serve"?`}},

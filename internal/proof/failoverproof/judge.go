@@ -84,7 +84,7 @@ func (j *judge) message(m hunt.Message, ended bool) {
 		j.faults[Foreign]++
 		j.fault("foreign: %.200s", m.Payload)
 	}
-	if !ended && j.p.Ready != nil && j.p.Ready(m) {
+	if !ended && j.p.IsReady(m) {
 		j.greetings++
 		if j.greetings > 1 {
 			j.faults[Greetings]++
@@ -188,7 +188,7 @@ func (j *judge) over(chunks, audio int) {
 		j.faults[Lost] += chunks - j.last
 		j.fault("lost at the end: %d to %d", j.last+1, chunks)
 	}
-	if j.p.Ready != nil && j.greetings == 0 {
+	if j.p.AwaitsReady() && j.greetings == 0 {
 		j.faults[Greetings]++
 		j.fault("no greeting")
 	}

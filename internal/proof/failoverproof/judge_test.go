@@ -111,7 +111,7 @@ func TestSpeech(t *testing.T) {
 				break
 			}
 			if length := len(audio) * 1000 / p.perSecond; length < int(p.least/time.Millisecond) || length > int((p.most+p.least)/time.Millisecond)+1 {
-				if p.behindPause == nil {
+				if !p.commits {
 					t.Errorf("%s: a message of %d ms", name, length)
 				}
 			}
@@ -136,7 +136,7 @@ func TestSpeech(t *testing.T) {
 		if want := s.bytes(p.chunk) * 60; next != 61 || len(all) != want || paused < 3 || s.spoken() != 60*p.chunk {
 			t.Errorf("%s: %d chunks, %d bytes of %d, %d pauses, %v", name, next-1, len(all), want, paused, s.spoken())
 		}
-		if p.behindPause != nil && pauses != paused {
+		if p.commits && pauses != paused {
 			t.Errorf("%s: told of %d pauses of %d", name, pauses, paused)
 		}
 		if bytes.Contains(all, make([]byte, sim.MarkSize)) {

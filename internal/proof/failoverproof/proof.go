@@ -217,11 +217,7 @@ func (r *proof) session(ctx context.Context) {
 
 // target returns where a session goes, with the path that it asks for.
 func (r *proof) target(t *talk) (*handshake.Target, error) {
-	path := "/"
-	if r.p.Path != nil {
-		path = r.p.Path(&t.progress)
-	}
-	u, err := url.Parse(r.scene.url(t.session) + path)
+	u, err := url.Parse(r.scene.url(t.session) + r.p.Path(&t.progress))
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +225,7 @@ func (r *proof) target(t *talk) (*handshake.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	target.Protocol = r.p.Subprotocol
+	target.Protocol = r.p.Subprotocol()
 	if outside := r.o.Outside; outside != nil {
 		target.Header = outside.Header
 		if target.Secure() {

@@ -18,7 +18,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // scene is the servers, and the proxy in front of them unless clients speak with servers directly.
@@ -105,27 +104,16 @@ func (s *scene) profile() (name, file string, err error) {
 	if name = s.o.Profile; name == "" {
 		name = s.o.Protocol
 	}
-	p, err := profile.Named(name)
-	if err != nil {
-		return name, "", err
-	}
 	of, err := protocolNamed(s.o.Protocol)
 	if err != nil {
 		return name, "", err
 	}
-	settings := ""
-	if p.Predial == profile.PredialWithKey {
-		settings += ", predial: idle"
-	}
+	var settings []string
 	if of.settings != "" {
-		settings += ", " + of.settings
+		settings = []string{of.settings}
 	}
-	if settings == "" {
-		return name, "", nil
-	}
-	file = filepath.Join(s.folder, "profiles.yaml")
-	text := fmt.Sprintf("profiles: {simulated: {from: %s%s}}\n", name, settings)
-	return "simulated", file, os.WriteFile(file, []byte(text), 0o600)
+	file, err = kit.WriteProfile(s.folder, "simulated", name, settings...)
+	return "simulated", file, err
 }
 
 // url returns the address for a session.

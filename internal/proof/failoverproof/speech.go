@@ -88,7 +88,7 @@ func (s *speech) make() {
 	s.ready = sim.AppendMark(s.ready, m, blocks-1)
 	m.Pause = true
 	s.ready = sim.AppendMark(s.ready, m, 1)
-	s.paused = s.p.behindPause != nil
+	s.paused = s.p.commits
 	s.plan()
 }
 

@@ -71,12 +71,10 @@ func (t *talk) hold(ctx context.Context, target *handshake.Target) (err error) {
 
 // speak sends the start and the audio, each message when it has been spoken.
 func (t *talk) speak() error {
-	if t.p.Start != nil {
-		if err := t.say(t.p.Start(&t.progress)); err != nil {
-			return err
-		}
+	if err := t.say(t.p.Start(&t.progress)); err != nil {
+		return err
 	}
-	if t.p.Ready != nil {
+	if t.p.AwaitsReady() {
 		if err := t.listen(time.Now().Add(t.o.Patience), func() bool { return t.ready }); err != nil {
 			return fmt.Errorf("waiting for the greeting: %w", err)
 		}
@@ -93,16 +91,16 @@ func (t *talk) speak() error {
 		}
 		t.traceAudio(audio)
 		t.progress.Audio++
-		if err := t.send(t.p.Carry(&t.progress, nil, audio)); err != nil {
+		if err := t.send(t.p.Carry(&t.progress, audio)); err != nil {
 			return err
 		}
-		if t.progress.Audio == 1 && t.p.Behind != nil {
-			if err := t.say(t.p.Behind(&t.progress)); err != nil {
+		if t.progress.Audio == 1 {
+			if err := t.say(t.p.Follow(&t.progress)); err != nil {
 				return err
 			}
 		}
 		if pause {
-			if err := t.say(t.p.behindPause); err != nil {
+			if err := t.say(commit); err != nil {
 				return err
 			}
 		}
@@ -111,21 +109,19 @@ func (t *talk) speak() error {
 
 // end ends the session, and waits for its last message or the server's close.
 func (t *talk) end() error {
-	if t.p.End != nil {
-		if err := t.say(t.p.End(&t.progress)); err != nil {
-			return err
-		}
+	if err := t.say(t.p.End(&t.progress)); err != nil {
+		return err
 	}
 	t.progress.Ended = true
-	t.over = t.p.Lockstep && t.progress.Received >= t.progress.Sent
+	t.over = t.p.Lockstep() && t.progress.Received >= t.progress.Sent
 	until := time.Now().Add(t.o.Patience)
 	err := t.listen(until, func() bool { return t.over })
 	var closed *speaker.CloseError
 	switch {
-	case errors.As(err, &closed) && t.p.Last == nil && closed.Code == frame.NormalClosure:
+	case errors.As(err, &closed) && !t.p.HasLast() && closed.Code == frame.NormalClosure:
 	case err != nil:
 		return fmt.Errorf("waiting for the end: %w", err)
-	case t.p.Closes:
+	case t.p.Closes():
 		if err := t.listen(until, func() bool { return false }); !errors.As(err, &closed) || closed.Code != frame.NormalClosure {
 			return fmt.Errorf("waiting for the close: %w", err)
 		}
@@ -182,13 +178,13 @@ func (t *talk) hear(m hunt.Message) {
 	t.heard = now
 	t.progress.Received++
 	t.trace.Add("hears %s", describe(m))
-	t.ready = t.ready || t.p.Ready != nil && t.p.Ready(m)
+	t.ready = t.ready || t.p.IsReady(m)
 	t.judge.message(m, t.progress.Ended)
 	switch {
-	case t.p.finals != nil:
-		t.over = t.progress.Ended && t.judge.finals >= t.p.finals(t.speech.pauses)
-	case t.p.Last != nil:
-		t.over = t.over || t.p.Last(&t.progress, m)
+	case t.p.commits: // the client's end commits, too
+		t.over = t.progress.Ended && t.judge.finals > t.speech.pauses
+	case t.p.HasLast():
+		t.over = t.over || t.p.IsLast(&t.progress, m)
 	}
 }
 

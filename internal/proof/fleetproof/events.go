@@ -12,14 +12,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
-// kind is a kind of events.
+// kind is a kind of events: steps, one after the other.
 type kind struct {
 	name string
-	// limit is how long it may take, from the time that happen returns, until all places of all servers are in use.
+	// limit is how long it may take, from the proof's time at that the steps have noted, until all places of all servers are in use.
 	limit time.Duration
-	// happen has one happen. It returns since when all places can be used, or the zero time if it has waited for that itself.
-	happen func(r *proof, ctx context.Context) (time.Time, error)
+	steps []step
 }
+
+// step is a part of an event. It is about the proof's subjects, and notes in its time at since when all places can be used.
+type step func(r *proof, ctx context.Context) error
 
 const (
 	// killedLimit is after how long the places of a proxy that was killed are others'.
@@ -34,174 +36,223 @@ const (
 )
 
 var kinds = []kind{
-	{name: "kill", limit: killedLimit, happen: killing("kill", 1, false, false)},
-	{name: "kill-restart", limit: killedLimit, happen: killing("kill-restart", 1, true, false)},
-	{name: "kill-elsewhere", limit: killedLimit, happen: killing("kill-elsewhere", 1, true, true)},
-	{name: "kill-two", limit: killedLimit, happen: killing("kill-two", 2, false, false)},
-	{name: "forget", limit: moveLimit, happen: forget},
-	{name: "stop", limit: killedLimit, happen: stop},
-	{name: "drain", limit: killedLimit, happen: drain},
-	{name: "upgrade", limit: killedLimit, happen: upgrade},
-	{name: "upgrade-kill", limit: killedLimit, happen: upgradeKill},
-	{name: "cut-reset", limit: killedLimit, happen: cutOne(kit.Refused)},
-	{name: "cut-hang", limit: killedLimit, happen: cutOne(kit.Hanging)},
-	{name: "cut-all-reset", limit: killedLimit, happen: cutAll(kit.Refused)},
-	{name: "cut-all-hang", limit: killedLimit, happen: cutAll(kit.Hanging)},
-	{name: "restart-fast", limit: epochLimit, happen: restart("fast")},
-	{name: "restart-immediate", limit: epochLimit, happen: restart("immediate")},
-	{name: "restart-sigkill", limit: epochLimit, happen: restart("sigkill")},
-	{name: "failover", limit: epochLimit, happen: failOver},
-	{name: "failover-newcomer", limit: epochLimit, happen: failOverNewcomer},
-	{name: "failover-stopped", limit: epochLimit, happen: failOverStopped},
-	{name: "kill-while-away", limit: epochLimit, happen: killWhileAway},
-	{name: "raise-cap", limit: moveLimit, happen: raiseCap},
-	{name: "lower-cap", limit: sessionLimit, happen: lowerCap},
-	{name: "drain-backend", limit: moveLimit, happen: drainBackend},
-	{name: "move-clients", limit: moveLimit, happen: moveClients},
-	{name: "swap-clients", limit: moveLimit, happen: swapClients},
+	{"kill", killedLimit, []step{choose(1), kill, avoid, recovered(killedLimit), comeBack}},
+	{"kill-restart", killedLimit, []step{choose(1), kill, comeBack}},
+	{"kill-elsewhere", killedLimit, []step{choose(1), kill, moveAway, comeBack}},
+	{"kill-two", killedLimit, []step{choose(2), kill, avoid, recovered(killedLimit), comeBack}},
+	{"forget", moveLimit, []step{choose(1), kill, forgotten, recovered(moveLimit), moveAway, comeBack}},
+	{"stop", killedLimit, []step{choose(1), freeze, stayFrozen, proceed}},
+	{"drain", killedLimit, []step{choose(1), drain, recovered(moveLimit), comeBack}},
+	{"upgrade", killedLimit, []step{choose(1), upgrade, spread, oldEnds}},
+	{"upgrade-kill", killedLimit, []step{choose(1), upgrade, pause(0, 2*time.Second), killOld}},
+	{"cut-reset", killedLimit, []step{choose(1), cut(kit.Refused), spread, pause(time.Second, 12*time.Second), mend}},
+	{"cut-hang", killedLimit, []step{choose(1), cut(kit.Hanging), spread, pause(time.Second, 12*time.Second), mend}},
+	{"cut-all-reset", killedLimit, []step{chooseAll, cut(kit.Refused), spread, pause(time.Second, 12*time.Second), mend}},
+	{"cut-all-hang", killedLimit, []step{chooseAll, cut(kit.Hanging), spread, pause(time.Second, 12*time.Second), mend}},
+	{"restart-fast", epochLimit, []step{spread, restart("fast")}},
+	{"restart-immediate", epochLimit, []step{spread, restart("immediate")}},
+	{"restart-sigkill", epochLimit, []step{spread, restart("sigkill")}},
+	{"failover", epochLimit, []step{forgetful, spread, pause(500*time.Millisecond, 4*time.Second), promote}},
+	// A new process of a proxy, of which the standby has never heard, is stopped while the standby takes over.
+	{"failover-newcomer", epochLimit, append([]step{forgetful, choose(1), kill, comeBack, pause(time.Second, 4*time.Second)}, promoteWithout...)},
+	// Clients move, and so places, to a proxy that is stopped while the standby takes over.
+	{"failover-stopped", epochLimit, append([]step{forgetful, choose(1), gather, pause(2*time.Second, 4*time.Second)}, promoteWithout...)},
+	{"kill-while-away", epochLimit, []step{
+		chooseAll, cut(kit.Refused), pause(0, 2*time.Second), choose(1), kill, avoid, sometimes(comeBack), pause(time.Second, 5*time.Second), mend,
+		ifDead(recovered(killedLimit)), ifDead(comeBack),
+	}},
+	{"raise-cap", moveLimit, []step{raiseCap}},
+	{"lower-cap", sessionLimit, []step{lowerCap}},
+	{"drain-backend", moveLimit, []step{drainBackend}},
+	{"move-clients", moveLimit, []step{moveClients}},
+	{"swap-clients", moveLimit, []step{swapClients}},
 }
 
-// killing kills n proxies. The others take their places before they come back, unless they come back immediately. They do with the same state directory,
-// or elsewhere: with a new one, and at another address of the admin API.
-func killing(name string, n int, immediately, elsewhere bool) func(r *proof, ctx context.Context) (time.Time, error) {
-	return func(r *proof, ctx context.Context) (at time.Time, err error) {
-		var killed []*proxy
-		for first := r.any().index; len(killed) < n; {
-			p := r.proxies[(first+len(killed))%len(r.proxies)]
-			r.kill(p)
-			killed = append(killed, p)
-		}
-		at = time.Now()
-		if !immediately && n < len(r.proxies) {
-			r.avoid(killed...)
-			err = r.recover(ctx, name, at, killedLimit)
-		}
-		for _, p := range killed {
-			if err == nil && elsewhere {
-				err = p.moveAway()
-			}
-			if err == nil {
-				at, err = r.comeBack(ctx, p)
-			}
-		}
-		return at, err
+// act makes a step of something that cannot fail.
+func act(do func(r *proof)) step {
+	return func(r *proof, _ context.Context) error {
+		do(r)
+		return nil
 	}
 }
 
-// kill kills a proxy, whose sessions may end.
-func (r *proof) kill(p *proxy) {
-	r.journal.Event("%s is killed", p.Name)
-	r.crowd.excuse(p.index, "the proxy was killed", false)
-	p.kill()
+// each makes a step of what is done to each subject.
+func each(do func(r *proof, ctx context.Context, p *proxy) error) step {
+	return func(r *proof, ctx context.Context) error {
+		for _, p := range r.subjects {
+			if err := do(r, ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
-// comeBack starts a proxy again.
-func (r *proof) comeBack(ctx context.Context, p *proxy) (time.Time, error) {
+// choose has the following steps be about n random proxies, and chooseAll about all.
+func choose(n int) step {
+	return act(func(r *proof) {
+		first := r.any().index
+		r.subjects = nil
+		for i := range n {
+			r.subjects = append(r.subjects, r.proxies[(first+i)%len(r.proxies)])
+		}
+	})
+}
+
+var chooseAll = act(func(r *proof) { r.subjects = r.proxies })
+
+// pause waits for a random time.
+func pause(least, most time.Duration) step {
+	return func(r *proof, ctx context.Context) error { return r.pause(ctx, least, most) }
+}
+
+// sometimes takes a step half of the times, and ifDead if the subject does not run.
+func sometimes(s step) step {
+	return func(r *proof, ctx context.Context) error {
+		if r.dice.IntN(2) == 0 {
+			return s(r, ctx)
+		}
+		return nil
+	}
+}
+
+func ifDead(s step) step {
+	return func(r *proof, ctx context.Context) error {
+		if r.subjects[0].Alive() {
+			return nil
+		}
+		return s(r, ctx)
+	}
+}
+
+// spread moves clients, and avoid moves those of the subjects to the others.
+var (
+	spread = act((*proof).spread)
+	avoid  = act(func(r *proof) { r.avoid(r.subjects...) })
+)
+
+// recovered waits until all places are in use by the other proxies, if there are any.
+func recovered(limit time.Duration) step {
+	return func(r *proof, ctx context.Context) error {
+		if len(r.subjects) == len(r.proxies) {
+			return nil
+		}
+		return r.recover(ctx, r.event, r.at, limit)
+	}
+}
+
+// kill kills the subjects, whose sessions may end.
+var kill = act(func(r *proof) {
+	for _, p := range r.subjects {
+		r.journal.Event("%s is killed", p.Name)
+		r.crowd.excuse(p.index, "the proxy was killed", false)
+		p.kill()
+	}
+	r.at = time.Now()
+})
+
+// moveAway has the subjects come back elsewhere: with a new state directory, and at another address of the admin API.
+var moveAway = each(func(_ *proof, _ context.Context, p *proxy) error { return p.moveAway() })
+
+// comeBack starts the subjects again.
+var comeBack = each(func(r *proof, ctx context.Context, p *proxy) error {
 	begin := time.Now()
 	if err := p.start(ctx); err != nil {
-		return begin, err
+		return err
 	}
 	r.journal.Event("%s answers again after %v", p.Name, time.Since(begin).Round(time.Millisecond))
 	r.crowd.pardon(p.index)
 	r.spread()
-	return time.Now(), nil
-}
+	r.at = time.Now()
+	return nil
+})
 
-// forget kills a proxy of whose death there is no proof: its address answers no more, but refuses nothing, as that of a host that is gone. An
-// operator says that it is dead.
-func forget(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
-	r.kill(p)
+// forgotten has an operator say that the subject, which was killed, is dead. There is no proof of that: its address answers no more, but refuses
+// nothing, as that of a host that is gone.
+var forgotten = each(func(r *proof, ctx context.Context, p *proxy) error {
 	silent, err := net.Listen("tcp", p.admin)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
 	defer silent.Close()
 	r.avoid(p)
 	if err := r.pause(ctx, fleet.Unseen+fleet.HeartbeatInterval, fleet.Unseen+4*time.Second); err != nil {
-		return time.Time{}, err
+		return err
 	}
 	other := r.proxies[(p.index+1)%len(r.proxies)]
 	// It would fail if others had found a proof.
 	if _, err := kit.Operate(ctx, r.options.Binary, "proxy", "forget", p.Name, "--yes", "--admin", "unix:"+other.Socket()); err != nil {
-		return time.Time{}, err
+		return err
 	}
-	at := time.Now()
+	r.at = time.Now()
 	r.journal.Event("%s is forgotten", p.Name)
-	if err := r.recover(ctx, "forget", at, moveLimit); err != nil {
-		return at, err
-	}
-	if err := p.moveAway(); err != nil {
-		return at, err
-	}
-	return r.comeBack(ctx, p)
-}
+	return nil
+})
 
-// stop stops a proxy for longer than the lease time, so that the others suspect it, and continues it. Its places stay its own.
-func stop(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
+// freeze stops the subject, and proceed continues it.
+var (
+	freeze = each(func(r *proof, _ context.Context, p *proxy) error {
+		r.journal.Event("%s is stopped", p.Name)
+		return p.freeze()
+	})
+	proceed = each(func(r *proof, _ context.Context, p *proxy) error {
+		r.journal.Event("%s continues", p.Name)
+		r.at = time.Now()
+		return p.proceed()
+	})
+)
+
+// stayFrozen waits for longer than the lease time, so that the others suspect the subject. Its places stay its own.
+var stayFrozen = each(func(r *proof, ctx context.Context, p *proxy) error {
 	least, most := fleet.Lease+2*time.Second, 16*time.Second
 	if r.options.Stop > 0 {
 		least, most = r.options.Stop, r.options.Stop
 	}
-	r.journal.Event("%s is stopped", p.Name)
-	if err := p.freeze(); err != nil {
-		return time.Time{}, err
-	}
 	if t := r.options.GrantTimeout; t > 0 && most >= t {
 		r.watcher.excuse(p.source)
 	}
-	if err := r.pause(ctx, least, most); err != nil {
-		return time.Time{}, err
-	}
-	r.journal.Event("%s continues", p.Name)
-	return time.Now(), p.proceed()
-}
+	return r.pause(ctx, least, most)
+})
 
-// drain ends a proxy in order and starts it again. Sessions end by themselves; waiting clients are refused.
-func drain(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
+// drain ends the subject in order. Sessions end by themselves; waiting clients are refused.
+var drain = each(func(r *proof, _ context.Context, p *proxy) error {
 	r.journal.Event("%s drains", p.Name)
 	r.crowd.excuse(p.index, "the proxy drained", true)
 	begin := time.Now()
 	r.avoid(p)
 	if err := p.End(drainTimeout + kit.StartTimeout); err != nil {
-		return begin, err
+		return err
 	}
-	at := time.Now()
-	r.journal.Event("%s has ended after %v", p.Name, at.Sub(begin).Round(time.Millisecond))
-	if err := r.recover(ctx, "drain", at, moveLimit); err != nil {
-		return at, err
-	}
-	return r.comeBack(ctx, p)
-}
+	r.at = time.Now()
+	r.journal.Event("%s has ended after %v", p.Name, r.at.Sub(begin).Round(time.Millisecond))
+	return nil
+})
 
-// upgrade has another process take over from a proxy, while clients come, and waits until the old one has ended.
-func upgrade(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
+// upgrade has another process take over from the subject.
+var upgrade = each(func(r *proof, ctx context.Context, p *proxy) error {
 	begin := time.Now()
 	if _, err := p.Upgrade(ctx, cmp.Or(r.options.Upgraded, r.options.Binary), nil); err != nil {
-		return begin, err
+		return err
 	}
 	r.journal.Event("a new process has taken over from %s after %v", p.Name, time.Since(begin).Round(time.Millisecond))
-	r.spread()
-	err := p.takeReplaced().WaitForSuccess(drainTimeout + kit.StartTimeout)
-	r.journal.Event("the old process of %s has ended after %v", p.Name, time.Since(begin).Round(time.Millisecond))
-	return time.Now(), err
-}
+	return nil
+})
 
-// upgradeKill has another process take over from a proxy, and kills the old one while it drains.
-func upgradeKill(r *proof, ctx context.Context) (time.Time, error) {
-	p := r.any()
-	if _, err := p.Upgrade(ctx, cmp.Or(r.options.Upgraded, r.options.Binary), nil); err != nil {
-		return time.Time{}, err
-	}
-	if err := r.pause(ctx, 0, 2*time.Second); err != nil {
-		return time.Time{}, err
-	}
-	r.journal.Event("the old process of %s is killed", p.Name)
-	r.crowd.excuse(p.index, "the old process was killed after an upgrade", false)
-	p.takeReplaced().Kill()
-	r.crowd.pardon(p.index)
-	return time.Now(), nil
-}
+// oldEnds waits until the process that was replaced has ended, and killOld kills it while it drains.
+var (
+	oldEnds = each(func(r *proof, _ context.Context, p *proxy) error {
+		begin := time.Now()
+		err := p.takeReplaced().WaitForSuccess(drainTimeout + kit.StartTimeout)
+		r.journal.Event("the old process of %s has ended after %v", p.Name, time.Since(begin).Round(time.Millisecond))
+		r.at = time.Now()
+		return err
+	})
+	killOld = each(func(r *proof, _ context.Context, p *proxy) error {
+		r.journal.Event("the old process of %s is killed", p.Name)
+		r.crowd.excuse(p.index, "the old process was killed after an upgrade", false)
+		p.takeReplaced().Kill()
+		r.crowd.pardon(p.index)
+		r.at = time.Now()
+		return nil
+	})
+)

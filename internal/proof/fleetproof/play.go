@@ -75,17 +75,19 @@ func (r *proof) deck() (deck []kind) {
 func (r *proof) happen(ctx context.Context, k kind) error {
 	r.journal.Event("event: %s", k.name)
 	cut := r.crowd.cuts()
-	since, err := k.happen(r, ctx)
-	if err != nil {
-		return err
+	r.event, r.at = k.name, time.Time{}
+	for _, s := range k.steps {
+		if err := s(r, ctx); err != nil {
+			return err
+		}
 	}
 	if k.limit == epochLimit {
 		r.replaced = time.Now()
 	}
 	t := r.tally(k.name)
 	t.events++
-	if !since.IsZero() {
-		if err := r.recover(ctx, k.name, since, k.limit); err != nil {
+	if !r.at.IsZero() { // otherwise it has waited for that itself
+		if err := r.recover(ctx, k.name, r.at, k.limit); err != nil {
 			return err
 		}
 	}

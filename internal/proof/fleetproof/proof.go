@@ -103,6 +103,11 @@ type proof struct {
 	shares   []int // of the clients, by proxy
 	results  map[string]*tally
 	replaced time.Time // when the database was last restarted or replaced
+
+	// Of the event under way.
+	event    string    // its name
+	subjects []*proxy  // that it is about
+	at       time.Time // since when all places can be used; zero if the event waits for that itself
 }
 
 // Run proves. What must not happen is not an error of Run: see [Report.Err].

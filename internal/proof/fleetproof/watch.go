@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
@@ -86,12 +87,7 @@ func newWatcher(k *kit.Kernel, j *kit.Journal) *watcher {
 }
 
 // accepted says that a server has accepted a connection.
-func (w *watcher) accepted() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
+func (w *watcher) accepted() { tasks.Wake(w.wake) }
 
 // watch looks until ctx ends.
 func (w *watcher) watch(ctx context.Context) {

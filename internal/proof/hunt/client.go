@@ -1,7 +1,7 @@
 package hunt
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -9,28 +9,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
-
-// upgradeRequest returns an upgrade request with further fields. The override replaces the path unless it is empty. The key is always the same:
-// other tests check what a server makes of it.
-func upgradeRequest(host, path, override, subprotocol, fields string) string {
-	if override != "" {
-		path = override
-	}
-	request := "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aHVudGluZyBmb3IgbGVhaw==\r\n"
-	if subprotocol != "" {
-		request += "Sec-WebSocket-Protocol: " + subprotocol + "\r\n"
-	}
-	return request + fields + "\r\n"
-}
 
 // client is a WebSocket client that can leave at any point. It is used for one connection after the other.
 type client struct {
@@ -81,29 +65,17 @@ func (c *client) dial(ctx context.Context, from net.IP, address string, secure [
 	if _, err := io.WriteString(c.nc, request); err != nil {
 		return err
 	}
-	answer := make([]byte, 0, 4<<10)
-	for {
-		if head, early, ok := bytes.Cut(answer, []byte("\r\n\r\n")); ok {
-			c.Conn = speaker.NewConn(handshake.Established{Conn: c.nc, Early: early}, timeout)
-			return checkStatus(head)
-		}
-		answer = slices.Grow(answer, 1<<10)
-		n, err := c.nc.Read(answer[len(answer):cap(answer)])
-		if answer = answer[:len(answer)+n]; err != nil && n == 0 {
-			return err
-		}
+	in := bufio.NewReader(c.nc)
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return err
 	}
-}
-
-func checkStatus(head []byte) error {
-	var status int
-	if len(head) >= 12 && bytes.HasPrefix(head, []byte("HTTP/1.1 ")) {
-		status, _ = strconv.Atoi(string(head[9:12]))
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return httpError(response.StatusCode)
 	}
-	if status != http.StatusSwitchingProtocols {
-		return httpError(status)
-	}
-	return nil
+	early, err := in.Peek(in.Buffered())
+	c.Conn = speaker.NewConn(handshake.Established{Conn: c.nc, Early: early}, timeout)
+	return err
 }
 
 // send sends a message, sometimes in fragments.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -39,36 +40,27 @@ type Progress struct {
 	Ended bool
 }
 
-// Dialogue is the client's part in a protocol. It is immutable.
+// Dialogue is the client's part in a protocol. What the client says is in the protocol's profile, under client: its messages bear the session's
+// identity for the token. The fields add where else the identity belongs, and what the results are. It is immutable.
 type Dialogue struct {
 	// Name is that of the protocol.
 	Name string
-	// Path returns the path and query of the URL; nil for "/".
-	Path func(p *Progress) string
-	// Subprotocol is the WebSocket subprotocol to ask for; empty for none.
-	Subprotocol string
-	// Start returns the messages that begin a session; nil for none.
-	Start func(p *Progress) []Message
-	// Ready recognises the message that audio has to wait for; nil when it need not wait.
-	Ready func(m Message) bool
-	// Audio puts audio into a message; nil for a binary message with nothing else. It may return a slice of scratch. Where the server speaks, it
-	// returns a text instead, which is the word of the chunk.
-	Audio func(p *Progress, scratch, audio []byte) []byte
-	// AudioKind is the message's kind. Default: Binary.
-	AudioKind frame.Opcode
-	// Behind returns the messages that follow the first message of audio; nil for none.
-	Behind func(p *Progress) []Message
+	// client is how the client differs from the profile's, in YAML. Where a server is ready by a message that only the first session on a connection
+	// gets, it waits for another one, so that leaks show on connections that are used as they are.
+	client string
+	// query is added to the URL's; $id stands for the session's identity. withWord is added in sessions with settings, with the word behind it.
+	query, withWord string
+	// setting is how sessions with settings differ: the first text is replaced by the second in the first messages, or in those with audio if the
+	// session begins with them. $word stands for the word. If the first text is empty, the second is a message of its own.
+	setting [2]string
+	// start, audio, end and last are for what a profile cannot express; nil for what it does.
+	start func(p *Progress) []Message
+	audio func(p *Progress, audio []byte) Message
+	end   func(p *Progress) []Message
+	last  func(p *Progress, m Message) bool
+
 	// Blocks are the smallest and the largest number of blocks of a mark in a message of audio. Default: 1 to 24.
 	Blocks [2]int
-	// End returns the messages that end the session; nil for none.
-	End func(p *Progress) []Message
-	// Last recognises the last message of a session; nil when the server's close is the end.
-	Last func(p *Progress, m Message) bool
-	// Lockstep says that the server answers each message with one, so that the last answer may have come before the client sent
-	// the end.
-	Lockstep bool
-	// Closes says that the server closes the connection after the last message. Otherwise the client does.
-	Closes bool
 	// Final returns the part of a message that names the audio of a final result, each chunk once; nil if the message has none.
 	// The field is nil if final results cannot be distinguished from others.
 	Final func(m Message) []byte
@@ -81,8 +73,10 @@ type Dialogue struct {
 	// Answers returns how many messages a session must have received by its last one; nil if that depends on more than the sent
 	// messages.
 	Answers func(p *Progress) int
-	// Busy recognises the message by which a full server refuses the client; nil for none.
-	Busy func(m Message) bool
+
+	profile *profile.Profile
+	script  *profile.Script
+	speaker *speaker.Recording
 }
 
 // Dialogues returns the names of the protocols that a hunt can use.
@@ -90,32 +84,152 @@ func Dialogues() []string { return kit.Names(dialogues, (*Dialogue).name) }
 
 func (d *Dialogue) name() string { return d.Name }
 
-// DialogueNamed returns the dialogue of a protocol.
-func DialogueNamed(name string) (*Dialogue, error) {
-	return kit.Find("protocol", name, dialogues, (*Dialogue).name)
+// DialogueNamed returns the dialogue of a protocol. What its client says otherwise is in YAML, as a profile's client; empty for nothing.
+func DialogueNamed(name, otherwise string) (*Dialogue, error) {
+	found, err := kit.Find("protocol", name, dialogues, (*Dialogue).name)
+	if err != nil {
+		return nil, err
+	}
+	d := *found
+	d.client = strings.Trim(d.client+", "+otherwise, ", ")
+	return &d, d.prepare()
 }
 
-// Carry returns the message that carries audio. Its payload is the audio, or takes the place of scratch.
-func (d *Dialogue) Carry(p *Progress, scratch, audio []byte) Message {
-	m := Message{Opcode: frame.Binary, Payload: audio}
-	if d.AudioKind != frame.Continuation {
-		m.Opcode = d.AudioKind
+// prepare reads the profile.
+func (d *Dialogue) prepare() error {
+	all, err := profile.Parse("hunt", fmt.Appendf(nil, "profiles: {hunted: {from: %s, client: {%s}}}", d.Name, d.client))
+	if err != nil {
+		return err
 	}
-	if d.Audio != nil {
-		m.Payload = d.Audio(p, scratch, audio)
+	model := ""
+	if d.profile, d.script = all[0], all[0].Script(); d.script.NamesModel() {
+		model = "simulated"
+	}
+	d.speaker, err = speaker.Prepare(d.profile, model)
+	return err
+}
+
+// Subprotocol is the WebSocket subprotocol to ask for; empty for none.
+func (d *Dialogue) Subprotocol() string { return d.profile.Subprotocol }
+
+// Audio returns the encoding and the rate of the audio.
+func (d *Dialogue) Audio() (profile.Encoding, int) { return d.script.Encoding, d.script.Rate }
+
+// Path returns the path and query of the URL.
+func (d *Dialogue) Path(p *Progress) string {
+	query := []string{}
+	for _, part := range []string{d.speaker.Query(), strings.ReplaceAll(d.query, "$id", url.QueryEscape(p.ID))} {
+		if part != "" {
+			query = append(query, part)
+		}
+	}
+	if p.Word != "" && d.withWord != "" {
+		query = append(query, d.withWord+url.QueryEscape(p.Word))
+	}
+	if len(query) == 0 {
+		return "/"
+	}
+	return "/?" + strings.Join(query, "&")
+}
+
+// Start returns the messages that begin a session.
+func (d *Dialogue) Start(p *Progress) []Message {
+	if d.start != nil {
+		return d.start(p)
+	}
+	said := d.say(p, d.script.Start)
+	if p.Word != "" && d.setting != [2]string{} && d.setting[0] == "" {
+		said = append(said, text("%s", d.setting[1]))
+	}
+	for i := range said {
+		said[i] = d.set(p, said[i])
+	}
+	return said
+}
+
+// set puts settings into a message.
+func (d *Dialogue) set(p *Progress, m Message) Message {
+	if p.Word != "" && d.setting[1] != "" {
+		if d.setting[0] != "" {
+			m.Payload = bytes.Replace(m.Payload, []byte(d.setting[0]), []byte(d.setting[1]), 1)
+		}
+		m.Payload = bytes.ReplaceAll(m.Payload, []byte("$word"), []byte(p.Word))
 	}
 	return m
 }
 
-// has returns a function that finds a text in a message.
-func has(text string) func(m Message) bool {
-	return func(m Message) bool { return bytes.Contains(m.Payload, []byte(text)) }
+// say returns messages of the profile.
+func (d *Dialogue) say(p *Progress, said []profile.Message) []Message {
+	all := d.speaker.Fill(said, p.Number, p.Audio)
+	for i := range all {
+		all[i] = named(p, all[i])
+	}
+	return all
 }
 
-// ends returns a function that finds a text in a message that came after the session's end.
-func ends(text string) func(p *Progress, m Message) bool {
-	return func(p *Progress, m Message) bool { return p.Ended && bytes.Contains(m.Payload, []byte(text)) }
+// named puts the session's identity where the profile has its token.
+func named(p *Progress, m Message) Message {
+	m.Payload = bytes.ReplaceAll(m.Payload, fmt.Appendf(nil, "%016x", p.Number), []byte(p.ID))
+	return m
 }
+
+// AwaitsReady reports whether audio has to wait for a message, and IsReady whether this is it.
+func (d *Dialogue) AwaitsReady() bool { return d.script.AwaitsReady() }
+
+// IsReady reports whether audio has to wait for this message.
+func (d *Dialogue) IsReady(m Message) bool { return d.script.IsReady(m.Opcode, m.Payload, 0) }
+
+// Carry returns the message that carries audio, or the word of the chunk where the server speaks. It may be the audio itself.
+func (d *Dialogue) Carry(p *Progress, audio []byte) Message {
+	switch {
+	case d.audio != nil:
+		return d.audio(p, audio)
+	case d.script.TakesText():
+		word := sim.ChunkWord(p.Number, uint16(p.Audio)) + " "
+		m := named(p, d.speaker.Envelop(p.Audio-1, []byte(word), p.Number))
+		if len(d.script.Start) == 0 {
+			m = d.set(p, m)
+		}
+		return m
+	}
+	return d.speaker.Envelop(p.Audio-1, audio, p.Number)
+}
+
+// Follow returns the messages that follow the first message of audio.
+func (d *Dialogue) Follow(p *Progress) []Message { return d.say(p, d.script.Follow) }
+
+// End returns the messages that end the session.
+func (d *Dialogue) End(p *Progress) []Message {
+	if d.end != nil {
+		return d.end(p)
+	}
+	return d.say(p, d.script.End)
+}
+
+// HasLast reports whether a session has a last message. Otherwise the server's close is its end.
+func (d *Dialogue) HasLast() bool { return d.script.HasLast() || d.Lockstep() }
+
+// IsLast reports whether a message is the last of a session.
+func (d *Dialogue) IsLast(p *Progress, m Message) bool {
+	switch {
+	case d.last != nil:
+		return p.Ended && d.last(p, m)
+	case d.Lockstep():
+		return p.Received >= p.Sent
+	}
+	return p.Ended && d.script.IsLast(m.Opcode, m.Payload, 0)
+}
+
+// Lockstep says that the server answers each message with one, so that the last answer may have come before the client sent the end.
+func (d *Dialogue) Lockstep() bool {
+	return d.profile.Declared == profile.Lockstep && !d.profile.EndCloses
+}
+
+// Closes says that the server closes the connection after the last message. Otherwise the client does.
+func (d *Dialogue) Closes() bool { return d.profile.EndCloses }
+
+// IsBusy recognises the message by which a full server refuses the client.
+func (d *Dialogue) IsBusy(m Message) bool { return d.profile.SaysFull(m.Opcode, m.Payload) }
 
 // from returns a function that returns a message from the first text on, if the message has the second one.
 func from(text, mark string) func(m Message) []byte {
@@ -136,345 +250,94 @@ func until(text string, f func(m Message) []byte) func(m Message) []byte {
 	}
 }
 
-// says returns a function that returns one text message.
-func says(message string) func(p *Progress) []Message {
-	said := []Message{{Opcode: frame.Text, Payload: []byte(message)}}
-	return func(*Progress) []Message { return said }
-}
+// behind is a setting that stands behind a text of the first message.
+func behind(text, added string) [2]string { return [2]string{text, text + ", " + added} }
 
 // dialogues are the protocols, in the order of the simulated servers, whose comments describe the messages.
 var dialogues = []Dialogue{
 	{
-		Name: sim.Echo,
-		Last: func(p *Progress, _ Message) bool { return p.Received >= p.Sent }, Lockstep: true,
+		Name:    sim.Echo,
 		Final:   func(m Message) []byte { return m.Payload },
 		Answers: func(p *Progress) int { return p.Sent },
 	},
 	{
-		Name: sim.Vosk,
-		Start: func(p *Progress) []Message {
-			if p.Word == "" {
-				return nil
-			}
-			return []Message{text(`{"config" : {"sample_rate" : 16000, "phrase_list" : ["%s"]}}`, p.Word)}
-		},
-		End: says(`{"eof" : 1}`), Closes: true,
+		Name: sim.Vosk, setting: behind(`"sample_rate" : 16000`, `"phrase_list" : ["$word"]`),
 		Final: from(`"text" : `, `"text" : `), Step: 20,
 		Answers: func(p *Progress) int { return p.Audio + 1 },
 	},
 	{
-		Name: sim.FunASR, Subprotocol: "binary",
-		Start: func(p *Progress) []Message {
-			hotwords := ""
-			if p.Word != "" {
-				hotwords = `, "wav_name": "` + p.ID + `", "hotwords": "` + p.Word + `"`
-			}
-			return []Message{text(`{"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 2, "is_speaking": true%s}`, hotwords)}
-		},
-		End:  says(`{"is_speaking": false, "is_end": true}`),
-		Last: ends(`"is_end": true`),
+		Name: sim.FunASR, client: `start: '{"mode": "2pass", "chunk_size": [5, 10, 5], "chunk_interval": 2, "is_speaking": true}'`,
+		setting: behind(`"mode": "2pass"`, `"wav_name": "$word", "hotwords": "$word"`),
 		// The result includes a little audio from before the speaker began.
 		Final: from(`"text": `, `"2pass-offline"`), Overlap: 1,
 	},
+	{Name: sim.FunASRRealtime, setting: [2]string{"", "HOTWORDS:$word"}},
+	{Name: sim.SherpaONNX},
+	{Name: sim.SherpaPython},
+	{Name: sim.DashScope, setting: behind(`"sample_rate": 16000`, `"vocabulary_id": "$word"`)},
+	{Name: sim.VLLMRealtime},
+	{Name: sim.Watson, setting: behind(`"interim_results": true`, `"keywords": ["$word"]`)},
 	{
-		Name: sim.FunASRRealtime,
-		Start: func(p *Progress) []Message {
-			start := []Message{text("START")}
-			if p.Word != "" {
-				start = append(start, text("HOTWORDS:%s", p.Word))
-			}
-			return start
-		},
-		Ready: has(`"started"`),
-		End:   says("STOP"),
-		Last:  ends(`"stopped"`),
+		Name: sim.Kyutai, client: "ready: {msgpack: {type: Ready}}", Blocks: [2]int{100, 500}, end: endKyutai,
+		last: func(p *Progress, m Message) bool { return markerOf(m) == int64(p.Number) },
 	},
+	{Name: sim.WhisperLive, setting: behind(`"use_vad": true`, `"initial_prompt": "$word"`), Final: newestCompleted},
+	{Name: sim.WhisperLiveKit},
+	{Name: sim.RealtimeSTT, client: `ready: {json: {type: hello}}`, Final: until(`,"status"`, from(`"text":`, `"type":"final"`))},
 	{
-		Name: sim.SherpaONNX,
-		End:  says("Done"),
-		Last: func(_ *Progress, m Message) bool { return string(m.Payload) == "Done!" },
-	},
-	{
-		Name: sim.SherpaPython, End: says("Done"), Closes: true,
-	},
-	{
-		Name: sim.DashScope,
-		Start: func(p *Progress) []Message {
-			vocabulary := ""
-			if p.Word != "" {
-				vocabulary = `"vocabulary_id":"` + p.Word + `"`
-			}
-			return []Message{text(`{"header":{"action":"run-task","task_id":"%s","streaming":"duplex"},"payload":{"task_group":"audio",`+
-				`"task":"asr","function":"recognition","model":"paraformer-realtime-v2","parameters":{%s},"input":{}}}`, p.ID, vocabulary)}
-		},
-		Ready: has(`"event":"task-started"`),
-		End: func(p *Progress) []Message {
-			return []Message{text(`{"header":{"action":"finish-task","task_id":"%s","streaming":"duplex"},"payload":{"input":{}}}`, p.ID)}
-		},
-		Last: ends(`"event":"task-finished"`),
-	},
-	{
-		Name:  sim.VLLMRealtime,
-		Start: says(`{"type":"session.update","model":"simulated"}`),
-		Ready: has(`"type":"session.created"`),
-		Audio: inBase64, AudioKind: frame.Text,
-		Behind: says(`{"type":"input_audio_buffer.commit"}`),
-		End:    says(`{"type":"input_audio_buffer.commit","final":true}`),
-		Last:   ends(`"type":"transcription.done"`),
-	},
-	{
-		Name: sim.Watson,
-		Start: func(p *Progress) []Message {
-			keywords := ""
-			if p.Word != "" {
-				keywords = `, "keywords": ["` + p.Word + `"]`
-			}
-			return []Message{text(`{"action": "start", "content-type": "audio/l16;rate=16000", "interim_results": true%s}`, keywords)}
-		},
-		Ready: has(`"state": "listening"`),
-		End:   says(`{"action": "stop"}`),
-		Last:  ends(`"state": "listening"`),
-	},
-	{
-		Name:  sim.Kyutai,
-		Path:  func(*Progress) string { return "/api/asr-streaming" },
-		Ready: has("\xa5Ready"),
-		Audio: inMessagePack, Blocks: [2]int{100, 500},
-		End: endKyutai,
-		Last: func(p *Progress, m Message) bool {
-			return p.Ended && markerOf(m) == int64(p.Number)
-		},
-		Busy: has("no free channels"),
-	},
-	{
-		Name: sim.WhisperLive,
-		Start: func(p *Progress) []Message {
-			prompt := ""
-			if p.Word != "" {
-				prompt = `, "initial_prompt": "` + p.Word + `"`
-			}
-			return []Message{text(`{"uid": "%s", "language": "en", "task": "transcribe", "model": "small", "use_vad": true%s}`, p.ID, prompt)}
-		},
-		Ready: has(`"SERVER_READY"`),
-		End: func(*Progress) []Message {
-			return []Message{{Opcode: frame.Binary, Payload: []byte("END_OF_AUDIO")}}
-		},
-		Closes: true, Busy: has(`"status": "WAIT"`),
-		Final: newestCompleted,
-	},
-	{
-		Name:  sim.WhisperLiveKit,
-		Path:  func(*Progress) string { return "/asr" },
-		Ready: has(`"type":"config"`),
-		End:   func(*Progress) []Message { return []Message{{Opcode: frame.Binary}} },
-		Last:  ends(`"type":"ready_to_stop"`),
-	},
-	{
-		Name:  sim.RealtimeSTT,
-		Path:  func(*Progress) string { return "/api/v1/ws/transcribe" },
-		Start: says(`{"type":"start","language":"en"}`),
-		Ready: has(`"type":"hello"`),
-		Audio: func(p *Progress, scratch, audio []byte) []byte {
-			return sim.AppendRealtimeSTT(scratch, p.Audio-1, audio)
-		},
-		End: says(`{"type":"finalize"}`), Last: ends(`"type":"completion"`), Busy: has(`"session_limit"`),
-		Final: until(`,"status"`, from(`"text":`, `"type":"final"`)),
-	},
-	{
-		Name: sim.Deepgram,
-		Path: func(p *Progress) string {
-			return withWord("/v1/listen?encoding=linear16&sample_rate=16000", "&keyterm=", p)
-		},
-		End: says(`{"type":"CloseStream"}`), Last: ends(`"type":"Metadata"`), Closes: true,
+		Name: sim.Deepgram, withWord: "keyterm=",
 		Final:   until(`"words":`, from(`"transcript":`, `"is_final":true`)),
 		Answers: func(p *Progress) int { return p.Audio + 2 },
 	},
+	{Name: sim.AssemblyAI, withWord: "keyterms_prompt=", Blocks: [2]int{100, 200}},
+	{Name: sim.Speechmatics, setting: behind(`"enable_partials": true`, `"additional_vocab": [{"content": "$word"}]`)},
+	{Name: sim.Soniox, setting: behind(`"num_channels": 1`, `"context": {"terms": ["$word"]}`), Final: finalTokens},
+	{Name: sim.Gladia, query: "token=$id", withWord: "vocabulary=", Final: from(`"text":`, `"is_final":true`)},
+	{Name: sim.OpenAIRealtime, setting: behind(`"type": "transcription"`, `"input_audio_transcription": {"prompt": "$word"}`)},
+	{Name: sim.SGLangRealtime, client: `ready: {json: {type: session.created}}`, setting: behind(`"rate": 16000}`, `"transcription": {"language": "$word"}`)},
 	{
-		Name:   sim.AssemblyAI,
-		Path:   func(p *Progress) string { return withWord("/v3/ws?sample_rate=16000", "&keyterms_prompt=", p) },
-		Ready:  has(`"type":"Begin"`),
-		Blocks: [2]int{100, 200},
-		End:    says(`{"type":"Terminate"}`), Last: ends(`"type":"Termination"`), Closes: true,
-	},
-	{
-		Name: sim.Speechmatics,
-		Path: func(*Progress) string { return "/v2" },
-		Start: func(p *Progress) []Message {
-			vocab := ""
-			if p.Word != "" {
-				vocab = `, "additional_vocab": [{"content": "` + p.Word + `"}]`
-			}
-			return []Message{text(`{"message": "StartRecognition", "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 16000},`+
-				` "transcription_config": {"language": "en", "enable_partials": true%s}}`, vocab)}
-		},
-		Ready: has(`"RecognitionStarted"`),
-		End: func(p *Progress) []Message {
-			return []Message{text(`{"message": "EndOfStream", "last_seq_no": %d}`, p.Audio)}
-		},
-		Last: ends(`"EndOfTranscript"`), Closes: true, Busy: has(`"quota_exceeded"`),
-	},
-	{
-		Name: sim.Soniox,
-		Path: func(*Progress) string { return "/transcribe-websocket" },
-		Start: func(p *Progress) []Message {
-			context := ""
-			if p.Word != "" {
-				context = `,"context":{"terms":["` + p.Word + `"]}`
-			}
-			return []Message{text(`{"model":"stt-rt-v5","audio_format":"pcm_s16le","sample_rate":16000,"num_channels":1%s}`, context)}
-		},
-		End:  func(*Progress) []Message { return []Message{{Opcode: frame.Binary}} },
-		Last: ends(`"finished":true`), Closes: true, Busy: has(`"error_code":429`),
-		Final: finalTokens,
-	},
-	{
-		Name: sim.Gladia,
-		Path: func(p *Progress) string { return withWord("/v2/live?token="+url.QueryEscape(p.ID), "&vocabulary=", p) },
-		End:  says(`{"type":"stop_recording"}`), Last: ends(`"type":"post_final_transcript"`), Closes: true,
-		Final: from(`"text":`, `"is_final":true`),
-	},
-	{
-		Name: sim.OpenAIRealtime,
-		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
-		Start: func(p *Progress) []Message {
-			if p.Word == "" {
-				return nil
-			}
-			return []Message{text(`{"type":"session.update","session":{"input_audio_transcription":{"prompt":"%s"}}}`, p.Word)}
-		},
-		Ready: has(`"type":"session.created"`),
-		Audio: inBase64, AudioKind: frame.Text,
-		End:  says(`{"type":"input_audio_buffer.commit"}`),
-		Last: ends(`transcription.completed"`),
-	},
-	{
-		Name: sim.SGLangRealtime,
-		Path: func(*Progress) string { return "/v1/realtime" },
-		Start: func(p *Progress) []Message {
-			language := "null"
-			if p.Word != "" {
-				language = `"` + p.Word + `"`
-			}
-			return []Message{text(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":16000},`+
-				`"transcription":{"language":%s}}}}}`, language)}
-		},
-		Ready: has(`"type":"session.created"`),
-		Audio: inBase64, AudioKind: frame.Text,
-		End:  says(`{"type":"input_audio_buffer.commit"}`),
-		Last: ends(`transcription.completed"`),
-	},
-	{
-		Name: sim.SGLangOmni,
-		Path: func(*Progress) string { return "/v1/realtime?intent=transcription" },
-		Start: func(p *Progress) []Message {
-			if p.Word == "" {
-				return nil
-			}
-			return []Message{text(`{"type":"session.update","session":{"language":"%s"}}`, p.Word)}
-		},
-		Ready: has(`"type": "session.created"`),
-		Audio: inBase64, AudioKind: frame.Text,
-		End: says(`{"type":"transcription.done"}`), Last: ends(`"transcription.completed"`),
+		Name: sim.SGLangOmni, setting: [2]string{"", `{"type":"session.update","session":{"language":"$word"}}`},
 		Final: from(`"text": `, `"is_final": true`),
 	},
+	{Name: sim.OpenAITranslations, Final: from(`"delta":`, `output_transcript`)},
+	{Name: sim.VLLMOmni, client: `ready: [{json: {type: session.created}}, {json: {type: session.updated}}]`, setting: behind(`"model": "simulated"`, `"instructions": "$word"`)},
 	{
-		Name:  sim.OpenAITranslations,
-		Path:  func(*Progress) string { return "/v1/realtime/translations?model=simulated" },
-		Ready: has(`"type":"session.created"`),
-		Audio: func(p *Progress, scratch, audio []byte) []byte {
-			return append([]byte(`{"type":"session.`), inBase64(p, scratch, audio)[len(`{"type":"`):]...)
-		},
-		AudioKind: frame.Text,
-		End:       says(`{"type":"session.close"}`), Last: ends(`"type":"session.closed"`), Closes: true,
-		Final: from(`"delta":`, `output_transcript`),
-	},
-	{
-		Name: sim.VLLMOmni,
-		Path: func(*Progress) string { return "/v1/realtime?duplex=1" },
-		Start: func(p *Progress) []Message {
-			return []Message{text(`{"type":"session.update","session":{"model":"simulated","instructions":"%s"}}`, p.Word)}
-		},
-		Ready: has(`"type":"session.`), // created, or updated
-		Audio: inBase64, AudioKind: frame.Text,
-		End: says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"response.done"`), Busy: has(`"resource_exhausted"`),
-	},
-	{
-		Name: sim.NVIDIARealtime,
-		Path: func(*Progress) string { return "/v1/realtime" },
-		Start: func(p *Progress) []Message {
-			if p.Word == "" {
-				return nil
-			}
-			return []Message{text(`{"type":"session.update","session":{"language":"%s"}}`, p.Word)}
-		},
-		Ready: has(`"type":"session.created"`),
-		End:   says(`{"type":"input_audio_buffer.commit"}`), Last: ends(`"type":"input_audio_buffer.committed"`),
+		Name: sim.NVIDIARealtime, setting: behind(`"sample_rate": 16000`, `"language": "$word"`),
 		Final: until(`"audio_processed"`, from(`"transcript":`, `transcription.completed"`)),
 	},
+	{Name: sim.KaldiGStreamer, query: "content-id=$id"},
 	{
-		Name: sim.KaldiGStreamer,
-		Path: func(p *Progress) string {
-			return "/client/ws/speech?content-type=audio/x-raw&content-id=" + url.QueryEscape(p.ID)
-		},
-		End: says("EOS"), Closes: true, Busy: has(`"status": 9`),
-	},
-	{
-		Name:  sim.KyutaiTTS,
-		Path:  func(p *Progress) string { return withWord("/api/tts_streaming?format=PcmMessagePack", "&voice=", p) },
-		Ready: has("\xa5Ready"),
-		Audio: textOf(`%[2]s `), AudioKind: frame.Text,
-		End:    func(*Progress) []Message { return []Message{{Opcode: frame.Binary, Payload: []byte{0}}} },
-		Closes: true, Busy: has("no free channels"),
+		Name: sim.KyutaiTTS, withWord: "voice=",
 		Final: kyutaiSpeech, Speech: kyutaiSpeech,
 		Answers: func(p *Progress) int { return 1 + 2*p.Audio },
 	},
 	{
-		Name:  sim.Cartesia,
-		Path:  func(*Progress) string { return "/tts/websocket" },
-		Audio: textOf(cartesiaRequest), AudioKind: frame.Text,
-		End: func(p *Progress) []Message {
-			return []Message{text(`{"model_id":"sonic-3","transcript":"","context_id":"%s","continue":false}`, p.ID)}
-		},
-		Last: ends(`"type":"done"`), Busy: has(`"status_code":429`),
+		Name: sim.Cartesia, setting: behind(`"add_timestamps": true`, `"pronunciation_dict_id": "$word"`),
 		Final: from(`"words":`, `"type":"timestamps"`), Speech: inField("data"),
 		Answers: func(p *Progress) int { return 1 + 2*p.Audio },
 	},
 	{
-		Name: sim.ElevenLabsTTS,
-		Path: func(*Progress) string { return "/v1/text-to-speech/v/multi-stream-input" },
-		Start: func(p *Progress) []Message {
-			locators := ""
-			if p.Word != "" {
-				locators = `,"pronunciation_dictionary_locators":[{"pronunciation_dictionary_id":"` + p.Word + `","version_id":"1"}]`
-			}
-			return []Message{text(`{"text":" ","context_id":"%s"%s}`, p.ID, locators)}
-		},
-		Audio: textOf(`{"text":"%[2]s ","context_id":"%[1]s","flush":true}`), AudioKind: frame.Text,
-		End: func(p *Progress) []Message {
-			return []Message{text(`{"context_id":"%s","close_context":true}`, p.ID)}
-		},
-		Last:  ends(`"isFinal":true`),
-		Final: characters, Speech: inField("audio"),
+		Name: sim.ElevenLabsTTS, setting: behind(`"text": " "`, `"pronunciation_dictionary_locators": [{"pronunciation_dictionary_id": "$word"}]`),
+		// The server speaks each word immediately.
+		client: `audio: '{"text": "$text", "context_id": "$token", "flush": true}', end: '{"context_id": "$token", "close_context": true}'`,
+		Final:  characters, Speech: inField("audio"),
 		Answers: func(p *Progress) int { return 1 + p.Audio },
 	},
 	{
-		Name: sim.AzureSpeech,
-		Path: func(*Progress) string { return "/speech/recognition/conversation/cognitiveservices/v1" },
-		Start: func(p *Progress) []Message {
-			grammars := ""
-			if p.Word != "" {
-				grammars = `"dgi":{"Groups":[{"Type":"Generic","Items":[{"Text":"` + p.Word + `"}]}]}`
-			}
-			return []Message{text("Path:speech.config\r\n\r\n{}"), text("%s{%s}", azureHead(p, "speech.context"), grammars)}
-		},
-		Ready: has("Path:turn.start"),
-		Audio: azureAudio,
-		End: func(p *Progress) []Message {
-			return []Message{{Opcode: frame.Binary, Payload: azureAudio(p, nil, nil)}}
-		},
-		Last:  ends("Path:turn.end"),
+		Name: sim.AzureSpeech, client: `ready: {contains: "Path:turn.start"}, last: {contains: "Path:turn.end"}`,
+		start: startAzure, audio: azureAudio,
+		end:   func(p *Progress) []Message { return []Message{azureAudio(p, nil)} },
 		Final: from(`"DisplayText":`, "Path:speech.phrase"),
 	},
+}
+
+// startAzure begins a turn of Azure's.
+func startAzure(p *Progress) []Message {
+	grammars := ""
+	if p.Word != "" {
+		grammars = `"dgi":{"Groups":[{"Type":"Generic","Items":[{"Text":"` + p.Word + `"}]}]}`
+	}
+	return []Message{text("Path:speech.config\r\n\r\n{}"), text("%s{%s}", azureHead(p, "speech.context"), grammars)}
 }
 
 // azureHead begins a message of Azure's of a turn.
@@ -483,21 +346,10 @@ func azureHead(p *Progress, path string) string {
 }
 
 // azureAudio puts audio behind a header, which its length precedes.
-func azureAudio(p *Progress, scratch, audio []byte) []byte {
+func azureAudio(p *Progress, audio []byte) Message {
 	head := azureHead(p, "audio")
-	scratch = append(binary.BigEndian.AppendUint16(scratch, uint16(len(head))), head...)
-	return append(scratch, audio...)
-}
-
-// cartesiaRequest is a request for speech in a context, in which more follows.
-const cartesiaRequest = `{"model_id":"sonic-3","transcript":"%[2]s ","context_id":"%[1]s","continue":true,"add_timestamps":true,` +
-	`"output_format":{"container":"raw","encoding":"pcm_s16le","sample_rate":24000},"pronunciation_dict_id":"%[3]s"}`
-
-// textOf returns a function that makes messages of the session's id, the word of the chunk, and the session's settings.
-func textOf(format string) func(p *Progress, scratch, _ []byte) []byte {
-	return func(p *Progress, scratch, _ []byte) []byte {
-		return fmt.Appendf(scratch, format, p.ID, sim.ChunkWord(p.Number, uint16(p.Audio)), p.Word)
-	}
+	payload := append(binary.BigEndian.AppendUint16(nil, uint16(len(head))), head...)
+	return Message{Opcode: frame.Binary, Payload: append(payload, audio...)}
 }
 
 // inField returns a function that returns the audio in base64 in a field of JSON.
@@ -544,38 +396,19 @@ func finalTokens(m Message) []byte {
 	return m.Payload[:max(i, 0)]
 }
 
-// inBase64 is audio as OpenAI's Realtime API takes it, and those that are like it.
-func inBase64(_ *Progress, scratch, audio []byte) []byte {
-	scratch = append(scratch, `{"type":"input_audio_buffer.append","audio":"`...)
-	scratch = base64.StdEncoding.AppendEncode(scratch, audio)
-	return append(scratch, `"}`...)
-}
-
-func withWord(path, parameter string, p *Progress) string {
-	if p.Word == "" {
-		return path
-	}
-	return fmt.Sprint(path, parameter, url.QueryEscape(p.Word))
-}
-
 // Kyutai's server takes 1,920 samples of 32 bits at a time, and sends words kyutaiDelay steps later.
 const (
 	kyutaiStep  = 1920 * 4
 	kyutaiDelay = 6
 )
 
-// inMessagePack is audio as Kyutai's server takes it.
-func inMessagePack(_ *Progress, scratch, audio []byte) []byte {
-	return sim.AppendKyutaiAudio(scratch, audio)
-}
-
-// endKyutai fills the last step with silence, sends a marker, and then silence until the marker must have come back.
+// endKyutai fills the last step with silence, sends a marker that is the session's own, and then silence until it must have come back.
 func endKyutai(p *Progress) []Message {
-	silence := inMessagePack(p, nil, make([]byte, kyutaiStep))
+	silence := Message{Opcode: frame.Binary, Payload: sim.AppendKyutaiAudio(nil, make([]byte, kyutaiStep))}
 	marker := msgp.AppendInt64(msgp.AppendString(sim.AppendKyutai(nil, "Marker", 1), "id"), int64(p.Number))
-	said := []Message{{Opcode: frame.Binary, Payload: silence}, {Opcode: frame.Binary, Payload: marker}}
+	said := []Message{silence, {Opcode: frame.Binary, Payload: marker}}
 	for range kyutaiDelay {
-		said = append(said, Message{Opcode: frame.Binary, Payload: silence})
+		said = append(said, silence)
 	}
 	return said
 }

@@ -14,11 +14,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // Options are the settings of a hunt.
@@ -40,8 +42,8 @@ type Options struct {
 	Lasting bool
 	// From, if not nil, returns the address that a session's client comes from.
 	From func(session uint64) net.IP
-	// Header has further fields of the upgrade requests, each with its line's end.
-	Header string
+	// Header has further lines of the upgrade requests.
+	Header []string
 	// Seed makes the sessions repeatable: what they send and how they end, but not the timing. Default 0.
 	Seed uint64
 	// First is the identity of the first session; the next sessions have the next numbers. Hunts that share a server must not
@@ -71,8 +73,6 @@ type Options struct {
 	Finish <-chan struct{}
 	// Outcome, if not nil, is called with the outcome of each session, from any goroutine.
 	Outcome func(o Outcome)
-	// Progress, if not nil, is called after each thousand sessions with their number so far, from any goroutine.
-	Progress func(sessions int)
 }
 
 // withDefaults returns the options with their defaults filled in.
@@ -91,7 +91,7 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Port() == "" {
 		return nil, nil, fmt.Errorf("url: invalid address %q: use ws://host:port or wss://host:port", o.URL)
 	}
-	d, err := DialogueNamed(o.Protocol)
+	d, err := DialogueNamed(o.Protocol, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,7 +104,7 @@ func (o Options) validate() (*url.URL, *Dialogue, error) {
 			return nil, nil, err
 		}
 	}
-	if o.Lasting && (!d.Lockstep || o.Finish == nil) {
+	if o.Lasting && (!d.Lockstep() || o.Finish == nil) {
 		return nil, nil, fmt.Errorf("lasting: sessions of %q cannot last: use a protocol in lockstep, and Finish", o.Protocol)
 	}
 	if o.Exact && d.Final == nil {
@@ -126,7 +126,6 @@ type hunt struct {
 	begin    time.Time
 
 	next   atomic.Int64 // sessions begun
-	held   atomic.Int64 // sessions ended
 	traces *ring
 	stop   context.CancelFunc
 
@@ -153,9 +152,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		override = u.RequestURI()
 	}
-	h.request = func(path string) string {
-		return upgradeRequest(u.Host, path, override, dialogue.Subprotocol, o.Header)
+	lines := slices.Clone(o.Header)
+	if dialogue.Subprotocol() != "" {
+		lines = append(lines, "Sec-WebSocket-Protocol: "+dialogue.Subprotocol())
 	}
+	h.request = func(path string) string { return wstest.UpgradeRequest(cmp.Or(override, path), lines...) }
 	h.begin = time.Now()
 	var workers sync.WaitGroup
 	for range o.Concurrency {
@@ -180,9 +181,6 @@ func (h *hunt) work(ctx context.Context) {
 			return
 		}
 		w.session(ctx, uint64(n-1))
-		if held := h.held.Add(1); held%1000 == 0 && h.options.Progress != nil {
-			h.options.Progress(int(held))
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
@@ -69,18 +70,12 @@ func ParseManners(text string) (Manners, error) {
 	var m Manners
 	for word := range strings.SplitSeq(text, ",") {
 		name, share, _ := strings.Cut(strings.TrimSpace(word), ":")
-		known := false
-		for i, n := range mannerNames {
-			if n != name {
-				continue
-			}
-			known = true
-			if _, err := fmt.Sscan(share, &m[i]); err != nil {
-				return Manners{}, fmt.Errorf("manners: %q: use name:share, where the share is a whole number", word)
-			}
-		}
-		if !known {
+		i := slices.Index(mannerNames[:], name)
+		if i < 0 {
 			return Manners{}, spelling.Unknown("manner", name, mannerNames[:])
+		}
+		if _, err := fmt.Sscan(share, &m[i]); err != nil {
+			return Manners{}, fmt.Errorf("manners: %q: use name:share, where the share is a whole number", word)
 		}
 	}
 	return m, m.validate()

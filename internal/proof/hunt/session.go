@@ -35,7 +35,6 @@ type worker struct {
 	tally    tally
 	outcome  Outcome
 	audio    []byte
-	scratch  []byte
 }
 
 func newWorker(h *hunt) *worker {
@@ -86,16 +85,11 @@ func (w *worker) session(ctx context.Context, n uint64) {
 }
 
 func (w *worker) dial(ctx context.Context) error {
-	d := w.hunt.dialogue
-	path := "/"
-	if d.Path != nil {
-		path = d.Path(&w.progress)
-	}
 	var from net.IP
 	if w.hunt.options.From != nil {
 		from = w.hunt.options.From(w.progress.Number)
 	}
-	err := w.client.dial(ctx, from, w.hunt.address, w.hunt.secure, w.hunt.request(path), w.hunt.options.Timeout)
+	err := w.client.dial(ctx, from, w.hunt.address, w.hunt.secure, w.hunt.request(w.hunt.dialogue.Path(&w.progress)), w.hunt.options.Timeout)
 	if err == nil {
 		w.outcome.Upgraded = time.Since(w.outcome.Began)
 		w.trace.Add("from %v", w.client.tcp.LocalAddr())
@@ -113,13 +107,11 @@ func (w *worker) converse() error {
 	}
 	slow := w.dice.IntN(16) == 0
 	patient := w.dice.IntN(2) == 0
-	if d.Start != nil {
-		if err := w.say(d.Start(&w.progress)); err != nil {
-			return err
-		}
+	if err := w.say(d.Start(&w.progress)); err != nil {
+		return err
 	}
-	if d.Ready != nil {
-		if err := w.await(func(m Message) bool { return d.Ready(m) }); err != nil {
+	if d.AwaitsReady() {
+		if err := w.await(d.IsReady); err != nil {
 			return err
 		}
 	}
@@ -153,10 +145,8 @@ func (w *worker) converse() error {
 	if leave == chunks {
 		return w.leave()
 	}
-	if d.End != nil {
-		if err := w.say(d.End(&w.progress)); err != nil {
-			return err
-		}
+	if err := w.say(d.End(&w.progress)); err != nil {
+		return err
 	}
 	w.progress.Ended = true
 	if w.manner == Impatient {
@@ -168,14 +158,14 @@ func (w *worker) converse() error {
 // end waits for the last result, and for the end of the connection.
 func (w *worker) end() error {
 	d := w.hunt.dialogue
-	if d.Last != nil {
-		if !d.Lockstep || w.progress.Received < w.progress.Sent {
-			if err := w.await(func(m Message) bool { return d.Last(&w.progress, m) }); err != nil {
+	if d.HasLast() {
+		if !d.Lockstep() || w.progress.Received < w.progress.Sent {
+			if err := w.await(func(m Message) bool { return d.IsLast(&w.progress, m) }); err != nil {
 				return err
 			}
 		}
 		w.complete()
-		if !d.Closes {
+		if !d.Closes() {
 			w.trace.Add("closes")
 			if err := w.client.SendClose(frame.NormalClosure); err != nil {
 				return nil // the server may have closed at the same time
@@ -186,12 +176,12 @@ func (w *worker) end() error {
 	err := w.await(never)
 	switch {
 	case errors.As(err, &closed) && (closed.Code == frame.NormalClosure || closed.Code == frame.NoStatus):
-		if d.Last == nil {
+		if !d.HasLast() {
 			w.complete()
 		}
 		w.client.Close(closed.Code, w.deadline) // it waits for the end of the stream, so that no reset cuts off what the server still sends
 		return nil
-	case d.Last != nil && errors.Is(err, io.EOF):
+	case d.HasLast() && errors.Is(err, io.EOF):
 		return nil // the server sent no close frame, but the result has arrived
 	}
 	return err
@@ -234,7 +224,7 @@ func (w *worker) judge(err error) {
 			w.counts.Refused++
 			return
 		}
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		*kind = EndWithoutClose
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		*kind = Reset
@@ -260,11 +250,7 @@ func (w *worker) chunk() Message {
 	w.audio = sim.AppendMark(w.audio[:0], mark, blocks[0]-1+w.dice.IntN(blocks[1]-blocks[0]+1))
 	mark.Pause = pause
 	w.audio = sim.AppendMark(w.audio, mark, 1)
-	m := d.Carry(&w.progress, w.scratch[:0], w.audio)
-	if d.Audio != nil {
-		w.scratch = m.Payload
-	}
-	return m
+	return d.Carry(&w.progress, w.audio)
 }
 
 // speak sends audio.
@@ -276,8 +262,8 @@ func (w *worker) speak() error {
 	if err := w.send(m); err != nil {
 		return err
 	}
-	if first && d.Behind != nil {
-		return w.say(d.Behind(&w.progress))
+	if first {
+		return w.say(d.Follow(&w.progress))
 	}
 	return nil
 }
@@ -346,7 +332,7 @@ func (w *worker) check(m Message) {
 		w.outcome.Answered = time.Since(w.outcome.Began)
 	}
 	d := w.hunt.dialogue
-	w.busy = d.Busy != nil && d.Busy(m)
+	w.busy = d.IsBusy(m)
 	number := w.progress.Number
 	found, leaked := false, false
 	judge := func(session uint64) {

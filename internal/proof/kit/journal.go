@@ -120,3 +120,14 @@ func Tell(out io.Writer, found []Violation) (kinds int) {
 	}
 	return len(told)
 }
+
+// Conclude ends a proof whose processes' logs are below a directory: a data race there is a violation, too. It writes the lines and all violations, and
+// returns an error that says what the first one is.
+func (j *Journal) Conclude(out io.Writer, directory string, lines []string) error {
+	if err := Races(directory); err != nil {
+		j.Violation("", "a data race", nil, "%v", err)
+	}
+	fmt.Fprintf(out, "\n%s\n", strings.Join(lines, "\n"))
+	Tell(out, j.Found())
+	return j.Err()
+}

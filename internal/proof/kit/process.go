@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -158,6 +159,17 @@ func (p *Process) Until(ctx context.Context, what string, condition func() (bool
 			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
 		}
 	}
+}
+
+// Accepts waits until an address accepts connections.
+func (p *Process) Accepts(ctx context.Context, address string) error {
+	return p.Until(ctx, "it listens at "+address, func() (bool, error) {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
+	})
 }
 
 // StopAll sends SIGTERM to all processes and waits until they have ended.

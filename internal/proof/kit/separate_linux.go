@@ -10,3 +10,9 @@ import (
 func Separate(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// KillGroup kills a process that was started with [Separate], and all that it has started.
+func (p *Process) KillGroup() {
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // it may have ended
+	p.Kill()
+}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
@@ -58,15 +57,8 @@ func (s *Server) start(ctx context.Context, e *environment, arguments []string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	err = running.Until(ctx, s.name+" listens", func() (bool, error) {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err != nil {
-			return false, nil
-		}
-		return true, conn.Close()
-	})
-	if err != nil {
-		running.kill()
+	if err := running.Accepts(ctx, address); err != nil {
+		running.KillGroup()
 		return nil, fmt.Errorf("%w; its log is %s", err, running.log)
 	}
 	return running, nil
@@ -82,12 +74,6 @@ func (e *environment) arguments(s *Server, arguments []string) []string {
 
 // url returns the URL of sessions at an address.
 func (s *Server) url(address string) string { return "ws://" + address + s.Path }
-
-// kill ends the server and the processes that it has started.
-func (s *server) kill() {
-	_ = syscall.Kill(-s.PID(), syscall.SIGKILL) // it may have ended
-	s.Kill()
-}
 
 // resident returns how many bytes of memory the server and the processes that it has started have.
 func (s *server) resident() (bytes int64) {

@@ -161,7 +161,7 @@ func (t *trial) end(keep bool) {
 		}
 	}
 	for _, s := range t.running {
-		s.kill()
+		s.KillGroup()
 	}
 	t.proxies, t.running = nil, nil
 }
@@ -273,11 +273,8 @@ func (t *trial) proxy(ctx context.Context, connections int, further string, serv
 	for i, s := range servers {
 		fmt.Fprintf(&b, "  server-%d: {service: tried, url: 'ws://%s%s%s', connections: %d, warm: 1}\n", i+1, s.address, path, query, connections)
 	}
-	file, database := filepath.Join(directory, "configuration.yaml"), filepath.Join(directory, "configuration.db")
+	file := filepath.Join(directory, "configuration.yaml")
 	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		return nil, err
-	}
-	if _, err := kit.Operate(ctx, t.Binary, "config", "import", file, "--database", database); err != nil {
 		return nil, err
 	}
 	p, err := kit.NewProxy(t.Binary, "proxy", directory)
@@ -285,7 +282,7 @@ func (t *trial) proxy(ctx context.Context, connections int, further string, serv
 		return nil, err
 	}
 	t.proxies = append(t.proxies, p)
-	if err := p.Serve("--database", database, "--log-level", "info"); err != nil {
+	if err := p.Serve("--database", file, "--log-level", "info"); err != nil {
 		return nil, err
 	}
 	if err := p.Answers(ctx); err != nil {
@@ -458,7 +455,7 @@ func (t *trial) failover(ctx context.Context, r *Result) error {
 	report, stats, err := t.crowd(ctx, both[1].address, p, verify.Crowd{Sessions: clients, Clients: clients, Begin: func() {
 		killer.Go(func(ctx context.Context) {
 			if kit.Wait(ctx, time.Duration(1.5/t.Pace*float64(time.Second))) == nil { // in the middle of the recordings
-				both[0].kill()
+				both[0].KillGroup()
 			}
 		})
 	}})

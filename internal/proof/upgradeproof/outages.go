@@ -192,12 +192,7 @@ func (r *outages) play(ctx context.Context) error {
 	}
 	lines := append([]string{fmt.Sprintf("loans between processes that follow each other: %d", lent)}, r.counter.end(r.o.Cap, false)...)
 	r.counter = nil
-	if err := kit.Races(r.o.Directory); err != nil {
-		r.journal.Violation("", "a data race", nil, "%v", err)
-	}
-	fmt.Fprintln(r.o.Out, strings.Join(lines, "\n"))
-	kit.Tell(r.o.Out, r.journal.Found())
-	return r.journal.Err()
+	return r.journal.Conclude(r.o.Out, r.o.Directory, lines)
 }
 
 // scene plays one scene, and returns when all is well again.

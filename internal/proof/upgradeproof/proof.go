@@ -262,12 +262,7 @@ func (r *run) report() error {
 			r.journal.Violation("", "clients waited too long around upgrades", nil, "they got their sessions after %v at the 99th percentile; at most %v is allowed", p99, r.o.Pause)
 		}
 	}
-	if err := kit.Races(r.o.Directory); err != nil {
-		r.journal.Violation("", "a data race", nil, "%v", err)
-	}
-	fmt.Fprintf(r.o.Out, "\n%s\n", strings.Join(lines, "\n"))
-	kit.Tell(r.o.Out, r.journal.Found())
-	return r.journal.Err()
+	return r.journal.Conclude(r.o.Out, r.o.Directory, lines)
 }
 
 // clear ends what is left.

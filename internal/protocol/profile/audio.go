@@ -111,14 +111,19 @@ func (t *Tracker) fromQuery(query string) {
 		p := t.program.only[0]
 		t.giveUp("the client did not ask for " + p.name + "=" + p.value + ", without which the profile offers no failover")
 	}
-	for i, c := range t.program.Failover.audio.choices() {
-		t.chosen[i] = c.value
+	t.program.audio.choose(&t.chosen, query)
+}
+
+// choose sets the properties of the audio to those that a URL with this raw query names.
+func (a *audioSpec) choose(chosen *[3]string, query string) {
+	for i, c := range a.properties() {
+		chosen[i] = c.value
 		if c.query == "" || query == "" {
 			continue
 		}
 		for raw := range strings.SplitSeq(query, "&") {
 			if name, value, ok := parameter(raw); ok && name == c.query {
-				t.chosen[i] = c.choose(value)
+				chosen[i] = c.choose(value)
 				break
 			}
 		}
@@ -128,22 +133,27 @@ func (t *Tracker) fromQuery(query string) {
 // fromMessage sets the properties that a text message of the client names.
 func (t *Tracker) fromMessage(payload []byte) {
 	p := t.program
-	hits, ok := collect(t.hits[:0], payload, p.choices, p.choices.all)
+	hits, ok := collect(t.hits[:0], payload, p.heard.choices, p.heard.choices.all)
 	t.keepHits(hits)
 	if !ok {
 		return
 	}
+	p.heard.chooseByMessage(&t.chosen, payload, hits)
+	if t.format.fixed {
+		if f, _ := readFormat(t.chosen); f != t.format {
+			t.giveUp("the format of the audio changed")
+		}
+	}
+}
+
+// chooseByMessage sets the properties of the audio that were found in a text message.
+func (p *audioProgram) chooseByMessage(chosen *[3]string, payload []byte, hits []hit) {
 	for _, h := range hits {
 		if h.kind != hitText && h.kind != hitNumber {
 			continue
 		}
 		i := p.choiceOf[h.path]
-		t.chosen[i] = p.Failover.audio.choices()[i].choose(unescaped(payload[h.from:h.to], h.escaped))
-	}
-	if t.format.fixed {
-		if f, _ := readFormat(t.chosen); f != t.format {
-			t.giveUp("the format of the audio changed")
-		}
+		chosen[i] = p.properties()[i].choose(unescaped(payload[h.from:h.to], h.escaped))
 	}
 }
 
@@ -336,6 +346,9 @@ func (t *Tracker) Format() (e Encoding, rate, channels int) {
 	return t.format.encoding, t.format.rate, t.format.channels
 }
 
+// packedFloat is how many bytes a float takes in MessagePack.
+const packedFloat = 5
+
 // UsualBytes returns how many bytes of messages a second of clients' audio takes, unless they name another format; 0 if that is not known.
 func (f *Failover) UsualBytes() int {
 	a := &f.audio
@@ -344,8 +357,7 @@ func (f *Failover) UsualBytes() int {
 	bytes := encodingOf(a.encoding.value).SampleSize() * rate * max(channels, 1)
 	switch {
 	case a.floats != "":
-		const packed = 5 // bytes of a float in MessagePack
-		return rate * max(channels, 1) * packed
+		return rate * max(channels, 1) * packedFloat
 	case a.base64 != nil:
 		return (bytes + 2) / 3 * 4
 	}

@@ -94,7 +94,8 @@ type session struct {
 	answers  uint64 // how many of them are for the client (in finishing), or came before the reset's second (in resetting)
 
 	opening Opening
-	tasks   *tasks // nil unless the client has begun one
+	tasks   *tasks   // nil unless the client has begun one
+	formats *Formats // that the client's first message may change; nil for none
 }
 
 // Opening is a client's first message. If this connection's server cannot serve the client, the proxy sends it to another.
@@ -186,9 +187,22 @@ func (b *Boundary) Begin(token uint64) (s Step) {
 	return s
 }
 
+// ReadFormats has the session's first message change the formats of its audio, if the profile knows where it names them. The caller calls it right
+// after Begin, and keeps f until the session has ended.
+func (b *Boundary) ReadFormats(f *Formats) {
+	if b.program.readsFormat() && b.session != nil {
+		b.session.formats = f
+	}
+}
+
+// readsFormat reports whether a client's first message may name the format of audio.
+func (p *program) readsFormat() bool {
+	return p.tracker.heard.choices != nil || p.tracker.spoken.choices != nil
+}
+
 // inspectsOpening reports whether the Boundary must read a session's first message.
 func (p *program) inspectsOpening() bool {
-	return p.hasSticky() || p.mayRefuse() || p.hasReady || p.reuse == Tagged
+	return p.hasSticky() || p.mayRefuse() || p.hasReady || p.reuse == Tagged || p.readsFormat()
 }
 
 // mayRefuse reports whether the server may refuse a session after the handshake.

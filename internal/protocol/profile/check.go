@@ -32,6 +32,7 @@ func (r *reader) check(s *spec) {
 	r.checkPredial(s)
 	r.checkFailover(s)
 	r.checkScript(s)
+	r.checkCapacity(s)
 }
 
 func (r *reader) checkPredial(s *spec) {

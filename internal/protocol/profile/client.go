@@ -69,6 +69,10 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 		f = holding
 	}
 	s := b.beginInspection(FromClient, op, length, f)
+	if m.limit < maxFormat && op == frame.Text && b.session.formats != nil {
+		m.limit = maxFormat
+		m.long = length > maxFormat
+	}
 	if (p.mayRefuse() || p.hasReady) && m.limit < p.longest { // another connection may need all of it
 		m.limit = p.longest
 		m.long = length > int64(m.limit)
@@ -79,6 +83,9 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 	}
 	return s
 }
+
+// maxFormat is the longest message, in bytes, in which the format of a client's audio is looked for, where nothing else needs the message.
+const maxFormat = 4 << 10
 
 // needsTag reports whether a session must begin with the tag of a new task: on a used tagged connection, the client gets nothing else, and the server
 // may still send messages about a former session's task, which would be taken for those about one with the same tag.
@@ -110,6 +117,9 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 	p, session := b.program, b.session
 	first := b.state == opening
 	if first {
+		if session.formats != nil && m.opcode == frame.Text && !m.long {
+			session.formats.firstMessage(payload)
+		}
 		ok := true
 		if p.hasSticky() {
 			s, ok = b.checkFirstMessage(m, f, payload)

@@ -65,6 +65,15 @@ func (p *Profile) AnswersAll() bool {
 	return p.spec.failover.Stall == StallReplies && len(p.spec.unanswered) == 0 && len(p.spec.failover.configure) == 0
 }
 
+// TellsLag reports whether the server's messages tell how late it answers the audio that it gets: by a reply to each message, or by how far final
+// results go.
+func (f *Failover) TellsLag() bool {
+	return f.Stall == StallReplies || f.Stall != StallAsked && slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.measures() })
+}
+
+// measures reports whether such a message tells up to where audio is answered.
+func (a *answerSpec) measures() bool { return a.by != MeansUtterance && a.by != MeansUnknown }
+
 // Verdict says how well a session can be taken over in its middle.
 type Verdict uint8
 
@@ -132,6 +141,9 @@ func (f *Failover) UsualEncoding() Encoding { return encodingOf(f.audio.encoding
 
 // sampleSize is the size of a sample in bytes; 0 for EncodingOther.
 func (e Encoding) SampleSize() int { return [...]int{0, 2, 4, 1, 1, 1}[e] }
+
+// LeastAudio returns how much audio is at least in a message that a server takes; 0 for any.
+func (f *Failover) LeastAudio() time.Duration { return f.audio.least }
 
 // audioSpec says which messages of the client are audio, and what their bytes mean.
 type audioSpec struct {

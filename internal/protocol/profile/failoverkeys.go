@@ -109,8 +109,15 @@ const (
 )
 
 func (a *audioSpec) fields() []field {
+	return slices.Concat([]field{{"messages", matchersAt(&a.messages)}}, a.outputFields(), []field{
+		{"channels", propertyAt(&a.channels, wholeFrom(1, maxChannels))},
+		{"least", durationAt(&a.least)},
+	})
+}
+
+// outputFields are the keys that also say what the audio of a server means.
+func (a *audioSpec) outputFields() []field {
 	return []field{
-		{"messages", matchersAt(&a.messages)},
 		{"base64", pathAt(&a.base64, parsePath).orNone()},
 		{"floats", textAt(&a.floats).orNone()},
 		{"encoding", propertyAt(&a.encoding, func(r *reader, n *strictyaml.Node) (string, bool) {
@@ -118,8 +125,6 @@ func (a *audioSpec) fields() []field {
 			return encodingNames[i], ok
 		})},
 		{"rate", propertyAt(&a.rate, wholeFrom(minRate, maxRate))},
-		{"channels", propertyAt(&a.channels, wholeFrom(1, maxChannels))},
-		{"least", durationAt(&a.least)},
 	}
 }
 

@@ -53,8 +53,10 @@ func (s *spec) fields() []field {
 		{"keepalive", sectionAt(&s.keepalive, usual.keepalive, (*keepaliveSpec).fields)},
 		{"timeouts", sectionAt(&s.timeouts, usual.timeouts, (*timeoutsSpec).fields)},
 		{"limits", sectionAt(&s.limits, usual.limits, (*Limits).fields)},
+		{"capacity", sectionAt(&s.capacity, usual.capacity, (*Capacity).fields)},
 		{"variant", sectionAt(&s.variant, usual.variant, (*variantSpec).fields)},
 		{"failover", failoverAt(&s.failover)},
+		{"output", sectionAt(&s.output, usual.output, (*audioSpec).outputFields).inline()},
 		{"tell", sectionAt(&s.tell, usual.tell, (*Tell).fields)},
 	}
 }

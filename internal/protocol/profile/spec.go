@@ -42,9 +42,11 @@ type spec struct {
 	keepalive keepaliveSpec
 	timeouts  timeoutsSpec
 	limits    Limits
+	capacity  Capacity
 	variant   variantSpec
 	tell      Tell
 	failover  Failover
+	output    audioSpec // of the server
 	script    Script
 }
 
@@ -141,8 +143,10 @@ func newSpec() spec {
 		end:      endSpec{timeout: defaultEndTimeout},
 		timeouts: timeoutsSpec{greeting: defaultGreeting, ready: defaultReady},
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
+		capacity: Capacity{Every: defaultEvery},
 		variant:  variantSpec{max: defaultVariants},
 		failover: newFailover(),
+		output:   newFailover().audio,
 		script:   newScript(),
 	}
 }

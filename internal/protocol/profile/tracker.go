@@ -157,7 +157,7 @@ func (t *Tracker) NeedsPayload(op frame.Opcode, size int) bool {
 // longest returns the length of the longest payload that ClientMessage needs.
 func (t *Tracker) longest(op frame.Opcode) int {
 	p := t.program
-	if op == frame.Text && (p.audioPath != nil || p.choices != nil) || op == frame.Binary && p.Failover.audio.floats != "" {
+	if op == frame.Text && (p.audioPath != nil || p.heard.choices != nil) || op == frame.Binary && p.Failover.audio.floats != "" {
 		return maxMessage
 	}
 	return p.fromClient.limit[op]
@@ -189,7 +189,7 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 	case f.doubt&p.decisive != 0:
 		t.giveUp("the client sent a message that the profile's matchers cannot judge")
 	}
-	if p.choices != nil && op == frame.Text && e.Kind != EntryAudio && size == len(payload) {
+	if p.heard.choices != nil && op == frame.Text && e.Kind != EntryAudio && size == len(payload) {
 		t.fromMessage(payload)
 	}
 	return e

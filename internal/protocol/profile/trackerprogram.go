@@ -25,8 +25,8 @@ type trackerProgram struct {
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
 	audioPath *pathSet // to the audio in a text message; nil for none
-	choices   *pathSet // to encoding, rate and channels in a text message; nil for none
-	choiceOf  []int    // by path in choices: which of the three it names
+	heard     audioProgram // of what the client sends
+	spoken    audioProgram // of what the server sends
 	ends      []*pathSet
 	packed    []bool   // by index in answered: the messages are MessagePack
 	edits     *pathSet // the paths of shift, then those of renumber; nil for none
@@ -51,7 +51,7 @@ func newTrackerProgram(s *spec) *trackerProgram {
 		a := &f.answered[i]
 		p.results |= isAnswer(i)
 		p.counts = p.counts || a.by == MeansCount
-		p.measures = p.measures || a.by != MeansUtterance && a.by != MeansUnknown
+		p.measures = p.measures || a.measures()
 		p.ends = append(p.ends, newEndsSet(a))
 		p.packed = append(p.packed, len(a.messages) > 0 && a.messages[0].packed)
 	}
@@ -81,8 +81,21 @@ func newTrackerProgram(s *spec) *trackerProgram {
 			p.items = newJSONProgram([]condition{*f.prepend.final}, false)
 		}
 	}
+	p.heard, p.spoken = newAudioProgram(&f.audio), newAudioProgram(&s.output)
+	return p
+}
+
+// audioProgram finds the properties of audio that a text message of the client names.
+type audioProgram struct {
+	*audioSpec
+	choices  *pathSet // to encoding, rate and channels in a text message; nil for none
+	choiceOf []int    // by path in choices: which of the three it names
+}
+
+func newAudioProgram(a *audioSpec) audioProgram {
+	p := audioProgram{audioSpec: a}
 	var choices []jsonPath
-	for i, c := range f.audio.choices() {
+	for i, c := range a.properties() {
 		if c.message != nil {
 			choices = append(choices, c.message)
 			p.choiceOf = append(p.choiceOf, i)
@@ -124,7 +137,7 @@ func lastItems(p jsonPath) int {
 	return 0
 }
 
-// choices returns the properties of the audio that clients can choose.
-func (a *audioSpec) choices() [3]*choiceSpec {
+// properties returns the properties of the audio that clients can choose.
+func (a *audioSpec) properties() [3]*choiceSpec {
 	return [...]*choiceSpec{&a.encoding, &a.rate, &a.channels}
 }

@@ -46,7 +46,7 @@ var (
 // name of the model that the client asks for; empty for profiles whose clients name none. The error says that the profile does not say what
 // a client says, that the recording is empty, or that a model is missing or too much ([ErrNoModel], [ErrModel]).
 func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, model string) (*Recording, error) {
-	r, err := newRecording(p, model)
+	r, err := Prepare(p, model)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,11 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, mode
 		return nil, errors.New("the recording has no audio")
 	}
 	r.length = time.Duration(float64(len(samples)) / float64(s.Rate) * float64(time.Second))
-	size := max(1, int(int64(s.Rate)*int64(s.Chunk)/int64(time.Second)))
+	samplesIn := func(d time.Duration) int { return int(int64(s.Rate) * int64(d) / int64(time.Second)) }
+	size, least := max(1, samplesIn(s.Chunk)), samplesIn(p.Failover().LeastAudio())
+	if short := least - len(samples)%size; short > 0 && short < least { // the server does not take that little: silence follows
+		samples = append(samples, make([]float32, short)...)
+	}
 	for len(samples) > 0 {
 		n := min(size, len(samples))
 		r.chunks = append(r.chunks, encode(samples[:n], s.Encoding))
@@ -73,7 +77,7 @@ func NewRecording(p *profile.Profile, audio *wav.Audio, most time.Duration, mode
 
 // NewText prepares a text for a profile's servers, which speak it: its words, each in a message. The model and the error are as for [NewRecording].
 func NewText(p *profile.Profile, text, model string) (*Recording, error) {
-	r, err := newRecording(p, model)
+	r, err := Prepare(p, model)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +94,9 @@ func NewText(p *profile.Profile, text, model string) (*Recording, error) {
 	return r, nil
 }
 
-func newRecording(p *profile.Profile, model string) (*Recording, error) {
+// Prepare returns a recording without audio, for clients that make theirs as they go ([Recording.Envelop]). The model and the error are as for
+// [NewRecording].
+func Prepare(p *profile.Profile, model string) (*Recording, error) {
 	s := p.Script()
 	if s == nil {
 		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to your own profile (docs/reference/profiles.md)", p.Name)
@@ -113,6 +119,18 @@ func (r *Recording) Chunks() int { return len(r.chunks) }
 // Query is what the client adds to the query of the server's URL; empty for nothing.
 func (r *Recording) Query() string {
 	return strings.ReplaceAll(r.script.Query, profile.ModelMark, url.QueryEscape(r.model))
+}
+
+// AtLeast returns the recording as many times in a row as it takes to be this long. A last piece that is shorter than the others is left out, since some
+// servers take none in the middle.
+func (r *Recording) AtLeast(long time.Duration) *Recording {
+	again := *r
+	if n := len(r.chunks) - 1; n > 0 && len(r.chunks[n]) < len(r.chunks[0]) {
+		again.chunks, again.length = r.chunks[:n], time.Duration(n)*r.script.Chunk
+	}
+	times := max(1, int((long+again.length-1)/again.length))
+	again.chunks, again.length = slices.Repeat(again.chunks, times), again.length*time.Duration(times)
+	return &again
 }
 
 // After returns the rest of the recording after this many bytes of encoded audio; nil if there is none.
@@ -168,8 +186,8 @@ func encode(samples []float32, e profile.Encoding) []byte {
 	return out
 }
 
-// envelop returns the message that carries the i-th piece of audio, or of text.
-func (r *Recording) envelop(i int, audio []byte, token uint64) Message {
+// Envelop returns the message that carries a piece of audio, or of text: the i-th in a session with a token. It may be the piece itself.
+func (r *Recording) Envelop(i int, audio []byte, token uint64) Message {
 	switch s := r.script; {
 	case s.TakesText():
 		if strings.HasPrefix(s.Envelope, "{") {
@@ -197,18 +215,18 @@ func (r *Recording) envelop(i int, audio []byte, token uint64) Message {
 }
 
 // Chunk returns the i-th message of audio, or of text, in a session with a token.
-func (r *Recording) Chunk(i int, token uint64) Message { return r.envelop(i, r.chunks[i], token) }
+func (r *Recording) Chunk(i int, token uint64) Message { return r.Envelop(i, r.chunks[i], token) }
 
 // silence returns a message of silence, the i-th of audio.
 func (r *Recording) silence(i int) Message {
-	return r.envelop(i, make([]byte, len(r.chunks[0])), 0)
+	return r.Envelop(i, make([]byte, len(r.chunks[0])), 0)
 }
 
 // chunksMark stands for the number of messages of audio in what a client says.
 const chunksMark = "$chunks"
 
-// fill returns messages of the profile with a session's token, the model, and the number of messages of audio.
-func (r *Recording) fill(said []profile.Message, token uint64, chunks int) []Message {
+// Fill returns messages of the profile with a session's token, the model, and the number of messages of audio.
+func (r *Recording) Fill(said []profile.Message, token uint64, chunks int) []Message {
 	out := make([]Message, len(said))
 	for i := range said {
 		payload := said[i].Append(nil, token)

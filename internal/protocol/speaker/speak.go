@@ -9,6 +9,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // Options are how a session is held.
@@ -30,6 +31,8 @@ type Options struct {
 	Impatient bool
 	// Brief ends the session, as the protocol says, once the first result has come.
 	Brief bool
+	// Due is called before each message of audio, or of text, is sent, with when it was due; nil for no call.
+	Due func(at time.Time)
 }
 
 const defaultWait = 30 * time.Second
@@ -70,6 +73,19 @@ func (r *Result) SaysFull(p *profile.Profile) bool {
 		}
 	}
 	return r.Closed != nil && p.ClosesFull(r.Closed.Code)
+}
+
+// Refused reports whether an error of dialing or of a session is a refusal of the server, and whether it refused because it was full.
+func Refused(p *profile.Profile, err error) (refused, full bool) {
+	status := (*handshake.StatusError)(nil)
+	closed := (*CloseError)(nil)
+	switch {
+	case errors.As(err, &status):
+		return true, p.BusyStatus(status.Status) || status.Status == 503 || status.Status == 429
+	case errors.As(err, &closed):
+		return true, p.ClosesFull(closed.Code) || closed.Code == frame.TryAgainLater
+	}
+	return err != nil, false
 }
 
 // LateError is what a server did not send in time.
@@ -134,7 +150,7 @@ func (t *talk) hold() error {
 	if t.Settings && len(t.script.Settings) > 0 {
 		start = t.script.Settings
 	}
-	opening := t.fill(start, t.Token, 0)
+	opening := t.Fill(start, t.Token, 0)
 	if t.Opening != nil {
 		opening = nil
 		for _, text := range t.Opening {
@@ -158,7 +174,7 @@ func (t *talk) hold() error {
 			return err
 		}
 	}
-	if err := t.say(t.fill(t.script.End, t.Token, t.result.Audio)); err != nil {
+	if err := t.say(t.Fill(t.script.End, t.Token, t.result.Audio)); err != nil {
 		return err
 	}
 	over := time.Now()
@@ -183,11 +199,14 @@ func (t *talk) stream(spoke time.Time) error {
 			return err
 		}
 		t.result.Audio++
+		if t.Due != nil {
+			t.Due(due)
+		}
 		if err := t.say([]Message{t.Chunk(i, t.Token)}); err != nil {
 			return err
 		}
 		if i == 0 {
-			if err := t.say(t.fill(t.script.Follow, t.Token, 1)); err != nil {
+			if err := t.say(t.Fill(t.script.Follow, t.Token, 1)); err != nil {
 				return err
 			}
 		}

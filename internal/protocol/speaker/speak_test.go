@@ -101,7 +101,7 @@ func TestSpeak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, sim.Options{Protocol: name})
-			result, err := speak(t, server, name, tone(8000, 2, 2*time.Second), speaker.Options{Pace: 100, First: 10 * time.Second})
+			result, err := speak(t, server, name, tone(8000, 2, 2030*time.Millisecond), speaker.Options{Pace: 100, First: 10 * time.Second})
 			heard := name != sim.Kyutai // which finds words only in audio with marks
 			if err != nil || !result.Complete || result.Heard != heard || result.Audio < 3 {
 				t.Errorf("%v, complete %v, heard %v, audio %d, %q", err, result.Complete, result.Heard, result.Audio, result.Text)

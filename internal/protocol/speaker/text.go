@@ -3,6 +3,7 @@ package speaker
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -32,6 +33,22 @@ func Decode(m Message) (value any, ok bool) {
 
 // Texts returns the texts that a message of the server has at the profile's paths, empty ones included.
 func (r *Recording) Texts(m Message) []string { return r.script.TextsIn(m.Opcode, m.Payload) }
+
+// Finals returns the messages that hold for good what a session has said, of those that were found to be final: the last one where
+// each has the whole state, and the last message with a text where the profile does not say which are final.
+func (r *Recording) Finals(final []Message, received []Received) []Message {
+	if len(final) == 0 {
+		for _, m := range slices.Backward(received) {
+			if strings.TrimSpace(strings.Join(r.Texts(m.Message), "")) != "" {
+				return []Message{m.Message}
+			}
+		}
+	}
+	if len(final) > 1 && r.profile.Failover().WholeState() { // the others are states on the way there, which depend on the server's pace
+		return final[len(final)-1:]
+	}
+	return final
+}
 
 // Words returns the words of a text in lower case, without punctuation.
 func Words(text string) []string {

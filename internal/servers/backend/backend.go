@@ -42,6 +42,8 @@ type Backend struct {
 	probing  checker    // guarded by updating
 	played   *Canary    // guarded by updating: what it is played; nil for nothing
 	playing  checker    // guarded by updating
+	reads    reads      // guarded by updating: how its capacity is read
+	reading  checker    // guarded by updating
 }
 
 // New returns a backend and starts its worker, which fills the pool. Close ends it.
@@ -70,6 +72,7 @@ func New(o Options) *Backend {
 	defer b.updating.Unlock()
 	b.probeBy(o.Probe, false)
 	b.play(o.Canary, false)
+	b.readCapacity(readsOf(&o), false)
 	return b
 }
 
@@ -130,6 +133,10 @@ func (b *Backend) SetMode(m pool.Mode) {
 	}
 	b.pool.SetMode(m)
 }
+
+// SessionsLag notes how late the server's results come, about once a second, for [Options.LagLimit]. It fills in how many sessions there are, and
+// returns whether one should leave the server, which stays too late though none begins.
+func (b *Backend) SessionsLag(r LagReading) (overfull bool) { return b.worker.sessionsLag(r) }
 
 // Shed closes the connection that has been idle longest, because its file descriptor is needed for clients. It returns false when
 // none is idle.

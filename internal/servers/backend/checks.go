@@ -33,10 +33,10 @@ func (c *checker) replace(parent context.Context, run func(context.Context)) {
 	}()
 }
 
-// awaitChecks waits until neither a probe nor a canary is running, or ctx ends. The worker must have stopped.
+// awaitChecks waits until neither a probe nor a canary is running, nor the capacity is being read, or ctx ends. The worker must have stopped.
 func (b *Backend) awaitChecks(ctx context.Context) {
 	b.updating.Lock()
-	last := [...]checker{b.probing, b.playing}
+	last := [...]checker{b.probing, b.playing, b.reading}
 	b.updating.Unlock()
 	for _, c := range last {
 		if c.stop == nil {

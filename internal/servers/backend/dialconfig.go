@@ -24,6 +24,7 @@ func (b *Backend) Leave() {
 	defer b.updating.Unlock()
 	b.probeBy(nil, false)
 	b.play(nil, false)
+	b.readCapacity(reads{}, false)
 }
 
 // Restore adds a backend that was leaving to its group again. It is disabled.
@@ -33,12 +34,13 @@ func (b *Backend) Restore() {
 	defer b.updating.Unlock()
 	b.probeBy(b.options().Probe, false)
 	b.play(b.options().Canary, false)
+	b.readCapacity(readsOf(b.options()), false)
 }
 
 // Group returns the group that the backend belongs to.
 func (b *Backend) Group() *pool.Group[*Conn] { return b.group }
 
-// Update changes the options. Sessions continue. Group, Variants, Peers, Loops, Log, Descriptors, Guard, Mode and the URL of Target stay
+// Update changes the options. Sessions continue. Group, Variants, Peers, Loops, Log, Descriptors, Guard, Capacity, Mode and the URL of Target stay
 // as they were. With renew, the present connections are outdated: idle ones are replaced step by step, and those in use when their
 // sessions have ended. Their failures say nothing about the new ones, so a new connection is tried at once, even if the circuit is open.
 func (b *Backend) Update(o Options, renew bool) {
@@ -46,7 +48,7 @@ func (b *Backend) Update(o Options, renew bool) {
 	defer b.updating.Unlock()
 	now := b.config.Load()
 	o.Group, o.Variants, o.Peers, o.Loops, o.Log = now.Group, now.Variants, now.Peers, now.Loops, now.Log
-	o.Descriptors, o.Guard = now.Descriptors, now.Guard
+	o.Descriptors, o.Guard, o.Capacity = now.Descriptors, now.Guard, now.Capacity
 	if o.Meter == nil {
 		o.Meter = now.Meter
 	}
@@ -67,6 +69,7 @@ func (b *Backend) Update(o Options, renew bool) {
 	}
 	b.probeBy(o.Probe, renew)
 	b.play(o.Canary, renew)
+	b.readCapacity(readsOf(&o), renew)
 }
 
 // Recycle has all present connections replaced by new ones with the same options, as after a model change: idle ones step by step,

@@ -189,3 +189,54 @@ func (f *fake) lease0() {
 	f.after(0)
 	<-w.Ready()
 }
+
+// A server whose results come too late keeps its sessions and gets no others until fewer are left than its ceiling. The log says it once, and its
+// health why and since when.
+func TestLateServer(t *testing.T) {
+	t.Parallel()
+	inBubble(t, pool.Settings{Cap: 8, Warm: 8}, func(f *fake) { f.limit(func(l *limits) { l.LagLimit = time.Second }) }, func(f *fake) {
+		f.after(time.Second)
+		var leased []int
+		for range 6 {
+			leased = append(leased, f.lease())
+		}
+		overfull := false
+		read := func(lag time.Duration, readings int) {
+			for range readings {
+				overfull = f.worker.sessionsLag(LagReading{Lag: lag, Worst: []SessionLag{{Lag: lag}, {Lag: lag}}})
+				f.after(time.Second)
+			}
+		}
+		const late, inTime = "WARN backend gets no new sessions above a ceiling", "INFO backend gets sessions up to its cap again"
+		read(3*time.Second, 2)
+		f.expect(2, 6)
+		read(3*time.Second, 3)
+		f.expect(0, 6)
+		if overfull {
+			t.Error("a session should leave after five readings")
+		}
+		if read(3*time.Second, 2); !overfull {
+			t.Error("no session should leave though it has been late for long")
+		}
+		h := f.report.get()
+		if s := f.pool.Stats(); s.Ceiling != 4 || h.CeilingCause != "lag" || h.CeilingReason != "results came 3.0s late at 6 sessions, over lag-limit 1s" || h.CeilingSince.IsZero() {
+			t.Errorf("%+v, %+v", s, h)
+		}
+		f.giveBack(leased[:2]...)
+		if number, ok := f.tryLease(); ok {
+			t.Errorf("%d was leased beyond the ceiling", number)
+		}
+		read(3*time.Second, 1)
+		if s := f.pool.Stats(); s.Ceiling != 3 || f.lines(late) != 1 {
+			t.Errorf("with 4 sessions: %+v; %q", s, f.log.all())
+		}
+		if read(0, 10*60); overfull {
+			t.Error("a session should leave though it is in time")
+		}
+		h = f.report.get()
+		if s := f.pool.Stats(); s.Ceiling != 8 || s.Leased != 4 || h.CeilingCause != "" || h.CeilingReason != "" || f.lines(late) != 1 || f.lines(inTime) != 1 {
+			t.Errorf("in time for ten minutes: %+v, %+v; %q", s, h, f.log.all())
+		}
+		f.lease()
+	})
+}

@@ -65,6 +65,12 @@ func (c *Conn) MessagesReceived() (whole uint64, another bool) {
 // Client is whose session a connection serves, for the server's health.
 type Client = health.Client
 
+// LagReading and SessionLag are how late a server's results come.
+type (
+	LagReading = health.LagReading
+	SessionLag = health.SessionLag
+)
+
 // Ending is how a session ends its lease.
 type Ending struct {
 	// Traffic counts what the session has passed on.

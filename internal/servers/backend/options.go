@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/servers/capacity"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -55,8 +56,14 @@ type Options struct {
 	SlowStart time.Duration
 	// StallTimeout is after how long a session that has had no result has stalled; 0 if sessions are not watched for that.
 	StallTimeout time.Duration
+	// LagLimit is the most that results may be late before the server gets no new sessions; 0 for no limit. See [Backend.SessionsLag].
+	LagLimit time.Duration
 	// Probe is how the backend is probed; nil for not at all.
 	Probe *Probe
+	// Capacity gets what the server publishes of its capacity; nil if nothing is read. It cannot be changed.
+	Capacity CapacityTaker
+	// FollowsCapacity tells that the number of connections depends on it, so that it is read as often as the profile says, wherever that is.
+	FollowsCapacity bool
 	// Canary is what the server is played now and then; nil for nothing.
 	Canary *Canary
 	// Descriptors limits the file descriptors that dials may use; nil for no limit.
@@ -71,6 +78,12 @@ type Options struct {
 	Guard *panics.Guard
 	// Log gets a line for each change of state.
 	Log *slog.Logger
+}
+
+// CapacityTaker gets each reading of what a server publishes of its capacity, or the error of the attempt, in a goroutine of the backend. held is how
+// many connections the backend had. The call must not wait for the backend to end.
+type CapacityTaker interface {
+	CapacityRead(r capacity.Reading, held int, err error)
 }
 
 // Permission says whether servers may be dialed at this moment. MayDial must not block. While it returns false, a backend asks about once a

@@ -2,12 +2,9 @@ package backend
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -73,12 +70,7 @@ func (b *Backend) probe(ctx context.Context, u *url.URL) error {
 	if u == nil {
 		return b.probeUpgrade(ctx)
 	}
-	target := b.options().Target
-	config, err := probeTLS(u, target)
-	if err != nil {
-		return err
-	}
-	return probeHTTP(ctx, u, config, target)
+	return probeHTTP(ctx, u, b.options().Target)
 }
 
 // probeUpgrade establishes a connection and closes it at once. It takes a place of the pool, so that the server never sees
@@ -113,40 +105,11 @@ func (b *Backend) probeUpgrade(ctx context.Context) error {
 	return nil
 }
 
-// probeTLS returns the TLS configuration for a probe: the backend's own if the probe goes to the same host, and otherwise nil for the
-// default, since another host has other certificates.
-func probeTLS(u *url.URL, target *handshake.Target) (*tls.Config, error) {
-	host, _, _ := net.SplitHostPort(target.Address())
-	if u.Scheme != "https" || u.Hostname() != host {
-		return nil, nil
-	}
-	config, err := target.TLS()
-	if config == nil || err != nil {
-		return nil, err
-	}
-	config = config.Clone()
-	config.ClientSessionCache = nil // the whole handshake is part of the probe, and another port may be another server
-	return config, nil
-}
-
-// probeHTTP requests the URL over a new connection, since connecting is part of the probe. A nil config is the default one. The target's
-// own host is dialed as the target itself is.
-func probeHTTP(ctx context.Context, u *url.URL, config *tls.Config, target *handshake.Target) error {
-	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
-		return target.From.Dial(ctx, net.Dialer{}, target.Endpoint(address))
-	}
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: dial},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+// probeHTTP requests the URL, over a new connection, since connecting is part of the probe.
+func probeHTTP(ctx context.Context, u *url.URL, target *handshake.Target) error {
+	response, err := target.Get(ctx, u, false)
 	if err != nil {
 		return err
-	}
-	request.Header.Set("User-Agent", "wsbouncer")
-	response, err := client.Do(request)
-	if err != nil {
-		return secret.Error(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {

@@ -57,7 +57,7 @@ func TestProbeHTTP(t *testing.T) {
 		if path == "/hang" { // the probe's time is over when the server has been asked
 			go func() { <-hangs; cancel() }()
 		}
-		err := probeHTTP(ctx, parse(t, s.URL+path), nil, new(handshake.Target))
+		err := probeHTTP(ctx, parse(t, s.URL+path), new(handshake.Target))
 		cancel()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", path, err, want)
@@ -68,11 +68,11 @@ func TestProbeHTTP(t *testing.T) {
 		t.Errorf("%v by %v", method.Load(), agent.Load())
 	}
 	// What keeps a password in its URL does not show it.
-	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), nil, new(handshake.Target)); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := probeHTTP(wstest.Context(t), parse(t, strings.Replace(s.URL, "//", "//me:secret@", 1)), new(handshake.Target)); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error: %v", err)
 	}
 	s.Close()
-	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), nil, new(handshake.Target)); err == nil {
+	if err := probeHTTP(wstest.Context(t), parse(t, s.URL), new(handshake.Target)); err == nil {
 		t.Error("no server listens, and all is well")
 	}
 }

@@ -53,6 +53,10 @@ type Health struct {
 	RoundTripSeconds float64
 	// FullAt is how many connections the server had when it said last that it is full; 0 once it may have as many as its cap again.
 	FullAt int
+	// CeilingCause is what limits connections below the cap: full or lag; empty for nothing. CeilingReason says more about it.
+	CeilingCause  string
+	CeilingSince  time.Time
+	CeilingReason string
 }
 
 // notDialed is the reason for not being reachable before the first attempt.
@@ -258,6 +262,16 @@ func (r *report) setStalled(stalled bool, reason string) {
 // setFullAt reports at how many connections the server said last that it is full; 0 for no longer.
 func (r *report) setFullAt(n int) { r.update(func(h *Health) { h.FullAt = n }) }
 
+// setCeiling reports what limits the connections to the server.
+func (r *report) setCeiling(c health.Ceiling) {
+	r.update(func(h *Health) {
+		if cause := c.Cause.String(); cause != h.CeilingCause {
+			h.CeilingCause, h.CeilingSince = cause, time.Now()
+		}
+		h.CeilingReason = c.Reason
+	})
+}
+
 // changed reports a change of the server's health.
 func (r *report) changed(c health.Change) {
 	switch c := c.(type) {
@@ -281,6 +295,12 @@ func (r *report) changed(c health.Change) {
 			r.log.Warn("backend is full, limiting its connections for a while", "backend", r.named(), "connections", c.Ceiling, "cap", c.Cap)
 		} else {
 			r.log.Info("backend accepts connections up to its cap again", "backend", r.named(), "cap", c.Cap)
+		}
+	case health.LagChange:
+		if c.Ceiling > 0 {
+			r.log.Warn("backend gets no new sessions above a ceiling, its results come too late", "backend", r.named(), "reason", c.Reason, "ceiling", c.Ceiling, "cap", c.Cap)
+		} else {
+			r.log.Info("backend gets sessions up to its cap again, its results come in time", "backend", r.named())
 		}
 	}
 }

@@ -70,8 +70,8 @@ type advice struct {
 	usable, dialable, predial bool
 	held                      bool
 	share                     float64
-	ceiling, fullAt           int
-	trial                     int
+	ceiling                   health.Ceiling
+	fullAt, trial             int
 }
 
 func (w *worker[C]) init() {
@@ -105,6 +105,7 @@ func (o *Options) limits() limits {
 	return limits{
 		Limits: health.Limits{
 			Parallel: dialParallel, Failures: o.CircuitFailures, SlowStart: o.SlowStart, StallTimeout: o.StallTimeout, StallCheck: o.stallCheck(),
+			LagLimit: o.LagLimit,
 		},
 		maxIdle: o.MaxIdle, variantMaxIdle: o.VariantMaxIdle,
 	}
@@ -217,7 +218,8 @@ func (w *worker[C]) publish(now pool.Instant) {
 		w.pool.SetPredial(next.predial)
 	}
 	if next.ceiling != told.ceiling {
-		w.pool.SetCeiling(next.ceiling)
+		w.pool.SetCeiling(next.ceiling.Value)
+		w.report.setCeiling(next.ceiling)
 	}
 	if next.fullAt != told.fullAt {
 		w.report.setFullAt(next.fullAt)
@@ -336,6 +338,17 @@ func (w *worker[C]) sessionStalled(e health.Stall) {
 // sessionAnswered notes that a session that began then has a result.
 func (w *worker[C]) sessionAnswered(began pool.Instant) {
 	w.tellIf(func(t *health.Tracker) bool { return t.SessionAnswered(began, w.now()) })
+}
+
+// sessionsLag notes how late the server's results come. It returns whether a session should leave the server.
+func (w *worker[C]) sessionsLag(r health.LagReading) (overfull bool) {
+	book := w.pool.Stats()
+	r.InUse, r.Cap = book.Leased+book.Resetting, book.Cap
+	w.tellIf(func(t *health.Tracker) (changed bool) {
+		changed, overfull = t.SessionsLag(r, w.now())
+		return changed
+	})
+	return overfull
 }
 
 // checked notes that the server has answered a probe or, if canary is set, a canary.

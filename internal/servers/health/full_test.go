@@ -26,8 +26,8 @@ func TestOneClientIsRefused(t *testing.T) {
 			}
 			longest = max(longest, time.Duration(now-begin))
 		}
-		if full := h.Ceiling() > 0; full != test.full || (longest > FirstHold) != test.full {
-			t.Errorf("%s: ceiling %d, held for %v", name, h.Ceiling(), longest)
+		if full := h.Ceiling().Value > 0; full != test.full || (longest > FirstHold) != test.full {
+			t.Errorf("%s: ceiling %d, held for %v", name, h.Ceiling().Value, longest)
 		}
 	}
 	h := New(Limits{Parallel: 4, Failures: 5})

@@ -32,6 +32,8 @@ type Limits struct {
 	StallTimeout time.Duration
 	// StallCheck is what brings a server back whose sessions have stalled.
 	StallCheck StallCheck
+	// LagLimit is the most that results may be late before no session begins; 0 for no limit.
+	LagLimit time.Duration
 }
 
 // Tracker is the health of one server. It is for one goroutine at a time.
@@ -42,6 +44,7 @@ type Tracker struct {
 	circuit   circuit
 	probation probation
 	ceiling   ceiling
+	lag       lagGuard
 	hold      hold
 	outlier   outlier
 	stall     stall
@@ -82,14 +85,18 @@ func New(l Limits) *Tracker {
 	return t
 }
 
-// Configure changes the limits. That the server has stalled is void if sessions may wait for longer now, or are not watched any longer: none of
+// Configure changes the limits. Sessions that may lag more than before say nothing about the server. That the server has stalled is void if sessions may wait for longer now, or are not watched any longer: none of
 // them could show that it works again.
 func (t *Tracker) Configure(l Limits, now Instant) {
 	t.parallel = min(t.parallel, l.Parallel)
 	void := l.StallTimeout == 0 || l.StallTimeout > t.limits.StallTimeout
+	freed := l.LagLimit == 0 || l.LagLimit > t.limits.LagLimit
 	t.limits, t.circuit.after = l, l.Failures
 	if void {
 		t.ForgetStall(now)
+	}
+	if freed {
+		t.forgetLag()
 	}
 }
 
@@ -409,6 +416,7 @@ func (t *Tracker) renew(now Instant) {
 	t.acceptPredial()
 	t.probation, t.predialAt = probation{}, 0
 	t.ForgetStall(now)
+	t.forgetLag()
 }
 
 // trip opens the circuit because of broken sessions.
@@ -476,8 +484,36 @@ func (t *Tracker) Usable() bool { return t.usable }
 // Share returns the fraction of its clients that the server gets, above 0 and at most 1.
 func (t *Tracker) Share() float64 { return float64(t.slowStart.steps) / shareSteps }
 
-// Ceiling returns how many connections the server accepts at present, at least 1; 0 for as many as its cap.
-func (t *Tracker) Ceiling() int { return t.ceiling.value }
+// Ceiling is how many connections a server gets at present, if those are fewer than its cap, and what limits them.
+type Ceiling struct {
+	Value  int          // at least 1; 0 for as many as the cap
+	Cause  CeilingCause // NoCeiling with a Value of 0
+	Reason string       // in words, if the cause does not say it all
+}
+
+// CeilingCause is what limits the connections to a server.
+type CeilingCause uint8
+
+// The causes.
+const (
+	NoCeiling CeilingCause = iota
+	FullCeiling
+	LagCeiling
+)
+
+// String returns the cause's name as it is used in statistics; empty for none.
+func (c CeilingCause) String() string { return [...]string{"", "full", "lag"}[c] }
+
+// Ceiling returns the lowest of the ceilings.
+func (t *Tracker) Ceiling() (lowest Ceiling) {
+	if n := t.ceiling.value; n > 0 {
+		lowest = Ceiling{n, FullCeiling, ""}
+	}
+	if n := t.lag.ceiling; n > 0 && (lowest.Value == 0 || n < lowest.Value) {
+		lowest = Ceiling{n, LagCeiling, t.lag.reason}
+	}
+	return lowest
+}
 
 // FullAt returns what the ceiling was when the server refused something last; 0 if there is no ceiling.
 func (t *Tracker) FullAt() int { return t.ceiling.seen }
@@ -495,7 +531,7 @@ func (t *Tracker) Changes() []Change {
 	return changes
 }
 
-// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [StallChange], [CeilingChange] or [PredialChange].
+// Change is a [ReachabilityChange], [CircuitChange], [OutlierChange], [StallChange], [CeilingChange], [LagChange] or [PredialChange].
 type Change interface{ change() }
 
 // ReachabilityChange reports whether connections can be established, and if not why.

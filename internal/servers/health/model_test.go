@@ -244,8 +244,8 @@ func (m *model) review() {
 	if share := h.Share(); share <= 0 || share > 1 {
 		m.t.Errorf("share %v", share)
 	}
-	if p.Within <= 0 || h.Ceiling() < 0 {
-		m.t.Errorf("%+v, ceiling %d", p, h.Ceiling())
+	if p.Within <= 0 || h.Ceiling().Value < 0 {
+		m.t.Errorf("%+v, ceiling %d", p, h.Ceiling().Value)
 	}
 	waits := p.BackingOff || p.Short
 	switch {
@@ -281,7 +281,7 @@ func (m *model) recovers() {
 		}
 		now += Instant(min(p.Within, 5*time.Second))
 	}
-	if !h.Usable() || h.Share() != 1 || h.Ceiling() != 0 || !h.Predial(now) || h.circuit.state != Closed || h.Stalled() {
+	if !h.Usable() || h.Share() != 1 || h.Ceiling().Value != 0 || !h.Predial(now) || h.circuit.state != Closed || h.Stalled() {
 		m.t.Errorf("a server that works is not used: %+v", h)
 	}
 	if p := h.Review(now, Connections{Cap: 8}); p.Dials < 1 || p.Replace < 1 {

@@ -21,6 +21,8 @@ package pool
 type Settings struct {
 	// Cap is the largest number of connections; at least 1.
 	Cap int
+	// Ceiling is how many of them there may be at present, at least 1, as the server publishes it; 0 for the cap.
+	Ceiling int
 	// Shared tells that other proxies use the server, too, and that this one may have at most Grant of the connections, which may be 0. When
 	// the grant is lowered, idle connections beyond it are retired at once, and those of sessions when their sessions have ended.
 	Shared bool
@@ -52,9 +54,10 @@ type Pool[C any] struct {
 	taken        int // how many of it another pool uses
 	shared       bool
 	grant        int // if shared
-	ceiling      int // how many connections the server accepts at present, see SetCeiling; 0 for the cap
-	size         int // the lesser of cap and ceiling, without those taken
-	limit        int // the least of cap, ceiling and grant, without those taken
+	published    int // how many connections the server accepts at present, as it publishes; 0 for the cap
+	ceiling      int // the same, as refusals have shown, see SetCeiling; 0 for the cap
+	size         int // the least of cap and ceilings, without those taken
+	limit        int // the lesser of that and the grant, without those taken
 	warm         int
 	maxVariants  int // most variants that are kept warm; 0 for a pool without variants
 	weight       float64
@@ -94,7 +97,7 @@ func (p *Pool[C]) Set(s Settings) {
 func (p *Pool[C]) set(s Settings) {
 	was := p.maxVariants
 	p.capacity, p.taken, p.warm, p.maxVariants, p.weight = s.Cap, s.Taken, s.Warm, s.Variants, s.Weight
-	p.shared, p.grant = s.Shared, s.Grant
+	p.shared, p.grant, p.published = s.Shared, s.Grant, s.Ceiling
 	p.updateLimit()
 	if s.Variants == 0 {
 		p.base.keptWarm = true
@@ -121,8 +124,10 @@ func (p *Pool[C]) SetCeiling(n int) {
 // fill a server alike only if they compare by the same numbers.
 func (p *Pool[C]) updateLimit() {
 	most := p.capacity
-	if p.ceiling > 0 {
-		most = min(most, p.ceiling)
+	for _, ceiling := range [...]int{p.ceiling, p.published} {
+		if ceiling > 0 {
+			most = min(most, ceiling)
+		}
 	}
 	p.size = max(most-p.taken, 0)
 	p.limit = p.size

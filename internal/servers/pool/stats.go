@@ -20,7 +20,7 @@ type Stats struct {
 	Cap       int
 	Shared    bool // other proxies use the server, too
 	Grant     int  // how many connections this one may have, if Shared
-	Ceiling   int  // how many the server accepts at present: the cap, or less after it said that it is full
+	Ceiling   int  // how many the server accepts at present: the cap, or less after it said that it is full, or as it publishes
 	Limit     int  // how many the pool may have: the ceiling, or less if less is granted
 	Warm      int
 	Weight    float64

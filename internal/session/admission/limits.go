@@ -3,6 +3,8 @@ package admission
 import (
 	"math"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
@@ -20,7 +22,13 @@ func (g *Gate) enter(service *route.Service, a *arrival) error {
 // enterAuthenticated takes the other places of a client that was authenticated, or need not be: in its key, its tenant, its service and the
 // process.
 func (g *Gate) enterAuthenticated(service *route.Service, a *arrival) error {
-	return g.limitReached(g.shared.Scopes.Admit(route.Now(), service.Visitor(a.Address.Addr(), a.Identity), a.Hold))
+	if err := g.limitReached(g.shared.Scopes.Admit(route.Now(), service.Visitor(a.Address.Addr(), a.Identity), a.Hold)); err != nil {
+		return err
+	}
+	if left := g.shared.Scopes.AudioLeft(a.Hold); left != nil {
+		a.AudioLeft = strconv.Itoa(int(left.Audio.Seconds()))
+	}
+	return nil
 }
 
 // limitReached returns the answer to a client that is refused because of a limit; nil for none.
@@ -29,7 +37,7 @@ func (g *Gate) limitReached(r *limits.Refusal) error {
 		return nil
 	}
 	cause := limits.Cause{Scope: r.Scope, Limit: r.Limit}
-	g.shared.LimitLog.Note(cause, "")
+	g.shared.LimitLog.NoteRefusal(cause, "")
 	who := r.Scope.Kind()
 	refusal := &handshake.Refusal{
 		Status: http.StatusTooManyRequests, Reason: "too many sessions " + whose[who], Logged: limits.DescribeCause(cause, "") + " reached", Header: handshake.RetryAfter(route.RetryAfter),
@@ -38,6 +46,9 @@ func (g *Gate) limitReached(r *limits.Refusal) error {
 	case r.Limit == limits.SessionRate:
 		refusal.Reason = "too many new sessions " + whose[who] + ": try again later"
 		refusal.Header = handshake.RetryAfter(int(math.Ceil(r.Wait.Seconds())))
+	case r.Limit == limits.AudioQuota:
+		refusal.Reason = "the audio quota " + whose[who] + " is used up: it renews at " + r.Renews.UTC().Format(time.RFC3339)
+		refusal.Header = handshake.RetryAfter(int(math.Ceil(time.Until(r.Renews).Seconds())))
 	case who == limits.Process || who == limits.Service: // it is not the client who has too many
 		refusal.Status = http.StatusServiceUnavailable
 	}

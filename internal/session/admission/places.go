@@ -63,7 +63,7 @@ func newTelling(service *route.Service, nc net.Conn, req *handshake.Request, arr
 
 // accept accepts a client that begins to wait, and tells it its place. It returns false if the client has left.
 func (t *telling) accept(req *handshake.Request, arrival *arrival, wait int) bool {
-	b := req.AppendAccept(make([]byte, 0, 256), "", handshake.Field{Name: record.IDHeader, Value: arrival.ID.String()})
+	b := req.AppendAccept(make([]byte, 0, 256), "", arrival.AcceptFields()...)
 	early := req.Early
 	req.Early = nil
 	return t.write(t.appendPlace(b, place{arrival.Position, wait})) && t.take(early)

@@ -134,6 +134,29 @@ func (j *Jobs) MoveSession(id record.ID, to *backend.Backend, timeout time.Durat
 	return j.order(o, timeout), true
 }
 
+// reliefWait is how long a session that leaves a backend whose results are late waits for an answered point.
+const reliefWait = 2 * time.Second
+
+// Relieve moves the session whose results come latest on a backend to another one, by replay if it comes to no answered point soon. It must not be
+// called on a loop.
+func (j *Jobs) Relieve(from, to *backend.Backend) {
+	o := &moveJob{jobs: j, to: to, cause: meter.Rebalanced}
+	latest := time.Duration(0)
+	j.sessions.Each(j.sessions.All(), func(s *relay.Session) {
+		if s.Record().Backend != from || !s.FreeToMove(restTime) {
+			return
+		}
+		if late := s.Late(); late > latest {
+			id := s.Record().ID
+			latest, o.about = late, id.String()
+			o.sessions = []movedSession{{OrderedMove: OrderedMove{ID: id}, from: from}}
+		}
+	})
+	if len(o.sessions) > 0 {
+		j.order(o, reliefWait)
+	}
+}
+
 // BackendMoveOrder returns the last order to move the sessions of a backend; ok is false if there was none.
 func (j *Jobs) BackendMoveOrder(name string) (m MoveOrder, ok bool) { return j.moveJobs.find(name) }
 

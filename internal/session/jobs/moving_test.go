@@ -221,3 +221,41 @@ func TestRebalancing(t *testing.T) {
 		t.Errorf("afterwards: %v, pending moves %+v", got, b.pending)
 	}
 }
+
+// The session whose results are latest leaves a backend that is too late, by replay if need be, and no session that is not late does.
+func TestRelieve(t *testing.T) {
+	r := newVoskRig(t, 2, setup{Service: func(s *route.Service) { s.LagLimit = time.Second }})
+	client, server, n := r.Begin()
+	client.Send(frame.Text, sessiontest.VoskConfig)
+	server.Expect(frame.Text, sessiontest.VoskConfig)
+	sessiontest.Speak(client, server, 0, sessiontest.Final("one", 0.05, 0.15), sessiontest.Final("one", 0.05, 0.15))
+	id := r.id()
+	wstest.Eventually(t, "all is answered", func() bool { return r.late() == 0 })
+	r.jobs.Relieve(r.Backends[n], r.Backends[1-n])
+	r.jobs.Relieve(r.Backends[1-n], r.Backends[n])
+	if m, ok := r.jobs.SessionMoveOrder(id); ok {
+		t.Errorf("a session that is not late was ordered to move: %+v", m)
+	}
+	client.Send(frame.Binary, sessiontest.Chunk(1))
+	server.Expect(frame.Binary, sessiontest.Chunk(1))
+	wstest.Eventually(t, "the answer is late", func() bool { return r.late() > 0 })
+	r.jobs.Relieve(r.Backends[n], r.Backends[1-n])
+	next := r.Other(n)
+	next.ExpectOwn(frame.Text, sessiontest.VoskConfig)
+	next.Expect(frame.Binary, sessiontest.Chunk(1))
+	m := r.moved(func() (MoveOrder, bool) { return r.jobs.SessionMoveOrder(id) })
+	if m.State != Moved || m.To != r.Backends[1-n].Name() || m.Replayed != 100*time.Millisecond {
+		t.Errorf("%+v", m)
+	}
+	next.Send(frame.Text, sessiontest.Partial("two"))
+	client.Expect(frame.Text, sessiontest.Partial("two"))
+	if line := r.Line("session moved"); line["cause"].String() != meter.Rebalanced.String() {
+		t.Errorf("the log says %v", line)
+	}
+}
+
+// late returns how late the results of the only session are.
+func (r *rig) late() (late time.Duration) {
+	r.sessions.Each(r.sessions.All(), func(s *relay.Session) { late = s.Late() })
+	return late
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
@@ -34,6 +35,20 @@ type Client struct {
 	Hold     *limits.Hold // its places in what is limited; nil before they are taken
 	LimitsAt uint64       // the generation of limits at which they were taken
 	Accepted bool         // it has its 101, since it was told its place in the queue
+	// AudioLeft is how many seconds of audio its quota leaves when it arrives; empty for no quota.
+	AudioLeft string
+}
+
+// AudioLeftHeader is the field of the answer to an upgrade request that has how many seconds of audio the client's quota leaves.
+const AudioLeftHeader = "X-Wsbouncer-Audio-Left"
+
+// AcceptFields returns the fields of the answer that accepts the client.
+func (c *Client) AcceptFields() []handshake.Field {
+	fields := []handshake.Field{{Name: IDHeader, Value: c.ID.String()}}
+	if c.AudioLeft != "" {
+		fields = append(fields, handshake.Field{Name: AudioLeftHeader, Value: c.AudioLeft})
+	}
+	return fields
 }
 
 // Waiting is a client that waits for its first connection, or has one and no session yet. It is static.

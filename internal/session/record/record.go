@@ -33,6 +33,7 @@ type Record struct {
 	FirstReply time.Duration
 	Ended      time.Time // when its end was decided
 	Relayed    meter.Relayed
+	Used       *meter.Used // what the client has used; nil before the end
 
 	Backend    *backend.Backend // that served it last; nil before the first
 	Connection uint32           // the number of the backend's connection

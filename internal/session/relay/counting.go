@@ -20,7 +20,7 @@ const (
 )
 
 // clientSpoke notes when the client's first message has come.
-func (s *Session) clientSpoke() { s.reply, s.spoke = awaited, loop.Now() }
+func (s *Session) clientSpoke() { s.reply, s.account.spoke = awaited, loop.Now() }
 
 // serverReplied notes the first reply, unless the server said that it cannot serve the session, which another one may.
 func (s *Session) serverReplied() {
@@ -28,7 +28,7 @@ func (s *Session) serverReplied() {
 		return
 	}
 	s.reply = received
-	s.record.FirstReply = time.Duration(loop.Now() - s.spoke)
+	s.record.FirstReply = time.Duration(loop.Now() - s.account.spoke)
 	s.meter.FirstReply.Observe(s.record.FirstReply)
 	if t := s.record.Trace; t.Sampled() {
 		t.Replied = time.Now()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
@@ -15,13 +16,14 @@ const StateWaiting = "waiting"
 
 // Description is a session, or a client that waits for one, at one instant.
 type Description struct {
-	record.Record        // what is known of it so far; Relayed is up to date, Leased is zero while it waits
-	State         string // relaying and so on, or StateWaiting
-	Place         int    // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
-	Moves         int    // connections that could not serve it
-	Decided       bool   // its end is decided: By, Code and Reason say how
-	Taps          int    // that watch it
-	Timing        Timing // at this instant
+	record.Record            // what is known of it so far; Relayed is up to date, Leased is zero while it waits
+	Usage         meter.Used // so far
+	State         string     // relaying and so on, or StateWaiting
+	Place         int        // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
+	Moves         int        // connections that could not serve it
+	Decided       bool       // its end is decided: By, Code and Reason say how
+	Taps          int        // that watch it
+	Timing        Timing     // at this instant
 
 	// Recoverable: another server could continue it. Unrecoverable says why none could, if its service has Failover.
 	Recoverable   bool
@@ -81,7 +83,7 @@ func describeWaiting(w *record.Waiting, place int) Description {
 // describe is called on the session's loop.
 func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.turnedAway), Decided: !s.record.Ended.IsZero()}
-	d.Relayed, d.Taps, d.Timing = s.relayed(), s.tap.Count(), s.timing(s.client.Loop().Now())
+	d.Relayed, d.Usage, d.Taps, d.Timing = s.relayed(), s.used(), s.tap.Count(), s.timing(s.client.Loop().Now())
 	s.failover.describe(&d)
 	return d
 }

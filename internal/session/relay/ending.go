@@ -57,6 +57,7 @@ func (s *Session) endLease() {
 		}
 	}
 	s.record.Relayed = s.relayed()
+	s.endAccount()
 	if s.failover != nil {
 		l.conn.AddHeard(s.failover.tracker.Heard())
 	}
@@ -73,6 +74,11 @@ func (s *Session) forget() {
 	}
 	s.client.Close()
 	s.leaveLimits()
+	used := s.used()
+	s.record.Used = &used
+	if book := s.sessions.options.Book; book != nil {
+		book(s.newUsage())
+	}
 	s.record.Service.Variants.Forget(s.variant)
 	s.sessions.history.Add(&s.record) // before it leaves the registry, so that an operator always finds it in one of them
 	s.sessions.registry.remove(s)

@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -17,6 +19,8 @@ type BackendName struct{ Service, Backend string }
 type Lag struct {
 	// Longest and Median are of its sessions' lags, and Owed is the longest time for which it surely owes one a result: see [Timing].
 	Longest, Median, Owed time.Duration
+	// Late is how late results come, of the sessions of which that is known: those of services with a limit.
+	Late backend.LagReading
 	// Answered counts the sessions that have had their first reply. FirstReplyOwed is for how long the median first reply has been owed; 0 if it has
 	// come. One that is owed counts as soon as it takes longer than those that have come.
 	Answered       int
@@ -38,6 +42,9 @@ const (
 	// patienceFactor is how many times longer than nearly all first replies a session may wait.
 	patienceFactor = 4
 	nearlyAll      = 0.99
+	lateShare      = 0.95
+	// mostLate is how many of the sessions whose results come latest are named.
+	mostLate = 64
 	// enoughHistory is how many first replies tell what is usual.
 	enoughHistory = 20
 )
@@ -50,6 +57,7 @@ type waiting struct {
 	service    *route.Service
 	backend    *backend.Backend
 	meter      *meter.Backend // of the backend
+	client     backend.Client // if it is Timed
 }
 
 // backendLag is what Lags has learned of a backend.
@@ -95,7 +103,11 @@ func (s *Sessions) Lags() map[BackendName]Lag {
 // waiting is called on the session's loop.
 func (s *Session) waiting() waiting {
 	told := s.failover != nil && s.failover.watch != nil || s.life.state == completing || surely(s.leg.conn.Profile().Failover().Stall)
-	return waiting{s.timing(s.client.Loop().Now()), s.record.FirstReply, told, s.record.Service, s.record.Backend, s.meter}
+	w := waiting{s.timing(s.client.Loop().Now()), s.record.FirstReply, told, s.record.Service, s.record.Backend, s.meter, backend.Client{}}
+	if w.Timed {
+		w.client = s.voter()
+	}
+	return w
 }
 
 // surely reports whether a server that sends nothing while its client sends owes something, whatever the client sends.
@@ -119,9 +131,13 @@ func patience(own, all *meter.Distribution) time.Duration {
 func lagOf(sessions []*waiting, patience time.Duration) Lag {
 	lag := Lag{Patience: patience}
 	var came, missing []time.Duration
+	var late []backend.SessionLag
 	lags := make([]time.Duration, len(sessions))
 	for i, s := range sessions {
 		lags[i], lag.Owed = s.Lag, max(lag.Owed, s.Owed)
+		if s.Timed {
+			late = append(late, backend.SessionLag{Lag: s.Late, Client: s.client})
+		}
 		switch {
 		case s.firstReply > 0:
 			came = append(came, s.firstReply)
@@ -142,6 +158,11 @@ func lagOf(sessions []*waiting, patience time.Duration) Lag {
 	if len(lags) > 0 {
 		lag.Median = median(lags)
 		lag.Longest = lags[len(lags)-1] // they are sorted now
+	}
+	if len(late) > 0 {
+		slices.SortFunc(late, func(a, b backend.SessionLag) int { return cmp.Compare(b.Lag, a.Lag) })
+		lag.Late.Lag = late[len(late)-int(math.Ceil(lateShare*float64(len(late))))].Lag
+		lag.Late.Worst = slices.Clip(late[:min(len(late), mostLate)])
 	}
 	lag.Answered, lag.FirstReplyOwed = len(came), firstReplyOwed(came, missing)
 	return lag

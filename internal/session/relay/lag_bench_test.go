@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -26,4 +27,28 @@ func BenchmarkLags(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/session")
 		})
 	}
+}
+
+// BenchmarkUsage asks the same sessions, each of which has sent something since, for what they have used, as each proxy does once a second.
+func BenchmarkUsage(b *testing.B) {
+	const n = 3000
+	r := newRig(b, setup{Profile: "vosk", Cap: n, Script: &wstest.Server{Serve: wstest.Echo}})
+	r.Ready(n)
+	for range n {
+		r.Join()
+	}
+	sessions := r.sessions.All()
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		b.StopTimer()
+		r.sessions.Each(sessions, func(s *Session) { s.scanner.Bytes += 3200 })
+		b.StartTimer()
+		var booked meter.Used
+		r.sessions.Usage(func(u Usage) { booked.Add(u.Used) })
+		if booked.In.Bytes != n*3200 {
+			b.Fatal(booked)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/session")
 }

@@ -1,10 +1,13 @@
 package relay
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 func TestLagOfBackend(t *testing.T) {
@@ -33,9 +36,32 @@ func TestLagOfBackend(t *testing.T) {
 		"owed is known, too": {[]*waiting{{Timing: Timing{Sending: true, Unreplied: 60 * s, ServerSilent: 60 * s}, told: true}}, Lag{FirstReplyOwed: 60 * s}},
 	} {
 		c.want.Patience = leastPatience
-		if got := lagOf(c.sessions, leastPatience); got != c.want {
+		if got := lagOf(c.sessions, leastPatience); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", name, got, c.want)
 		}
+	}
+}
+
+// What is late is known of some sessions only; 95 % of those are at most so late.
+func TestLateness(t *testing.T) {
+	var sessions []*waiting
+	for i := range 100 {
+		sessions = append(sessions, &waiting{Timing: Timing{Late: time.Duration(i) * time.Second, Timed: true}, service: new(route.Service)})
+	}
+	late := func(n int) backend.LagReading { return lagOf(sessions[:n], leastPatience).Late }
+	for n, want := range map[int]time.Duration{1: 0, 10: 9 * time.Second, 20: 18 * time.Second, 100: 94 * time.Second} {
+		if got := late(n).Lag; got != want {
+			t.Errorf("of %d sessions: %v; want %v", n, got, want)
+		}
+	}
+	if worst := late(100).Worst; len(worst) != mostLate || worst[0].Lag != 99*time.Second || worst[1].Lag != 98*time.Second {
+		t.Errorf("the worst of 100 sessions: %v", worst)
+	}
+	for _, s := range sessions {
+		s.Timed = false
+	}
+	if got := late(100); got.Lag != 0 || got.Worst != nil {
+		t.Errorf("of sessions of which it is not known: %v", got)
 	}
 }
 

@@ -67,6 +67,8 @@ type recovery struct {
 	signs uint32 // messages that show that the server works
 	// partial is when the first partial result came since the last final one; 0 for none.
 	partial loop.Instant
+	late    time.Duration        // how late the last final result came, see noteLate
+	lateAt  loop.Instant         // when that was; 0 for never
 	watch   *failover.StallWatch // nil if stalls are not looked for
 	look    loop.Timer           // when it is looked for stalls next
 
@@ -99,7 +101,8 @@ func newRecovery(s *Session, query string) *recovery {
 	says := service.Profile.Failover()
 	kept := service.Failover && says.Verdict != profile.Never && s.sessions.options.Replay != nil
 	watched := service.StallTimeout > 0 && says.Stall != profile.StallNone
-	if !kept && !watched && !says.Continues {
+	timed := service.LagLimit > 0 && says.TellsLag()
+	if !kept && !watched && !timed && !says.Continues {
 		return nil
 	}
 	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}

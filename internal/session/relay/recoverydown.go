@@ -79,12 +79,16 @@ func (f *recovery) judge(m *message) {
 	if j.Pass {
 		f.deliver(m, payload, j.Payload)
 	} else {
+		s.account.hide(m.op, len(payload))
 		s.tap.Hidden()
 	}
 	if why := t.Whole(); why != "" {
 		f.lose(meter.UnrecoverableFormat, why, true)
 	}
 	f.drop()
+	if t.Answered() > before {
+		f.noteLate()
+	}
 	if final {
 		f.answered()
 	}

@@ -62,6 +62,7 @@ func (f *recovery) leaveWith(e *event) {
 func (f *recovery) leave(e *event) {
 	s := f.session
 	s.leg.conn.AddHeard(f.tracker.Heard())
+	s.endAccount()
 	f.relayed.FramesFromBackends += s.leg.conn.Scanner.Frames - s.leg.framesBefore
 	f.relayed.BytesFromBackends += s.leg.conn.Scanner.Bytes - s.leg.bytesBefore
 	f.timer.Stop()

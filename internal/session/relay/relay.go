@@ -154,7 +154,7 @@ func (s *Session) holdsBack() bool {
 
 // clientControl acts on a control frame from the client.
 func (s *Session) clientControl(op frame.Opcode, payload []byte) {
-	if op != frame.Close && s.controls.Exceeded(route.Now) {
+	if op != frame.Close && s.account.controls.Exceeded(route.Now) {
 		s.End(meter.Limit, frame.PolicyViolation, "too many control frames")
 		if s.life.state != relaying {
 			s.readNoMore()

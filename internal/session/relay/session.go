@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
@@ -44,10 +43,9 @@ type Session struct {
 	tap      *tap.Tapped // nil while no operator taps the session
 	failover *recovery   // nil unless the session may outlive its server, or results are rewritten
 
-	meter    *meter.Backend  // of the backend that serves it, or served it last; held
-	controls limits.Controls // of the client
-	spoke    loop.Instant    // when the client's first message had come; 0 before that
-	activity activity        // when each side has sent something
+	meter    *meter.Backend // of the backend that serves it, or served it last; held
+	account  *account       // what the client has used
+	activity activity       // when each side has sent something
 }
 
 // Begin begins the session of a client for whom conn was leased. It runs on the connection's loop.
@@ -59,6 +57,7 @@ func (s *Sessions) newSession(service *route.Service, c *record.Client) *Session
 	maxMessage, _ := c.Hold.MaxMessage(service.MaxMessage)
 	session := &Session{sessions: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.Begin(service, c)
+	session.account = new(account)
 	if !c.Hold.Empty() || c.Question != "" {
 		session.limited = newLimited(session, c.Hold, c.Hold)
 		if c.Question != "" {
@@ -84,12 +83,13 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		if !req.Offers(protocol) {
 			protocol = c.Grant
 		}
-		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: s.record.ID.String()}))
+		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, c.AcceptFields()...))
 	}
 	s.tap = s.sessions.taps.Began((*tappedSession)(s), conn.Backend().Name())
 	s.compose()
 	greeting := conn.TakeGreeting()
 	s.tap.Greeted(greeting)
+	s.account.formats = profile.NewFormats(s.record.Service.Profile, req.URL.RawQuery)
 	if s.failover = newRecovery(s, req.URL.RawQuery); s.failover == nil {
 		s.client.Write(greeting)
 	}
@@ -130,7 +130,9 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 		s.refusedAtOnce(end)
 		return
 	}
-	s.act(conn.Begin(s.voter()))
+	step := conn.Begin(s.voter())
+	s.beginAccount(conn)
+	s.act(step)
 	if s.holds(conn) && s.life.state == relaying {
 		s.checkIdle()
 	}

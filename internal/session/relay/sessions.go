@@ -25,6 +25,8 @@ type Options struct {
 	Meters *meter.Registry
 	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
 	Replay *replay.Arena
+	// Book gets what each client that leaves has used since the last call of [Sessions.Usage], on the session's loop: it must not block. May be nil.
+	Book func(Usage)
 	// Ended gets the record of each session that has ended, on the session's loop: it must not block, nor keep the record. May be nil.
 	Ended func(*record.Record)
 }

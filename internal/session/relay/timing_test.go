@@ -50,7 +50,7 @@ func TestLagOfUnansweredAudio(t *testing.T) {
 	const second = 2 * 8000
 	client.Send(frame.Binary, string(make([]byte, second)))
 	server.Expect(frame.Binary, string(make([]byte, second)))
-	r.on(func(s *Session) { s.spoke -= loop.Instant(time.Minute) }) // it speaks since then, at the speed of speech
+	r.on(func(s *Session) { s.account.spoke -= loop.Instant(time.Minute) }) // it speaks since then, at the speed of speech
 	for range 5 {
 		client.Send(frame.Binary, string(make([]byte, second)))
 		server.Expect(frame.Binary, string(make([]byte, second)))
@@ -82,7 +82,7 @@ func TestLagOfSpeech(t *testing.T) {
 		client.Send(frame.Binary, second)
 		server.Expect(frame.Binary, second)
 	}
-	r.on(func(s *Session) { s.spoke -= loop.Instant(time.Minute) })
+	r.on(func(s *Session) { s.account.spoke -= loop.Instant(time.Minute) })
 	if got := r.later(0); got.Lag != 0 {
 		t.Errorf("in silence, the lag is %v", got.Lag)
 	}
@@ -97,4 +97,75 @@ func TestLagOfSpeech(t *testing.T) {
 	}
 	answer(`{"message": "AddTranscript", "metadata": {"start_time": 0, "end_time": 4}}`)
 	wstest.Eventually(t, "the final result is counted", func() bool { return r.later(0).Lag == 0 })
+}
+
+// Audio that comes faster than it was spoken is not late before it would have come.
+func TestLagOfFastAudio(t *testing.T) {
+	r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.LagLimit = time.Second }})
+	client, server := r.Session()
+	const second = 2 * 8000
+	for range 10 {
+		client.Send(frame.Binary, string(make([]byte, second)))
+		server.Expect(frame.Binary, string(make([]byte, second)))
+	}
+	for range 6 {
+		server.Send(frame.Text, `{"partial": ""}`)
+		client.Expect(frame.Text, `{"partial": ""}`)
+	}
+	late := func(after time.Duration) time.Duration {
+		got := r.later(after)
+		if got.Late != got.Lag || !got.Timed {
+			t.Errorf("where each message gets a reply, results are as late as the lag is: %+v", got)
+		}
+		return got.Late
+	}
+	wstest.Eventually(t, "six seconds are answered", func() bool { return late(5*time.Second) < 6*time.Second })
+	r.on(func(s *Session) {
+		s.activity.server, s.activity.asked = loop.Now().After(9*time.Second), loop.Now().After(9*time.Second)
+	}) // it works
+	if got := late(9 * time.Second); !about(got, 2*time.Second) {
+		t.Errorf("9 s after the beginning, the answer to the seventh second is due since two, and it is %v late", got)
+	}
+}
+
+// Where final results tell how far they go, they show how late results come, with a limit on that only, and for a while.
+func TestLateResults(t *testing.T) {
+	for _, limit := range []time.Duration{0, time.Second} {
+		r := newRig(t, setup{Profile: "speechmatics", Service: func(s *route.Service) { s.LagLimit = limit }})
+		client, server := r.Session()
+		start := `{"message": "StartRecognition", "audio_format": {"type": "raw", "encoding": "pcm_s16le", "sample_rate": 8000}}`
+		client.Send(frame.Text, start)
+		server.Expect(frame.Text, start)
+		server.Send(frame.Text, `{"message": "RecognitionStarted"}`)
+		client.Expect(frame.Text, `{"message": "RecognitionStarted"}`)
+		second := string(make([]byte, 16000))
+		for range 10 {
+			client.Send(frame.Binary, second)
+			server.Expect(frame.Binary, second)
+		}
+		r.on(func(s *Session) {
+			s.account.spoke -= loop.Instant(time.Minute)
+			if (s.failover != nil) != (limit > 0) {
+				t.Errorf("with lag-limit %v, answers are followed: %t", limit, s.failover != nil)
+			}
+		})
+		if got := r.later(0); got.Late != 0 || got.Timed != (limit > 0) {
+			t.Errorf("before any result: %+v", got)
+		}
+		server.Send(frame.Text, `{"message": "AddTranscript", "metadata": {"start_time": 0, "end_time": 3}}`)
+		client.Expect(frame.Text, `{"message": "AddTranscript", "metadata": {"start_time": 0, "end_time": 3}}`)
+		if limit == 0 {
+			if got := r.later(0); got.Late != 0 || got.Timed {
+				t.Errorf("without a limit: %+v", got)
+			}
+			continue
+		}
+		wstest.Eventually(t, "the result is seen", func() bool { return r.later(0).Late > 0 })
+		if got := r.later(0); !about(got.Late, 7*time.Second) || !got.Timed {
+			t.Errorf("the result up to the third of ten seconds: %+v", got)
+		}
+		if got := r.later(lateFor); got.Late != 0 || !got.Timed {
+			t.Errorf("%v later: %+v", lateFor, got)
+		}
+	}
 }

@@ -68,6 +68,8 @@ type Service struct {
 	// how long its server usually takes.
 	StallTimeout time.Duration
 	StallLearned bool
+	// LagLimit is the most that a server's results may be late before it gets no new sessions; 0 for no limit.
+	LagLimit time.Duration
 	// TellClients sends clients the profile's messages about their place in the queue and about moves.
 	TellClients bool
 

@@ -29,7 +29,7 @@ func Sized(backends int) config.Content {
 // unusual has texts of fields that differ from the defaults, and are hard to encode where the field allows it. The function other
 // returns texts for numbers, durations, sizes, flags and choices that are missing here.
 var unusual = map[config.Kind]config.Values{
-	config.KindProfile: {"yaml": "# a comment: with a colon\nfrom: echo\nreset:\n  send: '{\"reset\" : 1}'\n\n  until: {json: {text: \"*\"}}\n"},
+	config.KindProfile: {"yaml": "# a comment: with a colon\nfrom: echo\nreset:\n  send: '{\"reset\" : 1}'\n\n  until: {json: {text: \"*\"}}\ncapacity: {total: {url: /x, json: slots}}\n"},
 	config.KindService: {
 		"path": "/v1/stt%20x", "host": "stt.example.org", "profile": "own-1", "subprotocol": "binary",
 		"pass":         `["path","query","header:X-Key","subprotocol"]`,
@@ -51,16 +51,17 @@ var unusual = map[config.Kind]config.Values{
 		"client-session-rate": "10/s", "client-byte-rate": "10MiB/s", "client-message-rate": "1/s",
 	},
 	config.KindTenant: {
-		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s",
+		"share": "2.5", "guaranteed": `{"all-1":"10","bare":"1"}`, "session-rate": "10/s", "byte-rate": "1KiB/s", "audio-quota": "10h/day",
 	},
 	config.KindKey: {
 		"tenant": "acme", "hash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "expires": "2027-01-31T00:00:00Z",
-		"services": `["all-1","bare"]`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m",
+		"services": `["all-1","bare"]`, "session-rate": "10/s", "byte-rate": "1KiB/s", "message-rate": "1/m", "audio-quota": "300h/month",
 	},
 	config.KindBackend: {
-		"service": "all-1", "url": "wss://gpu-1.example.org/asr?model=en&x=1", "connections": "100000", "warm": "0", "weight": "0.1",
+		"service": "all-1", "url": "wss://gpu-1.example.org/asr?model=en&x=1", "connections": "auto", "connections-max": "100000", "warm": "0", "weight": "0.1",
 		"state": "draining", "labels": `{"a.b/c-d":"x: y # z","on":"yes","quote":"\"'\\","rack":"03","tilde":"~","umlaut":"ü\u2028"}`,
-		"tls-ca": "/etc/ssl/own ca.pem", "tls-server-name": "gpu.internal", "tls-insecure-skip-verify": "true",
+		"calibrated": "2026-11-27 own-1 streams=24 lag-p95=1s version=Own: \"s\" # 1.0",
+		"tls-ca":     "/etc/ssl/own ca.pem", "tls-server-name": "gpu.internal", "tls-insecure-skip-verify": "true",
 		"tls-certificate": `C:\certificates\client.pem`, "tls-key": "/etc/ssl/client.key",
 		"headers": `{"Authorization":"Token env:STT_TOKEN","X-Key":"file:/run/secrets/key","X-Region":"eu, west"}`,
 	},

@@ -9,6 +9,7 @@ type Scanner struct {
 	Frames   uint64 // data frames begun
 	Messages uint64 // messages that ended: every byte of the last frame has passed
 	Bytes    uint64 // payload bytes of data frames
+	Text     uint64 // of these, the ones in text messages
 
 	limit      int64  // static: the size of the largest message in bytes; 0 for no limit
 	remaining  int64  // payload bytes of the current data frame that are still to come
@@ -186,14 +187,17 @@ func (s *Scanner) payload(b []byte) (int, error) {
 	if int64(n) > s.remaining {
 		n = int(s.remaining)
 	}
-	if s.fromClient && s.opcode == Text {
-		if !s.text.check(b[:n], s.key) {
-			return 0, ErrText
+	if s.opcode == Text {
+		if s.fromClient {
+			if !s.text.check(b[:n], s.key) {
+				return 0, ErrText
+			}
+			if int64(n) == s.remaining && s.fin && !s.text.complete() {
+				return 0, ErrText
+			}
+			s.key = rotateKey(s.key, n)
 		}
-		if int64(n) == s.remaining && s.fin && !s.text.complete() {
-			return 0, ErrText
-		}
-		s.key = rotateKey(s.key, n)
+		s.Text += uint64(n)
 	}
 	s.remaining -= int64(n)
 	s.Bytes += uint64(n)

@@ -211,6 +211,12 @@ func (t *Target) At(address netip.AddrPort) *Target {
 // Address returns the server's host as in the URL, and the port that Dial connects to.
 func (t *Target) Address() string { return t.address }
 
+// Path returns the path of the server's URL, as it is sent.
+func (t *Target) Path() string {
+	path, _, _ := strings.Cut(t.request, "?")
+	return path
+}
+
 // Endpoint returns what to connect to for a host:port: the address that At was given if it is that of this target's host, and otherwise
 // the same. Any goroutine may call it.
 func (t *Target) Endpoint(address string) string {

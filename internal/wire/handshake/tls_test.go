@@ -124,3 +124,20 @@ func TestResolvedHeaderRefused(t *testing.T) {
 		}
 	}
 }
+
+// What is requested of the target's host over https trusts whom the target trusts. No other host is asked so.
+func TestTLSOfRequests(t *testing.T) {
+	target, err := ParseTarget("wss://10.0.0.5:8443/asr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"/health": true, ":9991/metrics": true, "https://10.0.0.6/health": false, "http://10.0.0.5/health": false} {
+		u, err := target.ResolveURL(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config, err := target.tlsFor(u); err != nil || (config != nil) != want {
+			t.Errorf("%s: %v, %v", u, config, err)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 
 // schema is the version of the JSON object. It changes when a field goes or changes its meaning, not when one comes. All
 // fields are described in docs/reference/bench.md.
-const schema = 1
+const schema = 2
 
 type document struct {
 	Schema      int            `json:"schema"`
@@ -24,11 +24,11 @@ type document struct {
 	Interrupted bool           `json:"interrupted"`
 	Duration    float64        `json:"duration_seconds"`
 	figures
-	Transcripts *int        `json:"transcripts_per_session,omitempty"`
-	Targets     []target    `json:"targets"`
-	Thresholds  []threshold `json:"thresholds"`
-	Trouble     *string     `json:"trouble"`
-	Series      []point     `json:"series"`
+	*speech
+	Targets    []target    `json:"targets"`
+	Thresholds []threshold `json:"thresholds"`
+	Trouble    *string     `json:"trouble"`
+	Series     []point     `json:"series"`
 }
 
 type target struct {
@@ -41,14 +41,22 @@ type figures struct {
 	*load.Figures
 	AllConnected  float64 `json:"all_connected_ms"`
 	LastFirstEcho float64 `json:"last_first_echo_ms"`
-	*speech
 }
 
-// speech is what only a load of audio has.
+// speech is what only a load with audio has.
 type speech struct {
-	Partials int64      `json:"partials"`
-	Finals   int64      `json:"finals"`
-	Final    load.Times `json:"final_ms"`
+	First    load.Times  `json:"first_result_ms"`
+	Partial  load.Times  `json:"partial_ms"`
+	Final    load.Times  `json:"final_ms"`
+	Late     load.Times  `json:"late_ms"`
+	Lag      load.LagBy  `json:"lag_by"`
+	Growth   load.Growth `json:"lag_growth"`
+	RealTime float64     `json:"real_time_factor"`
+	Full     int64       `json:"sessions_full"`
+	Same     int64       `json:"same_text"`
+	Other    int64       `json:"other_text"`
+	Alike    float64     `json:"words_alike"`
+	Texts    []string    `json:"texts"`
 }
 
 type threshold struct {
@@ -59,17 +67,12 @@ type threshold struct {
 	Failed    bool    `json:"failed"`
 }
 
-func newFigures(f *load.Figures, audio bool) figures {
-	all := figures{f, milliseconds(f.AllConnected), milliseconds(f.LastFirstEcho), nil}
-	if audio {
-		all.speech = &speech{f.Partials, f.Finals, f.Final}
-	}
-	return all
+func newFigures(f *load.Figures) figures {
+	return figures{f, milliseconds(f.AllConnected), milliseconds(f.LastFirstEcho)}
 }
 
 // JSON writes the report as one JSON object in one line.
 func (r *Report) JSON(w io.Writer) error {
-	audio := r.Options.Audio != nil
 	d := document{
 		Schema:      schema,
 		Version:     r.Version,
@@ -77,21 +80,20 @@ func (r *Report) JSON(w io.Writer) error {
 		Settings:    make(map[string]any),
 		Interrupted: r.Result.Interrupted,
 		Duration:    r.Result.Duration.Seconds(),
-		figures:     newFigures(&r.Result.Figures, audio),
+		figures:     newFigures(&r.Result.Figures),
 		Targets:     []target{},
 		Thresholds:  []threshold{},
 		Series:      points(r.Result.Series),
 	}
-	if audio {
-		n := len(r.Result.Transcript)
-		d.Transcripts = &n
+	if s := r.Result.Speech; s != nil {
+		d.speech = &speech{s.First, s.Partial, s.Final, s.Late, s.Lag, s.Growth, s.RealTime, s.Full, s.Same, s.Other, s.Alike, s.Texts}
 	}
 	for _, s := range r.settings() {
 		d.Settings[s.Name] = s.Value
 	}
 	for i := range r.Result.Targets {
 		t := &r.Result.Targets[i]
-		d.Targets = append(d.Targets, target{t.URL, newFigures(&t.Figures, audio)})
+		d.Targets = append(d.Targets, target{t.URL, newFigures(&t.Figures)})
 	}
 	for _, v := range r.Verdicts {
 		d.Thresholds = append(d.Thresholds, threshold{v.Threshold.String(), v.Measured, v.Value, v.Unit, v.Failed})

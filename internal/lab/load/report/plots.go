@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
@@ -28,7 +29,7 @@ func (r *Report) plots() (all []plot) {
 		}
 	}
 	add(len(series) > 0 && f.Sent > 0, func() plot { return messagesPlot(series) })
-	add(len(series) > 0 && f.Latency.Count() > 0, func() plot { return latencyPlot(series) })
+	add(len(series) > 0 && f.Latency.Count() > 0, func() plot { return latencyPlot(series, r.latency()) })
 	add(len(r.times()) > 0, func() plot { return distributionPlot(r.times()) })
 	add(len(series) > 0, func() plot { return connectionsPlot(series) })
 	add(len(series) > 0, func() plot { return sessionsPlot(series, r.churns()) })
@@ -108,7 +109,7 @@ func messagesPlot(points []load.Point) plot {
 		})
 }
 
-func latencyPlot(points []load.Point) plot {
+func latencyPlot(points []load.Point, what string) plot {
 	of := func(value func(load.Point) float64) []float64 {
 		return each(points, func(p load.Point) float64 {
 			if p.Max == 0 {
@@ -126,7 +127,7 @@ func latencyPlot(points []load.Point) plot {
 	for _, p := range points {
 		log = log || p.P50 > 0 && p.Max >= leastLatencies*p.P50
 	}
-	return overTime("Latency over time", "Percentiles of the latency in each second or so, over the time of the run.", points, false, curves, log, ms,
+	return overTime(strings.ToUpper(what[:1])+what[1:]+" over time", "Percentiles of the "+what+" in each second or so, over the time of the run.", points, false, curves, log, ms,
 		func(p load.Point) string {
 			return fmt.Sprintf("p50 %s, p99 %s, max %s", ms(milliseconds(p.P50)), ms(milliseconds(p.P99)), ms(milliseconds(p.Max)))
 		})
@@ -149,6 +150,14 @@ func sessionsPlot(points []load.Point, churns bool) plot {
 		func(p load.Point) string {
 			return fmt.Sprintf("%d connected, %d completed, %d failed", p.Connects, p.Completed, p.Failures)
 		})
+}
+
+// latency is what the figures of latency are of.
+func (r *Report) latency() string {
+	if r.audio() {
+		return "lag"
+	}
+	return "latency"
 }
 
 // distributionPlot shows which share of durations took how long, with the place of a share by how many nines it has.
@@ -216,7 +225,7 @@ type page struct {
 	Rows     []row
 	Plots    []plot
 	Points   []point
-	Settings []setting
+	Settings []Setting
 	Omitted  int // points that are not shown as lines of the table
 }
 
@@ -250,13 +259,19 @@ func (r *Report) tiles() (all []tile) {
 			add(number(milliseconds(t.Quantile(q))), "ms", about)
 		}
 	}
-	time(f.Latency, 0.5, "latency, p50")
-	time(f.Latency, 0.99, "latency, p99")
+	time(f.Latency, 0.5, r.latency()+", p50")
+	time(f.Latency, 0.99, r.latency()+", p99")
 	if f.Latency.Count() == 0 {
 		time(f.Connect, 0.99, "to connect, p99")
 	}
-	time(f.Final, 0.99, "end of audio to final, p99")
 	add(number(float64(f.Failures())), "", "sessions failed or refused")
+	if s := r.Result.Speech; s != nil {
+		time(s.Final, 0.99, "end of audio to last message, p99")
+		if share, ok := s.SameShare(); ok {
+			add(number(100*share), "%", "texts as of a session alone")
+		}
+		return all
+	}
 	add(number(float64(f.Lost+f.Mixed+f.Abandoned)), "", "messages lost, mixed up or abandoned")
 	return all
 }

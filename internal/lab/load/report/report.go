@@ -6,9 +6,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -25,6 +27,8 @@ type Report struct {
 	Started time.Time
 	// Options are those of the run, as they were given.
 	Options load.Options
+	// Audio are the settings of a load with audio, which has no others of messages.
+	Audio []Setting
 	// Result is what the run has shown.
 	Result *load.Result
 	// Verdicts are those of the thresholds, in the order in which they were given.
@@ -33,23 +37,23 @@ type Report struct {
 	Trouble error
 }
 
-// setting is an option of the run by the name of its flag.
-type setting struct {
+// Setting is an option of the run by the name of its flag.
+type Setting struct {
 	Name  string
 	Value any // a string, a number or a truth value
 }
 
 // settings returns the options that matter for the kind of load, without what may be secret.
-func (r *Report) settings() []setting {
+func (r *Report) settings() []Setting {
 	o := &r.Options
 	duration := func(d time.Duration) string { return d.String() }
-	all := []setting{{"connections", o.Connections}, {"duration", duration(o.Duration)}, {"ramp", duration(o.Ramp)}}
+	all := []Setting{{"connections", o.Connections}, {"duration", duration(o.Duration)}, {"ramp", duration(o.Ramp)}}
 	add := func(when bool, name string, value any) {
 		if when {
-			all = append(all, setting{name, value})
+			all = append(all, Setting{name, value})
 		}
 	}
-	audio := o.Audio != nil
+	audio := r.audio()
 	kind := "binary"
 	if o.Text {
 		kind = "text"
@@ -61,16 +65,11 @@ func (r *Report) settings() []setting {
 	add(!audio && o.Window > 0, "window", o.Window)
 	add(o.SessionLength > 0, "session-length", duration(o.SessionLength))
 	add(o.NoJitter, "no-jitter", true)
-	if audio {
-		seconds := time.Duration(len(o.Audio.PCM)/2) * time.Second / time.Duration(o.Audio.SampleRate)
-		add(true, "audio", seconds.Round(time.Millisecond).String())
-		add(true, "chunk", duration(o.Chunk))
-		add(o.Config != "", "config", o.Config)
-	}
+	all = append(all, r.Audio...)
 	add(o.DialParallel > 0, "dial-parallel", o.DialParallel)
 	add(true, "connect-timeout", duration(o.ConnectTimeout))
-	add(true, "drain", duration(o.Drain))
-	add(o.Tick > 0, "tick", duration(o.Tick))
+	add(true, "drain", duration(cmp.Or(o.Drain, load.DefaultDrain)))
+	add(!audio && o.Tick > 0, "tick", duration(o.Tick))
 	add(o.Loops > 0, "loops", o.Loops)
 	add(o.Subprotocol != "", "subprotocol", o.Subprotocol)
 	var names []string
@@ -83,7 +82,10 @@ func (r *Report) settings() []setting {
 }
 
 // churns reports whether clients had one session after another.
-func (r *Report) churns() bool { return r.Options.SessionLength > 0 || r.Options.Audio != nil }
+func (r *Report) churns() bool { return r.Options.SessionLength > 0 || r.audio() }
+
+// audio reports whether clients held sessions as a profile's clients do.
+func (r *Report) audio() bool { return r.Result.Speech != nil }
 
 // row is a line of a table of times.
 type row struct {
@@ -94,13 +96,22 @@ type row struct {
 // times returns the distributions that hold anything.
 func (r *Report) times() []row {
 	f := &r.Result.Figures
+	if s := r.Result.Speech; s != nil {
+		return measured(
+			row{"lag", f.Latency},
+			row{"first result", s.First},
+			row{"partial result", s.Partial},
+			row{"end of audio to last", s.Final},
+			row{"connect", f.Connect},
+			row{"connect again", f.ConnectAgain},
+		)
+	}
 	return measured(
 		row{"latency", f.Latency},
 		row{"connect", f.Connect},
 		row{"first echo", f.FirstEcho},
 		row{"connect again", f.ConnectAgain},
 		row{"first echo again", f.ReplyAgain},
-		row{"end of audio to final", f.Final},
 	)
 }
 
@@ -166,7 +177,10 @@ func (r *Report) lines() (all []line) {
 		add("interrupted", "the run was ended before its time")
 	}
 	add("connections", "%s", connections(f))
-	if f.Connected > 0 {
+	switch {
+	case f.Connected > 0 && r.audio():
+		add("connecting", "%s until the last was connected", short(f.AllConnected))
+	case f.Connected > 0:
 		add("connecting", "%s until the last was connected, %s until the last first echo", short(f.AllConnected), short(f.LastFirstEcho))
 	}
 	add("duration", "%s", res.Duration.Round(time.Millisecond))
@@ -175,13 +189,16 @@ func (r *Report) lines() (all []line) {
 		add("sessions", "%d complete, %.1f per second; of %d begun, %d could not connect, %d failed, %d ended with the run",
 			f.Complete, f.SessionsPerSecond, f.Begun, int64(f.ConnectFailures)+f.Refused, f.Failed, f.Cut)
 	}
-	if r.Options.Audio != nil {
-		add("speech", "%d partial and %d final answers, %d final in a session", f.Partials, f.Finals, len(res.Transcript))
+	if s := res.Speech; s != nil {
+		r.speechLines(s, add)
 	}
 	if f.Unsent > 0 {
 		add("unsent", "%d were due, but could not be sent in time: the load was too high", f.Unsent)
 	}
 	wrong := fmt.Sprintf("%d lost, %d mixed up, %d connections failed", f.Lost, f.Mixed, f.Failed)
+	if r.audio() {
+		wrong = fmt.Sprintf("%d sessions failed", f.Failed)
+	}
 	if f.Abandoned > 0 {
 		wrong += fmt.Sprintf(", with %d messages without an echo", f.Abandoned)
 	}
@@ -197,6 +214,35 @@ func (r *Report) lines() (all []line) {
 		add("closed", "%s", text)
 	}
 	return all
+}
+
+// tenths writes a number with one decimal, and never -0.0.
+func tenths(v float64) string { return fmt.Sprintf("%.1f", math.Round(10*v)/10+0) }
+
+// mostLate is how late clients may send audio without a word about it.
+const mostLate = 100 * time.Millisecond
+
+// speechLines adds what only a load with audio has.
+func (r *Report) speechLines(s *load.Speech, add func(name, format string, args ...any)) {
+	if s.Final.Count() > 0 && !slices.ContainsFunc(s.Texts, func(text string) bool { return text != "" }) {
+		add("text", "no session had a final text")
+	} else if n := s.Same + s.Other; n > 0 {
+		add("text", "%d of %d as of a session alone; %.1f %% of the words alike", s.Same, n, 100*s.Alike)
+	}
+	if s.RealTime > 0 {
+		add("real time", "sessions took %.3f times as long as their audio", s.RealTime)
+	}
+	if g := s.Growth; g.Sessions > 0 {
+		add("lag", "known by %s; it grew by %s ms a second in a session (standard error %s)", s.Lag, tenths(1000*g.PerSecond), tenths(1000*g.Error))
+	} else if s.Lag != "" {
+		add("lag", "known by %s; too few sessions to tell whether it grew", s.Lag)
+	}
+	if late := s.Late.Quantile(0.99); late > mostLate {
+		add("late", "the clients themselves sent audio up to %s late (p99): this machine is too busy to measure with", short(late))
+	}
+	if s.Full > 0 {
+		add("full", "%d sessions were refused because the server was full", s.Full)
+	}
 }
 
 // connections says how many clients connected, and what became of the others.

@@ -97,7 +97,7 @@ func TestJSONHasAllFigures(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Schema != 1 || got.Version != "v1.2.3" || !got.Started.Equal(r.Started) || got.Sent != r.Result.Sent || got.Sessions != r.Result.Complete ||
+	if got.Schema != schema || got.Version != "v1.2.3" || !got.Started.Equal(r.Started) || got.Sent != r.Result.Sent || got.Sessions != r.Result.Complete ||
 		got.Latency.Count != r.Result.Latency.Count() || got.CloseCodes["1000"] == 0 || got.Trouble == nil {
 		t.Errorf("%s", text)
 	}
@@ -134,8 +134,8 @@ func TestJSONOfNothing(t *testing.T) {
 			t.Errorf("no %s in %s", part, text)
 		}
 	}
-	if strings.Contains(text, "partials") {
-		t.Error("there are partials without audio")
+	if strings.Contains(text, "partial_ms") {
+		t.Error("there are partial results without audio")
 	}
 }
 

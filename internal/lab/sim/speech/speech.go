@@ -17,6 +17,9 @@ import (
 //go:embed speech.wav
 var WAV []byte
 
+// Text is what is spoken in WAV.
+const Text = "The proxy lends one connection to each session. Nothing of it reaches another. Then it is free again."
+
 // maxAnswer is the size of the largest answer of a server, in bytes.
 const maxAnswer = 1 << 20
 

@@ -103,6 +103,7 @@ function facts(s) {
     ["Started", moment(s.started)], ["Age", duration(s.age_seconds)], ["Waited", orNone(s.waited_seconds)], ["First reply", firstReply(s)],
     ["Request id", s.request_id], ["Trace id", s.trace_id], ["Tapped by", s.taps ? plural(s.taps, "operator") : ""]);
   group("Traffic", ["From the client", traffic(s.frames_from_client, s.bytes_from_client)], ["From the backend", traffic(s.frames_from_backend, s.bytes_from_backend)],
+    ["Audio from the client", s.audio_in_seconds > 0 && `${s.audio_in_estimated_seconds ? "~" : ""}${duration(s.audio_in_seconds)}`],
     ["Msg/s", s.frames_per_second ? rate(s.frames_per_second) : ""], ["Lag", s.lag_seconds ? duration(s.lag_seconds) : ""], ["Result owed for", s.owed_seconds ? duration(s.owed_seconds) : ""],
     ["Last from the client", s.client_silent_seconds ? `${duration(s.client_silent_seconds)} ago` : ""], ["Last from the backend", s.backend_silent_seconds ? `${duration(s.backend_silent_seconds)} ago` : ""],
     ["To the client", s.pending_to_client > 0 && `${bytes(s.pending_to_client)} not taken yet`], ["To the backend", s.pending_to_backend > 0 && `${bytes(s.pending_to_backend)} not taken yet`],

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -105,18 +104,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := writeProfiles(s.unsafe, s.resetWithin)
+	folder, err := os.MkdirTemp("", "hunt-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(profiles)
+	defer os.RemoveAll(folder)
 	defer collect(s.gcEvery)()
 	protocols := strings.Split(s.protocols, ",")
 	first := uint64(1)
 	var total hunt.Report
 	for i, protocol := range protocols {
 		share := kit.Share(s.sessions, i, len(protocols))
-		report, err := s.huntIn(ctx, protocol, profiles, share, first, out)
+		report, err := s.huntIn(ctx, protocol, folder, share, first, out)
 		if err != nil {
 			return err
 		}
@@ -172,7 +171,7 @@ func killing(servers []*sim.Server, every time.Duration, seed uint64) (stop func
 }
 
 // huntIn hunts in one protocol.
-func (s *settings) huntIn(ctx context.Context, protocol string, profiles string, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
+func (s *settings) huntIn(ctx context.Context, protocol, folder string, sessions int, first uint64, out io.Writer) (hunt.Report, error) {
 	nasty, err := sim.ParseNasty(s.nasty)
 	if err != nil {
 		return hunt.Report{}, err
@@ -181,9 +180,19 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles string,
 	if err != nil {
 		return hunt.Report{}, err
 	}
-	name := s.profile
+	if _, err := hunt.DialogueNamed(protocol, ""); err != nil {
+		return hunt.Report{}, err
+	}
+	profileSettings, err := s.settingsOf(protocol)
+	if err != nil {
+		return hunt.Report{}, err
+	}
+	name, file := s.profile, ""
 	if name == "" {
-		name = profileOf(protocol)
+		name = protocol + "-hunted"
+		if file, err = kit.WriteProfile(folder, name, protocol, profileSettings...); err != nil {
+			return hunt.Report{}, err
+		}
 	}
 	starting, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -191,7 +200,7 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles string,
 		Server: sim.Options{
 			Protocol: protocol, Nasty: nasty, Fail: fail, Latency: s.latency, Jitter: s.jitter, Seed: s.hunt.Seed,
 		},
-		Servers: s.servers, Proxy: s.proxy(name, profiles), TLS: s.tls,
+		Servers: s.servers, Proxy: s.proxy(name, file), TLS: s.tls,
 	})
 	if err != nil {
 		return hunt.Report{}, fmt.Errorf("%s: %w", protocol, err)
@@ -213,50 +222,30 @@ func (s *settings) huntIn(ctx context.Context, protocol string, profiles string,
 	return report, nil
 }
 
-// writeProfiles writes the hunted protocols' profiles to a file, and returns its name. They limit resets to resetWithin, accept risks which the built-in
-// ones do not, by a list such as "funasr=doubt,sherpa-onnx=quiet+blind", and dial ahead where the built-in ones want a key: the simulated servers ask
-// for none.
-func writeProfiles(list string, resetWithin time.Duration) (name string, err error) {
-	risks := make(map[string]string)
-	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		protocol, risk, ok := strings.Cut(word, "=")
-		if !ok || !slices.Contains(hunt.Dialogues(), protocol) {
-			return "", fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
+// settingsOf returns the settings of a protocol's profile for a hunt: a limit to the time of resets, and the risks that are accepted, by a list such as
+// "funasr=doubt,sherpa-onnx=quiet+blind".
+func (s *settings) settingsOf(protocol string) (all []string, err error) {
+	all = []string{fmt.Sprintf("reset: {timeout: %v}", s.resetWithin)}
+	for _, word := range strings.FieldsFunc(s.unsafe, func(r rune) bool { return r == ',' }) {
+		of, risk, ok := strings.Cut(word, "=")
+		if !ok || !slices.Contains(hunt.Dialogues(), of) {
+			return nil, fmt.Errorf("-unsafe: %q: use protocol=risk, where the risk is quiet, doubt or blind, or several of these joined by +", word)
 		}
-		risks[protocol] = fmt.Sprintf(", unsafe: [%s]", strings.ReplaceAll(risk, "+", ", "))
+		if of == protocol {
+			all = append(all, fmt.Sprintf("unsafe: [%s]", strings.ReplaceAll(risk, "+", ", ")))
+		}
 	}
-	text := "profiles:\n"
-	for _, protocol := range hunt.Dialogues() {
-		text += fmt.Sprintf("  %s: {from: %s, reset: {timeout: %v}%s%s}\n", profileOf(protocol), protocol, resetWithin, keyless(protocol), risks[protocol])
-	}
-	file, err := os.CreateTemp("", "hunt-*.yaml")
-	if err != nil {
-		return "", err
-	}
-	_, err = file.WriteString(text)
-	if err = errors.Join(err, file.Close()); err != nil {
-		_ = os.Remove(file.Name())
-	}
-	return file.Name(), err
+	return all, nil
 }
-
-// keyless returns what has a protocol's profile dial ahead without a key, if it would not.
-func keyless(protocol string) string {
-	if p, err := profile.Named(protocol); err == nil && p.Predial == profile.PredialWithKey {
-		return ", predial: idle"
-	}
-	return ""
-}
-
-// profileOf returns the name of a protocol's profile for a hunt.
-func profileOf(protocol string) string { return protocol + "-hunted" }
 
 // proxy returns what changes the proxy's settings for a hunt with that profile.
 func (s *settings) proxy(profile, file string) func(*app.Settings) {
 	return func(settings *app.Settings) {
 		stage.ForHunt(settings, s.connections)
 		settings.Profile = profile
-		settings.ProfileFiles = []string{file}
+		if file != "" {
+			settings.ProfileFiles = []string{file}
+		}
 		settings.ConnectionMaxAge = 10 * time.Minute
 		if s.failover {
 			settings.Failover, settings.StallTimeout = "replay", time.Second

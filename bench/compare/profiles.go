@@ -1,0 +1,33 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/wsbouncer/wsbouncer/bench/child"
+	"github.com/wsbouncer/wsbouncer/bench/rivals"
+)
+
+// profiles returns the rivals of the scenario of that name: the proxy with the profile echo, and with two that must know some messages.
+func profiles(_ context.Context, st *stage, _ []rivals.Rival) (all []rivals.Rival, err error) {
+	file := filepath.Join(st.setUp.Root, "bench/profiles/accepting.yaml")
+	for _, name := range []string{"echo", "vosk", "funasr-reused"} {
+		all = append(all, rivals.WSBouncer(name, st.wsbouncer, name, rivals.PoolSize, "--profile-file", file))
+	}
+	return all, nil
+}
+
+// voskServer starts a simulated Vosk server, which also accepts the subprotocol of another profile.
+func voskServer(ctx context.Context, st *stage) (servers, error) {
+	addresses, err := child.FreeAddresses(1)
+	if err != nil {
+		return servers{}, err
+	}
+	p, err := child.StartSimulator(ctx, st.tools, addresses[0], "vosk", "--subprotocol", "binary", "--quiet")
+	if err != nil {
+		return servers{}, err
+	}
+	return servers{addresses: addresses, stop: p.Stop}, nil
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
+	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
+	"github.com/wsbouncer/wsbouncer/internal/servers/capacity"
+)
+
+// look looks for other clients of the server: in what the server publishes, and at the proxy whose configuration the command would change.
+func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) error {
+	reading, err := capacity.Read(cmd.Context(), server.Streams.Profile, server.Streams.Targets[0])
+	published := ""
+	switch {
+	case errors.Is(err, capacity.ErrNowhere):
+		published = "The profile does not say where servers publish how many sessions they have."
+	case err != nil:
+		published = fmt.Sprintf("What the server publishes of its sessions cannot be read: %v.", err)
+	case reading.Used == capacity.Unknown:
+		published = "The server does not publish how many sessions it has."
+	case reading.Used > 0 && !c.shared:
+		return fmt.Errorf("the server says that it has %s: calibrate it without clients, or use --shared if they may be served badly", figures.Plural(reading.Used, "session"))
+	default:
+		published = fmt.Sprintf("The server says that it has %s.", figures.Plural(reading.Used, "session"))
+	}
+	sessions, at := -1, ""
+	_ = c.from.use(cmd, false, func(t *target) error { // without a proxy, nothing was looked at
+		now := t.running(cmd.Context(), io.Discard)
+		if now == nil {
+			return nil
+		}
+		sessions, at = 0, t.name
+		for i := range now.Backends {
+			if b := &now.Backends[i]; sameServer(b.URL, server.Streams.Targets[0].Server()) {
+				sessions += b.Leased
+			}
+		}
+		return nil
+	})
+	proxy := "No proxy was asked for the server's sessions (--admin)."
+	switch {
+	case sessions > 0 && !c.shared:
+		return fmt.Errorf("the proxy at %s has %s on this server: drain the backend, or use --shared if they may be served badly", at, figures.Plural(sessions, "session"))
+	case sessions >= 0:
+		proxy = fmt.Sprintf("The proxy at %s has %s on this server.", at, figures.Plural(sessions, "session"))
+	}
+	server.Log("%s\n%s", published, proxy)
+	if reading.Used < 0 || err != nil {
+		server.Log("Clients that reach the server in another way do not show.")
+	}
+	return nil
+}
+
+// sameServer reports whether two URLs are of the same host and port.
+func sameServer(a, b string) bool {
+	x, errX := url.Parse(a)
+	y, errY := url.Parse(b)
+	return errX == nil && errY == nil && x.Host == y.Host
+}

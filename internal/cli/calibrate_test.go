@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// shortSpeech is a file with the first quarter of a second of what spokenFile has.
+func shortSpeech(t *testing.T) string {
+	t.Helper()
+	name := spokenFile(t)
+	audio, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audio = audio[:44+4000]
+	binary.LittleEndian.PutUint32(audio[40:], 4000)
+	if err := os.WriteFile(name, audio, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// canceller ends a command when a word is written to it.
+type canceller struct {
+	bytes.Buffer
+	word string
+	end  context.CancelFunc
+}
+
+func (c *canceller) Write(b []byte) (int, error) {
+	n, err := c.Buffer.Write(b)
+	if strings.Contains(c.String(), c.word) {
+		c.end()
+	}
+	return n, err
+}
+
+// A server that takes one session is calibrated: interrupted, continued, saved, plotted and shown; check knows it.
+func TestCalibrate(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	url := simulated(t, sim.Options{Protocol: sim.Vosk, Nasty: sim.NastyOptions{Full: 1}})
+	database, plot := filepath.Join(t.TempDir(), "c.yaml"), filepath.Join(t.TempDir(), "p.svg")
+	for _, args := range [][]string{{"service", "add", "stt", "--profile", "vosk"}, {"backend", "add", "gpu-1", url, "--connections", "2"}} {
+		if status, _, messages := run(append(args, "--database", database)...); status != 0 {
+			t.Fatal(messages)
+		}
+	}
+	args := []string{
+		"calibrate", url, "--audio", shortSpeech(t), "--session", "1s", "--soak", "1s", "--lag-p95", "5s", "--same-text", "0", "--database", database, "--backend", "gpu-1",
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	interrupted := &canceller{word: "step 2", end: cancel}
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetErr(interrupted)
+	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted in step 2: the same command continues after step 1" {
+		t.Fatalf("%v\n%s", err, interrupted)
+	}
+	status, out, messages := run(append(args, "--save", "--plot", plot, "--output", "json")...)
+	var report calibrate.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil || status != 0 || report.Connections != 1 || report.AtMost || len(report.Steps) < 4 {
+		t.Fatalf("status %d, %v: %s\n%s", status, err, out, messages)
+	}
+	for _, says := range []string{"Continues after 1 step of", "step 2: 2 streams", "sessions failed: connect: HTTP 503", "the soak", "which must fail", `backend gpu-1: calibrated (none) -> "20`} {
+		if !strings.Contains(messages, says) {
+			t.Errorf("no %q in\n%s", says, messages)
+		}
+	}
+	if svg, err := os.ReadFile(plot); err != nil || !strings.Contains(string(svg), "1 stream holds the limits, and 2 do not.") {
+		t.Errorf("%v, %s", err, svg)
+	}
+	if _, out, _ := run("backend", "show", "gpu-1", "--database", database); !strings.Contains(out, "vosk streams=1 lag-p95=5s error-rate=0 same-text=0 soak=1s") {
+		t.Errorf("%s", out)
+	}
+	if _, _, messages := run("check", "--database", database, "--state-directory", t.TempDir()); !strings.Contains(messages, "the backend gpu-1: it may get 2 connections, but took 1 streams") ||
+		strings.Contains(messages, "how many streams") {
+		t.Errorf("check: %s", messages)
+	}
+}
+
+// Each thing that keeps a server from being calibrated is named, before a long run.
+func TestCalibrateRefuses(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	audio, database := shortSpeech(t), filepath.Join(t.TempDir(), "c.yaml")
+	for _, args := range [][]string{{"service", "add", "stt", "--profile", "funasr"}, {"backend", "add", "gpu-1", "ws://127.0.0.1:1", "--connections", "2"}} {
+		if status, _, messages := run(append(args, "--database", database)...); status != 0 {
+			t.Fatal(messages)
+		}
+	}
+	text := filepath.Join(t.TempDir(), "t.wav")
+	if err := os.WriteFile(text, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vosk := simulated(t, sim.Options{Protocol: sim.Vosk})
+	full := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	other := simulated(t, sim.Options{Protocol: sim.Deepgram})
+	for _, c := range []struct {
+		status int
+		says   string
+		args   []string
+	}{
+		{2, "takes the URL of one server", []string{"--audio", audio}},
+		{2, "argument URL: ", []string{"gpu-1:2700", "--audio", audio}},
+		{2, "--audio: the value is missing", []string{vosk}},
+		{2, "--soak: 1s is shorter than --session, 30s", []string{vosk, "--audio", audio, "--soak", "1s"}},
+		{2, "--most: 0 is out of range", []string{vosk, "--audio", audio, "--most", "0"}},
+		{2, "--backend: the value is missing", []string{vosk, "--audio", audio, "--save"}},
+		{1, "--audio: t.wav: ", []string{vosk, "--audio", text}},
+		{1, `unknown profile "voks": did you mean "vosk"`, []string{vosk, "--audio", audio, "--profile", "voks"}},
+		{1, "--plot: open /nowhere/p.svg", []string{vosk, "--audio", audio, "--plot", "/nowhere/p.svg"}},
+		{1, `unknown backend "gpu-2"`, []string{vosk, "--audio", audio, "--database", database, "--backend", "gpu-2"}},
+		{1, "has the profile funasr, not vosk", []string{vosk, "--audio", audio, "--database", database, "--backend", "gpu-1"}},
+		{1, "the server is full although this command has no other session", []string{full, "--audio", audio}},
+		{1, "a session alone, as of a client of the profile vosk, failed: ", []string{"ws://127.0.0.1:1", "--audio", audio}},
+		{1, "a session alone, as of a client of the profile vosk, failed: ", []string{other, "--audio", audio}},
+	} {
+		if status, _, messages := run(append([]string{"calibrate"}, c.args...)...); status != c.status || !strings.Contains(messages, c.says) || strings.Contains(messages, "step 1") {
+			t.Errorf("%q: status %d, %s; want %d, %s", c.args, status, messages, c.status, c.says)
+		}
+	}
+}
+
+// A server's sessions at the proxy keep it from being calibrated.
+func TestSameServer(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"ws://gpu-1:2700/", "ws://gpu-1:2700", true},
+		{"ws://gpu-1:2700/v1?x=1", "ws://gpu-1:2700", true},
+		{"ws://gpu-1:2700", "ws://gpu-2:2700", false},
+	} {
+		if got := sameServer(c.a, c.b); got != c.same {
+			t.Errorf("%s, %s: %t", c.a, c.b, got)
+		}
+	}
+}
+
+// A server that has sessions of the proxy is not calibrated, unless that is asked for.
+func TestCalibrateLooks(t *testing.T) {
+	s := onProxy(t, open)
+	url := simulated(t, sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}})
+	b := leased("gpu-1", "enabled", 2)
+	b.URL = url
+	s.playing(func() api.Stats { return backends(b, leased("gpu-2", "enabled", 5)) })
+	args := []string{"calibrate", url, "--audio", shortSpeech(t)}
+	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server: drain the backend") {
+		t.Errorf("status %d, %s", status, messages)
+	}
+	if status, _, messages := s.run(append(args, "--shared")...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server.\n") || !strings.Contains(messages, "the server is full") {
+		t.Errorf("status %d, %s", status, messages)
+	}
+}

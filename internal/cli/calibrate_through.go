@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+)
+
+// through is a backend that is calibrated via the proxy: it is drained, and moves to a service of its own at a path that nobody can guess, until it is put
+// back. The changes of the configuration are those that an operator could make.
+type through struct {
+	backend string
+	before  config.Values // of the backend
+	most    int
+	path    string
+
+	target *target
+	to     io.Writer // gets what is changed
+	cmd    *cobra.Command
+	taken  bool // the backend is in the service of its own
+}
+
+// putBackTime is how long putting a backend back may take, also after an interruption.
+const putBackTime = 30 * time.Second
+
+// newThrough checks that the service's clients are served without the backend.
+func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int) (*through, error) {
+	if t.proxy == nil {
+		return nil, usageError(errors.New("--through needs a running proxy: use --admin instead of --database, or both"))
+	}
+	content, _, err := t.content(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	if err := known(&content, config.KindBackend, backend); err != nil {
+		return nil, err
+	}
+	b := content.Backends[backend]
+	others := 0
+	for name, other := range content.Backends {
+		if name != backend && other.Service == b.Service && other.State == enabling.state && other.Weight > 0 {
+			others++
+		}
+	}
+	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
+	for _, field := range []string{"service", "connections", "warm", "state"} {
+		p.before[field] = content.Value(config.KindBackend, backend, field)
+	}
+	switch has := content.Services[b.Service].Profile; {
+	case b.Discovers():
+		return nil, fmt.Errorf("--through: the backend %s stands for several servers: calibrate one of them directly", backend)
+	case b.State != enabling.state:
+		return nil, fmt.Errorf("--through: the backend %s is %s: enable it, or calibrate its server directly", backend, b.State)
+	case has != profile:
+		return nil, fmt.Errorf("--through: the service %s of the backend %s has the profile %s, not %s", b.Service, backend, has, profile)
+	case others == 0:
+		return nil, fmt.Errorf("--through: the service %s has no other enabled backend, which its clients need meanwhile", b.Service)
+	case content.Has(config.KindService, p.service()):
+		return nil, fmt.Errorf("--through: the service %s exists: it is left from a calibration that was killed. Put the backend back first:\n%s", p.service(), p.words())
+	}
+	return p, nil
+}
+
+// service is the name of the backend's own service.
+func (p *through) service() string { return "calibrate-" + p.backend }
+
+// words are the commands that put the backend back.
+func (p *through) words() string {
+	return fmt.Sprintf("  wsbouncer backend set %s --service %s --connections %s --warm %s --state %s\n  wsbouncer service rm %s",
+		p.backend, p.before["service"], p.before["connections"], p.before["warm"], p.before["state"], p.service())
+}
+
+// take drains the backend and moves it to its own service. It returns the URL of that service at the proxy's address for clients.
+func (p *through) take(address string) (string, error) {
+	at, err := url.Parse(address)
+	if err != nil {
+		return "", usageError(fmt.Errorf("argument URL: %w", err))
+	}
+	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a path that nobody can guess. It is put back at the end, also after Ctrl-C. If this command is killed:\n%s\n", p.backend, p.words())
+	p.taken = true // from here on, it must be put back
+	version, err := p.change(p.cmd.Context(), "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})
+	if err != nil {
+		return "", err
+	}
+	w := &waiter{proxy: p.target.proxy.API(), names: []string{p.backend}, to: draining, timeout: 10 * time.Minute, every: pollEvery, messages: p.to, version: version}
+	if err := w.run(p.cmd.Context()); err != nil {
+		return "", fmt.Errorf("%s is not drained: %s", p.backend, strings.TrimSuffix(err.Error(), staysInForce)) // it is put back
+	}
+	content, _, err := p.target.content(p.cmd.Context())
+	if err != nil {
+		return "", err
+	}
+	own := config.Values{"path": p.path, "slow-start": "0s", "circuit-failures": "1000000"}
+	for _, field := range []string{"profile", "subprotocol", "max-message", "dial-timeout"} {
+		own[field] = content.Value(config.KindService, p.before["service"], field)
+	}
+	version, err = p.change(
+		p.cmd.Context(), "in its own service",
+		config.Mutation{Verb: config.Add, Kind: config.KindService, Name: p.service(), Values: own},
+		config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{
+			"service": p.service(), "state": enabling.state, "connections": strconv.Itoa(p.most), "warm": "0",
+		}},
+	)
+	if err != nil {
+		return "", err
+	}
+	w = &waiter{proxy: p.target.proxy.API(), names: []string{p.backend}, to: enabling, every: pollEvery, version: version}
+	if err := w.inForce(p.cmd.Context()); err != nil {
+		return "", err
+	}
+	at.Path, at.RawPath, at.RawQuery = p.path, "", ""
+	return at.String(), nil
+}
+
+// putBack puts the backend back as it was, whatever has happened.
+func (p *through) putBack() error {
+	if !p.taken {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.cmd.Context()), putBackTime)
+	defer cancel()
+	content, _, err := p.target.content(ctx)
+	if err == nil {
+		back := []config.Mutation{{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: p.before}}
+		if content.Has(config.KindService, p.service()) {
+			back = append(back, config.Mutation{Verb: config.Remove, Kind: config.KindService, Name: p.service()})
+		}
+		_, err = p.change(ctx, "put back", back...)
+	}
+	if err != nil {
+		return fmt.Errorf("the backend %s was NOT put back: %w. Put it back:\n%s", p.backend, err, p.words())
+	}
+	return nil
+}
+
+func (p *through) change(ctx context.Context, what string, mutations ...config.Mutation) (version string, err error) {
+	after, err := p.target.Apply(ctx, config.Change{Who: whoami(), Why: "calibrate --through", Mutations: mutations})
+	if err != nil {
+		return "", listed("the configuration was not changed", err)
+	}
+	fmt.Fprintf(p.to, "backend %s: %s (version %s)\n", p.backend, what, after.Version())
+	return after.Version(), nil
+}

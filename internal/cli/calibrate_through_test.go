@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+)
+
+// A backend that is calibrated via the proxy is put back whatever happens: after an interruption, and where the proxy does not do what it is told.
+func TestCalibrateThrough(t *testing.T) {
+	s := onProxy(t, open)
+	face := simulated(t, sim.Options{Protocol: sim.Vosk}) // stands for the proxy's address for clients
+	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8 --warm 3", "backend add gpu-2 ws://10.0.0.6:1 --connections 8")
+	before := s.must("config export")
+	args := []string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "1s", "--soak", "1s"}
+
+	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "gpu-1 is not drained") || !strings.Contains(messages, "backend gpu-1: put back") {
+		t.Errorf("without an answer: status %d, %s", status, messages)
+	}
+	if after := s.must("config export"); after != before {
+		t.Errorf("%s\nwant\n%s", after, before)
+	}
+
+	s.playing(func() api.Stats { // of a proxy that does what the configuration says at once
+		store, err := stores.Open(s.database, config.Options{ReadOnly: true})
+		if err != nil {
+			t.Error(err)
+			return api.Stats{}
+		}
+		defer store.Close()
+		snapshot, err := store.Load(context.Background())
+		if err != nil {
+			t.Error(err)
+			return api.Stats{}
+		}
+		content := snapshot.Content()
+		return backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), leased("gpu-2", "enabled", 0))
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	interrupted := &canceller{word: "step 1", end: cancel}
+	root := newRootCommand()
+	root.SetArgs(append(args, s.where...))
+	root.SetErr(interrupted)
+	err := root.ExecuteContext(ctx)
+	if err == nil || !strings.Contains(err.Error(), "interrupted in step 1") {
+		t.Errorf("%v\n%s", err, interrupted)
+	}
+	for _, says := range []string{
+		"  wsbouncer backend set gpu-1 --service stt --connections 8 --warm 3 --state enabled\n  wsbouncer service rm calibrate-gpu-1\n",
+		"gpu-1: drained", "gpu-1: in its own service", "gpu-1: put back",
+	} {
+		if !strings.Contains(interrupted.String(), says) {
+			t.Errorf("no %q in\n%s", says, interrupted)
+		}
+	}
+	if after := s.must("config export"); after != before {
+		t.Errorf("%s\nwant\n%s", after, before)
+	}
+	if history := s.must("config history"); !strings.Contains(history, "service calibrate-gpu-1: added (path /calibrate-") {
+		t.Errorf("%s", history)
+	}
+}
+
+// Nothing is changed for a backend that cannot be taken from its service.
+func TestCalibrateThroughRefuses(t *testing.T) {
+	s := onProxy(t, open)
+	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8 --state draining",
+		"backend add gpu-3 ws://gpus:1 --connections 8 --discover dns --weight 0")
+	before := s.must("config export")
+	for backend, says := range map[string]string{
+		"gpu-1": "the service stt has no other enabled backend", "gpu-2": "the backend gpu-2 is draining", "gpu-3": "stands for several servers", "gpu-4": `unknown backend "gpu-4"`,
+	} {
+		status, _, messages := s.run("calibrate", "ws://127.0.0.1:1", "--through", backend, "--audio", "sample")
+		if status != 1 || !strings.Contains(messages, says) {
+			t.Errorf("%s: status %d, %s", backend, status, messages)
+		}
+	}
+	if status, _, messages := command("calibrate", "ws://127.0.0.1:1", "--through", "gpu-1", "--audio", "sample", "--database", s.database); status != 2 || !strings.Contains(messages, "needs a running proxy") {
+		t.Errorf("status %d, %s", status, messages)
+	}
+	if after := s.must("config export"); after != before {
+		t.Errorf("%s\nwant\n%s", after, before)
+	}
+}

@@ -1,0 +1,61 @@
+package calibrate
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestMeasure measures a simulated server for three streams: two hold the limits, and of six, results are later by up to a second each second.
+func TestMeasure(t *testing.T) {
+	simulated, err := sim.Start(sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Streams: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer simulated.Close()
+	p, err := profile.Named("vosk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	audio, err := wav.Parse(speech.WAV)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := speaker.NewRecording(p, audio, time.Second/2, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := handshake.ParseTarget(simulated.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const length = 3 * time.Second
+	s := &Server{
+		Streams: streams.Options{Targets: []*handshake.Target{target}, Profile: p, Recordings: []*speaker.Recording{recording.AtLeast(length)}},
+		Short:   []*speaker.Recording{recording}, Limits: Limits{Lag: time.Second}, Log: t.Logf,
+	}
+	if _, err := s.Alone(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for streams, slope := range map[int]float64{2: 0, 6: 1} {
+		m, err := s.Measure(t.Context(), streams, length)
+		if err != nil || m.Sessions != streams || m.Failed != 0 || math.Abs(m.Slope-slope) > 0.6 {
+			t.Errorf("%d streams: %+v, %v; want a slope of %g", streams, m, err, slope)
+		}
+		if verdict, why := s.Limits.judge(streams, m); (verdict == Fails) != (slope > 0) {
+			t.Errorf("%d streams: %s: %s", streams, verdict, why)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/app"
+	"github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+)
+
+// options are those for a server of a built-in profile, with the first second of the sample.
+func options(t *testing.T, name, url string) Options {
+	t.Helper()
+	p, err := app.FindProfile(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	audio, err := wav.Parse(speech.WAV)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recording, err := speaker.NewRecording(p, audio, time.Second, "")
+	if errors.Is(err, speaker.ErrTakesText) {
+		recording, err = speaker.NewText(p, "one two three", "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := handshake.ParseTarget(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Protocol, target.Lookalike = p.Subprotocol, p.Lookalike
+	target.AddQuery(recording.Query())
+	return Options{Targets: []*handshake.Target{target}, Profile: p, Recordings: []*speaker.Recording{recording}, Streams: 5}
+}
+
+// simulated starts a simulated server.
+func simulated(t *testing.T, o sim.Options) string {
+	t.Helper()
+	server, err := sim.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return server.URL()
+}
+
+// TestSimulated holds sessions with simulated servers of several protocols: audio in binary and in JSON, and connections that are used once, that reply to each
+// message, that tell times, and that tell nothing.
+func TestSimulated(t *testing.T) {
+	for name, by := range map[string]load.LagBy{
+		"vosk": load.LagByReplies, "deepgram": load.LagByTimes, "openai-realtime": load.LagByTimes, "kaldi-gstreamer": load.LagByTimes,
+		"funasr": load.LagByLast, "kyutai-tts": load.LagByLast,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, name, simulated(t, sim.Options{Protocol: name}))
+			var err error
+			if o.Alone, err = Alone(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			var phases []load.Phase
+			o.Spread, o.For = 500*time.Millisecond, 500*time.Millisecond
+			o.Progress = func(p load.Progress) {
+				if p.Begins {
+					phases = append(phases, p.Phase)
+				}
+			}
+			r, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := r.Speech
+			if r.Err() != nil || r.Complete < 5 || r.Complete != r.Begun || s.Same != r.Complete || s.Alike != 1 || s.Lag != by {
+				t.Errorf("%v, %+v, %+v", r.Err(), r.Counts, *s)
+			}
+			if s.Final.Count() != r.Complete || r.Latency.Count() < r.Complete || s.RealTime < 0.9 || s.RealTime > 3 || r.CloseCodes[1000]+r.CloseCodes[1005] != r.Complete {
+				t.Errorf("%d last results, %d lags, %.2f times the audio, %v", s.Final.Count(), r.Latency.Count(), s.RealTime, r.CloseCodes)
+			}
+			if want := []load.Phase{load.Connecting, load.Steady, load.Draining, load.Done}; !slices.Equal(phases, want) {
+				t.Errorf("phases %v", phases)
+			}
+			var sum load.Counts
+			for _, p := range r.Series {
+				sum.Sent, sum.Received, sum.Complete = sum.Sent+p.Sent, sum.Received+p.Received, sum.Complete+p.Completed
+			}
+			if sum.Sent != r.Sent || sum.Received != r.Received || sum.Complete != r.Complete {
+				t.Errorf("the points of the series have %+v, all %+v", sum, r.Counts)
+			}
+		})
+	}
+}
+
+// TestLag: a server that is late by some time for each message shows it as lag, one that gets slower as growth.
+func TestLag(t *testing.T) {
+	const late = 300 * time.Millisecond
+	o := options(t, "vosk", simulated(t, sim.Options{Protocol: sim.Vosk, Latency: late}))
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p50 := r.Latency.Quantile(0.5); p50 < late || r.Speech.First.Quantile(0) < late || r.Speech.Final.Quantile(0) < late {
+		t.Errorf("lag %v, first %v, last %v with a server that is late by %v", p50, r.Speech.First.Quantile(0), r.Speech.Final.Quantile(0), late)
+	}
+	if g := r.Speech.Growth; g.Sessions != 5 || g.PerSecond > 0.5 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// TestTrouble holds sessions with servers that refuse, are full, die, or speak another protocol.
+func TestTrouble(t *testing.T) {
+	for name, c := range map[string]struct {
+		profile string
+		server  sim.Options
+		kind    string
+		full    bool
+	}{
+		"refuses": {"vosk", sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Refuse: 1}}, "connect: HTTP 503", true},
+		"full":    {"vosk", sim.Options{Protocol: sim.Vosk, Sessions: 2}, "connect: HTTP 503", true},
+		"says so": {"kyutai", sim.Options{Protocol: sim.Kyutai, Nasty: sim.NastyOptions{Full: 2}}, "the server is full", true},
+		"dies":    {"vosk", sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Close: 1, CloseCode: 1011}}, "closed with 1011", false},
+		"another": {"deepgram", sim.Options{Protocol: sim.SherpaONNX}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, c.profile, simulated(t, c.server))
+			o.Last, o.Connect = 500*time.Millisecond, 2*time.Second
+			r, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Failures() == 0 || r.Failures()+r.Complete != r.Begun || c.kind != "" && r.Errors[c.kind] == 0 || (r.Speech.Full > 0) != c.full {
+				t.Errorf("%+v, %v, %d full", r.Counts, r.Errors, r.Speech.Full)
+			}
+			if c.server.Sessions == 0 && c.server.Nasty.Full == 0 {
+				if _, err := Alone(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.profile) {
+					t.Errorf("alone: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestInterrupted cuts sessions when the context ends, and measures what there is.
+func TestInterrupted(t *testing.T) {
+	o := options(t, "vosk", simulated(t, sim.Options{Protocol: sim.Vosk}))
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Interval = 10 * time.Millisecond
+	o.Progress = func(p load.Progress) {
+		if p.Received > 0 {
+			cancel()
+		}
+	}
+	r, err := Run(ctx, o)
+	if err != nil || !r.Interrupted || r.Cut != 5 || r.Failed != 0 || r.Latency.Count() == 0 {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
+// TestSame compares texts with those of a session alone.
+func TestSame(t *testing.T) {
+	o := options(t, "vosk", simulated(t, sim.Options{Protocol: sim.Vosk}))
+	o.Alone = &Reference{Result: &load.Result{Speech: &load.Speech{Texts: []string{"another text"}}}}
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Speech.Other != 5 || r.Speech.Same != 0 || r.Err() == nil {
+		t.Errorf("%v, %+v", err, r.Speech)
+	}
+}
+
+func TestAlike(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want float64
+	}{
+		{"", "", 1}, {"one", "", 0}, {"One, two.", "one two", 1}, {"one two three four", "one three four", 0.75}, {"a b c d", "a x c d", 0.75}, {"a b", "c d e f", 0},
+	} {
+		if got, back := Alike(c.a, c.b), Alike(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%q, %q: %v, %v, want %v", c.a, c.b, got, back, c.want)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package usage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// files is the folder in the state directory with a file for each hour of each process. Where there is no database, it is the [Store].
+type files struct {
+	folder string                               // static; empty for none
+	write  func(path string, data []byte) error // static; in one step
+	log    *slog.Logger
+}
+
+// suffix ends the files' names. What is before it is the hour and the process.
+const suffix = ".json"
+
+// save writes the rows of a count.
+func (f *files) save(process, hour string, rows []Row) error {
+	data, err := json.Marshal(rows)
+	if err == nil {
+		err = os.MkdirAll(f.folder, 0o750)
+	}
+	if err == nil {
+		err = f.write(filepath.Join(f.folder, hour+"-"+process+suffix), append(data, '\n'))
+	}
+	return err
+}
+
+// file is one of the files.
+type file struct{ path, hour, process string }
+
+// list returns the files of the hours from one to before another, without those of a process.
+func (f *files) list(from, to, except string) (all []file, err error) {
+	if f.folder == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(f.folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries { // in order
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok || len(name) <= len(hourLayout) || name[0] == '.' {
+			continue
+		}
+		one := file{filepath.Join(f.folder, e.Name()), name[:len(hourLayout)], name[len(hourLayout)+1:]}
+		if one.hour >= from && one.hour < to && (except == "" || !strings.HasPrefix(one.process, except)) {
+			all = append(all, one)
+		}
+	}
+	return all, err
+}
+
+// read returns the rows of a file. One that cannot be read has none.
+func (f *files) read(one file) (rows []Row) {
+	data, err := os.ReadFile(one.path)
+	if err == nil {
+		err = json.Unmarshal(data, &rows)
+	}
+	if err != nil {
+		f.log.Warn("a file with usage cannot be read, and is left out", "file", one.path, "reason", err)
+		return nil
+	}
+	return rows
+}
+
+// SumUsage is that of a [Store].
+func (f *files) SumUsage(_ context.Context, from, to, except string) ([]Row, error) {
+	list, err := f.list(from, to, except)
+	all := make(sums)
+	for _, one := range list {
+		all.add(f.read(one))
+	}
+	return all.rows(), err
+}
+
+// forget removes the files of hours before one.
+func (f *files) forget(before string) {
+	list, _ := f.list("", before, "")
+	for _, one := range list {
+		_ = os.Remove(one.path)
+	}
+}

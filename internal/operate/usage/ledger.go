@@ -1,0 +1,416 @@
+package usage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+)
+
+// Options are the settings of a ledger. Fields without a default are required.
+type Options struct {
+	// Folder has the files; empty to keep usage in memory only. Write writes a file in one step.
+	Folder string
+	Write  func(path string, data []byte) error
+	// Store is the database; nil for none.
+	Store Store
+	// Collect calls Add with what sessions have used since the last call.
+	Collect func()
+	// Now returns the time; default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+const (
+	// writeInterval is how often usage is collected and written.
+	writeInterval = time.Second
+	// bookInterval is how often it is booked, and what other proxies have booked is read.
+	bookInterval = 2 * time.Second
+	// bookTimeout is how long the database may take to book.
+	bookTimeout = 10 * time.Second
+	// perBooking is how many rows are booked at a time.
+	perBooking = 200
+)
+
+// Ledger keeps what clients have used. Any goroutine may use it.
+type Ledger struct {
+	// Static.
+	o       Options
+	process string // the id of this process
+	files   files
+
+	writing sync.Mutex // held while files are written
+	quotas  quotas
+
+	arriving sync.Mutex
+	arrived  []entry // guarded by arriving: what is not counted yet
+
+	mu        sync.Mutex
+	hour      *count        // guarded by mu: the present one
+	past      []*count      // guarded by mu: those that are not written or not booked yet
+	number    int           // guarded by mu: of counts so far
+	tallies   map[Of]*tally // guarded by mu
+	unwritten error         // guarded by mu: why the files cannot be written
+	unbooked  error         // guarded by mu: why the rows cannot be booked
+	scanned   string        // owned by the goroutine that books: the hour in which the files were looked through
+}
+
+// Kind is what a tally is of.
+type Kind uint8
+
+// The kinds of tallies.
+const (
+	Service Kind = iota
+	Tenant
+	Key
+)
+
+// Of is a service, a tenant or a key, by name.
+type Of struct {
+	Kind Kind
+	Name string
+}
+
+// maxTallies bounds the tallies. What further tenants use is in the rows, but has no quota.
+const maxTallies = 1 << 16
+
+// tally is what was used of this process by one service, tenant or key.
+type tally struct {
+	total   meter.Used
+	periods [periods]struct {
+		begun  string // the period
+		micros uint64
+	}
+}
+
+// New returns a ledger. Run keeps it, and Close ends it.
+func New(o Options) *Ledger {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	l := &Ledger{o: o, process: hex.EncodeToString(random[:]), files: files{o.Folder, o.Write, o.Log}, tallies: make(map[Of]*tally)}
+	l.quotas.ledger = l
+	return l
+}
+
+// entry is what clients of a scope have used.
+type entry struct {
+	scope Scope
+	used  meter.Used
+}
+
+// Add counts what clients of a scope have used, within a second: into the hour of that time. It may be called on an event loop.
+func (l *Ledger) Add(s Scope, used meter.Used) {
+	if used != (meter.Used{}) {
+		l.arriving.Lock()
+		l.arrived = append(l.arrived, entry{s, used})
+		l.arriving.Unlock()
+	}
+}
+
+// collect counts what has been used until now.
+func (l *Ledger) collect() {
+	l.o.Collect()
+	l.count()
+}
+
+// count counts what has arrived.
+func (l *Ledger) count() {
+	l.arriving.Lock()
+	arrived := l.arrived
+	l.arrived = nil
+	l.arriving.Unlock()
+	now := l.o.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range arrived {
+		l.present(HourOf(now)).add(e.scope, e.used)
+		for _, of := range [...]Of{{Service, e.scope.Service}, {Tenant, e.scope.Tenant}, {Key, e.scope.Key}} {
+			t := l.tallies[of]
+			if t == nil && of.Name != "" && len(l.tallies) < maxTallies {
+				t = new(tally)
+				l.tallies[of] = t
+			}
+			if t != nil {
+				t.add(now, e.used)
+			}
+		}
+	}
+}
+
+// present returns the count of an hour. A clock that was set back begins another count of an hour that was counted before, so that no number ever
+// falls. It is called with mu held.
+func (l *Ledger) present(hour string) *count {
+	if l.hour != nil && l.hour.hour == hour {
+		return l.hour
+	}
+	if l.hour != nil {
+		l.past = append(l.past, l.hour)
+		if len(l.past) > maxHours { // the files have it, if there are any
+			if l.past[0].unwritten {
+				l.o.Log.Warn("usage is lost: it can neither be written nor booked", "hour", l.past[0].hour)
+			}
+			l.past = l.past[1:]
+		}
+	}
+	l.number++
+	l.hour = &count{
+		process: fmt.Sprintf("%s.%d", l.process, l.number), hour: hour, rows: make(map[Scope]*meter.Used), unbooked: make(map[Scope]struct{}),
+	}
+	return l.hour
+}
+
+// counts returns all counts in memory. It is called with mu held.
+func (l *Ledger) counts() []*count {
+	if l.hour == nil {
+		return l.past
+	}
+	return append(l.past[:len(l.past):len(l.past)], l.hour)
+}
+
+// Run keeps the ledger until the context ends.
+func (l *Ledger) Run(ctx context.Context) {
+	var both sync.WaitGroup
+	every := func(interval time.Duration, f func()) {
+		both.Go(func() {
+			ticker := time.NewTicker(interval)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ticker.C:
+					f()
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	every(writeInterval, func() {
+		l.collect()
+		l.write()
+	})
+	every(bookInterval, func() {
+		l.book(ctx)
+		l.quotas.refresh(ctx)
+	})
+	both.Wait()
+}
+
+// Close writes and books what is left, after the last session. Run must have ended.
+func (l *Ledger) Close() {
+	l.count()
+	l.write()
+	ctx, cancel := context.WithTimeout(context.Background(), bookInterval)
+	defer cancel()
+	l.book(ctx)
+}
+
+// write writes the counts that have changed, and forgets those of past hours that need no memory any longer.
+func (l *Ledger) write() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	type changed struct {
+		*count
+		rows []Row
+	}
+	var all []changed
+	l.mu.Lock()
+	for _, c := range l.counts() {
+		if c.unwritten && l.o.Folder != "" {
+			all = append(all, changed{c, c.all()})
+			c.unwritten = false
+		}
+	}
+	l.mu.Unlock()
+	var failed error
+	for _, c := range all {
+		if err := l.files.save(c.process, c.hour, c.rows); err != nil {
+			failed = err
+			l.mu.Lock()
+			c.unwritten = true
+			l.mu.Unlock()
+		}
+	}
+	if failed == nil && len(all) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(&l.unwritten, failed, "usage is kept in memory only: its file cannot be written", "usage is written to its file again")
+}
+
+// note notes whether something works, and logs when that changes. It is called with mu held.
+func (l *Ledger) note(known *error, err error, broken, works string) {
+	switch {
+	case err != nil && *known == nil:
+		l.o.Log.Warn(broken, "reason", err)
+	case err == nil && *known != nil:
+		l.o.Log.Info(works)
+	}
+	*known = err
+}
+
+// Problem returns what keeps usage from being written or booked; nil for nothing.
+func (l *Ledger) Problem() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.unwritten != nil:
+		return fmt.Errorf("it is kept in memory only, since its file cannot be written: %w", l.unwritten)
+	case l.unbooked != nil:
+		return fmt.Errorf("it is not booked in the database: %w", l.unbooked)
+	}
+	return nil
+}
+
+// book books the rows that have changed, and, once an hour, those in files of other processes or of hours that are no longer in memory.
+func (l *Ledger) book(ctx context.Context) {
+	now := HourOf(l.o.Now())
+	if l.o.Store == nil {
+		if l.scanned != now {
+			l.scanned = now
+			l.files.forget(HourOf(l.o.Now().Add(-keep)))
+		}
+		l.dropPast()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, bookTimeout)
+	defer cancel()
+	rows := l.takeUnbooked()
+	err := l.bookAll(ctx, rows)
+	if err != nil {
+		l.putBack(rows)
+	} else if l.scanned != now {
+		if err = l.bookFiles(ctx); err == nil {
+			l.scanned = now
+		}
+	}
+	l.dropPast()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(&l.unbooked, err, "usage cannot be booked in the database: it is kept until it can", "usage is booked in the database again")
+}
+
+func (l *Ledger) bookAll(ctx context.Context, rows []Row) error {
+	for len(rows) > 0 {
+		n := min(perBooking, len(rows))
+		if err := l.o.Store.BookUsage(ctx, rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// takeUnbooked returns the rows that have changed since they were booked.
+func (l *Ledger) takeUnbooked() (rows []Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.counts() {
+		for s := range c.unbooked {
+			if used := c.rows[s]; used != nil {
+				rows = append(rows, Row{c.process, c.hour, s, *used})
+			}
+		}
+		clear(c.unbooked)
+	}
+	return rows
+}
+
+// putBack notes that rows were not booked.
+func (l *Ledger) putBack(rows []Row) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.counts() {
+		for _, r := range rows {
+			if r.Process == c.process {
+				c.unbooked[r.Scope] = struct{}{}
+			}
+		}
+	}
+}
+
+// bookFiles books what the files have, apart from the counts in memory, and removes files that are booked and old.
+func (l *Ledger) bookFiles(ctx context.Context) error {
+	now := l.o.Now()
+	list, err := l.files.list("", "~", "")
+	if err != nil {
+		return err
+	}
+	for _, one := range list {
+		if err := l.bookAll(ctx, l.files.read(one)); err != nil {
+			return err
+		}
+		if one.hour < HourOf(now.Add(-keepBooked)) {
+			_ = os.Remove(one.path)
+		}
+	}
+	return l.o.Store.ForgetUsage(ctx, HourOf(now.Add(-keep)))
+}
+
+// dropPast forgets past counts that are booked, or written if there is no database.
+func (l *Ledger) dropPast() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := l.past[:0]
+	for _, c := range l.past {
+		if l.o.Store != nil && len(c.unbooked) > 0 || l.o.Store == nil && (c.unwritten || l.o.Folder == "") {
+			kept = append(kept, c)
+		}
+	}
+	clear(l.past[len(kept):])
+	l.past = kept
+}
+
+// Report returns the sums by scope of the hours from one time to before another.
+func (l *Ledger) Report(ctx context.Context, from, to time.Time) ([]Row, error) {
+	l.collect()
+	first, end := HourOf(from), HourOf(to)
+	if l.o.Store != nil {
+		rows := l.takeUnbooked()
+		if err := l.bookAll(ctx, rows); err != nil {
+			l.putBack(rows)
+			return nil, err
+		}
+		return l.o.Store.SumUsage(ctx, first, end, "")
+	}
+	list, err := l.files.list(first, end, "")
+	if err != nil {
+		return nil, err
+	}
+	all, inMemory := make(sums), make(map[string]bool)
+	l.mu.Lock()
+	for _, c := range l.counts() {
+		if inMemory[c.process] = true; c.hour >= first && c.hour < end {
+			all.add(c.all())
+		}
+	}
+	l.mu.Unlock()
+	for _, one := range list {
+		if !inMemory[one.process] {
+			all.add(l.files.read(one))
+		}
+	}
+	return all.rows(), nil
+}
+
+// Totals returns what each service, tenant or key has used of this process since the start, by name.
+func (l *Ledger) Totals(kind Kind) map[string]meter.Used {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[string]meter.Used)
+	for of, t := range l.tallies {
+		if of.Kind == kind {
+			all[of.Name] = t.total
+		}
+	}
+	return all
+}

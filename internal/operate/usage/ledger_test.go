@@ -1,0 +1,289 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+)
+
+// database is a store in memory.
+type database struct {
+	mu   sync.Mutex
+	rows map[[3]string]map[Scope]meter.Used // by process and hour
+	away bool
+}
+
+var errAway = errors.New("the database is away")
+
+func (d *database) BookUsage(_ context.Context, rows []Row) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.away {
+		return errAway
+	}
+	for _, r := range rows {
+		k := [3]string{r.Process, r.Hour}
+		if d.rows == nil {
+			d.rows = make(map[[3]string]map[Scope]meter.Used)
+		}
+		if d.rows[k] == nil {
+			d.rows[k] = make(map[Scope]meter.Used)
+		}
+		if before := d.rows[k][r.Scope]; r.In.Bytes >= before.In.Bytes {
+			d.rows[k][r.Scope] = r.Used
+		}
+	}
+	return nil
+}
+
+func (d *database) SumUsage(_ context.Context, from, to, except string) ([]Row, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.away {
+		return nil, errAway
+	}
+	all := make(sums)
+	for k, rows := range d.rows {
+		if k[1] >= from && k[1] < to && (except == "" || !strings.HasPrefix(k[0], except)) {
+			for scope, used := range rows {
+				all.add([]Row{{Scope: scope, Used: used}})
+			}
+		}
+	}
+	return all.rows(), nil
+}
+
+func (d *database) ForgetUsage(context.Context, string) error { return nil }
+
+// world is proxies with their state directories.
+type world struct {
+	t    *testing.T
+	now  time.Time
+	full bool // the disk
+}
+
+func (w *world) ledger(folder string, store Store) *Ledger {
+	return New(Options{
+		Folder: folder, Store: store, Collect: func() {}, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler),
+		Write: func(path string, data []byte) error {
+			if w.full {
+				return errors.New("no space left on device")
+			}
+			return os.WriteFile(path, data, 0o600)
+		},
+	})
+}
+
+func audio(seconds int) meter.Used {
+	return meter.Used{Sessions: 1, In: meter.Audio{Micros: uint64(seconds) * 1e6, Bytes: uint64(seconds) * 32000}, Results: 1}
+}
+
+var start = time.Date(2026, 11, 30, 22, 59, 59, 0, time.UTC)
+
+// total returns the sum over everything in a report.
+func total(t *testing.T, l *Ledger) (all meter.Used) {
+	t.Helper()
+	rows, err := l.Report(t.Context(), start.Add(-1000*time.Hour), start.Add(1000*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		all.Add(r.Used)
+	}
+	return all
+}
+
+// Whatever happens to proxies, the database, disks and clocks, the sum over everything is what clients have used.
+func TestNothingIsLostOrCountedTwice(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := &world{t: t, now: start}
+		store := new(database)
+		folders, ledgers := [2]string{t.TempDir(), t.TempDir()}, [2]*Ledger{}
+		for i := range ledgers {
+			ledgers[i] = w.ledger(folders[i], store)
+		}
+		var want meter.Used
+		for range 200 {
+			i := random.IntN(2)
+			l := ledgers[i]
+			switch random.IntN(12) {
+			case 0: // killed after the last write
+				if !w.full {
+					l.count()
+					l.write()
+					ledgers[i] = w.ledger(folders[i], store)
+				}
+			case 1: // restarted
+				if !w.full {
+					l.Close()
+					ledgers[i] = w.ledger(folders[i], store)
+				}
+			case 2:
+				store.away = !store.away
+			case 3:
+				w.full = !w.full
+			case 4: // the clock jumps, also back
+				w.now = w.now.Add(time.Duration(random.IntN(300)-100) * time.Minute)
+			case 5, 6:
+				l.count()
+				l.write()
+			case 7, 8:
+				l.count()
+				l.book(t.Context())
+			default:
+				used := audio(random.IntN(1000))
+				want.Add(used)
+				l.Add(Scope{Service: "stt", Tenant: []string{"acme", "umbrella"}[random.IntN(2)]}, used)
+			}
+		}
+		store.away, w.full = false, false
+		for i := range ledgers { // the next process books what the last one has left
+			ledgers[i].count()
+			ledgers[i].write()
+			ledgers[i].book(t.Context())
+			ledgers[i] = w.ledger(folders[i], store)
+			ledgers[i].book(t.Context())
+		}
+		if got := total(t, ledgers[0]); got != want {
+			t.Fatalf("seed %d: %+v, want %+v", seed, got, want)
+		}
+	}
+}
+
+// Without a database, the files have everything, over restarts and kills; without a state directory, memory has it.
+func TestFilesOnly(t *testing.T) {
+	for _, folder := range []string{t.TempDir(), ""} {
+		w := &world{t: t, now: start}
+		l := w.ledger(folder, nil)
+		scope := Scope{"stt", "acme", "k1"}
+		for hour := range 5 {
+			l.Add(scope, audio(10))
+			l.count()
+			w.now = w.now.Add(time.Hour)
+			if l.write(); hour == 2 && folder != "" {
+				l = w.ledger(folder, nil)
+			}
+			l.book(t.Context())
+		}
+		want := audio(50)
+		want.Sessions, want.Results = 5, 5
+		if got := total(t, l); got != want {
+			t.Errorf("folder %q: %+v, want %+v", folder, got, want)
+		}
+		if rows, err := l.Report(t.Context(), start.Add(time.Hour), start.Add(3*time.Hour)); err != nil || len(rows) != 1 || rows[0].In.Micros != 20e6 || rows[0].Scope != scope {
+			t.Errorf("two hours: %+v, %v", rows, err)
+		}
+		if n := len(l.past); folder != "" && n != 0 {
+			t.Errorf("%d past hours are kept in memory", n)
+		}
+	}
+}
+
+// A full disk keeps usage in memory, a database that is away keeps it on disk, and both are said once.
+func TestProblem(t *testing.T) {
+	w := &world{t: t, now: start, full: true}
+	store := &database{away: true}
+	l := w.ledger(t.TempDir(), store)
+	l.Add(Scope{Service: "stt"}, audio(1))
+	for range 3 {
+		l.count()
+		l.write()
+		l.book(t.Context())
+	}
+	if err := l.Problem(); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("problem: %v", err)
+	}
+	w.full = false
+	l.write()
+	if err := l.Problem(); !errors.Is(err, errAway) {
+		t.Errorf("problem: %v", err)
+	}
+	if _, err := l.Report(t.Context(), start, start.Add(time.Hour)); !errors.Is(err, errAway) {
+		t.Errorf("report: %v", err)
+	}
+	store.away = false
+	l.book(t.Context())
+	if err := l.Problem(); err != nil {
+		t.Errorf("problem: %v", err)
+	}
+	if got := total(t, l); got != audio(1) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Names that are too many share a row.
+func TestScopesAreBounded(t *testing.T) {
+	w := &world{t: t, now: start}
+	l := w.ledger("", nil)
+	for i := range maxScopes + 100 {
+		l.Add(Scope{"stt", string(rune('a'+i%20)) + strings.Repeat("x", i/20), ""}, audio(1))
+	}
+	rows, err := l.Report(t.Context(), start, start.Add(time.Hour))
+	if err != nil || len(rows) != maxScopes+1 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	if got := total(t, l); got.In.Micros != (maxScopes+100)*1e6 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A quota counts what all proxies have booked, and begins anew with its period.
+func TestQuota(t *testing.T) {
+	w := &world{t: t, now: start}
+	store := new(database)
+	a, b := w.ledger("", store), w.ledger("", store)
+	acme := Of{Tenant, "acme"}
+	check := func(l *Ledger, p Period, used time.Duration, renews time.Time) {
+		t.Helper()
+		if got, at := l.AudioUsed(acme, p); got != used || !at.Equal(renews) {
+			t.Errorf("%v, renews %v; want %v, %v", got, at, used, renews)
+		}
+	}
+	midnight := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+	step := func() {
+		for _, l := range []*Ledger{a, b, a, b} {
+			l.count()
+			l.book(t.Context())
+			l.quotas.refresh(t.Context())
+		}
+	}
+	check(a, Day, 0, midnight)
+	check(b, Day, 0, midnight)
+	check(a, Month, 0, midnight)
+	a.Add(Scope{"stt", "acme", "k"}, audio(10))
+	step()
+	b.Add(Scope{"tts", "acme", ""}, audio(20))
+	b.count()
+	check(a, Day, 10*time.Second, midnight)
+	check(b, Day, 30*time.Second, midnight)
+	step()
+	check(a, Month, 30*time.Second, midnight)
+	if used, _ := b.AudioUsed(Of{Key, "k"}, Day); used != 10*time.Second {
+		t.Errorf("of the key: %v", used)
+	}
+	store.away = true // what is known stays
+	a.Add(Scope{"stt", "acme", ""}, audio(5))
+	step()
+	check(a, Day, 35*time.Second, midnight)
+	check(b, Day, 30*time.Second, midnight)
+	store.away = false
+	w.now = w.now.Add(2 * time.Hour)
+	check(a, Day, 0, midnight.AddDate(0, 0, 1))
+	b.Add(Scope{"stt", "acme", ""}, audio(7))
+	step()
+	check(a, Day, 7*time.Second, midnight.AddDate(0, 0, 1))
+	check(a, Month, 7*time.Second, midnight.AddDate(0, 1, 0))
+	w.now = w.now.Add(26 * time.Hour) // another day of the same month
+	step()
+	check(a, Day, 0, midnight.AddDate(0, 0, 2))
+	check(a, Month, 7*time.Second, midnight.AddDate(0, 1, 0))
+}
