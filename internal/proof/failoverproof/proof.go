@@ -174,19 +174,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return run.report, err
 }
 
-// work holds one session after the other. The first ones do not begin all at once.
+// work holds one session after the other, at least one. The first ones do not begin all at once.
 func (r *proof) work(ctx context.Context, n int) {
 	spread := min(time.Second, r.o.MinLength)
-	if !r.pause(ctx, spread*time.Duration(n)/time.Duration(r.o.Sessions)) {
-		return
-	}
-	for ctx.Err() == nil {
+	for wait := spread * time.Duration(n) / time.Duration(r.o.Sessions); kit.Wait(ctx, wait) == nil; wait = 0 {
+		r.session(ctx)
 		select {
 		case <-r.finish:
 			return
 		default:
 		}
-		r.session(ctx)
 	}
 }
 
