@@ -24,7 +24,7 @@ type trackerProgram struct {
 	measures  bool  // answers tell up to where audio is answered
 	concludes bool  // the server's clock or count begins anew after each of the client's end messages
 
-	audioPath *pathSet // to the audio in a text message; nil for none
+	audioPath *pathSet     // to the audio in a text message; nil for none
 	heard     audioProgram // of what the client sends
 	spoken    audioProgram // of what the server sends
 	ends      []*pathSet
