@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// An idle connection is this, its stream and its place in the pool. More than 288 bytes would be rounded up to 320.
+// An idle connection is this, its stream and its place in the pool. More than 256 bytes would be rounded up to 288.
 func TestSizeOfConnection(t *testing.T) {
 	t.Parallel()
-	if size := unsafe.Sizeof(Conn{}); size > 288 {
-		t.Errorf("%d bytes; want at most 288", size)
+	if size := unsafe.Sizeof(Conn{}); size > 256 {
+		t.Errorf("%d bytes; want at most 256", size)
 	}
 }
