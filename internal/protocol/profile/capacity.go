@@ -35,6 +35,9 @@ func (p *Profile) Capacity() *Capacity { return &p.spec.capacity }
 // Known reports whether servers publish anything.
 func (c *Capacity) Known() bool { return c.Total.URL != "" || c.Used.URL != "" }
 
+// Item returns the field that names an item of a list, which must be the path of the server's URL; empty where what is published is in no list.
+func (p *Published) Item() string { return p.item }
+
 // Find returns what is published in a JSON document that [json.Unmarshal] has read, by a server whose URL has this path; nil for nothing.
 func (p *Published) Find(document any, path string) any {
 	if p.item != "" {

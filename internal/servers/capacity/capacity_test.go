@@ -85,6 +85,11 @@ func TestAbsurd(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %q", body, n, err, want)
 		}
 	}
+	item := own(t, "{total: {url: /x, item: path, json: slots}}")
+	want := `not in the answer, in an item whose path is "/", the path of the server's URL`
+	if n, err := parse(&item.Capacity().Total, []byte(`[{"path":"/stt","slots":8}]`), "/", 1); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%d, %v; want %q", n, err, want)
+	}
 	for body, want := range map[string]string{
 		"slots{gpu=\"1\"} 8\n": "not in the answer", "<html>\n": "not in the text format", "slots{gpu=\"0\"} +Inf\n": "+Inf is not",
 		"# TYPE slots histogram\nslots_bucket{gpu=\"0\",le=\"+Inf\"} 3\nslots_sum{gpu=\"0\"} 3\nslots_count{gpu=\"0\"} 3\n": "is not a number",

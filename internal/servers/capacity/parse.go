@@ -51,6 +51,9 @@ func number(p *profile.Published, body []byte, path string) (float64, error) {
 		}
 		return n, nil
 	case nil:
+		if item := p.Item(); item != "" {
+			return 0, fmt.Errorf("the number is not in the answer, in an item whose %s is %.80q, the path of the server's URL", item, path)
+		}
 		return 0, errors.New("the number is not in the answer")
 	}
 	return 0, errors.New("what is there is not a number")
