@@ -69,7 +69,7 @@ func ofBackend(f *Facts, b *api.Backend, found *findings) {
 	case b.CeilingCause == "lag":
 		p := found.add(BackendLate, about, "%s: it gets no new sessions above %d of %d", b.CeilingReason, b.Ceiling, b.Cap)
 		p.Since, p.Cure = b.CeilingSince, commandOn(b, "show")
-	case b.Ceiling < b.Cap && (b.FullAt > 0 || b.Published == nil || !b.Published.Followed):
+	case b.Ceiling < b.Cap && !fullAsPublished(b):
 		found.full(b, about)
 	default:
 		found.capacity(b, about)
@@ -111,21 +111,37 @@ func Published(b *api.Backend, now time.Time) string {
 	return text + ", read " + figures.Since(p.At, now) + " ago"
 }
 
+// fullAsPublished reports whether a backend has fewer connections than its cap only because of what its server publishes, and the cap follows that.
+func fullAsPublished(b *api.Backend) bool {
+	p := b.Published
+	return p != nil && p.Followed && (b.FullAt == 0 || p.Total > 0 && b.FullAt >= p.Total-p.Strangers)
+}
+
 // full notes that a server is full below its cap. What it said last holds until the proxy has tried more.
 func (found *findings) full(b *api.Backend, about subject) {
-	full := cmp.Or(b.FullAt, b.Ceiling) // an older proxy does not report the former
-	text := fmt.Sprintf("the server says that it is full: %d of %d connections", full, b.Cap)
+	full, most, cure := cmp.Or(b.FullAt, b.Ceiling), b.Cap, "" // an older proxy does not report the former
+	if p := b.Published; p != nil && p.Followed {
+		cure = commandOn(b, "show") // a number would end that the cap follows the server
+		if p.Total > 0 {
+			most = min(most, p.Total)
+		}
+	}
+	text := fmt.Sprintf("the server says that it is full: %d of %d connections", full, most)
 	switch {
 	case b.Ceiling > full:
 		text += fmt.Sprintf(" (the last known value: the proxy allows up to %d again)", b.Ceiling)
 	case b.Leased+b.Resetting < full:
 		text += " (the last known value: no more have been tried since)"
 	}
-	most := strconv.Itoa(full)
-	if b.Places != nil { // other proxies use the server, too, and the cap is for all
-		most = "N"
+	if cure == "" {
+		cure = commandOn(b, "set") + " --connections "
+		if b.Places != nil { // other proxies use the server, too, and the cap is for all
+			cure += "N"
+		} else {
+			cure += strconv.Itoa(full)
+		}
 	}
-	found.add(BackendFull, about, "%s", text).Cure = commandOn(b, "set") + " --connections " + most
+	found.add(BackendFull, about, "%s", text).Cure = cure
 }
 
 // commandOn returns a command about a backend. One of several servers behind a name cannot be drained alone: then it is the command that shows

@@ -95,6 +95,19 @@ var backendScenes = map[string]scene{
 			f.Stats.Backends[2].Ceiling, f.Stats.Backends[2].Published = 20, &api.Published{Total: 20, At: since, Followed: true}
 		}, "",
 	},
+	"the server is full at its capacity, which the cap follows": {
+		func(f *Facts) {
+			b := &f.Stats.Backends[2]
+			b.Ceiling, b.FullAt, b.Published = 18, 18, &api.Published{Total: 20, Strangers: 2, At: since, Followed: true}
+		}, "",
+	},
+	"the server is full below its capacity, which the cap follows": {
+		func(f *Facts) {
+			b := &f.Stats.Backends[2]
+			b.Ceiling, b.FullAt, b.Leased, b.Published = 12, 12, 12, &api.Published{Total: 20, At: since, Followed: true}
+		},
+		"backend-full backend gpu-3: the server says that it is full: 12 of 20 connections",
+	},
 	"the cap is above the capacity": {
 		func(f *Facts) { f.Stats.Backends[2].Published = &api.Published{Total: 20, At: since} },
 		"backend-capacity backend gpu-3: it publishes that it takes 20 sessions, and connections is 32",
