@@ -104,6 +104,9 @@ one stream alone fails, or if the server is not the same from step to step.`,
 // shortAudio is how much of a recording is used between steps.
 const shortAudio = 10 * time.Second
 
+// longestSoak is the longest last step: an interrupted calibration does not continue after longer either.
+const longestSoak = continueWithin
+
 // oneServer checks that a command is given a server.
 func oneServer(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
@@ -128,6 +131,7 @@ func (c *calibrateFlags) check() error {
 		{s.Most < 1 || s.Most > 10000, fmt.Sprintf("--most: %d is out of range: use 1 to 10000", s.Most)},
 		{c.session < time.Second || c.session > time.Hour, fmt.Sprintf("--session: %v is out of range: use 1s to 1h", c.session)},
 		{s.Soak < c.session, fmt.Sprintf("--soak: %v is shorter than --session, %v", s.Soak, c.session)},
+		{s.Soak > longestSoak, fmt.Sprintf("--soak: %v is out of range: use at most %.0fh", s.Soak, longestSoak.Hours())},
 		{c.through != "" && (c.backend != "" || c.shared), "--through: with it, --backend and --shared say nothing: leave them out"},
 		{c.save && c.backend == "" && c.through == "", "--backend: the value is missing: use the name of the backend that --save keeps the result with"},
 	} {
@@ -222,7 +226,7 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string) error {
 	report.Steps = began.load(messages)
 	search := calibrate.Search{Options: c.search, Measure: server.Measure, Begins: c.begins(messages), Taken: c.taken(messages, began)}
 	if len(report.Steps) == 0 {
-		fmt.Fprintf(messages, "If the server takes 4 streams, this takes %s in all, and %s if it takes 200. What surprises takes longer.\n", minutes(c.search.Estimate(4)), minutes(c.search.Estimate(min(200, c.search.Most))))
+		fmt.Fprintln(messages, c.estimates())
 	}
 	outcome, steps, err := search.Run(ctx, report.Steps)
 	if err != nil {
@@ -260,11 +264,21 @@ func (c *calibrateFlags) meet(ctx context.Context, server *calibrate.Server) err
 		server.Log("Alone: lag p95 %s, first result %s, last %s", shortly(result.Latency.Quantile(0.95)), shortly(result.Speech.First.Max()), shortly(result.Speech.Final.Max()))
 		return nil
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return errors.New("interrupted before step 1")
 	case full:
 		return fmt.Errorf("the server is full although this command has no other session, so it serves other clients: %w", err)
 	}
 	return fmt.Errorf("%w ('wsbouncer profile verify' tries what the profile says)", err)
+}
+
+// estimates says how long the search takes, for a server with few streams and for one with many, as far as it may get so many.
+func (c *calibrateFlags) estimates() string {
+	few, many := min(4, c.search.Most), min(200, c.search.Most)
+	text := fmt.Sprintf("If the server takes %s, this takes %s in all", figures.Plural(few, "stream"), minutes(c.search.Estimate(few)))
+	if many > few {
+		text += fmt.Sprintf(", and %s if it takes %d", minutes(c.search.Estimate(many)), many)
+	}
+	return text + ". What surprises takes longer."
 }
 
 // begins returns what says that a step begins.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
@@ -115,6 +116,7 @@ func TestCalibrateRefuses(t *testing.T) {
 		{2, "argument URL: ", []string{"gpu-1:2700", "--audio", audio}},
 		{2, "--audio: the value is missing", []string{vosk}},
 		{2, "--soak: 1s is shorter than --session, 30s", []string{vosk, "--audio", audio, "--soak", "1s"}},
+		{2, "--soak: 25h0m0s is out of range: use at most 24h", []string{vosk, "--audio", audio, "--soak", "25h"}},
 		{2, "--most: 0 is out of range", []string{vosk, "--audio", audio, "--most", "0"}},
 		{2, "--backend: the value is missing", []string{vosk, "--audio", audio, "--save"}},
 		{1, "--audio: t.wav: ", []string{vosk, "--audio", text}},
@@ -161,5 +163,25 @@ func TestCalibrateLooks(t *testing.T) {
 	}
 	if status, _, messages := s.run(append(args, "--shared")...); status != 1 || !strings.Contains(messages, "has 2 sessions on this server.\n") || !strings.Contains(messages, "the server is full") {
 		t.Errorf("status %d, %s", status, messages)
+	}
+}
+
+// A calibration that is interrupted before its first step says so, and how long it takes is said for numbers of streams that it may try.
+func TestCalibrateInterruptedEarly(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	interrupted := &canceller{word: "One session at a time", end: cancel}
+	root := newRootCommand()
+	root.SetArgs([]string{"calibrate", simulated(t, sim.Options{Protocol: sim.Vosk}), "--audio", shortSpeech(t)})
+	root.SetErr(interrupted)
+	if err := root.ExecuteContext(ctx); err == nil || err.Error() != "interrupted before step 1" {
+		t.Errorf("%v\n%s", err, interrupted)
+	}
+	for most, want := range map[int]string{1: "If the server takes 1 stream, this takes ", 8: " if it takes 8.", 1024: " if it takes 200."} {
+		c := calibrateFlags{search: calibrate.Options{Most: most, Session: time.Second, Soak: time.Second}}
+		if got := c.estimates(); !strings.Contains(got, want) || most == 1 && strings.Contains(got, ", and ") {
+			t.Errorf("most %d: %s", most, got)
+		}
 	}
 }
