@@ -28,6 +28,9 @@ const (
 // subFormatTail is the rest of the identifier of an extensible format, after the two bytes of the format.
 const subFormatTail = "\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"
 
+// unknownSize is the size of the audio in a file whose writer could not go back to enter it, as ffmpeg into a pipe: it lasts until the end of the file.
+const unknownSize = 0xffff_ffff
+
 // Parse reads a WAV file, given its content. The error says what is wrong with the file.
 func Parse(file []byte) (*Audio, error) {
 	if len(file) < 12 || string(file[:4]) != "RIFF" || string(file[8:12]) != "WAVE" {
@@ -40,6 +43,9 @@ func Parse(file []byte) (*Audio, error) {
 		}
 		name, size := string(rest[:4]), int64(binary.LittleEndian.Uint32(rest[4:]))
 		body := rest[8:]
+		if size == unknownSize && name == "data" && audio != nil {
+			size = int64(len(body) - len(body)%(2*audio.Channels))
+		}
 		if size > int64(len(body)) {
 			return nil, fmt.Errorf("truncated WAV file: chunk %q has %d of its %d bytes", name, len(body), size)
 		}

@@ -77,6 +77,16 @@ func TestParseEmptyAudio(t *testing.T) {
 	}
 }
 
+func TestParseUnknownSize(t *testing.T) {
+	content := file(chunk("fmt ", format(formatPCM, 1, 16000, 16)), chunk("data", []byte{1, 2, 3, 4}))
+	copy(content[len(content)-8:], "\xff\xff\xff\xff")
+	for _, tail := range []string{"", "\x05"} { // half a sample at the end is left out
+		if audio, err := Parse(append(content, tail...)); err != nil || string(audio.PCM) != "\x01\x02\x03\x04" {
+			t.Errorf("got %+v, %v", audio, err)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	pcm := []byte{1, 2, 3, 4}
 	mono := chunk("fmt ", format(formatPCM, 1, 16000, 16))
