@@ -94,7 +94,7 @@ func whenOf(flag, text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--%s: invalid time %q: use a time such as 03:00 or 2026-11-27T03:00:00Z, or a duration such as 2h", flag, text)
+	return time.Time{}, fmt.Errorf("--%s: invalid time %q: use a time such as 03:00 or 2026-11-27T03:00:00Z, a day or month such as 2026-11-27 or 2026-11, or a duration such as 2h", flag, text)
 }
 
 // readProblems reads what is wrong, and what was at a time or later.

@@ -40,7 +40,10 @@ format has no duration: its bytes are given.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := api.UsageQuery{By: by}
-			for _, what := range by {
+			for i, what := range by {
+				if slices.Contains(by[:i], what) {
+					return usageError(fmt.Errorf("--by: %s is there twice: name it once", what))
+				}
 				if !slices.Contains(api.UsageBy, what) {
 					return usageError(fmt.Errorf("--by: %w", spelling.Unknown("column", what, api.UsageBy)))
 				}
@@ -115,6 +118,20 @@ func showUsage(out io.Writer, report *api.UsageReport, by []string) error {
 	return err
 }
 
+// formulas are the characters with which a spreadsheet takes a field for a formula.
+const formulas = "=+-@\t\r"
+
+// forSpreadsheets returns names that no spreadsheet takes for formulas: such a name, which only a token, a certificate or an authentication server can
+// have given, gets an apostrophe before it.
+func forSpreadsheets(names []string) []string {
+	for i, name := range names {
+		if name != "" && strings.Contains(formulas, name[:1]) {
+			names[i] = "'" + name
+		}
+	}
+	return names
+}
+
 // printUsageCSV prints a report as comma-separated values, with the names of the API.
 func printUsageCSV(out io.Writer, report *api.UsageReport, by []string) error {
 	w := csv.NewWriter(out)
@@ -126,7 +143,7 @@ func printUsageCSV(out io.Writer, report *api.UsageReport, by []string) error {
 	for i := range report.Rows {
 		r := &report.Rows[i]
 		_ = w.Write(append(
-			usageNames(r, by), count(r.Sessions), seconds(r.AudioInSeconds), seconds(r.AudioInEstimatedSeconds), count(r.AudioInUnknownBytes),
+			forSpreadsheets(usageNames(r, by)), count(r.Sessions), seconds(r.AudioInSeconds), seconds(r.AudioInEstimatedSeconds), count(r.AudioInUnknownBytes),
 			seconds(r.AudioOutSeconds), seconds(r.AudioOutEstimatedSeconds), count(r.AudioOutUnknownBytes), count(r.Results),
 			count(r.BytesFromClients), count(r.BytesFromBackends),
 		))

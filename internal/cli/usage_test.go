@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"encoding/csv"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // A mistyped flag is answered with the nearest one, in every command and for the flags of every command.
@@ -194,4 +197,25 @@ func badDatabase(name string) string {
 		return ""
 	}
 	return right[name] + " --database mysql://h/x"
+}
+
+// A spreadsheet takes no name for a formula, whoever chose it.
+func TestUsageCSV(t *testing.T) {
+	report, names := &api.UsageReport{}, []string{"acme", "=1+2", "+1", "-1", "@x", "\tx", `a,b"c`, ""}
+	for i := range names {
+		report.Rows = append(report.Rows, api.UsageRow{Tenant: &names[i]})
+	}
+	var out strings.Builder
+	if err := printUsageCSV(&out, report, []string{"tenant"}); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+	if err != nil || len(lines) != 1+len(names) {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for i, want := range []string{"acme", "'=1+2", "'+1", "'-1", "'@x", "'\tx", `a,b"c`, ""} {
+		if got := lines[1+i][0]; got != want {
+			t.Errorf("%q is %q, want %q", names[i], got, want)
+		}
+	}
 }
