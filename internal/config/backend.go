@@ -70,8 +70,10 @@ func (b *Backend) fields() []field {
 		{"service", "", "service that the backend belongs to; required", value.NewText(
 			&b.Service, "the name of a service", checkAny)}, // whether there is one is for Validate
 		{"url", "", "URL of the inference server; required", value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)},
-		{"connections", "100", "connection cap: the most connections that the server ever sees at once, or auto to follow what it publishes; backend add requires it",
-			connectionsValue{&b.Connections}},
+		{
+			"connections", "100", "connection cap: the most connections that the server ever sees at once, or auto to follow what it publishes; backend add requires it",
+			connectionsValue{&b.Connections},
+		},
 		{"connections-max", "100", "with connections: auto, the cap, whatever the server publishes", value.NewCount(&b.ConnectionsMax, 1, maxConnections)},
 		{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", warmValue{&b.Warm}},
 		{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
