@@ -57,6 +57,9 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 		p.before[field] = content.Value(config.KindBackend, backend, field)
 	}
 	switch has := content.Services[b.Service].Profile; {
+	case b.Service == p.service():
+		return nil, fmt.Errorf("--through: the backend %s is in the service %s of another calibration: if that was killed, put the backend back first, with the commands that it printed (what was before is in 'wsbouncer config history')",
+			backend, b.Service)
 	case b.Discovers():
 		return nil, fmt.Errorf("--through: the backend %s stands for several servers: calibrate one of them directly", backend)
 	case b.State != enabling.state:

@@ -71,10 +71,12 @@ func TestCalibrateThrough(t *testing.T) {
 func TestCalibrateThroughRefuses(t *testing.T) {
 	s := onProxy(t, open)
 	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8 --state draining",
-		"backend add gpu-3 ws://gpus:1 --connections 8 --discover dns --weight 0")
+		"backend add gpu-3 ws://gpus:1 --connections 8 --discover dns --weight 0",
+		"service add calibrate-gpu-5 --path /calibrate-x --profile vosk", "backend add gpu-5 ws://10.0.0.7:1 --service calibrate-gpu-5 --connections 8")
 	before := s.must("config export")
 	for backend, says := range map[string]string{
 		"gpu-1": "the service stt has no other enabled backend", "gpu-2": "the backend gpu-2 is draining", "gpu-3": "stands for several servers", "gpu-4": `unknown backend "gpu-4"`,
+		"gpu-5": "the backend gpu-5 is in the service calibrate-gpu-5 of another calibration",
 	} {
 		status, _, messages := s.run("calibrate", "ws://127.0.0.1:1", "--through", backend, "--audio", "sample")
 		if status != 1 || !strings.Contains(messages, says) {
