@@ -213,14 +213,15 @@ var ownFields = []string{
 // checkRequest checks the options for the upgrade request, except for the URL, and returns the additional header fields.
 func (o Options) checkRequest(f *faults) []handshake.Field {
 	var fields []handshake.Field
-	for _, text := range o.Header {
+	for i, text := range o.Header {
 		name, value, ok := strings.Cut(text, ":")
 		value = strings.Trim(value, " \t")
 		switch {
 		case !ok:
-			f.add("header: %q has no colon: use a name and a value, such as 'Authorization: Bearer abc'", text)
+			// The text may be a secret, so it is not shown.
+			f.add("header: field %d has no colon: use a name and a value, such as 'Authorization: Bearer abc'", i+1)
 		case !handshake.IsToken(name):
-			f.add("header: %q has the invalid name %q: use letters, digits and !#$%%&'*+-.^_`|~", text, name)
+			f.add("header: field %d has an invalid name before its colon: use letters, digits and !#$%%&'*+-.^_`|~", i+1)
 		case slices.Contains(ownFields, strings.ToLower(name)):
 			f.add("header: the handshake itself sets %q", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
