@@ -54,7 +54,8 @@ func TestProblems(t *testing.T) {
 	s.refuse(
 		refusal{[]string{"problems", "--since", "yesterday"}, 2, `--since: invalid time "yesterday": use a time such as 03:00`},
 		refusal{[]string{"usage", "--from", "2026-11-31"}, 2, `a day or month such as 2026-11-27 or 2026-11`},
-		refusal{[]string{"usage", "--by", "tenant,tenant"}, 2, "--by: tenant is there twice"},
+		refusal{[]string{"usage", "--by", "tenant,tenant"}, 2, "--by: tenant is named twice"},
+		refusal{[]string{"usage", "--from", "2026-12", "--to", "2026-11"}, 2, "--from: 2026-12 is not before --to 2026-11"},
 		refusal{[]string{"problems", "--limit", "-1"}, 2, `--limit: invalid number "-1"`},
 	)
 }

@@ -42,7 +42,7 @@ format has no duration: its bytes are given.`,
 			query := api.UsageQuery{By: by}
 			for i, what := range by {
 				if slices.Contains(by[:i], what) {
-					return usageError(fmt.Errorf("--by: %s is there twice: name it once", what))
+					return usageError(fmt.Errorf("--by: %s is named twice: name it once", what))
 				}
 				if !slices.Contains(api.UsageBy, what) {
 					return usageError(fmt.Errorf("--by: %w", spelling.Unknown("column", what, api.UsageBy)))
@@ -54,6 +54,9 @@ format has no duration: its bytes are given.`,
 			}
 			if query.To, err = whenOf("to", end, time.Now()); err != nil {
 				return usageError(err)
+			}
+			if !query.From.IsZero() && !query.To.IsZero() && !query.From.Before(query.To) {
+				return usageError(fmt.Errorf("--from: %s is not before --to %s", begin, end))
 			}
 			return from.use(func(proxy *client.Client) error {
 				var report api.UsageReport

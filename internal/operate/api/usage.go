@@ -76,7 +76,7 @@ func ParseUsageQuery(values url.Values, now time.Time) (q UsageQuery, err error)
 			q.By = strings.Split(value, ",")
 			for i, by := range q.By {
 				if slices.Contains(q.By[:i], by) {
-					return q, fmt.Errorf("by: %.40q is there twice: name it once", by)
+					return q, fmt.Errorf("by: %.40q is named twice: name it once", by)
 				}
 				if !slices.Contains(UsageBy, by) {
 					return q, fmt.Errorf("by: unknown %.40q: use one or more of %s, with commas between them", by, strings.Join(UsageBy, ", "))

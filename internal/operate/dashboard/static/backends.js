@@ -72,7 +72,7 @@ function update(row, b) {
   row.ceiling.hidden = b.ceiling >= b.cap;
   row.ceiling.style.left = `${100 * b.ceiling / scale}%`;
   const list = parts.filter((part) => b[part] > 0).map((part) => `${count(b[part])} ${part}`).join(" · ") || "no connections";
-  text(row.numbers, list);
+  text(row.numbers, b.calibrated ? `${list} · calibrated for ${count(b.calibrated)}` : list);
   attribute(row.bar, "aria-label", `${list}, cap ${b.cap}${b.ceiling < b.cap ? `, ceiling ${b.ceiling}` : ""}`);
   text(row.use, `${count(b.leased)} / ${b.ceiling < b.cap ? `${count(b.ceiling)} of ` : ""}${count(b.cap)}`);
   const why = b.ceiling_reason || b.ceiling_cause && "the server said that it is full";
