@@ -67,7 +67,7 @@ func TestShowsWhatTheAPISays(t *testing.T) {
 		"acme":          {"acmestt | 2 | 18 | 1 | 6 of 8 | 1,100 | 4"},
 		"idle":          {"idle | 1 | 0 | 0 | – | 0 | 0"},
 		"calm":          {"degraded1 of 2", "| 6 | 0 | – | 25 % | 10 | 0 | 0 | 0 |"},
-		"gpu-1":         {"healthycircuit closed · probe up", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 32 | – | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
+		"gpu-1":         {"healthycircuit closed · probe up", "20 leased · 2 resetting · 3 idle · 1 dialing · 1 retiring", "| 20 / 24 of 32 | – | 0.42 ms | 2.3 s | 03 stalls · 6 moved · 1 not moved |", "canary ok · first result in 340 ms"},
 		hostile:         {"circuit openfor 2 min", "s: connection refused <img", "| 0 / 32 | – | – | – | 7 |", "canary fails: no result within 10s <img", " · first result in 410 ms the last time"},
 		"gpu-3":         {"slowfor 1 min", "s: its first reply takes 900ms", "| 900 ms |"},
 		"q7m2kd4x-1002": {"| relaying | stt | gpu-1 | 192.0.2.3:4002 | 2 min 00 s | 28 | 100 ms | 200 · 625 KiB | 200 · 17.6 KiB | 34 ms | – | assured · 64.0 KiB · moved twice |"},
