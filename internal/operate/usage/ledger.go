@@ -45,8 +45,7 @@ type Ledger struct {
 	process string // the id of this process
 	files   files
 
-	writing sync.Mutex // held while files are written
-	quotas  quotas
+	quotas quotas
 
 	arriving sync.Mutex
 	arrived  []entry // guarded by arriving: what is not counted yet
@@ -213,10 +212,8 @@ func (l *Ledger) Close() {
 	l.book(ctx)
 }
 
-// write writes the counts that have changed, and forgets those of past hours that need no memory any longer.
+// write writes the counts that have changed. Only one goroutine at a time calls it: Run's, and then Close's.
 func (l *Ledger) write() {
-	l.writing.Lock()
-	defer l.writing.Unlock()
 	type changed struct {
 		*count
 		rows []Row
