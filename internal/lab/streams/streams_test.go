@@ -157,7 +157,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Interval = 10 * time.Millisecond
 	o.Progress = func(p load.Progress) {
-		if p.Received > 0 {
+		if p.Connected == o.Streams && p.Received > 0 {
 			cancel()
 		}
 	}
