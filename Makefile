@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,7 +96,10 @@ ci: cross test-portable ## What CI runs after make test: builds for other system
 	$(BENCH) vet ./...
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
-proof: chaos soak failover fleet upgrade-test scenes ## Run the long proofs one after the other: about an hour
+proof: chaos soak failover fleet upgrade-test scenes lag-limit ## Run the long proofs one after the other: about an hour
+
+lag-limit: ## Measure sessions beside a server that slows down, with a lag-limit and without (a minute, on a quiet machine)
+	LAG_LIMIT=1 $(GO) test -count=1 -v -run TestLagLimit ./internal/proof/e2e
 
 # Everything else is built with that driver for the other systems: see cross.
 PORTABLE = $(addprefix ./internal/, wire/loop wire/handshake servers/backend session/admission session/relay session/jobs lab/sim lab/load)

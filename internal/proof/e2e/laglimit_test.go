@@ -17,6 +17,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim/speech"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 const (
@@ -29,9 +30,41 @@ const (
 	lagAfter    = 18 * time.Second
 )
 
-// A server that gets slower by three, beside two that have room for its clients: with a lag-limit of 2 s, sessions that begin 10 s later or more are
-// answered in time, and none has been ended. The table of docs/sizing.md is what it logs.
+// TestLagCeiling has a server get more sessions than it can serve in time: it gets a ceiling, and no session is ended.
+func TestLagCeiling(t *testing.T) {
+	t.Parallel()
+	p, _ := lagProxy(t, "1s", []float64{3 / lagCapacity, 1 / lagCapacity})
+	ctx, cancel := context.WithCancel(t.Context())
+	rate, pcm := lagAudio(t)
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer cancel()
+	for range int(lagCapacity) {
+		clients.Go(func() {
+			session := speech.Session{
+				URL: p.url("/stt"), SampleRate: rate, PCM: pcm, Chunk: 100 * time.Millisecond, Speed: 1, Heard: func(speech.Answer, time.Time) {},
+			}
+			for ctx.Err() == nil {
+				if err := session.Run(ctx); err != nil && ctx.Err() == nil {
+					t.Errorf("a session was ended: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wstest.Eventually(t, "the slow server has a ceiling", func() bool {
+		b := p.backend("gpu-1")
+		return b.CeilingCause == "lag" && b.Ceiling < b.Cap
+	})
+}
+
+// TestLagLimit is a measurement: a server gets slower by three, beside two that have room for its clients. With a lag-limit of 2 s, sessions that begin
+// 10 s later or more are answered in time, and none has been ended. The table of docs/sizing.md is what it logs. On a busy machine, sessions are late for
+// other reasons.
 func TestLagLimit(t *testing.T) {
+	if os.Getenv("LAG_LIMIT") == "" {
+		t.Skip("set LAG_LIMIT=1 to measure (make lag-limit)")
+	}
 	t.Parallel()
 	var with, without *lagRun
 	t.Run("runs", func(t *testing.T) {
@@ -64,12 +97,13 @@ type lagRun struct {
 	begun, slow  int // sessions that began lagWithin after that, and those at the slow server
 }
 
-func newLagRun(t *testing.T, limit string) *lagRun {
+// lagProxy starts servers, whose streams take so much of a processor each, and a proxy for them.
+func lagProxy(t *testing.T, limit string, slow []float64) (*proxy, []*sim.Server) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "services:\n  stt: {path: /stt, profile: vosk, lag-limit: %s}\nbackends:\n", limit)
 	var servers []*sim.Server
-	for i := range lagServers {
-		s, err := sim.Start(sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Slow: 1 / lagCapacity, Cores: 1}})
+	for i := range slow {
+		s, err := sim.Start(sim.Options{Protocol: sim.Vosk, Fail: sim.FailOptions{Slow: slow[i], Cores: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,12 +115,21 @@ func newLagRun(t *testing.T, limit string) *lagRun {
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startReady(t, "--database", path, "--state-directory", t.TempDir())
+	return startReady(t, "--database", path, "--state-directory", t.TempDir()), servers
+}
+
+// lagAudio returns what clients say.
+func lagAudio(t *testing.T) (rate int, pcm []byte) {
 	audio, err := wav.Parse(speech.WAV)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pcm := audio.PCM[:min(len(audio.PCM), 2*audio.SampleRate*lagSession)]
+	return audio.SampleRate, audio.PCM[:min(len(audio.PCM), 2*audio.SampleRate*lagSession)]
+}
+
+func newLagRun(t *testing.T, limit string) *lagRun {
+	p, servers := lagProxy(t, limit, slices.Repeat([]float64{1 / lagCapacity}, lagServers))
+	rate, pcm := lagAudio(t)
 	r := new(lagRun)
 	begin := time.Now()
 	slowed := begin.Add(lagBefore)
@@ -95,7 +138,7 @@ func newLagRun(t *testing.T, limit string) *lagRun {
 		clients.Go(func() {
 			time.Sleep(rand.N(lagSession * time.Second))
 			for time.Since(slowed) < lagAfter {
-				r.talk(p, audio.SampleRate, pcm, slowed)
+				r.talk(p, rate, pcm, slowed)
 			}
 		})
 	}

@@ -182,7 +182,8 @@ type backendStats struct {
 	Broken                                     uint64 `json:"broken_sessions"`
 	State                                      string
 	Usable                                     bool
-	Cap, Warm                                  int
+	Cap, Ceiling, Warm                         int
+	CeilingCause                               string `json:"ceiling_cause"`
 	Weight                                     float64
 	Retired                                    uint64
 	Dialing, Idle, Leased, Resetting, Retiring int
