@@ -15,6 +15,16 @@ const tellAll = `tell: {moved: '{"moved":true}', degraded: '{"state":"$state","r
 
 func tells(s *route.Service) { s.TellClients = true }
 
+// sent waits until the client's socket has taken all that was written: a loop of the Go runtime's sockets learns that only after the client
+// may have read it.
+func (r *rig) sent() {
+	r.T.Helper()
+	wstest.Eventually(r.T, "the client's socket has taken everything", func() (all bool) {
+		r.on(func(s *Session) { all = s.client.Pending() == 0 })
+		return all
+	})
+}
+
 // The client hears of a move before it hears of the next server.
 func TestTellsMoved(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{Backend: withYAML(t, "profiles: {p: {from: vosk, "+tellAll+"}}"), Service: tells})
@@ -41,7 +51,10 @@ func TestTellsDegraded(t *testing.T) {
 	r := newRig(t, setup{Backend: withYAML(t, "profiles: {p: {from: echo, "+tellAll+"}}"), Service: tells})
 	client, server := r.Session()
 	const why = "1 of 3 servers take sessions"
-	say := func(why string) { r.on(func(s *Session) { s.sayState(why) }) }
+	say := func(why string) {
+		r.sent()
+		r.on(func(s *Session) { s.sayState(why) })
+	}
 	client.Send(frame.Text, "question")
 	server.Expect(frame.Text, "question")
 	server.SendBytes(wstest.ServerFrame(false, frame.Text, "half "))
@@ -77,6 +90,7 @@ func TestTellsUnrecoverable(t *testing.T) {
 	sessiontest.Speak(client, server, 0, sessiontest.Partial("one"), sessiontest.Partial("one"))
 	r.sessions.TellStates()
 	r.on(func(s *Session) { s.failover.lose(0, "a test", true) })
+	r.sent()
 	r.sessions.TellStates()
 	client.Expect(frame.Text, `{"state":"degraded","reason":"`+endsWithServer+`"}`)
 	client.CloseNormally()
