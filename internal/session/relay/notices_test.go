@@ -15,16 +15,6 @@ const tellAll = `tell: {moved: '{"moved":true}', degraded: '{"state":"$state","r
 
 func tells(s *route.Service) { s.TellClients = true }
 
-// sent waits until the client's socket has taken all that was written: a loop of the Go runtime's sockets learns that only after the client
-// may have read it.
-func (r *rig) sent() {
-	r.T.Helper()
-	wstest.Eventually(r.T, "the client's socket has taken everything", func() (all bool) {
-		r.on(func(s *Session) { all = s.client.Pending() == 0 })
-		return all
-	})
-}
-
 // The client hears of a move before it hears of the next server.
 func TestTellsMoved(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{Backend: withYAML(t, "profiles: {p: {from: vosk, "+tellAll+"}}"), Service: tells})

@@ -81,3 +81,19 @@ func (r *rig) on(f func(*Session)) {
 
 // each calls f with each session, on its loop.
 func (r *rig) each(f func(*Session)) { r.sessions.Each(r.sessions.All(), f) }
+
+// sent waits until the sockets of all sessions have taken all that was written: a loop of the Go runtime's sockets learns that only after
+// the peer may have read it.
+func (r *rig) sent() {
+	r.T.Helper()
+	wstest.Eventually(r.T, "the sockets have taken everything", func() bool {
+		pending := 0
+		r.each(func(s *Session) {
+			pending += s.client.Pending()
+			if to := s.leg.up.to; to != nil {
+				pending += to.Pending()
+			}
+		})
+		return pending == 0
+	})
+}

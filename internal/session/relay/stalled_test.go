@@ -118,6 +118,7 @@ func TestLags(t *testing.T) {
 	for range 3 {
 		_, _ = r.Session()
 	}
+	r.sent()
 	n := time.Duration(0)
 	r.each(func(s *Session) {
 		n++

@@ -13,6 +13,7 @@ import (
 // later returns the only session's timing as it is that much later, if nothing is sent meanwhile.
 func (r *rig) later(d time.Duration) (t Timing) {
 	r.T.Helper()
+	r.sent()
 	r.on(func(s *Session) { t = s.timing(loop.Now().After(d)) })
 	return t
 }
