@@ -233,6 +233,11 @@ func (w *Window) forward(p place, n int) place {
 // Pieces calls f with each piece of a kept message's frames, in order. The pieces are valid until the next call of Drop or Free.
 func (w *Window) Pieces(number int64, f func(raw []byte)) {
 	_, size, p := w.entry(w.find(number))
+	w.pieces(p, size, f)
+}
+
+// pieces calls f with each piece of what stands at p.
+func (w *Window) pieces(p place, size int, f func(raw []byte)) {
 	for size > 0 {
 		if p.offset == chunkSize {
 			p = place{w.link(p.chunk), linkSize}
@@ -242,6 +247,13 @@ func (w *Window) Pieces(number int64, f func(raw []byte)) {
 		size -= len(piece)
 		p.offset += uint32(len(piece))
 		f(piece)
+	}
+}
+
+// Begun calls f with each piece of the message under way, as Pieces does.
+func (w *Window) Begun(f func(raw []byte)) {
+	if w.open {
+		w.pieces(place{w.begin.chunk, w.begin.offset + entrySize}, int(w.openSize), f)
 	}
 }
 

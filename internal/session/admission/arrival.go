@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -91,6 +92,16 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	if refusal := refuseOrigin(service, req.Request, arrival.certificate != nil); refusal != nil {
 		return refusal
 	}
+	asked, err := askedOf(service, req)
+	if err != nil {
+		return err
+	}
+	if asked.Token != "" {
+		return g.resume(service, nc, req, arrival, asked)
+	}
+	if service.Reconnect > 0 {
+		arrival.Resume, arrival.Messages = resume.NewToken(g.shared.Process), asked.Messages
+	}
 	started := false
 	defer func() {
 		if !started { // also after a panic
@@ -128,6 +139,34 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 		}
 		// The connection was lost after it was leased: try another.
 	}
+}
+
+// askedOf returns what a client asks for that may come back to its session.
+func askedOf(service *route.Service, req *handshake.Request) (asked resume.Asked, err error) {
+	if service.Reconnect > 0 {
+		asked, err = resume.Take(req)
+	}
+	return asked, err
+}
+
+// resume brings a client back to its session, which keeps its places in what is limited.
+func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
+	err := g.authenticate(service, req, arrival)
+	if err == nil {
+		err = g.sessions.Resume(service, nc, req, &arrival.Client, asked)
+	}
+	refusal := (*handshake.Refusal)(nil)
+	if err == nil {
+		arrival.opening.leave(true)
+	} else if errors.As(err, &refusal) {
+		if refusal.Status == http.StatusGone {
+			g.options.AuthGuard.Failed(arrival.Address.Addr(), service.Name) // it may have guessed
+		}
+		if asked.Messages {
+			g.acceptRefused(service, nc, req, arrival)
+		}
+	}
+	return err
 }
 
 // maxPath is how much of a client's path a session remembers, in bytes.

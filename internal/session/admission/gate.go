@@ -22,6 +22,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -55,6 +56,10 @@ type Sessions interface {
 	// Begin begins the session of an admitted client on the connection that was leased for it. It is called on the connection's loop, and owns
 	// the client's socket from then on.
 	Begin(service *route.Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, client *record.Client)
+	// Resume brings a client back to its session, and owns nc if it returns no error, which may be a [handshake.Refusal].
+	Resume(service *route.Service, nc net.Conn, req *handshake.Request, client *record.Client, asked resume.Asked) error
+	// EndParked ends the session of the service that has waited longest for its own client.
+	EndParked(service *route.Service)
 	// Left hears of each client that goes without a session after its request was read.
 	Left(record.ID)
 	// TellStates is called about once a second while a service tells clients something, see [route.Service.TellClients].

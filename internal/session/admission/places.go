@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -32,6 +33,7 @@ type telling struct {
 	nc      net.Conn       // static
 	service *route.Service // static
 	last    int            // the place that it was told last
+	sent    int            // messages that it was sent
 	code    frame.CloseCode
 
 	wake  chan struct{} // of size one: there is something to tell
@@ -72,6 +74,7 @@ func (t *telling) accept(req *handshake.Request, arrival *arrival, wait int) boo
 // appendPlace appends the message with the client's place.
 func (t *telling) appendPlace(b []byte, p place) []byte {
 	t.last = p.number
+	t.sent++
 	return frame.AppendMessage(b, frame.Text, true, []byte(t.service.Profile.Tell().Queue(t.service.Name, p.number, p.wait)), false)
 }
 
@@ -204,13 +207,24 @@ func (t *telling) end(code frame.CloseCode, reason string) {
 	}
 }
 
+// acceptRefused accepts a client that reads no answers but messages, so that a close frame can say why it gets no session.
+func (g *Gate) acceptRefused(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival) {
+	arrival.told = &telling{nc: nc, service: service, wake: make(chan struct{}, 1), scanner: frame.NewClientScanner(maxEarly)}
+	arrival.told.write(req.AppendAccept(make([]byte, 0, 256), resume.Subprotocol, handshake.Field{Name: record.IDHeader, Value: arrival.ID.String()}))
+}
+
 // closeCodeOf returns the close code for a client that was accepted, and that gets no connection for this reason.
 func closeCodeOf(err error, refusal *handshake.Refusal) frame.CloseCode {
 	if ended := (*route.WaitEnded)(nil); errors.As(err, &ended) {
 		return ended.Code
 	}
-	if refusal.Status == http.StatusServiceUnavailable {
+	switch refusal.Status {
+	case http.StatusServiceUnavailable:
 		return frame.TryAgainLater
+	case http.StatusGone:
+		return resume.Gone
+	case http.StatusBadRequest:
+		return resume.TooMany
 	}
 	return frame.PolicyViolation
 }

@@ -60,10 +60,13 @@ func (g *Gate) acquire(service *route.Service, nc net.Conn, req *handshake.Reque
 		}
 		return nil, route.ErrLeft
 	}
+	if service.ReconnectEvict {
+		g.sessions.EndParked(service)
+	}
 	client := readEarly(nc, arrival.told)
 	conn, err = service.Wait(g.drained, waiter, arrival.Until, client.left, w.Killed, arrival.told.news())
 	if early := client.stop(); arrival.told != nil {
-		req.Early = arrival.told.received()
+		req.Early, arrival.Told = arrival.told.received(), arrival.told.sent
 	} else {
 		req.Early = append(req.Early, early...)
 	}

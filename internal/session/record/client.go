@@ -35,6 +35,9 @@ type Client struct {
 	Hold     *limits.Hold // its places in what is limited; nil before they are taken
 	LimitsAt uint64       // the generation of limits at which they were taken
 	Accepted bool         // it has its 101, since it was told its place in the queue
+	Resume   string       // token to come back with; empty for a client that cannot
+	Messages bool         // it gets messages in place of header fields about coming back
+	Told     int          // messages that it was sent while it waited
 	// AudioLeft is how many seconds of audio its quota leaves when it arrives; empty for no quota.
 	AudioLeft string
 }
@@ -42,9 +45,15 @@ type Client struct {
 // AudioLeftHeader is the field of the answer to an upgrade request that has how many seconds of audio the client's quota leaves.
 const AudioLeftHeader = "X-Wsbouncer-Audio-Left"
 
+// ResumeHeader is the field, of an answer and of the next request, that has the token with which a client comes back to its session.
+const ResumeHeader = "Wsbouncer-Resume"
+
 // AcceptFields returns the fields of the answer that accepts the client.
 func (c *Client) AcceptFields() []handshake.Field {
 	fields := []handshake.Field{{Name: IDHeader, Value: c.ID.String()}}
+	if c.Resume != "" {
+		fields = append(fields, handshake.Field{Name: ResumeHeader, Value: c.Resume})
+	}
 	if c.AudioLeft != "" {
 		fields = append(fields, handshake.Field{Name: AudioLeftHeader, Value: c.AudioLeft})
 	}

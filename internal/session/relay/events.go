@@ -69,6 +69,9 @@ const leftWithoutClose = "client left without a close frame"
 // unresponsive is why a session ends whose client has neither accepted nor acknowledged anything for ClientTimeout.
 const unresponsive = "client does not answer, or reads nothing"
 
+// notBack is why a session ends whose client's connection broke.
+const notBack = "client left without a close frame and did not come back"
+
 // clientEnding acts on the end of the client's stream, while what the client sent before cannot be passed on yet.
 func (s *Session) clientEnding() {
 	switch s.life.state {

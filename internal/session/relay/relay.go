@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -196,9 +197,12 @@ func (h *clientSide) Ending(*loop.Conn) { (*Session)(h).clientEnding() }
 
 // Ended implements [loop.Handler].
 func (h *clientSide) Ended(_ *loop.Conn, err error) {
-	if errors.Is(err, syscall.ETIMEDOUT) {
+	switch {
+	case errors.Is(err, syscall.ETIMEDOUT):
 		(*Session)(h).clientLeft(unresponsive)
-	} else {
+	case errors.Is(err, resume.ErrNotBack):
+		(*Session)(h).clientLeft(notBack)
+	default:
 		(*Session)(h).clientLeft(leftWithoutClose)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -75,7 +76,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	s.enterShard(l)
 	s.sessions.active.Add(1)
 	s.sessions.begun.Add(1)
-	s.client = l.Add(socket, (*clientSide)(s), req.Early)
+	carrier := s.addClient(l, socket, req.Early, c)
 	waited := s.sessions.registry.add(s)
 	l.Handling(s.client)
 	if !c.Accepted { // while it waited
@@ -83,8 +84,12 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		if !req.Offers(protocol) {
 			protocol = c.Grant
 		}
-		s.client.Write(req.AppendAccept(make([]byte, 0, 256), protocol, c.AcceptFields()...))
+		if protocol == "" && c.Messages {
+			protocol = resume.Subprotocol
+		}
+		carrier.Write(req.AppendAccept(make([]byte, 0, 256), protocol, c.AcceptFields()...))
 	}
+	resume.Of(s.client).Carry(carrier, c.Messages)
 	s.tap = s.sessions.taps.Began((*tappedSession)(s), conn.Backend().Name())
 	s.compose()
 	greeting := conn.TakeGreeting()
@@ -102,6 +107,18 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		s.limitsChanged()
 	}
 	s.checkCredential() // it may have been revoked since it was checked
+}
+
+// addClient makes the client's socket a connection of the loop, and returns it. It is the session's client, unless that may come back over another.
+func (s *Session) addClient(l *loop.Loop, socket loop.Socket, early []byte, c *record.Client) *loop.Conn {
+	if c.Resume == "" {
+		s.client = l.Add(socket, (*clientSide)(s), early)
+		return s.client
+	}
+	service := s.record.Service
+	line := s.sessions.lines.Begin(l, (*clientSide)(s), resume.Begin{Client: c, Service: service.Name, Wait: service.Reconnect, Told: int64(c.Told)})
+	s.client = line.Conn()
+	return l.Add(socket, line, early)
 }
 
 // startLeg begins the lease of conn: frames pass both ways from now on. greeting is what the server has said to the client before its session,

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/session/tap"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -50,6 +51,7 @@ type Sessions struct {
 	registry  registry
 	history   record.History
 	taps      tap.Registry
+	lines     *resume.Lines
 	pending   tasks.Group // goroutines that search for connections, ask about clients again, and bring sessions under new limits
 }
 
@@ -65,6 +67,7 @@ func NewSessions(shared record.Shared, o Options) *Sessions {
 	}
 	s := &Sessions{shared: shared, options: o, emptied: make(chan struct{}, 1)}
 	s.registry.init()
+	s.lines = resume.NewLines(shared, o.Replay)
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.shards = make([]shard, len(o.Loops.Loops()))
 	for i := range s.shards {
@@ -136,11 +139,12 @@ type SessionsStats struct {
 	Ended    map[frame.CloseCode]uint64 // sessions ended, by the client's close code
 	Meters   meter.Snapshot             // what was counted for each backend, and in total
 	HeldBack int64                      // sessions whose clients are held back by a limit
+	Resume   resume.Stats               // clients whose connection broke
 }
 
 // Stats returns the exact counts, gathered loop by loop.
 func (s *Sessions) Stats() SessionsStats {
-	stats := SessionsStats{Active: s.active.Load(), Total: s.begun.Load(), Ended: make(map[frame.CloseCode]uint64), HeldBack: s.throttled.Load()}
+	stats := SessionsStats{Active: s.active.Load(), Total: s.begun.Load(), Ended: make(map[frame.CloseCode]uint64), HeldBack: s.throttled.Load(), Resume: s.lines.Stats()}
 	loops := s.options.Loops.Loops()
 	for i, l := range loops {
 		l.Call(func() {

@@ -32,6 +32,7 @@ type Conn struct {
 	held      []byte // received and left unconsumed by the handler, at most MaxHeld bytes
 	early     []byte // received, and presented before anything is read from the socket: see Add, Keep and Gather
 	cause     error  // what Ended reports if writing has failed while there may still be something to read
+	link      Link   // static: stands in for the socket; nil if there is one
 }
 
 // Add makes the socket a connection of the loop, on whose goroutine it must be called. The bytes in early, which were
@@ -48,8 +49,12 @@ func (l *Loop) Add(s Socket, h Handler, early []byte) *Conn {
 // join makes the connection one of loop l.
 func (c *Conn) join(l *Loop) {
 	c.on = l
-	l.count(1)
-	l.driver.add(c)
+	if c.link != nil {
+		c.link.Joined()
+	} else {
+		l.count(1)
+		l.driver.add(c)
+	}
 	if len(c.early) > 0 {
 		c.deliverEarlyLater()
 	}
@@ -57,6 +62,10 @@ func (c *Conn) join(l *Loop) {
 
 // leave ends what join has begun.
 func (c *Conn) leave() {
+	if c.link != nil {
+		c.link.Leaving()
+		return
+	}
 	c.sendQueued()
 	c.on.driver.remove(c)
 	c.on.count(-1)
@@ -102,13 +111,16 @@ func (c *Conn) SetHandler(h Handler) { c.handler = h }
 // Pending returns how many of the bytes written the socket has not taken yet. A handler that copies from another connection
 // pauses that one until Flushed is called.
 func (c *Conn) Pending() int {
+	if c.link != nil {
+		return c.link.Pending()
+	}
 	c.sendQueued()
 	return len(c.out)
 }
 
 // Stalled reports whether Pending is known to be more than 0. It costs less than Pending, because it does not send what the loop
 // has queued since it was woken. A handler that calls it implements [StallHandler], to learn if the socket does not take that.
-func (c *Conn) Stalled() bool { return len(c.out) > 0 }
+func (c *Conn) Stalled() bool { return len(c.out) > 0 || c.link != nil && c.linkStalled() }
 
 // Held returns how many of the bytes received the handler has left unconsumed.
 func (c *Conn) Held() int { return len(c.held) }
@@ -236,7 +248,9 @@ func (c *Conn) CloseWrite() {
 		return
 	}
 	c.halfClose = true
-	if len(c.out) == 0 && !c.failed {
+	if c.link != nil {
+		c.link.CloseWrite()
+	} else if len(c.out) == 0 && !c.failed {
 		c.shutdownWrite()
 	}
 }
@@ -250,7 +264,11 @@ func (c *Conn) Close() {
 	c.closed, c.ended, c.failed = true, true, true
 	c.out, c.early, c.held = nil, nil, nil
 	c.leave()
-	c.closeSocket()
+	if c.link != nil {
+		c.link.Close()
+	} else {
+		c.closeSocket()
+	}
 }
 
 // Move takes the connections, which must be on the same loop, to another one, and calls moved there once all of them
@@ -263,6 +281,7 @@ func Move(to *Loop, moved func(), conns ...*Conn) bool {
 		moved()
 		return true
 	}
+	conns = carriers(conns)
 	each := func(f func(c *Conn)) {
 		for _, c := range conns {
 			if !c.closed {

@@ -121,6 +121,10 @@ func (c *Conn) wanted() uint32 {
 
 // interestChanged is called when the events that epoll is to report may have changed.
 func (c *Conn) interestChanged() {
+	if c.link != nil {
+		c.link.Interest()
+		return
+	}
 	if c.secured != nil {
 		c.reportEnd()
 	}
@@ -240,6 +244,10 @@ func (c *Conn) receiveTo(b []byte) (int, syscall.Errno) {
 // If writing fails, Ended is called.
 func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {
+		return
+	}
+	if c.link != nil {
+		c.link.Write(b)
 		return
 	}
 	if c.secured != nil {

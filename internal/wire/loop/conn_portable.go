@@ -97,6 +97,10 @@ func (c *Conn) deliverArrived() {
 
 // interestChanged is called when reading may have been resumed, perhaps in the middle of an event.
 func (c *Conn) interestChanged() {
+	if c.link != nil {
+		c.link.Interest()
+		return
+	}
 	if (c.arrival > 0 || c.readError != nil) && (!c.paused || c.gathers) && !c.ended {
 		c.later(c.deliverArrived)
 	}
@@ -105,6 +109,10 @@ func (c *Conn) interestChanged() {
 // Write sends b, and keeps a copy until it is sent; Flushed is called then. If writing fails, Ended is called.
 func (c *Conn) Write(b []byte) {
 	if len(b) == 0 || c.failed || c.closed {
+		return
+	}
+	if c.link != nil {
+		c.link.Write(b)
 		return
 	}
 	c.out = append(c.out, b...)

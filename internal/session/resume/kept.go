@@ -1,0 +1,204 @@
+package resume
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+const (
+	// maxKept is how much is kept for a client, in bytes of the arena. Of a client that is there, the oldest go; the server of one that is
+	// not waits.
+	maxKept = 1 << 20
+	// pingEvery is how often a client is asked, by a ping, how far it has got, and told how far the proxy has.
+	pingEvery = time.Second
+	// pingMark begins the payload of these pings.
+	pingMark = 'r'
+)
+
+// kept is what goes to the client: whole messages that it has perhaps not got, and the beginning of one more.
+type kept struct {
+	follower frame.Follower
+	control  bool          // the frame under way is a control frame
+	closing  bool          // it is the close frame
+	fin      bool          // the last frame of data ends its message
+	within   bool          // a message is under way
+	gap      bool          // its beginning is not kept
+	broken   bool          // what goes is no frames
+	closed   bool          // the close frame is complete
+	close    []byte        // it
+	sent     int64         // messages that the session has sent
+	base     int64         // sent messages before the window's message 0
+	window   replay.Window // those that the client may miss
+	pinged   bool          // a ping is on its way
+	pingedAt loop.Instant
+}
+
+func (k *kept) begin(a *replay.Arena, c *record.Client, told int64) {
+	k.window.SetArena(a, replay.Owner{Tenant: record.TenantOf(c.Identity), Network: limits.NameOfAddress(limits.AddressOf(c.Address.Addr()))})
+	k.sent, k.base = told, told
+}
+
+// span returns how many messages a client that comes back must have got at least, and can have got at most.
+func (k *kept) span() (least, most int64) { return k.base + k.window.First(), k.sent }
+
+// full reports whether no more is kept for a client that is not there.
+func (k *kept) full() bool { return k.window.Memory() >= maxKept }
+
+// Write implements [loop.Link]: what the session sends goes to the client, and is kept until that has got it.
+func (l *Line) Write(b []byte) {
+	k := &l.kept
+	for pos := 0; pos < len(b); {
+		p := k.follower.Next(b[pos:])
+		if p.Size == 0 {
+			k.broken = true
+			break
+		}
+		part := b[pos : pos+p.Size]
+		pos += p.Size
+		if p.Begins {
+			k.control = p.Header.Opcode.IsControl()
+			k.closing = p.Header.Opcode == frame.Close
+			if !k.control {
+				k.within, k.fin = true, p.Header.Fin
+			}
+		}
+		switch {
+		case k.closing:
+			k.close = append(k.close, part...)
+			k.closed = p.Ends
+		case !k.control:
+			l.keep(part)
+			if p.Ends && k.fin {
+				k.end()
+			}
+		}
+	}
+	c := l.carrier
+	if c == nil {
+		return
+	}
+	c.Write(b)
+	if !k.within && c.Loop().Now() >= k.pingedAt.After(pingEvery) {
+		l.ping()
+	}
+	for k.full() && k.window.First() < k.window.Next() {
+		k.window.Drop(k.window.First() + 1)
+	}
+}
+
+// keep keeps a part of a message.
+func (l *Line) keep(part []byte) {
+	k := &l.kept
+	if l.carrier == nil {
+		l.lines.makeRoom()
+	}
+	if k.gap || k.window.Append(part) {
+		return
+	}
+	k.window.Free() // the process has no memory left for it
+	k.gap = true
+	if l.carrier == nil {
+		l.Post(l.giveUp)
+	}
+}
+
+// end ends the message under way.
+func (k *kept) end() {
+	k.within = false
+	k.sent++
+	if k.gap {
+		k.gap = false
+		k.base = k.sent - k.window.Next()
+		return
+	}
+	k.window.End(profile.Entry{})
+}
+
+// resend writes what follows the first messages of the session, as many as the client has got.
+func (k *kept) resend(c *loop.Conn, got int64) {
+	k.window.Drop(got - k.base)
+	for n := k.window.First(); n < k.window.Next(); n++ {
+		k.window.Pieces(n, c.Write)
+	}
+	k.window.Begun(c.Write)
+	c.Write(k.close)
+	k.pinged = false
+}
+
+// ping asks the client how far it has got, if it may miss something.
+func (l *Line) ping() {
+	k := &l.kept
+	if k.within || k.closed || k.pinged || l.former == "" && k.window.First() == k.window.Next() {
+		return
+	}
+	k.pinged, k.pingedAt = true, l.carrier.Loop().Now()
+	payload := binary.BigEndian.AppendUint64([]byte{pingMark}, uint64(k.sent))
+	l.carrier.Write(frame.AppendControl(nil, frame.Ping, payload, false))
+}
+
+// acknowledged reports whether a pong answers a ping of the line, and notes what the client has got then.
+func (l *Line) acknowledged(h frame.Header, masked []byte) bool {
+	k := &l.kept
+	if len(masked) != 9 {
+		return false
+	}
+	var payload [9]byte
+	copy(payload[:], masked)
+	frame.ApplyMask(payload[:], h.Mask)
+	got := int64(binary.BigEndian.Uint64(payload[1:]))
+	if payload[0] != pingMark || got < 0 || got > k.sent {
+		return false
+	}
+	k.pinged = false
+	if got > k.base {
+		k.window.Drop(got - k.base)
+	}
+	if l.former != "" {
+		l.confirmed()
+	}
+	return true
+}
+
+// greet tells a client that reads no header fields what these say. got is how many messages it has.
+func (l *Line) greet(got int64) {
+	l.say(fmt.Sprintf(`{"wsbouncer":{"resume":"%s","received":%d,"sent":%d}}`, l.token, l.received.taken, got))
+	l.received.noted = l.received.taken
+}
+
+// note tells such a client now and then how many of its messages the session has got.
+func (l *Line) note() {
+	r, now := &l.received, l.conn.Loop().Now()
+	if l.carrier == nil || l.kept.within || l.kept.closed || now < r.notedAt.After(pingEvery) {
+		return
+	}
+	r.noted, r.notedAt = r.taken, now
+	l.say(fmt.Sprintf(`{"wsbouncer":{"received":%d}}`, r.taken))
+}
+
+// say sends a message of the proxy's own, which is not counted.
+func (l *Line) say(text string) {
+	l.carrier.Write(frame.AppendMessage(nil, frame.Text, true, []byte(text), false))
+}
+
+// number returns a header field with a number of messages.
+func number(name string, n int64) handshake.Field {
+	return handshake.Field{Name: name, Value: strconv.FormatInt(n, 10)}
+}
+
+// tooMany refuses a client that has got more than was sent.
+func tooMany(got, most int64) error {
+	return &handshake.Refusal{
+		Status: http.StatusBadRequest, Reason: fmt.Sprintf("%s is %d, and the session has sent %d messages", receivedField, got, most),
+	}
+}

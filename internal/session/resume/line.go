@@ -1,0 +1,365 @@
+package resume
+
+import (
+	"container/list"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// ErrNotBack ends the stream of a client that has not come back in time, or whose place or memory another one has got.
+var ErrNotBack = errors.New("the client did not come back")
+
+// Line is what a session has in place of its client's socket: a [loop.Link], whose carrier is the client's connection of the moment. It is
+// owned by the session's loop, except for the fields that say otherwise.
+//
+// It is carried, or parked: without a connection, for at most the service's Reconnect. When the session is over before the client has got
+// its end, the line waits for it alone.
+type Line struct {
+	// Static.
+	lines   *Lines
+	conn    *loop.Conn // what the session has for its client
+	id      record.ID
+	service string
+	who     identity.Identity // zero for an anonymous client
+	wait    time.Duration
+
+	carrier  *loop.Conn // the client's connection; nil while the line is parked
+	messages bool       // the present client gets messages in place of header fields
+	draining bool       // the client's stream has ended while the session did not read it
+	over     bool       // the session has ended
+	expired  bool
+	timer    loop.Timer // ends the wait
+	token    string     // of the next return
+	former   string     // the one before, good until the client has shown that it has the next; empty for none
+
+	received received
+	kept     kept
+
+	// Guarded by lines.mu.
+	place  *list.Element // among the parked ones; nil for not
+	places bool          // the session, which waits, has a place at a server
+}
+
+// Begin is what a line begins with.
+type Begin struct {
+	Client  *record.Client // Resume is its token
+	Service string
+	Wait    time.Duration
+	Told    int64 // messages that the client got before its session began
+}
+
+// Begin makes the line of a session. It is called on the loop l, where the session is to live; Carry comes next.
+func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
+	line := &Line{lines: s, id: b.Client.ID, service: b.Service, wait: b.Wait, token: b.Client.Resume}
+	if b.Client.Identity != nil {
+		line.who = *b.Client.Identity
+	}
+	line.conn = l.Link(line, h)
+	line.kept.begin(s.arena, b.Client, b.Told)
+	s.add(line.token, line)
+	return line
+}
+
+// Of returns the line of a session's client; nil if that has a socket.
+func Of(client *loop.Conn) *Line {
+	line, _ := client.Link().(*Line)
+	return line
+}
+
+// Conn returns what the session has for its client.
+func (l *Line) Conn() *loop.Conn { return l.conn }
+
+// Parked reports whether the session waits for its client.
+func (l *Line) Parked() bool { return l != nil && l.carrier == nil }
+
+// Carry makes c, whose handler must be the line, the client's connection, over which its upgrade was accepted. Without a line, it does nothing.
+func (l *Line) Carry(c *loop.Conn, messages bool) {
+	if l == nil {
+		return
+	}
+	l.carrier, l.messages = c, messages
+	if messages {
+		l.greet(l.kept.sent)
+	}
+}
+
+// errGone is the answer to who cannot come back.
+var errGone = &handshake.Refusal{Status: http.StatusGone, Reason: "there is no such session for this credential: it has ended, or the token was used"}
+
+// Resume brings the client back over another connection. It is called on the session's loop with the line's [Line.Post]. socket
+// returns the client's socket, which belongs to the line if Resume returns no error. The error may be a [handshake.Refusal].
+func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *handshake.Request, fields []handshake.Field) error {
+	if l.expired || asked.Token != l.token && asked.Token != l.former || l.received.streams || l.received.broken {
+		return errGone
+	}
+	got := asked.Received
+	switch first, most := l.kept.span(); {
+	case got < 0:
+		got = first
+	case got > most:
+		return tooMany(got, most)
+	case got < first:
+		return &handshake.Refusal{Status: http.StatusGone, Reason: "the messages of the session that follow are no longer kept"}
+	}
+	if l.kept.gap {
+		return &handshake.Refusal{Status: http.StatusGone, Reason: "a message of the session was not kept"}
+	}
+	s, err := socket()
+	if err != nil {
+		return err
+	}
+	if l.carrier != nil {
+		l.takeOver()
+	}
+	l.lines.resumed(l, asked.Token)
+	l.timer.Stop()
+	on := l.conn.Loop()
+	on.Handling(l.conn)
+	c := on.Add(s, l, req.Early)
+	protocol := ""
+	if asked.Messages {
+		protocol = Subprotocol
+	}
+	fields = append(fields, handshake.Field{Name: record.ResumeHeader, Value: l.token}, number(receivedField, l.received.taken), number(sentField, got))
+	c.Write(req.AppendAccept(make([]byte, 0, 256), protocol, fields...))
+	l.carrier, l.messages, l.draining = c, asked.Messages, false
+	if asked.Messages {
+		l.greet(got)
+	}
+	l.kept.resend(c, got)
+	l.lines.log.Debug("client is back", slog.String("id", l.id.String()), slog.Int64("received", l.received.taken), slog.Int64("sent", got))
+	if l.over {
+		c.CloseWrite()
+		l.timer.Set(l, min(l.wait, lingerTime), 0)
+		return nil
+	}
+	l.ping()
+	l.tell(false)
+	l.Interest()
+	if c.Pending() == 0 {
+		on.Later(func() { l.conn.Taken() }) // the session may have stopped reading its server
+	}
+	return nil
+}
+
+// lingerTime is how long a connection is kept for its client's part in closing.
+const lingerTime = 5 * time.Second
+
+// The close codes of the protocol (docs/reconnect.md).
+const (
+	TooMany   frame.CloseCode = 4400 // the client has got more than was sent
+	takenOver frame.CloseCode = 4409 // another connection has taken the session over
+	Gone      frame.CloseCode = 4410 // there is no such session
+)
+
+// takeOver ends the connection of a client that is also there over another one.
+func (l *Line) takeOver() {
+	old := l.carrier
+	l.carrier = nil
+	l.received.reset()
+	e := new(leaving)
+	old.SetHandler(e)
+	if !l.kept.within {
+		old.Write(frame.AppendControl(nil, frame.Close, frame.ClosePayload(takenOver, "the session goes on over another connection"), false))
+	}
+	old.Resume()
+	old.CloseWrite()
+	e.timer.Set(old, lingerTime, 0)
+}
+
+// leaving is the handler of a connection whose session goes on over another.
+type leaving struct{ timer loop.Timer }
+
+func (e *leaving) Received(_ *loop.Conn, b []byte) int { return len(b) }
+func (e *leaving) Flushed(*loop.Conn)                  {}
+func (e *leaving) Expired(c *loop.Conn, _ *loop.Timer) { c.Close() }
+func (e *leaving) Ended(c *loop.Conn, _ error) {
+	e.timer.Stop()
+	c.Close()
+}
+
+// Post calls f on the line's loop, see [loop.Conn.Post]. Any goroutine may call it.
+func (l *Line) Post(f func()) bool { return l.conn.Post(f) }
+
+// Parker is implemented by handlers that want to know when their client is lost and back.
+type Parker interface {
+	// Parked is called when the session begins to wait for its client, and, with false, when the client is back.
+	Parked(parked bool)
+}
+
+func (l *Line) tell(parked bool) {
+	if h, ok := loop.As[Parker](l.conn.Handler()); ok {
+		h.Parked(parked)
+	}
+}
+
+// park waits for the client.
+func (l *Line) park(err error) {
+	l.timer.Set(l, l.wait, 0)
+	l.lines.park(l, true)
+	l.lines.log.Debug("client is lost, its session waits for it", slog.String("id", l.id.String()), slog.Duration("for", l.wait), slog.String("reason", err.Error()))
+	l.tell(true)
+}
+
+// giveUp waits no longer for the client.
+func (l *Line) giveUp() {
+	if l.carrier != nil || l.expired {
+		return
+	}
+	l.conn.Loop().Handling(l.conn)
+	l.expired = true
+	l.lines.lost(l)
+	if l.over {
+		l.finish()
+	} else {
+		l.conn.End(ErrNotBack)
+	}
+}
+
+// finish gives everything back.
+func (l *Line) finish() {
+	l.timer.Stop()
+	l.lines.remove(l)
+	l.received.reset()
+	l.kept.window.Free()
+	if c := l.carrier; c != nil {
+		l.carrier = nil
+		c.Close()
+	}
+}
+
+// Loop and Expired implement [loop.Owner].
+func (l *Line) Loop() *loop.Loop { return l.conn.Loop() }
+
+// Expired is called when the client has not come back in time, or has not ended its part in closing.
+func (l *Line) Expired(*loop.Timer) {
+	if l.over && l.carrier != nil {
+		l.finish()
+		return
+	}
+	l.giveUp()
+}
+
+// The handler of the client's connection.
+
+// Flushed implements [loop.Handler].
+func (l *Line) Flushed(*loop.Conn) {
+	if !l.over {
+		l.conn.Loop().Handling(l.conn)
+		l.conn.Taken()
+	}
+}
+
+// Stalled implements [loop.StallHandler].
+func (l *Line) Stalled(*loop.Conn) {
+	if h, ok := loop.As[loop.StallHandler](l.conn.Handler()); ok && !l.over {
+		h.Stalled(l.conn)
+	}
+}
+
+// Ending implements [loop.EndingHandler]: what the client has sent before is read, as far as there is room.
+func (l *Line) Ending(c *loop.Conn) {
+	l.draining = true
+	c.Resume()
+}
+
+// Ended implements [loop.Handler].
+func (l *Line) Ended(c *loop.Conn, err error) {
+	whole := !l.received.broken && !l.received.streams && !l.kept.broken
+	l.carrier = nil
+	l.received.reset()
+	c.Close()
+	switch {
+	case l.over:
+		l.finish()
+	case l.kept.closed && err == io.EOF: // it has got its close frame
+		l.received.closed = true
+		l.conn.End(err)
+	case l.received.closed || l.kept.closed || l.expired || !whole:
+		l.conn.End(err)
+	default:
+		l.park(err)
+	}
+}
+
+// MoveTo implements [loop.Mover].
+func (l *Line) MoveTo(to *loop.Loop) {
+	if h, ok := loop.As[loop.Mover](l.conn.Handler()); ok && !l.over {
+		h.MoveTo(to)
+	}
+}
+
+// Retire implements [loop.Retirer].
+func (l *Line) Retire(*loop.Conn) {
+	if h, ok := loop.As[loop.Retirer](l.conn.Handler()); ok && !l.conn.Closed() {
+		h.Retire(l.conn)
+	}
+	l.finish()
+}
+
+// The link of the session's client.
+
+// Pending implements [loop.Link]. A session without its client is held back by what may be kept.
+func (l *Line) Pending() int {
+	if l.carrier != nil {
+		return l.carrier.Pending()
+	}
+	if l.kept.full() {
+		return 1
+	}
+	return 0
+}
+
+// Interest implements [loop.Link].
+func (l *Line) Interest() {
+	switch c := l.carrier; {
+	case c == nil || l.over:
+	case l.conn.Wants() || l.draining:
+		c.Resume()
+	default:
+		c.Pause()
+	}
+}
+
+// CloseWrite implements [loop.Link].
+func (l *Line) CloseWrite() {
+	if l.carrier != nil {
+		l.carrier.CloseWrite()
+	}
+}
+
+// Close implements [loop.Link]. The line waits on if the client has perhaps not got the session's end.
+func (l *Line) Close() {
+	l.over = true
+	l.timer.Put() // see Leaving
+	if !l.kept.closed || l.received.closed || l.expired {
+		l.finish()
+		return
+	}
+	if c := l.carrier; c != nil {
+		l.carrier = nil
+		c.Close()
+	}
+	l.lines.park(l, false)
+	if !l.timer.Active() {
+		l.timer.Set(l, l.wait, 0)
+	}
+}
+
+// Carrier implements [loop.Link].
+func (l *Line) Carrier() *loop.Conn { return l.carrier }
+
+// Leaving implements [loop.Link].
+func (l *Line) Leaving() { l.timer.Take() }
+
+// Joined implements [loop.Link].
+func (l *Line) Joined() { l.timer.Put() }

@@ -1,0 +1,172 @@
+package resume
+
+import (
+	"container/list"
+	"log/slog"
+	"sync"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+)
+
+// Lines are all lines of a process. Any goroutine may use it.
+type Lines struct {
+	// Static.
+	process record.Process
+	arena   *replay.Arena
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	byToken map[string]*Line // guarded by mu
+	parked  list.List        // guarded by mu: of *Line, the one that has waited longest first
+	ending  bool             // guarded by mu: a line was told to give up, to make room
+	stats   Stats            // guarded by mu
+}
+
+// Stats are the counts of all lines since the start.
+type Stats struct {
+	Parked  int    // sessions that wait for their client now
+	Lost    uint64 // connections that broke, so that a session waited
+	Resumed uint64 // clients that came back
+	Expired uint64 // sessions whose client did not, or that had to make room
+	Refused uint64 // clients that came with a token that was good for nothing
+}
+
+// NewLines returns an empty set. What is kept for clients lies in the arena; nil for one of the set's own.
+func NewLines(shared record.Shared, a *replay.Arena) *Lines {
+	if a == nil {
+		a = replay.NewArena(ownArena)
+	}
+	return &Lines{process: shared.Process, arena: a, log: shared.Log, byToken: make(map[string]*Line)}
+}
+
+// ownArena is the size of a set's own arena, in bytes.
+const ownArena = 64 << 20
+
+// Stats returns the counts.
+func (s *Lines) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	stats.Parked = s.parked.Len()
+	return stats
+}
+
+// Find returns the line that a token is good for, if it is that of a client of the service with the same credential. The error is the same
+// whatever is wrong.
+func (s *Lines) Find(token, service string, who *identity.Identity) (*Line, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line := s.byToken[token]; line != nil && line.service == service && same(&line.who, who) {
+		return line, nil
+	}
+	s.stats.Refused++
+	return nil, errGone
+}
+
+// same reports whether a client has the same credential as another one: zero or nil for none.
+func same(a, b *identity.Identity) bool {
+	if b == nil {
+		b = new(identity.Identity)
+	}
+	return a.Method == b.Method && a.Tenant == b.Tenant && a.Subject == b.Subject && a.Key == b.Key && a.Serial == b.Serial
+}
+
+func (s *Lines) add(token string, l *Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byToken[token] = l
+}
+
+func (s *Lines) forget(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byToken, token)
+}
+
+// park counts a line among those that wait. It has a place at a server, or its session is over.
+func (s *Lines) park(l *Line, places bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.place == nil {
+		s.stats.Lost++
+		l.place = s.parked.PushBack(l)
+	}
+	l.places = places
+}
+
+func (s *Lines) leave(l *Line) {
+	if l.place != nil {
+		s.parked.Remove(l.place)
+		l.place = nil
+	}
+}
+
+// resumed gives a line, whose client is back with a token, the next one. The former stays good until the client has shown that it has that.
+func (s *Lines) resumed(l *Line, with string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(l)
+	s.stats.Resumed++
+	for _, token := range [...]string{l.token, l.former} {
+		if token != with {
+			delete(s.byToken, token)
+		}
+	}
+	l.former, l.token = with, NewToken(s.process)
+	s.byToken[l.token] = l
+}
+
+// lost counts a line whose client did not come back.
+func (s *Lines) lost(l *Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Expired++
+	s.ending = false
+	s.leave(l)
+	s.drop(l)
+}
+
+// remove forgets a line.
+func (s *Lines) remove(l *Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave(l)
+	s.drop(l)
+}
+
+func (s *Lines) drop(l *Line) {
+	delete(s.byToken, l.token)
+	delete(s.byToken, l.former)
+}
+
+// EndOldest ends the session of a service that has waited longest for its client, so that another client can have its place. It returns
+// false if none waits.
+func (s *Lines) EndOldest(service string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.parked.Front(); e != nil; e = e.Next() {
+		if l := e.Value.(*Line); l.service == service && l.places {
+			s.leave(l)
+			return l.Post(l.giveUp)
+		}
+	}
+	return false
+}
+
+// scarce is the part of the arena, in eighths, from which on lines that wait make room for each other.
+const scarce = 7
+
+// makeRoom ends the line that has waited longest if memory is scarce.
+func (s *Lines) makeRoom() {
+	if s.arena.Used() < s.arena.Limit()/8*scarce {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if oldest := s.parked.Front(); oldest != nil && !s.ending {
+		l := oldest.Value.(*Line)
+		s.ending = l.Post(l.giveUp)
+	}
+}
