@@ -80,7 +80,7 @@ type Proxy struct {
 	problems     *problems.Keeper // nil until the proxy runs; static after that
 	guard        *panics.Guard    // nil to let panics end the process
 	scopes       *limits.Registry // of the process, tenants and keys; static
-	replay       *replay.Arena    // memory for what another server may have to get again; static
+	replay       *replay.Arena    // memory for what another server, or a client that comes back, may have to get; static
 	authGuard    *auth.Guard      // against clients that guess credentials; static
 	tracer       *tracing.Tracer  // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// defaultReplayMemory is how much memory failover may use if the settings do not say it.
+	// defaultReplayMemory is how much memory failover and reconnect may use if the settings do not say it.
 	defaultReplayMemory = 1 << 30
-	// replayShare bounds failover by default: it uses at most 1/replayShare of the machine's memory.
+	// replayShare bounds them by default: they use at most 1/replayShare of the machine's memory.
 	replayShare = 8
 	// failedLately is how long the statistics say that a session could not continue on another backend.
 	failedLately = 10 * time.Minute
 )
 
-// replayMemory returns how many bytes may be kept for the next servers of sessions.
+// replayMemory returns how many bytes may be kept for the next servers of sessions, and for clients that come back.
 func (s *Settings) replayMemory() int64 { return ReplayMemory(s.ReplayMemory, machine.Granted()) }
 
-// ReplayMemory returns how many bytes may be kept for the next servers of sessions, on a machine that grants so much. setting is the
-// setting replay-memory; 0 for the default.
+// ReplayMemory returns how many bytes may be kept for the next servers of sessions, and for clients that come back, on a machine that grants so
+// much. setting is the setting replay-memory; 0 for the default.
 func ReplayMemory(setting int64, here machine.Here) int64 {
 	switch {
 	case setting > 0:
@@ -73,7 +73,7 @@ func (p *Proxy) failoverStats(to *api.Stats, counted []meter.BackendTotals) {
 		}
 	}
 	for i := range to.Services {
-		if f := to.Services[i].Failover; f != nil && f.Mode != "off" {
+		if f := to.Services[i].Failover; to.Services[i].ReconnectSeconds > 0 || f != nil && f.Mode != "off" {
 			to.Replay = &api.Replay{MemoryBytes: p.replay.Used(), LimitBytes: p.replay.Limit()}
 			return
 		}

@@ -91,7 +91,7 @@ func canaryOf(b *api.Backend) string {
 	return b.Canary
 }
 
-// failoverLine says how many sessions moved to other backends, and how much of the memory for that is used; empty if no service has failover.
+// failoverLine says how many sessions moved to other backends, and how much of the memory for that is used; empty if no service has failover or reconnect.
 func failoverLine(st *api.Stats) string {
 	if st.Replay == nil {
 		return ""

@@ -55,6 +55,8 @@ type Service struct {
 	CanaryModel    string        // that it asks for, where the profile's clients name one
 	Rebalance      bool          // move sessions away from backends that have more than their share
 	TellClients    bool          // send clients the profile's messages about their place in the queue and about moves
+	Reconnect      time.Duration // that a session whose client's connection broke waits for it; 0 for not at all
+	ReconnectEvict bool          // end the longest of these waits when clients wait in the queue
 	Verified       string        // what 'wsbouncer profile verify' has found on the servers: see [Verified]; empty for not tried
 
 	Auth              []string          // how clients are authenticated: see AuthMethods
@@ -149,6 +151,10 @@ func (s *Service) fields() []field {
 			&s.Rebalance)},
 		{"tell-clients", "false", "send clients the profile's messages about their place in the queue and about moves; clients must know them", value.NewFlag(
 			&s.TellClients)},
+		{"reconnect", "0s", "time for which a session whose client's connection broke waits for the client to come back; 0 for not at all", value.NewDurationWithin(
+			&s.Reconnect, 0, time.Hour)},
+		{"reconnect-evict", "false", "when clients wait in the queue, end the session that has waited longest for its own client; needs reconnect", value.NewFlag(
+			&s.ReconnectEvict)},
 		{verified, "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", value.NewText(
 			&s.Verified, "a line such as 2026-11-22 vosk reset=holds move=holds", checkVerified)},
 		{"auth", "", "how clients are authenticated, in this order; empty or none: not at all", value.NewList(

@@ -119,6 +119,9 @@ func (c *Content) checkServices(problems *Problems) {
 		}
 		s.checkAuth(name, problems)
 		s.checkFailover(name, problems)
+		if s.ReconnectEvict && s.Reconnect == 0 {
+			problems.add(KindService, name, "reconnect-evict", "no session waits for its client without reconnect: set reconnect to a time such as 30s, or reconnect-evict to false")
+		}
 		route := s.Host + " " + s.Path
 		if other, ok := routes[route]; ok {
 			problems.add(KindService, name, "path", "the service %s already uses the path %q: choose another path or host", other, s.Path)

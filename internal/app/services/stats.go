@@ -22,7 +22,7 @@ func (s *Services) Stats(to *api.Stats) {
 		c := &v.plan.Service
 		service := api.Service{
 			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(),
-			Failover: failoverOf(c, v.plan.profile),
+			Failover: failoverOf(c, v.plan.profile), ReconnectSeconds: c.Reconnect.Seconds(),
 		}
 		queue := v.group.Queue()
 		service.Queue, service.Paused = queueOf(queue), queue.Paused

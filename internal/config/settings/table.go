@@ -128,7 +128,7 @@ func (s *Settings) rows() []setting {
 			&s.TotalSessionRate)},
 		{name: "total-byte-rate", help: "maximum rate of bytes that all clients together send; 0 for no limit", live: true, value: limits.ByteRateValue(
 			&s.TotalByteRate)},
-		{name: "replay-memory", help: "maximum memory for the audio that is kept for failover, of all sessions together", live: true, unset: "1GiB, or an eighth of this machine's memory if that is less", value: or[int64]{
+		{name: "replay-memory", help: "maximum memory for what is kept for failover and for clients that come back (reconnect), of all sessions together", live: true, unset: "1GiB, or an eighth of this machine's memory if that is less", value: or[int64]{
 			value.NewSize(&s.ReplayMemory, 1<<20, 1<<40), &s.ReplayMemory, "", 0,
 		}},
 		{name: "handshake-timeout", standard: "10s", help: "maximum time for a client to send its upgrade request", live: true, value: value.NewDuration(

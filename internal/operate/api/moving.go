@@ -78,7 +78,7 @@ const (
 	MoveTime = 30 * time.Second
 )
 
-// Replay is the memory for what clients have sent and no backend has finally answered.
+// Replay is the memory for what clients have sent and no backend has finally answered, and for what clients that come back have missed.
 type Replay struct {
 	MemoryBytes int64 `json:"memory_bytes"` // in use
 	LimitBytes  int64 `json:"limit_bytes"`  // the setting replay-memory

@@ -95,7 +95,9 @@ type Service struct {
 	Condition Condition `json:"condition"`
 	// Failover is absent if the service has neither failover nor a stall-timeout.
 	Failover *ServiceFailover `json:"failover,omitempty"`
-	Used     Usage            `json:"used"` // since the proxy started
+	// ReconnectSeconds is how long a session waits for a client whose connection broke; absent for not at all.
+	ReconnectSeconds float64 `json:"reconnect_seconds,omitempty"`
+	Used             Usage   `json:"used"` // since the proxy started
 }
 
 // ServiceDemand is what the clients of a service need of its servers.

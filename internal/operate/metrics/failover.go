@@ -86,7 +86,7 @@ func ofFailover() []family {
 				}
 				put(float64(n))
 			}),
-		gauge("replay_memory_bytes", "Memory in use for audio that the next backend of a session may have to get again.",
+		gauge("replay_memory_bytes", "Memory in use for audio that the next backend of a session may have to get again, and for what clients that come back have missed.",
 			func(s *Snapshot, put put) {
 				if s.Replay != nil {
 					put(float64(s.Replay.MemoryBytes))

@@ -24,7 +24,8 @@ type Options struct {
 	AskAgainAfter time.Duration
 	// Meters has the counters of the backends; default one without backends.
 	Meters *meter.Registry
-	// Replay is the memory for what clients have sent and no server has answered for good; nil if no service has Failover.
+	// Replay is the memory for what clients have sent and no server has answered for good, and for what clients that come back have missed; nil if no
+	// service has Failover or Reconnect.
 	Replay *replay.Arena
 	// Book gets what each client that leaves has used since the last call of [Sessions.Usage], on the session's loop: it must not block. May be nil.
 	Book func(Usage)

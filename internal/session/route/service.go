@@ -73,6 +73,11 @@ type Service struct {
 	// TellClients sends clients the profile's messages about their place in the queue and about moves.
 	TellClients bool
 
+	// Reconnect is how long a session whose client's connection broke waits for the client to come back; 0 for not at all.
+	Reconnect time.Duration
+	// ReconnectEvict ends the session that has waited longest for its own client when clients wait in the queue. It needs Reconnect.
+	ReconnectEvict bool
+
 	// Rebalance moves sessions away from backends that have more than their share. It needs Failover, and Backends.
 	Rebalance bool
 	// Backends are those of the service, with Rebalance.

@@ -1,0 +1,6 @@
+-- How long sessions wait for clients whose connections broke.
+
+-- +goose Up
+
+ALTER TABLE services ADD COLUMN reconnect TEXT;
+ALTER TABLE services ADD COLUMN reconnect_evict TEXT CHECK (reconnect_evict IN ('true', 'false'));
