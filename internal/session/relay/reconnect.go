@@ -26,7 +26,7 @@ func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Re
 		err = line.Resume(asked, func() (loop.Socket, error) {
 			_ = nc.SetDeadline(time.Time{}) // the handshake's
 			return loop.Detach(nc)
-		}, req, client.AcceptFields())
+		}, req)
 	})
 	if !posted {
 		return route.Unavailable("shutting down")

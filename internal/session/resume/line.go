@@ -97,7 +97,7 @@ var errGone = &handshake.Refusal{Status: http.StatusGone, Reason: "there is no s
 
 // Resume brings the client back over another connection. It is called on the session's loop with the line's [Line.Post]. socket
 // returns the client's socket, which belongs to the line if Resume returns no error. The error may be a [handshake.Refusal].
-func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *handshake.Request, fields []handshake.Field) error {
+func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *handshake.Request) error {
 	if l.expired || asked.Token != l.token && asked.Token != l.former || l.received.streams || l.received.broken {
 		return errGone
 	}
@@ -129,8 +129,8 @@ func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *hand
 	if asked.Messages {
 		protocol = Subprotocol
 	}
-	fields = append(fields, handshake.Field{Name: record.ResumeHeader, Value: l.token}, number(receivedField, l.received.taken), number(sentField, got))
-	c.Write(req.AppendAccept(make([]byte, 0, 256), protocol, fields...))
+	c.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: l.id.String()},
+		handshake.Field{Name: record.ResumeHeader, Value: l.token}, number(receivedField, l.received.taken), number(sentField, got)))
 	l.carrier, l.messages, l.draining = c, asked.Messages, false
 	if asked.Messages {
 		l.greet(got)

@@ -26,6 +26,7 @@ type Lines struct {
 
 // Stats are the counts of all lines since the start.
 type Stats struct {
+	Lines   int    // that a client could come back to, and has perhaps not left
 	Parked  int    // sessions that wait for their client now
 	Lost    uint64 // connections that broke, so that a session waited
 	Resumed uint64 // clients that came back
@@ -49,7 +50,7 @@ func (s *Lines) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
-	stats.Parked = s.parked.Len()
+	stats.Lines, stats.Parked = len(s.byToken), s.parked.Len()
 	return stats
 }
 
