@@ -1,10 +1,14 @@
 package services
 
 import (
+	"log/slog"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 // Clients get the service of their host and path; what changes is in force at once.
@@ -62,6 +66,37 @@ func TestRoutes(t *testing.T) {
 	expect("/stt", "tenant.example", "tenant", 101)
 	if n := r.services.Dialed(); n != 6 {
 		t.Errorf("%d connections were dialed; a change of paths needs none more than 6", n)
+	}
+}
+
+// What a service says of clients that come back reaches sessions and the statistics, and a change dials nobody.
+func TestReconnectOfService(t *testing.T) {
+	t.Parallel()
+	var routes []*route.Service
+	r := newLoggedRig(t, slog.DiscardHandler, func(o *Options) {
+		set := o.SetRoutes
+		o.SetRoutes = func(all []*route.Service) {
+			routes = all
+			set(all)
+		}
+	})
+	r.serve("a", startServer(t, 1).URL(), 1)
+	former := routes[0]
+	r.apply(func(c *config.Content) {
+		putService(c, "stt", func(s *config.Service) { s.Reconnect, s.ReconnectEvict = 30*time.Second, true })
+	})
+	if s := routes[0]; s.Reconnect != 30*time.Second || !s.ReconnectEvict {
+		t.Errorf("sessions wait for %v, and end for others: %t; want 30s, true", s.Reconnect, s.ReconnectEvict)
+	}
+	if former.Reconnect != 0 || former.ReconnectEvict {
+		t.Error("sessions that began before the change wait for their clients")
+	}
+	var stats api.Stats
+	if r.services.Stats(&stats); stats.Services[0].ReconnectSeconds != 30 {
+		t.Errorf("the statistics say %v; want 30", stats.Services[0].ReconnectSeconds)
+	}
+	if n := r.services.Dialed(); n != 1 {
+		t.Errorf("%d connections were dialed; want 1", n)
 	}
 }
 

@@ -46,6 +46,7 @@ var notShown = []string{
 	"TLS.Certificates.Failure",        // certificate expiry is what to watch
 	"TLS.Failure", "TLS.FailureSince", // a failure is shown as 0 or 1
 	"Limits.Lately",                                          // names come from clients
+	"Services.ReconnectSeconds",                              // a setting
 	"Services.Failover",                                      // settings, and sums over failovers_total and unassured_sessions_total
 	"Backends.Stalls", "Backends.Moved", "Backends.NotMoved", // counted by the meters
 	"Backends.MedianLagSeconds", "Backends.AnsweredSessions", "Backends.HeardSessions",
