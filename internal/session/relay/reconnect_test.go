@@ -128,7 +128,11 @@ func TestTokens(t *testing.T) {
 	}
 	_ = p.Close()
 	client, _ = r.back(third, "0", "1", "0")
+	server.Send(frame.Text, "so have I")
+	expect(t, client, frame.Text, "so have I")
 	client.SendClose(frame.NormalClosure, "")
+	server.ExpectClose(frame.NormalClosure, "")
+	server.SendClose(frame.NormalClosure, "")
 	expect(t, client, frame.Close, string(frame.ClosePayload(frame.NormalClosure, "")))
 	_ = client.Close()
 	wstest.Eventually(t, "nothing is left", func() bool { return r.sessions.lines.Stats().Lines == 0 })
@@ -156,7 +160,7 @@ func TestNotBack(t *testing.T) {
 	r.Accepted()
 	client.Reset()
 	wstest.Eventually(t, "the session ends", func() bool { return r.sessions.Active() == 0 })
-	r.expectRecord(fate{"client", frame.AbnormalClosure, notBack, "returned"})
+	r.expectRecord(fate{"client", frame.AbnormalClosure, notBack, "discarded"})
 	if stats := r.sessions.lines.Stats(); stats.Expired != 1 || stats.Parked != 0 {
 		t.Errorf("%+v", stats)
 	}

@@ -118,6 +118,7 @@ func (s *Sessions) EndAll(code frame.CloseCode, reason string) {
 // Close ends what works on sessions, and waits for its goroutines. Call EndAll to end the sessions.
 func (s *Sessions) Close() {
 	s.close()
+	s.lines.Close()
 	s.pending.End()
 }
 

@@ -3,6 +3,7 @@ package resume
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -86,6 +87,9 @@ func (l *Line) Write(b []byte) {
 	}
 	c := l.carrier
 	if c == nil {
+		if k.closed { // no one is there whose part in closing could be awaited
+			l.conn.End(io.EOF)
+		}
 		return
 	}
 	c.Write(b)

@@ -64,6 +64,7 @@ func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
 		line.who = *b.Client.Identity
 	}
 	line.conn = l.Link(line, h)
+	line.received.notedAt = -loop.Instant(pingEvery)
 	line.kept.begin(s.arena, b.Client, b.Told)
 	s.add(line.token, line)
 	return line
@@ -204,8 +205,11 @@ func (l *Line) tell(parked bool) {
 
 // park waits for the client.
 func (l *Line) park(err error) {
+	if !l.lines.park(l, true) {
+		l.conn.End(err)
+		return
+	}
 	l.timer.Set(l, l.wait, 0)
-	l.lines.park(l, true)
 	l.lines.log.Debug("client is lost, its session waits for it", slog.String("id", l.id.String()), slog.Duration("for", l.wait), slog.String("reason", err.Error()))
 	l.tell(true)
 }
@@ -349,7 +353,10 @@ func (l *Line) Close() {
 		l.carrier = nil
 		c.Close()
 	}
-	l.lines.park(l, false)
+	if !l.lines.park(l, false) {
+		l.finish()
+		return
+	}
 	if !l.timer.Active() {
 		l.timer.Set(l, l.wait, 0)
 	}

@@ -20,6 +20,7 @@ type Lines struct {
 	mu      sync.Mutex
 	byToken map[string]*Line // guarded by mu
 	parked  list.List        // guarded by mu: of *Line, the one that has waited longest first
+	closed  bool             // guarded by mu
 	ending  bool             // guarded by mu: a line was told to give up, to make room
 	stats   Stats            // guarded by mu
 }
@@ -54,6 +55,17 @@ func (s *Lines) Stats() Stats {
 	return stats
 }
 
+// Close ends the waits for clients, and lets none begin. It does not wait for that.
+func (s *Lines) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for e := s.parked.Front(); e != nil; e = e.Next() {
+		l := e.Value.(*Line)
+		l.Post(l.giveUp)
+	}
+}
+
 // Find returns the line that a token is good for, if it is that of a client of the service with the same credential. The error is the same
 // whatever is wrong.
 func (s *Lines) Find(token, service string, who *identity.Identity) (*Line, error) {
@@ -86,15 +98,19 @@ func (s *Lines) forget(token string) {
 	delete(s.byToken, token)
 }
 
-// park counts a line among those that wait. It has a place at a server, or its session is over.
-func (s *Lines) park(l *Line, places bool) {
+// park counts a line among those that wait. It has a place at a server, or its session is over. It returns false if none may wait any more.
+func (s *Lines) park(l *Line, places bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	if l.place == nil {
 		s.stats.Lost++
 		l.place = s.parked.PushBack(l)
 	}
 	l.places = places
+	return true
 }
 
 func (s *Lines) leave(l *Line) {
