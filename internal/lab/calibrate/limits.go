@@ -18,6 +18,18 @@ type Limits struct {
 // behind by 0.005 s/s, and as large because no real server has none.
 const MostSlope = 0.002
 
+// noise is by how much lag may grow within a session in any case: a machine that is busy for a moment does that, and a session of a second is too
+// short to tell it from a server that falls behind.
+const noise = 10 * time.Millisecond
+
+// mostSlope is by how much lag may grow in sessions of that length, in seconds per second.
+func mostSlope(session time.Duration) float64 {
+	if session == 0 {
+		return MostSlope
+	}
+	return max(MostSlope, noise.Seconds()/session.Seconds())
+}
+
 // mostUncertain is how uncertain the slope may be in a step with so many streams: it must show an eighth of what one stream more than a server takes
 // makes of it, which is 1/n.
 func mostUncertain(streams int) float64 { return max(MostSlope, 1/float64(8*streams)) }
@@ -30,6 +42,8 @@ type Measured struct {
 	Lag      time.Duration `json:"lag_p95_ns"`
 	First    time.Duration `json:"first_p95_ns"`
 	Final    time.Duration `json:"final_p95_ns"`
+	// Length is how long a session lasts.
+	Length time.Duration `json:"-"`
 	// Slope is by how much lag grows, in seconds per second, and SlopeError its uncertainty (95 %).
 	Slope      float64 `json:"slope"`
 	SlopeError float64 `json:"slope_error"`
@@ -59,7 +73,7 @@ func (l *Limits) judge(streams int, m Measured) (Verdict, string) {
 		return Fails, why
 	case m.SameText < l.SameText:
 		return Fails, fmt.Sprintf("%.1f %% of the sessions have the text of one client alone", 100*m.SameText)
-	case m.Slope-m.SlopeError > MostSlope:
+	case m.Slope-m.SlopeError > mostSlope(m.Length):
 		return Fails, fmt.Sprintf("lag grows by %s", perSecond(m.Slope))
 	case l.First > 0 && m.First > l.First:
 		return Fails, fmt.Sprintf("first result p95 is %s", short(m.First))

@@ -86,6 +86,7 @@ func (s *Server) Measure(ctx context.Context, n int, length time.Duration) (Meas
 		return Measured{}, err
 	}
 	m := measured(r)
+	m.Length = Longest(s.Streams.Recordings)
 	if verdict, _ := s.Limits.judge(n, m); verdict == Fails {
 		err = s.recover(ctx)
 	}

@@ -258,7 +258,7 @@ func (r *replies) sendDue(s *schedule) {
 		s.answers[0] = answer{}
 		s.answers = s.answers[1:]
 		s.bytes -= len(a.payload)
-		if s == &r.late && now.Sub(a.due) > latest {
+		if s == &r.late && a.role != final && now.Sub(a.due) > latest {
 			continue
 		}
 		r.perform(&a) // may stop everything and empty the schedule

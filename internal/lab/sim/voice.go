@@ -52,7 +52,7 @@ type reply struct {
 // The delays of late messages.
 const (
 	lateBy    = 3 * time.Millisecond
-	latest    = 20 * time.Millisecond // more than that: a busy machine would make it later than any server is, so it is left out
+	latest    = 20 * time.Millisecond // more than that: a busy machine would make it later than any server is, so a partial result is left out
 	greetLate = 100 * time.Millisecond
 )
 
