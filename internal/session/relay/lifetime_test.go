@@ -6,6 +6,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
@@ -61,6 +62,17 @@ func TestSessionAge(t *testing.T) {
 			t.Errorf("on its new connection, the session leaves with %+v", l)
 		}
 	})
+	client.CloseNormally()
+}
+
+// The next connection may lead to the same server also where there are others: it is chosen as for a client that comes.
+func TestSessionAgeStaysWithServer(t *testing.T) {
+	r := newRig(t, sessiontest.Failover("vosk", 2, setup{Cap: 2, Backend: func(o *backend.Options) { o.Settings.Warm = 1 }}))
+	r.AllReady(1, r.Backends...)
+	client, _, n := r.began()
+	r.Backends[1-n].Set(pool.Settings{Cap: 2, Warm: 1, Weight: 0.01})
+	r.agesNow(0)
+	continues(client, r.Scripts[n].Take())
 	client.CloseNormally()
 }
 

@@ -16,10 +16,10 @@ type Lifetime struct {
 
 // How long before the end that a server has announced, or is known to make, a session moves. What is said as a share is one of the connection's life.
 const (
-	spreadShare   = 10          // a tenth, so that sessions that began together do not move together
-	waitShare     = 10          // a tenth, but at most longestWait, for an answered point
-	marginShare   = 20          // a twentieth, but at most longestMargin, for the replay, and a server whose clock is ahead
-	longestWait   = time.Minute // servers may close a connection that waits for its first audio
+	spreadShare   = 10               // a tenth, so that sessions that began together do not move together
+	waitShare     = 10               // a tenth, but at most longestWait, for an answered point
+	marginShare   = 20               // a twentieth, but at most longestMargin, for the replay, and a server whose clock is ahead
+	longestWait   = 20 * time.Second // the next connection waits as long, and servers may close one that gets no audio
 	longestMargin = time.Minute
 	// goAwayWait is how long a session waits for an answered point that a server has told to leave, or up to half less: Gemini says it a minute before.
 	goAwayWait = 10 * time.Second

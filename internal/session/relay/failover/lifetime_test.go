@@ -13,9 +13,9 @@ func TestAging(t *testing.T) {
 	began := loop.Instant(time.Hour)
 	for limit, want := range map[time.Duration]struct{ margin, wait time.Duration }{
 		2 * time.Second:  {100 * time.Millisecond, 200 * time.Millisecond},
-		10 * time.Minute: {30 * time.Second, time.Minute},
-		time.Hour:        {time.Minute, time.Minute},
-		48 * time.Hour:   {time.Minute, time.Minute},
+		10 * time.Minute: {30 * time.Second, 20 * time.Second},
+		time.Hour:        {time.Minute, 20 * time.Second},
+		48 * time.Hour:   {time.Minute, 20 * time.Second},
 	} {
 		latest, earliest := Aging(began, limit, 0), Aging(began, limit, 1)
 		if by := began.After(limit - want.margin); latest != (Lifetime{meter.Aged, by.After(-want.wait), by}) {
