@@ -346,8 +346,8 @@ func (v *service) route() *route.Service {
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
-		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, SessionAge: c.SessionAge, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,
-		MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),
+		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,
+		SessionAge: c.SessionAge, MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),
 		Passing: v.plan.passing, Dropped: v.dropped, Scopes: v.scopes, Removed: v.removed, Auth: v.auth,
 	}
 }

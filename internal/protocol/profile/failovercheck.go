@@ -221,7 +221,8 @@ func (r *reader) checkHidden(s *spec) {
 		if key, isResult := results[string(encode(m.yaml()))]; isResult {
 			r.problem(s.placeOr(m.at, "goaway"), "this matcher is under goaway and %s: it would hide results", key)
 		} else if m.opcode != 0 {
-			r.problem(s.placeOr(m.at, "goaway"), "{opcode: %s} under goaway would hide results: use a matcher for the message that announces the end", m.opcode)
+			r.problem(s.placeOr(m.at, "goaway"),
+				"{opcode: %s} under goaway would hide results: use a matcher for the message that announces the end", m.opcode)
 		}
 	}
 	for i := range f.hide {

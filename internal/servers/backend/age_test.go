@@ -199,7 +199,8 @@ func TestMaxSessions(t *testing.T) {
 
 // Sessions get no connection that has reached half of the age at which the server ends it.
 func TestMaxAgeOfServer(t *testing.T) {
-	list, err := profile.Parse("test.yaml", []byte("profiles: {aged: {from: echo, max-age: 10m, limits: {age: 6m}}, young: {from: echo, max-age: 10m, limits: {age: 4m}}}"))
+	list, err := profile.Parse("test.yaml", []byte(
+		"profiles: {aged: {from: echo, max-age: 10m, limits: {age: 6m}}, young: {from: echo, max-age: 10m, limits: {age: 4m}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

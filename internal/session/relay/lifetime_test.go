@@ -51,7 +51,8 @@ func TestSessionAge(t *testing.T) {
 	next := r.Scripts[0].Take()
 	next.ExpectOwn(frame.Text, sessiontest.VoskConfig)
 	sessiontest.Speak(client, next, 3, sessiontest.Final("two", 0, 0.1), sessiontest.Final("two", 0.3, 0.4))
-	if line := r.Line("session moved"); line["cause"].String() != "aged" || line["from"].String() != line["to"].String() || line["replayed"].Duration() != 0 {
+	line := r.Line("session moved")
+	if line["cause"].String() != "aged" || line["from"].String() != line["to"].String() || line["replayed"].Duration() != 0 {
 		t.Errorf("the log says %v", line)
 	}
 	if f := r.moves(); f[meter.Aged].Moved != 1 {
