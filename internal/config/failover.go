@@ -23,6 +23,9 @@ const leastStallTimeout = time.Second
 // leastLagLimit is the shortest lag that may be a limit: clients send audio in pieces of up to half a second.
 const leastLagLimit = 500 * time.Millisecond
 
+// leastSessionAge is the shortest age at which sessions may move: each moves only so often.
+const leastSessionAge = time.Minute
+
 // StallAuto is the stall-timeout auto: sessions learn after what time their servers have stalled.
 const StallAuto time.Duration = -1
 
@@ -38,6 +41,13 @@ func (s *Service) checkFailover(name string, problems *Problems) {
 	if s.LagLimit > 0 && s.LagLimit < leastLagLimit {
 		problems.add(KindService, name, "lag-limit", "%v",
 			value.Invalid("duration", value.FormatDuration(s.LagLimit), "0s for no limit, or at least "+value.FormatDuration(leastLagLimit)))
+	}
+	switch {
+	case s.SessionAge > 0 && s.SessionAge < leastSessionAge:
+		problems.add(KindService, name, "session-age", "%v",
+			value.Invalid("duration", value.FormatDuration(s.SessionAge), "0s for no limit, or at least "+value.FormatDuration(leastSessionAge)))
+	case s.SessionAge > 0 && !s.Replays():
+		problems.add(KindService, name, "session-age", "sessions can only be moved with failover: replay: set failover, or session-age to 0s")
 	}
 	if s.Rebalance && !s.Replays() {
 		problems.add(KindService, name, "rebalance", "sessions can only be moved with failover: replay: set failover, or rebalance to false")

@@ -47,6 +47,7 @@ type Service struct {
 	Failover       string        // what becomes of a session whose server dies, hangs or is drained: see [Replays]
 	ReplayWindow   time.Duration // of audio that no server has answered for good, kept of each session for the next server
 	StallTimeout   time.Duration // after which a server that answers nothing has stalled; 0 for never, or StallAuto
+	SessionAge     time.Duration // of a connection, at which a session moves to another one; 0 for no limit
 	LagLimit       time.Duration // of a backend's results, over which it gets no new sessions; 0 for none
 	Canary         string        // path of the WAV file that is played to backends; empty for none
 	CanaryInterval time.Duration // between two plays of it to a backend
@@ -134,6 +135,8 @@ func (s *Service) fields() []field {
 			&s.Failover, "kind of failover", failovers)},
 		{"replay-window", "15s", "maximum duration of audio to keep of a session for the next backend; a session with more can no longer be moved", value.NewDurationWithin(
 			&s.ReplayWindow, time.Second, 10*time.Minute)},
+		{"session-age", "0s", "maximum age of a session's connection: before it, the session moves to another connection, to the same backend or another; 0 for the profile's max-age, otherwise at least 1m; needs failover: replay", value.NewDuration(
+			&s.SessionAge, 0)},
 		{"stall-timeout", "0s", "maximum time that a backend may take to show that it works on a session, as the profile says; 0 for no limit, otherwise at least 1s; auto: 30s, or sooner by how regularly the backend has sent results in the session so far", value.NewDurationOr(
 			&s.StallTimeout, 0, 10*time.Minute, "auto", StallAuto)},
 		{"lag-limit", "0s", "maximum lag of results, for 95 % of a backend's sessions: over it, the backend gets no new sessions until the lag falls; 0 for no limit, otherwise at least 500ms", value.NewDurationWithin(

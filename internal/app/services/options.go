@@ -26,13 +26,21 @@ func (s *Services) options(v *service, m *member) backend.Options {
 		Name: m.plan.name, Target: &target, Profile: m.plan.profile, Group: v.group, Variants: v.variants, Passes: len(c.Pass) > 0 || m.plan.setsByClient, Peers: v.peers,
 		Settings: s.sizes(m), Mode: m.mode, Probe: m.plan.probe(), Canary: m.plan.canary,
 		DialTimeout: c.DialTimeout, CloseTimeout: c.CloseTimeout,
-		MaxAge: c.ConnectionMaxAge, MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
+		MaxAge: connectionAge(c), MaxIdle: idle, VariantMaxIdle: variantMaxIdle,
 		MaxSessions:  uint64(c.ConnectionMaxSessions),
 		PingInterval: c.PingInterval, PingTimeout: c.PingTimeout,
 		FollowsCapacity: m.plan.Auto(), Capacity: readings{s, m},
 		CircuitFailures: c.CircuitFailures, SlowStart: c.SlowStart, StallTimeout: m.plan.stallTimeout(), LagLimit: c.LagLimit,
 		Loops: s.o.Loops, Log: s.o.Log, Descriptors: s.o.Descriptors, Meter: m.meter, Guard: s.o.Guard, Permission: s.o.Permission,
 	}
+}
+
+// connectionAge returns the age at which connections are retired. With a session-age, a session that begins last has half of it left.
+func connectionAge(c *config.Service) time.Duration {
+	if half := c.SessionAge / 2; half > 0 && (c.ConnectionMaxAge == 0 || half < c.ConnectionMaxAge) {
+		return half
+	}
+	return c.ConnectionMaxAge
 }
 
 // sizes returns the size of the pool.

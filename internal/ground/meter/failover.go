@@ -24,13 +24,17 @@ const (
 	Ordered
 	// Rebalanced: another server has much more room, or results came too late.
 	Rebalanced
+	// Aged: the server, or the service's session-age, lets no connection live for longer.
+	Aged
+	// GoAway: the server said that it would end the session.
+	GoAway
 
 	Causes = iota
 )
 
 // String returns the cause's name in metrics.
 func (c Cause) String() string {
-	return [Causes]string{"lost", "protocol", "closed", "stalled", "drained", "ordered", "rebalanced"}[c]
+	return [Causes]string{"lost", "protocol", "closed", "stalled", "drained", "ordered", "rebalanced", "aged", "goaway"}[c]
 }
 
 // Planned reports whether the session leaves a server that works.

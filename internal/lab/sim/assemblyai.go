@@ -56,6 +56,11 @@ func (d *assemblyAIDialogue) greet(v *voice) {
 		uuid(v.dice), d.began.Add(3*time.Hour).Unix(), quote(d.model))
 }
 
+// expire ends a connection at its age.
+func (d *assemblyAIDialogue) expire(v *voice) {
+	assemblyAIFails(v, 3008, "Session Expired: Maximum session duration exceeded")
+}
+
 func (d *assemblyAIDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	if kind == frame.Binary {
 		if ms := 1000 * float64(len(message)) / float64(d.times.perSecond); ms < assemblyAILeast || ms > assemblyAIMost {

@@ -234,6 +234,7 @@ func (k *conn) throttle() {
 const (
 	timerLinger    loop.Purpose = iota // the client has had its time to end the connection
 	timerSilence                       // the client has perhaps been silent for too long
+	timerAge                           // the server says that it ends the connection, or does
 	timerReply                         // answers are due
 	timerLateReply                     // answers out of turn are due
 	timerUnasked                       // a late message that no client asked for is due
@@ -247,6 +248,8 @@ func (k *conn) Expired(_ *loop.Conn, t *loop.Timer) {
 		k.socket.Close()
 	case timerSilence:
 		k.replies.silence.judge()
+	case timerAge:
+		k.replies.aged()
 	case timerReply:
 		k.replies.sendDue(&k.replies.queue)
 	case timerLateReply:

@@ -44,6 +44,10 @@ type FailOptions struct {
 	Streams int
 	// Law is how a server with Streams differs from that: one of Laws, empty for not at all.
 	Law string
+	// Age is how long a connection lives: then the server ends it as the real one does, or with 1001. 0 for no limit.
+	Age time.Duration
+	// Notice is how long before that the server says so, as Gemini does. 0 for not at all.
+	Notice time.Duration
 	// Greeting makes the server send a message at connect.
 	Greeting bool
 	// Late is the probability that an unsolicited message follows LateAfter after an answer. At most one is scheduled at a time.
@@ -74,6 +78,7 @@ oom[:p[:delay]]      at a message, the whole server dies in the middle of a fram
 slow:factor[:cores]  decode a second of audio in factor seconds, above 1: falls behind; all connections share the cores, if given
 streams:k[:law]      decode k streams at full speed: of n, results are (n-k)/k seconds later each second; with the law slow-start half as fast
                      for the first 5 s of its life, with thermal a tenth slower after a minute of work, with noisy 20 % faster or slower each time
+age:limit[:notice]   end a connection at this age as the service does, or with 1001; say goAway a while before, as Gemini does, if given
 greeting             send a message at connect
 late[:p[:delay]]     send an extra message a delay (30ms) after an answer
 chatter[:interval]   send a message every interval (1s)
@@ -94,6 +99,7 @@ var failWords = []struct {
 	{"oom", "oom, oom:p or oom:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.OOM }},
 	{"slow", "slow:factor or slow:factor:cores", 1, 2, nil},
 	{"streams", "streams:k or streams:k:law", 1, 2, nil},
+	{"age", "age:limit or age:limit:notice", 1, 2, nil},
 	{"greeting", "greeting", 0, 0, nil},
 	{"late", "late, late:p or late:p:delay", 0, 2, func(f *FailOptions) *float64 { return &f.Late }},
 	{"chatter", "chatter or chatter:interval", 0, 1, nil},
@@ -141,6 +147,11 @@ func (f *FailOptions) parse(name string, args []string) (err error) {
 			f.Greeting = true
 		case name == "poison":
 			f.Poison = true
+		case name == "age":
+			if f.Age, err = delay(args[0]); err == nil && len(args) == 2 {
+				f.Notice, err = delay(args[1])
+			}
+			return err
 		case name == "chatter":
 			f.Chatter = defaultChatter
 			if len(args) == 1 {
@@ -238,6 +249,9 @@ func (f FailOptions) validate() error {
 	}
 	if f.Law != "" && !slices.Contains(Laws, f.Law) {
 		return fmt.Errorf("fail: streams: %w", spelling.Unknown("law", f.Law, Laws))
+	}
+	if f.Age < 0 || f.Age > maxDelay || f.Notice < 0 || f.Notice > f.Age {
+		return fmt.Errorf("fail: age: %v with a notice of %v is out of range: use 0s (no limit) to %v, and a shorter notice", f.Age, f.Notice, maxDelay)
 	}
 	if f.Chatter < 0 || f.Chatter > maxDelay {
 		return fmt.Errorf("fail: chatter: %v is out of range: use 0s (none) to %v", f.Chatter, maxDelay)

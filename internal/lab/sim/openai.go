@@ -252,6 +252,13 @@ func openAIFails(v *voice, event, code, reason, cause string) {
 		event, code, quote(reason), id)
 }
 
+// expire ends a connection at its age, as has been seen of the service.
+func (d *openAIDialogue) expire(v *voice) {
+	const reason = "Your session hit the maximum duration of 60 minutes."
+	openAIFails(v, d.event(), "session_expired", reason, "")
+	v.end(frame.GoingAway, reason)
+}
+
 const openAIBadKey = "Incorrect API key provided. You can find your API key at https://platform.openai.com/account/api-keys."
 
 // openAIAuth takes keys as "Bearer KEY"; browsers offer "realtime" and, behind a prefix, the key as subprotocols. The service accepts

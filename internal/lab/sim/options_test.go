@@ -100,6 +100,9 @@ func TestParseFail(t *testing.T) {
 		"slow:2:0":     `invalid number of cores "0": use 1 to 1024`,
 		"late:1:x":     `invalid delay "x"`,
 		"late:1:1s:1":  "use late, late:p or late:p:delay",
+		"age:0s":       `invalid delay "0s"`,
+		"age:1s:2s":    "fail: age: 1s with a notice of 2s is out of range",
+		"age":          "use age:limit or age:limit:notice",
 		"chatter:0s":   `invalid delay "0s"`,
 	} {
 		if got, err := ParseFail(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -115,7 +118,7 @@ func TestFailHelp(t *testing.T) {
 		if !ok {
 			continue
 		}
-		form = strings.NewReplacer("[", "", "]", "", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", "cores", "1", ":law", ":noisy", ":k", ":8", ":p", ":1").Replace(form)
+		form = strings.NewReplacer("[", "", "]", "", "limit", "2s", "notice", "1s", "code", "1011", "delay", "1s", "interval", "1s", "factor", "2", "cores", "1", ":law", ":noisy", ":k", ":8", ":p", ":1").Replace(form)
 		if _, err := ParseFail(form); err != nil {
 			t.Errorf("%q: %v", form, err)
 		}

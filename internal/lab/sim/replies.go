@@ -48,7 +48,9 @@ type replies struct {
 	late  schedule // answers out of order
 
 	silence  silence
-	underWay bool // a session is: see clientEnds
+	age      loop.Timer // until the connection has lived for FailOptions.Age, or Notice before
+	noticed  bool       // it was Notice before
+	underWay bool       // a session is: see clientEnds
 }
 
 // schedule holds answers until they are due.
@@ -85,6 +87,9 @@ func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 // start sends the greeting when the connection has reached its loop.
 func (r *replies) start() {
 	r.silence.start()
+	if f := &r.conn.server.options.Fail; f.Age > 0 {
+		r.age.Set(r.conn.socket, f.Age-f.Notice, timerAge)
+	}
 	if r.unsolicited != nil {
 		r.unsolicited.start()
 	}
@@ -100,9 +105,29 @@ func (r *replies) stop() {
 		s.timer.Stop()
 	}
 	r.silence.stop()
+	r.age.Stop()
 	if r.unsolicited != nil {
 		r.unsolicited.stop()
 	}
+}
+
+// aged says that the connection has lived almost for as long as the server allows, or ends it.
+func (r *replies) aged() {
+	k, f := r.conn, &r.conn.server.options.Fail
+	if k.stalled || k.dead {
+		return
+	}
+	if f.Notice > 0 && !r.noticed {
+		r.noticed = true
+		r.voice.text(remark, `{"goAway":{"timeLeft":"%gs"}}`, f.Notice.Seconds())
+		r.age.Set(k.socket, f.Notice, timerAge)
+	} else if d, ok := r.dialogue.(interface{ expire(v *voice) }); ok {
+		d.expire(&r.voice)
+	} else {
+		r.voice.end(frame.GoingAway, "")
+	}
+	r.speak()
+	k.flush()
 }
 
 // take adds a piece of a frame to its message, and answers the message when that is complete.

@@ -142,6 +142,11 @@ func (d *sonioxDialogue) silent(v *voice) {
 	sonioxFails(v, http.StatusRequestTimeout, "Request timeout.")
 }
 
+// expire ends a session early. What the service says at its limit is not known.
+func (d *sonioxDialogue) expire(v *voice) {
+	sonioxFails(v, http.StatusServiceUnavailable, "Cannot continue request (code 1). Please restart the request.")
+}
+
 // sonioxFails ends a session with an error.
 func sonioxFails(v *voice, status int, reason string) {
 	v.text(remark, `{"tokens":[],"error_code":%d,"error_message":%s}`, status, quote(reason))

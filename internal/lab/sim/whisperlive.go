@@ -62,6 +62,12 @@ func (d *whisperLiveDialogue) hear(v *voice, kind frame.Opcode, message []byte) 
 	}
 }
 
+// expire ends a session at its age.
+func (d *whisperLiveDialogue) expire(v *voice) {
+	v.text(remark, `{"uid": %s, "message": "DISCONNECT"}`, quote(d.uid))
+	v.end(frame.NormalClosure, "")
+}
+
 func (d *whisperLiveDialogue) segment(v *voice, completed bool) {
 	words := beside(d.heard.words(), d.prompt)
 	segment := fmt.Sprintf(`{"start": "%.3f", "end": "%.3f", "text": %s, "completed": %t}`, d.times.start(), d.times.end(), quote(words), completed)

@@ -123,7 +123,7 @@ type Move struct {
 	Time            time.Time `json:"time"` // when it left
 	From            string    `json:"from"`
 	To              string    `json:"to"`
-	Cause           string    `json:"cause"` // lost, protocol, closed, stalled, drained, ordered or rebalanced
+	Cause           string    `json:"cause"` // lost, protocol, closed, stalled, drained, ordered, rebalanced, aged or goaway
 	ReplayedSeconds float64   `json:"replayed_seconds"`
 	TookSeconds     float64   `json:"took_seconds"` // until the next backend had got all that the former one had; 0 before that
 }

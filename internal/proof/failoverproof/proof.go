@@ -49,6 +49,9 @@ type Options struct {
 	Utterance int
 	// Latency is how long servers take for an answer; up to twice as long at random. Default 10 ms.
 	Latency time.Duration
+	// Age is how long servers let a connection live; they say so Notice before, as Gemini does, unless that is 0. Default 0: for ever. The profile knows
+	// the age, or what they say.
+	Age, Notice time.Duration
 	// Patience is how long a session waits for what must come. Default 30 s.
 	Patience time.Duration
 	// Profile is the name of the profile, and ProfileFile the file that has it. Default: the protocol's own.

@@ -64,6 +64,32 @@ func TestProof(t *testing.T) {
 	runs.Wait()
 }
 
+// Servers end sessions at an age, as OpenAI and Soniox do, and with a notice, as Gemini does. Their clients see it, and those of the proxy do not.
+func TestAges(t *testing.T) {
+	var runs sync.WaitGroup
+	for protocol, notice := range map[string]time.Duration{"openai-realtime": 0, "soniox": 0, "deepgram": time.Second} {
+		for _, direct := range []bool{false, true} {
+			o := Options{
+				Protocol: protocol, Direct: direct, Sessions: 3, Duration: time.Second, MinLength: 8 * time.Second, MaxLength: 8 * time.Second, Seed: 5,
+				Age: 2500 * time.Millisecond, Notice: notice,
+			}
+			runs.Go(func() {
+				report := run(t, o)
+				switch err := report.Err(); {
+				case direct && report.FailedSessions() < 3:
+					t.Errorf("%s: of clients of the servers, only %d saw the end", protocol, report.FailedSessions())
+				case direct:
+				case err != nil:
+					t.Error(err)
+				case report.Moved < 3*3: // each session lasts for longer than three ages
+					t.Errorf("%s: %d moves", protocol, report.Moved)
+				}
+			})
+		}
+	}
+	runs.Wait()
+}
+
 // What the proof is worth: it fails when the answered point is one chunk too early, since results come back then, and one chunk too late,
 // since chunks are lost.
 func TestProofFails(t *testing.T) {

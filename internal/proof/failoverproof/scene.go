@@ -36,6 +36,7 @@ type scene struct {
 func newScene(ctx context.Context, o Options) (*scene, error) {
 	s := &scene{o: o, moves: make(map[string]int)}
 	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed}
+	server.Fail.Age, server.Fail.Notice = o.Age, o.Notice
 	if o.Outside != nil {
 		return s, nil
 	}
@@ -111,6 +112,12 @@ func (s *scene) profile() (name, file string, err error) {
 	var settings []string
 	if of.settings != "" {
 		settings = []string{of.settings}
+	}
+	switch {
+	case s.o.Notice > 0:
+		settings = append(settings, `goaway: {json: {goAway: "*"}}`)
+	case s.o.Age > 0:
+		settings = append(settings, "max-age: "+s.o.Age.String())
 	}
 	file, err = kit.WriteProfile(s.folder, "simulated", name, settings...)
 	return "simulated", file, err

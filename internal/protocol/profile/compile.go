@@ -48,7 +48,7 @@ func (r *reader) compile(s *spec) *Profile {
 	}
 	p := &Profile{
 		Name: s.name, Summary: s.summary, Declared: s.reuse, Predial: s.predial, Subprotocol: s.subprotocol, Lookalike: s.lookalike,
-		Limits: s.limits, Ping: s.keepalive.ping, EndCloses: s.end.closes, spec: s,
+		Limits: s.limits, MaxAge: s.maxAge, Ping: s.keepalive.ping, EndCloses: s.end.closes, spec: s,
 	}
 	s.script.compile()
 	p.Reuse, p.Reason = s.effective()

@@ -217,6 +217,14 @@ func (r *reader) checkHidden(s *spec) {
 	for i := range f.answered {
 		add("answered", f.answered[i].messages)
 	}
+	for _, m := range s.goaway {
+		if key, isResult := results[string(encode(m.yaml()))]; isResult {
+			r.problem(s.placeOr(m.at, "goaway"), "this matcher is under goaway and %s: it would hide results", key)
+		} else if m.opcode != 0 {
+			r.problem(s.placeOr(m.at, "goaway"),
+				"{opcode: %s} under goaway would hide results: use a matcher for the message that announces the end", m.opcode)
+		}
+	}
 	for i := range f.hide {
 		for _, m := range f.hide[i].messages {
 			key, isResult := results[string(encode(m.yaml()))]

@@ -10,6 +10,7 @@ const (
 	isPartial
 	isHeartbeat
 	isLastWord
+	isGoAway
 )
 
 // maxEntries is how many entries configure, answered, renumber and hide may have, and maxTimed how many of shift may have when.
@@ -52,7 +53,7 @@ func (f *Failover) clientUses(s *spec) []use {
 
 // serverUses returns the matchers of the server's messages with their roles. s has the matchers of other keys.
 func (f *Failover) serverUses(s *spec) []use {
-	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.lastWord.messages, isLastWord}}
+	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.lastWord.messages, isLastWord}, {s.goaway, isGoAway}}
 	if s.concludes() {
 		uses = append(uses, use{s.reset.until, isUntil}, use{s.tag.done, isDone})
 	}

@@ -16,7 +16,9 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	if p.fromServer.can[op] != 0 {
 		f = p.fromServer.match(op, payload, 0)
 	}
-	t.failed = t.failed || f.class&isLastWord != 0
+	j.GoAway = f.class&isGoAway != 0
+	t.goesAway = t.goesAway || j.GoAway
+	t.failed = t.failed || f.class&isLastWord != 0 && !j.GoAway
 	ends := t.ends(op, f, payload)
 	j.Final = f.class&isFinal != 0 || ends.final
 	result := j.Final || f.class&(isPartial|p.results) != 0

@@ -53,6 +53,8 @@ func (s *spec) fields() []field {
 		{"keepalive", sectionAt(&s.keepalive, usual.keepalive, (*keepaliveSpec).fields)},
 		{"timeouts", sectionAt(&s.timeouts, usual.timeouts, (*timeoutsSpec).fields)},
 		{"limits", sectionAt(&s.limits, usual.limits, (*Limits).fields)},
+		{"max-age", durationAt(&s.maxAge)},
+		{"goaway", matchersAt(&s.goaway)},
 		{"capacity", sectionAt(&s.capacity, usual.capacity, (*Capacity).fields)},
 		{"variant", sectionAt(&s.variant, usual.variant, (*variantSpec).fields)},
 		{"failover", failoverAt(&s.failover)},

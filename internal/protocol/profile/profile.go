@@ -33,6 +33,8 @@ type Profile struct {
 	Lookalike string
 	// Limits are the profile's own; the process may have tighter ones.
 	Limits Limits
+	// MaxAge is how long the server lets a connection live, or the session on it, counted from when it was dialed; 0 for no limit.
+	MaxAge time.Duration
 	// Ping is the interval of WebSocket pings on an idle connection; 0 for the process's own interval.
 	Ping time.Duration
 	// EndCloses means that the server closes the connection after the client's own end message.

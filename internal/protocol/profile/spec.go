@@ -42,6 +42,8 @@ type spec struct {
 	keepalive keepaliveSpec
 	timeouts  timeoutsSpec
 	limits    Limits
+	maxAge    time.Duration // for which the server lets a connection live, or the session on it; 0 for no limit
+	goaway    []matcher     // messages by which the server says that it ends the session soon, or now
 	capacity  Capacity
 	variant   variantSpec
 	tell      Tell

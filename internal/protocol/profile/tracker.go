@@ -56,6 +56,8 @@ type Judgement struct {
 	Final bool
 	// Sign: the message shows that the server works: see [StallSign].
 	Sign bool
+	// GoAway: the server says that it ends the session soon, or now. The client need not know if its session moves.
+	GoAway bool
 }
 
 // Tracker follows one session's audio, results, times and numbers, whichever servers serve it one after the other. It is data: it does no
@@ -96,6 +98,7 @@ type Tracker struct {
 	endSent          bool   // that one is the client's end message
 	caughtUp         bool
 	failed           bool // the server has told the client that the session has failed
+	goesAway         bool // it has said that it ends the session, which another server may continue
 	nextOf           int  // 1 + the index of the answer whose position the next message has; 0 for none
 	again            bool // the client has had the server's first final, since nothing told where it ended
 	resent           []kept
@@ -239,7 +242,7 @@ func (t *Tracker) Begin(leg Leg) {
 		t.zero -= leg.Heard
 	}
 	t.start, t.startNumber, t.startSent = t.answered, t.number, t.sentNumber
-	t.endSent, t.failed, t.again, t.nextOf = false, false, t.again || t.nextOf > 0, 0
+	t.endSent, t.failed, t.goesAway, t.again, t.nextOf = false, false, false, t.again || t.nextOf > 0, 0
 	t.acknowledgements = 0
 	t.owed.clear()
 	t.marks.clear()
@@ -382,7 +385,7 @@ func (t *Tracker) LastWord(code frame.CloseCode) bool {
 	if t.failed || t.program.counts && t.endSent && t.answeredNumber >= t.endNumber {
 		return true
 	}
-	return inRanges(uint16(code), t.program.lastWord.close)
+	return !t.goesAway && inRanges(uint16(code), t.program.lastWord.close)
 }
 
 // conclude records that the server has answered the client's end message: what the client sends next begins anew, with the server's clock at 0.

@@ -353,3 +353,39 @@ func TestTooMuchAudio(t *testing.T) {
 		e.Encode(make([]byte, EntrySize))
 	}
 }
+
+// What a server says before it ends a session at an age is not its last word, whatever else matches it; another leg knows nothing of it.
+func TestGoAway(t *testing.T) {
+	for name, says := range map[string]string{
+		"openai-realtime": `{"type":"error","event_id":"1","error":{"type":"invalid_request_error","code":"session_expired","message":"..."}}`,
+		"soniox":          `{"tokens":[],"error_code":503,"error_message":"Cannot continue request (code 1). Please restart the request."}`,
+		"assemblyai":      `{"type":"Error","error_code":3008,"error":"Session Expired: Maximum session duration exceeded"}`,
+		"whisperlive":     `{"uid":"u","message":"DISCONNECT"}`,
+	} {
+		k := NewTracker(mustParse(t, "profiles: {p: {from: "+name+"}}"), "intent=transcription")
+		k.Begin(Leg{})
+		if j := k.ServerMessage(frame.Text, []byte(`{"type":"other"}`)); j.GoAway {
+			t.Errorf("%s: any message says that the session ends", name)
+		}
+		if !k.LastWord(3008) {
+			t.Errorf("%s: a close with 3008 is not the last word", name)
+		}
+		if j := k.ServerMessage(frame.Text, []byte(says)); !j.GoAway || !j.Pass {
+			t.Errorf("%s: %+v", name, j)
+		}
+		for _, code := range []frame.CloseCode{frame.NormalClosure, frame.GoingAway, 3008} {
+			if k.LastWord(code) {
+				t.Errorf("%s: a close with %v is the last word after that", name, code)
+			}
+		}
+		k.Begin(Leg{})
+		if !k.LastWord(3008) {
+			t.Errorf("%s: what one server has said holds for the next", name)
+		}
+	}
+	k := NewTracker(mustParse(t, "profiles: {p: {from: soniox}}"), "")
+	k.Begin(Leg{})
+	if j := k.ServerMessage(frame.Text, []byte(`{"tokens":[],"error_code":400,"error_message":"..."}`)); j.GoAway || !k.LastWord(frame.NormalClosure) {
+		t.Errorf("another error: %+v", j)
+	}
+}

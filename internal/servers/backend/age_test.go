@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -193,5 +194,26 @@ func TestMaxSessions(t *testing.T) {
 				t.Errorf("stats: %+v", st)
 			}
 		})
+	}
+}
+
+// Sessions get no connection that has reached half of the age at which the server ends it.
+func TestMaxAgeOfServer(t *testing.T) {
+	list, err := profile.Parse("test.yaml", []byte(
+		"profiles: {aged: {from: echo, max-age: 10m, limits: {age: 6m}}, young: {from: echo, max-age: 10m, limits: {age: 4m}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []time.Duration{5 * time.Minute, 4 * time.Minute} {
+		for _, own := range []time.Duration{0, time.Hour} {
+			o := Options{MaxAge: own}
+			if o.keepTo(list[i]); o.MaxAge != want {
+				t.Errorf("%s: %v", list[i].Name, o.MaxAge)
+			}
+		}
+	}
+	o := Options{MaxAge: time.Minute}
+	if o.keepTo(list[0]); o.MaxAge != time.Minute {
+		t.Errorf("the backend's own age: %v", o.MaxAge)
 	}
 }

@@ -189,6 +189,9 @@ func (c *Conn) Profile() *profile.Profile { return c.config.Profile }
 // Stream returns the connection on its event loop. The session makes itself the handler of its events.
 func (c *Conn) Stream() *loop.Conn { return c.stream }
 
+// Established returns when the connection was dialed.
+func (c *Conn) Established() loop.Instant { return c.established }
+
 // Protocol returns the subprotocol that the server chose; empty for none.
 func (c *Conn) Protocol() string { return c.config.protocol(c.slot.Variant()) }
 

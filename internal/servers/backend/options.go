@@ -130,8 +130,10 @@ func (o *Options) keepTo(p *profile.Profile) {
 	if l := p.Limits.Sessions; l > 0 && (o.MaxSessions == 0 || o.MaxSessions > uint64(l)) {
 		o.MaxSessions = uint64(l)
 	}
-	if l := p.Limits.Age; l > 0 && (o.MaxAge == 0 || o.MaxAge > l) {
-		o.MaxAge = l
+	for _, l := range []time.Duration{p.Limits.Age, p.MaxAge / 2} { // half of what the server allows is left to the session that begins last
+		if l > 0 && (o.MaxAge == 0 || o.MaxAge > l) {
+			o.MaxAge = l
+		}
 	}
 	if p.Ping > 0 && o.PingInterval > p.Ping {
 		o.PingInterval = p.Ping

@@ -54,6 +54,7 @@ const (
 	timeReplay                         // a replay continues
 	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
+	timeLifetime                       // the session is to leave a server that will end it
 )
 
 // Expired implements [loop.TimerHandler].
@@ -78,6 +79,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.failover.lookForStall()
 	case timeMove:
 		s.ConsiderMove()
+	case timeLifetime:
+		s.failover.leaveInTime()
 	}
 }
 

@@ -161,8 +161,11 @@ func (f *recovery) searchForMove() {
 	s.stopSearch()
 	s.search = f.search(s.variant, profile.Opening{})
 	s.search.pending = pending.Number
-	if to := f.pending.to; to != nil {
+	switch to := f.pending.to; {
+	case to != nil:
 		s.search.waiter.Avoid, s.search.waiter.Only = nil, to.Pool()
+	case pending.Cause == meter.Aged: // a new connection to the same server is as good
+		s.search.waiter.Avoid = nil
 	}
 	if pending.By != 0 {
 		left := max(pending.By.Until(), 1)

@@ -23,6 +23,7 @@ import (
 //   - recoveryleg.go: to the server: from the cursor on, leaving a server, and the replay to the next one
 //   - recoverydown.go: from the server to the client: whole messages, judged, and whether any come
 //   - pendingmove.go: moves that were ordered
+//   - lifetime.go: moves away from servers that will end the session
 //   - assembly.go: whole messages from frames
 //
 // A session is recoverable while another server could continue it. Then each message of the client becomes an entry of the window, and a
@@ -72,7 +73,9 @@ type recovery struct {
 	watch   *failover.StallWatch // nil if stalls are not looked for
 	look    loop.Timer           // when it is looked for stalls next
 
-	pending pendingMove
+	pending  pendingMove
+	lifetime failover.Lifetime
+	leaving  loop.Timer // when the session begins to leave its server for that, or tries again
 }
 
 // left is a server that a session has left, and how the session ends if no other continues it.
@@ -208,6 +211,7 @@ func (f *recovery) end() {
 	f.timer.Stop()
 	f.look.Stop()
 	f.pending.due.Stop()
+	f.leaving.Stop()
 	f.up.reset()
 	f.down.reset()
 	f.window.Free()
@@ -220,6 +224,7 @@ func (f *recovery) takeTimers() {
 		f.timer.Take()
 		f.look.Take()
 		f.pending.due.Take()
+		f.leaving.Take()
 	}
 }
 
@@ -228,6 +233,7 @@ func (f *recovery) putTimers() {
 		f.timer.Put()
 		f.look.Put()
 		f.pending.due.Put()
+		f.leaving.Put()
 	}
 }
 

@@ -76,6 +76,9 @@ func (f *recovery) judge(m *message) {
 	case j.Sign && f.partial == 0:
 		f.partial = s.client.Loop().Now()
 	}
+	if j.GoAway && f.goAway() {
+		j.Pass = false
+	}
 	if j.Pass {
 		f.deliver(m, payload, j.Payload)
 	} else {

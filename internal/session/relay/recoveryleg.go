@@ -66,6 +66,7 @@ func (f *recovery) leave(e *event) {
 	f.relayed.FramesFromBackends += s.leg.conn.Scanner.Frames - s.leg.framesBefore
 	f.relayed.BytesFromBackends += s.leg.conn.Scanner.Bytes - s.leg.bytesBefore
 	f.timer.Stop()
+	f.leaving.Stop()
 	f.down.reset()
 	f.resent = nil
 	if e.kind != interrupted {
@@ -108,6 +109,7 @@ func (f *recovery) begin(conn *backend.Conn, first profile.Opening) {
 	}
 	f.tracker.Begin(profile.Leg{From: f.from, Heard: conn.Heard()})
 	f.watchLeg()
+	f.beginLifetime(conn)
 	f.perform(do, &began)
 	switch {
 	case again:

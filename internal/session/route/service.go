@@ -62,6 +62,9 @@ type Service struct {
 	Failover bool
 	// ReplayWindow is how much audio, as a duration, is kept of a session for the next server.
 	ReplayWindow time.Duration
+	// SessionAge is the age of a connection before which a session moves to another one, if the profile's MaxAge is not lower; 0 for no limit. It
+	// needs Failover.
+	SessionAge time.Duration
 	// MoveTimeout is how long a session with failover waits for the next server; at least QueueTimeout holds.
 	MoveTimeout time.Duration
 	// StallTimeout is how long a server may take to show that it works; 0 for as long as it likes. With StallLearned, it is the most: a session learns

@@ -47,7 +47,7 @@ var unusual = map[config.Kind]config.Values{
 		"jwt-algorithms": `["ES256"]`, "jwt-claims": `{"session-limit":"limits","tenant":"https://example.org/org"}`,
 		"auth-url": "http://127.0.0.1:8000/auth?x=1", "certificate-tenant": "ou",
 		"set-header": `{"X-Tenant":"{tenant}","X-Who":"{method}/{subject}, {key}"}`, "set-query": `{"tenant":"{tenant}"}`,
-		"session-rate": "10/s", "byte-rate": "64KiB/m",
+		"session-rate": "10/s", "byte-rate": "64KiB/m", "session-age": "10m",
 		"client-session-rate": "10/s", "client-byte-rate": "10MiB/s", "client-message-rate": "1/s",
 	},
 	config.KindTenant: {

@@ -8,12 +8,13 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// PendingMove is a move of a recoverable session to another server that an operator ordered, or the rebalancer. The session carries it out at
+// PendingMove is a move of a recoverable session to another server that an operator ordered, the rebalancer, or the session itself before its
+// server ends it ([Lifetime]). The session carries it out at
 // its next answered point, when no audio has to be sent again; from the time By on it does so by replay. Its server works, so a pending move
 // never ends a session: if no other server has a place, the session stays where it is.
 type PendingMove struct {
 	Number uint64       // tells it from others
-	Cause  meter.Cause  // Drained, Ordered or Rebalanced
+	Cause  meter.Cause  // a planned one
 	By     loop.Instant // when it goes by replay, if no answered point has come; 0 for never
 
 	// Set by the machine.
