@@ -9,8 +9,7 @@ const total = (messages) => messages.reduce((sum, data) => sum + size(data), 0);
  * session when that one is gone. docs/reconnect.md describes the protocol, and resuming-websocket.d.ts the options and events.
  */
 export class ResumingWebSocket extends EventTarget {
-  binaryType = "blob";
-  readyState = 0;
+  binaryType = "blob"; readyState = 0;
   #options; #socket; #timer; #token; #go; #closing; #opened;
   #live = false; // whether the proxy has said where the session continues on this connection
   #abandoned = []; // silent sockets, closed only after another one has the session: a close frame would end it
@@ -52,13 +51,13 @@ export class ResumingWebSocket extends EventTarget {
   /** Begins the record of a session, with what the one before has not answered. */
   #begin() {
     const replayed = this.#after(this.#answered);
-    const fields = { replayed: replayed.length, lost: Math.max(0, this.#sent - this.#answered) - replayed.length };
+    const unkept = Math.max(0, this.#sent - this.#answered) - replayed.length;
     this.#kept = [...this.#options.opening, ...replayed];
     this.#sent = this.#kept.length;
     this.#answered = this.#options.opening.length;
     this.#acknowledged = this.#received = 0;
     this.#token = undefined;
-    if (this.#opened) this.#fire("restarted", fields);
+    if (this.#opened) this.#fire("restarted", { replayed: replayed.length, lost: unkept });
   }
 
   /** What was sent after that many messages, as far as it is kept. */
@@ -126,9 +125,8 @@ export class ResumingWebSocket extends EventTarget {
   }
 
   #closed({ code, reason, wasClean }) {
-    const live = this.#live;
-    const gone = live ? code === 1006 && !this.#token : code === 4410;
-    const again = this.#opened && (live ? [1006] : [1006, 1013, 4307, 4410]).includes(code);
+    const gone = this.#live ? code === 1006 && !this.#token : code === 4410;
+    const again = this.#opened && (this.#live ? [1006] : [1006, 1013, 4307, 4410]).includes(code);
     clearTimeout(this.#timer);
     this.#live = false;
     if (this.#socket.readyState === 0) this.#socket.close();

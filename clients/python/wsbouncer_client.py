@@ -28,9 +28,9 @@ class connect:
     Other options are those of websockets' connect.
     """
 
-    def __init__(self, url, *, opening=(), is_final=None, on_restarted=lambda *_: None, reconnect=30, silence=10, max_buffer=16_000_000,
-                 additional_headers=None, **options):
-        self._url, self._headers, self._options = url, dict(additional_headers or {}), options
+    def __init__(self, url, *, opening=(), is_final=None, on_restarted=lambda *_: None, reconnect=30, silence=10, max_buffer=16_000_000, **options):
+        self._url, self._headers = url, dict(options.pop("additional_headers", None) or {})
+        self._options = options | {"ping_interval": None, "open_timeout": silence}
         self._opening, self._is_final, self._on_restarted = list(opening), is_final, on_restarted
         self._reconnect, self._silence, self._max_buffer = reconnect, silence, max_buffer
         self._inbox, self._closing, self._end, self._attempt, self._changed = [], False, None, 0, asyncio.Event()
@@ -67,7 +67,6 @@ class connect:
         self._kept.append(message)
         self._sent += 1
         self._forget()
-        self._change()
 
     async def close(self):
         """Ends the session once the proxy has got what was sent, which may mean to return first."""
@@ -85,13 +84,12 @@ class connect:
 
     def _begin(self):
         """Begins the record of a session, with what the one before has not answered: the last messages sent, and counts of messages. Returns
-        how many of the former are sent again, and how many were not kept."""
-        kept = self._after(self._answered)
-        lost = max(0, self._sent - self._answered) - len(kept)
+        how many messages are sent again, and how many were not kept."""
+        kept, unanswered = self._after(self._answered), max(0, self._sent - self._answered)
         self._kept = [*self._opening, *kept]
         self._sent, self._answered = len(self._kept), len(self._opening)
         self._written, self._acknowledged, self._received, self._token = 0, 0, 0, None
-        return len(kept), lost
+        return len(kept), unanswered - len(kept)
 
     def _after(self, count):
         """What was sent after that many messages, as far as it is kept."""
@@ -104,11 +102,11 @@ class connect:
         del self._kept[:max(0, done - self._sent + len(self._kept))]
         while self._sent - len(self._kept) < self._acknowledged and total(self._kept) > self._max_buffer:
             del self._kept[0]
+        self._change()
 
     async def _dial(self):
         resume = {"Wsbouncer-Resume": self._token, "Wsbouncer-Received": str(self._received)} if self._token else {}
-        ws = await client.connect(
-            self._url, additional_headers=self._headers | resume, ping_interval=None, open_timeout=self._silence, **self._options)
+        ws = await client.connect(self._url, additional_headers=self._headers | resume, **self._options)
         answer = ws.response.headers
         received = int(answer.get("Wsbouncer-Received", -1 if self._token else 0))
         if not self._acknowledged <= received <= self._sent or int(answer.get("Wsbouncer-Sent", 0)) != self._received:
@@ -124,9 +122,9 @@ class connect:
         gone = None if self._token else lost
         async with asyncio.timeout(self._reconnect):
             while True:
-                if gone and (self._closing or not self._is_final):
-                    raise gone
                 if gone:
+                    if self._closing or not self._is_final:
+                        raise gone
                     self._on_restarted(*self._begin())
                 await asyncio.sleep(random.uniform(0, 0.25 * 2 ** min(self._attempt, 5)))
                 self._attempt += 1
@@ -159,14 +157,12 @@ class connect:
             await ws.close()
 
     async def _take(self, message):
-        self._received += 1
-        self._attempt = 0
+        self._received, self._attempt = self._received + 1, 0
         final = self._is_final and self._is_final(message)
         self._answered = max(self._answered, self._sent if final is True else len(self._opening) + (final or 0))
-        self._forget()
         await self._until(lambda: total(self._inbox) < self._max_buffer or self._closing)
         self._inbox.append(message)
-        self._change()
+        self._forget()
 
     async def _write(self, ws):
         while True:
@@ -184,7 +180,6 @@ class connect:
                 async with asyncio.timeout(self._silence):
                     await (await ws.ping())
                 self._forget(written)
-                self._change()
             except TimeoutError:
                 if total(self._inbox) < self._max_buffer:
                     ws.transport.abort()
