@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,21 @@ test-browser: ## Test the dashboard and the example page in headless Chromium, w
 	@if chromium=$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh); then \
 		CHROMIUM="$$chromium" $(GO) test -count=1 ./internal/operate/dashboard ./examples/browser; \
 	else echo "test-browser: skipped"; fi
+
+# Of the clients for JavaScript and Python, and of the stand-in for the proxy that both are tested with.
+CLIENTS = .cache/clients
+CLIENTS_PYTHON ?= python3
+
+$(CLIENTS)/ready: clients/testing/requirements.txt
+	@mkdir -p $(@D) && $(CLIENTS_PYTHON) -m venv --clear $(@D) && $(@D)/bin/pip install --quiet -r $< && touch $@
+
+test-clients: ## Test the clients that return to their sessions (Python 3.11; the JavaScript one is skipped without Node 20.10)
+	@if ! $(MAKE) --no-print-directory $(CLIENTS)/ready; then echo "test-clients: skipped, since websockets for Python cannot be installed"; exit; fi; \
+	python=$(CURDIR)/$(CLIENTS)/bin/python; \
+	(cd clients/python && $$python -B -m unittest) || exit 1; \
+	for flag in "" --experimental-websocket; do \
+		if node $$flag -e 'new WebSocket("ws://127.0.0.1:1/")' 2>/dev/null; then cd clients/javascript && PYTHON=$$python exec node $$flag --test; fi; \
+	done; echo "test-clients: the client for JavaScript is skipped, since there is no Node with a WebSocket"
 
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/clients/javascript"
 )
 
 //go:embed page
@@ -26,38 +29,41 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8000", "address to serve the page on; browsers give the microphone only to localhost or https")
 	proxy := flag.String("proxy", "ws://127.0.0.1:8080/", "URL of the proxy, as the browser reaches it")
 	flag.Parse()
-	if err := check(*proxy, flag.Args()); err != nil {
+	u, err := check(*proxy, flag.Args())
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, os.Stdout, *listen, *proxy); err != nil {
+	if err := serve(ctx, os.Stdout, *listen, u); err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
 		os.Exit(1)
 	}
 }
 
-// check tells what is wrong with the command line.
-func check(proxy string, rest []string) error {
+// check returns the proxy's URL, or what is wrong with the command line.
+func check(proxy string, rest []string) (*url.URL, error) {
 	if len(rest) > 0 {
-		return fmt.Errorf("unknown argument %q", rest[0])
+		return nil, fmt.Errorf("unknown argument %q", rest[0])
 	}
 	u, err := url.Parse(proxy)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" {
-		return fmt.Errorf("-proxy: invalid address %q: use ws://host:port/path or wss://host/path", proxy)
+		return nil, fmt.Errorf("-proxy: invalid address %q: use ws://host:port/path or wss://host/path", proxy)
 	}
-	return nil
+	return u, nil
 }
 
 // serve serves the page until the context ends, and says where.
-func serve(ctx context.Context, out io.Writer, listen, proxy string) error {
+func serve(ctx context.Context, out io.Writer, listen string, proxy *url.URL) error {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "open http://%s/ (Ctrl-C ends it)\n", listener.Addr())
-	server := &http.Server{Handler: handler(proxy), ReadHeaderTimeout: 10 * time.Second}
+	to := newPlug(proxy)
+	defer to.set(false)
+	server := &http.Server{Handler: handler(to), ReadHeaderTimeout: 10 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() }) // which makes Serve return
 	defer stopped()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -66,22 +72,28 @@ func serve(ctx context.Context, out io.Writer, listen, proxy string) error {
 	return nil
 }
 
-// handler serves the page, and tells it in its address where the proxy is.
-func handler(proxy string) http.Handler {
+// handler serves the page, tells it in its address where the plug is, through which it reaches the proxy, and lets it pull the plug.
+func handler(to *plug) http.Handler {
 	files, err := fs.Sub(page, "page")
 	if err != nil {
 		panic(err) // the folder is part of the program
 	}
-	content := http.FileServerFS(files)
-	home := "/?" + url.Values{"proxy": {proxy}}.Encode()
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /resuming-websocket.js", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, r.URL.Path, time.Time{}, bytes.NewReader(javascript.ResumingWebSocket))
+	})
+	mux.Handle("GET /proxy", to)
+	mux.HandleFunc("POST /plug", func(_ http.ResponseWriter, r *http.Request) { to.set(r.URL.Query().Get("in") == "true") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The page runs its own scripts and the worklet that it makes of them, and talks to no server but the given proxy.
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self' blob:; style-src 'self'; img-src data:; connect-src ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		// The page runs its own scripts and the worklet that it makes of them, and talks to no server but the plug and the given proxy.
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self' blob:; style-src 'self'; img-src data:; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if r.URL.Path == "/" && !r.URL.Query().Has("proxy") {
+			home := "/?" + url.Values{"proxy": {"ws://" + r.Host + "/proxy"}}.Encode()
 			http.Redirect(w, r, home, http.StatusFound)
 			return
 		}
-		content.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	})
 }

@@ -6,21 +6,32 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
+
+func parse(t *testing.T, proxy string) *url.URL {
+	t.Helper()
+	u, err := check(proxy, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
 
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	output, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, out, "127.0.0.1:0", "wss://proxy.example/stt?model=en") }()
+	go func() { ended <- serve(ctx, out, "127.0.0.1:0", parse(t, "wss://proxy.example/stt?model=en")) }()
 	line, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := strings.Fields(line)[1]
+	through := strings.Replace(address, "http:", "ws:", 1) + "proxy"
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(address)
 	if err != nil {
@@ -31,7 +42,7 @@ func TestServe(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), "<title>wsbouncer: microphone</title>") {
 		t.Errorf("got %q, %v", body, err)
 	}
-	if proxy := response.Request.URL.Query().Get("proxy"); proxy != "wss://proxy.example/stt?model=en" {
+	if proxy := response.Request.URL.Query().Get("proxy"); proxy != through {
 		t.Errorf("the page is told that the proxy is at %q", proxy)
 	}
 	cancel()
@@ -41,13 +52,13 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeRefusesAddress(t *testing.T) {
-	if err := serve(context.Background(), io.Discard, "127.0.0.1:-1", "ws://127.0.0.1:8080/"); err == nil {
+	if err := serve(context.Background(), io.Discard, "127.0.0.1:-1", parse(t, "ws://127.0.0.1:8080/")); err == nil {
 		t.Error("it listens on port -1")
 	}
 }
 
 func TestHandler(t *testing.T) {
-	h := handler("ws://127.0.0.1:8080/")
+	h := handler(newPlug(parse(t, "ws://127.0.0.1:1/")))
 	for _, test := range []struct {
 		path, kind string
 		status     int
@@ -55,6 +66,8 @@ func TestHandler(t *testing.T) {
 		{"/", "text/html; charset=utf-8", http.StatusFound},
 		{"/?proxy=ws://127.0.0.1:8080/", "text/html; charset=utf-8", http.StatusOK},
 		{"/app.js", "text/javascript; charset=utf-8", http.StatusOK},
+		{"/resuming-websocket.js", "text/javascript; charset=utf-8", http.StatusOK},
+		{"/proxy", "", http.StatusBadGateway},
 		{"/style.css", "text/css; charset=utf-8", http.StatusOK},
 		{"/main.go", "text/plain; charset=utf-8", http.StatusNotFound},
 	} {
@@ -71,16 +84,16 @@ func TestHandler(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for _, good := range []string{"ws://127.0.0.1:8080/", "wss://proxy.example"} {
-		if err := check(good, nil); err != nil {
+		if u, err := check(good, nil); err != nil || u.String() != good {
 			t.Error(err)
 		}
 	}
 	for _, bad := range []string{"", "http://127.0.0.1:8080/", "127.0.0.1:8080", "ws://", "ws://[::1"} {
-		if err := check(bad, nil); err == nil || !strings.Contains(err.Error(), "use ws://host:port/path") {
+		if _, err := check(bad, nil); err == nil || !strings.Contains(err.Error(), "use ws://host:port/path") {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
-	if err := check("ws://127.0.0.1:8080/", []string{"again"}); err == nil || !strings.Contains(err.Error(), `"again"`) {
+	if _, err := check("ws://127.0.0.1:8080/", []string{"again"}); err == nil || !strings.Contains(err.Error(), `"again"`) {
 		t.Errorf("got %v", err)
 	}
 }

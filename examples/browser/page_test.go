@@ -45,7 +45,7 @@ func startChromium(t *testing.T) *devtools.Browser {
 		"--use-file-for-fake-audio-capture="+file)
 }
 
-// startProxy starts a simulated Vosk server and the proxy in front of it, and returns the proxy's URL.
+// startProxy starts a simulated Vosk server and the proxy in front of it, and returns the proxy's URL. Sessions wait for lost clients.
 func startProxy(t *testing.T) (*sim.Server, string) {
 	t.Helper()
 	server, err := sim.Start(sim.Options{Protocol: sim.Vosk, Latency: 20 * time.Millisecond})
@@ -58,6 +58,7 @@ func startProxy(t *testing.T) (*sim.Server, string) {
 	settings.Admin = "127.0.0.1:0"
 	settings.Backends = []string{server.URL()}
 	settings.Profile = "vosk"
+	settings.Service.Reconnect = time.Minute
 	settings.Connections, settings.Warm = 2, 2
 	settings.DrainTimeout = 0
 	proxy, err := app.Start(t.Context(), settings, "test", slog.New(slog.DiscardHandler))
@@ -71,12 +72,19 @@ func startProxy(t *testing.T) (*sim.Server, string) {
 // startPage serves the page and returns its URL.
 func startPage(t *testing.T, proxy string) string {
 	t.Helper()
-	server := httptest.NewServer(handler(proxy))
-	t.Cleanup(server.Close)
+	to := newPlug(parse(t, proxy))
+	server := httptest.NewServer(handler(to))
+	t.Cleanup(func() {
+		to.set(false)
+		server.Close()
+	})
 	return server.URL
 }
 
-const click = `document.querySelector("#toggle").click()`
+const (
+	click     = `document.querySelector("#toggle").click()`
+	clickPlug = `document.querySelector("#plug").click()`
+)
 
 // What a simulated server says: how loud a word is, in decibels below full scale, and at the end of an utterance how much
 // audio it has heard.
@@ -146,6 +154,41 @@ func TestTranscript(t *testing.T) {
 				t.Errorf("the page logged %s", logs)
 			}
 		})
+	}
+}
+
+// TestPlug pulls the plug while somebody speaks. What was said meanwhile is in the transcript, of the same session.
+func TestPlug(t *testing.T) {
+	browser := startChromium(t)
+	_, proxy := startProxy(t)
+	page := browser.Open(startPage(t, proxy))
+	page.Await(`!document.querySelector("#plug").hidden`)
+	page.Evaluate(click, nil)
+	page.Await(`document.querySelector(".partial").textContent.includes("speech-")`)
+	const audio = `parseFloat(document.querySelector("#audio").textContent)`
+	for range 2 {
+		page.Evaluate(clickPlug, nil)
+		page.Await(`!document.querySelector("#lost").hidden`)
+		page.Evaluate(`window.before = `+audio, nil)
+		page.Await(audio + ` > before + 1.5`)
+		page.Screenshot("plug-1-pulled")
+		page.Evaluate(clickPlug, nil)
+		page.Await(`document.querySelector("#lost").hidden`)
+		page.Evaluate(`window.before = `+audio, nil)
+		page.Await(`[...document.body.textContent.matchAll(/heard-(\d+)ms/g)].some((match) => match[1] > 1000 * before)`)
+	}
+	page.Screenshot("plug-2-in-again")
+	page.Evaluate(click, nil)
+	page.Await(`document.body.dataset.state === "idle"`)
+	if code := page.Text(".code"); code != "1000" {
+		t.Errorf("it ended with %s %q", code, page.Text(".reason"))
+	}
+	var finals []string
+	page.Evaluate(`[...document.querySelectorAll(".final")].map((p) => p.textContent)`, &finals)
+	for i, final := range finals {
+		if !strings.HasPrefix(final, fmt.Sprintf("utterance-%d ", i+1)) {
+			t.Errorf("final %d is %q", i+1, final)
+		}
 	}
 }
 

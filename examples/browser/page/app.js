@@ -71,6 +71,13 @@ class Card {
   }
 }
 
+/** Pulls the plug between the page and the proxy, or puts it in. It is there if the page was served, and the proxy is behind it. */
+async function setPlug(plugged) {
+  await fetch(`plug?in=${plugged}`, { method: "POST" });
+  $("plug").dataset.in = plugged;
+  $("plug").textContent = plugged ? "Pull the plug" : "Put the plug in";
+}
+
 /** The loudness from 0 to 1 on the meter, whose scale is in decibels: -60 to 0. */
 function showLevel(level) {
   const decibels = 20 * Math.log10(Math.max(level, 1e-6));
@@ -96,6 +103,7 @@ async function start() {
     if (microphone) microphone.close();
     stop = null;
     showLevel(0);
+    $("lost").hidden = true;
     setState("idle", "not connected");
   };
   try {
@@ -107,7 +115,7 @@ async function start() {
       session.audio(audio);
       showLevel(level);
     }, () => stop && stop());
-    session = new Session($("proxy").value, {
+    session = new Session(await resumingWebSocket(), $("proxy").value, {
       open: () => document.body.dataset.state === "connecting" && setState("listening", "connected, listening"),
       partial: (text) => card.partial(text),
       final: (text) => card.final(text),
@@ -115,6 +123,9 @@ async function start() {
         $("answers").textContent = String(++answers);
         $("delay").textContent = `${milliseconds.toFixed(0)} ms`;
       },
+      lost: () => ($("lost").hidden = false),
+      resumed: () => ($("lost").hidden = true),
+      restarted: () => card.partial(""),
       close: (code, reason) => {
         card.close(code, reason);
         ended();
@@ -136,5 +147,7 @@ async function start() {
 }
 
 $("proxy").value = new URLSearchParams(location.search).get("proxy") || "ws://127.0.0.1:8080/";
+$("plug").onclick = () => setPlug($("plug").dataset.in !== "true");
+if ($("proxy").value.startsWith(`ws://${location.host}/`)) setPlug(true).then(() => ($("plug").hidden = false));
 $("toggle").onclick = () => (stop ? stop() : start());
 setState("idle", "not connected");
