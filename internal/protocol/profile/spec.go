@@ -44,6 +44,7 @@ type spec struct {
 	limits    Limits
 	capacity  Capacity
 	variant   variantSpec
+	affinity  Affinity
 	tell      Tell
 	failover  Failover
 	output    audioSpec // of the server
@@ -145,6 +146,7 @@ func newSpec() spec {
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		capacity: Capacity{Every: defaultEvery},
 		variant:  variantSpec{max: defaultVariants},
+		affinity: Affinity{keep: defaultAffinity},
 		failover: newFailover(),
 		output:   newFailover().audio,
 		script:   newScript(),
