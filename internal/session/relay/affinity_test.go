@@ -250,3 +250,48 @@ func TestAffinityOfTenants(t *testing.T) {
 		}
 	}
 }
+
+// Messages that look like ids, and are none, pass as they are.
+func TestAffinityOfNoID(t *testing.T) {
+	r := newAffinityRig(t, withIDs, nil)
+	r.visit("", "X-A: b", created("a"))
+	for _, message := range []string{
+		resume(strings.Repeat("x", 1<<20)), resume(strings.Repeat(`\u0078`, 257)), resume(""), resume(`\ud83d`), `{"type":"resume","session":7}`,
+		`{"type":"resume","session":"b","session":"a"}`, `{"type":"resume","session":"a"`, resume("a")[:9],
+	} {
+		if _, returned := r.visit("?session=", "X-A: b", message, resume("a"), created("a")); returned != "" {
+			t.Errorf("%.60s: %q", message, returned)
+		}
+	}
+}
+
+// A client that gets no session does not keep its id from being forgotten, nor does one that leaves or whose session moves.
+func TestAffinityForgets(t *testing.T) {
+	const yaml = withIDs + "\n      for: 1ms"
+	r := newAffinityRig(t, yaml, func(o *setup) { o.Cap, o.Queue, o.More = 1, 0, o.More[:1] })
+	begun := r.askFor("")
+	begun.Send(frame.Text, created("a"))
+	begun.Expect(frame.Text, created("a"))
+	other := r.askFor("?session=a") // of the only place that is left
+	r.Connect(wstest.UpgradeRequest("/v1/test?session=a")).Response()
+	a := r.Service.Affinity
+	if n := a.Find(nil, "a"); n == nil {
+		t.Error("the id of a session that lasts is forgotten")
+	} else {
+		a.End(n)
+	}
+	other.Reset()
+	r.Record()
+	r.AllReady(1, r.Backends[1])
+	begun.Send(frame.Text, "x")
+	begun.Expect(frame.Text, "x")
+	if server, returned := r.visit("", "X-A: b", resume("a"), "x"); returned != "gone" {
+		t.Errorf("came to %s: %q", server, returned)
+	}
+	begun.CloseNormally()
+	wstest.Eventually(t, "the id is forgotten", func() bool {
+		n := a.Find(nil, "a")
+		a.End(n)
+		return n == nil
+	})
+}
