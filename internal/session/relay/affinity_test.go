@@ -282,7 +282,7 @@ func TestAffinityForgets(t *testing.T) {
 	}
 	other.Reset()
 	r.Record()
-	r.AllReady(1, r.Backends[1])
+	wstest.Eventually(t, "the other server has room", func() bool { return r.Backends[0].Stats().Idle+r.Backends[1].Stats().Idle > 0 })
 	begun.Send(frame.Text, "x")
 	begun.Expect(frame.Text, "x")
 	if server, returned := r.visit("", "X-A: b", resume("a"), "x"); returned != "gone" {
