@@ -134,9 +134,11 @@ func (r *reader) checkAffinity(s *spec) {
 	case len(a.server.messages) == 0 && a.server.id == nil && !said && a.client.id == nil:
 		return
 	case len(a.server.messages) == 0 || a.server.id == nil:
-		r.problem(at, "affinity needs the server's message that gives an id: set affinity: {server: {message: matchers, id: path to the id in that message}}")
+		r.problem(at, "affinity needs the server's message that gives an id: set affinity: {server: {message: matchers, id: path to the "+
+			"id in that message}}")
 	case !said:
-		r.problem(at, "affinity needs to know where a client says its id: set affinity: {client: {query: name}}, {client: {headers: name}} or {client: {message: matchers, id: path}}")
+		r.problem(at, "affinity needs to know where a client says its id: set affinity: {client: {query: name}}, {client: {headers: name}} or "+
+			"{client: {message: matchers, id: path}}")
 	case (len(a.client.messages) > 0) != (a.client.id != nil):
 		r.problem(at, "affinity.client.message and affinity.client.id belong together: the client's first message, and the path to the id in it")
 	case a.keep == 0:

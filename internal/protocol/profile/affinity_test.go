@@ -62,7 +62,8 @@ func TestNoIDs(t *testing.T) {
 	for _, message := range []string{
 		"", "{", "[]", `{"type":"created"}`, `{"type":"created","session":{"id":7}}`, `{"type":"created","session":{"id":{}}}`,
 		`{"type":"other","session":{"id":"a"}}`, `{"type":"created","session":{"id":"a","id":"b"}}`, `{"type":"created","session":{"id":"a"}} x`,
-		`{"type":"created","session":{"id":"` + strings.Repeat("x", 1<<20) + `"}}`, `{"type":"created","session":{"id":"a"},"x":"` + strings.Repeat("x", 64<<10) + `"}`,
+		`{"type":"created","session":{"id":"` + strings.Repeat("x", 1<<20) + `"}}`,
+		`{"type":"created","session":{"id":"a"},"x":"` + strings.Repeat("x", 64<<10) + `"}`,
 	} {
 		if id := a.Given(frame.Text, []byte(message)); id != "" {
 			t.Errorf("%.60s gives %q", message, id)
@@ -107,7 +108,8 @@ func TestGuide(t *testing.T) {
 		{"too long at once", []string{resume + strings.Repeat(" ", 64<<10)}, frame.Text, false},
 	} {
 		for _, elsewhere := range []bool{false, true} {
-			for _, yaml := range []string{withIDs, withIDs + "\n    limits: {message: 100}\n    failover: {audio: {messages: {opcode: binary}, encoding: s16le, rate: {default: 16000, message: rate}}}"} {
+			for _, yaml := range []string{withIDs, withIDs + "\n    limits: {message: 100}\n" +
+				"    failover: {audio: {messages: {opcode: binary}, encoding: s16le, rate: {default: 16000, message: rate}}}"} {
 				if strings.Contains(yaml, "limits") && strings.HasPrefix(c.name, "too long") {
 					continue
 				}

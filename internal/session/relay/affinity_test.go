@@ -102,8 +102,8 @@ func TestAffinityKeepsOrder(t *testing.T) {
 	r.visit("", "X-A: b", "x") // the next client's turn is another server's
 	p := r.askFor("")
 	whole := resume("a")
-	p.SendBytes(wstest.ClientFrame(false, frame.Text, whole[:9]), wstest.ClientFrame(true, frame.Continuation, whole[9:]), wstest.ClientFrame(true, frame.Text, "2"),
-		wstest.ClientFrame(true, frame.Binary, "3"))
+	p.SendBytes(wstest.ClientFrame(false, frame.Text, whole[:9]), wstest.ClientFrame(true, frame.Continuation, whole[9:]),
+		wstest.ClientFrame(true, frame.Text, "2"), wstest.ClientFrame(true, frame.Binary, "3"))
 	p.Expect(frame.Text, whole)
 	p.Expect(frame.Text, "2")
 	p.Expect(frame.Binary, "3")
