@@ -50,7 +50,8 @@ func (s *Services) newService(name string, plan *servicePlan) *service {
 	v := &service{
 		name: name, atStart: !s.begun && plan.enabled(), plan: plan,
 		variants: new(backend.Variants), peers: new(backend.Peers), dropped: route.NewDropped(name, s.o.Log), scopes: limits.NewService(name),
-		removed: make(chan struct{}), members: make(map[string]*member),
+		affinity: route.NewAffinity(),
+		removed:  make(chan struct{}), members: make(map[string]*member),
 		group: pool.NewGroup[*backend.Conn](pool.Options{Balance: plan.balance, Queue: plan.Queue, Demand: s.o.Demand}),
 	}
 	s.services[name] = v

@@ -133,6 +133,7 @@ type service struct {
 	variants *backend.Variants          // static
 	peers    *backend.Peers             // static
 	dropped  *route.Dropped             // static
+	affinity *route.Affinity            // static
 	scopes   *limits.ServiceScopes      // static
 	removed  chan struct{}              // static; closed when the service is removed
 	auth     *auth.Policy               // how its clients are authenticated; nil for not at all
@@ -341,9 +342,13 @@ func (s *Services) route() {
 // route returns the service as clients see it.
 func (v *service) route() *route.Service {
 	c := &v.plan.Service
+	affinity := v.affinity
+	if v.plan.profile.Affinity() == nil {
+		affinity = nil
+	}
 	return &route.Service{
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
-		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Origins: c.AllowOrigin,
+		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Affinity: affinity, Origins: c.AllowOrigin,
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
 		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,

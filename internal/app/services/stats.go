@@ -7,6 +7,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 // Stats adds the services, their backends, and the backends that are leaving.
@@ -22,7 +23,7 @@ func (s *Services) Stats(to *api.Stats) {
 		c := &v.plan.Service
 		service := api.Service{
 			Name: v.name, Host: c.Host, Path: c.Path, Profile: v.plan.profile.Name, Balance: v.plan.balance.String(),
-			Failover: failoverOf(c, v.plan.profile), ReconnectSeconds: c.Reconnect.Seconds(),
+			Failover: failoverOf(c, v.plan.profile), ReconnectSeconds: c.Reconnect.Seconds(), Affinity: v.affinityStats(),
 		}
 		queue := v.group.Queue()
 		service.Queue, service.Paused = queueOf(queue), queue.Paused
@@ -95,6 +96,15 @@ func (s *Services) Dialed() (n uint64) {
 		}
 	}
 	return n
+}
+
+// affinityStats returns what has become of clients with ids; nil if the profile knows none.
+func (v *service) affinityStats() *api.ServiceAffinity {
+	a := v.affinity
+	if v.plan.profile.Affinity() == nil {
+		return nil
+	}
+	return &api.ServiceAffinity{Hits: a.Counted(route.Hit), Misses: a.Counted(route.Miss), Gone: a.Counted(route.Gone), IDs: a.Size()}
 }
 
 func queueOf(s pool.QueueStats) api.Queue {

@@ -94,6 +94,9 @@ func addServices(all, s *api.Stats) {
 		oldest := max(to.Queue.OldestSeconds, from.Queue.OldestSeconds)
 		add(&to.Queue, &from.Queue)
 		to.Queue.OldestSeconds = oldest
+		if to.Affinity != nil && from.Affinity != nil {
+			add(to.Affinity, from.Affinity)
+		}
 		if to.Failover != nil && from.Failover != nil {
 			to.Failover.Moved += from.Failover.Moved
 			to.Failover.NotMoved += from.Failover.NotMoved
@@ -107,6 +110,10 @@ func addServices(all, s *api.Stats) {
 		if f := all.Services[i].Failover; f != nil {
 			failover := *f
 			all.Services[i].Failover = &failover
+		}
+		if a := all.Services[i].Affinity; a != nil {
+			affinity := *a
+			all.Services[i].Affinity = &affinity
 		}
 	}
 }

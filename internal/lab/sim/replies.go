@@ -73,7 +73,7 @@ type keptMessage struct {
 func newReplies(k *conn, request *http.Request, dice *rand.Rand) *replies {
 	o := &k.server.options
 	r := &replies{conn: k, dice: dice, dialogue: k.server.dialogueFor(request), queue: schedule{purpose: timerReply}, late: schedule{purpose: timerLateReply}}
-	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place}
+	r.voice = voice{nasty: &o.Nasty, dice: dice, place: k.place, sessions: &k.server.sessions}
 	if f := &o.Fail; f.Greeting || f.Late > 0 || f.Chatter > 0 {
 		r.unsolicited = &unsolicited{conn: k}
 	}

@@ -50,8 +50,9 @@ type Server struct {
 	die      context.CancelFunc // guarded by mu; ends the present life
 	over     bool               // guarded by mu; Close was called
 
-	stalled atomic.Bool
-	slow    atomic.Uint64 // the bits of the factor
+	sessions sync.Map // see voice.sessions
+	stalled  atomic.Bool
+	slow     atomic.Uint64 // the bits of the factor
 
 	total    atomic.Int64 // see Publish
 	slots    slots

@@ -10,11 +10,47 @@ import (
 
 // vllmOmniDialogue is a connection to vLLM-Omni's full-duplex sessions, /v1/realtime?duplex=1 (vllm-project/vllm-omni,
 // vllm_omni/entrypoints/duplex/serving.py, 0.30.0). The client's first message opens the session. A server without a place says so, takes nothing
-// more, and leaves the connection open. Unlike the real server, it answers in text, with all that was said, and knows no voice.
+// more, and leaves the connection open. A client that comes back resumes its session at the server that has it. Unlike the real server, it answers in
+// text, with all that was said, knows no voice, and keeps sessions for ever, but not their places.
 type vllmOmniDialogue struct {
 	openAIDialogue
 	open, refused bool
+	id, token     string
 	instructions  string
+}
+
+// vllmOmniSession is what the server keeps of a session.
+type vllmOmniSession struct {
+	token, instructions, history string
+	items                        int
+}
+
+func (d *vllmOmniDialogue) keep(v *voice) {
+	v.sessions.Store(d.id, vllmOmniSession{d.token, d.instructions, d.history, d.items})
+}
+
+// resume continues a session that the server has kept.
+func (d *vllmOmniDialogue) resume(v *voice, id, token string) {
+	kept, ok := v.sessions.Load(id)
+	if !ok {
+		d.fail(v, "session_resume_expired", "Unknown or expired duplex session: "+id)
+		return
+	}
+	session := kept.(vllmOmniSession)
+	if session.token != token {
+		d.fail(v, "invalid_resume_token", "Invalid duplex session resume token")
+		return
+	}
+	d.open, d.id, d.token = true, id, token
+	d.instructions, d.history, d.items = session.instructions, session.history, session.items
+	d.began(v, "session.resumed")
+}
+
+// began says that the client has a session.
+func (d *vllmOmniDialogue) began(v *voice, event string) {
+	v.text(opening, `{"type":"%s","event_id":"%s","session":{"id":"%s","object":"realtime.session","model":"simulated"},"resume_token":"%s"}`,
+		event, d.event(), d.id, d.token)
+	d.keep(v)
 }
 
 func newVLLMOmniDialogue() *vllmOmniDialogue {
@@ -28,6 +64,8 @@ func (d *vllmOmniDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		Type    string `json:"type"`
 		ID      string `json:"event_id"`
 		Audio   string `json:"audio"`
+		Resumes string `json:"session_id"`
+		Token   string `json:"resume_token"`
 		Session struct {
 			Instructions string `json:"instructions"`
 		} `json:"session"`
@@ -42,6 +80,10 @@ func (d *vllmOmniDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 	}
 	d.cause = said.ID
 	if !d.open {
+		if said.Type == "session.resume" {
+			d.resume(v, said.Resumes, said.Token)
+			return
+		}
 		if !v.place() {
 			d.refused = true
 			d.fail(v, "resource_exhausted", "duplex_session_capacity_exhausted: limit=1")
@@ -49,8 +91,8 @@ func (d *vllmOmniDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		}
 		d.open = true
 		d.instructions = said.Session.Instructions
-		v.text(opening, `{"type":"session.created","event_id":"%s","session":{"id":"duplex-%016x","object":"realtime.session","model":"simulated"}}`,
-			d.event(), v.dice.Uint64())
+		d.id, d.token = fmt.Sprintf("duplex-%016x", v.dice.Uint64()), fmt.Sprintf("%016x", v.dice.Uint64())
+		d.began(v, "session.created")
 		if said.Type == "session.update" {
 			return
 		}
@@ -70,6 +112,7 @@ func (d *vllmOmniDialogue) hear(v *voice, kind frame.Opcode, message []byte) {
 		d.next()
 		d.committed(v, "null", fmt.Sprintf("item_%d", d.items))
 		d.remember(words)
+		d.keep(v)
 		d.respond(v)
 	case said.Type == "session.close":
 		v.text(remark, `{"type":"session.closed","event_id":"%s","reason":"client_close"}`, d.event())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -65,6 +66,8 @@ type voice struct {
 	dice  *rand.Rand
 	// place takes a place for a session on the server, if the connection has none yet, and reports whether there was one.
 	place func() bool
+	// sessions are those that clients of the server may resume, by id.
+	sessions *sync.Map
 
 	lastPartial []byte // of the session under way, when late ones are asked for
 	partialKind frame.Opcode

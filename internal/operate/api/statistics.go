@@ -97,7 +97,17 @@ type Service struct {
 	Failover *ServiceFailover `json:"failover,omitempty"`
 	// ReconnectSeconds is how long a session waits for a client whose connection broke; absent for not at all.
 	ReconnectSeconds float64 `json:"reconnect_seconds,omitempty"`
-	Used             Usage   `json:"used"` // since the proxy started
+	// Affinity is absent if the profile knows no ids that servers give clients.
+	Affinity *ServiceAffinity `json:"affinity,omitempty"`
+	Used     Usage            `json:"used"` // since the proxy started
+}
+
+// ServiceAffinity counts the clients that have said an id that a server of the service may have given them.
+type ServiceAffinity struct {
+	Hits   uint64 `json:"hits"`   // they came back to that server
+	Misses uint64 `json:"misses"` // the proxy does not know the id, or no longer
+	Gone   uint64 `json:"gone"`   // that server was gone, full or drained
+	IDs    int    `json:"ids"`    // that the proxy remembers
 }
 
 // ServiceDemand is what the clients of a service need of its servers.

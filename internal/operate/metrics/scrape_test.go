@@ -91,7 +91,8 @@ func busy() Snapshot {
 		Services: []api.Service{
 			{
 				Name: "stt", Path: "/v1/stt", Profile: "echo", Balance: "least-loaded", Paused: true, Utilisation: 0.375,
-				Fleet: api.ServiceDemand{Needs: 129, Capacity: 344, Waiting: 98, OldestSeconds: 6.5},
+				Affinity: &api.ServiceAffinity{Hits: 61, Misses: 5, Gone: 2, IDs: 77},
+				Fleet:    api.ServiceDemand{Needs: 129, Capacity: 344, Waiting: 98, OldestSeconds: 6.5},
 				Queue: api.Queue{
 					Limit: 1000, Waiting: 71, OldestSeconds: 2.5,
 					Totals: api.QueueTotals{

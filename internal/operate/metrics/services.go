@@ -64,6 +64,20 @@ func ofServices() []family {
 		service.counter("queue_waited_seconds_total",
 			"Total waiting time of the clients that got a connection from the queue.",
 			func(s *api.Service, put put) { put(s.Queue.Totals.WaitedSeconds) }),
+		service.counter("affinity_total", "Clients that said an id that a server had given them, by result: hit (they came back to that server), miss "+
+			"(the id is not known) or gone (the server was gone, full or drained).",
+			func(s *api.Service, put put) {
+				if a := s.Affinity; a != nil {
+					put(float64(a.Hits), "hit")
+					put(float64(a.Misses), "miss")
+					put(float64(a.Gone), "gone")
+				}
+			}, "result"),
+		service.gauge("affinity_ids", "Ids of which it is remembered which server has given them.", func(s *api.Service, put put) {
+			if a := s.Affinity; a != nil {
+				put(float64(a.IDs))
+			}
+		}),
 		service.counter("audio_seconds_total", "Audio of known duration, by the side that sent it. Some of it may be estimated, see the report of wsbouncer usage.",
 			func(s *api.Service, put put) { putAudio(&s.Used, put) }, "direction"),
 		service.counter("audio_unknown_bytes_total", "Payload bytes in formats whose duration is not known, such as compressed audio, by the side that sent them.",

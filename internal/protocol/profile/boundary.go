@@ -96,6 +96,7 @@ type session struct {
 	opening Opening
 	tasks   *tasks   // nil unless the client has begun one
 	formats *Formats // that the client's first message may change; nil for none
+	guide   Guide    // asked about the client's first message; nil for none
 }
 
 // Opening is a client's first message. If this connection's server cannot serve the client, the proxy sends it to another.
@@ -202,7 +203,7 @@ func (p *program) readsFormat() bool {
 
 // inspectsOpening reports whether the Boundary must read a session's first message.
 func (p *program) inspectsOpening() bool {
-	return p.hasSticky() || p.mayRefuse() || p.hasReady || p.reuse == Tagged || p.readsFormat()
+	return p.hasSticky() || p.mayRefuse() || p.hasReady || p.reuse == Tagged || p.readsFormat() || p.asksGuide()
 }
 
 // mayRefuse reports whether the server may refuse a session after the handshake.

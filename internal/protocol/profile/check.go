@@ -29,6 +29,7 @@ func (r *reader) check(s *spec) {
 	r.checkTokens(s)
 	r.checkLengths(s)
 	r.checkVariant(s)
+	r.checkAffinity(s)
 	r.checkPredial(s)
 	r.checkFailover(s)
 	r.checkScript(s)

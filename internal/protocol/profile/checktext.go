@@ -45,6 +45,7 @@ func (s *spec) uses() map[string][]matcher {
 		"greeting": s.greeting, "ready": s.ready, "busy": s.busy, "end.client": s.end.client, "sticky": s.sticky,
 		"unanswered": s.unanswered, "answers": s.answers, "tag.start": s.tag.start, "tag.done": s.tag.done, "tag.failed": s.tag.failed,
 		"leave.until": s.leave.until, "reset.until": s.reset.until, "keepalive.answer": s.keepalive.answer,
+		"affinity.server.message": s.affinity.server.messages, "affinity.client.message": s.affinity.client.messages,
 	}
 }
 

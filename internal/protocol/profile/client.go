@@ -65,7 +65,8 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 		}
 		f = holding
 	}
-	if p.replace && p.fromClient.can[op]&isEnd != 0 {
+	guided := b.mayBeGuided(op, length)
+	if guided || p.replace && p.fromClient.can[op]&isEnd != 0 {
 		f = holding
 	}
 	s := b.beginInspection(FromClient, op, length, f)
@@ -73,13 +74,16 @@ func (b *Boundary) beginOpening(m *assembly, op frame.Opcode, length int64) Step
 		m.limit = maxFormat
 		m.long = length > maxFormat
 	}
-	if (p.mayRefuse() || p.hasReady) && m.limit < p.longest { // another connection may need all of it
+	if (guided || p.mayRefuse() || p.hasReady) && m.limit < p.longest { // another connection may need all of it
 		m.limit = p.longest
 		m.long = length > int64(m.limit)
 		if f == holding && !m.long {
 			m.fate = holding
 			s.Pass = Hold
 		}
+	}
+	if guided && !m.long { // whatever else needs the message
+		m.fate, s.Pass = holding, Hold
 	}
 	return s
 }
@@ -120,8 +124,10 @@ func (b *Boundary) endClientMessage(m *assembly, f found, payload []byte) (s Ste
 		if session.formats != nil && m.opcode == frame.Text && !m.long {
 			session.formats.firstMessage(payload)
 		}
-		ok := true
-		if p.hasSticky() {
+		ok := !b.isGuided(m, payload)
+		if !ok {
+			s = Step{Pass: Drop, Client: Pause, Then: Elsewhere, Reason: OtherServer}
+		} else if p.hasSticky() {
 			s, ok = b.checkFirstMessage(m, f, payload)
 		} else if b.needsTag() && (f.class&isStart == 0 || f.tag == nil || b.former().has(hashOf(f.tag))) {
 			s, ok = Step{Pass: Drop, Client: Pause, Then: Elsewhere, Reason: OtherSettings}, false

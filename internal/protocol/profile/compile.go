@@ -37,7 +37,8 @@ type program struct {
 	leave                          leaveProgram
 	busyClose, busyStatus          []codeRange
 
-	tracker *trackerProgram
+	affinity *Affinity // nil for nothing
+	tracker  *trackerProgram
 }
 
 // compile checks a profile and compiles it. It returns nil if the profile has problems.
@@ -53,7 +54,7 @@ func (r *reader) compile(s *spec) *Profile {
 	s.script.compile()
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
-	p.program.tracker = newTrackerProgram(s)
+	p.program.affinity, p.program.tracker = s.affinity.compile(s.limits.Message), newTrackerProgram(s)
 	return p
 }
 

@@ -57,6 +57,7 @@ func (s *spec) fields() []field {
 		{"goaway", matchersAt(&s.goaway)},
 		{"capacity", sectionAt(&s.capacity, usual.capacity, (*Capacity).fields)},
 		{"variant", sectionAt(&s.variant, usual.variant, (*variantSpec).fields)},
+		{"affinity", sectionAt(&s.affinity, usual.affinity, (*Affinity).fields)},
 		{"failover", failoverAt(&s.failover)},
 		{"output", sectionAt(&s.output, usual.output, (*audioSpec).outputFields).inline()},
 		{"tell", sectionAt(&s.tell, usual.tell, (*Tell).fields)},

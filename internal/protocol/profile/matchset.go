@@ -32,6 +32,8 @@ const (
 	isCounted // its answer looks like the acknowledgement of a reset
 	isStart   // the first message of a task, with its tag
 	isStray   // a binary message, where clients send none
+
+	isNaming // it has an id, see Affinity
 )
 
 // matchSet finds the roles of the messages of one direction. It scans a message once for all matchers.

@@ -46,6 +46,7 @@ type spec struct {
 	goaway    []matcher     // messages by which the server says that it ends the session soon, or now
 	capacity  Capacity
 	variant   variantSpec
+	affinity  Affinity
 	tell      Tell
 	failover  Failover
 	output    audioSpec // of the server
@@ -147,6 +148,7 @@ func newSpec() spec {
 		limits:   Limits{Message: defaultMessage, Greeting: defaultGreetingLength},
 		capacity: Capacity{Every: defaultEvery},
 		variant:  variantSpec{max: defaultVariants},
+		affinity: Affinity{keep: defaultAffinity},
 		failover: newFailover(),
 		output:   newFailover().audio,
 		script:   newScript(),

@@ -125,12 +125,13 @@ const (
 	Left                  // the session was ended on the server in order
 	LeaveTimeout          // the server did not say its last word in time, although it was told that the session has ended
 	ResultTimeout         // the client's last result, or an answer before it, did not come in time
+	OtherServer           // the client comes back to another server: see [Guide]
 )
 
 var reasonTexts = []string{
 	"", "served", "cut off", "left early", "unclean", "not ready", "busy", "other settings", "unsolicited message", "greeting failed",
 	"keepalive not answered", "reset timed out", "reset not acknowledged", "late message", "closed by the server", "task failed",
-	"ended in order", "end not answered", "last result timed out",
+	"ended in order", "end not answered", "last result timed out", "belongs to another server",
 }
 
 // String returns a few words for logs.

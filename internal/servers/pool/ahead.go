@@ -10,6 +10,8 @@ func (g *Group[C]) allows(w *Waiter[C], p *Pool[C]) bool {
 	switch {
 	case w.Only != nil:
 		return p == w.Only
+	case w.Prefer != nil && w.Prefer.dialsForClients():
+		return p == w.Prefer
 	case w.Avoid != nil && p == w.Avoid:
 		for _, other := range g.pools {
 			if other != p && other.leasable() && (other.dialable || other.counts[Idle] > 0) {
@@ -22,7 +24,12 @@ func (g *Group[C]) allows(w *Waiter[C], p *Pool[C]) bool {
 
 // chooseFor returns the pool to lease a connection to the client from, or nil when none has one for it.
 func (g *Group[C]) chooseFor(w *Waiter[C]) (best *Pool[C]) {
-	if w.Only == nil && w.Avoid == nil {
+	switch {
+	case w.Prefer != nil && w.Prefer.ready(w.Variant):
+		return w.Prefer
+	case w.Prefer != nil && w.Ahead && w.Prefer.dialsFor(w.Variant):
+		return nil
+	case w.Only == nil && w.Avoid == nil:
 		return g.choose(w.Variant, w.Key)
 	}
 	for _, p := range g.pools {
@@ -31,6 +38,19 @@ func (g *Group[C]) chooseFor(w *Waiter[C]) (best *Pool[C]) {
 		}
 	}
 	return best
+}
+
+// dialsFor reports whether a connection of a variant is being dialed, or will be if a client waits for it.
+func (p *Pool[C]) dialsFor(variant string) bool {
+	v := p.find(variant)
+	return p.dialsForClients() || v != nil && v.coming > 0 && p.leasable()
+}
+
+// Offers reports whether a client that needs a connection of that variant, and prefers the pool, would get one now, or have one dialed.
+func (p *Pool[C]) Offers(variant string) bool {
+	p.group.mu.Lock()
+	defer p.group.mu.Unlock()
+	return p.ready(variant) || p.dialsForClients()
 }
 
 // pushAhead puts a client at the end of the list.
@@ -61,7 +81,7 @@ func (q *queue[C]) removeAhead(w *Waiter[C]) bool {
 
 // sameNeeds reports whether two clients can use the same connections.
 func (w *Waiter[C]) sameNeeds(other *Waiter[C]) bool {
-	return w.Variant == other.Variant && w.Avoid == other.Avoid && w.Only == other.Only && w.tenant == other.tenant
+	return w.Variant == other.Variant && w.Avoid == other.Avoid && w.Only == other.Only && w.Prefer == other.Prefer && w.tenant == other.tenant
 }
 
 // servableAhead returns the first client in the list for whom there is an idle connection; nil for none.

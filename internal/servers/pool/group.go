@@ -190,7 +190,7 @@ func (g *Group[C]) Acquire(w *Waiter[C]) (conn C, ok bool, err error) {
 		return conn, false, nil
 	}
 	if g.queue.length+g.promised == 0 || !g.mustWait(w) {
-		if p := g.choose(w.Variant, w.Key); p != nil && (g.queue.length == 0 || !g.holdsBack(p, nil)) {
+		if p := g.chooseFor(w); p != nil && (g.queue.length == 0 || !g.holdsBack(p, nil)) {
 			conn = w.take(p)
 			g.unlock(p, whenDue)
 			return conn, true, nil

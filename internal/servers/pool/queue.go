@@ -22,6 +22,10 @@ type Waiter[C any] struct {
 	// Only is the pool whose connection the client needs; nil for any.
 	Only *Pool[C]
 
+	// Prefer is a pool whose connection the client gets if one is idle, and that dials for the client if it has room; nil for none. Otherwise any
+	// other pool will do. A client waits no longer for that, unless it is Ahead and the pool can dial.
+	Prefer *Pool[C]
+
 	// Set with the group's mutex held. The caller reads lease and refused after it has received from ready.
 	ready   chan C // of size one; set when the client is queued
 	lease   uint64

@@ -106,6 +106,7 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	defer func() {
 		if !started { // also after a panic
 			arrival.Hold.Release()
+			service.Affinity.End(arrival.Named)
 		}
 	}()
 	if err := g.enter(service, arrival); err != nil {
@@ -122,6 +123,11 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 		return err
 	}
 	arrival.Asked, arrival.Variant = time.Now(), variant
+	if service.Affinity != nil {
+		if id := service.Profile.Affinity().InRequest(req.URL.RawQuery, arrival.field(req)); id != "" {
+			arrival.SaysID, arrival.Named = true, service.Affinity.Find(arrival.Identity, id)
+		}
+	}
 	for {
 		if g.drained.Err() != nil {
 			return route.Unavailable("shutting down")

@@ -33,6 +33,9 @@ const maxEarly = 64 << 10
 func (g *Gate) acquire(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival) (*backend.Conn, error) {
 	arrival.Key = service.HashBy.Key(req, arrival.Address.Addr().String())
 	waiter := &pool.Waiter[*backend.Conn]{Key: arrival.Key, Variant: arrival.Variant, Tenant: record.TenantOf(arrival.Identity)}
+	if arrival.Named != nil {
+		waiter.Prefer = arrival.Named.Backend.Pool()
+	}
 	conn, ok, err := service.Group.Acquire(waiter)
 	if err != nil {
 		return nil, route.Unavailable(err.Error())

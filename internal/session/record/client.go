@@ -27,6 +27,8 @@ type Client struct {
 	Until     time.Time       // when its wait times out; zero if it did not wait
 	Key       uint64          // hash that chooses its backend
 	Variant   string          // variant of the connection that it needs
+	SaysID    bool            // its request has an id that a server may have given it
+	Named     *route.Named    // that id; nil if it is not known
 	Trace     *Trace          // nil for none
 	// Identity is who the client is, if its service authenticates clients; nil for none. It is set also if the client is known and refused.
 	Identity *identity.Identity

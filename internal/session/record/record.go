@@ -44,6 +44,7 @@ type Record struct {
 	Class   meter.Class     // of the reason
 	Code    frame.CloseCode // the client's close code; AbnormalClosure if it left without one
 	Outcome backend.Outcome // what became of the backend's connection
+	Return  route.Return    // whether its client came back to the server that had given it an id
 	Moves   uint16          // to other servers, after the session had begun
 	Reason  string
 
@@ -117,7 +118,7 @@ func (r *Record) Attrs() []slog.Attr {
 	}
 	attrs = append(attrs, slog.String("client", r.Client.String()))
 	attrs = AppendTexts(attrs, IdentityTexts(r.Identity)...)
-	return AppendTexts(attrs, "peer", r.Peer.Text(), "request_id", r.RequestID, "trace_id", r.TraceID())
+	return AppendTexts(attrs, "peer", r.Peer.Text(), "request_id", r.RequestID, "trace_id", r.TraceID(), "affinity", r.Return.String())
 }
 
 // ConnectionID returns the id of the backend's connection; empty before the first.

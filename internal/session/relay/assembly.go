@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -9,15 +10,13 @@ import (
 // maxWhole is the longest message in bytes of payload that is put together before it is passed on.
 const maxWhole = 1 << 20
 
-// maxWholeRaw is the longest such message in bytes on the wire: its frames may be many, and empty.
-const maxWholeRaw = 2 * maxWhole
-
 // assembly puts the whole messages of one direction together from data frames as they come. Nothing is copied of a message whose only
 // frame is at hand. It is owned by the session's loop; an idle one keeps no memory.
 type assembly struct {
 	follower frame.Follower
 	op       frame.Opcode
 	fin      bool    // the frame under way ends its message
+	most     int     // the longest message in bytes of payload; 0 for maxWhole
 	skipping bool    // the message under way is too long, and is not collected
 	size     int     // of the message's payload so far, in bytes
 	raw      *[]byte // its frames so far; nil if nothing of it is kept
@@ -39,7 +38,7 @@ type gathered uint8
 const (
 	gatheredPart    gathered = iota // the message is not complete
 	gatheredWhole                   // the message is complete
-	gatheredTooLong                 // the message is longer than maxWhole or maxWholeRaw, or will be
+	gatheredTooLong                 // the message is longer, or its frames are more than twice as long, or will be
 	gatheredRest                    // the message is complete, and was skipped
 )
 
@@ -73,7 +72,8 @@ func (a *assembly) next(b []byte) (m message, n int, is gathered) {
 			if p.Header.Opcode != frame.Continuation {
 				a.op = p.Header.Opcode
 			}
-			if !a.skipping && (int64(a.size)+p.Header.Length > maxWhole || int64(len(a.begun()))+p.Header.Length > maxWholeRaw) {
+			most := int64(cmp.Or(a.most, maxWhole))
+			if !a.skipping && (int64(a.size)+p.Header.Length > most || int64(len(a.begun()))+p.Header.Length > 2*most) {
 				a.follower = before
 				return m, n, gatheredTooLong
 			}

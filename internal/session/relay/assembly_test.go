@@ -11,10 +11,10 @@ func TestAssemblyOfEmptyFrames(t *testing.T) {
 	var a assembly
 	b := frame.AppendMessage(nil, frame.Binary, false, []byte("x"), true)
 	empty := frame.AppendMessage(nil, frame.Continuation, false, nil, true)
-	for range maxWholeRaw/len(empty) + 100 {
+	for range 2*maxWhole/len(empty) + 100 {
 		_, n, is := a.next(b)
 		if is == gatheredTooLong {
-			if got := len(a.begun()); got < maxWhole || got > maxWholeRaw+len(empty) {
+			if got := len(a.begun()); got < maxWhole || got > 2*maxWhole+len(empty) {
 				t.Errorf("%d bytes were collected", got)
 			}
 			a.reset()

@@ -69,6 +69,7 @@ func (s *Session) endLease() {
 func (s *Session) forget() {
 	s.tap.Forgotten()
 	s.tap = nil
+	s.account.affinity.end()
 	if s.failover != nil {
 		s.failover.end()
 	}

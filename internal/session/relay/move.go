@@ -59,6 +59,7 @@ func (s *Session) leaveBackend(e *event) {
 		return
 	}
 	s.search = s.newSearch(variant, time.Now().Add(s.record.Service.QueueTimeout), l.conn.Boundary().Opening())
+	s.account.affinity.lead(&s.search.waiter, e.why)
 	if e.full {
 		s.backInQueue()
 	}
@@ -88,6 +89,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 	}
 	if s.search == nil {
 		s.search = f.search(variant, first)
+		s.account.affinity.lead(&s.search.waiter, e.why)
 	}
 	if e.full {
 		s.backInQueue()
@@ -259,7 +261,8 @@ func (s *Session) searchAgain(search *search) {
 	if s.search == search {
 		s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
 		w := &s.search.waiter
-		w.Ahead, w.Avoid, w.Only = search.waiter.Ahead, search.waiter.Avoid, search.waiter.Only
+		last := &search.waiter
+		w.Ahead, w.Avoid, w.Only, w.Prefer = last.Ahead, last.Avoid, last.Only, last.Prefer
 		w.Back, w.Place = search.waiter.Back, search.waiter.Ticket()
 		s.search.full = search.full
 		s.startSearch()

@@ -115,6 +115,9 @@ func (f *recovery) deliver(m *message, payload, wanted []byte) {
 		d.to.Write(*buffer)
 		freeBuffer(buffer)
 	}
+	if s.learns {
+		s.account.affinity.got(m.op, wanted)
+	}
 	if f.machine.AwaitsDelivery() {
 		f.happens(&failover.Event{Kind: failover.Delivered})
 	}

@@ -279,6 +279,9 @@ func (s *Session) fromBackend(b []byte, boundary int, between bool) {
 			return
 		}
 	} else {
+		if s.learns {
+			s.account.affinity.pass(b)
+		}
 		s.leg.down.pass(b, boundary)
 	}
 	switch {

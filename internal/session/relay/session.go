@@ -31,6 +31,7 @@ type Session struct {
 	reply  reply // what is known of the first reply
 	// fromClient presents to the boundary what is inspected of what the client sends. It is here since it fits between the others.
 	fromClient backend.Inspector
+	learns     bool // what the client gets is searched for an id, see affinity
 	client     *loop.Conn
 	leg        leg
 	scanner    frame.Scanner // of what the client sends; the backend's is its connection's own
@@ -59,6 +60,7 @@ func (s *Sessions) newSession(service *route.Service, c *record.Client) *Session
 	session := &Session{sessions: s, key: c.Key, variant: c.Variant, scanner: frame.NewClientScanner(maxMessage)}
 	session.record.Begin(service, c)
 	session.account = new(account)
+	session.account.affinity = newAffinity(session, c)
 	if !c.Hold.Empty() || c.Question != "" {
 		session.limited = newLimited(session, c.Hold, c.Hold)
 		if c.Question != "" {
@@ -149,6 +151,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 	}
 	step := conn.Begin(s.voter())
 	s.beginAccount(conn)
+	s.account.affinity.beginLeg(conn, greeting)
 	s.act(step)
 	if s.holds(conn) && s.life.state == relaying {
 		s.checkIdle()

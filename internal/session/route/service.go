@@ -40,6 +40,8 @@ type Service struct {
 	QueueTimeout time.Duration
 	// HashBy says what chooses a client's backend if the group balances by hash.
 	HashBy HashBy
+	// Affinity remembers which servers have given ids to clients; nil if the profile knows no ids.
+	Affinity *Affinity
 
 	// Auth says how clients are authenticated; nil for not at all.
 	Auth *auth.Policy
