@@ -36,6 +36,7 @@ type Service struct {
 
 	PingInterval    time.Duration // between two pings on a connection to a backend; 0 for none
 	PingTimeout     time.Duration // for its pong
+	Keepalive       bool          // backends get the profile's keepalives during sessions whose clients are silent
 	Probe           string        // how backends are probed: empty for not at all, upgrade, a path or a URL
 	ProbeInterval   time.Duration // between two probes
 	ProbeTimeout    time.Duration // for a probe to succeed
@@ -118,6 +119,8 @@ func (s *Service) fields() []field {
 			&s.PingInterval, 0)},
 		{"ping-timeout", "10s", "maximum time for a backend to answer a ping or to send anything else", value.NewDuration(
 			&s.PingTimeout, time.Millisecond)},
+		{"keepalive", "false", "send a backend the profile's keepalive.send during sessions, too, when the client has been silent for keepalive.every", value.NewFlag(
+			&s.Keepalive)},
 		{"probe", "", "active health check of each backend; empty for none", value.NewText(
 			&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)},
 		{"probe-interval", "10s", "time between two health checks, plus or minus a fifth", value.NewDuration(&s.ProbeInterval, 10*time.Millisecond)},

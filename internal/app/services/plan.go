@@ -154,6 +154,9 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	if field, err := v.readSets(); err != nil {
 		return nil, bad(field, err)
 	}
+	if _, why := v.profile.SessionKeepalive(); v.Keepalive && why != "" {
+		return nil, bad("keepalive", fmt.Errorf("the profile %s cannot keep sessions alive, since %s: set keepalive to false, or use another profile", v.profile.Name, why))
+	}
 	old := before.services[name]
 	v.readCanary(old)
 	same := old != nil && equal(old.Service, settings) && old.profile == v.profile && old.canary.same(&v.canary)

@@ -37,6 +37,7 @@ type program struct {
 	leave                          leaveProgram
 	busyClose, busyStatus          []codeRange
 
+	silence bool // the keepalive is audio, and results have times
 	tracker *trackerProgram
 }
 
@@ -54,6 +55,7 @@ func (r *reader) compile(s *spec) *Profile {
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
 	p.program.tracker = newTrackerProgram(s)
+	p.program.silence = len(s.keepalive.send) > 0 && s.failover.tellsTimes() && p.program.tracker.isAudio(&s.keepalive.send[0])
 	return p
 }
 

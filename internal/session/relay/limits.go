@@ -82,7 +82,13 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 }
 
 // Expired implements [loop.TimerHandler] for the timers of the backend's connection.
-func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(c, t) }
+func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) {
+	if q := h.account.silence; q != nil && t == &q.keepalive {
+		(*Session)(h).keepServerAlive()
+		return
+	}
+	h.leg.conn.Expired(c, t)
+}
 
 // checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
 // a frame that passes has nothing to record.

@@ -49,6 +49,7 @@ func (s *Session) newSearch(variant string, until time.Time, first profile.Openi
 // leaveBackend ends the lease of a connection that cannot serve the session.
 func (s *Session) leaveBackend(e *event) {
 	l := &s.leg
+	s.stopKeepalives()
 	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
 	variant := s.variant
 	if e.why == profile.OtherSettings {

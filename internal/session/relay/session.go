@@ -130,6 +130,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 		s.refusedAtOnce(end)
 		return
 	}
+	s.startKeepalives(conn)
 	step := conn.Begin(s.voter())
 	s.beginAccount(conn)
 	s.act(step)
@@ -293,6 +294,7 @@ func (s *Session) MoveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	s.failover.takeTimers()
+	s.account.silence.takeTimers()
 	s.limited.throttle().TakeTimer()
 	conn.TakeTimers()
 	arrived := func() {
@@ -300,6 +302,7 @@ func (s *Session) MoveTo(to *loop.Loop) {
 		s.timer.Put()
 		s.deadline.Put()
 		s.failover.putTimers()
+		s.account.silence.putTimers()
 		s.limited.throttle().PutTimer()
 		conn.PutTimers()
 	}
