@@ -26,6 +26,7 @@ type Service struct {
 
 	MaxMessage  int64         // largest message from a client in bytes; 0 for no limit
 	IdleTimeout time.Duration // ends sessions without a frame for so long; 0 for never
+	AudioIdle   time.Duration // ends sessions without audio for so long; 0 for never
 	MaxSession  time.Duration // ends sessions that last longer; 0 for never
 
 	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
@@ -106,6 +107,8 @@ func (s *Service) fields() []field {
 		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},
 		{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", value.NewSize(&s.MaxMessage, 0, math.MaxInt64)},
 		{"idle-timeout", "0s", "end a session after this time without a frame; 0 for never", value.NewDuration(&s.IdleTimeout, 0)},
+		{"audio-idle", "0s", "end a session after this time without audio from its client, as the profile defines audio; 0 for never", value.NewDuration(
+			&s.AudioIdle, 0)},
 		{"max-session", "0s", "maximum duration of a session; 0 for no limit", value.NewDuration(&s.MaxSession, 0)},
 		{"connection-max-age", "1h", "replace a connection at this age or up to a quarter earlier, once it is idle; 0 for never", value.NewDuration(
 			&s.ConnectionMaxAge, 0)},

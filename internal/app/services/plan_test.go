@@ -39,6 +39,10 @@ func TestProfileCannot(t *testing.T) {
 		{"vosk", "service stt: keepalive: the profile vosk cannot keep sessions alive, since it has no keepalive.send: set keepalive to false, or use another profile", func(s *config.Service) {
 			s.Keepalive = true
 		}},
+		{"kyutai", "", func(s *config.Service) { s.AudioIdle = time.Minute }},
+		{"cartesia", "service stt: audio-idle: the profile cartesia does not say what audio is: use 0s, or a profile of your own with failover: {audio: {messages: ...}}", func(s *config.Service) {
+			s.AudioIdle = time.Minute
+		}},
 	} {
 		settings := config.DefaultService()
 		settings.Profile, settings.Path = c.profile, "/v1"

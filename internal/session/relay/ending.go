@@ -73,6 +73,7 @@ func (s *Session) forget() {
 	if s.failover != nil {
 		s.failover.end()
 	}
+	s.account.silence.stopTimers()
 	s.client.Close()
 	s.leaveLimits()
 	used := s.used()

@@ -38,10 +38,24 @@ const idleChecks = 4
 
 // progress is what the session's timer has seen while frames pass, and what is read after that. It is owned by the session's loop.
 type progress struct {
-	count       uint64 // what had passed at the last check: data frames and bytes both ways, or the client's bytes
+	count       uint64 // what had passed at the last check: data frames and bytes both ways, the client's bytes, or audio
 	pending     int32  // bytes for the backend that its socket had not taken at the last check
 	discarded   uint16 // what was read after the client's part was over, see maxDiscarded
 	quietChecks int8   // checks in a row at which nothing had passed since the one before
+}
+
+// look returns at how many checks in a row, this one included, count was the same as at the one before. waits tells that the client may have more to
+// say than is read.
+func (p *progress) look(count uint64, waits bool) int8 {
+	switch {
+	case count != p.count:
+		p.count, p.quietChecks = count, 0
+	case waits:
+		p.quietChecks = 0
+	default:
+		p.quietChecks++
+	}
+	return p.quietChecks
 }
 
 // What a session's timers are set for.
@@ -54,6 +68,7 @@ const (
 	timeReplay                         // a replay continues
 	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
+	audioCheck                         // the next check for audio
 )
 
 // Expired implements [loop.TimerHandler].
@@ -78,6 +93,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.failover.lookForStall()
 	case timeMove:
 		s.ConsiderMove()
+	case audioCheck:
+		s.checkAudio()
 	}
 }
 
@@ -103,11 +120,7 @@ func (s *Session) checkIdle() {
 	}
 	// Bytes are counted too, for a large frame that takes its time.
 	from, to := &s.scanner, &s.leg.conn.Scanner
-	if count := from.Frames + from.Bytes + to.Frames + to.Bytes; count != s.progress.count {
-		s.progress.count, s.progress.quietChecks = count, 0
-	} else if s.client.Throttled() { // the client may have more to say than we read
-		s.progress.quietChecks = 0
-	} else if s.progress.quietChecks++; s.progress.quietChecks > idleChecks {
+	if s.progress.look(from.Frames+from.Bytes+to.Frames+to.Bytes, s.client.Throttled()) > idleChecks {
 		s.limitEnds(by)
 		s.End(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return

@@ -228,10 +228,12 @@ func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()
 	s.failover.takeTimers()
+	s.account.silence.takeTimers()
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.deadline.Put()
 		s.failover.putTimers()
+		s.account.silence.putTimers()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}
 	if !loop.Move(to, arrived, s.client) {

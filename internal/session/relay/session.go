@@ -94,6 +94,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
+	s.awaitAudio()
 	s.startLeg(conn, profile.Opening{}, greeting, nil)
 	if waited != nil {
 		s.killIfWaitEnded(waited)

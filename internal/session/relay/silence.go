@@ -3,15 +3,20 @@ package relay
 import (
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
-// This file is about clients that are silent: their servers get the profile's keepalives.
+// This file is about clients that are silent: their servers get the profile's keepalives, and sessions without audio end.
 
 // silence is what a session needs for a client that is silent. It is owned by the session's loop.
 type silence struct {
 	keepalive loop.Timer // of the leased connection: when the server may need a keepalive
+	audio     loop.Timer // of the client's: the next check for audio
+	heard     progress   // of the client's audio
 	always    bool       // keepalives are sent although the service does not ask for them
 }
 
@@ -83,15 +88,63 @@ func (s *Session) keepServerAlive() {
 	s.scheduleKeepalive(left)
 }
 
+// awaitAudio begins to look whether the client sends audio, if the service limits the time without.
+func (s *Session) awaitAudio() {
+	if limit := s.record.Service.AudioIdle; limit > 0 {
+		s.silence().audio.Set(s.client, limit/idleChecks, audioCheck)
+	}
+}
+
+// checkAudio ends the session if no audio has come for as long as the service allows. Time does not count in which the client is not read.
+func (s *Session) checkAudio() {
+	switch {
+	case s.life.state > moving: // it ends
+	case s.account.silence.heard.look(s.audioCount(), s.life.state == moving || s.client.Paused()) >= idleChecks:
+		s.limitEnds(limits.Cause{Limit: limits.AudioIdle})
+		s.End(meter.Limit, frame.PolicyViolation, "audio idle limit reached")
+	default:
+		s.awaitAudio()
+	}
+}
+
+// audioCount is a count that changes while audio comes from the client.
+func (s *Session) audioCount() (n uint64) {
+	from := &s.scanner
+	kinds := s.record.Service.Profile.Failover().AudioKinds()
+	if kinds&(1<<frame.Text) != 0 {
+		n += from.Text
+	}
+	if kinds&(1<<frame.Binary) != 0 {
+		n += from.Bytes - from.Text
+	}
+	if kinds == 0 && s.failover != nil {
+		n = s.failover.tracker.Spoken()
+		if !from.AtMessageBoundary() { // it may be audio
+			n += from.Bytes
+		}
+	}
+	return n
+}
+
 // takeTimers takes the timers off their loop before the session moves to another one, and putTimers puts them there. q may be nil.
 func (q *silence) takeTimers() {
 	if q != nil {
 		q.keepalive.Take()
+		q.audio.Take()
 	}
 }
 
 func (q *silence) putTimers() {
 	if q != nil {
 		q.keepalive.Put()
+		q.audio.Put()
+	}
+}
+
+// stopTimers stops all of them: the session has ended. q may be nil.
+func (q *silence) stopTimers() {
+	if q != nil {
+		q.keepalive.Stop()
+		q.audio.Stop()
 	}
 }

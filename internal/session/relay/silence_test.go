@@ -162,3 +162,98 @@ func TestFirstKeepaliveOfSession(t *testing.T) {
 		}
 	})
 }
+
+// heardAudio says what audio is: binary messages, or a part of texts.
+var heardAudio = map[string]string{
+	"binary": `audio: {messages: {opcode: binary}, encoding: s16le, rate: 16000}`,
+	"base64": `audio: {messages: {json: {type: audio}}, base64: data, encoding: s16le, rate: 16000}`,
+}
+
+// A session without audio ends, whatever else its client says, in the way of the protocol.
+func TestAudioIdle(t *testing.T) {
+	const never = `{"type":"configure"}`
+	for name, audio := range heardAudio {
+		for _, ending := range []string{`reuse: lockstep, stateless: true`, `end: {client: {text: bye}, server: close}, leave: {send: bye}`} {
+			for _, failover := range []bool{false, true} {
+				r := newRig(t, ownProfile(t, setup{Script: new(wstest.Server), Service: func(s *route.Service) {
+					s.AudioIdle, s.Failover, s.ReplayWindow = time.Hour, failover, time.Minute
+				}}, ending+`, `+keepalive+`, failover: {verdict: visible, why: x, `+audio+`, answered: {messages: {opcode: text}, by: utterance}}`))
+				client, server := r.Session()
+				op, spoken := frame.Binary, "audio"
+				if name == "base64" {
+					op, spoken = frame.Text, `{"type":"audio","data":"YXVkaW8="}`
+				}
+				say := func(op frame.Opcode, text string) {
+					client.Send(op, text)
+					server.Expect(op, text)
+					server.Send(frame.Text, never)
+					client.Expect(frame.Text, never)
+				}
+				quiet := func() (checks int8) {
+					r.on(func(s *Session) {
+						s.checkAudio()
+						checks = s.account.silence.heard.quietChecks
+					})
+					return checks
+				}
+				for range 3 {
+					if say(op, spoken); quiet() != 0 {
+						t.Errorf("%s: %s is no audio", name, spoken)
+					}
+					for checks := range int8(idleChecks - 1) {
+						say(frame.Text, never)
+						client.Send(frame.Ping, "")
+						client.Expect(frame.Pong, "")
+						if name == "binary" && failover {
+							say(frame.Binary, "")
+						}
+						if got := quiet(); got != checks+1 {
+							t.Errorf("%s: %d checks without audio; want %d", name, got, checks+1)
+						}
+					}
+				}
+				r.on(func(s *Session) {
+					s.client.Pause()
+					for range idleChecks {
+						s.checkAudio() // the client may have audio that is not read
+					}
+					s.client.Resume()
+				})
+				for range idleChecks {
+					quiet()
+				}
+				client.ExpectClose(frame.PolicyViolation, "audio idle limit reached")
+				connection := "returned"
+				if ending[0] == 'e' {
+					server.ExpectOwn(frame.Text, "bye")
+					connection = "ended"
+				}
+				client.SendClose(frame.PolicyViolation, "")
+				_ = client.Close()
+				r.expectRecord(fate{"proxy", frame.PolicyViolation, "audio idle limit reached", connection})
+				if got := r.Shared.LimitLog.Total(); len(got) != 1 || got[0].Limit.String() != "audio-idle" {
+					t.Errorf("counted: %+v", got)
+				}
+				if connection == "ended" {
+					_ = server.Close()
+				}
+			}
+		}
+	}
+}
+
+// It ends by itself, and not while audio comes.
+func TestAudioIdleByItself(t *testing.T) {
+	r := newRig(t, setup{Profile: "funasr", Script: new(wstest.Server), Service: func(s *route.Service) { s.AudioIdle = 40 * time.Millisecond }})
+	client, server := r.Session()
+	client.Send(frame.Text, `{"mode": "2pass"}`)
+	go func() {
+		for {
+			if _, _, err := server.Next(); err != nil {
+				return
+			}
+		}
+	}()
+	client.ExpectClose(frame.PolicyViolation, "audio idle limit reached")
+	_ = client.Close()
+}

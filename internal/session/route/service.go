@@ -55,6 +55,8 @@ type Service struct {
 	IdleTimeout time.Duration
 	// Keepalive has servers get the profile's keepalives during sessions whose clients are silent.
 	Keepalive bool
+	// AudioIdle ends a session without audio from its client for this long; 0 for never. The profile says what audio is.
+	AudioIdle time.Duration
 	// MaxDuration ends a session that has lasted this long; 0 for never.
 	MaxDuration time.Duration
 	// CloseTimeout bounds each side's part in closing a session.

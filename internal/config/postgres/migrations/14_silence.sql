@@ -3,3 +3,4 @@
 -- +goose Up
 
 ALTER TABLE wsbouncer.services ADD COLUMN keepalive boolean;
+ALTER TABLE wsbouncer.services ADD COLUMN audio_idle text;
