@@ -68,6 +68,7 @@ const (
 	timeReplay                         // a replay continues
 	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
+	stallCheck                         // the next look whether the server takes what the client sends
 	audioCheck                         // the next check for audio
 )
 
@@ -93,6 +94,8 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.failover.lookForStall()
 	case timeMove:
 		s.ConsiderMove()
+	case stallCheck:
+		s.lookAtStall()
 	case audioCheck:
 		s.checkAudio()
 	}
@@ -130,9 +133,12 @@ func (s *Session) checkIdle() {
 
 // awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it closed or ended its stream. The
 // backend may take all of it, but a session whose backend takes nothing does not keep its lease for ever.
-func (s *Session) awaitLeaving() {
+func (s *Session) awaitLeaving() { s.awaitLeavingFor(s.record.Service.CloseTimeout) }
+
+// awaitLeavingFor is awaitLeaving with another time until the first check.
+func (s *Session) awaitLeavingFor(first time.Duration) {
 	s.progress = progress{count: s.takenByBackend(), pending: int32(s.leg.up.to.Pending())}
-	s.timer.Set(s.client, s.record.Service.CloseTimeout, leavingCheck)
+	s.timer.Set(s.client, first, leavingCheck)
 }
 
 // takenByBackend is a count that goes up while the backend takes what the client sends, or what was kept of that.

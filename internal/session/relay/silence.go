@@ -17,6 +17,8 @@ type silence struct {
 	keepalive loop.Timer // of the leased connection: when the server may need a keepalive
 	audio     loop.Timer // of the client's: the next check for audio
 	heard     progress   // of the client's audio
+	stalled   loop.Timer // of the client's: when to look at a server that takes nothing
+	taken     uint64     // by the server when that was set
 	always    bool       // keepalives are sent although the service does not ask for them
 }
 
@@ -130,6 +132,7 @@ func (s *Session) audioCount() (n uint64) {
 func (q *silence) takeTimers() {
 	if q != nil {
 		q.keepalive.Take()
+		q.stalled.Take()
 		q.audio.Take()
 	}
 }
@@ -137,6 +140,7 @@ func (q *silence) takeTimers() {
 func (q *silence) putTimers() {
 	if q != nil {
 		q.keepalive.Put()
+		q.stalled.Put()
 		q.audio.Put()
 	}
 }
@@ -146,5 +150,6 @@ func (q *silence) stopTimers() {
 	if q != nil {
 		q.keepalive.Stop()
 		q.audio.Stop()
+		q.stalled.Stop()
 	}
 }
