@@ -190,6 +190,7 @@ func TestAudioIdle(t *testing.T) {
 					client.Expect(frame.Text, never)
 				}
 				quiet := func() (checks int8) {
+					r.sent() // otherwise the client may not be read for a moment
 					r.on(func(s *Session) {
 						s.checkAudio()
 						checks = s.account.silence.heard.quietChecks
