@@ -6,7 +6,7 @@ import "github.com/wsbouncer/wsbouncer/internal/access/limits"
 // message-rate: a key, a token and a client's address. Many small messages cost more than their bytes, so a byte-rate does not stop a
 // client that sends them. A sum over many clients needs no count of its own.
 func limitFields(of string, l *limits.Limits) []field {
-	helps := [limits.Count]string{
+	helps := []string{ // without audio-idle, which only services have
 		limits.Sessions:    "maximum number of sessions of the " + of + " at once; 0 for no limit",
 		limits.SessionRate: "maximum rate of new sessions of the " + of + "; 0 for no limit",
 		limits.ByteRate:    "maximum rate of bytes that the clients of the " + of + " send; 0 for no limit",

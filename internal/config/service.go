@@ -26,6 +26,7 @@ type Service struct {
 
 	MaxMessage  int64         // largest message from a client in bytes; 0 for no limit
 	IdleTimeout time.Duration // ends sessions without a frame for so long; 0 for never
+	AudioIdle   time.Duration // ends sessions without audio for so long; 0 for never
 	MaxSession  time.Duration // ends sessions that last longer; 0 for never
 
 	ConnectionMaxAge      time.Duration // of a connection to a backend; 0 for no limit
@@ -36,6 +37,7 @@ type Service struct {
 
 	PingInterval    time.Duration // between two pings on a connection to a backend; 0 for none
 	PingTimeout     time.Duration // for its pong
+	Keepalive       bool          // backends get the profile's keepalives during sessions whose clients are silent
 	Probe           string        // how backends are probed: empty for not at all, upgrade, a path or a URL
 	ProbeInterval   time.Duration // between two probes
 	ProbeTimeout    time.Duration // for a probe to succeed
@@ -108,6 +110,8 @@ func (s *Service) fields() []field {
 		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},
 		{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", value.NewSize(&s.MaxMessage, 0, math.MaxInt64)},
 		{"idle-timeout", "0s", "end a session after this time without a frame; 0 for never", value.NewDuration(&s.IdleTimeout, 0)},
+		{"audio-idle", "0s", "end a session after this time without audio from its client, as the profile defines audio; 0 for never", value.NewDuration(
+			&s.AudioIdle, 0)},
 		{"max-session", "0s", "maximum duration of a session; 0 for no limit", value.NewDuration(&s.MaxSession, 0)},
 		{"connection-max-age", "1h", "replace a connection at this age or up to a quarter earlier, once it is idle; 0 for never", value.NewDuration(
 			&s.ConnectionMaxAge, 0)},
@@ -121,6 +125,8 @@ func (s *Service) fields() []field {
 			&s.PingInterval, 0)},
 		{"ping-timeout", "10s", "maximum time for a backend to answer a ping or to send anything else", value.NewDuration(
 			&s.PingTimeout, time.Millisecond)},
+		{"keepalive", "false", "send a backend the profile's keepalive.send during sessions, too, when the client has been silent for keepalive.every", value.NewFlag(
+			&s.Keepalive)},
 		{"probe", "", "active health check of each backend; empty for none", value.NewText(
 			&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)},
 		{"probe-interval", "10s", "time between two health checks, plus or minus a fifth", value.NewDuration(&s.ProbeInterval, 10*time.Millisecond)},

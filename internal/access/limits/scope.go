@@ -36,6 +36,7 @@ const (
 	MaxSession
 	IdleTimeout
 	AudioQuota
+	AudioIdle // of a service only, so not in Limits
 
 	// Count is how many limits there are.
 	Count = iota
@@ -43,7 +44,7 @@ const (
 
 // String returns the limit's name in metrics, logs and settings.
 func (l Limit) String() string {
-	return [Count]string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout", "audio-quota"}[l]
+	return [Count]string{"session-limit", "session-rate", "byte-rate", "message-rate", "max-message", "max-session", "idle-timeout", "audio-quota", "audio-idle"}[l]
 }
 
 // Scope is one thing that is limited. Its methods may be called from any goroutine. The limits can change at any time, for clients that are

@@ -350,7 +350,7 @@ func (v *service) route() *route.Service {
 		Name: v.name, Host: c.Host, Path: c.Path, Group: v.group, Profile: v.plan.profile, Variants: v.variants,
 		QueueTimeout: c.QueueTimeout, HashBy: v.plan.hashBy, Affinity: affinity, Origins: c.AllowOrigin,
 		Cookies: c.TakesCookies() || v.plan.passing.PassesCookies(), Certificates: c.TakesCertificates(),
-		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
+		MaxMessage: c.MaxMessage, IdleTimeout: c.IdleTimeout, AudioIdle: c.AudioIdle, Keepalive: c.Keepalive, MaxDuration: c.MaxSession, CloseTimeout: c.CloseTimeout,
 		Failover: c.Replays(), ReplayWindow: c.ReplayWindow, StallTimeout: mostStall(c), StallLearned: c.StallTimeout == config.StallAuto, LagLimit: c.LagLimit, TellClients: c.TellClients,
 		Reconnect: c.Reconnect, ReconnectEvict: c.ReconnectEvict, SessionAge: c.SessionAge,
 		MoveTimeout: moveTimeout, Rebalance: c.Rebalance, Backends: v.rebalanced(),

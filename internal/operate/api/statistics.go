@@ -418,7 +418,7 @@ type Limits struct {
 
 // LimitTotal is how often limits of one kind were reached: clients were refused, or sessions held back or ended.
 type LimitTotal struct {
-	Limit string `json:"limit"` // session-limit, session-rate, message-rate, byte-rate, max-message, max-session, idle-timeout
+	Limit string `json:"limit"` // session-limit, session-rate, message-rate, byte-rate, max-message, max-session, idle-timeout, audio-idle
 	Scope string `json:"scope"` // process, service, client, key, tenant
 	Count uint64 `json:"count"`
 }

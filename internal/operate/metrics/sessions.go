@@ -96,7 +96,7 @@ func ofLimits() []family {
 	return []family{
 		counter("limited_total",
 			"How often limits were reached: clients were refused (session-limit, session-rate, audio-quota), sessions held back (message-rate, byte-rate) or "+
-				"ended (max-message, max-session, idle-timeout, audio-quota). The scope is whose limit it is: process, service, client, key, or tenant.",
+				"ended (max-message, max-session, idle-timeout, audio-idle, audio-quota). The scope is whose limit it is: process, service, client, key, or tenant.",
 			func(s *Snapshot, put put) {
 				for _, t := range s.Limits.Totals {
 					put(float64(t.Count), t.Limit, t.Scope)

@@ -233,6 +233,8 @@ func (w *world) step() {
 		c.clientSends()
 	case n < 38:
 		c.clientLeaves()
+	case n < 42:
+		c.keepAlive()
 	case n < 60:
 		c.serverHears()
 	case n < 75:

@@ -10,11 +10,12 @@ import (
 type assembly struct {
 	opcode  frame.Opcode
 	fate    fate
-	long    bool // it is longer than limit, and is no longer collected
-	split   bool // it came in more than one piece
-	partial bool // only its beginning was collected, and has been released
-	total   int  // payload bytes of the frames so far
-	limit   int  // payload bytes to collect at most
+	long    bool   // it is longer than limit, and is no longer collected
+	split   bool   // it came in more than one piece
+	partial bool   // only its beginning was collected, and has been released
+	frames  uint16 // so far
+	total   int    // payload bytes of the frames so far
+	limit   int    // payload bytes to collect at most
 	buffer  *[]byte
 }
 
@@ -39,7 +40,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b
 // begin begins a message.
 func (a *assembly) begin(op frame.Opcode, f fate, limit int) {
 	a.free()
-	*a = assembly{opcode: op, fate: f, limit: limit}
+	*a = assembly{opcode: op, fate: f, frames: 1, limit: limit}
 }
 
 // free returns the buffer to buffers, unless it has grown too large.

@@ -14,8 +14,8 @@ import (
 
 // format is what the bytes of a session's audio mean. It is fixed with the first audio.
 type format struct {
-	encoding       Encoding
 	rate, channels int
+	encoding       Encoding
 	fixed          bool
 }
 
@@ -192,7 +192,7 @@ func readFormat(chosen [3]string) (f format, why string) {
 			return f, "the number of channels of the audio is not known"
 		}
 	}
-	return format{encoding, rate, channels, true}, ""
+	return format{rate, channels, encoding, true}, ""
 }
 
 // wholeNumber reads a number from 1 to limit, which may have zeros behind a point.

@@ -81,14 +81,14 @@ func TestFormat(t *testing.T) {
 }
 
 func TestFormatLimits(t *testing.T) {
-	f := format{F32LE, maxRate, maxChannels, true}
+	f := format{maxRate, maxChannels, F32LE, true}
 	if got := f.bytesFor(math.MaxInt64); got < 0 {
 		t.Error(got)
 	}
 	if got := f.lastsFor(math.MaxInt64, 1e9); got <= 0 {
 		t.Error(got)
 	}
-	f = format{U8, 1, 1, true}
+	f = format{1, 1, U8, true}
 	if got := f.lastsFor(math.MaxInt64, 1e9); got != math.MaxInt64 {
 		t.Error(got)
 	}

@@ -93,6 +93,8 @@ type session struct {
 	expected uint64 // what must still come from the server before the reset has succeeded: messages, acknowledgements or tasks
 	answers  uint64 // how many of them are for the client (in finishing), or came before the reset's second (in resetting)
 
+	keepalives uint32 // of the session that the server has not answered, if it does
+
 	opening Opening
 	tasks   *tasks   // nil unless the client has begun one
 	formats *Formats // that the client's first message may change; nil for none
@@ -235,6 +237,7 @@ func (b *Boundary) Plausible(t Traffic) bool {
 	if b.flags&keepalivePending != 0 {
 		may++
 	}
+	may += uint64(b.session.keepalives)
 	if begun(t.Received, t.ReceivingMessage)+b.session.withheld+b.session.unanswered > may {
 		b.forbidReuse(Unsolicited)
 		return false
@@ -279,6 +282,11 @@ func (b *Boundary) updateInspect() {
 		}
 		if b.flags&silent != 0 && (p.mayRefuse() || p.hasReady) {
 			b.inspect[FromServer] = allMessages
+		}
+		if b.awaitsAlive() {
+			b.inspect[FromServer] = allMessages
+		} else if b.session.keepalives > 0 {
+			b.inspect[FromServer] |= p.fromServer.kinds(isAlive)
 		}
 		if b.flags&keepalivePending != 0 { // the client waits, and the server's next message is not for it
 			b.inspect = [2]frame.Kinds{allMessages, allMessages}

@@ -117,6 +117,9 @@ func TestNoLeak(t *testing.T) {
 					t.Fatal(w.wrong)
 				}
 				t.Logf("%d sessions, %d on used connections, %d answers, %d resets awaited; broken: %v", w.served, w.reused, w.answers, w.resets, w.broken)
+				if s.name == "alive" && w.keptAlive < steps/1000 {
+					t.Errorf("only %d keepalives were answered", w.keptAlive)
+				}
 				if w.reused < w.served/10 && p.Reuse != OneShot {
 					t.Errorf("of %d sessions, only %d were on used connections", w.served, w.reused)
 				}
@@ -146,6 +149,7 @@ func TestBoundaryStates(t *testing.T) {
 						"a client sends":        one((*conn).clientSends),
 						"a client sends more":   one((*conn).clientSends),
 						"a client leaves":       one((*conn).clientLeaves),
+						"a keepalive is due":    one((*conn).keepAlive),
 						"the server hears":      one((*conn).serverHears),
 						"the server hears more": one((*conn).serverHears),
 						"the server answers":    one((*conn).serverSends),

@@ -38,6 +38,7 @@ type program struct {
 	busyClose, busyStatus          []codeRange
 
 	affinity *Affinity // nil for nothing
+	silence  bool      // the keepalive is audio, and results have times
 	tracker  *trackerProgram
 }
 
@@ -55,6 +56,7 @@ func (r *reader) compile(s *spec) *Profile {
 	p.Reuse, p.Reason = s.effective()
 	p.program = newProgram(s, p.Reuse)
 	p.program.affinity, p.program.tracker = s.affinity.compile(s.limits.Message), newTrackerProgram(s)
+	p.program.silence = len(s.keepalive.send) > 0 && s.failover.tellsTimes() && p.program.tracker.isAudio(&s.keepalive.send[0])
 	return p
 }
 

@@ -3,6 +3,8 @@ package profile
 import (
 	"slices"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // Failover is what a profile says about sessions that another server continues when theirs dies, hangs or is drained. It is immutable.
@@ -63,6 +65,23 @@ func (p *Profile) Failover() *Failover { return &p.spec.failover }
 // AnswersAll reports whether a server replies to every message of its clients, so that it owes something as soon as one is whole.
 func (p *Profile) AnswersAll() bool {
 	return p.spec.failover.Stall == StallReplies && len(p.spec.unanswered) == 0 && len(p.spec.failover.configure) == 0
+}
+
+// TellsAudio reports whether the profile says which messages of a client are audio.
+func (f *Failover) TellsAudio() bool { return len(f.audio.messages) > 0 }
+
+// AudioKinds returns the kinds of messages that are audio, whatever is in them; 0 if it depends on what is in them.
+func (f *Failover) AudioKinds() (kinds frame.Kinds) {
+	if f.audio.base64 != nil || f.audio.floats != "" {
+		return 0
+	}
+	for _, m := range f.audio.messages {
+		if m.opcode == 0 {
+			return 0
+		}
+		kinds |= 1 << m.opcode
+	}
+	return kinds
 }
 
 // TellsLag reports whether the server's messages tell how late it answers the audio that it gets: by a reply to each message, or by how far final

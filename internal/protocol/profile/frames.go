@@ -16,6 +16,7 @@ func (b *Boundary) Frame(d Direction, op frame.Opcode, length int64, fin bool) S
 	if m.fate.inspected() && !m.long && int64(m.total)+length > int64(m.limit) {
 		return b.tooLong(d)
 	}
+	m.frames++
 	m.total += int(min(length, maxMessage))
 	return Step{Pass: b.pass(d, m.fate), Feed: m.fate.inspected() || m.fate == unseen && d == FromServer && b.state >= finishing}
 }

@@ -109,6 +109,12 @@ func (b *Boundary) leftEarly() bool {
 
 // endUnused ends a session in which nothing was sent to the server, so nothing needs a reset.
 func (b *Boundary) endUnused(s Step) Step {
+	switch n := b.session.keepalives; {
+	case n == 1:
+		b.flags |= keepalivePending
+	case n > 1:
+		return b.markBroken(s, NotAlive)
+	}
 	if b.flags&keepalivePending == 0 {
 		return b.becomeIdle(s)
 	}
@@ -158,7 +164,7 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 			session.expected = 0
 		}
 	}
-	if session.expected == 0 && !t.ReceivingMessage { // otherwise wait for the end of that message
+	if session.expected == 0 && !t.ReceivingMessage && !b.awaitsAlive() { // otherwise wait for the end of that message
 		return b.resetSucceeded(s)
 	}
 	return s
@@ -167,6 +173,13 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 // countAnswer handles a message that came after the reset began.
 func (b *Boundary) countAnswer(f found) (s Step) {
 	p, session := b.program, b.session
+	if b.awaitsAlive() {
+		session.keepalives--
+		if session.expected == 0 {
+			return b.resetSucceeded(Step{Pass: Drop})
+		}
+		return Step{Pass: Drop}
+	}
 	switch { // a busy server works through its backlog before it comes to the reset
 	case b.state == finishing:
 		s.Timer = p.lastResultTime

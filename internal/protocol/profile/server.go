@@ -24,6 +24,9 @@ func (b *Boundary) beginServerMessage(op frame.Opcode, length int64) Step {
 	case opening, notReady, streaming, replacing:
 		return b.beginInSession(op, length)
 	case finishing:
+		if b.awaitsAlive() {
+			return b.beginInspection(FromServer, op, length, dropping)
+		}
 		return b.beginInspection(FromServer, op, length, inspecting)
 	case resetting, leaving:
 		return b.beginInspection(FromServer, op, length, dropping)
@@ -55,6 +58,9 @@ func (b *Boundary) beginInSession(op frame.Opcode, length int64) Step {
 	can := p.fromServer.can[op]
 	if b.flags&keepalivePending != 0 {
 		return b.beginInspection(FromServer, op, length, dropping)
+	}
+	if s, ok := b.beginMaybeAlive(op, length); ok {
+		return s
 	}
 	if b.flags&silent != 0 && (p.mayRefuse() || p.hasReady) {
 		if can&(isReady|isBusy) != 0 && length <= int64(p.fromServer.limit[op]) {
@@ -166,6 +172,9 @@ func (b *Boundary) endInSession(f found) Step {
 			return b.elsewhere(Unsolicited)
 		}
 		return Step{Pass: Drop, Client: Resume, Timer: StopTimer}
+	}
+	if session.keepalives > 0 && (f.class&isAlive != 0 || b.awaitsAlive()) {
+		return b.endAlive(f)
 	}
 	if b.flags&silent != 0 && (p.mayRefuse() || p.hasReady) {
 		switch {

@@ -30,6 +30,9 @@ type Step struct {
 	// Send holds messages to send to the server at the next frame boundary, in this order: see [Message.Append] and
 	// [Boundary.Token]. The caller must not change the slice.
 	Send []Message
+	// Answered is set if what was presented ends the server's answer to a keepalive of the session: the caller takes that out of its counts, so
+	// that [Traffic] does not have it.
+	Answered Answered
 }
 
 // StopTimer in [Step.Timer] stops the timer.

@@ -75,6 +75,7 @@ type Tracker struct {
 	chosen        [3]string // encoding, rate and channels, as the profile names them
 	format        format
 	received      Position
+	spoken        uint64 // messages with audio
 	number        uint32 // messages
 	configuration []kept
 
@@ -190,6 +191,7 @@ func (t *Tracker) ClientMessage(op frame.Opcode, payload []byte, size int) Entry
 	case f.class&isAudio != 0:
 		t.audio(&e, op, payload, size)
 	case f.doubt&p.decisive != 0:
+		t.spoken++ // it may be audio
 		t.giveUp("the client sent a message that the profile's matchers cannot judge")
 	}
 	if p.heard.choices != nil && op == frame.Text && e.Kind != EntryAudio && size == len(payload) {
@@ -215,6 +217,9 @@ func (t *Tracker) configure(e *Entry, roles class, op frame.Opcode, payload []by
 // audio counts an audio message.
 func (t *Tracker) audio(e *Entry, op frame.Opcode, payload []byte, size int) {
 	n, ok := t.audioLength(op, payload, size)
+	if n > 0 || !ok {
+		t.spoken++
+	}
 	switch {
 	case !ok:
 		t.giveUp("the client sent audio whose length cannot be told")
@@ -345,6 +350,9 @@ func (t *Tracker) Answered() Position { return t.answered }
 // Received returns how much audio has come from the client, and Delivered how much of it the present server has got.
 func (t *Tracker) Received() Position  { return t.received }
 func (t *Tracker) Delivered() Position { return t.delivered }
+
+// Spoken returns how many messages with audio, or of which that is not known, have come from the client.
+func (t *Tracker) Spoken() uint64 { return t.spoken }
 
 // Heard returns how many bytes of audio the present connection has got in this session, to add to the Heard of the next session's Leg.
 func (t *Tracker) Heard() int64 { return int64(t.delivered - t.leg.From) }

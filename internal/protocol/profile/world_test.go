@@ -23,8 +23,8 @@ type world struct {
 	honest bool   // the servers keep to the protocol, so that every reset succeeds in the end
 	wrong  string // what must not happen and did
 
-	served, reused, answers, resets int // so that a test can tell that it has tested something
-	broken                          map[Reason]int
+	served, reused, answers, resets, keptAlive int // so that a test can tell that it has tested something
+	broken                                     map[Reason]int
 }
 
 // chooser chooses a number below n: rapid's, or a random number generator.
@@ -193,6 +193,10 @@ func (c *conn) traffic() Traffic {
 
 // do does what a Step says, except for passing on.
 func (c *conn) do(s Step) {
+	if s.Answered.Frames > 0 {
+		c.down.whole--
+		c.w.keptAlive++
+	}
 	for i := range s.Send {
 		payload := string(s.Send[i].Append(nil, c.b.Token()))
 		op := frame.Text
@@ -270,6 +274,13 @@ func (w *world) fresh() *conn {
 	}
 	w.fail("a new connection is not ready")
 	return c
+}
+
+// keepAlive has the proxy send a keepalive, if the session's server may get one.
+func (c *conn) keepAlive() {
+	if every, _ := c.w.profile.SessionKeepalive(); every > 0 && c.visit != nil && !c.up.midFrame && !c.gone {
+		c.do(c.b.KeepAlive(c.traffic()))
+	}
 }
 
 // drop ends the connection.

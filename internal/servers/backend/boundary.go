@@ -72,6 +72,20 @@ func (c *Conn) ApplyToServer(s profile.Step) {
 	}
 }
 
+// KeepaliveDue returns when the idle connection's server is to get its next keepalive, for a session that is about to begin; 0 for not known.
+func (c *Conn) KeepaliveDue() loop.Instant {
+	if c.boundaryTimer == nil {
+		return 0
+	}
+	return c.boundaryTimer.When()
+}
+
+// Forget takes a message that has answered a keepalive of the session out of what the server has sent. It shows that the server is alive, though.
+func (c *Conn) Forget(a profile.Answered) {
+	c.Scanner.Forget(a.Opcode, a.Frames, a.Bytes)
+	c.received--
+}
+
 func (c *Conn) stopBoundaryTimer() {
 	if c.boundaryTimer != nil {
 		c.boundaryTimer.Stop()

@@ -29,6 +29,7 @@ type account struct {
 	before   served          // what the scanner of the leg's connection had counted when the leg began, and what the client did not get of it since
 	booked   meter.Used      // what Book has got
 	affinity *affinity       // nil unless servers give clients ids
+	silence  *silence        // nil unless the session needs it: see silence.go
 }
 
 // served is what servers have sent.

@@ -27,7 +27,7 @@ profiles:
 // created is a message of a server that gives an id, which stands in JSON.
 func created(id string) string { return `{"type":"created","session":{"id":"` + id + `"}}` }
 
-func resume(id string) string { return `{"type":"resume","session":"` + id + `"}` }
+func resumed(id string) string { return `{"type":"resume","session":"` + id + `"}` }
 
 // newAffinityRig returns a rig with three servers that give ids: each answers a message with the same message. change may change the setup.
 func newAffinityRig(t *testing.T, yaml string, change func(*setup)) *rig {
@@ -69,7 +69,7 @@ func TestAffinity(t *testing.T) {
 				return "?session=" + url.QueryEscape(id.plain), "X-A: b", []string{"x"}
 			},
 			"header":  func() (string, string, []string) { return "", "X-Session: " + id.plain, nil },
-			"message": func() (string, string, []string) { return "?a=b", "X-A: b", []string{resume(id.json), "x"} },
+			"message": func() (string, string, []string) { return "?a=b", "X-A: b", []string{resumed(id.json), "x"} },
 		} {
 			t.Run(name, func(t *testing.T) {
 				r := newAffinityRig(t, withIDs, nil)
@@ -101,7 +101,7 @@ func TestAffinityKeepsOrder(t *testing.T) {
 	first, _ := r.visit("", "X-A: b", created("a"))
 	r.visit("", "X-A: b", "x") // the next client's turn is another server's
 	p := r.askFor("")
-	whole := resume("a")
+	whole := resumed("a")
 	p.SendBytes(wstest.ClientFrame(false, frame.Text, whole[:9]), wstest.ClientFrame(true, frame.Continuation, whole[9:]),
 		wstest.ClientFrame(true, frame.Text, "2"), wstest.ClientFrame(true, frame.Binary, "3"))
 	p.Expect(frame.Text, whole)
@@ -126,7 +126,7 @@ func TestAffinityGone(t *testing.T) {
 				r := newAffinityRig(t, withIDs, nil)
 				query, messages := "?session=a", []string{"x"}
 				if byMessage {
-					query, messages = "", []string{resume("a"), "x"}
+					query, messages = "", []string{resumed("a"), "x"}
 				}
 				if _, returned := r.visit(query, "X-A: b", messages...); returned != "miss" {
 					t.Errorf("an unknown id: %q", returned)
@@ -215,7 +215,7 @@ func TestAffinityWithFailover(t *testing.T) {
 	first, _ := r.visit("", "X-A: b", created("a"))
 	for range 4 {
 		r.visit("", "X-A: b", "x")
-		if server, returned := r.visit("", "X-A: b", resume("a"), "y"); server != first || returned != "hit" {
+		if server, returned := r.visit("", "X-A: b", resumed("a"), "y"); server != first || returned != "hit" {
 			t.Errorf("came to %s: %q; want %s", server, returned, first)
 		}
 	}
@@ -245,7 +245,7 @@ func TestAffinityOfTenants(t *testing.T) {
 		if server, returned := r.visit("?session=a", "Authorization: Bearer "+tenant, "x"); returned != want || want == "hit" && server != first {
 			t.Errorf("tenant %s came to %s: %q", tenant, server, returned)
 		}
-		if _, returned := r.visit("", "Authorization: Bearer "+tenant, resume("a")); returned != want {
+		if _, returned := r.visit("", "Authorization: Bearer "+tenant, resumed("a")); returned != want {
 			t.Errorf("tenant %s: %q", tenant, returned)
 		}
 	}
@@ -256,10 +256,10 @@ func TestAffinityOfNoID(t *testing.T) {
 	r := newAffinityRig(t, withIDs, nil)
 	r.visit("", "X-A: b", created("a"))
 	for _, message := range []string{
-		resume(strings.Repeat("x", 1<<20)), resume(strings.Repeat(`\u0078`, 257)), resume(""), resume(`\ud83d`), `{"type":"resume","session":7}`,
-		`{"type":"resume","session":"b","session":"a"}`, `{"type":"resume","session":"a"`, resume("a")[:9],
+		resumed(strings.Repeat("x", 1<<20)), resumed(strings.Repeat(`\u0078`, 257)), resumed(""), resumed(`\ud83d`), `{"type":"resume","session":7}`,
+		`{"type":"resume","session":"b","session":"a"}`, `{"type":"resume","session":"a"`, resumed("a")[:9],
 	} {
-		if _, returned := r.visit("?session=", "X-A: b", message, resume("a"), created("a")); returned != "" {
+		if _, returned := r.visit("?session=", "X-A: b", message, resumed("a"), created("a")); returned != "" {
 			t.Errorf("%.60s: %q", message, returned)
 		}
 	}
@@ -285,7 +285,7 @@ func TestAffinityForgets(t *testing.T) {
 	wstest.Eventually(t, "the other server has room", func() bool { return r.Backends[0].Stats().Idle+r.Backends[1].Stats().Idle > 0 })
 	begun.Send(frame.Text, "x")
 	begun.Expect(frame.Text, "x")
-	if server, returned := r.visit("", "X-A: b", resume("a"), "x"); returned != "gone" {
+	if server, returned := r.visit("", "X-A: b", resumed("a"), "x"); returned != "gone" {
 		t.Errorf("came to %s: %q", server, returned)
 	}
 	begun.CloseNormally()

@@ -78,6 +78,10 @@ func (s *Session) backendStep(step profile.Step, raw []byte, ends, begins bool) 
 		whole := frame.AppendMessage(make([]byte, 0, frame.MaxHeaderSize+len(payload)), op, fin, payload, false)
 		s.fromBackend(whole, len(whole), true)
 	}
+	if a := step.Answered; a.Frames > 0 {
+		conn.Forget(a)
+		s.tap.Forgot(a.Frames)
+	}
 	if s.holds(conn) {
 		s.act(step)
 	}

@@ -42,6 +42,7 @@ func (s *Session) sendClose(code frame.CloseCode, reason string) {
 // endLease ends the lease; the connection goes back to the pool, or is closed.
 func (s *Session) endLease() {
 	l := &s.leg
+	s.stopKeepalives()
 	ending := backend.Ending{
 		Traffic: l.traffic(l.sent), MidFrame: l.sent.midFrame, Code: frame.GoingAway, Text: "session ended",
 		Fault: l.fault, Full: l.full, Slow: l.slow, Alike: l.alike, Client: s.voter(), Hurried: s.record.Class == meter.Shutdown,
@@ -73,6 +74,7 @@ func (s *Session) forget() {
 	if s.failover != nil {
 		s.failover.end()
 	}
+	s.account.silence.stopTimers()
 	s.client.Close()
 	s.leaveLimits()
 	used := s.used()

@@ -38,10 +38,24 @@ const idleChecks = 4
 
 // progress is what the session's timer has seen while frames pass, and what is read after that. It is owned by the session's loop.
 type progress struct {
-	count       uint64 // what had passed at the last check: data frames and bytes both ways, or the client's bytes
+	count       uint64 // what had passed at the last check: data frames and bytes both ways, the client's bytes, or audio
 	pending     int32  // bytes for the backend that its socket had not taken at the last check
 	discarded   uint16 // what was read after the client's part was over, see maxDiscarded
 	quietChecks int8   // checks in a row at which nothing had passed since the one before
+}
+
+// look returns at how many checks in a row, this one included, count was the same as at the one before. waits tells that the client may have more to
+// say than is read.
+func (p *progress) look(count uint64, waits bool) int8 {
+	switch {
+	case count != p.count:
+		p.count, p.quietChecks = count, 0
+	case waits:
+		p.quietChecks = 0
+	default:
+		p.quietChecks++
+	}
+	return p.quietChecks
 }
 
 // What a session's timers are set for.
@@ -55,6 +69,8 @@ const (
 	timeMove                           // a pending move is carried out by replay
 	timeStall                          // the next look whether the server works
 	timeLifetime                       // the session is to leave a server that will end it
+	stallCheck                         // the next look whether the server takes what the client sends
+	audioCheck                         // the next check for audio
 )
 
 // Expired implements [loop.TimerHandler].
@@ -81,11 +97,21 @@ func (h *clientSide) Expired(_ *loop.Conn, t *loop.Timer) {
 		s.ConsiderMove()
 	case timeLifetime:
 		s.failover.leaveInTime()
+	case stallCheck:
+		s.lookAtStall()
+	case audioCheck:
+		s.checkAudio()
 	}
 }
 
 // Expired implements [loop.TimerHandler] for the timers of the backend's connection.
-func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) { h.leg.conn.Expired(c, t) }
+func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) {
+	if q := h.account.silence; q != nil && t == &q.keepalive {
+		(*Session)(h).keepServerAlive()
+		return
+	}
+	h.leg.conn.Expired(c, t)
+}
 
 // checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
 // a frame that passes has nothing to record.
@@ -100,11 +126,7 @@ func (s *Session) checkIdle() {
 	}
 	// Bytes are counted too, for a large frame that takes its time.
 	from, to := &s.scanner, &s.leg.conn.Scanner
-	if count := from.Frames + from.Bytes + to.Frames + to.Bytes; count != s.progress.count {
-		s.progress.count, s.progress.quietChecks = count, 0
-	} else if s.client.Throttled() { // the client may have more to say than we read
-		s.progress.quietChecks = 0
-	} else if s.progress.quietChecks++; s.progress.quietChecks > idleChecks {
+	if s.progress.look(from.Frames+from.Bytes+to.Frames+to.Bytes, s.client.Throttled()) > idleChecks {
 		s.limitEnds(by)
 		s.End(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return
@@ -114,9 +136,12 @@ func (s *Session) checkIdle() {
 
 // awaitLeaving checks after each CloseTimeout whether the backend still takes what the client had sent before it closed or ended its stream. The
 // backend may take all of it, but a session whose backend takes nothing does not keep its lease for ever.
-func (s *Session) awaitLeaving() {
+func (s *Session) awaitLeaving() { s.awaitLeavingFor(s.record.Service.CloseTimeout) }
+
+// awaitLeavingFor is awaitLeaving with another time until the first check.
+func (s *Session) awaitLeavingFor(first time.Duration) {
 	s.progress = progress{count: s.takenByBackend(), pending: int32(s.leg.up.to.Pending())}
-	s.timer.Set(s.client, s.record.Service.CloseTimeout, leavingCheck)
+	s.timer.Set(s.client, first, leavingCheck)
 }
 
 // takenByBackend is a count that goes up while the backend takes what the client sends, or what was kept of that.

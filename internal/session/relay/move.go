@@ -49,6 +49,7 @@ func (s *Session) newSearch(variant string, until time.Time, first profile.Openi
 // leaveBackend ends the lease of a connection that cannot serve the session.
 func (s *Session) leaveBackend(e *event) {
 	l := &s.leg
+	s.stopKeepalives()
 	l.sent.midMessage, l.sent.midFrame = false, false // nothing of it was sent
 	variant := s.variant
 	if e.why == profile.OtherSettings {
@@ -229,10 +230,12 @@ func (s *Session) join(search *search, conn *backend.Conn) {
 	to := conn.Stream().Home()
 	s.deadline.Take()
 	s.failover.takeTimers()
+	s.account.silence.takeTimers()
 	arrived := func() {
 		s.enterShard(s.client.Loop())
 		s.deadline.Put()
 		s.failover.putTimers()
+		s.account.silence.putTimers()
 		conn.Use(func(alive bool) { s.resume(search, conn, alive) })
 	}
 	if !loop.Move(to, arrived, s.client) {

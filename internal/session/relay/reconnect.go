@@ -36,3 +36,6 @@ func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Re
 
 // EndParked ends the session of a service that has waited longest for its client, so that another client can be served.
 func (s *Sessions) EndParked(service *route.Service) { s.lines.EndOldest(service.Name) }
+
+// Parked implements [resume.Parker]: the server of a session without its client is kept alive.
+func (h *clientSide) Parked(parked bool) { (*Session)(h).KeepServerAlive(parked) }

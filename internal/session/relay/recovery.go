@@ -105,7 +105,8 @@ func newRecovery(s *Session, query string) *recovery {
 	kept := service.Failover && says.Verdict != profile.Never && s.sessions.options.Replay != nil
 	watched := service.StallTimeout > 0 && says.Stall != profile.StallNone
 	timed := service.LagLimit > 0 && says.TellsLag()
-	if !kept && !watched && !timed && !says.Continues {
+	counted := service.AudioIdle > 0 && says.AudioKinds() == 0 // only the tracker knows audio
+	if !kept && !watched && !timed && !counted && !says.Continues {
 		return nil
 	}
 	f := &recovery{session: s, tracker: profile.NewTracker(service.Profile, query), machine: failover.New(kept)}

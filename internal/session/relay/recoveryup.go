@@ -240,7 +240,7 @@ func (f *recovery) regulate() {
 	case !f.holds():
 		s.client.Resume()
 	case s.life.state == relaying && s.leg.up.to.Stalled(): // it can take what the client sends soon
-		s.client.Pause()
+		s.awaitServer()
 	default:
 		s.holdClient()
 	}

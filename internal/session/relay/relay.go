@@ -45,7 +45,7 @@ func (h *clientSide) Received(_ *loop.Conn, b []byte) int {
 	case s.life.state != relaying:
 		s.discard(len(b))
 	case s.leg.up.to.Stalled():
-		s.client.Pause()
+		s.awaitServer()
 	}
 	return pos
 }
@@ -85,6 +85,32 @@ func (s *Session) relayFromClient(b []byte) (pos int) {
 	}
 }
 
+// stallLooks is how often within its CloseTimeout a session is looked at whose server takes nothing.
+const stallLooks = 4
+
+// awaitServer stops reading the client until the server has taken what was sent. What the client sends meanwhile is looked at only if the server
+// takes nothing for a while: most servers take it in no time, and reading ahead costs memory and copies.
+func (s *Session) awaitServer() {
+	s.client.Pause()
+	q := s.silence()
+	if !q.stalled.Active() {
+		q.taken = s.takenByBackend()
+		q.stalled.Set(s.client, s.record.Service.CloseTimeout/stallLooks, stallCheck)
+	}
+}
+
+// lookAtStall is called by the timer: if the server has taken nothing meanwhile, what the client sends is looked at for a close frame.
+func (s *Session) lookAtStall() {
+	switch {
+	case s.life.state != relaying || !s.client.Paused() || !s.leg.up.to.Stalled(): // another stall sets the timer again
+	case s.takenByBackend() != s.account.silence.taken:
+		s.awaitServer()
+	default:
+		s.holdClient()
+		s.lookForClose()
+	}
+}
+
 // holdClient stops reading the client, whose messages wait for the boundary or for another connection. What arrives is still looked at for a close
 // frame, as far as there is room: a client that has closed behind a message would otherwise keep its lease for as long as it keeps its socket.
 func (s *Session) holdClient() {
@@ -105,8 +131,9 @@ func (s *Session) lookForClose() {
 	case !closes:
 	case s.life.state == moving: // no one gets what it said before
 		s.handleClientClose(payload)
-	case s.life.state == relaying: // the backend may still take that
-		s.awaitLeaving()
+	case s.life.state == relaying && !(s.timer.Active() && s.timer.Purpose() == leavingCheck): // the backend may still take that
+		timeout := s.record.Service.CloseTimeout
+		s.awaitLeavingFor(timeout - timeout/stallLooks) // the close frame may have waited for that long
 	}
 }
 
@@ -308,7 +335,7 @@ func (s *Session) backendControl(op frame.Opcode, payload []byte) {
 // Stalled implements [loop.StallHandler]: the backend does not read, so the client is not read either.
 func (h *backendSide) Stalled(*loop.Conn) {
 	if h.life.state == relaying {
-		h.client.Pause()
+		(*Session)(h).awaitServer()
 	}
 }
 

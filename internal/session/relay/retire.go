@@ -23,6 +23,7 @@ func (s *Session) retire() {
 	}
 	s.timer.Stop()
 	s.deadline.Stop()
+	s.stopKeepalives()
 	s.stopSearch()
 	s.endFailover()
 	s.record.End(byProxy, meter.InternalError, frame.InternalError, panics.Err.Error())

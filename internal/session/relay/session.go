@@ -101,6 +101,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		s.client.Write(greeting)
 	}
 	s.limitDuration()
+	s.awaitAudio()
 	s.startLeg(conn, profile.Opening{}, greeting, nil)
 	if waited != nil {
 		s.killIfWaitEnded(waited)
@@ -149,6 +150,7 @@ func (s *Session) startLeg(conn *backend.Conn, first profile.Opening, greeting [
 		s.refusedAtOnce(end)
 		return
 	}
+	s.startKeepalives(conn)
 	step := conn.Begin(s.voter())
 	s.beginAccount(conn)
 	s.account.affinity.beginLeg(conn, greeting)
@@ -313,6 +315,7 @@ func (s *Session) MoveTo(to *loop.Loop) {
 	s.timer.Take()
 	s.deadline.Take()
 	s.failover.takeTimers()
+	s.account.silence.takeTimers()
 	s.limited.throttle().TakeTimer()
 	conn.TakeTimers()
 	arrived := func() {
@@ -320,6 +323,7 @@ func (s *Session) MoveTo(to *loop.Loop) {
 		s.timer.Put()
 		s.deadline.Put()
 		s.failover.putTimers()
+		s.account.silence.putTimers()
 		s.limited.throttle().PutTimer()
 		conn.PutTimers()
 	}

@@ -55,6 +55,10 @@ type Service struct {
 	MaxMessage int64
 	// IdleTimeout ends a session in which no data frame has passed either way for this long; 0 for never.
 	IdleTimeout time.Duration
+	// Keepalive has servers get the profile's keepalives during sessions whose clients are silent.
+	Keepalive bool
+	// AudioIdle ends a session without audio from its client for this long; 0 for never. The profile says what audio is.
+	AudioIdle time.Duration
 	// MaxDuration ends a session that has lasted this long; 0 for never.
 	MaxDuration time.Duration
 	// CloseTimeout bounds each side's part in closing a session.

@@ -259,6 +259,20 @@ func (t *Tapped) followed(step profile.Step) {
 // Hidden shows that the client does not get the backend's message.
 func (t *Tapped) Hidden() { t.emit(Event{Event: verdictEvent, From: fromBackend, What: "hidden"}) }
 
+// Forgot tells that frames of the backend no longer count, which were shown.
+func (t *Tapped) Forgot(frames int) {
+	if t == nil {
+		return
+	}
+	side := &t.backend.side
+	side.frames -= uint64(frames)
+	for i := range side.seen {
+		if f := &side.seen[i]; f.number != 0 {
+			f.number -= uint64(frames)
+		}
+	}
+}
+
 // Reset shows that the profile's reset replaces the client's last message.
 func (t *Tapped) Reset() {
 	if t != nil {

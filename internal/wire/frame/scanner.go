@@ -67,6 +67,16 @@ type Run struct {
 // HasControl reports whether the run ends with a control frame.
 func (r *Run) HasControl() bool { return r.Consumed > r.Data }
 
+// Forget takes a whole message that has passed out of the counts.
+func (s *Scanner) Forget(op Opcode, frames, bytes int) {
+	s.Messages--
+	s.Frames -= uint64(frames)
+	s.Bytes -= uint64(bytes)
+	if op == Text {
+		s.Text -= uint64(bytes)
+	}
+}
+
 // Next scans b, which must continue where the last call's Consumed ended.
 //
 // An error is always an [*Error], and final: what later calls return means nothing. The run is valid even with an error. Its Data

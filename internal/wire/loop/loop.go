@@ -70,7 +70,7 @@ type Retirer interface {
 type StallHandler interface {
 	Handler
 	// Stalled is called when the socket has not taken all of what was queued before. Since another connection's event may be
-	// under way, Stalled must do no more than pause reading.
+	// under way, Stalled must do no more than pause reading and set timers.
 	Stalled(c *Conn)
 }
 

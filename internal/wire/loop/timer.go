@@ -80,6 +80,14 @@ func (t *Timer) Stop() {
 	t.index = 0
 }
 
+// When returns when the timer expires; 0 if it is not set.
+func (t *Timer) When() Instant {
+	if !t.Active() {
+		return 0
+	}
+	return t.when
+}
+
 // Active reports whether the timer is set.
 func (t *Timer) Active() bool { return t.index > 0 }
 
