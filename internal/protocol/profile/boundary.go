@@ -91,7 +91,7 @@ type session struct {
 	acknowledged uint64 // answers of this kind
 
 	expected uint64 // what must still come from the server before the reset has succeeded: messages, acknowledgements or tasks
-	answers  uint64 // how many of them are for the client (in finishing), or came before the reset's second (in resetting)
+	answers  uint32 // how many of them are for the client (in finishing), or came before the reset's second (in resetting)
 
 	keepalives uint32 // of the session that the server has not answered, if it does
 

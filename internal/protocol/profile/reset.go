@@ -12,11 +12,11 @@ func (b *Boundary) ReplaceEnd(t Traffic) (s Step) {
 	session := b.session
 	if b.program.reuse == Lockstep {
 		missing := b.missingAnswers(t)
-		session.answers = missing + 1
+		session.answers = uint32(missing + 1)
 		session.expected = missing + uint64(b.program.replies)
 	} else {
 		session.expected = session.counted - session.acknowledged + 1
-		session.answers = session.expected
+		session.answers = uint32(session.expected)
 	}
 	b.state = finishing
 	b.updatePartial(finishing)
@@ -136,8 +136,8 @@ func (b *Boundary) beginReset(t Traffic) (s Step) {
 			return b.becomeIdle(s)
 		}
 	case p.reuse == Lockstep:
-		session.answers = b.missingAnswers(t) + 1
-		session.expected = session.answers - 1 + uint64(p.replies)
+		session.answers = uint32(b.missingAnswers(t) + 1)
+		session.expected = uint64(session.answers) - 1 + uint64(p.replies)
 		s.Send = p.reset
 	case p.reuse == Tagged:
 		if !b.keepTags() {
