@@ -190,6 +190,25 @@ func TestGatheredIsBounded(t *testing.T) {
 	})
 }
 
+// What breaks the protocol with its header does not wait for its end: the session sees that at once.
+func TestBreaksProtocol(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		for _, begin := range [][]byte{
+			{0x80 | byte(frame.Ping), 0x80 | 127, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4}, {0x80 | byte(frame.Text), 100},
+			{0x80 | byte(frame.Continuation), 0x80 | 100, 1, 2, 3, 4},
+		} {
+			s := new(session)
+			line := lines.begin(l, s)
+			line.Received(nil, bytes.Clone(begin))
+			if !bytes.Equal(s.got, begin) || line.received.rest != nil {
+				t.Errorf("the session got %q; want %q", s.got, begin)
+			}
+			line.conn.Close()
+		}
+	})
+}
+
 // A client comes back just when its line was told to make room: others are told later, and it is not counted.
 func TestBackBeforeGivingUp(t *testing.T) {
 	lines, on := newLines(t, 1<<20)

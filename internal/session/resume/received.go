@@ -86,6 +86,11 @@ func (s *Lines) gather(r *received, n int) bool {
 	return true
 }
 
+// breaks reports whether a frame breaks the protocol already with its header, so that its end is not to be waited for.
+func (r *received) breaks(h *frame.Header) bool {
+	return !h.Masked || !h.Opcode.IsControl() && (h.Opcode == frame.Continuation) != r.within
+}
+
 // Received implements [loop.Handler]: the session gets whole messages, and control frames between them. Those that come within a message do not
 // wait for its end.
 func (l *Line) Received(_ *loop.Conn, b []byte) int {
@@ -119,6 +124,10 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 			if _, _, err := frame.ParseHeader(data[pos:]); err != nil {
 				r.broken, whole = true, len(data)
 			}
+			break
+		}
+		if p.Begins && r.breaks(&p.Header) {
+			r.broken, whole = true, len(data)
 			break
 		}
 		if p.Begins {
