@@ -85,7 +85,7 @@ func TestParseEventQuery(t *testing.T) {
 		"limit=1001":    `limit: invalid number "1001": use a whole number from 1 to 1000`,
 		"limit=all":     `limit: invalid number "all": use a whole number from 1 to 1000`,
 		"state=ended":   `state: "ended" is not possible here: the event "ended" has the sessions that have ended`,
-		"state=running": `state: unknown state "running": use one of waiting, relaying, moving, answering, completing, closing, lingering, ended`,
+		"state=running": `state: unknown state "running": use one of waiting, relaying, moving, parked, answering, completing, closing, lingering, ended`,
 		"sort=rates":    `sort: unknown order "rates": use one of started, age, bytes, frames, rate, lag, waited, client, backend, service, state, ended`,
 		"every=2":       `unknown parameter "every": use interval, service, backend, tenant, client, state, sort or limit`,
 	} {

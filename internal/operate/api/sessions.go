@@ -7,6 +7,7 @@ const (
 	StateWaiting    = "waiting"    // in its service's queue, for its first connection
 	StateRelaying   = "relaying"   // frames pass both ways
 	StateMoving     = "moving"     // its backend could not serve it; it waits for another connection
+	StateParked     = "parked"     // its client's connection broke; it waits for the client to come back
 	StateAnswering  = "answering"  // the client has ended its part; the backend's last answers reach it
 	StateCompleting = "completing" // the client has sent its last message; the backend was reset
 	StateClosing    = "closing"    // its end is decided; the frame on its way to the client is completed
@@ -16,7 +17,7 @@ const (
 
 // SessionStates are all states in their order.
 var SessionStates = []string{
-	StateWaiting, StateRelaying, StateMoving, StateAnswering, StateCompleting, StateClosing, StateLingering, StateEnded,
+	StateWaiting, StateRelaying, StateMoving, StateParked, StateAnswering, StateCompleting, StateClosing, StateLingering, StateEnded,
 }
 
 // Session is one client's time with the proxy, or its wait for it.

@@ -165,9 +165,6 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 	if err == nil {
 		arrival.opening.leave(true)
 	} else if errors.As(err, &refusal) {
-		if refusal.Status == http.StatusGone {
-			g.options.AuthGuard.Failed(arrival.Address.Addr(), service.Name) // it may have guessed
-		}
 		if asked.Messages {
 			g.acceptRefused(service, nc, req, arrival)
 		}

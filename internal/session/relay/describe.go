@@ -8,17 +8,21 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
-// StateWaiting is the state of a client that waits for its first connection, beside the states that sessions have.
-const StateWaiting = "waiting"
+// The states of clients that wait for their first connection, and of sessions that wait for their clients, beside those that sessions have.
+const (
+	StateWaiting = "waiting"
+	StateParked  = "parked"
+)
 
 // Description is a session, or a client that waits for one, at one instant.
 type Description struct {
 	record.Record            // what is known of it so far; Relayed is up to date, Leased is zero while it waits
 	Usage         meter.Used // so far
-	State         string     // relaying and so on, or StateWaiting
+	State         string     // relaying and so on, or one of those above
 	Place         int        // in its service's queue: 1 is served next; 0 if it does not wait for its first connection
 	Moves         int        // connections that could not serve it
 	Decided       bool       // its end is decided: By, Code and Reason say how
@@ -84,6 +88,9 @@ func describeWaiting(w *record.Waiting, place int) Description {
 func (s *Session) describe() Description {
 	d := Description{Record: s.record, State: s.life.state.String(), Moves: int(s.life.turnedAway), Decided: !s.record.Ended.IsZero()}
 	d.Relayed, d.Usage, d.Taps, d.Timing = s.relayed(), s.used(), s.tap.Count(), s.timing(s.client.Loop().Now())
+	if resume.Of(s.client).Parked() {
+		d.State = StateParked
+	}
 	s.failover.describe(&d)
 	return d
 }

@@ -5,6 +5,8 @@ package relay
 import (
 	"bytes"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
 // Relaying allocates nothing: not for a frame, not for a read. (The portable loops allocate for each write.) The counts
@@ -13,8 +15,12 @@ func TestRelayAllocatesNothing(t *testing.T) {
 	if tapAll {
 		t.Skip("a tap allocates")
 	}
-	for _, size := range []int{0, 1 << 10, 8 << 10} {
-		c := newCircle(t, size)
+	for i, size := range []int{0, 1 << 10, 8 << 10, 1 << 10, 8 << 10} {
+		c := newCircle(t, size, func(s *route.Service) {
+			if i > 2 {
+				reconnects(s)
+			}
+		})
 		result := testing.Benchmark(func(b *testing.B) { // AllocsPerRun would take the loops' processors away
 			for b.Loop() {
 				if err := c.run(); err != nil {
@@ -26,7 +32,7 @@ func TestRelayAllocatesNothing(t *testing.T) {
 			t.Fatal("something else came back")
 		}
 		if n := result.AllocsPerOp(); n > 0 {
-			t.Errorf("messages of %d bytes: %v allocations for a round trip", size, n)
+			t.Errorf("messages of %d bytes: %v allocations for a round trip, reconnect: %t", size, n, i > 2)
 		}
 	}
 }

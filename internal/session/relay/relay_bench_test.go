@@ -21,7 +21,7 @@ type circle struct {
 	got       []byte
 }
 
-func newCircle(t testing.TB, size int) *circle {
+func newCircle(t testing.TB, size int, change ...func(*route.Service)) *circle {
 	payload := wstest.Noise(1, size)
 	out := wstest.ClientFrame(true, frame.Binary, payload)
 	back := wstest.ServerFrame(true, frame.Binary, payload)
@@ -36,7 +36,12 @@ func newCircle(t testing.TB, size int) *circle {
 				return
 			}
 		}
-	}}, Service: func(s *route.Service) { s.CloseTimeout = time.Second }})
+	}}, Service: func(s *route.Service) {
+		s.CloseTimeout = time.Second
+		for _, f := range change {
+			f(s)
+		}
+	}})
 	client := r.Join()
 	_ = client.SetDeadline(time.Time{})
 	return &circle{rig: r, client: client, out: out, back: back, got: make([]byte, len(back))}
@@ -48,6 +53,20 @@ func (c *circle) run() error {
 		return err
 	}
 	_, err := io.ReadFull(c.client, c.got)
+	if err == nil && c.got[0] == 0x80|byte(frame.Ping) { // of a session whose client may come back
+		return c.answerPing()
+	}
+	return err
+}
+
+// answerPing answers a ping that has come before a message, and reads the end of that.
+func (c *circle) answerPing() error {
+	const size = 2 + 9
+	if _, err := c.client.Conn.Write(wstest.ClientFrame(true, frame.Pong, c.got[2:size])); err != nil {
+		return err
+	}
+	n := copy(c.got, c.got[size:])
+	_, err := io.ReadFull(c.client, c.got[n:])
 	return err
 }
 
@@ -64,6 +83,28 @@ func BenchmarkSessionRelay(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkReconnectRelay measures the same in sessions whose clients may come back, and who answer pings, and in sessions whose clients may not.
+func BenchmarkReconnectRelay(b *testing.B) {
+	for _, size := range []int{64, 1 << 10} {
+		for _, on := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/%t", size, on), func(b *testing.B) {
+				var change []func(*route.Service)
+				if on {
+					change = append(change, reconnects)
+				}
+				c := newCircle(b, size, change...)
+				b.SetBytes(int64(2 * size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := c.run(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/session/admission"
@@ -19,6 +21,12 @@ type rig struct {
 // setup is what a test wants to be different.
 type setup = sessiontest.Setup
 
+// reconnectAll runs all tests of this package with sessions whose clients may come back, and nothing may change but why a session ends whose
+// client leaves. Try it after changes of the relay:
+//
+//	WSBOUNCER_TEST_RECONNECT_ALL=1 go test -count=1 ./internal/session/relay
+var reconnectAll = os.Getenv("WSBOUNCER_TEST_RECONNECT_ALL") != ""
+
 // newRig returns a rig. change may change the options of its sessions.
 func newRig(t testing.TB, o setup, change ...func(*Options)) *rig {
 	t.Helper()
@@ -29,6 +37,15 @@ func newRig(t testing.TB, o setup, change ...func(*Options)) *rig {
 		}
 	})
 	o.TLS = overTLS
+	if reconnectAll {
+		change := o.Service
+		o.Service = func(s *route.Service) {
+			s.Reconnect = time.Nanosecond
+			if change != nil {
+				change(s)
+			}
+		}
+	}
 	r.Rig = sessiontest.New(t, o, func(parts *sessiontest.Rig) sessiontest.Sessions {
 		if limitAll {
 			parts.Scopes.SetProcess(route.Now(), tinyTurns)

@@ -81,9 +81,9 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 	carrier := s.addClient(l, socket, req.Early, c)
 	waited := s.sessions.registry.add(s)
 	l.Handling(s.client)
+	protocol := ""
 	if !c.Accepted { // while it waited
-		protocol := conn.Protocol()
-		if !req.Offers(protocol) {
+		if protocol = conn.Protocol(); !req.Offers(protocol) {
 			protocol = c.Grant
 		}
 		if protocol == "" && c.Messages {
@@ -91,7 +91,7 @@ func (s *Session) begin(conn *backend.Conn, socket loop.Socket, req *handshake.R
 		}
 		carrier.Write(req.AppendAccept(make([]byte, 0, 256), protocol, c.AcceptFields()...))
 	}
-	resume.Of(s.client).Carry(carrier, c.Messages)
+	resume.Of(s.client).Carry(carrier, c.Messages, protocol)
 	s.tap = s.sessions.taps.Began((*tappedSession)(s), conn.Backend().Name())
 	s.compose()
 	greeting := conn.TakeGreeting()

@@ -8,10 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
-	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -45,8 +43,8 @@ type kept struct {
 	pingedAt loop.Instant
 }
 
-func (k *kept) begin(a *replay.Arena, c *record.Client, told int64) {
-	k.window.SetArena(a, replay.Owner{Tenant: record.TenantOf(c.Identity), Network: limits.NameOfAddress(limits.AddressOf(c.Address.Addr()))})
+func (k *kept) begin(a *replay.Arena, o replay.Owner, told int64) {
+	k.window.SetArena(a, o)
 	k.sent, k.base = told, told
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -34,10 +36,14 @@ type Line struct {
 
 	carrier  *loop.Conn // the client's connection; nil while the line is parked
 	messages bool       // the present client gets messages in place of header fields
+	protocol string     // the subprotocol that the client was granted; empty for none
 	draining bool       // the client's stream has ended while the session did not read it
+	dropping bool       // of what came then, there was too much: the client sends it again
+	ending   error      // why the client's stream has ended, if the session has not read all before that; nil if not
 	over     bool       // the session has ended
-	expired  bool
+	expired  bool       // no client can come back any more
 	timer    loop.Timer // ends the wait
+	left     *loop.Conn // the connection that the session was taken over from; nil for none
 	token    string     // of the next return
 	former   string     // the one before, good until the client has shown that it has the next; empty for none
 
@@ -65,7 +71,10 @@ func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
 	}
 	line.conn = l.Link(line, h)
 	line.received.notedAt = -loop.Instant(pingEvery)
-	line.kept.begin(s.arena, b.Client, b.Told)
+	line.kept.begin(s.arena, replay.Owner{
+		Tenant: record.TenantOf(b.Client.Identity), Network: limits.NameOfAddress(limits.AddressOf(b.Client.Address.Addr())),
+		GiveUp: func() { line.Post(line.giveBack) },
+	}, b.Told)
 	s.add(line.token, line)
 	return line
 }
@@ -82,12 +91,13 @@ func (l *Line) Conn() *loop.Conn { return l.conn }
 // Parked reports whether the session waits for its client.
 func (l *Line) Parked() bool { return l != nil && l.carrier == nil }
 
-// Carry makes c, whose handler must be the line, the client's connection, over which its upgrade was accepted. Without a line, it does nothing.
-func (l *Line) Carry(c *loop.Conn, messages bool) {
+// Carry makes c, whose handler must be the line, the client's connection, over which its upgrade was accepted with a subprotocol. Without a line,
+// it does nothing.
+func (l *Line) Carry(c *loop.Conn, messages bool, protocol string) {
 	if l == nil {
 		return
 	}
-	l.carrier, l.messages = c, messages
+	l.carrier, l.messages, l.protocol = c, messages, protocol
 	if messages {
 		l.greet(l.kept.sent)
 	}
@@ -99,7 +109,8 @@ var errGone = &handshake.Refusal{Status: http.StatusGone, Reason: "there is no s
 // Resume brings the client back over another connection. It is called on the session's loop with the line's [Line.Post]. socket
 // returns the client's socket, which belongs to the line if Resume returns no error. The error may be a [handshake.Refusal].
 func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *handshake.Request) error {
-	if l.expired || asked.Token != l.token && asked.Token != l.former || l.received.streams || l.received.broken {
+	r := &l.received
+	if l.expired || asked.Token != l.token && asked.Token != l.former || r.streams || r.broken || r.closed || l.kept.broken {
 		return errGone
 	}
 	got := asked.Received
@@ -126,18 +137,21 @@ func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *hand
 	on := l.conn.Loop()
 	on.Handling(l.conn)
 	c := on.Add(s, l, req.Early)
-	protocol := ""
-	if asked.Messages {
+	protocol := l.protocol
+	if !req.Offers(protocol) {
+		protocol = ""
+	}
+	if protocol == "" && asked.Messages {
 		protocol = Subprotocol
 	}
 	c.Write(req.AppendAccept(make([]byte, 0, 256), protocol, handshake.Field{Name: record.IDHeader, Value: l.id.String()},
-		handshake.Field{Name: record.ResumeHeader, Value: l.token}, number(receivedField, l.received.taken), number(sentField, got)))
-	l.carrier, l.messages, l.draining = c, asked.Messages, false
+		handshake.Field{Name: record.ResumeHeader, Value: l.token}, number(receivedField, r.taken), number(sentField, got)))
+	l.carrier, l.messages, l.draining, l.dropping = c, asked.Messages, false, false
 	if asked.Messages {
 		l.greet(got)
 	}
 	l.kept.resend(c, got)
-	l.lines.log.Debug("client is back", slog.String("id", l.id.String()), slog.Int64("received", l.received.taken), slog.Int64("sent", got))
+	l.lines.log.Debug("client is back", slog.String("id", l.id.String()), slog.Int64("received", r.taken), slog.Int64("sent", got))
 	if l.over {
 		c.CloseWrite()
 		l.timer.Set(l, min(l.wait, lingerTime), 0)
@@ -147,9 +161,18 @@ func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *hand
 	l.tell(false)
 	l.Interest()
 	if c.Pending() == 0 {
-		on.Later(func() { l.conn.Taken() }) // the session may have stopped reading its server
+		l.taken()
 	}
 	return nil
+}
+
+// taken has the session read its server again after this event, which it may have stopped.
+func (l *Line) taken() {
+	l.Post(func() {
+		if l.Pending() == 0 {
+			l.conn.Taken()
+		}
+	})
 }
 
 // lingerTime is how long a connection is kept for its client's part in closing.
@@ -166,7 +189,7 @@ const (
 func (l *Line) takeOver() {
 	old := l.carrier
 	l.carrier = nil
-	l.received.reset()
+	l.reset()
 	e := new(leaving)
 	old.SetHandler(e)
 	if !l.kept.within {
@@ -175,6 +198,10 @@ func (l *Line) takeOver() {
 	old.Resume()
 	old.CloseWrite()
 	e.timer.Set(old, lingerTime, 0)
+	if before := l.left; before != nil { // only one is left, however often a client comes
+		before.Post(before.Close)
+	}
+	l.left = old
 }
 
 // leaving is the handler of a connection whose session goes on over another.
@@ -212,16 +239,18 @@ func (l *Line) park(err error) {
 	l.timer.Set(l, l.wait, 0)
 	l.lines.log.Debug("client is lost, its session waits for it", slog.String("id", l.id.String()), slog.Duration("for", l.wait), slog.String("reason", err.Error()))
 	l.tell(true)
+	l.taken() // what the server says is kept from now on
 }
 
 // giveUp waits no longer for the client.
 func (l *Line) giveUp() {
-	if l.carrier != nil || l.expired {
+	waits := l.carrier == nil && !l.expired
+	l.lines.gaveUp(l, waits)
+	if !waits { // it has come back, or ended, meanwhile
 		return
 	}
 	l.conn.Loop().Handling(l.conn)
 	l.expired = true
-	l.lines.lost(l)
 	if l.over {
 		l.finish()
 	} else {
@@ -229,11 +258,22 @@ func (l *Line) giveUp() {
 	}
 }
 
+// giveBack gives the memory of what is kept back, since others need it. Without that, a client that is away cannot come back.
+func (l *Line) giveBack() {
+	if l.carrier == nil {
+		l.giveUp()
+		return
+	}
+	l.kept.window.Free()
+	l.kept.gap = l.kept.within
+}
+
 // finish gives everything back.
 func (l *Line) finish() {
+	l.expired = true
 	l.timer.Stop()
 	l.lines.remove(l)
-	l.received.reset()
+	l.reset()
 	l.kept.window.Free()
 	if c := l.carrier; c != nil {
 		l.carrier = nil
@@ -278,17 +318,25 @@ func (l *Line) Ending(c *loop.Conn) {
 
 // Ended implements [loop.Handler].
 func (l *Line) Ended(c *loop.Conn, err error) {
-	whole := !l.received.broken && !l.received.streams && !l.kept.broken
+	r := &l.received
+	whole := !r.broken && !r.streams && !l.kept.broken
 	l.carrier = nil
-	l.received.reset()
+	l.reset()
 	c.Close()
 	switch {
+	case l.over && err != io.EOF && l.lines.park(l, false): // it has perhaps not got the session's end
+		l.timer.Set(l, l.wait, 0)
 	case l.over:
 		l.finish()
 	case l.kept.closed && err == io.EOF: // it has got its close frame
-		l.received.closed = true
+		r.closed = true
 		l.conn.End(err)
-	case l.received.closed || l.kept.closed || l.expired || !whole:
+	case r.closed && l.conn.Paused() && l.conn.Kept() > 0: // the server may still take what it has said before
+		l.ending = err
+		if h, ok := loop.As[loop.EndingHandler](l.conn.Handler()); ok {
+			h.Ending(l.conn)
+		}
+	case r.closed || l.kept.closed || l.expired || !whole:
 		l.conn.End(err)
 	default:
 		l.park(err)
@@ -323,9 +371,19 @@ func (l *Line) Pending() int {
 	return 0
 }
 
+// Waits implements [loop.Link]. It leaves queued what the loop has queued for the client's connection: see the other Stalled.
+func (l *Line) Waits() bool {
+	if l.carrier != nil {
+		return l.carrier.Stalled()
+	}
+	return l.Pending() > 0
+}
+
 // Interest implements [loop.Link].
 func (l *Line) Interest() {
 	switch c := l.carrier; {
+	case l.ending != nil && !l.over && !l.conn.Paused() && l.conn.Kept() == 0: // the session has read all
+		l.conn.End(l.ending)
 	case c == nil || l.over:
 	case l.conn.Wants() || l.draining:
 		c.Resume()

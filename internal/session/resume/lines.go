@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
@@ -17,11 +18,15 @@ type Lines struct {
 	arena   *replay.Arena
 	log     *slog.Logger
 
+	gathered atomic.Int64 // bytes of messages from clients that wait for their ends, see maxGathered
+
 	mu      sync.Mutex
 	byToken map[string]*Line // guarded by mu
 	parked  list.List        // guarded by mu: of *Line, the one that has waited longest first
 	closed  bool             // guarded by mu
 	ending  bool             // guarded by mu: a line was told to give up, to make room
+	lines   int              // guarded by mu
+	over    int              // guarded by mu: of the parked ones, those whose sessions are over
 	stats   Stats            // guarded by mu
 }
 
@@ -51,7 +56,7 @@ func (s *Lines) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stats := s.stats
-	stats.Lines, stats.Parked = len(s.byToken), s.parked.Len()
+	stats.Lines, stats.Parked = s.lines, s.parked.Len()
 	return stats
 }
 
@@ -90,6 +95,7 @@ func (s *Lines) add(token string, l *Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byToken[token] = l
+	s.lines++
 }
 
 func (s *Lines) forget(token string) {
@@ -98,23 +104,31 @@ func (s *Lines) forget(token string) {
 	delete(s.byToken, token)
 }
 
+// maxOver is how many lines wait at most whose sessions are over: these have no place at a server that bounds them.
+const maxOver = 4096
+
 // park counts a line among those that wait. It has a place at a server, or its session is over. It returns false if none may wait any more.
 func (s *Lines) park(l *Line, places bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || !places && s.over == maxOver {
 		return false
 	}
-	if l.place == nil {
+	s.leave(l)
+	if places {
 		s.stats.Lost++
-		l.place = s.parked.PushBack(l)
+	} else {
+		s.over++
 	}
-	l.places = places
+	l.place, l.places = s.parked.PushBack(l), places
 	return true
 }
 
 func (s *Lines) leave(l *Line) {
 	if l.place != nil {
+		if !l.places {
+			s.over--
+		}
 		s.parked.Remove(l.place)
 		l.place = nil
 	}
@@ -135,14 +149,16 @@ func (s *Lines) resumed(l *Line, with string) {
 	s.byToken[l.token] = l
 }
 
-// lost counts a line whose client did not come back.
-func (s *Lines) lost(l *Line) {
+// gaveUp is called when a line was to give up, with whether its client was not back.
+func (s *Lines) gaveUp(l *Line, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.Expired++
 	s.ending = false
-	s.leave(l)
-	s.drop(l)
+	if lost {
+		s.stats.Expired++
+		s.leave(l)
+		s.drop(l)
+	}
 }
 
 // remove forgets a line.
@@ -154,6 +170,9 @@ func (s *Lines) remove(l *Line) {
 }
 
 func (s *Lines) drop(l *Line) {
+	if s.byToken[l.token] == l {
+		s.lines--
+	}
 	delete(s.byToken, l.token)
 	delete(s.byToken, l.former)
 }

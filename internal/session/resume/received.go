@@ -13,11 +13,14 @@ const (
 	maxWhole = 1 << 20
 	// maxDrained is how much a client may have said, in bytes, that the session does not read yet when the client's stream ends.
 	maxDrained = 64 << 10
+	// maxGathered is how much of all messages together, in bytes beyond maxDrained of each, waits for their ends.
+	maxGathered = 64 << 20
 )
 
 // received is what comes from the client.
 type received struct {
 	follower frame.Follower
+	counted  int     // of rest, in bytes: what counts in the lines' gathered
 	rest     *[]byte // of the message or control frame under way; nil for nothing
 	walked   int     // of rest, in bytes: how far the follower has gone
 	begin    int     // where in rest the frame under way begins
@@ -36,36 +39,66 @@ type received struct {
 // buffers holds free buffers for what is under way.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
+func putBuffer(b *[]byte) {
+	if b != nil && cap(*b) <= maxDrained {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+}
+
 // reset forgets what is under way. What comes next begins a message, over another connection.
-func (r *received) reset() {
-	r.keep(nil)
-	r.follower, r.walked, r.begin, r.within, r.streams = frame.Follower{}, 0, 0, false, false
+func (l *Line) reset() {
+	r := &l.received
+	putBuffer(r.rest)
+	l.lines.gather(r, 0)
+	r.rest, r.follower, r.walked, r.begin, r.within, r.streams = nil, frame.Follower{}, 0, 0, false, false
 }
 
-// keep keeps b, which may be a part of what is kept already.
-func (r *received) keep(b []byte) {
+// keep keeps data, of which buffer has all or nothing, without its beginning.
+func (r *received) keep(buffer *[]byte, data []byte, without int) {
 	switch {
-	case len(b) > 0:
-		if r.rest == nil {
-			r.rest = buffers.Get().(*[]byte)
-		}
-		*r.rest = append((*r.rest)[:0], b...)
-	case r.rest != nil:
-		if cap(*r.rest) <= maxDrained {
-			*r.rest = (*r.rest)[:0]
-			buffers.Put(r.rest)
-		}
-		r.rest = nil
+	case without == len(data):
+		putBuffer(buffer)
+		return
+	case buffer == nil:
+		buffer = buffers.Get().(*[]byte)
+		*buffer = append(*buffer, data[without:]...)
+	case without > 0: // otherwise a client that sends a byte at a time would have everything copied for each
+		*buffer = append((*buffer)[:0], data[without:]...)
+	default:
+		*buffer = data
 	}
+	r.rest = buffer
 }
 
-// Received implements [loop.Handler]: the session gets whole messages, and control frames between them.
-func (l *Line) Received(_ *loop.Conn, b []byte) int {
-	if l.over {
-		return len(b)
+// gather counts n bytes of a message that waits for its end. It returns false if there is no room for them.
+func (s *Lines) gather(r *received, n int) bool {
+	more := max(0, n-maxDrained) - r.counted
+	if more == 0 {
+		return true
 	}
+	if all := s.gathered.Add(int64(more)); more > 0 && (n > maxWhole || all > maxGathered) {
+		s.gathered.Add(-int64(r.counted + more))
+		r.counted = 0
+		return false
+	}
+	r.counted += more
+	return true
+}
+
+// breaks reports whether a frame breaks the protocol already with its header, so that its end is not to be waited for.
+func (r *received) breaks(h *frame.Header) bool {
+	return !h.Masked || !h.Opcode.IsControl() && (h.Opcode == frame.Continuation) != r.within
+}
+
+// Received implements [loop.Handler]: the session gets whole messages, and control frames between them. Those that come within a message do not
+// wait for its end.
+func (l *Line) Received(_ *loop.Conn, b []byte) int {
 	if l.draining && l.conn.Paused() && l.conn.Kept() > maxDrained {
-		return len(b) // the client sends it again
+		l.dropping = true // up to the end of the stream
+	}
+	if l.over || l.dropping {
+		return len(b)
 	}
 	l.conn.Loop().Handling(l.conn)
 	r := &l.received
@@ -73,18 +106,28 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 		l.conn.Deliver(b)
 		return len(b)
 	}
-	data := b
-	if r.rest != nil {
-		*r.rest = append(*r.rest, b...)
-		data = *r.rest
+	buffer, data := r.rest, b
+	r.rest = nil // the session may end while it gets something of this
+	if buffer != nil {
+		*buffer = append(*buffer, b...)
+		data = *buffer
 	}
 	pos, from, whole := r.walked, 0, 0
-	for pos < len(data) {
+	taken := false
+	deliver := func(b []byte) {
+		taken = taken || len(b) > 0
+		l.conn.Deliver(b)
+	}
+	for pos < len(data) && !l.over {
 		p := r.follower.Next(data[pos:])
 		if p.Size == 0 {
 			if _, _, err := frame.ParseHeader(data[pos:]); err != nil {
 				r.broken, whole = true, len(data)
 			}
+			break
+		}
+		if p.Begins && r.breaks(&p.Header) {
+			r.broken, whole = true, len(data)
 			break
 		}
 		if p.Begins {
@@ -100,31 +143,41 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 			r.within, r.streams = false, false
 			r.taken++
 			whole = pos
-		case control && r.header.Opcode == frame.Close:
+		case !control:
+		case r.header.Opcode == frame.Close:
 			r.closed, whole = true, pos
-		case control && r.header.Opcode == frame.Pong && l.acknowledged(r.header, data[r.begin+r.size:pos]) && !r.within:
-			l.conn.Deliver(data[from:r.begin])
-			from, whole = pos, pos
-		case control && !r.within:
-			whole = pos
+		case r.streams:
+		default:
+			own := r.header.Opcode == frame.Pong && l.acknowledged(r.header, data[r.begin+r.size:pos])
+			if !own && !r.within {
+				whole = pos
+				break
+			}
+			deliver(data[from:whole])
+			if !own {
+				deliver(data[r.begin:pos])
+			}
+			from = whole
+			data = append(data[:r.begin], data[pos:]...)
+			pos = r.begin
 		}
 		if r.streams {
 			whole = pos
 		}
 	}
-	if r.within && len(data)-whole > maxWhole {
+	if !l.lines.gather(r, len(data)-whole) && r.within {
 		r.streams, whole = true, pos
 	}
-	rest := data[whole:]
 	r.walked, r.begin = pos-whole, r.begin-whole
 	if r.broken {
 		r.walked = 0
 	}
-	taken := whole > from
-	if taken {
-		l.conn.Deliver(data[from:whole])
+	deliver(data[from:whole])
+	if l.over {
+		putBuffer(buffer)
+		return len(b)
 	}
-	r.keep(rest)
+	r.keep(buffer, data, whole)
 	if taken && l.former != "" {
 		l.confirmed()
 	}

@@ -9,6 +9,8 @@ type Link interface {
 	Write(b []byte)
 	// Pending returns how many of the bytes written are not taken yet.
 	Pending() int
+	// Waits reports whether Pending is known to be more than 0, see [Conn.Stalled].
+	Waits() bool
 	// Interest is called when reading was paused or resumed, or the handler wants to see more while it is paused, see [Conn.Wants].
 	Interest()
 	// CloseWrite ends the stream towards the peer behind what was written before.
@@ -76,4 +78,4 @@ func carriers(conns []*Conn) []*Conn {
 }
 
 // linkStalled is the rare part of Stalled.
-func (c *Conn) linkStalled() bool { return c.link.Pending() > 0 }
+func (c *Conn) linkStalled() bool { return c.link.Waits() }

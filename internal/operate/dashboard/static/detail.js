@@ -125,7 +125,7 @@ function show(fresh) {
   session = fresh;
   message.hidden = true;
   text(state, fresh.state);
-  attribute(state, "data-level", { relaying: "ok", ended: "off", lingering: "off", waiting: "warn", moving: "warn" }[fresh.state] ?? "info");
+  attribute(state, "data-level", { relaying: "ok", ended: "off", lingering: "off", waiting: "warn", moving: "warn", parked: "warn" }[fresh.state] ?? "info");
   end.disabled = fresh.state === "ended";
   const groups = facts(fresh);
   const before = fresh.before ?? [];

@@ -6,7 +6,7 @@ import { bytes, count, duration, moment, firstReply, orNone, plural, rate } from
 import { openSession, shownSession } from "./detail.js";
 import { assurance } from "./failover.js";
 
-const states = ["waiting", "relaying", "moving", "answering", "completing", "closing", "lingering", "ended"];
+const states = ["waiting", "relaying", "moving", "parked", "answering", "completing", "closing", "lingering", "ended"];
 const limit = 100;
 
 // The columns; those with an order can be sorted by, and the proxy sorts: this page has only the first of them.
@@ -81,7 +81,7 @@ function update(row, session) {
   columns.forEach((column, i) => { if (column.show) text(row.cells[i], column.show(session)); });
   const place = session.state === "waiting" && session.place ? ` (${session.place}.)` : "";
   text(row.pill, session.state + place + (session.taps ? " · tapped" : ""));
-  attribute(row.pill, "data-level", { relaying: "ok", ended: "off", lingering: "off", waiting: "warn", moving: "warn" }[session.state] ?? "info");
+  attribute(row.pill, "data-level", { relaying: "ok", ended: "off", lingering: "off", waiting: "warn", moving: "warn", parked: "warn" }[session.state] ?? "info");
 }
 
 /** keys moves in the table: one row at a time has a place in the order of the Tab key. */

@@ -1,0 +1,277 @@
+package resume
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+)
+
+// session notes what a line's session gets.
+type session struct {
+	got   []byte
+	ended error
+}
+
+func (s *session) Received(_ *loop.Conn, b []byte) int {
+	s.got = append(s.got, b...)
+	return len(b)
+}
+func (s *session) Flushed(*loop.Conn)            {}
+func (s *session) Gathered(*loop.Conn)           {}
+func (s *session) Ending(*loop.Conn)             {}
+func (s *session) Ended(c *loop.Conn, err error) { s.ended = err; c.Close() }
+
+// newLines returns lines, and a function that calls another one on a loop.
+func newLines(t *testing.T, memory int64) (*Lines, func(f func(l *loop.Loop))) {
+	t.Helper()
+	group, err := loop.NewGroup(loop.Options{Min: 1, Max: 1, Interval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(group.Close)
+	shared := record.NewShared(limits.NewRegistry(), nil, slog.New(slog.DiscardHandler))
+	l := group.Loops()[0]
+	return NewLines(shared, replay.NewArena(memory)), func(f func(*loop.Loop)) { l.Call(func() { f(l) }) }
+}
+
+func (s *Lines) begin(l *loop.Loop, h loop.Handler) *Line {
+	return s.Begin(l, h, Begin{Client: &record.Client{Resume: NewToken(s.process)}, Service: "test", Wait: time.Hour})
+}
+
+// A client's stream ends with more than there is room for. The session gets whole messages, also when it reads on before the end.
+func TestDropsUpToTheEnd(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		s := new(session)
+		line := lines.begin(l, s)
+		message := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 50<<10)))
+		line.conn.Pause()
+		line.draining = true
+		stream := bytes.Repeat(message, 6)
+		for len(stream) > 0 {
+			n := min(len(stream), 64<<10)
+			line.Received(nil, stream[:n])
+			if stream = stream[n:]; len(stream) < 100<<10 { // the session has read on
+				line.conn.Resume()
+			}
+		}
+		l.Later(func() {
+			if line.received.broken || len(s.got)%len(message) != 0 || len(s.got) != int(line.received.taken)*len(message) {
+				t.Errorf("the session got %d bytes, of %d messages of %d bytes; broken: %t", len(s.got), line.received.taken, len(message), line.received.broken)
+			}
+			line.conn.Close()
+		})
+	})
+	on(func(*loop.Loop) {})
+}
+
+// A ping within a message is answered at once, and the message comes whole.
+func TestPingWithinMessage(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		s := new(session)
+		line := lines.begin(l, s)
+		begin, end := wstest.ClientFrame(false, frame.Text, "be"), wstest.ClientFrame(true, frame.Continuation, "gin")
+		ping := wstest.ClientFrame(true, frame.Ping, "there?")
+		line.Received(nil, append(bytes.Clone(begin), ping[:3]...))
+		if len(s.got) != 0 {
+			t.Errorf("the session got %q too early", s.got)
+		}
+		line.Received(nil, bytes.Clone(ping[3:]))
+		if !bytes.Equal(s.got, ping) {
+			t.Errorf("the session got %q; want the ping", s.got)
+		}
+		line.Received(nil, bytes.Clone(end))
+		if want := append(append(bytes.Clone(ping), begin...), end...); !bytes.Equal(s.got, want) {
+			t.Errorf("the session got %q; want %q", s.got, want)
+		}
+		line.conn.Close()
+	})
+}
+
+// Whatever a client sends and however it arrives, its session gets all of it, each message in one piece.
+func TestAnythingArrives(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	for seed := range uint64(300) {
+		on(func(l *loop.Loop) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			s := new(session)
+			line := lines.begin(l, s)
+			var stream, data, control []byte
+			messages := 0
+			open := false
+			for range 40 {
+				if random.IntN(3) == 0 {
+					f := wstest.ClientFrame(true, []frame.Opcode{frame.Ping, frame.Pong}[random.IntN(2)], string(make([]byte, random.IntN(20))))
+					stream, control = append(stream, f...), append(control, f...)
+					continue
+				}
+				op, fin := frame.Binary, random.IntN(2) == 0
+				if open {
+					op = frame.Continuation
+				}
+				if open = !fin; fin {
+					messages++
+				}
+				f := wstest.ClientFrame(fin, op, string(make([]byte, random.IntN(300))))
+				stream, data = append(stream, f...), append(data, f...)
+			}
+			if open {
+				f := wstest.ClientFrame(true, frame.Continuation, "")
+				stream, data, messages = append(stream, f...), append(data, f...), messages+1
+			}
+			for len(stream) > 0 {
+				n := min(len(stream), 1+random.IntN(400))
+				line.Received(nil, bytes.Clone(stream[:n]))
+				stream = stream[n:]
+			}
+			var gotData, gotControl []byte
+			for rest := s.got; len(rest) > 0; {
+				h, size, err := frame.ParseHeader(rest)
+				if err != nil || size == 0 {
+					t.Fatalf("seed %d: the session got no frames", seed)
+				}
+				n := size + int(h.Length)
+				if h.Opcode.IsControl() {
+					gotControl = append(gotControl, rest[:n]...)
+				} else {
+					gotData = append(gotData, rest[:n]...)
+				}
+				rest = rest[n:]
+			}
+			if !bytes.Equal(gotData, data) || !bytes.Equal(gotControl, control) || int(line.received.taken) != messages || line.received.rest != nil {
+				t.Errorf("seed %d: %d bytes of data, want %d; %d of control frames, want %d; %d messages, want %d", seed, len(gotData), len(data),
+					len(gotControl), len(control), line.received.taken, messages)
+			}
+			line.conn.Close()
+		})
+	}
+}
+
+// Clients that begin long messages and do not end them get no more memory than all may have together; their messages pass in pieces then.
+func TestGatheredIsBounded(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		begin := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 1<<20)))[:900<<10]
+		var all []*Line
+		streams := 0
+		for range 100 {
+			line := lines.begin(l, new(session))
+			for rest := begin; len(rest) > 0; {
+				n := min(len(rest), 64<<10)
+				line.Received(nil, bytes.Clone(rest[:n]))
+				rest = rest[n:]
+			}
+			all = append(all, line)
+			if line.received.streams {
+				streams++
+			}
+		}
+		if n := lines.gathered.Load(); n > maxGathered || n < maxGathered/2 || streams == 0 || streams > 40 {
+			t.Errorf("%d bytes wait for their messages' ends; %d of 100 pass in pieces", n, streams)
+		}
+		for _, line := range all {
+			line.conn.Close()
+		}
+		if n := lines.gathered.Load(); n != 0 || lines.Stats().Lines != 0 {
+			t.Errorf("%d bytes and %d lines are left", n, lines.Stats().Lines)
+		}
+	})
+}
+
+// What breaks the protocol with its header does not wait for its end: the session sees that at once.
+func TestBreaksProtocol(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		for _, begin := range [][]byte{
+			{0x80 | byte(frame.Ping), 0x80 | 127, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4}, {0x80 | byte(frame.Text), 100},
+			{0x80 | byte(frame.Continuation), 0x80 | 100, 1, 2, 3, 4},
+		} {
+			s := new(session)
+			line := lines.begin(l, s)
+			line.Received(nil, bytes.Clone(begin))
+			if !bytes.Equal(s.got, begin) || line.received.rest != nil {
+				t.Errorf("the session got %q; want %q", s.got, begin)
+			}
+			line.conn.Close()
+		}
+	})
+}
+
+// A client comes back just when its line was told to make room: others are told later, and it is not counted.
+func TestBackBeforeGivingUp(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		line := lines.begin(l, new(session))
+		lines.ending = true
+		line.carrier = l.Link(new(Line), new(session))
+		line.giveUp()
+		line.carrier = nil
+		if lines.ending || lines.Stats().Expired != 0 {
+			t.Error("no other line will make room")
+		}
+		line.conn.Close()
+		line.giveUp()
+		if stats := lines.Stats(); stats != (Stats{}) {
+			t.Errorf("%+v; want nothing", stats)
+		}
+	})
+}
+
+// A client comes back just when its session has ended for good.
+func TestBackAfterTheEnd(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		line := lines.begin(l, new(session))
+		token := line.token
+		line.conn.Close()
+		err := line.Resume(Asked{Token: token, Received: -1}, func() (loop.Socket, error) {
+			t.Error("it takes the socket")
+			return loop.Socket{}, errors.New("none")
+		}, nil)
+		if !errors.Is(err, errGone) {
+			t.Errorf("%v; want %v", err, errGone)
+		}
+	})
+}
+
+// Lines give memory back that others need: it is shared with failover, and fairly by tenant and network.
+func TestGivesBack(t *testing.T) {
+	lines, on := newLines(t, 256<<10)
+	var greedy *Line
+	on(func(l *loop.Loop) {
+		greedy = lines.begin(l, new(session))
+		greedy.carrier = l.Link(new(Line), new(session)) // it is there, and acknowledges nothing
+		greedy.kept.pinged = true
+		for range 240 {
+			greedy.keep(wstest.ServerFrame(true, frame.Binary, string(make([]byte, 1000))))
+			greedy.kept.sent++
+			greedy.kept.window.End(profile.Entry{})
+		}
+	})
+	window := new(replay.Window)
+	window.SetArena(lines.arena, replay.Owner{Tenant: "another"})
+	wstest.Eventually(t, "another one gets some", func() bool { return window.Append(make([]byte, 2<<10)) && window.Memory() > 100<<10 })
+	on(func(*loop.Loop) {
+		if greedy.kept.window.Memory() != 0 {
+			t.Errorf("%d bytes are still kept", greedy.kept.window.Memory())
+		}
+		greedy.carrier = nil
+		greedy.conn.Close()
+		window.Free()
+		if n := lines.arena.Used(); n != 0 {
+			t.Errorf("%d bytes are in use", n)
+		}
+	})
+}
