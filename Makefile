@@ -64,13 +64,14 @@ CLIENTS_PYTHON ?= python3
 $(CLIENTS)/ready: clients/testing/requirements.txt
 	@mkdir -p $(@D) && $(CLIENTS_PYTHON) -m venv --clear $(@D) && $(@D)/bin/pip install --quiet -r $< && touch $@
 
-test-clients: ## Test the clients that return to their sessions (Python 3.11; the JavaScript one is skipped without Node 20.10)
+test-clients: ## Test the clients that return to their sessions, with the proxy too (Python 3.11; parts are skipped without Node 20.10 or Chromium)
 	@if ! $(MAKE) --no-print-directory $(CLIENTS)/ready; then echo "test-clients: skipped, since websockets for Python cannot be installed"; exit; fi; \
-	python=$(CURDIR)/$(CLIENTS)/bin/python; \
-	(cd clients/python && $$python -B -m unittest) || exit 1; \
-	for flag in "" --experimental-websocket; do \
-		if node $$flag -e 'new WebSocket("ws://127.0.0.1:1/")' 2>/dev/null; then cd clients/javascript && PYTHON=$$python exec node $$flag --test; fi; \
-	done; echo "test-clients: the client for JavaScript is skipped, since there is no Node with a WebSocket"
+	export PYTHON=$(CURDIR)/$(CLIENTS)/bin/python NODE= CHROMIUM="$$(CHROMIUM="$(CHROMIUM)" examples/browser/chromium.sh)"; \
+	for node in node "node --experimental-websocket"; do $$node -e WebSocket 2>/dev/null && NODE=$$node && break; done; \
+	(cd clients/python && $$PYTHON -B -m unittest) || exit 1; \
+	if [ -n "$$NODE" ]; then (cd clients/javascript && $$NODE --test) || exit 1; \
+	else echo "test-clients: without Node, since there is none with a WebSocket"; fi; \
+	$(BENCH) test -count=1 ./clients
 
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)

@@ -55,8 +55,7 @@ export class ResumingWebSocket extends EventTarget {
     this.#kept = [...this.#options.opening, ...replayed];
     this.#sent = this.#kept.length;
     this.#answered = this.#options.opening.length;
-    this.#acknowledged = this.#received = 0;
-    this.#token = undefined;
+    [this.#acknowledged, this.#received, this.#token] = [0, 0, undefined];
     if (this.#opened) this.#fire("restarted", { replayed: replayed.length, lost: unkept });
   }
 
@@ -82,6 +81,7 @@ export class ResumingWebSocket extends EventTarget {
     socket.onopen = () => (socket.binaryType = this.binaryType);
     socket.onmessage = ({ data }) => socket === this.#socket && this.#take(data);
     socket.onclose = (event) => socket === this.#socket && this.#closed(event);
+    socket.onerror = () => setTimeout(socket.onclose, 0, { code: 1006, reason: "", wasClean: false }); // without a close event in Node 20
     this.#watch();
   }
 
@@ -89,7 +89,8 @@ export class ResumingWebSocket extends EventTarget {
   #watch() {
     clearTimeout(this.#timer);
     if (this.#live && this.#acknowledged === this.#sent) return;
-    this.#timer = setTimeout(() => this.#closed({ code: 1006, reason: "silent", wasClean: false }), this.#options.silence);
+    const time = this.#opened ? this.#options.silence : this.#options.reconnect;
+    this.#timer = setTimeout(() => this.#closed({ code: 1006, reason: "silent", wasClean: false }), time);
   }
 
   #take(data) {

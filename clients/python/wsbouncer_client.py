@@ -30,7 +30,7 @@ class connect:
 
     def __init__(self, url, *, opening=(), is_final=None, on_restarted=lambda *_: None, reconnect=30, silence=10, max_buffer=16_000_000, **options):
         self._url, self._headers = url, dict(options.pop("additional_headers", None) or {})
-        self._options = options | {"ping_interval": None, "open_timeout": silence}
+        self._options = {"open_timeout": silence, "ping_interval": None} | options
         self._opening, self._is_final, self._on_restarted = list(opening), is_final, on_restarted
         self._reconnect, self._silence, self._max_buffer = reconnect, silence, max_buffer
         self._inbox, self._closing, self._end, self._attempt, self._changed = [], False, None, 0, asyncio.Event()

@@ -49,7 +49,7 @@ def random_plan(seed):
             step["forget"] = True
         plan.append(step)
     if seed % 10 == 9:
-        plan[-1]["how"] = "silence"
+        plan[-1] = {"how": "silence", "in": chance.randrange(3000)}
     return plan
 
 
