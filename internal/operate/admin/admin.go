@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -38,6 +39,9 @@ type Source struct {
 	Backends func(order string) []api.BackendInUse
 	// Proxies is the fleet.
 	Proxies Proxies
+	// Forward answers another proxy that has a client whose session may be here: with the URL that the client is to come to, or with what takes
+	// the client's connection over, and with a proof of who answers. An error says what is wrong with the request.
+	Forward func(r *http.Request, c *api.ForwardedClient) (url, proof string, take func(net.Conn), err error)
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
 	// Commands is the --admin with which commands on the proxy's machine reach this API; empty if they find it without.
@@ -105,6 +109,7 @@ func (s *Source) routes() []route {
 	routes = append(routes, s.backendRoutes()...)
 	routes = append(routes, s.Upgrades.routes(s.Audit)...)
 	routes = append(routes, s.Proxies.routes(s.Audit)...)
+	routes = append(routes, s.forwardRoutes()...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)
 	routes = append(routes, s.Sessions.routes(s.Audit)...)
 	routes = append(routes, s.eventRoutes()...)
