@@ -103,7 +103,7 @@ func (e *elsewhere) begin() (token string) {
 	return answer.Get("Wsbouncer-Resume")
 }
 
-// expectText expects a text behind pings, which it answers.
+// expectText expects a text behind pings, which it answers, and notes of what the session has got.
 func (e *elsewhere) expectText(p *wstest.Peer, want string) {
 	e.t.Helper()
 	for {
@@ -113,6 +113,8 @@ func (e *elsewhere) expectText(p *wstest.Peer, want string) {
 			e.t.Fatal(err)
 		case h.Opcode == frame.Ping:
 			p.Send(frame.Pong, string(payload))
+			continue
+		case strings.HasPrefix(string(payload), `{"wsbouncer":{"received":`):
 			continue
 		case h.Opcode != frame.Text || string(payload) != want:
 			e.t.Fatalf("%+v %q; want %q", h, payload, want)

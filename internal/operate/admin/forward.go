@@ -21,12 +21,12 @@ func (s *Source) serveForward(w http.ResponseWriter, r *http.Request) error {
 	if err := onlyParameters(r); err != nil {
 		return err
 	}
-	if !strings.EqualFold(r.Header.Get("Upgrade"), api.ForwardProtocol) {
-		return BadRequest("a client is forwarded with the header Upgrade: %s, by another proxy of the fleet", api.ForwardProtocol)
-	}
 	var client api.ForwardedClient
 	if err := readBody(w, r, &client); err != nil {
 		return err
+	}
+	if !strings.EqualFold(r.Header.Get("Upgrade"), api.ForwardProtocol) {
+		return BadRequest("a client is forwarded with the header Upgrade: %s, by another proxy of the fleet", api.ForwardProtocol)
 	}
 	url, proof, take, err := s.Forward(r, &client)
 	if err != nil {
