@@ -48,7 +48,7 @@ func newElsewhere(t *testing.T, secured bool, change func(i int, s *Settings)) *
 			p.fleetCA = authority.Pool()
 		}
 		t.Cleanup(func() {
-			if p.end.Load() == nil { // the test has not ended it
+			if end := p.end.Load(); end == nil || end.began.IsZero() { // the test has not ended it
 				p.Shutdown()
 			}
 		})
@@ -141,7 +141,8 @@ func TestForwarded(t *testing.T) {
 			client.Reset()
 			e.reconnects(1, 2)
 			token = answer.Get("Wsbouncer-Resume")
-			client, answer = e.comes(1, http.StatusSwitchingProtocols, "Sec-WebSocket-Protocol: wsbouncer.v1, wsbouncer-resume."+token+", wsbouncer-received.2")
+			offer := "Sec-WebSocket-Protocol: wsbouncer.v1, wsbouncer-resume." + token + ", wsbouncer-received.2"
+			client, answer = e.comes(1, http.StatusSwitchingProtocols, offer)
 			token = answer.Get("Wsbouncer-Resume")
 			e.expectText(client, `{"wsbouncer":{"resume":"`+token+`","received":2,"sent":2}}`)
 			client.Send(frame.Text, "three")
@@ -173,7 +174,7 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// A client whose proxy has a URL for clients is told to go there.
+// A client whose proxy has a URL for clients is told to go there, unless that proxy has handed it over.
 func TestRedirected(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, false, func(i int, s *Settings) {
@@ -189,7 +190,12 @@ func TestRedirected(t *testing.T) {
 	client.Expect(frame.Text, `{"wsbouncer":{"go":"wss://a.example.com/stt/"}}`)
 	client.ExpectClose(4307, "another proxy has the session")
 	_ = client.Close()
-	if r := e.proxies[1].Stats().Sessions.Reconnects; r.Redirected != 2 || r.Forwarded != 0 {
+	e.proxies[0].sessions.StopAccepting() // the URL leads to its successor, perhaps
+	e.proxies[0].end.Store(&ending{closed: time.Now()})
+	client, _ = e.comes(1, http.StatusSwitchingProtocols, "Wsbouncer-Resume: "+token, "Wsbouncer-Received: 1")
+	client.Send(frame.Text, "two")
+	e.expectText(client, "two")
+	if r := e.proxies[1].Stats().Sessions.Reconnects; r.Redirected != 2 || r.Forwarded != 1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -242,7 +248,9 @@ func TestForgedForward(t *testing.T) {
 	body := `{"address":"192.0.2.7:5000"}`
 	request := "POST " + api.ForwardPath + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: " + api.ForwardProtocol + "\r\n" + api.PeerHeader +
 		": b\r\n" + api.ForHeader + ": a\r\nContent-Type: application/json\r\nContent-Length: 28\r\n"
-	for at, want := range map[string]int{e.proxies[0].Addresses()[0].String(): http.StatusUpgradeRequired, e.proxies[0].AdminAddress().String(): http.StatusUnauthorized} {
+	for at, want := range map[string]int{
+		e.proxies[0].Addresses()[0].String(): http.StatusUpgradeRequired, e.proxies[0].AdminAddress().String(): http.StatusUnauthorized,
+	} {
 		for _, credential := range []string{"", "Authorization: Wsbouncer-Fleet YQ.YQ.1.YQ\r\n", "Authorization: Bearer wrong\r\n"} {
 			p := wstest.Dial(t, at, request+credential+"\r\n"+body)
 			if answer := p.Response(); answer.StatusCode != want {

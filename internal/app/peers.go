@@ -111,8 +111,8 @@ func (p *Proxy) forward(ctx context.Context, process record.Process, client *adm
 	return p.peers.Forward(ctx, string(process[:]), about)
 }
 
-// takeForwarded answers another proxy that has a client of this one, see [admin.Source]. While the addresses for clients are another process's, or closed, it
-// takes the client's connection itself.
+// takeForwarded answers another proxy that has a client of this one, see [admin.Source]. While the addresses for clients are another process's, or
+// closed, it takes the client's connection itself.
 func (p *Proxy) takeForwarded(r *http.Request, c *api.ForwardedClient) (url, proof string, take func(net.Conn), err error) {
 	via := new(admission.Forwarded)
 	if via.Address.AddrPort, err = netip.ParseAddrPort(c.Address); err != nil {

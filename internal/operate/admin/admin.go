@@ -89,6 +89,11 @@ func (s *Source) routes() []route {
 			}
 			return s.Usage(r.Context(), q)
 		})}},
+		{path: api.ForwardPath, methods: methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
+			if err := s.serveForward(w, r); err != nil {
+				answerError(w, err)
+			}
+		}}},
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},
 		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},
@@ -109,7 +114,6 @@ func (s *Source) routes() []route {
 	routes = append(routes, s.backendRoutes()...)
 	routes = append(routes, s.Upgrades.routes(s.Audit)...)
 	routes = append(routes, s.Proxies.routes(s.Audit)...)
-	routes = append(routes, s.forwardRoutes()...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)
 	routes = append(routes, s.Sessions.routes(s.Audit)...)
 	routes = append(routes, s.eventRoutes()...)

@@ -7,16 +7,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// forwardRoutes returns POST /api/v1/forward. It is not in the audit log: it is a client that comes, not an operator who acts.
-func (s *Source) forwardRoutes() []route {
-	return []route{{path: api.ForwardPath, methods: methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
-		if err := s.serveForward(w, r); err != nil {
-			answerError(w, err)
-		}
-	}}}}
-}
-
-// serveForward turns the request's connection into that of a client, or says where the client is to come. An error before that is returned.
+// serveForward turns the request's connection into that of a client, or says where the client is to come. An error before that is returned. It is not in
+// the audit log: it is a client that comes, not an operator who acts.
 func (s *Source) serveForward(w http.ResponseWriter, r *http.Request) error {
 	if err := onlyParameters(r); err != nil {
 		return err
@@ -42,7 +34,8 @@ func (s *Source) serveForward(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + api.ForwardProtocol + "\r\n" + api.ProofHeader + ": " + proof + "\r\n\r\n"
+	answer := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + api.ForwardProtocol + "\r\n" +
+		api.ProofHeader + ": " + proof + "\r\n\r\n"
 	if buffered.Reader.Buffered() > 0 { // it may say nothing before it has the answer
 		_ = nc.Close()
 	} else if _, err := nc.Write([]byte(answer)); err != nil {

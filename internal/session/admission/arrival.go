@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -179,7 +180,7 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 		if asked.Messages {
 			g.acceptRefused(service, nc, req, arrival)
 			if at := refusal.Header.Get(locationField); at != "" {
-				arrival.told.write(frame.AppendMessage(nil, frame.Text, true, goMessage(at), false))
+				arrival.told.write(frame.AppendMessage(nil, frame.Text, true, fmt.Appendf(nil, `{"wsbouncer":{"go":%q}}`, at), false))
 			}
 		}
 	}

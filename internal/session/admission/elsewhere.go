@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -52,12 +51,14 @@ func (g *Gate) elsewhere(nc net.Conn, req *handshake.Request, arrival *arrival, 
 	ctx, cancel := context.WithTimeout(g.closing, g.limits.Load().HandshakeTimeout)
 	defer cancel()
 	url, to, err := g.options.Elsewhere(ctx, process, &Forwarded{Address: arrival.Address, Peer: arrival.Peer, Certificate: arrival.certificate})
-	switch {
-	case err != nil:
-		g.shared.Log.Debug("the proxy of a client's session is not reached", slog.String("id", arrival.ID.String()), slog.Any("reason", err))
-		return false, nil
-	case url == "":
-		return g.forward(nc, to, req, arrival, asked), nil
+	if err == nil && url == "" {
+		err = g.forward(nc, to, req, arrival, asked)
+	}
+	if err != nil || url == "" {
+		if err != nil {
+			g.shared.Log.Debug("the proxy of a client's session does not answer", slog.String("id", arrival.ID.String()), slog.Any("reason", err))
+		}
+		return err == nil, nil
 	}
 	g.redirected.Add(1)
 	target := req.RequestURI
@@ -65,38 +66,25 @@ func (g *Gate) elsewhere(nc net.Conn, req *handshake.Request, arrival *arrival, 
 		target = req.URL.RequestURI()
 	}
 	return false, &handshake.Refusal{
-		Status: http.StatusTemporaryRedirect, Reason: "another proxy has the session", Header: http.Header{locationField: {strings.TrimSuffix(url, "/") + target}},
+		Status: http.StatusTemporaryRedirect, Reason: "another proxy has the session",
+		Header: http.Header{locationField: {strings.TrimSuffix(url, "/") + target}},
 	}
-}
-
-// goMessage returns the message that sends a client to a URL.
-func goMessage(url string) []byte {
-	var message struct {
-		Wsbouncer struct {
-			Go string `json:"go"`
-		} `json:"wsbouncer"`
-	}
-	message.Wsbouncer.Go = url
-	text, _ := json.Marshal(message) // a text can always be encoded
-	return text
 }
 
 // forward sends the client's request to the proxy at the other end of a connection, which it owns, and then copies bytes both ways until the
-// client's connection ends. It returns false, and leaves the client as it was, if that proxy does not answer.
-func (g *Gate) forward(nc, to net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) bool {
+// client's connection ends. If that proxy does not answer, it returns an error, and leaves the client as it was.
+func (g *Gate) forward(nc, to net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
 	defer to.Close()
 	header := req.Header.Clone()
 	asked.Restore(header)
 	buf := make([]byte, forwardBuffer)
 	_ = to.SetDeadline(time.Now().Add(g.limits.Load().HandshakeTimeout))
-	_, err := to.Write(req.AppendTo(nil, header))
-	n := 0
-	if err == nil {
-		n, err = to.Read(buf)
+	if _, err := to.Write(req.AppendTo(nil, header)); err != nil {
+		return err
 	}
-	if n == 0 {
-		g.shared.Log.Debug("the proxy of a client's session does not answer", slog.String("id", arrival.ID.String()), slog.Any("reason", err))
-		return false
+	n, err := to.Read(buf)
+	if err != nil {
+		return err
 	}
 	defer nc.Close()
 	arrival.opening.leave(true)
@@ -109,14 +97,14 @@ func (g *Gate) forward(nc, to net.Conn, req *handshake.Request, arrival *arrival
 		pass(to, nc, make([]byte, forwardBuffer))
 	}) {
 		reset(nc)
-		return true
+		return nil
 	}
 	if _, err := nc.Write(buf[:n]); err != nil {
 		reset(to)
 	}
 	pass(nc, to, buf)
 	<-ended
-	return true
+	return nil
 }
 
 // beginForwarding lifts the deadline of a client's handshake, unless the gate is closing: then its connection ends.

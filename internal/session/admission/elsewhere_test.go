@@ -92,7 +92,7 @@ func TestForwardedCredential(t *testing.T) {
 			}
 			wstest.Eventually(t, "no client is forwarded", func() bool { return other.Gate.Stats().Forwarding == 0 && owner.Gate.Arriving() == 0 })
 			refused.mu.Lock()
-			if len(refused.all) != 2 || refused.all[0].Client != client || !refused.all[0].Peer.Addr().IsLoopback() || refused.all[0].Identity.Tenant != "two" {
+			if r := refused.all; len(r) != 2 || r[0].Client != client || !r[0].Peer.Addr().IsLoopback() || r[0].Identity.Tenant != "two" {
 				t.Errorf("%+v", refused.all)
 			}
 			refused.mu.Unlock()

@@ -198,7 +198,8 @@ func (g *Gate) accept(listener net.Listener, config func() *tls.Config) {
 	}
 }
 
-// enterHandshake begins the handshake with a client from an address once there is a place for it. It owns nc. It returns false once the gate is closed.
+// enterHandshake begins the handshake with a client from an address once there is a place for it. It owns nc. It returns false once the gate is
+// closed.
 func (g *Gate) enterHandshake(nc net.Conn, from netip.Addr, config func() *tls.Config, via *Forwarded) bool {
 	begun := time.Now()
 	limits := g.limits.Load()
