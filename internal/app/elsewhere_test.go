@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,7 @@ func newElsewhere(t *testing.T, secured bool, change func(i int, s *Settings)) *
 func (e *elsewhere) tell() {
 	for i := range e.ledgers {
 		own := e.view
-		own.Self = own.Members[i].ID
+		own.Self, own.Members = own.Members[i].ID, slices.Clone(own.Members)
 		e.ledgers[i].view.Store(&own)
 	}
 }
