@@ -114,6 +114,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Backends:      p.backendsInUse,
 		Upgrades:      p.upgrades(),
 		Proxies:       p.proxies(),
+		Forward:       p.takeForwarded,
 		Problems:      p.problems.List,
 		Usage:         p.reportUsage,
 		Commands:      commands,

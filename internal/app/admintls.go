@@ -55,10 +55,25 @@ func (p *Proxy) adminSpeaksTLS(listener net.Listener) net.Listener {
 	if p.adminSecured == nil {
 		return listener
 	}
-	return tls.NewListener(listener, &tls.Config{
+	return adminTLSListener{listener, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return p.adminSecured.Listener(0).Config(), nil },
-	})
+	}}
+}
+
+// adminTLSListener is a [tls.NewListener] whose connections an event loop can take over, see [peers.Peers.Forward].
+type adminTLSListener struct {
+	net.Listener
+	config *tls.Config
+}
+
+// Accept implements [net.Listener].
+func (l adminTLSListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return secure.Server(nc, l.config, nil), nil
 }
 
 // keepAdminTLS keeps the certificate of the admin API up to date until the proxy is closed.

@@ -20,7 +20,7 @@ import (
 
 // notAsked are the statuses that no test here causes: 408 takes half a minute (package admin has it in a bubble), 101 needs the admin socket
 // (package cli takes over there), and the others need something that fails.
-var notAsked = []string{"101", "408", "500", "503"}
+var notAsked = []string{"101", "307", "408", "500", "503"}
 
 // A running proxy answers as the description of its API says, also to bad requests; and whatever is described can be had.
 func TestContract(t *testing.T) {
@@ -267,6 +267,12 @@ func (c *contract) upgrades() {
 	finish(nil)
 	c.ask(request{method: "POST", path: takeOver, query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "POST", path: takeOver, status: 403, tcp: true, says: "the admin API is read-only at this address"})
+	const forward = "/api/v1/forward"
+	c.ask(request{method: "POST", path: forward, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "POST", path: forward, status: 400, says: "with the header Upgrade: wsbouncer-forward"})
+	c.ask(request{method: "POST", path: forward, header: []string{"Upgrade", "wsbouncer-forward", "Content-Type", "application/json"}, body: `{"address":"phone"}`, status: 400,
+		says: "use that of the client, and its port"})
+	c.ask(request{method: "POST", path: forward, status: 403, tcp: true, says: "the admin API is read-only at this address"})
 	c.ask(request{method: "POST", path: upgrade, status: 403, tcp: true, body: `{"binary":"/bin/true"}`, says: "the admin API is read-only at this address"})
 }
 

@@ -210,7 +210,7 @@ func (p *Proxy) leaveFleet() {
 // about says what the proxy is and does at this moment.
 func (p *Proxy) about() fleet.Member {
 	m := fleet.Member{
-		ID: p.fleet.id, Name: p.settings.Name(), Version: p.version, Schema: stores.Newest(p.settings.Database), Host: p.fleet.host,
+		ID: p.fleet.id, Name: p.settings.Name(), Version: p.version, Schema: stores.Newest(p.settings.Database), Host: p.fleet.host, Process: string(p.process[:]),
 		Instance: p.fleet.presence.Instance(), Started: p.started, State: fleet.Starting, Sessions: int(p.sessions.Active()),
 	}
 	m.Address = p.fleetAddress()

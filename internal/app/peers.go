@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -14,6 +16,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
@@ -89,4 +94,43 @@ func (p *Proxy) proxies() admin.Proxies {
 			return err
 		},
 	}
+}
+
+// forward asks the proxy of a token about its client, see [peers.Peers.Forward].
+func (p *Proxy) forward(ctx context.Context, process record.Process, client *admission.Forwarded) (string, net.Conn, error) {
+	if p.peers == nil {
+		return "", nil, errors.New("without an admin API, other proxies cannot be asked")
+	}
+	about := &api.ForwardedClient{Address: client.Address.AddrPort.String(), Peer: ""}
+	if client.Peer != nil {
+		about.Peer = client.Peer.AddrPort.String()
+	}
+	if client.Certificate != nil {
+		about.Certificate = client.Certificate.Raw
+	}
+	return p.peers.Forward(ctx, string(process[:]), about)
+}
+
+// takeForwarded answers another proxy that has a client of this one, see [admin.Source]. While the addresses for clients are another process's, or
+// closed, it takes the client's connection itself.
+func (p *Proxy) takeForwarded(r *http.Request, c *api.ForwardedClient) (url, proof string, take func(net.Conn), err error) {
+	via := new(admission.Forwarded)
+	if via.Address.AddrPort, err = netip.ParseAddrPort(c.Address); err != nil {
+		return "", "", nil, fmt.Errorf("address: invalid address %.100q: use that of the client, and its port", c.Address)
+	}
+	if c.Peer != "" {
+		via.Peer = new(origin.Address)
+		if via.Peer.AddrPort, err = netip.ParseAddrPort(c.Peer); err != nil {
+			return "", "", nil, fmt.Errorf("peer: invalid address %.100q: use that of the load balancer, and its port", c.Peer)
+		}
+	}
+	if len(c.Certificate) > 0 {
+		if via.Certificate, err = x509.ParseCertificate(c.Certificate); err != nil {
+			return "", "", nil, errors.New("certificate: use the client's in DER form")
+		}
+	}
+	if end := p.end.Load(); end == nil || end.closed.IsZero() {
+		url = p.settings.ReconnectURL
+	}
+	return url, p.peers.Reply(r, p.live.Load().Token, url), func(nc net.Conn) { p.sessions.TakeForwarded(nc, via) }, nil
 }

@@ -56,6 +56,7 @@ type Proxy struct {
 	version   string
 	log       *slog.Logger
 	started   time.Time
+	process   record.Process // of its sessions; static
 	store     config.Store
 	follower  *follow.Follower
 	loops     *loop.Group
@@ -165,11 +166,13 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 	p.scopes.SetProcess(limits.Instant(loop.Now()), p.settings.Total())
 	p.authGuard = auth.NewGuard(p.settings.FailedAuthRate, p.log, time.Now)
 	p.replay = replay.NewArena(p.settings.replayMemory())
+	shared := record.NewShared(p.scopes, p.guard, p.log)
+	p.process = shared.Process
 	sessions := session.Options{
-		Shared: record.NewShared(p.scopes, p.guard, p.log),
+		Shared: shared,
 		Admission: admission.Options{
 			Limits: p.settings.limits(), Origin: p.settings.origin(), Health: admission.Health{Path: p.settings.HealthPath, Ready: p.healthy},
-			AuthGuard: p.authGuard, Descriptors: p.descriptors, Refused: p.clientRefused,
+			AuthGuard: p.authGuard, Descriptors: p.descriptors, Refused: p.clientRefused, Elsewhere: p.forward,
 		},
 		Relay: relay.Options{Loops: p.loops, Meters: meters, Replay: p.replay, Ended: p.sessionEnded, Book: p.bookUsage},
 	}
@@ -370,6 +373,7 @@ func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snaps
 		Sessions: api.Sessions{
 			Active: sessions.Active, Total: sessions.Total, Refused: sessions.Refused, Ended: make(map[uint16]uint64, len(sessions.Ended)),
 			Handshakes: api.Handshakes{Unfinished: sessions.Handshakes, Limit: sessions.MaxHandshakes, Dropped: sessions.Dropped},
+			Reconnects: reconnects(&sessions),
 		},
 		Relayed:        api.Relayed(sessions.Meters.Total.Relayed),
 		Authentication: authentication(&sessions),

@@ -6,6 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 )
 
@@ -31,6 +32,14 @@ func ReplayMemory(setting int64, here machine.Here) int64 {
 		return defaultReplayMemory
 	}
 	return min(defaultReplayMemory, here.Memory/replayShare)
+}
+
+// reconnects returns what became of clients whose connection broke.
+func reconnects(s *session.Stats) api.Reconnects {
+	return api.Reconnects{
+		Parked: s.Resume.Parked, Lost: s.Resume.Lost, Resumed: s.Resume.Resumed, Expired: s.Resume.Expired, Refused: s.Resume.Refused,
+		Forwarding: s.Forwarding, Forwarded: s.Forwarded, Redirected: s.Redirected,
+	}
 }
 
 // lagStats adds what backends owe their sessions. The backends are there already.

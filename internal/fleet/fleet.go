@@ -37,6 +37,7 @@ type Member struct {
 	Schema   int64  // the newest schema of the database that the program knows
 	Address  string // URL of its admin API as other proxies reach it; empty if they cannot
 	Host     string // identifies the host, and the network namespace on it; addresses on loopback mean the same process only within it
+	Process  string // its part in the ids and tokens of its sessions
 	Instance string // identifies the state directory; processes with the same one prove each other's end by a lock
 	Started  time.Time
 	State    State

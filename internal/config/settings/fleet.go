@@ -39,6 +39,7 @@ const (
 
 	proxyNameAllowed    = "letters, digits, '.', '_' and '-', at most 128"
 	fleetAddressAllowed = "a URL such as https://10.0.0.5:9090"
+	reconnectURLAllowed = "a URL such as wss://proxy-a.example.com"
 )
 
 var proxyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
@@ -62,6 +63,15 @@ func checkFleetAddress(text string) error {
 	return nil
 }
 
+// checkReconnectURL checks the URL of a proxy for clients. Its path comes before that of the client's request.
+func checkReconnectURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return value.Invalid("URL", secret.URL(text), reconnectURLAllowed)
+	}
+	return nil
+}
+
 // Name returns the proxy's name: ProxyName, or the host's.
 func (s *Settings) Name() string {
 	if s.ProxyName != "" {
@@ -79,7 +89,7 @@ func (l *loading) checkFleet() {
 	if l.settings.Fleet != Off {
 		return
 	}
-	for _, name := range []string{"grant-timeout", "grant-refused", "grant-floor", "grant-share", "grant-without-database"} {
+	for _, name := range []string{"grant-timeout", "grant-refused", "grant-floor", "grant-share", "grant-without-database", "reconnect-url"} {
 		if l.sources[name] != "" {
 			l.warn("%sno effect: fleet is off", l.heads[name])
 		}

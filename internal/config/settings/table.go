@@ -106,6 +106,8 @@ func (s *Settings) rows() []setting {
 			&s.FleetToken, "fleet-token"), token: func(t *Tokens) *string { return &t.PeerToken }},
 		{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: value.NewText(
 			&s.FleetCA, "a path", orEmpty(checkPath))},
+		{name: "reconnect-url", help: "URL at which clients reach this proxy and no other, for those that come back to their session (reconnect) by way of another proxy", unset: "the other proxy forwards them", value: value.NewText(
+			&s.ReconnectURL, reconnectURLAllowed, orEmpty(checkReconnectURL))},
 		{name: "grant-timeout", standard: never, help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: value.NewDurationOr(
 			&s.GrantTimeout, leastGrantTimeout, value.MaxDuration, never, Never)},
 		{name: "grant-refused", standard: SameHost, help: "where an address that refuses connections proves that its proxy is dead: same-host, where the kernel says that no process listens; anywhere: also on other hosts, where no firewall may reject connections between proxies", value: value.NewChoice(

@@ -315,11 +315,11 @@ type prover struct {
 	count uint64    // of the requests with the nonce
 }
 
-// do sends a request to the other proxy. Without a challenge of the last minute it asks for one first, so that it gives away nothing to an address
+// do sends a request to the other proxy by send. Without a challenge of the last minute it asks for one first, so that it gives away nothing to an address
 // that is none of the fleet's.
-func (p *prover) do(ctx context.Context, c *client.Client, r client.Request, to any) error {
+func (p *prover) do(ctx context.Context, c *client.Client, r client.Request, send func(client.Request) error) error {
 	if p.token == "" {
-		return c.Do(ctx, r, to)
+		return send(r)
 	}
 	if !p.isChallenged() {
 		ask := client.Request{Path: api.ProxiesPath, Timeout: r.Timeout, Take: r.Take, Authorize: func(r *http.Request, _ []byte) { r.Header.Set("Authorization", scheme) }}
@@ -333,9 +333,9 @@ func (p *prover) do(ctx context.Context, c *client.Client, r client.Request, to 
 		}
 	}
 	r.Authorize = p.authorize
-	err := c.Do(ctx, r, to)
+	err := send(r)
 	if p.take(err) { // it has been restarted, say, and has done nothing
-		err = c.Do(ctx, r, to)
+		err = send(r)
 	}
 	return err
 }

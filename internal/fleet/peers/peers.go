@@ -171,7 +171,7 @@ func (p *Peers) askOne(ctx context.Context, v *View, other *fleet.Member, r clie
 	if a.why = unusable(v.member(v.Self), other); a.why == "" {
 		c, err := p.connect(v.Self, other)
 		if err == nil {
-			err = c.prover.do(ctx, c.client, r, &a.body)
+			err = c.prover.do(ctx, c.client, r, func(r client.Request) error { return c.client.Do(ctx, r, &a.body) })
 		}
 		var refused *client.Error
 		switch {

@@ -125,6 +125,7 @@ type about struct {
 	Schema   int64     `json:"schema"`
 	Address  string    `json:"address,omitempty"`
 	Host     string    `json:"host,omitempty"`
+	Process  string    `json:"process,omitempty"`
 	Instance string    `json:"instance,omitempty"`
 	Started  time.Time `json:"started"`
 	State    string    `json:"state"`
@@ -137,7 +138,7 @@ const mostText = 2048
 // EncodeMember returns a member as JSON, without its ID, Epoch, and what each exchange may change.
 func EncodeMember(m *fleet.Member) string {
 	text, err := json.Marshal(about{
-		Name: m.Name, Version: m.Version, Schema: m.Schema, Address: m.Address, Host: m.Host, Instance: m.Instance,
+		Name: m.Name, Version: m.Version, Schema: m.Schema, Address: m.Address, Host: m.Host, Process: m.Process, Instance: m.Instance,
 		Started: m.Started.UTC(), State: string(m.State), Config: m.Config,
 	})
 	if err != nil { // a time beyond the year 9999
@@ -157,7 +158,7 @@ func DecodeMember(id fleet.ID, epoch fleet.Epoch, text string) (*fleet.Member, e
 		*text = printable.Text(*text, mostText)
 	}
 	return &fleet.Member{
-		ID: id, Epoch: epoch, Name: a.Name, Version: a.Version, Schema: a.Schema, Address: a.Address, Host: a.Host, Instance: a.Instance,
+		ID: id, Epoch: epoch, Name: a.Name, Version: a.Version, Schema: a.Schema, Address: a.Address, Host: a.Host, Process: a.Process, Instance: a.Instance,
 		Started: a.Started, State: fleet.State(a.State), Config: a.Config,
 	}, nil
 }

@@ -73,7 +73,7 @@ func TestHistory(t *testing.T) {
 
 func TestMember(t *testing.T) {
 	m := fleet.Member{
-		ID: "a", Name: "n", Version: "v", Schema: 10, Address: "http://a", Host: "h", Instance: "i", Started: time.Unix(1000, 5).UTC(),
+		ID: "a", Name: "n", Version: "v", Schema: 10, Address: "http://a", Host: "h", Process: "p", Instance: "i", Started: time.Unix(1000, 5).UTC(),
 		State: fleet.Draining, Config: "7", Epoch: "e",
 	}
 	got, err := DecodeMember("a", "e", EncodeMember(&m))

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // spares is how many spare descriptors a listener holds: when no other is left, it can still have that many connections.
@@ -90,6 +91,14 @@ func (c *kept) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
+}
+
+// SyscallConn implements [syscall.Conn], so that an event loop can take the connection over.
+func (c *kept) SyscallConn() (syscall.RawConn, error) {
+	if sc, ok := c.Conn.(syscall.Conn); ok {
+		return sc.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // NetConn returns the connection itself, as that of [crypto/tls.Conn] does.

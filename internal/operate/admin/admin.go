@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -38,6 +39,9 @@ type Source struct {
 	Backends func(order string) []api.BackendInUse
 	// Proxies is the fleet.
 	Proxies Proxies
+	// Forward answers another proxy that has a client whose session may be here: with the URL that the client is to come to, or with what takes
+	// the client's connection over, and with a proof of who answers. An error says what is wrong with the request.
+	Forward func(r *http.Request, c *api.ForwardedClient) (url, proof string, take func(net.Conn), err error)
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
 	// Commands is the --admin with which commands on the proxy's machine reach this API; empty if they find it without.
@@ -85,6 +89,11 @@ func (s *Source) routes() []route {
 			}
 			return s.Usage(r.Context(), q)
 		})}},
+		{path: api.ForwardPath, methods: methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
+			if err := s.serveForward(w, r); err != nil {
+				answerError(w, err)
+			}
+		}}},
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},
 		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},

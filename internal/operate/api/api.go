@@ -23,6 +23,7 @@ const (
 	BackendsPath  = "/api/v1/backends"       // GET: []BackendInUse, with ?service=NAME&sort=scale-in; below it: /NAME/recycle (POST)
 	UpgradePath   = "/api/v1/upgrade"        // POST: UpgradeOrder; a stream of UpgradeStep
 	TakeOverPath  = "/api/v1/take-over"      // POST on the admin socket with Upgrade: TakeOverProtocol; see internal/fleet/takeover
+	ForwardPath   = "/api/v1/forward"        // POST: ForwardedClient, with Upgrade: ForwardProtocol, from another proxy of the fleet
 	ProxiesPath   = "/api/v1/proxies"        // GET: Fleet; below it: /NAME or /ID (GET: Proxy), /ID/forget (POST)
 	ConfigPath    = "/api/v1/config"         // below it: the configuration, see internal/config/remote
 	OpenAPIPath   = "/api/v1/openapi.json"   // GET: the OpenAPI description of all of this

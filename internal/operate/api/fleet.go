@@ -12,9 +12,20 @@ const (
 	PeerHeader = "X-Wsbouncer-Peer"
 	// ForHeader names the proxy that a request is for, by id. Any other refuses it (421), since the address led to the wrong one.
 	ForHeader = "X-Wsbouncer-For"
+	// ProofHeader proves, in an answer to POST ForwardPath, that the proxy that answers knows the token, too.
+	ProofHeader = "X-Wsbouncer-Proof"
+	// ForwardProtocol is what the connection of a forwarded client speaks: what the client sent, and what it is to get.
+	ForwardProtocol = "wsbouncer-forward"
 	// FleetParameter asks for the whole fleet: ?fleet=true.
 	FleetParameter = "fleet"
 )
+
+// ForwardedClient is a client that one proxy forwards to another, which has its session.
+type ForwardedClient struct {
+	Address     string `json:"address"`               // its address and port
+	Peer        string `json:"peer,omitempty"`        // those that its connection comes from, if they are others
+	Certificate []byte `json:"certificate,omitempty"` // that it has presented, verified, in DER form
+}
 
 // Modes of a fleet.
 const (

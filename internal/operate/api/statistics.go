@@ -374,6 +374,20 @@ type Sessions struct {
 	Ended   map[uint16]uint64 `json:"ended"`   // sessions ended, by the client's close code
 	// Handshakes is what became of clients before they had a session or waited in a queue.
 	Handshakes Handshakes `json:"handshakes"`
+	// Reconnects is what became of clients whose connection broke, of services with reconnect.
+	Reconnects Reconnects `json:"reconnects"`
+}
+
+// Reconnects is what became of clients whose connection broke. All but Parked and Forwarding count since the start.
+type Reconnects struct {
+	Parked     int    `json:"parked"`     // sessions that wait for their client now
+	Lost       uint64 `json:"lost"`       // connections that broke, so that a session waited
+	Resumed    uint64 `json:"resumed"`    // clients that came back
+	Expired    uint64 `json:"expired"`    // sessions whose client did not come back in time, or that had to make room
+	Refused    uint64 `json:"refused"`    // clients whose token was good for nothing
+	Forwarding int    `json:"forwarding"` // clients now that reach their session at another proxy through this one
+	Forwarded  uint64 `json:"forwarded"`  // such clients
+	Redirected uint64 `json:"redirected"` // clients that were told to go to the proxy that has their session
 }
 
 // Handshakes is the clients whose TLS handshake or upgrade request is not complete, and those that have just been refused.

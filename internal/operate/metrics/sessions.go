@@ -33,6 +33,21 @@ func ofSessions() []family {
 					put(float64(n), reason)
 				}
 			}, "reason"),
+		gauge("sessions_parked", "Sessions that wait for a client whose connection broke, of services with reconnect.",
+			func(s *Snapshot, put put) { put(float64(s.Sessions.Reconnects.Parked)) }),
+		gauge("clients_forwarded", "Clients that reach their session at another proxy through this one now.",
+			func(s *Snapshot, put put) { put(float64(s.Sessions.Reconnects.Forwarding)) }),
+		counter("reconnects_total",
+			"What became of clients whose connection broke: lost (it broke, and the session waited), resumed (they came back), expired (they did not), "+
+				"refused (their token was good for nothing), forwarded or redirected (they came to this proxy, and another has their session).",
+			func(s *Snapshot, put put) {
+				r := &s.Sessions.Reconnects
+				for event, n := range map[string]uint64{
+					"lost": r.Lost, "resumed": r.Resumed, "expired": r.Expired, "refused": r.Refused, "forwarded": r.Forwarded, "redirected": r.Redirected,
+				} {
+					put(float64(n), event)
+				}
+			}, "event"),
 		counter("sessions_ended_total",
 			"Sessions ended, by the WebSocket close code of the client's connection: 1000 is a normal end, 1006 a client "+
 				"that vanished, 1011 a backend that failed.",

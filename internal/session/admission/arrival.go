@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,17 +19,24 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // admit reads the request of a client that arrived at begun and starts its session, or refuses it with an HTTP answer. It answers
-// health checks. It owns nc, whose deadline is set. config is nil for a client that does not speak TLS.
-func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening) {
-	arrival := arrival{Client: record.Client{Arrived: begun, Address: origin.AddressOf(nc.RemoteAddr())}, opening: opening}
+// health checks. It owns nc, whose deadline is set. config is nil for a client that does not speak TLS, and via for one that no other proxy forwards.
+func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, opening *opening, via *Forwarded) {
+	arrival := arrival{Client: record.Client{Arrived: begun, Address: origin.AddressOf(nc.RemoteAddr())}, opening: opening, via: via}
 	policy, peer := g.origin.Load(), arrival.Address
-	early, err := g.readProxyHeader(nc, policy, &arrival)
+	var early []byte
+	var err error
+	if via != nil {
+		arrival.Address, arrival.Peer, arrival.certificate = via.Address, via.Peer, via.Certificate
+	} else {
+		early, err = g.readProxyHeader(nc, policy, &arrival)
+	}
 	if err == nil && config != nil {
 		nc, err = g.handshakeTLS(nc, early, config(), &arrival)
 		early = nil // TLS has it
@@ -42,7 +50,7 @@ func (g *Gate) admit(nc net.Conn, config func() *tls.Config, begun time.Time, op
 	if err == nil {
 		req, err = g.readRequest(nc, early)
 	}
-	if err == nil {
+	if err == nil && via == nil {
 		arrival.comeFrom(policy.Client(arrival.Address, req.Header), peer)
 		if arrival.Address != peer {
 			opening.belongsTo(arrival.Address.Addr())
@@ -157,7 +165,14 @@ func askedOf(service *route.Service, req *handshake.Request) (asked resume.Asked
 
 // resume brings a client back to its session, which keeps its places in what is limited.
 func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
-	err := g.authenticate(service, req, arrival)
+	process, _ := resume.ProcessOf(asked.Token)
+	done, err := g.elsewhere(nc, req, arrival, asked, process)
+	if done {
+		return nil
+	}
+	if err == nil {
+		err = g.authenticate(service, req, arrival)
+	}
 	if err == nil {
 		err = g.sessions.Resume(service, nc, req, &arrival.Client, asked)
 	}
@@ -165,8 +180,14 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 	if err == nil {
 		arrival.opening.leave(true)
 	} else if errors.As(err, &refusal) {
+		if refusal.Status == http.StatusGone && process == g.shared.Process {
+			g.options.AuthGuard.Failed(arrival.Address.Addr(), service.Name) // it may have guessed
+		}
 		if asked.Messages {
 			g.acceptRefused(service, nc, req, arrival)
+			if at := refusal.Header.Get(locationField); at != "" {
+				arrival.told.write(frame.AppendMessage(nil, frame.Text, true, fmt.Appendf(nil, `{"wsbouncer":{"go":%q}}`, at), false))
+			}
 		}
 	}
 	return err

@@ -41,7 +41,11 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 	if err != nil {
 		return &handshake.Refusal{Status: http.StatusBadRequest, Reason: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(g.drained, g.limits.Load().HandshakeTimeout)
+	until := g.drained
+	if arrival.via != nil { // a proxy that drains still serves its sessions
+		until = g.closing
+	}
+	ctx, cancel := context.WithTimeout(until, g.limits.Load().HandshakeTimeout)
 	defer cancel()
 	attempt := auth.Attempt{
 		Service: service.Name, Credential: credential, Client: client, Certificate: arrival.certificate, Request: req.Request,
@@ -74,7 +78,7 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 			g.options.AuthGuard.Failed(client, service.Name)
 		}
 		return deniedAnswer(service.Name, denied)
-	case g.drained.Err() != nil:
+	case until.Err() != nil:
 		return route.Unavailable("shutting down")
 	}
 	g.auth.Add(method, auth.Failed)

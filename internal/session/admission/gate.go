@@ -43,6 +43,10 @@ type Options struct {
 	// Trace returns a session's place in a trace, from what its client said of one: nil if it said nothing valid. It may return nil for
 	// none. Any goroutine calls it. nil leaves it at what the clients say.
 	Trace func(client *record.Trace) *record.Trace
+	// Elsewhere asks the proxy whose process a token names for the client's session. It returns the URL at which clients reach that proxy, if they
+	// are to go there, or a connection to it, which continues as [Gate.TakeForwarded] there. An error says why it cannot be asked. ctx bounds
+	// it, and it must take no more than two seconds. Nil for a proxy without others.
+	Elsewhere func(ctx context.Context, p record.Process, client *Forwarded) (url string, conn net.Conn, err error)
 	// Refused hears of each client that gets no session, from any goroutine: it must not block, nor keep what it gets. May be nil.
 	Refused func(*record.Refused)
 }
@@ -92,11 +96,14 @@ type Gate struct {
 	tlsTurns tlsTurns
 	pending  tasks.Group // goroutines that accept and answer handshakes
 
-	accepting atomic.Int64 // goroutines that accept
+	accepting  atomic.Int64  // goroutines that accept
+	forwarded  atomic.Uint64 // clients that were forwarded to another proxy
+	redirected atomic.Uint64 // clients that were sent to another proxy
 
 	mu         sync.Mutex
 	listeners  []net.Listener        // guarded by mu
-	handshakes map[net.Conn]struct{} // guarded by mu
+	handshakes map[net.Conn]struct{} // guarded by mu: and those of clients that are forwarded
+	forwarding int                   // guarded by mu: how many those are
 	closed     bool                  // guarded by mu
 }
 
@@ -185,32 +192,41 @@ func (g *Gate) accept(listener net.Listener, config func() *tls.Config) {
 			continue
 		}
 		pause = 0
-		begun := time.Now()
-		limits := g.limits.Load()
-		keepAlive(nc, limits.ClientTimeout)
-		_ = nc.SetDeadline(begun.Add(limits.HandshakeTimeout)) // before track: Close sets a nearer one
-		if !g.track(nc) {
-			_ = nc.Close()
+		if !g.enterHandshake(nc, g.crowdOf(nc), config, nil) {
 			return
 		}
-		g.openings.enter(nc, begun, g.crowdOf(nc), g.room(), func(o *opening, placed bool) {
-			if !placed || !g.pending.Go(func() { g.begin(nc, config, begun, o) }) {
-				_ = nc.Close()
-				o.leave(false)
-				g.untrack(nc)
-			}
-		})
 	}
 }
 
+// enterHandshake begins the handshake with a client from an address once there is a place for it. It owns nc. It returns false once the gate is
+// closed.
+func (g *Gate) enterHandshake(nc net.Conn, from netip.Addr, config func() *tls.Config, via *Forwarded) bool {
+	begun := time.Now()
+	limits := g.limits.Load()
+	keepAlive(nc, limits.ClientTimeout)
+	_ = nc.SetDeadline(begun.Add(limits.HandshakeTimeout)) // before track: Close sets a nearer one
+	if !g.track(nc) {
+		_ = nc.Close()
+		return false
+	}
+	g.openings.enter(nc, begun, from, g.room(), func(o *opening, placed bool) {
+		if !placed || !g.pending.Go(func() { g.begin(nc, config, begun, o, via) }) {
+			_ = nc.Close()
+			o.leave(false)
+			g.untrack(nc)
+		}
+	})
+	return true
+}
+
 // begin answers a client that has a place among the unfinished handshakes.
-func (g *Gate) begin(nc net.Conn, config func() *tls.Config, begun time.Time, o *opening) {
+func (g *Gate) begin(nc net.Conn, config func() *tls.Config, begun time.Time, o *opening, via *Forwarded) {
 	defer func() {
 		g.untrack(nc)
 		o.leave(false)
 	}()
 	defer g.shared.Guard.Recover("handshake", func() { _ = nc.Close() })
-	g.admit(nc, config, begun, o)
+	g.admit(nc, config, begun, o, via)
 }
 
 // maxHandshakes returns how many handshakes may be unfinished at present. They take no more than a part of the file descriptors.
@@ -280,7 +296,7 @@ func (g *Gate) Arriving() int {
 	if len(g.listeners) > 0 {
 		accepting = 0
 	}
-	return accepting + len(g.handshakes)
+	return accepting + len(g.handshakes) - g.forwarding
 }
 
 // Close cuts handshakes short and waits for their goroutines. Call StopAccepting before.
@@ -309,6 +325,10 @@ type Stats struct {
 	Dropped       map[string]uint64
 	Auth          []auth.Count    // clients that were authenticated or turned away
 	Guard         auth.GuardStats // clients that were refused because authentication fails too often from their address
+	// Forwarding is how many clients are connected to their session at another proxy through this one; Forwarded counts them since the start, and
+	// Redirected those that were told to go there.
+	Forwarding            int
+	Forwarded, Redirected uint64
 }
 
 // Stats returns the exact counts.
@@ -320,6 +340,10 @@ func (g *Gate) Stats() Stats {
 		}
 	}
 	stats.Handshakes, stats.Dropped = g.openings.counts()
+	stats.Forwarded, stats.Redirected = g.forwarded.Load(), g.redirected.Load()
+	g.mu.Lock()
+	stats.Forwarding = g.forwarding
+	g.mu.Unlock()
 	if limit := g.maxHandshakes(); limit < math.MaxInt {
 		stats.MaxHandshakes = limit
 	}
@@ -330,7 +354,7 @@ func (g *Gate) Stats() Stats {
 // for it: the connection is then lost with ETIMEDOUT. Without it TCP would take a quarter of an hour, and meanwhile the client would keep
 // its server. With a time of 0 it does nothing. Where the system has no TCP_USER_TIMEOUT, only clients are found for which nothing waits.
 func keepAlive(nc net.Conn, within time.Duration) {
-	tc, ok := nc.(*net.TCPConn)
+	tc, ok := under(nc).(*net.TCPConn)
 	if !ok || within <= 0 {
 		return
 	}

@@ -221,6 +221,8 @@ func closeCodeOf(err error, refusal *handshake.Refusal) frame.CloseCode {
 	switch refusal.Status {
 	case http.StatusServiceUnavailable:
 		return frame.TryAgainLater
+	case http.StatusTemporaryRedirect:
+		return resume.Elsewhere
 	case http.StatusGone:
 		return resume.Gone
 	case http.StatusBadRequest:

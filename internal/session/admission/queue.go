@@ -23,7 +23,8 @@ type arrival struct {
 	opening *opening // its unfinished handshake
 	// certificate is what the client has presented and the listener verified, over TLS; nil for none.
 	certificate *x509.Certificate
-	told        *telling // the client was accepted while it waits; nil if it was not
+	via         *Forwarded // another proxy has forwarded the client; nil for none
+	told        *telling   // the client was accepted while it waits; nil if it was not
 }
 
 // maxEarly is the most, in bytes, that a client may send before its upgrade is answered.

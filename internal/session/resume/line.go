@@ -181,6 +181,7 @@ const lingerTime = 5 * time.Second
 // The close codes of the protocol (docs/reconnect.md).
 const (
 	TooMany   frame.CloseCode = 4400 // the client has got more than was sent
+	Elsewhere frame.CloseCode = 4307 // another proxy has the session
 	takenOver frame.CloseCode = 4409 // another connection has taken the session over
 	Gone      frame.CloseCode = 4410 // there is no such session
 )

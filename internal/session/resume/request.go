@@ -78,6 +78,17 @@ func Take(req *handshake.Request) (Asked, error) {
 	return asked, nil
 }
 
+// Restore adds to the header of a request what Take has taken out, for another proxy.
+func (a *Asked) Restore(header http.Header) {
+	header.Set(tokenField, a.Token)
+	if a.Received >= 0 {
+		header.Set(receivedField, strconv.FormatInt(a.Received, 10))
+	}
+	if a.Messages {
+		header.Add("Sec-Websocket-Protocol", Subprotocol)
+	}
+}
+
 // takeQuery takes the protocol's parameters out of a URL's query, and leaves the rest as the client wrote it.
 func takeQuery(u *url.URL, take func(name, value string)) {
 	if !strings.Contains(u.RawQuery, "wsbouncer-re") {
@@ -108,6 +119,13 @@ func badReceived(value string) *handshake.Refusal {
 
 // tokenBytes is how long the part of a token is that cannot be guessed: 128 bits.
 const tokenBytes = 16
+
+// ProcessOf returns the process whose session a token is of; ok is false if it names none.
+func ProcessOf(token string) (p record.Process, ok bool) {
+	name, _, ok := strings.Cut(token, ".")
+	copy(p[:], name)
+	return p, ok && len(name) == len(p)
+}
 
 // NewToken returns a new token of a session of this process. It begins with the process's part of ids.
 func NewToken(p record.Process) string {

@@ -197,6 +197,15 @@ func (r *Request) Forwarded(name string) []string {
 	return values
 }
 
+// AppendTo appends the request in its wire form to dst, with the fields of header in place of its own, and what was received behind it.
+func (r *Request) AppendTo(dst []byte, header http.Header) []byte {
+	b := bytes.NewBuffer(dst)
+	fmt.Fprintf(b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.RequestURI, r.Host)
+	_ = header.Write(b) // a buffer takes everything
+	b.WriteString("\r\n")
+	return append(b.Bytes(), r.Early...)
+}
+
 // AppendAccept appends the answer that accepts the upgrade (status 101) to dst. protocol is the chosen subprotocol; empty for none. No
 // extension is accepted. more are further fields of the header; they must be valid.
 func (r *Request) AppendAccept(dst []byte, protocol string, more ...Field) []byte {

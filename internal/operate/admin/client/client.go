@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -94,6 +96,7 @@ type Request struct {
 	Query   url.Values
 	Body    any           // sent as JSON; nil for none
 	Timeout time.Duration // how long to wait for the answer; 0 for [Timeout]
+	Upgrade string        // the protocol that the connection is to speak, for [Client.Upgrade]
 	// Authorize completes the request with what proves who sends it, instead of the token; nil for the token. It gets the body as it is sent.
 	Authorize func(r *http.Request, body []byte)
 	// Take is called with the size of each part of the answer as it is read, in bytes. Its error ends the request, and Do returns it. Nil for no limit but MaxAnswer.
@@ -150,6 +153,26 @@ func (c *Client) Do(ctx context.Context, r Request, to any) error {
 	return nil
 }
 
+// Upgrade sends a request for another protocol. It returns the answer, which has no body: with the connection, of which nothing behind the answer
+// was read, or without one if it is a redirection. The context bounds it. The errors are those of Do.
+func (c *Client) Upgrade(ctx context.Context, r Request) (*http.Response, net.Conn, error) {
+	var conn net.Conn
+	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { conn = got.Conn }}
+	response, err := c.send(httptrace.WithClientTrace(ctx, trace), r, "application/json")
+	if err != nil {
+		return nil, nil, err
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return response, conn, nil
+	}
+	defer response.Body.Close()
+	answer, err := c.read(ctx, response, r.Take)
+	if err == nil && response.StatusCode/100 != 3 {
+		err = c.refused(response, answer)
+	}
+	return response, nil, err
+}
+
 // isOlder reports whether a proxy knows no fleet yet. It has done nothing then.
 func isOlder(response *http.Response, answer []byte) bool {
 	var sent api.Failure
@@ -185,6 +208,10 @@ func (c *Client) send(ctx context.Context, r Request, accept string) (*http.Resp
 	request.Header.Set("Accept", accept)
 	if r.Body != nil {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if r.Upgrade != "" {
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", r.Upgrade)
 	}
 	request.Header.Set(api.ChangeHeader, "1") // with GET, too: a tap needs it
 	switch {

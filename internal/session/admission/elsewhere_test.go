@@ -1,0 +1,122 @@
+package admission_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
+	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
+)
+
+// refusedLog has the clients that a gate has refused. Any goroutine may use it.
+type refusedLog struct {
+	mu  sync.Mutex
+	all []record.Refused
+}
+
+func (l *refusedLog) add(r *record.Refused) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, *r)
+}
+
+// expectClosed reads up to the close frame, which must have this reason.
+func expectClosed(t *testing.T, p *wstest.Peer, reason string) {
+	t.Helper()
+	for {
+		h, payload, err := p.Next()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case h.Opcode != frame.Close:
+			continue
+		case string(payload) != string(frame.ClosePayload(frame.NormalClosure, reason)):
+			t.Errorf("closed with %q", payload)
+		}
+		return
+	}
+}
+
+// The proxy that has the session authenticates a forwarded client, as the one that it came from, and refuses it as any other.
+func TestForwardedCredential(t *testing.T) {
+	for name, secured := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name, func(t *testing.T) {
+			tenants := withTenants(t)
+			service := func(s *route.Service) {
+				tenants(s)
+				s.Reconnect = time.Minute
+			}
+			refused := new(refusedLog)
+			owner := newRig(t, setup{Service: service, Gate: func(o *admission.Options) { o.Refused = refused.add }})
+			client := origin.Address{AddrPort: netip.MustParseAddrPort("192.0.2.7:5000")}
+			other := newRig(t, setup{Service: service, TLS: secured, Gate: func(o *admission.Options) {
+				o.Elsewhere = func(_ context.Context, p record.Process, c *admission.Forwarded) (string, net.Conn, error) {
+					if p != owner.Shared.Process || !c.Address.Addr().IsLoopback() {
+						t.Errorf("asked for %s, about a client at %v", p, c.Address)
+					}
+					listener := wstest.Listen(t)
+					defer listener.Close()
+					to, err := net.Dial("tcp", listener.Addr().String())
+					if err != nil {
+						return "", nil, err
+					}
+					from, err := listener.Accept()
+					if err != nil {
+						return "", nil, err
+					}
+					owner.Gate.TakeForwarded(from, &admission.Forwarded{Address: client, Peer: &c.Address})
+					return "", to, nil
+				}
+			}})
+			owner.Ready(1)
+			p, answer := owner.Request(wstest.UpgradeRequest("/v1/test", ofTenant("one")))
+			server := owner.Accepted()
+			token := answer.Header.Get("Wsbouncer-Resume")
+			p.Reset()
+			wstest.Eventually(t, "the session waits", func() bool { return owner.sessions.Stats().Resume.Parked == 1 })
+			for _, header := range []string{ofTenant("two"), "X-None: 1"} {
+				p, answer := other.Request(wstest.UpgradeRequest("/v1/test", "Wsbouncer-Resume: "+token, header, "X-Forwarded-For: 198.51.100.1"))
+				if answer.StatusCode != http.StatusGone {
+					t.Errorf("%s: %s", header, answer.Status)
+				}
+				_ = p.Close()
+			}
+			wstest.Eventually(t, "no client is forwarded", func() bool { return other.Gate.Stats().Forwarding == 0 && owner.Gate.Arriving() == 0 })
+			refused.mu.Lock()
+			if r := refused.all; len(r) != 2 || r[0].Client != client || !r[0].Peer.Addr().IsLoopback() || r[0].Identity.Tenant != "two" {
+				t.Errorf("%+v", refused.all)
+			}
+			refused.mu.Unlock()
+			early := string(wstest.ClientFrame(true, frame.Text, "early"))
+			p, answer = other.Request(wstest.UpgradeRequest("/v1/test", "Wsbouncer-Resume: "+token, ofTenant("one")) + early)
+			if answer.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatal(answer.Status)
+			}
+			server.Expect(frame.Text, "early")
+			server.SendClose(frame.NormalClosure, "done")
+			expectClosed(t, p, "done")
+			p.Reset() // which is no orderly end: perhaps it has not got that
+			wstest.Eventually(t, "the end waits for the client", func() bool {
+				return owner.sessions.Stats().Resume.Parked == 1 && other.Gate.Stats().Forwarding == 0
+			})
+			p, _ = other.Request(wstest.UpgradeRequest("/v1/test", "Wsbouncer-Resume: "+answer.Header.Get("Wsbouncer-Resume"), ofTenant("one")))
+			expectClosed(t, p, "done")
+			p.SendClose(frame.NormalClosure, "")
+			p.ExpectEnd()
+			_ = p.Close()
+			wstest.Eventually(t, "nothing is left", func() bool { return owner.sessions.Stats().Resume.Lines == 0 && other.Gate.Stats().Forwarding == 0 })
+			if stats := other.Gate.Stats(); stats.Forwarded != 4 || stats.Refused[http.StatusGone] != 0 {
+				t.Errorf("%+v", stats)
+			}
+		})
+	}
+}
