@@ -100,15 +100,16 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	if refusal := refuseOrigin(service, req.Request, arrival.certificate != nil); refusal != nil {
 		return refusal
 	}
-	asked, err := askedOf(service, req)
+	asked, err := resume.Take(req)
 	if err != nil {
 		return err
 	}
 	if asked.Token != "" {
 		return g.resume(service, nc, req, arrival, asked)
 	}
+	arrival.Messages = asked.Messages
 	if service.Reconnect > 0 {
-		arrival.Resume, arrival.Messages = resume.NewToken(g.shared.Process), asked.Messages
+		arrival.Resume = resume.NewToken(g.shared.Process)
 	}
 	started := false
 	defer func() {
@@ -155,14 +156,6 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	}
 }
 
-// askedOf returns what a client asks for that may come back to its session.
-func askedOf(service *route.Service, req *handshake.Request) (asked resume.Asked, err error) {
-	if service.Reconnect > 0 {
-		asked, err = resume.Take(req)
-	}
-	return asked, err
-}
-
 // resume brings a client back to its session, which keeps its places in what is limited.
 func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
 	process, _ := resume.ProcessOf(asked.Token)
@@ -180,9 +173,6 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 	if err == nil {
 		arrival.opening.leave(true)
 	} else if errors.As(err, &refusal) {
-		if refusal.Status == http.StatusGone && process == g.shared.Process {
-			g.options.AuthGuard.Failed(arrival.Address.Addr(), service.Name) // it may have guessed
-		}
 		if asked.Messages {
 			g.acceptRefused(service, nc, req, arrival)
 			if at := refusal.Header.Get(locationField); at != "" {

@@ -19,8 +19,9 @@ const (
 	// maxKept is how much is kept for a client, in bytes of the arena. Of a client that is there, the oldest go; the server of one that is
 	// not waits.
 	maxKept = 1 << 20
-	// pingEvery is how often a client is asked, by a ping, how far it has got, and told how far the proxy has.
-	pingEvery = time.Second
+	// pingEvery is how often a client is asked, by a ping, how far it has got, and noteEvery how often one that gets messages is told how
+	// far the proxy has.
+	pingEvery, noteEvery = 5 * time.Second, time.Second
 	// pingMark begins the payload of these pings.
 	pingMark = 'r'
 )
@@ -33,6 +34,7 @@ type kept struct {
 	fin      bool          // the last frame of data ends its message
 	within   bool          // a message is under way
 	gap      bool          // its beginning is not kept
+	lost     bool          // messages are no longer kept that no pong has acknowledged
 	broken   bool          // what goes is no frames
 	closed   bool          // the close frame is complete
 	close    []byte        // it
@@ -95,6 +97,7 @@ func (l *Line) Write(b []byte) {
 		l.ping()
 	}
 	for k.full() && k.window.First() < k.window.Next() {
+		k.lost = true
 		k.window.Drop(k.window.First() + 1)
 	}
 }
@@ -109,7 +112,7 @@ func (l *Line) keep(part []byte) {
 		return
 	}
 	k.window.Free() // the process has no memory left for it
-	k.gap = true
+	k.gap, k.lost = true, true
 	if l.carrier == nil {
 		l.Post(l.giveUp)
 	}
@@ -129,6 +132,7 @@ func (k *kept) end() {
 
 // resend writes what follows the first messages of the session, as many as the client has got.
 func (k *kept) resend(c *loop.Conn, got int64) {
+	k.lost = false
 	k.window.Drop(got - k.base)
 	for n := k.window.First(); n < k.window.Next(); n++ {
 		k.window.Pieces(n, c.Write)
@@ -163,7 +167,8 @@ func (l *Line) acknowledged(h frame.Header, masked []byte) bool {
 		return false
 	}
 	k.pinged = false
-	if got > k.base {
+	if least, _ := k.span(); got >= least {
+		k.lost = false
 		k.window.Drop(got - k.base)
 	}
 	if l.former != "" {
@@ -181,7 +186,7 @@ func (l *Line) greet(got int64) {
 // note tells such a client now and then how many of its messages the session has got.
 func (l *Line) note() {
 	r, now := &l.received, l.conn.Loop().Now()
-	if l.carrier == nil || l.kept.within || l.kept.closed || now < r.notedAt.After(pingEvery) {
+	if l.carrier == nil || l.kept.within || l.kept.closed || now < r.notedAt.After(noteEvery) {
 		return
 	}
 	r.noted, r.notedAt = r.taken, now

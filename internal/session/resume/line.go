@@ -70,7 +70,7 @@ func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
 		line.who = *b.Client.Identity
 	}
 	line.conn = l.Link(line, h)
-	line.received.notedAt = -loop.Instant(pingEvery)
+	line.received.notedAt = -loop.Instant(noteEvery)
 	line.kept.begin(s.arena, replay.Owner{
 		Tenant: record.TenantOf(b.Client.Identity), Network: limits.NameOfAddress(limits.AddressOf(b.Client.Address.Addr())),
 		GiveUp: func() { line.Post(line.giveBack) },
@@ -95,6 +95,9 @@ func (l *Line) Parked() bool { return l != nil && l.carrier == nil }
 // it does nothing.
 func (l *Line) Carry(c *loop.Conn, messages bool, protocol string) {
 	if l == nil {
+		if messages { // it waits for one
+			c.Write(frame.AppendMessage(nil, frame.Text, true, []byte(`{"wsbouncer":{}}`), false))
+		}
 		return
 	}
 	l.carrier, l.messages, l.protocol = c, messages, protocol
@@ -115,7 +118,7 @@ func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *hand
 	}
 	got := asked.Received
 	switch first, most := l.kept.span(); {
-	case got < 0:
+	case got < 0 && !l.kept.lost:
 		got = first
 	case got > most:
 		return tooMany(got, most)
@@ -266,7 +269,7 @@ func (l *Line) giveBack() {
 		return
 	}
 	l.kept.window.Free()
-	l.kept.gap = l.kept.within
+	l.kept.gap, l.kept.lost = l.kept.within, true
 }
 
 // finish gives everything back.
