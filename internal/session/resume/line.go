@@ -3,7 +3,6 @@ package resume
 import (
 	"container/list"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -246,8 +245,10 @@ func (l *Line) Loop() *loop.Loop { return l.conn.Loop() }
 
 // Expired is called when the client has not come back in time, or has not ended its part in closing.
 func (l *Line) Expired(*loop.Timer) {
-	if l.over && l.carrier != nil {
-		l.finish()
+	if c := l.carrier; l.over && c != nil {
+		l.carrier = nil
+		c.Close()
+		l.awaitEnd()
 		return
 	}
 	l.giveUp()
@@ -284,10 +285,8 @@ func (l *Line) Ended(c *loop.Conn, err error) {
 	c.Close()
 	switch {
 	case l.over:
-		l.finish()
-	case l.kept.closed && err == io.EOF: // it has got its close frame
-		l.received.closed = true
-		l.conn.End(err)
+		l.timer.Stop()
+		l.awaitEnd()
 	case l.received.closed || l.kept.closed || l.expired || !whole:
 		l.conn.End(err)
 	default:
@@ -345,15 +344,16 @@ func (l *Line) CloseWrite() {
 func (l *Line) Close() {
 	l.over = true
 	l.timer.Put() // see Leaving
-	if !l.kept.closed || l.received.closed || l.expired {
-		l.finish()
-		return
-	}
-	if c := l.carrier; c != nil {
+	if c := l.carrier; c != nil && l.kept.closed {
 		l.carrier = nil
 		c.Close()
 	}
-	if !l.lines.park(l, false) {
+	l.awaitEnd()
+}
+
+// awaitEnd waits for the client, which has no connection, if it has perhaps not got the session's end: it has not said so by a close frame.
+func (l *Line) awaitEnd() {
+	if !l.kept.closed || l.received.closed || l.expired || !l.lines.park(l, false) {
 		l.finish()
 		return
 	}

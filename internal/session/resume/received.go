@@ -61,9 +61,6 @@ func (r *received) keep(b []byte) {
 
 // Received implements [loop.Handler]: the session gets whole messages, and control frames between them.
 func (l *Line) Received(_ *loop.Conn, b []byte) int {
-	if l.over {
-		return len(b)
-	}
 	if l.draining && l.conn.Paused() && l.conn.Kept() > maxDrained {
 		return len(b) // the client sends it again
 	}
