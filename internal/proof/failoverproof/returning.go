@@ -50,7 +50,7 @@ type returning struct {
 
 	conn        *speaker.Conn
 	token       string
-	other       string // of another connection that may have taken the session over; empty for none
+	former      string // the one before, until the proxy has shown that it has heard something since; empty for none
 	kept        []hunt.Message
 	taken       int // messages before those that are kept: they were acknowledged
 	got         int // messages
@@ -255,7 +255,7 @@ func (c *returning) adopt(a arrival, said int) error {
 		return wrong{fmt.Errorf("the proxy goes on behind message %d, and the client has got %d, and said %d", a.sent, c.got, said)}
 	}
 	c.acknowledged(received)
-	c.conn, c.token, c.other, c.skip = a.conn, a.token, "", c.got-a.sent
+	c.conn, c.token, c.former, c.skip = a.conn, a.token, c.token, c.got-a.sent
 	c.returns.gotAgain += c.skip
 	for _, m := range c.kept {
 		if err := c.conn.Send(m); err != nil {
@@ -283,7 +283,7 @@ func (c *returning) acknowledged(n int) {
 
 // pong notes what a pong acknowledges.
 func (c *returning) pong(payload []byte) {
-	c.heard = time.Now()
+	c.heard, c.former = time.Now(), ""
 	if len(payload) == 8 {
 		c.acknowledged(int(binary.BigEndian.Uint64(payload)))
 	}
@@ -313,8 +313,8 @@ func (c *returning) comeBack(why error) error {
 		}
 		refused := (*refusal)(nil)
 		switch {
-		case errors.As(err, &refused) && refused.gone() && c.other != "":
-			c.token, c.other = c.other, ""
+		case errors.As(err, &refused) && refused.gone() && c.former != "": // an earlier request has arrived after the last one
+			c.token, c.former = c.former, ""
 			continue
 		case refused != nil && !refused.later():
 			c.returns.refused++
@@ -340,7 +340,7 @@ func (c *returning) comeBack(why error) error {
 	return nil
 }
 
-// tryBack comes back over a connection, or over the first of two at once of which only the other may have the session.
+// tryBack comes back over a connection, or over one of two at once, of which only the other may have the session.
 func (c *returning) tryBack(twice bool, l limits) error {
 	said := c.got
 	if c.dice.IntN(4) == 0 {
@@ -379,7 +379,6 @@ func (c *returning) tryBack(twice bool, l limits) error {
 	err := c.adoptOrEnd(first.arrival, said)
 	if second.err == nil {
 		second.conn.Abort()
-		c.other = second.token
 	}
 	return err
 }
@@ -436,7 +435,7 @@ func (c *returning) Receive(until time.Time) (hunt.Message, error) {
 				}
 				continue
 			}
-		case errors.As(err, &closed) && closed.Code == takenOver && c.other != "":
+		case errors.As(err, &closed) && closed.Code == takenOver && c.former != "":
 		case !errors.Is(err, io.EOF) && !errors.As(err, &failed) || c.ctx.Err() != nil:
 			return m, err
 		}

@@ -3,6 +3,7 @@ package relay
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +25,7 @@ import (
 
 // Whatever breaks where, each message arrives once and in order, both ways.
 func TestReturnsLoseNothing(t *testing.T) {
-	r := newRig(t, setup{Service: func(s *route.Service) { s.Reconnect, s.CloseTimeout = time.Minute, 100*time.Millisecond }})
+	r := newRig(t, setup{Service: func(s *route.Service) { s.Reconnect, s.CloseTimeout = time.Minute, 20*time.Millisecond }})
 	rapid.Check(t, func(t *rapid.T) {
 		h := newReturnHistory(t, r)
 		defer h.end()
@@ -39,16 +40,19 @@ func TestReturnsLoseNothing(t *testing.T) {
 			case 4, 5:
 				h.answer()
 			case 6: // perhaps the old connection still lives
-				h.comeBack(rapid.IntRange(0, 400<<10).Draw(t, "bytes"))
+				h.comeBack(rapid.IntRange(1, 400<<10).Draw(t, "bytes")) // with none, it would not know that the proxy has had its request
 			}
 		}
 		for !h.comeBack(-1) {
 		}
 		h.settle()
-		if rapid.Bool().Draw(t, "expires") {
-			h.expire()
-		} else {
+		switch rapid.IntRange(0, 2).Draw(t, "ending") {
+		case 0:
 			h.close()
+		case 1:
+			h.expire()
+		case 2:
+			h.closeServer()
 		}
 	})
 }
@@ -73,6 +77,7 @@ type returnHistory struct {
 	got     []string  // guarded by mu: what the client has got
 	skip    int       // guarded by mu: messages that come again
 	heard   []string  // guarded by mu: what the server has got
+	closing bool      // guarded by mu: the server has sent a close frame
 	closed  bool      // guarded by mu: the client has got a close frame
 	all     []*cuttable
 }
@@ -152,7 +157,12 @@ func (h *returnHistory) listen() {
 		switch header.Opcode {
 		case frame.Ping, frame.Pong:
 		case frame.Close:
-			_, _ = h.server.Write(h.server.Encode(true, frame.Close, payload))
+			h.mu.Lock()
+			if !h.closing {
+				_, _ = h.server.Write(h.server.Encode(true, frame.Close, payload))
+			}
+			h.mu.Unlock()
+			_ = h.server.Close()
 		default:
 			message = append(message, payload...)
 			if header.Fin {
@@ -236,6 +246,10 @@ func (h *returnHistory) cut() {
 // comeBack comes back over a connection that is reset after some bytes; negative for none. It returns false if that was before the answer's end.
 func (h *returnHistory) comeBack(bytes int) bool {
 	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return true
+	}
 	h.carrier = nil // what comes over it from now on does not count
 	got := len(h.got)
 	h.mu.Unlock()
@@ -301,8 +315,11 @@ func (h *returnHistory) read(c *cuttable, conn *speaker.Conn) {
 	for {
 		m, err := conn.Receive(wstest.Deadline())
 		h.mu.Lock()
-		if closed, ok := err.(*speaker.CloseError); ok && closed.Code != 4409 {
+		if errors.As(err, new(*speaker.CloseError)) && h.carrier == c {
 			h.closed = true
+			b := wstest.ClientFrame(true, frame.Close, frame.ClosePayload(frame.NormalClosure, ""))
+			c.write(b, len(b))
+			_ = c.Close()
 		}
 		switch {
 		case err != nil || h.carrier != c:
@@ -358,11 +375,34 @@ func (h *returnHistory) settle() {
 func (h *returnHistory) close() {
 	b := wstest.ClientFrame(true, frame.Close, frame.ClosePayload(frame.NormalClosure, ""))
 	h.current().write(b, len(b))
-	h.until("the client's close frame is answered", func() bool {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return h.closed
-	})
+	h.until("the client's close frame is answered", h.isClosed)
+	h.gone()
+}
+
+func (h *returnHistory) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
+// closeServer lets the server send its last messages and say goodbye, whether the client is there or not.
+func (h *returnHistory) closeServer() {
+	if rapid.Bool().Draw(h.t, "away") {
+		h.cut()
+	}
+	for range rapid.IntRange(0, 3).Draw(h.t, "answers") {
+		h.answer()
+	}
+	h.mu.Lock()
+	h.closing = true
+	h.mu.Unlock()
+	h.out <- h.server.Encode(true, frame.Close, frame.ClosePayload(frame.NormalClosure, ""))
+	for range rapid.IntRange(0, 3).Draw(h.t, "returns") {
+		h.comeBack(rapid.IntRange(1, 100<<10).Draw(h.t, "bytes"))
+	}
+	for !h.comeBack(-1) {
+	}
+	h.until("the client gets the server's close frame", h.isClosed)
 	h.gone()
 }
 
