@@ -81,7 +81,7 @@ TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 # The packages whose tests take longest begin first, so that none of them runs alone at the end.
 LONGEST = $(addprefix ./internal/, proof/e2e session/relay servers/pool cli wire/loop)
 
-# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, fleets, upgrades.
+# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, clients that come back, fleets, upgrades.
 PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
 
 # vet builds what it needs as the tests do, so that nothing is compiled twice.

@@ -176,7 +176,7 @@ func (c *returning) cut(kind Cut, dice *rand.Rand) bool {
 	case MidFrame:
 		w.limit(oneWay(1+dice.IntN(1500), false))
 	case Resuming:
-		c.next = oneWay(dice.IntN(3000), dice.IntN(2) == 0)
+		c.next = oneWay(dice.IntN(800), dice.IntN(2) == 0)
 		w.end(true)
 	default:
 		w.end(kind != End)

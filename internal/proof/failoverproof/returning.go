@@ -329,7 +329,7 @@ func (c *returning) comeBack(why error) error {
 			return err
 		}
 	}
-	if broke.IsZero() {
+	if broke.IsZero() || kind == "" { // or the connection after a cut has broken late
 		c.returns.unforced++
 		return nil
 	}
