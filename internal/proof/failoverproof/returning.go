@@ -240,7 +240,12 @@ func (c *returning) sent() int { return c.taken + len(c.kept) }
 
 // adopt goes on over another connection, and sends again what the proxy has not got. said is how many messages the client said that it had got;
 // negative for nothing.
-func (c *returning) adopt(a arrival, said int) error {
+func (c *returning) adopt(a arrival, said int) (err error) {
+	defer func() {
+		if err != nil {
+			a.conn.Abort()
+		}
+	}()
 	received := a.received + c.overcounted
 	if c.o.overcount && received < c.sent() {
 		received++
@@ -364,7 +369,7 @@ func (c *returning) tryBack(twice bool, l limits) error {
 		if first.err != nil {
 			return first.err
 		}
-		return c.adoptOrEnd(first.arrival, said)
+		return c.adopt(first.arrival, said)
 	}
 	second := <-dialed
 	if first.err != nil || c.dice.IntN(2) == 0 && second.err == nil {
@@ -376,20 +381,10 @@ func (c *returning) tryBack(twice bool, l limits) error {
 	if refused := (*refusal)(nil); errors.As(second.err, &refused) && !refused.later() {
 		c.returns.refused++
 	}
-	err := c.adoptOrEnd(first.arrival, said)
 	if second.err == nil {
-		second.conn.Abort()
+		defer second.conn.Abort()
 	}
-	return err
-}
-
-// adoptOrEnd is adopt. It ends the connection if that fails.
-func (c *returning) adoptOrEnd(a arrival, said int) error {
-	err := c.adopt(a, said)
-	if err != nil {
-		a.conn.Abort()
-	}
-	return err
+	return c.adopt(first.arrival, said)
 }
 
 // Send implements [speaker.Line].

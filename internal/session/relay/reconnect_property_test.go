@@ -334,14 +334,14 @@ func (h *returnHistory) read(c *cuttable, conn *speaker.Conn) {
 	}
 }
 
-// until waits.
+// until waits as wstest.Eventually does. When nothing comes of it, it ends this history only.
 func (h *returnHistory) until(what string, condition func() bool) {
 	for end := wstest.Deadline(); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.t.Fatalf("never happened: %s; the server has %s of %s, the client %s of %s", what, heads(h.heard), heads(h.texts), heads(h.got),
-				heads(h.answers))
+			h.t.Fatalf("never happened: %s; the server has %s of %s, and the client %s of %s",
+				what, heads(h.heard), heads(h.texts), heads(h.got), heads(h.answers))
 		}
 	}
 }
@@ -354,20 +354,20 @@ func heads(messages []string) (all []string) {
 	return all
 }
 
-// settle waits until both sides have got as many messages as the other has sent, and compares them.
+// settle waits until each side has got what the other has sent, in order.
 func (h *returnHistory) settle() {
+	wrong := false
 	h.until("all messages arrive", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return len(h.heard) >= len(h.texts) && len(h.got) >= len(h.answers)
+		up, down := len(h.heard), len(h.got)
+		wrong = up > len(h.texts) || down > len(h.answers) || !slices.Equal(h.heard, h.texts[:up]) || !slices.Equal(h.got, h.answers[:down])
+		return wrong || up == len(h.texts) && down == len(h.answers)
 	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !slices.Equal(h.heard, h.texts) {
-		h.t.Fatalf("the server has got %s of %s", heads(h.heard), heads(h.texts))
-	}
-	if !slices.Equal(h.got, h.answers) {
-		h.t.Fatalf("the client has got %s of %s", heads(h.got), heads(h.answers))
+	if wrong {
+		h.t.Fatalf("the server has got %s of %s, and the client %s of %s", heads(h.heard), heads(h.texts), heads(h.got), heads(h.answers))
 	}
 }
 
