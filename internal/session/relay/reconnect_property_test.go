@@ -340,8 +340,8 @@ func (h *returnHistory) until(what string, condition func() bool) {
 		if time.Now().After(end) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.t.Fatalf("never happened: %s; the server has %s of %s, and the client %s of %s",
-				what, heads(h.heard), heads(h.texts), heads(h.got), heads(h.answers))
+			h.t.Fatalf("never happened: %s; %+v, %+v; the server has %s of %s, and the client %s of %s",
+				what, h.r.sessions.lines.Stats(), h.r.Script.Counts(), heads(h.heard), heads(h.texts), heads(h.got), heads(h.answers))
 		}
 	}
 }
@@ -437,5 +437,8 @@ func (h *returnHistory) end() {
 	_ = h.server.Close()
 	close(h.out)
 	h.tasks.Wait()
-	h.r.sessions.lines.EndOldest("test")
+	for h.r.sessions.Active() > 0 { // after a failure
+		h.r.sessions.lines.EndOldest("test")
+		time.Sleep(time.Millisecond)
+	}
 }
