@@ -319,7 +319,11 @@ func (h *returnHistory) read(c *cuttable, conn *speaker.Conn) {
 			h.closed = true
 			b := wstest.ClientFrame(true, frame.Close, frame.ClosePayload(frame.NormalClosure, ""))
 			c.write(b, len(b))
-			_ = c.Close()
+			c.left = -1
+			h.tasks.Go(func() { // to the end: otherwise the connection is reset, and the proxy does not get the close frame
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+			})
 		}
 		switch {
 		case err != nil || h.carrier != c:
