@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,7 +97,7 @@ TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 # The packages whose tests take longest begin first, so that none of them runs alone at the end.
 LONGEST = $(addprefix ./internal/, proof/e2e session/relay servers/pool cli wire/loop)
 
-# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, fleets, upgrades.
+# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, clients that come back, fleets, upgrades.
 PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
 
 # vet builds what it needs as the tests do, so that nothing is compiled twice.
@@ -112,7 +112,7 @@ ci: cross test-portable ## What CI runs after make test: builds for other system
 	$(BENCH) vet ./...
 	$(BENCH) $(TEST) $(RACE) -timeout 9m ./...
 
-proof: chaos soak failover fleet upgrade-test scenes lag-limit ## Run the long proofs one after the other: about an hour
+proof: chaos soak failover reconnect fleet upgrade-test scenes lag-limit ## Run the long proofs one after the other: about an hour
 
 lag-limit: ## Measure sessions beside a server that slows down, with a lag-limit and without (a minute, on a quiet machine)
 	LAG_LIMIT=1 $(GO) test -count=1 -v -run TestLagLimit ./internal/proof/e2e
@@ -265,6 +265,9 @@ soak: ## Hold a million sessions through the proxy and check whose results reach
 
 failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each protocol, and check every chunk of audio (FAILOVER_FLAGS, e.g. '-protocol vosk -events 50')
 	$(GO) run ./internal/proof/failoverproof/cmd $(FAILOVER_FLAGS)
+
+reconnect: ## Cut the connections of 200 clients 2,000 times in ten minutes while servers die, and check every chunk of audio (RECONNECT_FLAGS, e.g. '-duration 20s -sessions 20 -cuts 60')
+	$(GO) run ./internal/proof/failoverproof/cmd -protocol vosk,deepgram,dashscope -together -sessions 200 -cuts 2000 -events 300 -every 6s $(RECONNECT_FLAGS)
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
 	$(GO) run ./internal/proof/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)

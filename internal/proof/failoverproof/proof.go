@@ -1,9 +1,11 @@
 // Package failoverproof proves that sessions outlive their servers.
 //
 // [Run] holds many sessions at a time with the proxy in front of a few simulated servers (package sim), which die in the middle of a frame,
-// hang, fall behind, close, and are drained, at random, all the time. Clients stream audio whose chunks carry marks (sim.Mark), so that
+// hang, fall behind, close, and are drained, at random, all the time. With Cuts, clients' connections break as well, and they come back
+// (docs/reconnect.md). Clients stream audio whose chunks carry marks (sim.Mark), so that
 // each chunk can be followed to the final result that answers it. At the end, every chunk of every session must be in exactly one final
-// result, in order, with the right times and numbers, and no client must have seen another's. The target failover of the Makefile runs it (cmd).
+// result, in order, with the right times and numbers, and no client must have seen another's. The
+// targets failover and reconnect of the Makefile run it (cmd).
 package failoverproof
 
 import (
@@ -12,11 +14,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
@@ -29,6 +33,8 @@ type Options struct {
 	Sessions int
 	// Events is how many times something happens to a server. Default 0: nothing does.
 	Events int
+	// Cuts is how many times a client's connection breaks, after which it comes back (docs/reconnect.md). Default 0: clients cannot come back.
+	Cuts int
 	// Kinds are what may happen. Default: everything.
 	Kinds []Kind
 	// Duration ends the events, however many there were; with 0 Events, it is how long new sessions begin. Default 1 minute.
@@ -63,6 +69,8 @@ type Options struct {
 	// Log gets a line for each event and for each session that failed, and what the proxy logs if Verbose; nil for nowhere.
 	Log     io.Writer
 	Verbose bool
+
+	overcount bool // clients take a message of which only the beginning has arrived for received, as if the proxy counted so: a planted fault
 }
 
 // Outside are proxies that the caller has started, and has things happen to.
@@ -105,7 +113,7 @@ func (o Options) validate() (*protocol, error) {
 	}
 	for _, err := range []error{
 		kit.Within("sessions", o.Sessions, 1, 10_000), kit.Within("events", o.Events, 0, 1_000_000), kit.Within("servers", o.Servers, 1, 64),
-		kit.Within("duration", o.Duration, time.Second, time.Hour), kit.Within("time between events", o.Every, 10*time.Millisecond, time.Hour),
+		kit.Within("cuts", o.Cuts, 0, 1_000_000), kit.Within("duration", o.Duration, time.Second, time.Hour), kit.Within("time between events", o.Every, 10*time.Millisecond, time.Hour),
 		kit.Within("shortest length", o.MinLength, time.Millisecond, time.Hour), kit.Within("greatest length", o.MaxLength, o.MinLength, time.Hour),
 		kit.Within("latency", o.Latency, 0, time.Hour), kit.Within("patience", o.Patience, time.Second, time.Hour), kit.Within("speed", o.Speed, 0.1, 100),
 	} {
@@ -118,6 +126,9 @@ func (o Options) validate() (*protocol, error) {
 	}
 	if o.Outside != nil && o.Events > 0 {
 		return nil, fmt.Errorf("outside: %d events cannot happen to servers that the proof does not have: use 0", o.Events)
+	}
+	if (o.Direct || o.Outside != nil) && o.Cuts > 0 {
+		return nil, fmt.Errorf("cuts: %d cuts need the proof's own proxy: use 0", o.Cuts)
 	}
 	if o.Direct && o.Events > 0 {
 		return nil, fmt.Errorf("direct: without the proxy, no session survives %d events: use 0", o.Events)
@@ -133,8 +144,9 @@ type proof struct {
 	finish chan struct{} // closed when no more sessions are to begin
 	next   atomic.Uint64
 
-	mu     sync.Mutex
-	report Report // guarded by mu
+	mu      sync.Mutex
+	report  Report       // guarded by mu
+	clients []*returning // guarded by mu: that can come back
 }
 
 // Run holds sessions while things happen to servers, until all events have happened or the duration is over, and the sessions have come to
@@ -157,6 +169,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	for i := range o.Sessions {
 		workers.Go(func() { run.work(ctx, i) })
 	}
+	var cutting sync.WaitGroup
+	cutting.Go(func() { run.cut(ctx) })
 	var events map[Kind]int
 	if o.Outside == nil {
 		events, err = run.sabotage(ctx)
@@ -166,6 +180,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		case <-ctx.Done():
 		}
 	}
+	cutting.Wait()
 	close(run.finish)
 	workers.Wait()
 	run.report.Duration = time.Since(begin)
@@ -196,9 +211,9 @@ func (r *proof) pause(ctx context.Context, d time.Duration) bool { return kit.Wa
 // session holds one session.
 func (r *proof) session(ctx context.Context) {
 	t := newTalk(&r.o, r.p, r.next.Add(1)-1)
-	target, err := r.target(t)
+	err := r.connect(ctx, t)
 	if err == nil {
-		err = t.hold(ctx, target)
+		err = t.hold(ctx)
 	}
 	if ctx.Err() != nil {
 		return
@@ -209,10 +224,31 @@ func (r *proof) session(ctx context.Context) {
 	}
 	r.mu.Lock()
 	r.report.take(t, err)
+	r.clients = slices.DeleteFunc(r.clients, func(c *returning) bool { return c == t.conn })
 	r.mu.Unlock()
 	if err != nil {
 		r.pause(ctx, 100*time.Millisecond)
 	}
+}
+
+// connect connects a session.
+func (r *proof) connect(ctx context.Context, t *talk) error {
+	target, err := r.target(t)
+	if err != nil {
+		return err
+	}
+	if r.o.Cuts > 0 {
+		return r.connectReturning(ctx, t)
+	}
+	dialing, cancel := context.WithTimeout(ctx, r.o.Patience)
+	defer cancel()
+	established, err := target.Dial(dialing)
+	if err != nil {
+		return fmt.Errorf("dialing: %w", err)
+	}
+	t.conn = speaker.NewConn(established, r.o.Patience)
+	t.trace.Add("begins as %v", established.Conn.LocalAddr())
+	return nil
 }
 
 // target returns where a session goes, with the path that it asks for.

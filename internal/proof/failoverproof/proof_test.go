@@ -117,6 +117,41 @@ func TestProofFails(t *testing.T) {
 	runs.Wait()
 }
 
+// reconnecting is a short proof of clients that come back.
+func reconnecting(protocol string, sessions, cuts int) Options {
+	return Options{
+		Protocol: protocol, Sessions: sessions, Cuts: cuts, Duration: 12 * time.Second, Events: 3, Every: 3 * time.Second, Seed: 11,
+		MinLength: 3 * time.Second, MaxLength: 6 * time.Second, Patience: time.Minute,
+	}
+}
+
+// Connections of clients break as servers die, and the clients come back as if nothing had happened.
+func TestReconnect(t *testing.T) {
+	var runs sync.WaitGroup
+	for _, protocol := range []string{"vosk", "deepgram", "dashscope"} {
+		runs.Go(func() {
+			report := run(t, reconnecting(protocol, 7, 20))
+			if err := report.Err(); err != nil {
+				t.Error(err)
+			}
+			if report.Returns.sentAgain == 0 {
+				t.Errorf("%s: no message had to be sent again", protocol)
+			}
+		})
+	}
+	runs.Wait()
+}
+
+// What that is worth: a message is lost that counts as received once its beginning has arrived.
+func TestReconnectFails(t *testing.T) {
+	o := reconnecting("deepgram", 10, 30)
+	o.Duration, o.Events, o.overcount = 6*time.Second, 0, true
+	report := run(t, o)
+	if report.Faults[Lost]+report.Faults[WrongTimes] == 0 || report.Err() == nil {
+		t.Error("nothing was found")
+	}
+}
+
 func TestOptionsRefused(t *testing.T) {
 	for want, o := range map[string]Options{
 		`unknown protocol "chat"`:                   {Protocol: "chat"},
@@ -127,6 +162,7 @@ func TestOptionsRefused(t *testing.T) {
 		"greatest length: 1s is out of range":       {Protocol: "vosk", MaxLength: time.Second, MinLength: 2 * time.Second},
 		"greatest length: 2h0m0s is out of":         {Protocol: "vosk", MaxLength: 2 * time.Hour},
 		"speed: 1000 is out of range":               {Protocol: "vosk", Speed: 1000},
+		"cuts: 1 cuts need the proof's own proxy":   {Protocol: "vosk", Direct: true, Cuts: 1},
 		"direct: without the proxy, no session sur": {Protocol: "vosk", Direct: true, Events: 1},
 	} {
 		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {

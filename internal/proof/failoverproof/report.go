@@ -32,6 +32,9 @@ type Report struct {
 	Unassured string
 	// Slowest is the longest time in which a session heard nothing.
 	Slowest time.Duration
+	// Cuts is how often connections were cut, and Returns what came of that.
+	Cuts    map[Cut]int
+	Returns returns
 	// Traces are of the first sessions with faults.
 	Traces []string
 }
@@ -48,6 +51,9 @@ func (r *Report) take(t *talk, err error) {
 		r.Faults[fault] += n
 	}
 	r.Slowest = max(r.Slowest, t.slowest)
+	if c, ok := t.conn.(*returning); ok {
+		r.Returns.add(&c.returns)
+	}
 	if err != nil {
 		if r.Failed == nil {
 			r.Failed = make(map[string]int)
@@ -67,13 +73,34 @@ func (r *Report) EventCount() int { return kit.Sum(r.Events) }
 
 // Err returns an error with traces if anything is wrong, nil otherwise.
 func (r *Report) Err() error {
-	if r.Faults.Sum() == 0 && len(r.Failed) == 0 {
+	if r.Faults.Sum() == 0 && len(r.Failed) == 0 && r.Returns.refused == 0 {
 		if r.Finals == 0 {
 			return errors.New(r.Protocol + ": no final result came, so nothing was proven")
+		}
+		if kit.Sum(r.Cuts) > 0 && len(r.Returns.times) == 0 {
+			return errors.New(r.Protocol + ": no client came back, so nothing was proven")
 		}
 		return nil
 	}
 	return fmt.Errorf("%s%s", r.String(), strings.Join(r.Traces, ""))
+}
+
+// describeCuts writes a table of what became of clients whose connections were cut.
+func (r *Report) describeCuts(b *strings.Builder) {
+	fmt.Fprintf(b, "  %-12s %8s %8s %10s %10s\n", "cut", "times", "resumed", "back, p50", "back, p95")
+	row := func(name string, cuts int, times []time.Duration) {
+		slices.Sort(times)
+		fmt.Fprintf(b, "  %-12s %8d %8d %10v %10v\n", name, cuts, len(times), kit.Quantile(times, 0.5).Round(time.Millisecond),
+			kit.Quantile(times, 0.95).Round(time.Millisecond))
+	}
+	var all []time.Duration
+	for _, kind := range cuts {
+		row(string(kind), r.Cuts[kind], r.Returns.times[kind])
+		all = append(all, r.Returns.times[kind]...)
+	}
+	row("all", kit.Sum(r.Cuts), all)
+	fmt.Fprintf(b, "  resumed without a cut %d, refused %d; messages sent again %d, got again %d\n",
+		r.Returns.unforced, r.Returns.refused, r.Returns.sentAgain, r.Returns.gotAgain)
 }
 
 // String describes the report in a few lines.
@@ -94,6 +121,9 @@ func (r *Report) String() string {
 	}
 	if r.Unassured != "" {
 		fmt.Fprintf(&b, "  not recoverable:%s\n", r.Unassured)
+	}
+	if len(r.Cuts) > 0 {
+		r.describeCuts(&b)
 	}
 	b.WriteString("  faults:")
 	for fault, n := range r.Faults {

@@ -82,6 +82,9 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 			settings.DrainTimeout = 0
 			settings.Failover = "replay"
 			settings.StallTimeout = time.Second
+			if o.Cuts > 0 {
+				settings.Reconnect = o.Patience
+			}
 		},
 	})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
-	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // talk is one session of the proof, from dialing to its end. It belongs to its goroutine.
@@ -24,13 +23,21 @@ type talk struct {
 	judge    *judge
 	speech   *speech
 	progress hunt.Progress
-	conn     *speaker.Conn
+	conn     line
 	ready    bool
 	over     bool // the last message came
 	trace    kit.Trace
 	started  time.Time
 	slowest  time.Duration // the longest time without a message while it spoke
 	heard    time.Time
+}
+
+// line is what a session is held over.
+type line interface {
+	speaker.Line
+	Close(code frame.CloseCode, until time.Time)
+	Hang()
+	Abort()
 }
 
 // seedOf makes sessions differ.
@@ -49,20 +56,12 @@ func newTalk(o *Options, p *protocol, session uint64) *talk {
 	return t
 }
 
-// hold holds the session.
-func (t *talk) hold(ctx context.Context, target *handshake.Target) (err error) {
-	dialing, cancel := context.WithTimeout(ctx, t.o.Patience)
-	established, err := target.Dial(dialing)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("dialing: %w", err)
-	}
-	t.conn = speaker.NewConn(established, t.o.Patience)
+// hold holds the session over t.conn, which it ends.
+func (t *talk) hold(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, t.conn.Abort)
 	defer stop()
 	defer t.conn.Hang()
 	t.started = time.Now()
-	t.trace.Add("begins as %v", established.Conn.LocalAddr())
 	if err := t.speak(); err != nil {
 		return err
 	}

@@ -55,6 +55,9 @@ const (
 
 // Conn is a WebSocket connection to a server. It belongs to one goroutine; any goroutine may call Abort.
 type Conn struct {
+	// OnPong is called by Receive with the payload of each pong, which it must not keep; nil for nothing. Set it before.
+	OnPong func(payload []byte)
+
 	nc       net.Conn
 	in       []byte // received and not handled yet
 	out      []byte
@@ -78,6 +81,11 @@ func (c *Conn) Send(m Message) error {
 // SendFragment sends the first half of a message, so that the server waits for the rest. Nothing but a close may follow.
 func (c *Conn) SendFragment(m Message) error {
 	return c.write(frame.AppendMessage(c.out[:0], m.Opcode, false, m.Payload[:len(m.Payload)/2], true))
+}
+
+// Ping sends a ping.
+func (c *Conn) Ping(payload []byte) error {
+	return c.write(frame.AppendControl(c.out[:0], frame.Ping, payload, true))
 }
 
 // SendClose sends a close frame, once.
@@ -123,6 +131,9 @@ func (c *Conn) Receive(until time.Time) (Message, error) {
 			}
 			continue
 		case frame.Pong:
+			if c.OnPong != nil {
+				c.OnPong(payload)
+			}
 			continue
 		case frame.Close:
 			code, reason, err := frame.ParseClose(payload)

@@ -177,9 +177,12 @@ func TestEndedMeanwhile(t *testing.T) {
 	server.Send(frame.Text, "the last")
 	server.SendClose(frame.NormalClosure, "done")
 	wstest.Eventually(t, "the session ends", func() bool { return r.sessions.Active() == 0 })
-	client, _ = r.back(answer.Get("Wsbouncer-Resume"), "0", "0", "0")
+	client, token := r.back(answer.Get("Wsbouncer-Resume"), "0", "0", "0")
 	client.Expect(frame.Text, "the last")
+	_ = client.Close() // it has not got the close frame
+	client, _ = r.back(token, "1", "0", "1")
 	client.ExpectClose(frame.NormalClosure, "done")
+	client.SendClose(frame.NormalClosure, "")
 	_ = client.Close()
 	wstest.Eventually(t, "nothing is left", func() bool { return r.sessions.lines.Stats().Lines == 0 })
 }

@@ -3,7 +3,6 @@ package resume
 import (
 	"container/list"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -290,8 +289,10 @@ func (l *Line) Loop() *loop.Loop { return l.conn.Loop() }
 
 // Expired is called when the client has not come back in time, or has not ended its part in closing.
 func (l *Line) Expired(*loop.Timer) {
-	if l.over && l.carrier != nil {
-		l.finish()
+	if c := l.carrier; l.over && c != nil {
+		l.carrier = nil
+		c.Close()
+		l.awaitEnd()
 		return
 	}
 	l.giveUp()
@@ -328,13 +329,9 @@ func (l *Line) Ended(c *loop.Conn, err error) {
 	l.reset()
 	c.Close()
 	switch {
-	case l.over && err != io.EOF && l.lines.park(l, false): // it has perhaps not got the session's end
-		l.timer.Set(l, l.wait, 0)
 	case l.over:
-		l.finish()
-	case l.kept.closed && err == io.EOF: // it has got its close frame
-		r.closed = true
-		l.conn.End(err)
+		l.timer.Stop()
+		l.awaitEnd()
 	case r.closed && l.conn.Paused() && l.conn.Kept() > 0: // the server may still take what it has said before
 		l.ending = err
 		if h, ok := loop.As[loop.EndingHandler](l.conn.Handler()); ok {
@@ -407,15 +404,16 @@ func (l *Line) CloseWrite() {
 func (l *Line) Close() {
 	l.over = true
 	l.timer.Put() // see Leaving
-	if !l.kept.closed || l.received.closed || l.expired {
-		l.finish()
-		return
-	}
-	if c := l.carrier; c != nil {
+	if c := l.carrier; c != nil && l.kept.closed {
 		l.carrier = nil
 		c.Close()
 	}
-	if !l.lines.park(l, false) {
+	l.awaitEnd()
+}
+
+// awaitEnd waits for the client, which has no connection, if it has perhaps not got the session's end: it has not said so by a close frame.
+func (l *Line) awaitEnd() {
+	if !l.kept.closed || l.received.closed || l.expired || !l.lines.park(l, false) {
 		l.finish()
 		return
 	}

@@ -97,11 +97,15 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 	if l.draining && l.conn.Paused() && l.conn.Kept() > maxDrained {
 		l.dropping = true // up to the end of the stream
 	}
-	if l.over || l.dropping {
+	if l.dropping {
+		return len(b)
+	}
+	r := &l.received
+	if l.over {
+		r.lookForClose(b)
 		return len(b)
 	}
 	l.conn.Loop().Handling(l.conn)
-	r := &l.received
 	if r.broken {
 		l.conn.Deliver(b)
 		return len(b)
@@ -174,6 +178,8 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 	}
 	deliver(data[from:whole])
 	if l.over {
+		r.walked = 0
+		r.lookForClose(data[pos:])
 		putBuffer(buffer)
 		return len(b)
 	}
@@ -185,6 +191,33 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 		l.note()
 	}
 	return len(b)
+}
+
+// lookForClose follows what a client sends whose session is over, up to its close frame.
+func (r *received) lookForClose(b []byte) {
+	buffer, data := r.rest, b
+	r.rest = nil
+	if buffer != nil {
+		*buffer = append(*buffer, b...)
+		data = *buffer
+	}
+	pos := r.walked
+	for pos < len(data) {
+		p := r.follower.Next(data[pos:])
+		if p.Size == 0 {
+			break // an incomplete header, or what the client says is no frames
+		}
+		if p.Begins {
+			r.header = p.Header
+		}
+		pos += p.Size
+		r.closed = r.closed || p.Ends && r.header.Opcode == frame.Close
+	}
+	r.walked = 0
+	if len(data)-pos > frame.MaxHeaderSize {
+		pos = len(data)
+	}
+	r.keep(buffer, data, pos)
 }
 
 // confirmed is called when the client has shown that it has the next token.

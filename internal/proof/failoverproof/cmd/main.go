@@ -1,6 +1,7 @@
 // Command cmd proves that sessions outlive their servers (package failoverproof): it holds hundreds of sessions of one protocol after the
-// other, kills, stalls and drains their servers all the time, and checks that each chunk of audio is in exactly one final result. It prints
-// a report for each protocol, and fails with the traces of sessions that saw anything wrong. `make failover` runs it.
+// other, kills, stalls and drains their servers all the time, cuts their clients' connections if asked to, and checks that each chunk of audio is
+// in exactly one final result. It prints a report for each protocol, and fails with the traces of sessions that saw anything wrong. `make
+// failover` and `make reconnect` run it.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
@@ -22,6 +24,7 @@ func main() { kit.Main("failover", run) }
 type settings struct {
 	protocols string
 	kinds     string
+	together  bool
 	proof     failoverproof.Options
 }
 
@@ -32,6 +35,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.IntVar(&s.proof.Sessions, "sessions", 300, "number of sessions at a time")
 	flags.IntVar(&s.proof.Events, "events", 2000, "how many times something happens to a server, shared evenly by the protocols; 0 for never")
 	flags.StringVar(&s.kinds, "kinds", "", "comma-separated `list` of what may happen: kill, kill-all, close, stall, slow, move (default: all)")
+	flags.IntVar(&s.proof.Cuts, "cuts", 0, "how many times clients' connections break, so that they come back, shared evenly by the protocols; 0 for never")
+	flags.BoolVar(&s.together, "together", false, "prove the protocols at the same time; they share the sessions evenly")
 	flags.DurationVar(&s.proof.Duration, "duration", 10*time.Minute, "how long things happen in each protocol at most")
 	flags.DurationVar(&s.proof.Every, "every", time.Second, "mean `time` between two events")
 	flags.SeedVar(&s.proof.Seed)
@@ -71,25 +76,35 @@ func full() []string {
 	return names
 }
 
-// run proves all protocols, one after the other.
+// run proves all protocols, one after the other or together.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	s, err := parse(args, out)
 	if err != nil {
 		return err
 	}
 	protocols := kit.Words(s.protocols)
-	events, sessions, chunks := 0, 0, 0
-	var failed []error
-	for i, protocol := range protocols {
+	var (
+		mu                       sync.Mutex
+		events, sessions, chunks int
+		failed                   []error // all guarded by mu
+		proofs                   sync.WaitGroup
+	)
+	prove := func(i int) {
 		o := s.proof
-		o.Protocol = protocol
-		o.Events = kit.Share(s.proof.Events, i, len(protocols))
+		o.Protocol = protocols[i]
+		o.Events, o.Cuts = kit.Share(o.Events, i, len(protocols)), kit.Share(o.Cuts, i, len(protocols))
+		if s.together {
+			o.Sessions = kit.Share(o.Sessions, i, len(protocols))
+		}
 		if o.Verbose {
 			o.Log = out
 		}
 		report, err := failoverproof.Run(ctx, o)
+		mu.Lock()
+		defer mu.Unlock()
 		if err != nil {
-			return fmt.Errorf("%s: %w", protocol, err)
+			failed = append(failed, fmt.Errorf("%s: %w", o.Protocol, err))
+			return
 		}
 		fmt.Fprint(out, report.String())
 		events += report.EventCount()
@@ -97,6 +112,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		chunks += report.Chunks
 		failed = append(failed, report.Err())
 	}
+	for i := range protocols {
+		proofs.Go(func() { prove(i) })
+		if !s.together {
+			proofs.Wait()
+		}
+	}
+	proofs.Wait()
 	fmt.Fprintf(out, "%d events, %d sessions and %d chunks in all, seed %d\n", events, sessions, chunks, s.proof.Seed)
 	return errors.Join(failed...)
 }
