@@ -270,8 +270,10 @@ func (c *contract) upgrades() {
 	const forward = "/api/v1/forward"
 	c.ask(request{method: "POST", path: forward, query: "x=1", status: 400, says: "takes none"})
 	c.ask(request{method: "POST", path: forward, status: 400, says: "with the header Upgrade: wsbouncer-forward"})
-	c.ask(request{method: "POST", path: forward, header: []string{"Upgrade", "wsbouncer-forward", "Content-Type", "application/json"}, body: `{"address":"phone"}`, status: 400,
-		says: "use that of the client, and its port"})
+	c.ask(request{
+		method: "POST", path: forward, header: []string{"Upgrade", "wsbouncer-forward", "Content-Type", "application/json"}, body: `{"address":"phone"}`, status: 400,
+		says: "use that of the client, and its port",
+	})
 	c.ask(request{method: "POST", path: forward, status: 403, tcp: true, says: "the admin API is read-only at this address"})
 	c.ask(request{method: "POST", path: upgrade, status: 403, tcp: true, body: `{"binary":"/bin/true"}`, says: "the admin API is read-only at this address"})
 }

@@ -27,8 +27,10 @@ func TestReplayShown(t *testing.T) {
 		service api.Service
 		shown   bool
 	}{
-		{api.Service{}, false}, {api.Service{Failover: &api.ServiceFailover{Mode: "off"}}, false},
-		{api.Service{Failover: &api.ServiceFailover{Mode: "replay"}}, true}, {api.Service{ReconnectSeconds: 30}, true},
+		{api.Service{}, false},
+		{api.Service{Failover: &api.ServiceFailover{Mode: "off"}}, false},
+		{api.Service{Failover: &api.ServiceFailover{Mode: "replay"}}, true},
+		{api.Service{ReconnectSeconds: 30}, true},
 	} {
 		stats := api.Stats{Services: []api.Service{c.service}}
 		if p.failoverStats(&stats, nil); (stats.Replay != nil) != c.shown {

@@ -182,6 +182,7 @@ func TestParkedEnds(t *testing.T) {
 	wstest.Eventually(t, "the session ends", func() bool { return r.sessions.Active() == 0 })
 	client, _ = r.comes("Wsbouncer-Resume: " + answer.Get("Wsbouncer-Resume"))
 	client.ExpectClose(frame.ServiceRestart, KillReason(""))
+	client.SendClose(frame.ServiceRestart, "") // otherwise it could have lost the end, too
 	_ = client.Close()
 	wstest.Eventually(t, "nothing is left", func() bool { return r.sessions.lines.Stats().Lines == 0 })
 	client, _ = r.comes()

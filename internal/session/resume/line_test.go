@@ -195,7 +195,8 @@ func TestBreaksProtocol(t *testing.T) {
 	lines, on := newLines(t, 1<<20)
 	on(func(l *loop.Loop) {
 		for _, begin := range [][]byte{
-			{0x80 | byte(frame.Ping), 0x80 | 127, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4}, {0x80 | byte(frame.Text), 100},
+			{0x80 | byte(frame.Ping), 0x80 | 127, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4},
+			{0x80 | byte(frame.Text), 100},
 			{0x80 | byte(frame.Continuation), 0x80 | 100, 1, 2, 3, 4},
 		} {
 			s := new(session)
