@@ -25,7 +25,8 @@ import (
 
 // Whatever breaks where, each message arrives once and in order, both ways.
 func TestReturnsLoseNothing(t *testing.T) {
-	r := newRig(t, setup{Service: func(s *route.Service) { s.Reconnect, s.CloseTimeout = time.Minute, 20*time.Millisecond }})
+	// A client that answers the proxy's close frame later than within CloseTimeout would be waited for.
+	r := newRig(t, setup{Service: func(s *route.Service) { s.Reconnect, s.CloseTimeout = time.Hour, wstest.Timeout/2 }})
 	rapid.Check(t, func(t *rapid.T) {
 		h := newReturnHistory(t, r)
 		defer h.end()
