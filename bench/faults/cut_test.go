@@ -20,7 +20,7 @@ func TestCut(t *testing.T) {
 	onset := time.Now() // until now, Toxiproxy has changed one connection after the other
 	r.awaitBroken(sessions, broken)
 	r.awaitOutOfService()
-	r.crowd.join(20)
+	r.crowd.join(r.roomBeside(20))
 	r.awaitReturn(cuts.heal())
 	r.crowd.join(broken)
 	r.settle()

@@ -20,7 +20,7 @@ func TestHalfOpen(t *testing.T) {
 			broken := r.backend(0).Leased
 			r.awaitBroken(sessions+few, broken)
 			r.awaitOutOfService()
-			r.crowd.join(few) // the others have room for them
+			r.crowd.join(r.roomBeside(few))
 			r.awaitReturn(silence.heal())
 			r.crowd.join(broken)
 			if r.backend(0).Leased == 0 {

@@ -15,7 +15,7 @@ func TestReset(t *testing.T) {
 	onset := time.Now() // until now, Toxiproxy has changed one connection after the other
 	r.awaitBroken(sessions, broken)
 	r.awaitOutOfService()
-	r.crowd.join(20) // the others have room for them
+	r.crowd.join(r.roomBeside(20))
 	r.awaitReturn(resets.heal())
 	r.crowd.join(broken)
 	if r.backend(0).Leased == 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // The size of all tests. With these numbers the sessions and the warm connections beside them fill every pool to its cap, and
-// two of the servers have room for some clients more while the third is out of service. With the race detector it is half of that: all
+// two of the servers may have room for some clients more while the third is out of service. With the race detector it is half of that: all
 // sides of all connections are in this process.
 const servers = 3
 
@@ -107,6 +107,17 @@ func (r *rig) victim() *server { return r.servers[0] }
 
 // backend returns the statistics of a backend.
 func (r *rig) backend(i int) api.Backend { return r.proxy.Stats().Backends[i] }
+
+// roomBeside returns how many more clients the other servers take, n at most. How many the victim has is not certain: clients that come
+// together wait for whichever connection is ready first.
+func (r *rig) roomBeside(n int) int {
+	room := 0
+	for i := 1; i < servers; i++ {
+		b := r.backend(i)
+		room += b.Cap - b.Leased
+	}
+	return min(n, room)
+}
 
 // full reports whether backends' pools have the size that they should have, and nothing is under way in them.
 func (r *rig) full(backends ...int) bool {

@@ -5,11 +5,13 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // withPeer adds to a connection's context who is at its other end, if that is a unix socket ([http.Server.ConnContext]).
 func withPeer(ctx context.Context, nc net.Conn) context.Context {
-	socket, ok := plain(nc).(*net.UnixConn)
+	socket, ok := secure.Under(nc).(*net.UnixConn)
 	if !ok {
 		return ctx
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // Upgrades replace the running process by a successor. The functions may be called from any goroutine at any time. Their errors may be
@@ -129,7 +130,7 @@ func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *
 		return err
 	}
 	defer nc.Close()
-	unix, ok := plain(nc).(*net.UnixConn)
+	unix, ok := secure.Under(nc).(*net.UnixConn)
 	if !ok || buffered.Reader.Buffered() > 0 { // it may say nothing before it has the answer
 		audit.NoteFailure(r, "take-over", "", api.Order{}, errors.New("the caller does not speak the protocol"))
 		return nil
@@ -147,15 +148,4 @@ func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *
 	}
 	audit.Note(r, "take-over", "", api.Order{}, who+", has taken over")
 	return nil
-}
-
-// plain returns the connection below those that wrap it.
-func plain(nc net.Conn) net.Conn {
-	for {
-		outer, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			return nc
-		}
-		nc = outer.NetConn()
-	}
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"log/slog"
@@ -109,11 +108,7 @@ func (g *Gate) forward(nc, to net.Conn, req *handshake.Request, arrival *arrival
 
 // beginForwarding lifts the deadline of a client's handshake, unless the gate is closing: then its connection ends.
 func (g *Gate) beginForwarding(nc net.Conn) {
-	if tc, ok := nc.(*tls.Conn); ok {
-		if line, ok := tc.NetConn().(*secure.Line); ok {
-			line.Release(tc) // tc keeps the connection
-		}
-	}
+	secure.Unfollow(nc)
 	g.forwarded.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,23 +149,9 @@ func pass(to, from net.Conn, buf []byte) {
 
 // reset closes a connection without a word, so that the other side sees that it broke. Any goroutine may call it.
 func reset(nc net.Conn) {
-	nc = under(nc)
+	nc = secure.Under(nc)
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 	_ = nc.Close()
-}
-
-// under returns the connection below TLS and what else is around it.
-func under(nc net.Conn) net.Conn {
-	for {
-		switch outer := nc.(type) {
-		case *secure.Line:
-			nc = outer.Conn
-		case interface{ NetConn() net.Conn }:
-			nc = outer.NetConn()
-		default:
-			return nc
-		}
-	}
 }

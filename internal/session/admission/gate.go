@@ -27,6 +27,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // Options are the settings of a gate. Fields without a default are required.
@@ -354,7 +355,7 @@ func (g *Gate) Stats() Stats {
 // for it: the connection is then lost with ETIMEDOUT. Without it TCP would take a quarter of an hour, and meanwhile the client would keep
 // its server. With a time of 0 it does nothing. Where the system has no TCP_USER_TIMEOUT, only clients are found for which nothing waits.
 func keepAlive(nc net.Conn, within time.Duration) {
-	tc, ok := under(nc).(*net.TCPConn)
+	tc, ok := secure.Under(nc).(*net.TCPConn)
 	if !ok || within <= 0 {
 		return
 	}

@@ -105,7 +105,7 @@ func (l *Line) Carry(c *loop.Conn, messages bool, protocol string) {
 	}
 }
 
-// errGone is the answer to who cannot come back.
+// errGone is the answer to a client that cannot come back.
 var errGone = &handshake.Refusal{Status: http.StatusGone, Reason: "there is no such session for this credential: it has ended, or the token was used"}
 
 // Resume brings the client back over another connection. It is called on the session's loop with the line's [Line.Post]. socket

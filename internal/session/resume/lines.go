@@ -40,16 +40,10 @@ type Stats struct {
 	Refused uint64 // clients that came with a token that was good for nothing
 }
 
-// NewLines returns an empty set. What is kept for clients lies in the arena; nil for one of the set's own.
+// NewLines returns an empty set. What is kept for clients lies in the arena; nil if no client comes back.
 func NewLines(shared record.Shared, a *replay.Arena) *Lines {
-	if a == nil {
-		a = replay.NewArena(ownArena)
-	}
 	return &Lines{process: shared.Process, arena: a, log: shared.Log, byToken: make(map[string]*Line)}
 }
-
-// ownArena is the size of a set's own arena, in bytes.
-const ownArena = 64 << 20
 
 // Stats returns the counts.
 func (s *Lines) Stats() Stats {

@@ -30,11 +30,7 @@ type Socket struct{ nc net.Conn }
 
 // Detach prepares a connection for a loop. The handshake of a TLS connection must be complete. Any goroutine may call it.
 func Detach(nc net.Conn) (Socket, error) {
-	if tc, ok := nc.(*tls.Conn); ok {
-		if line, ok := tc.NetConn().(*secure.Line); ok {
-			line.Release(tc) // tc keeps the connection
-		}
-	}
+	secure.Unfollow(nc)
 	return Socket{nc: nc}, nil
 }
 

@@ -181,3 +181,26 @@ func (l *Line) Release(conn *tls.Conn) (records *tlsrecord.Conn, partial []byte)
 	}
 	return f.records, bytes.Clone(partial)
 }
+
+// Unfollow ends the following of the records of a TLS connection of this package that stays with package tls. It does nothing with others.
+func Unfollow(nc net.Conn) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		if line, ok := tc.NetConn().(*Line); ok {
+			line.Release(tc)
+		}
+	}
+}
+
+// NetConn returns the line's connection, as that of [tls.Conn] does.
+func (l *Line) NetConn() net.Conn { return l.Conn }
+
+// Under returns the connection below all that wrap it and say so by NetConn, TLS among them.
+func Under(nc net.Conn) net.Conn {
+	for {
+		outer, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nc
+		}
+		nc = outer.NetConn()
+	}
+}
