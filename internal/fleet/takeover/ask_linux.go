@@ -15,8 +15,10 @@ import (
 // Serving end.
 func Ask(ctx context.Context, nc *net.UnixConn, self Process) (*Succession, error) {
 	s := &Succession{conn: &conn{nc}}
-	defer s.conn.until(ctx, 0)()
-	if err := s.ask(&self); err != nil {
+	stop := s.conn.until(ctx, 0)
+	err := s.ask(&self)
+	stop()
+	if err != nil {
 		s.Fail(err)
 		return nil, err
 	}

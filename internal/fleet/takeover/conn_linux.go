@@ -21,10 +21,12 @@ const maxMessage = 64 << 10
 // conn sends and receives messages. One goroutine uses it.
 type conn struct{ nc *net.UnixConn }
 
-// until ends what waits on the connection when ctx has ended and the grace has passed, until the returned function is called, which reports
-// whether ctx has not ended before.
+// until ends what waits on the connection when ctx has ended and the grace has passed, until the returned function is called once, which
+// reports whether ctx has not ended before.
 func (c *conn) until(ctx context.Context, grace time.Duration) (stop func() bool) {
+	expired := make(chan struct{})
 	cancelled := context.AfterFunc(ctx, func() {
+		defer close(expired)
 		if grace > 0 {
 			_ = c.nc.SetDeadline(time.Now().Add(grace))
 			return
@@ -33,6 +35,7 @@ func (c *conn) until(ctx context.Context, grace time.Duration) (stop func() bool
 	})
 	return func() bool {
 		if !cancelled() {
+			<-expired // its deadline must not replace the next one
 			return false
 		}
 		_ = c.nc.SetDeadline(time.Time{})

@@ -72,6 +72,7 @@ func TestSessionAgeStaysWithServer(t *testing.T) {
 	r.AllReady(1, r.Backends...)
 	client, _, n := r.began()
 	r.Backends[1-n].Set(pool.Settings{Cap: 2, Warm: 1, Weight: 0.01})
+	r.AllReady(1, r.Backends...) // the other server would take the session if only it had a connection
 	r.agesNow(0)
 	continues(client, r.Scripts[n].Take())
 	client.CloseNormally()

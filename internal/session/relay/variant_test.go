@@ -143,6 +143,7 @@ func TestPrivateClientLeaves(t *testing.T) {
 	again := r.askFor("")
 	talk(t, again, server, "again")
 	again.CloseNormally()
+	wstest.Eventually(t, "the server is known to be reachable", func() bool { return r.Backend.Health().Reachable })
 	if s, h := r.Backend.Stats(), r.Backend.Health(); s.Totals.DialFailed != 0 || !h.Reachable {
 		t.Errorf("stats: %+v, %+v", s, h)
 	}
