@@ -24,6 +24,7 @@ type recorder struct {
 	hosts    []string          // guarded by mu: of the requests
 	closes   []int             // guarded by mu: codes of the close frames that came
 	open     []*websocket.Conn // guarded by mu
+	ended    bool              // guarded by mu
 }
 
 func startRecorder(t *testing.T) *recorder {
@@ -42,7 +43,11 @@ func startRecorder(t *testing.T) *recorder {
 		rec.mu.Lock()
 		rec.requests, rec.hosts = append(rec.requests, req.Header), append(rec.hosts, req.Host)
 		rec.open = append(rec.open, conn)
+		ended := rec.ended
 		rec.mu.Unlock()
+		if ended {
+			return
+		}
 		for {
 			kind, message, err := conn.ReadMessage()
 			if closed, ok := err.(*websocket.CloseError); ok {
@@ -59,6 +64,7 @@ func startRecorder(t *testing.T) *recorder {
 	t.Cleanup(func() {
 		server.Close()
 		rec.mu.Lock()
+		rec.ended = true
 		for _, conn := range rec.open {
 			_ = conn.Close()
 		}
