@@ -215,3 +215,76 @@ func TestComesBackByMessages(t *testing.T) {
 	gone.ExpectClose(4410, "there is no such session for this credential: it has ended, or the token was used")
 	_ = gone.Close()
 }
+
+// A server that dies within a frame takes only that with it: the client gets what came before, and why its session has ended.
+func TestServerDiesWithinFrame(t *testing.T) {
+	for name, away := range map[string]bool{"the client is away": true, "the client is there": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{Service: func(s *route.Service) { s.Reconnect, s.CloseTimeout = time.Minute, 20*time.Millisecond }})
+			r.Ready(1)
+			client, answer := r.comes()
+			server := r.Accepted()
+			if away {
+				client.Reset()
+				r.parked(1)
+			}
+			server.Send(frame.Text, "first")
+			server.SendBytes(wstest.ServerFrame(true, frame.Text, "second")[:5])
+			if !away {
+				expect(t, client, frame.Text, "first")
+			}
+			r.on(func(s *Session) {})
+			_ = server.Close()
+			wstest.Eventually(t, "the session ends", func() bool { return r.sessions.Active() == 0 })
+			_ = client.Close()
+			client, _ = r.comes("Wsbouncer-Resume: "+answer.Get("Wsbouncer-Resume"), "Wsbouncer-Received: 0")
+			expect(t, client, frame.Text, "first")
+			if h, reason := next(t, client); h.Opcode != frame.Close || !strings.HasPrefix(reason, "\x03\xf3backend connection lost: ") {
+				t.Errorf("%+v %q", h, reason)
+			}
+		})
+	}
+}
+
+// The limits on silence do not count while the client is away.
+func TestParkedIsNotIdle(t *testing.T) {
+	r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.Reconnect, s.IdleTimeout, s.AudioIdle = time.Minute, time.Hour, time.Hour }})
+	r.Ready(1)
+	client, answer := r.comes()
+	r.Accepted()
+	client.Reset()
+	r.parked(1)
+	relays := false
+	look := func(s *Session) {
+		for n := 0; n < 3*idleChecks && s.Relaying(); n++ {
+			s.checkIdle()
+			if s.Relaying() {
+				s.checkAudio()
+			}
+		}
+		relays = s.Relaying()
+	}
+	if r.on(look); !relays {
+		t.Error("the session has ended")
+	}
+	client, _ = r.back(answer.Get("Wsbouncer-Resume"), "0", "0", "0")
+	if r.on(look); relays {
+		t.Error("the session does not end although its client is silent")
+	}
+	if h, reason := next(t, client); h.Opcode != frame.Close || !strings.HasSuffix(reason, "idle limit reached") {
+		t.Errorf("%+v %q", h, reason)
+	}
+}
+
+// A client that gets messages is told of all that has arrived, also if it falls silent just after it was told.
+func TestToldOfTheLast(t *testing.T) {
+	r := newRig(t, setup{Service: reconnects})
+	r.Ready(1)
+	client, answer := r.comes("Sec-WebSocket-Protocol: wsbouncer.v1")
+	r.Accepted()
+	expect(t, client, frame.Text, `{"wsbouncer":{"resume":"`+answer.Get("Wsbouncer-Resume")+`","received":0,"sent":0}}`)
+	client.Send(frame.Text, "one")
+	expect(t, client, frame.Text, `{"wsbouncer":{"received":1}}`)
+	client.Send(frame.Text, "two")
+	expect(t, client, frame.Text, `{"wsbouncer":{"received":2}}`)
+}

@@ -276,3 +276,106 @@ func TestGivesBack(t *testing.T) {
 		}
 	})
 }
+
+// slow is a client's connection that takes what is written when the test says so.
+type slow struct {
+	loop.Link
+	got     []byte
+	pending int
+	ended   bool
+}
+
+func (s *slow) Write(b []byte) { s.got, s.pending = append(s.got, b...), s.pending+len(b) }
+func (s *slow) Pending() int   { return s.pending }
+func (s *slow) Waits() bool    { return s.pending > 0 }
+func (s *slow) Leaving()       {}
+func (s *slow) CloseWrite()    { s.ended = true }
+func (s *slow) Close()         { s.ended = true }
+
+// withoutPings returns what a connection has got but for pings.
+func (s *slow) withoutPings() (all []byte) {
+	for rest := s.got; len(rest) > 0; {
+		h, size, _ := frame.ParseHeader(rest)
+		n := min(len(rest), size+int(h.Length))
+		if h.Opcode != frame.Ping {
+			all = append(all, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	return all
+}
+
+// A client that is back gets what it has missed as its socket takes it, and then what the session has sent meanwhile. What is not on its way yet
+// stays in the arena.
+func TestCatchesUp(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	for seed := range uint64(50) {
+		on(func(l *loop.Loop) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			line := lines.begin(l, new(session))
+			var sent, rest []byte
+			write := func(n int) { // a part of what the server sends
+				for len(rest) < n {
+					rest = append(rest, wstest.ServerFrame(random.IntN(3) > 0, frame.Binary, string(make([]byte, random.IntN(100<<10))))...)
+				}
+				sent = append(sent, rest[:n]...)
+				line.Write(rest[:n])
+				rest = rest[n:]
+			}
+			write(400<<10 + random.IntN(400<<10))
+			taker := new(slow)
+			line.carrier = l.Link(taker, line)
+			line.resend(0, false)
+			for turns := 0; line.kept.behind; turns++ {
+				if taker.pending > maxResent || line.conn.Pending() == 0 {
+					t.Fatalf("seed %d: %d bytes wait outside the arena", seed, taker.pending)
+				}
+				taker.pending = 0
+				if turns < 20 && random.IntN(2) == 0 {
+					write(random.IntN(20 << 10))
+				}
+				line.Flushed(nil)
+			}
+			write(random.IntN(10 << 10))
+			if got := taker.withoutPings(); !bytes.Equal(got, sent) {
+				t.Fatalf("seed %d: the client got %d bytes; want %d", seed, len(got), len(sent))
+			}
+			line.carrier = nil
+			line.conn.Close()
+		})
+	}
+}
+
+// The session's end waits for what the client has missed. When that is no longer kept, the client's connection ends.
+func TestEndsWhileCatchingUp(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	message := wstest.ServerFrame(true, frame.Binary, string(make([]byte, 100<<10)))
+	end := frame.AppendControl(nil, frame.Close, frame.ClosePayload(frame.NormalClosure, ""), false)
+	for name, c := range map[string]struct {
+		then func(*Line)
+		want []byte // nil for a part of the message
+	}{
+		"orderly":     {func(l *Line) { l.Write(end); l.CloseWrite() }, append(bytes.Clone(message), end...)},
+		"memory goes": {(*Line).giveBack, nil},
+	} {
+		on(func(l *loop.Loop) {
+			line, taker := lines.begin(l, new(session)), new(slow)
+			line.Write(message)
+			line.carrier = l.Link(taker, line)
+			line.resend(0, false)
+			c.then(line)
+			for line.carrier != nil && line.kept.behind {
+				if taker.ended {
+					t.Errorf("%s: the stream ends before the client has got everything", name)
+				}
+				taker.pending = 0
+				line.Flushed(nil)
+			}
+			if !taker.ended || c.want != nil && !bytes.Equal(taker.got, c.want) || c.want == nil && (len(taker.got) >= len(message) || line.carrier != nil) {
+				t.Errorf("%s: the client got %d bytes; ended: %t", name, len(taker.got), taker.ended)
+			}
+			line.carrier = nil
+			line.conn.Close()
+		})
+	}
+}
