@@ -24,6 +24,15 @@ func (r *rig) comes(header ...string) (*wstest.Peer, http.Header) {
 	return p, response.Header
 }
 
+// newReturning returns a rig with a session whose client may come back: the client, the fields of the answer to it, and its server.
+func newReturning(t *testing.T) (r *rig, client *wstest.Peer, answer http.Header, server *wstest.Peer) {
+	t.Helper()
+	r = newRig(t, setup{Service: reconnects})
+	r.Ready(1)
+	client, answer = r.comes()
+	return r, client, answer, r.Accepted()
+}
+
 // back connects a client that comes back, and checks what the proxy says.
 func (r *rig) back(token, got, wantReceived, wantSent string) (*wstest.Peer, string) {
 	r.T.Helper()
@@ -42,10 +51,7 @@ func (r *rig) parked(n int) {
 
 // A client whose connection breaks comes back, learns what has arrived, sends the rest, and gets what it has missed.
 func TestComesBack(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	client, answer := r.comes()
-	server := r.Accepted()
+	r, client, answer, server := newReturning(t)
 	client.Send(frame.Text, "one")
 	server.Expect(frame.Text, "one")
 	server.Send(frame.Text, "first")
@@ -97,10 +103,7 @@ func expect(t *testing.T, p *wstest.Peer, op frame.Opcode, payload string) {
 
 // A token is good for one return, for the same credential and service; the answer says no more than that.
 func TestTokens(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	client, answer := r.comes()
-	server := r.Accepted()
+	r, client, answer, server := newReturning(t)
 	first := answer.Get("Wsbouncer-Resume")
 	client.Reset()
 	r.parked(1)
@@ -140,10 +143,7 @@ func TestTokens(t *testing.T) {
 
 // A session is taken over from a connection that still seems to live.
 func TestTakenOver(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	old, answer := r.comes()
-	server := r.Accepted()
+	r, old, answer, server := newReturning(t)
 	other, _ := r.back(answer.Get("Wsbouncer-Resume"), "0", "0", "0")
 	old.ExpectClose(4409, "the session goes on over another connection")
 	other.Send(frame.Text, "it goes on")

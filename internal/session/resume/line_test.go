@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -35,14 +38,19 @@ func (s *session) Ended(c *loop.Conn, err error) { s.ended = err; c.Close() }
 // newLines returns lines, and a function that calls another one on a loop.
 func newLines(t *testing.T, memory int64) (*Lines, func(f func(l *loop.Loop))) {
 	t.Helper()
-	group, err := loop.NewGroup(loop.Options{Min: 1, Max: 1, Interval: time.Hour})
+	l := loops(t)[0]
+	shared := record.NewShared(limits.NewRegistry(), nil, slog.New(slog.DiscardHandler))
+	return NewLines(shared, replay.NewArena(memory)), func(f func(*loop.Loop)) { l.Call(func() { f(l) }) }
+}
+
+// loops returns two loops, of which the first is awake.
+func loops(t *testing.T) []*loop.Loop {
+	group, err := loop.NewGroup(loop.Options{Min: 1, Max: 2, Interval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(group.Close)
-	shared := record.NewShared(limits.NewRegistry(), nil, slog.New(slog.DiscardHandler))
-	l := group.Loops()[0]
-	return NewLines(shared, replay.NewArena(memory)), func(f func(*loop.Loop)) { l.Call(func() { f(l) }) }
+	return group.Loops()
 }
 
 func (s *Lines) begin(l *loop.Loop, h loop.Handler) *Line {
@@ -377,5 +385,54 @@ func TestEndsWhileCatchingUp(t *testing.T) {
 			line.carrier = nil
 			line.conn.Close()
 		})
+	}
+}
+
+// movable is a session that notes where its loop's group wants it.
+type movable struct {
+	session
+	to chan *loop.Loop
+}
+
+func (m *movable) MoveTo(to *loop.Loop) { m.to <- to }
+
+// A session whose client was away when its loop was emptied leaves that loop when the client is back.
+func TestLeavesEmptiedLoop(t *testing.T) {
+	lines, _ := newLines(t, 1<<20)
+	all := loops(t)
+	awake, emptied := all[0], all[1]
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for on, want := range map[*loop.Loop]*loop.Loop{awake: nil, emptied: awake} {
+		client, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		nc, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &movable{to: make(chan *loop.Loop, 1)}
+		var line *Line
+		on.Call(func() {
+			line = lines.begin(on, m)
+			err = line.Resume(Asked{Token: line.token}, func() (loop.Socket, error) { return loop.Detach(nc) }, &handshake.Request{Request: new(http.Request)})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != nil {
+			if to := <-m.to; to != want {
+				t.Errorf("it goes to loop %d", to.ID())
+			}
+		}
+		on.Call(func() { line.conn.Close() })
+		if len(m.to) > 0 {
+			t.Error("it leaves a loop that is awake")
+		}
 	}
 }
