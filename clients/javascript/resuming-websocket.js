@@ -11,6 +11,8 @@ const total = (messages) => messages.reduce((sum, data) => sum + size(data), 0);
 export class ResumingWebSocket extends EventTarget {
   binaryType = "blob"; readyState = 0;
   #options; #socket; #timer; #token; #go; #closing; #opened;
+  #former; // the token before, which a late request of this client may have brought back
+  #takenOver; // the reason of the 4409 after which that is tried
   #live = false; // whether the proxy has said where the session continues on this connection
   #abandoned = []; // silent sockets, closed only after another one has the session: a close frame would end it
   #attempt = 0; // since the last progress
@@ -55,7 +57,7 @@ export class ResumingWebSocket extends EventTarget {
     this.#kept = [...this.#options.opening, ...replayed];
     this.#sent = this.#kept.length;
     this.#answered = this.#options.opening.length;
-    [this.#acknowledged, this.#received, this.#token] = [0, 0, undefined];
+    [this.#acknowledged, this.#received, this.#token, this.#former] = [0, 0];
     if (this.#opened) this.#fire("restarted", { replayed: replayed.length, lost: unkept });
   }
 
@@ -106,7 +108,7 @@ export class ResumingWebSocket extends EventTarget {
     if (received < this.#acknowledged || received > this.#sent || sent !== this.#received)
       return this.#closed({ code: 4410, reason: "the proxy and the client count differently", wasClean: true });
     for (const socket of this.#abandoned.splice(0)) socket.close();
-    this.#token = resume;
+    [this.#former, this.#token, this.#takenOver] = [this.#token, resume];
     this.#deadline = 0;
     this.#forget(received);
     this.readyState ||= 1;
@@ -126,13 +128,16 @@ export class ResumingWebSocket extends EventTarget {
   }
 
   #closed({ code, reason, wasClean }) {
-    const gone = this.#live ? code === 1006 && !this.#token : code === 4410;
-    const again = this.#opened && (this.#live ? [1006] : [1006, 1013, 4307, 4410]).includes(code);
+    const late = this.#former && code === (this.#live ? 4409 : 4410);
+    if (late) [this.#token, this.#former, this.#takenOver] = [this.#former, undefined, this.#live ? reason : this.#takenOver];
+    const gone = late ? false : this.#live ? code === 1006 && !this.#token : code === 4410;
+    const again = late || this.#opened && (this.#live ? [1006] : [1006, 1013, 4307, 4410]).includes(code);
     clearTimeout(this.#timer);
     this.#live = false;
     if (this.#socket.readyState === 0) this.#socket.close();
     this.#abandoned.push(this.#socket);
     this.#socket = undefined;
+    if (gone && this.#takenOver !== undefined) return this.#end(4409, this.#takenOver, true);
     if (!again || (gone && (this.#closing || !this.#options.isFinal))) return this.#end(code, reason, wasClean);
     if (!this.#deadline) this.#fire("lost");
     if (gone) this.#begin();

@@ -162,9 +162,21 @@ for (const [name, steps] of Object.entries({
   });
 }
 
+test("survives a late request of its own", { timeout: TIMEOUT }, async () => {
+  for (const late of [true, "lost"]) {
+    const address = plan({ in: 9 }, { late });
+    const client = new Client(address, { isFinal: () => false });
+    assert.equal((await client.converse(numbers(5))).code, 1000);
+    const { connections, sessions } = await record(address);
+    assert.deepEqual(sessions.map(names), [["open", ...numbers(5), "end"]]);
+    assert.equal(connections, late === "lost" ? 4 : 3);
+  }
+});
+
 test("is told why it cannot return", { timeout: TIMEOUT }, async () => {
   for (const [code, steps] of [
     [4409, [{ close: 4409 }]],
+    [4409, [{ in: 9 }, { close: 4409 }]],
     [4400, [{ in: 9 }, { status: 400 }]],
     [4410, [{ in: 9 }, { forget: true }]],
     [1013, [{ status: 503 }]],

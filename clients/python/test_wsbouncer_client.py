@@ -161,6 +161,15 @@ class Planned(Case):
             await self.converse(plan=[{"close": 4409}])
         self.assertEqual(raised.exception.rcvd.code, 4409)
         self.assertEqual(self.server.histories[self.id].connections, 1)
+        with self.assertRaises(ConnectionClosed) as raised:
+            await self.converse(plan=[{"in": 9, "how": "reset"}, {"close": 4409}])
+        self.assertEqual(raised.exception.rcvd.code, 4409)
+
+    async def test_late_request(self):
+        for late, connections in (True, 3), ("lost", 4):
+            await self.converse(plan=[{"in": 9, "how": "reset"}, {"late": late}], is_final=lambda m: False)
+            self.assertEqual([name for _, name, _ in self.sessions()[0]], ["open", "0", "1", "2", "3", "4", "end"])
+            self.assertEqual((len(self.sessions()), self.server.histories[self.id].connections), (1, connections))
 
     async def test_refused(self):
         for status, plan in [(400, [{"in": 9}, {"status": 400}]), (410, [{"in": 9}, {"forget": True}])]:

@@ -89,6 +89,7 @@ class connect:
         self._kept = [*self._opening, *kept]
         self._sent, self._answered = len(self._kept), len(self._opening)
         self._written, self._acknowledged, self._received, self._token = 0, 0, 0, None
+        self._former = None  # the token before, which a late request of this client may have brought back
         return len(kept), unanswered - len(kept)
 
     def _after(self, count):
@@ -112,7 +113,7 @@ class connect:
         if not self._acknowledged <= received <= self._sent or int(answer.get("Wsbouncer-Sent", 0)) != self._received:
             await ws.close()
             raise ValueError("the proxy and the client count differently")
-        self._token, self._written = answer.get("Wsbouncer-Resume"), received
+        self._former, self._token, self._written = self._token, answer.get("Wsbouncer-Resume"), received
         self._forget(received)
         return ws
 
@@ -132,6 +133,11 @@ class connect:
                     return await self._dial()
                 except (OSError, ValueError, InvalidHandshake) as failure:
                     status = failure.response.status_code if isinstance(failure, InvalidStatus) else 500
+                    if status == 410 and self._former:
+                        self._token, self._former = self._former, None
+                        continue
+                    if status == 410 and lost.rcvd:
+                        raise lost
                     gone = failure if isinstance(failure, ValueError) or status == 410 else None
                     if status < 500 and not gone:
                         raise
@@ -144,7 +150,9 @@ class connect:
                     while True:
                         await self._take(await ws.recv())
                 except ConnectionClosed as closed:
-                    if closed.rcvd or closed.sent and not self._closing:
+                    if self._former and closed.rcvd and closed.rcvd.code == 4409:
+                        self._token, self._former = self._former, None
+                    elif closed.rcvd or closed.sent and not self._closing:
                         raise
                     lost = closed
                 finally:

@@ -9,6 +9,7 @@ ws://HOST:PORT/session?id=ID&plan=JSON is a history of sessions. Its plan has an
     forget: the session is gone when this connection comes (410)
     status: refuse it with 503 or 400; go: send it to another URL, once; early: the next token is never good
     close: end the session with this close code at its third message
+    late: a former request with the token that it brings arrives only now, and takes the session over; "lost" if it cuts the connection, too
     received: claim to have got so many messages
     forever: do this with all later connections, too
 
@@ -278,6 +279,16 @@ class Connection:
             self.control(resume=resume, received=received, sent=count)
         for message in session.sent[count:]:
             self.send(message)
+        if self.step.get("late"):
+            session.connection = None
+            session.next_token(token)
+            if self.step["late"] == "lost":
+                self.flush()
+                self.writer.close()
+                self.dead = True
+            else:
+                self.protocol.send_close(4409, "taken over")
+                self.flush()
 
 
 class Server:

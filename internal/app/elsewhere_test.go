@@ -268,3 +268,38 @@ func TestForgedForward(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// A proxy that ends waits for lost clients as long as they can come back: by way of another proxy.
+func TestDrainWithLostClients(t *testing.T) {
+	t.Parallel()
+	for name, alone := range map[string]bool{"alone": true, "with another proxy": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newElsewhere(t, false, func(_ int, s *Settings) { s.DrainTimeout, s.Service.Reconnect = time.Hour, time.Hour })
+			token := e.begin()
+			if alone {
+				view := e.view
+				view.Self, view.Members = view.Members[0].ID, view.Members[:1]
+				e.ledgers[0].view.Store(&view)
+			}
+			drained := make(chan bool, 1)
+			go func() { drained <- e.proxies[0].Drain() }()
+			if !alone {
+				wstest.Eventually(t, "the proxy drains", func() bool { end := e.proxies[0].end.Load(); return end != nil && !end.closed.IsZero() })
+				client, _ := e.comes(1, http.StatusSwitchingProtocols, "Wsbouncer-Resume: "+token, "Wsbouncer-Received: 1")
+				client.Send(frame.Text, "two")
+				e.expectText(client, "two")
+				client.SendClose(frame.NormalClosure, "")
+			}
+			select {
+			case clean := <-drained:
+				if !clean {
+					t.Error("sessions did not finish by themselves")
+				}
+			case <-time.After(wstest.Timeout):
+				t.Error("the proxy waits on")
+			}
+			e.proxies[0].Close()
+		})
+	}
+}

@@ -43,6 +43,9 @@ const closeTimeout = 5 * time.Second
 
 // finish lets sessions finish, and ends those that do not in time. No clients are accepted. hurry is that of awaitSessions.
 func (p *Proxy) finish(hurry <-chan struct{}) (clean bool) {
+	if len(p.view().Members) < 2 { // by way of other proxies, clients still come back
+		p.sessions.NoReturns()
+	}
 	p.log.Info("draining", "sessions", p.sessions.Active(), timeout(p.end.Load(), p.live.Load()))
 	clean = p.awaitSessions(hurry)
 	p.follower.Close()

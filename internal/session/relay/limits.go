@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -124,9 +125,9 @@ func (s *Session) checkIdle() {
 	if limit <= 0 {
 		return
 	}
-	// Bytes are counted too, for a large frame that takes its time.
+	// Bytes are counted too, for a large frame that takes its time. While the client is away, Reconnect is the limit.
 	from, to := &s.scanner, &s.leg.conn.Scanner
-	if s.progress.look(from.Frames+from.Bytes+to.Frames+to.Bytes, s.client.Throttled()) > idleChecks {
+	if !resume.Of(s.client).Parked() && s.progress.look(from.Frames+from.Bytes+to.Frames+to.Bytes, s.client.Throttled()) > idleChecks {
 		s.limitEnds(by)
 		s.End(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return

@@ -37,5 +37,8 @@ func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Re
 // EndParked ends the session of a service that has waited longest for its client, so that another client can be served.
 func (s *Sessions) EndParked(service *route.Service) { s.lines.EndOldest(service.Name) }
 
+// NoReturns ends the sessions that wait for their clients, and has no other wait: no client can come back any more.
+func (s *Sessions) NoReturns() { s.lines.Close() }
+
 // Parked implements [resume.Parker]: the server of a session without its client is kept alive.
 func (h *clientSide) Parked(parked bool) { (*Session)(h).KeepServerAlive(parked) }

@@ -24,6 +24,15 @@ func (r *rig) comes(header ...string) (*wstest.Peer, http.Header) {
 	return p, response.Header
 }
 
+// newReturning returns a rig with a session whose client may come back: the client, the fields of the answer to it, and its server.
+func newReturning(t *testing.T) (r *rig, client *wstest.Peer, answer http.Header, server *wstest.Peer) {
+	t.Helper()
+	r = newRig(t, setup{Service: reconnects})
+	r.Ready(1)
+	client, answer = r.comes()
+	return r, client, answer, r.Accepted()
+}
+
 // back connects a client that comes back, and checks what the proxy says.
 func (r *rig) back(token, got, wantReceived, wantSent string) (*wstest.Peer, string) {
 	r.T.Helper()
@@ -42,10 +51,7 @@ func (r *rig) parked(n int) {
 
 // A client whose connection breaks comes back, learns what has arrived, sends the rest, and gets what it has missed.
 func TestComesBack(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	client, answer := r.comes()
-	server := r.Accepted()
+	r, client, answer, server := newReturning(t)
 	client.Send(frame.Text, "one")
 	server.Expect(frame.Text, "one")
 	server.Send(frame.Text, "first")
@@ -97,10 +103,7 @@ func expect(t *testing.T, p *wstest.Peer, op frame.Opcode, payload string) {
 
 // A token is good for one return, for the same credential and service; the answer says no more than that.
 func TestTokens(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	client, answer := r.comes()
-	server := r.Accepted()
+	r, client, answer, server := newReturning(t)
 	first := answer.Get("Wsbouncer-Resume")
 	client.Reset()
 	r.parked(1)
@@ -140,10 +143,7 @@ func TestTokens(t *testing.T) {
 
 // A session is taken over from a connection that still seems to live.
 func TestTakenOver(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	old, answer := r.comes()
-	server := r.Accepted()
+	r, old, answer, server := newReturning(t)
 	other, _ := r.back(answer.Get("Wsbouncer-Resume"), "0", "0", "0")
 	old.ExpectClose(4409, "the session goes on over another connection")
 	other.Send(frame.Text, "it goes on")
@@ -214,4 +214,77 @@ func TestComesBackByMessages(t *testing.T) {
 	gone, _ := r.comes("Sec-WebSocket-Protocol: wsbouncer.v1, wsbouncer-resume." + token)
 	gone.ExpectClose(4410, "there is no such session for this credential: it has ended, or the token was used")
 	_ = gone.Close()
+}
+
+// A server that dies within a frame takes only that with it: the client gets what came before, and why its session has ended.
+func TestServerDiesWithinFrame(t *testing.T) {
+	for name, away := range map[string]bool{"the client is away": true, "the client is there": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{Service: func(s *route.Service) { s.Reconnect, s.CloseTimeout = time.Minute, 20*time.Millisecond }})
+			r.Ready(1)
+			client, answer := r.comes()
+			server := r.Accepted()
+			if away {
+				client.Reset()
+				r.parked(1)
+			}
+			server.Send(frame.Text, "first")
+			server.SendBytes(wstest.ServerFrame(true, frame.Text, "second")[:5])
+			if !away {
+				expect(t, client, frame.Text, "first")
+			}
+			r.on(func(s *Session) {})
+			_ = server.Close()
+			wstest.Eventually(t, "the session ends", func() bool { return r.sessions.Active() == 0 })
+			_ = client.Close()
+			client, _ = r.comes("Wsbouncer-Resume: "+answer.Get("Wsbouncer-Resume"), "Wsbouncer-Received: 0")
+			expect(t, client, frame.Text, "first")
+			if h, reason := next(t, client); h.Opcode != frame.Close || !strings.HasPrefix(reason, "\x03\xf3backend connection lost: ") {
+				t.Errorf("%+v %q", h, reason)
+			}
+		})
+	}
+}
+
+// The limits on silence do not count while the client is away.
+func TestParkedIsNotIdle(t *testing.T) {
+	r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.Reconnect, s.IdleTimeout, s.AudioIdle = time.Minute, time.Hour, time.Hour }})
+	r.Ready(1)
+	client, answer := r.comes()
+	r.Accepted()
+	client.Reset()
+	r.parked(1)
+	relays := false
+	look := func(s *Session) {
+		for n := 0; n < 3*idleChecks && s.Relaying(); n++ {
+			s.checkIdle()
+			if s.Relaying() {
+				s.checkAudio()
+			}
+		}
+		relays = s.Relaying()
+	}
+	if r.on(look); !relays {
+		t.Error("the session has ended")
+	}
+	client, _ = r.back(answer.Get("Wsbouncer-Resume"), "0", "0", "0")
+	if r.on(look); relays {
+		t.Error("the session does not end although its client is silent")
+	}
+	if h, reason := next(t, client); h.Opcode != frame.Close || !strings.HasSuffix(reason, "idle limit reached") {
+		t.Errorf("%+v %q", h, reason)
+	}
+}
+
+// A client that gets messages is told of all that has arrived, also if it falls silent just after it was told.
+func TestToldOfTheLast(t *testing.T) {
+	r := newRig(t, setup{Service: reconnects})
+	r.Ready(1)
+	client, answer := r.comes("Sec-WebSocket-Protocol: wsbouncer.v1")
+	r.Accepted()
+	expect(t, client, frame.Text, `{"wsbouncer":{"resume":"`+answer.Get("Wsbouncer-Resume")+`","received":0,"sent":0}}`)
+	client.Send(frame.Text, "one")
+	expect(t, client, frame.Text, `{"wsbouncer":{"received":1}}`)
+	client.Send(frame.Text, "two")
+	expect(t, client, frame.Text, `{"wsbouncer":{"received":2}}`)
 }

@@ -20,10 +20,7 @@ import (
 
 // A server that was not read because its client was slow is read on while the client is away, as far as there is room.
 func TestServerOfParkedIsRead(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	client, _ := r.comes()
-	server := r.Accepted()
+	r, client, _, server := newReturning(t)
 	_ = server.SetDeadline(time.Time{})
 	go func() {
 		message := wstest.ServerFrame(true, frame.Binary, make([]byte, 200<<10))

@@ -12,10 +12,7 @@ import (
 
 // What a client has said before it closes and ends its stream reaches a server that takes it late.
 func TestCloseBehindWhatWaits(t *testing.T) {
-	r := newRig(t, setup{Service: reconnects})
-	r.Ready(1)
-	client, _ := r.comes()
-	server := r.Accepted()
+	r, client, _, server := newReturning(t)
 	message := wstest.ClientFrame(true, frame.Binary, make([]byte, 20<<10))
 	_ = client.SetDeadline(time.Time{})
 	sent := make(chan int, 1)

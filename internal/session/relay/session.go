@@ -294,6 +294,9 @@ func (s *Session) perform(a action, e *event) {
 		s.tap.Ended()
 		s.endLease()
 	case endStream:
+		if !s.life.told {
+			resume.Of(s.client).Cut(frame.ClosePayload(s.record.Code, s.record.Reason))
+		}
 		s.client.CloseWrite()
 	case forget:
 		s.forget()

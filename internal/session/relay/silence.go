@@ -6,6 +6,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -101,6 +102,8 @@ func (s *Session) awaitAudio() {
 func (s *Session) checkAudio() {
 	switch {
 	case s.life.state > moving: // it ends
+	case resume.Of(s.client).Parked(): // Reconnect is the limit
+		s.awaitAudio()
 	case s.account.silence.heard.look(s.audioCount(), s.life.state == moving || s.client.Paused()) >= idleChecks:
 		s.limitEnds(limits.Cause{Limit: limits.AudioIdle})
 		s.End(meter.Limit, frame.PolicyViolation, "audio idle limit reached")

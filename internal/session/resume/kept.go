@@ -22,6 +22,8 @@ const (
 	// pingEvery is how often a client is asked, by a ping, how far it has got, and noteEvery how often one that gets messages is told how
 	// far the proxy has.
 	pingEvery, noteEvery = 5 * time.Second, time.Second
+	// maxResent is how much of what a client has missed is written at a time, in bytes: no more of it waits outside the arena.
+	maxResent = 32 << 10
 	// pingMark begins the payload of these pings.
 	pingMark = 'r'
 )
@@ -40,7 +42,12 @@ type kept struct {
 	close    []byte        // it
 	sent     int64         // messages that the session has sent
 	base     int64         // sent messages before the window's message 0
+	cut      bool          // the message under way does not end: a client that comes back does not get its beginning
 	window   replay.Window // those that the client may miss
+	behind   bool          // the client gets what it has missed, and what the session sends is only kept
+	next     int64         // then: the window's message that it gets next,
+	offset   int           // how many bytes of that it has,
+	ends     bool          // and whether its stream ends behind all
 	pinged   bool          // a ping is on its way
 	pingedAt loop.Instant
 }
@@ -48,6 +55,7 @@ type kept struct {
 func (k *kept) begin(a *replay.Arena, o replay.Owner, told int64) {
 	k.window.SetArena(a, o)
 	k.sent, k.base = told, told
+	k.pingedAt = loop.Now() // most sessions need no ping before their first results are old
 }
 
 // span returns how many messages a client that comes back must have got at least, and can have got at most.
@@ -92,6 +100,9 @@ func (l *Line) Write(b []byte) {
 		}
 		return
 	}
+	if k.behind {
+		return
+	}
 	c.Write(b)
 	if !k.within && c.Loop().Now() >= k.pingedAt.After(pingEvery) {
 		l.ping()
@@ -105,7 +116,7 @@ func (l *Line) Write(b []byte) {
 // keep keeps a part of a message.
 func (l *Line) keep(part []byte) {
 	k := &l.kept
-	if l.carrier == nil {
+	if l.needsKept() {
 		l.lines.makeRoom()
 	}
 	if k.gap || k.window.Append(part) {
@@ -113,10 +124,13 @@ func (l *Line) keep(part []byte) {
 	}
 	k.window.Free() // the process has no memory left for it
 	k.gap, k.lost = true, true
-	if l.carrier == nil {
-		l.Post(l.giveUp)
+	if l.needsKept() {
+		l.Post(l.lose)
 	}
 }
+
+// needsKept reports whether the client can only get what is kept.
+func (l *Line) needsKept() bool { return l.carrier == nil || l.kept.behind }
 
 // end ends the message under way.
 func (k *kept) end() {
@@ -130,22 +144,79 @@ func (k *kept) end() {
 	k.window.End(profile.Entry{})
 }
 
-// resend writes what follows the first messages of the session, as many as the client has got.
-func (k *kept) resend(c *loop.Conn, got int64) {
-	k.lost = false
+// resend has the client get what follows the first messages of the session, as many as it has got. ends tells that nothing comes after that.
+func (l *Line) resend(got int64, ends bool) {
+	k := &l.kept
+	k.lost, k.pinged = false, false
 	k.window.Drop(got - k.base)
-	for n := k.window.First(); n < k.window.Next(); n++ {
-		k.window.Pieces(n, c.Write)
+	k.behind, k.next, k.offset, k.ends = true, k.window.First(), 0, ends
+	l.catchUp()
+}
+
+// catchUp writes some of what the client has missed. It continues once the client's socket has taken that.
+func (l *Line) catchUp() {
+	k, c := &l.kept, l.carrier
+	for left := maxResent; k.behind && !k.lost && left > 0; {
+		skip := k.offset
+		write := func(piece []byte) {
+			skipped := min(skip, len(piece))
+			skip -= skipped
+			piece = piece[skipped:min(skipped+left, len(piece))]
+			c.Write(piece)
+			left -= len(piece)
+			k.offset += len(piece)
+		}
+		if k.next < k.window.Next() {
+			if k.window.Pieces(k.next, write); k.offset == k.window.Length(k.next) {
+				k.next, k.offset = k.next+1, 0
+			}
+			continue
+		}
+		if !k.cut {
+			k.window.Begun(write)
+		}
+		k.behind = left == 0
 	}
-	k.window.Begun(c.Write)
-	c.Write(k.close)
-	k.pinged = false
+	switch {
+	case !k.behind:
+		if !k.cut || k.offset == 0 {
+			c.Write(k.close)
+		}
+		if k.ends {
+			c.CloseWrite()
+			return
+		}
+		l.ping()
+		if c.Pending() == 0 {
+			l.taken()
+		}
+	case c.Pending() == 0:
+		l.Post(func() { // after what others have to do
+			if l.carrier == c && k.behind && c.Pending() == 0 {
+				l.catchUp()
+			}
+		})
+	}
+}
+
+// Cut tells the line that the session cannot complete the frame that it is sending. A client that comes back gets what was sent before, and the
+// close frame with a payload. Without a line, it does nothing.
+func (l *Line) Cut(payload []byte) {
+	if l == nil || l.kept.closed {
+		return
+	}
+	k := &l.kept
+	k.cut, k.gap, k.closed = true, false, true
+	k.close = frame.AppendControl(nil, frame.Close, payload, false)
+	if l.carrier == nil {
+		l.conn.End(io.EOF) // see Write
+	}
 }
 
 // ping asks the client how far it has got, if it may miss something.
 func (l *Line) ping() {
 	k := &l.kept
-	if k.within || k.closed || k.pinged || l.former == "" && k.window.First() == k.window.Next() {
+	if k.within || k.behind || k.closed || k.pinged || l.former == "" && k.window.First() == k.window.Next() {
 		return
 	}
 	k.pinged, k.pingedAt = true, l.carrier.Loop().Now()
@@ -163,7 +234,7 @@ func (l *Line) acknowledged(h frame.Header, masked []byte) bool {
 	copy(payload[:], masked)
 	frame.ApplyMask(payload[:], h.Mask)
 	got := int64(binary.BigEndian.Uint64(payload[1:]))
-	if payload[0] != pingMark || got < 0 || got > k.sent {
+	if payload[0] != pingMark || k.behind || got < 0 || got > k.sent {
 		return false
 	}
 	k.pinged = false
@@ -185,8 +256,14 @@ func (l *Line) greet(got int64) {
 
 // note tells such a client now and then how many of its messages the session has got.
 func (l *Line) note() {
-	r, now := &l.received, l.conn.Loop().Now()
-	if l.carrier == nil || l.kept.within || l.kept.closed || now < r.notedAt.After(noteEvery) {
+	r, k, now := &l.received, &l.kept, l.conn.Loop().Now()
+	if l.carrier == nil || k.closed || r.taken == r.noted {
+		return
+	}
+	if k.within || k.behind || now < r.notedAt.After(noteEvery) {
+		if !l.timer.Active() {
+			l.timer.Set(l, noteEvery, 0)
+		}
 		return
 	}
 	r.noted, r.notedAt = r.taken, now

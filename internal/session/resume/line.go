@@ -152,18 +152,16 @@ func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *hand
 	if asked.Messages {
 		l.greet(got)
 	}
-	l.kept.resend(c, got)
 	l.lines.log.Debug("client is back", slog.String("id", l.id.String()), slog.Int64("received", r.taken), slog.Int64("sent", got))
+	l.resend(got, l.over)
 	if l.over {
-		c.CloseWrite()
 		l.timer.Set(l, min(l.wait, lingerTime), 0)
 		return nil
 	}
-	l.ping()
 	l.tell(false)
 	l.Interest()
-	if c.Pending() == 0 {
-		l.taken()
+	if to := on.Awake(); to != on { // the loop was emptied while the line was parked
+		l.Post(func() { l.MoveTo(to) })
 	}
 	return nil
 }
@@ -195,7 +193,7 @@ func (l *Line) takeOver() {
 	l.reset()
 	e := new(leaving)
 	old.SetHandler(e)
-	if !l.kept.within {
+	if !l.kept.within && !l.kept.behind {
 		old.Write(frame.AppendControl(nil, frame.Close, frame.ClosePayload(takenOver, "the session goes on over another connection"), false))
 	}
 	old.Resume()
@@ -263,12 +261,22 @@ func (l *Line) giveUp() {
 
 // giveBack gives the memory of what is kept back, since others need it. Without that, a client that is away cannot come back.
 func (l *Line) giveBack() {
-	if l.carrier == nil {
-		l.giveUp()
+	if l.needsKept() {
+		l.lose()
 		return
 	}
 	l.kept.window.Free()
 	l.kept.gap, l.kept.lost = l.kept.within, true
+}
+
+// lose gives up a client that misses what is no longer kept.
+func (l *Line) lose() {
+	if c := l.carrier; c != nil {
+		l.carrier = nil
+		l.reset()
+		c.Close()
+	}
+	l.giveUp()
 }
 
 // finish gives everything back.
@@ -287,22 +295,27 @@ func (l *Line) finish() {
 // Loop and Expired implement [loop.Owner].
 func (l *Line) Loop() *loop.Loop { return l.conn.Loop() }
 
-// Expired is called when the client has not come back in time, or has not ended its part in closing.
+// Expired is called when the client has not come back in time, has not ended its part in closing, or is to get a note.
 func (l *Line) Expired(*loop.Timer) {
-	if c := l.carrier; l.over && c != nil {
+	switch c := l.carrier; {
+	case c == nil:
+		l.giveUp()
+	case l.over:
 		l.carrier = nil
 		c.Close()
 		l.awaitEnd()
-		return
+	default:
+		l.note()
 	}
-	l.giveUp()
 }
 
 // The handler of the client's connection.
 
 // Flushed implements [loop.Handler].
 func (l *Line) Flushed(*loop.Conn) {
-	if !l.over {
+	if l.kept.behind {
+		l.catchUp()
+	} else if !l.over {
 		l.conn.Loop().Handling(l.conn)
 		l.conn.Taken()
 	}
@@ -327,10 +340,10 @@ func (l *Line) Ended(c *loop.Conn, err error) {
 	whole := !r.broken && !r.streams && !l.kept.broken
 	l.carrier = nil
 	l.reset()
+	l.timer.Stop()
 	c.Close()
 	switch {
 	case l.over:
-		l.timer.Stop()
 		l.awaitEnd()
 	case r.closed && l.conn.Paused() && l.conn.Kept() > 0: // the server may still take what it has said before
 		l.ending = err
@@ -363,21 +376,21 @@ func (l *Line) Retire(*loop.Conn) {
 
 // Pending implements [loop.Link]. A session without its client is held back by what may be kept.
 func (l *Line) Pending() int {
-	if l.carrier != nil {
-		return l.carrier.Pending()
-	}
-	if l.kept.full() {
+	switch {
+	case l.carrier == nil && l.kept.full() || l.carrier != nil && l.kept.behind:
 		return 1
+	case l.carrier == nil:
+		return 0
 	}
-	return 0
+	return l.carrier.Pending()
 }
 
 // Waits implements [loop.Link]. It leaves queued what the loop has queued for the client's connection: see the other Stalled.
 func (l *Line) Waits() bool {
-	if l.carrier != nil {
-		return l.carrier.Stalled()
+	if l.needsKept() {
+		return l.Pending() > 0
 	}
-	return l.Pending() > 0
+	return l.carrier.Stalled()
 }
 
 // Interest implements [loop.Link].
@@ -395,7 +408,11 @@ func (l *Line) Interest() {
 
 // CloseWrite implements [loop.Link].
 func (l *Line) CloseWrite() {
-	if l.carrier != nil {
+	switch {
+	case l.carrier == nil:
+	case l.kept.behind:
+		l.kept.ends = true
+	default:
 		l.carrier.CloseWrite()
 	}
 }
@@ -404,9 +421,12 @@ func (l *Line) CloseWrite() {
 func (l *Line) Close() {
 	l.over = true
 	l.timer.Put() // see Leaving
-	if c := l.carrier; c != nil && l.kept.closed {
-		l.carrier = nil
-		c.Close()
+	if c := l.carrier; c != nil {
+		l.timer.Stop()
+		if l.kept.closed {
+			l.carrier = nil
+			c.Close()
+		}
 	}
 	l.awaitEnd()
 }

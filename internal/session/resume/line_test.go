@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
 
@@ -35,14 +38,19 @@ func (s *session) Ended(c *loop.Conn, err error) { s.ended = err; c.Close() }
 // newLines returns lines, and a function that calls another one on a loop.
 func newLines(t *testing.T, memory int64) (*Lines, func(f func(l *loop.Loop))) {
 	t.Helper()
-	group, err := loop.NewGroup(loop.Options{Min: 1, Max: 1, Interval: time.Hour})
+	l := loops(t)[0]
+	shared := record.NewShared(limits.NewRegistry(), nil, slog.New(slog.DiscardHandler))
+	return NewLines(shared, replay.NewArena(memory)), func(f func(*loop.Loop)) { l.Call(func() { f(l) }) }
+}
+
+// loops returns two loops, of which the first is awake.
+func loops(t *testing.T) []*loop.Loop {
+	group, err := loop.NewGroup(loop.Options{Min: 1, Max: 2, Interval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(group.Close)
-	shared := record.NewShared(limits.NewRegistry(), nil, slog.New(slog.DiscardHandler))
-	l := group.Loops()[0]
-	return NewLines(shared, replay.NewArena(memory)), func(f func(*loop.Loop)) { l.Call(func() { f(l) }) }
+	return group.Loops()
 }
 
 func (s *Lines) begin(l *loop.Loop, h loop.Handler) *Line {
@@ -275,4 +283,156 @@ func TestGivesBack(t *testing.T) {
 			t.Errorf("%d bytes are in use", n)
 		}
 	})
+}
+
+// slow is a client's connection that takes what is written when the test says so.
+type slow struct {
+	loop.Link
+	got     []byte
+	pending int
+	ended   bool
+}
+
+func (s *slow) Write(b []byte) { s.got, s.pending = append(s.got, b...), s.pending+len(b) }
+func (s *slow) Pending() int   { return s.pending }
+func (s *slow) Waits() bool    { return s.pending > 0 }
+func (s *slow) Leaving()       {}
+func (s *slow) CloseWrite()    { s.ended = true }
+func (s *slow) Close()         { s.ended = true }
+
+// withoutPings returns what a connection has got but for pings.
+func (s *slow) withoutPings() (all []byte) {
+	for rest := s.got; len(rest) > 0; {
+		h, size, _ := frame.ParseHeader(rest)
+		n := min(len(rest), size+int(h.Length))
+		if h.Opcode != frame.Ping {
+			all = append(all, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	return all
+}
+
+// A client that is back gets what it has missed as its socket takes it, and then what the session has sent meanwhile. What is not on its way yet
+// stays in the arena.
+func TestCatchesUp(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	for seed := range uint64(50) {
+		on(func(l *loop.Loop) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			line := lines.begin(l, new(session))
+			var sent, rest []byte
+			write := func(n int) { // a part of what the server sends
+				for len(rest) < n {
+					rest = append(rest, wstest.ServerFrame(random.IntN(3) > 0, frame.Binary, string(make([]byte, random.IntN(100<<10))))...)
+				}
+				sent = append(sent, rest[:n]...)
+				line.Write(rest[:n])
+				rest = rest[n:]
+			}
+			write(400<<10 + random.IntN(400<<10))
+			taker := new(slow)
+			line.carrier = l.Link(taker, line)
+			line.resend(0, false)
+			for turns := 0; line.kept.behind; turns++ {
+				if taker.pending > maxResent || line.conn.Pending() == 0 {
+					t.Fatalf("seed %d: %d bytes wait outside the arena", seed, taker.pending)
+				}
+				taker.pending = 0
+				if turns < 20 && random.IntN(2) == 0 {
+					write(random.IntN(20 << 10))
+				}
+				line.Flushed(nil)
+			}
+			write(random.IntN(10 << 10))
+			if got := taker.withoutPings(); !bytes.Equal(got, sent) {
+				t.Fatalf("seed %d: the client got %d bytes; want %d", seed, len(got), len(sent))
+			}
+			line.carrier = nil
+			line.conn.Close()
+		})
+	}
+}
+
+// The session's end waits for what the client has missed. When that is no longer kept, the client's connection ends.
+func TestEndsWhileCatchingUp(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	message := wstest.ServerFrame(true, frame.Binary, string(make([]byte, 100<<10)))
+	end := frame.AppendControl(nil, frame.Close, frame.ClosePayload(frame.NormalClosure, ""), false)
+	for name, c := range map[string]struct {
+		then func(*Line)
+		want []byte // nil for a part of the message
+	}{
+		"orderly":     {func(l *Line) { l.Write(end); l.CloseWrite() }, append(bytes.Clone(message), end...)},
+		"memory goes": {(*Line).giveBack, nil},
+	} {
+		on(func(l *loop.Loop) {
+			line, taker := lines.begin(l, new(session)), new(slow)
+			line.Write(message)
+			line.carrier = l.Link(taker, line)
+			line.resend(0, false)
+			c.then(line)
+			for line.carrier != nil && line.kept.behind {
+				if taker.ended {
+					t.Errorf("%s: the stream ends before the client has got everything", name)
+				}
+				taker.pending = 0
+				line.Flushed(nil)
+			}
+			if !taker.ended || c.want != nil && !bytes.Equal(taker.got, c.want) || c.want == nil && (len(taker.got) >= len(message) || line.carrier != nil) {
+				t.Errorf("%s: the client got %d bytes; ended: %t", name, len(taker.got), taker.ended)
+			}
+			line.carrier = nil
+			line.conn.Close()
+		})
+	}
+}
+
+// movable is a session that notes where its loop's group wants it.
+type movable struct {
+	session
+	to chan *loop.Loop
+}
+
+func (m *movable) MoveTo(to *loop.Loop) { m.to <- to }
+
+// A session whose client was away when its loop was emptied leaves that loop when the client is back.
+func TestLeavesEmptiedLoop(t *testing.T) {
+	lines, _ := newLines(t, 1<<20)
+	all := loops(t)
+	awake, emptied := all[0], all[1]
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for on, want := range map[*loop.Loop]*loop.Loop{awake: nil, emptied: awake} {
+		client, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		nc, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &movable{to: make(chan *loop.Loop, 1)}
+		var line *Line
+		on.Call(func() {
+			line = lines.begin(on, m)
+			err = line.Resume(Asked{Token: line.token}, func() (loop.Socket, error) { return loop.Detach(nc) }, &handshake.Request{Request: new(http.Request)})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != nil {
+			if to := <-m.to; to != want {
+				t.Errorf("it goes to loop %d", to.ID())
+			}
+		}
+		on.Call(func() { line.conn.Close() })
+		if len(m.to) > 0 {
+			t.Error("it leaves a loop that is awake")
+		}
+	}
 }

@@ -187,7 +187,7 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 	if taken && l.former != "" {
 		l.confirmed()
 	}
-	if l.messages && r.taken > r.noted {
+	if l.messages {
 		l.note()
 	}
 	return len(b)

@@ -153,6 +153,14 @@ func (l *Loop) Call(f func()) bool {
 	return true
 }
 
+// Awake returns the loop if its group has it awake, and otherwise one that is. Any goroutine may call it.
+func (l *Loop) Awake() *Loop {
+	if l.id < int(l.group.awake.Load()) {
+		return l
+	}
+	return l.group.Pick()
+}
+
 // ID returns the loop's number within its group, starting at 0. Any goroutine may call it.
 func (l *Loop) ID() int { return l.id }
 
