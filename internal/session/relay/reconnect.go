@@ -38,4 +38,10 @@ func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Re
 func (s *Sessions) EndParked(service *route.Service) { s.lines.EndOldest(service.Name) }
 
 // Parked implements [resume.Parker]: the server of a session without its client is kept alive.
-func (h *clientSide) Parked(parked bool) { (*Session)(h).KeepServerAlive(parked) }
+func (h *clientSide) Parked(parked bool) {
+	s := (*Session)(h)
+	s.KeepServerAlive(parked)
+	if parked {
+		s.checkCredential()
+	}
+}
