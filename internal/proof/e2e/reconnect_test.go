@@ -3,15 +3,22 @@
 package e2e
 
 import (
+	"bufio"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/testkit/securetest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -96,6 +103,7 @@ func (r *returning) refusedTokens() map[string][2]string {
 	ended, last := r.begins("a", "")
 	ended.SendClose(frame.NormalClosure, "")
 	r.expect(ended, frame.Close, string(frame.ClosePayload(frame.NormalClosure, "")))
+	_ = ended.Close()
 	live, taken := r.begins("a", "")
 	r.t.Cleanup(func() { _ = live.Close() })
 	random := good[:strings.IndexByte(good, '.')+1] + strings.Repeat("x", 22)
@@ -189,5 +197,106 @@ func BenchmarkTokensRefused(b *testing.B) {
 	for _, name := range names {
 		slices.Sort(took[name])
 		b.ReportMetric(float64(took[name][len(took[name])/2].Nanoseconds())/1e3, strings.ReplaceAll(name, " ", "-")+"-us")
+	}
+}
+
+// BenchmarkAllBack has many clients lose their connections at once, and come back at once, from one address: how many, how long each took from
+// its connecting to its answer, and the most memory that the proxy had. Over TLS, too.
+func BenchmarkAllBack(b *testing.B) {
+	for _, over := range []string{"tcp", "tls"} {
+		for range b.N {
+			b.Run(over, func(b *testing.B) { allBack(b, 5000, over == "tls") })
+		}
+	}
+}
+
+func allBack(b *testing.B, n int, secured bool) {
+	authority := securetest.NewAuthority(b)
+	certificate, key := securetest.Files(b, authority.Issue(nil, "127.0.0.1"))
+	server, d, at := startSim(b, "--protocol", "echo"), sqliteDatabase(b), wstest.FreeAddress(b)
+	d.command("service", "add", "echo", "--path", "/v1", "--profile", "echo", "--reconnect", "1h")
+	d.command("backend", "add", "gpu-1", server.url, "--connections", strconv.Itoa(n))
+	p := d.serve("--tls-listen", at, "--tls-cert", certificate, "--tls-key", key)
+	p.awaitReady()
+	dial := func(token string) (nc net.Conn, next string, err error) {
+		address := p.address
+		if secured {
+			address = at
+		}
+		if nc, err = net.Dial("tcp", address); err != nil {
+			return nil, "", err
+		}
+		_ = nc.SetDeadline(time.Now().Add(2 * wstest.Timeout))
+		under := nc
+		if secured {
+			nc = tls.Client(nc, &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1"})
+		}
+		request := wstest.UpgradeRequest("/v1", "Wsbouncer-Resume: "+token)
+		if token == "" {
+			request = wstest.UpgradeRequest("/v1")
+		}
+		if _, err = io.WriteString(nc, request); err == nil {
+			var answer *http.Response
+			if answer, err = http.ReadResponse(bufio.NewReaderSize(nc, 512), nil); err == nil && answer.StatusCode == http.StatusSwitchingProtocols {
+				return under, answer.Header.Get("Wsbouncer-Resume"), nil
+			} else if err == nil {
+				err = errors.New(answer.Status)
+			}
+		}
+		_ = nc.Close()
+		return nil, "", err
+	}
+	tokens, lost := make([]string, n), make([]net.Conn, n)
+	var begun sync.WaitGroup
+	turns := make(chan struct{}, 32)
+	for i := range n {
+		turns <- struct{}{}
+		begun.Go(func() {
+			defer func() { <-turns }()
+			var err error
+			if lost[i], tokens[i], err = dial(""); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	begun.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	for _, nc := range lost {
+		_ = nc.(*net.TCPConn).SetLinger(0)
+		_ = nc.Close()
+	}
+	wstest.Eventually(b, "all are lost", func() bool { return p.stats().Sessions.Reconnects.Parked == n })
+	before := residentMemory(b, p.PID())
+	var took []time.Duration
+	failed := make(map[string]int)
+	var mu sync.Mutex
+	var back sync.WaitGroup
+	start := make(chan struct{})
+	for _, token := range tokens {
+		back.Go(func() {
+			<-start
+			begun := time.Now()
+			nc, _, err := dial(token)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[err.Error()]++
+				return
+			}
+			took = append(took, time.Since(begun))
+			b.Cleanup(func() { _ = nc.Close() })
+		})
+	}
+	at0 := time.Now()
+	close(start)
+	back.Wait()
+	b.Logf("%d of %d are back within %v; not: %v; the proxy had %d MB before, and has %d MB", len(took), n, time.Since(at0), failed, before>>20, residentMemory(b, p.PID())>>20)
+	if slices.Sort(took); len(took) > 0 {
+		b.ReportMetric(float64(len(took)), "back")
+		b.ReportMetric(took[len(took)/2].Seconds()*1e3, "p50-ms")
+		b.ReportMetric(took[len(took)*99/100].Seconds()*1e3, "p99-ms")
+		b.ReportMetric(took[len(took)-1].Seconds()*1e3, "max-ms")
 	}
 }

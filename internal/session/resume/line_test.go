@@ -193,6 +193,30 @@ func TestGatheredIsBounded(t *testing.T) {
 	})
 }
 
+// Many clients that do not end short messages get no more memory than those with long ones.
+func TestShortGatheredIsBounded(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		begin := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 64<<10)))[:60<<10]
+		var all []*Line
+		bytes := 0
+		for range 2000 {
+			line := lines.begin(l, new(session))
+			line.Received(nil, begin)
+			if rest := line.received.rest; rest != nil {
+				bytes += len(*rest)
+			}
+			all = append(all, line)
+		}
+		if bytes < maxGathered/2 || bytes > maxGathered+len(all)*uncounted {
+			t.Errorf("%d bytes wait for their messages' ends", bytes)
+		}
+		for _, line := range all {
+			line.conn.Close()
+		}
+	})
+}
+
 // What breaks the protocol with its header does not wait for its end: the session sees that at once.
 func TestBreaksProtocol(t *testing.T) {
 	lines, on := newLines(t, 1<<20)
