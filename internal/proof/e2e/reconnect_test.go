@@ -43,7 +43,7 @@ func newReturning(t testing.TB, service ...string) *returning {
 		}
 		r.keys[name] = made.Key
 	}
-	r.proxy = r.d.serve()
+	r.proxy = r.d.serve("--replay-memory", "8MiB")
 	r.awaitReady()
 	return r
 }
@@ -174,6 +174,48 @@ func TestParkedOfRevokedKey(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When replay-memory is used up by what is kept for lost clients, the sessions of the tenant that has most of it make room, not another tenant's.
+func TestParkedMemory(t *testing.T) {
+	t.Parallel()
+	r := newReturning(t, "--max-message", "1MiB")
+	r.d.command("backend", "set", "gpu-1", "--connections", "40")
+	wstest.Eventually(t, "there are more connections", func() bool { b := r.stats().Backends; return len(b) == 1 && b[0].Cap == 40 })
+	say := func(key string, size int) string {
+		p, token := r.begins(key, "")
+		p.Send(frame.Binary, strings.Repeat("x", size))
+		// It has come, and has been answered perhaps.
+		p.Send(frame.Text, "done")
+		for op := frame.Binary; op != frame.Text; {
+			h, _, err := p.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			op = h.Opcode
+		}
+		p.Reset()
+		return token
+	}
+	modest := say("other", 100_000)
+	r.parked(1)
+	before := residentMemory(t, r.PID())
+	for range 30 {
+		say("a", 900_000)
+	}
+	wstest.Eventually(t, "all are lost", func() bool { return r.stats().Sessions.Reconnects.Lost == 31 })
+	after, parked := residentMemory(t, r.PID()), r.stats().Sessions.Reconnects.Parked
+	if parked == 31 {
+		t.Error("no session made room")
+	}
+	t.Logf("%d sessions wait; %d MB before, %d MB after", parked, before>>20, after>>20)
+	p, answer := r.comes("other", modest)
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d", answer.StatusCode)
+	}
+	r.expect(p, frame.Text, "hello")
+	r.expect(p, frame.Binary, strings.Repeat("x", 100_000))
+	r.expect(p, frame.Text, "done")
 }
 
 // BenchmarkTokensRefused measures how long refusals take from the request to the answer, in turn: the medians by what is wrong with the token.
