@@ -151,6 +151,8 @@ type stats struct {
 		Total   uint64
 		Refused map[string]uint64
 		Ended   map[string]uint64
+		// Reconnects has how many sessions wait for their clients, and how many ever did.
+		Reconnects struct{ Parked, Lost int }
 	}
 	Relayed relayed
 	Loops   struct {

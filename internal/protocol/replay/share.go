@@ -137,6 +137,18 @@ func (a *Arena) payerLocked(asker *share) *share {
 	return at
 }
 
+// Payer returns the tenant and network that give up something for a window when memory runs short, by the rule by which windows are asked for
+// theirs: the window's own, or those that have most. Any goroutine may call it.
+func (a *Arena) Payer(w *Window) (tenant, network string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	payer := a.payerLocked(w.share)
+	if payer == nil {
+		payer = w.share
+	}
+	return payer.owner.Tenant, payer.owner.Network
+}
+
 // makeRoom decides whether a window may have chunks that were counted as used and are above the limit. It returns which other windows are
 // to be asked for theirs.
 func (a *Arena) makeRoom(asker *share) (may bool, ask []*share) {

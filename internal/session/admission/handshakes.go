@@ -20,7 +20,7 @@ const (
 	turns     = 64
 	turnGrace = 20 * time.Millisecond
 	// lineFactor is how many clients may wait in line for each handshake that may be unfinished.
-	lineFactor = 4
+	lineFactor = 8
 	// descriptorShare is the part of the process's file descriptors, 1/descriptorShare, that unfinished handshakes may take, and clients in
 	// line as many again.
 	descriptorShare = 4

@@ -295,6 +295,7 @@ func TestSlowHandshakesPrimeNothing(t *testing.T) {
 func TestLineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLobby(t, 4)
+		const dropped = 101 - 4*lineFactor
 		var busy []*opening
 		for i := range 4 {
 			o := l.enter(fmt.Sprintf("192.0.2.%d", i))
@@ -307,7 +308,7 @@ func TestLineIsBounded(t *testing.T) {
 		}
 		honest := l.come("192.0.2.100")
 		for i, v := range hostile {
-			if gone := len(v.placed) == 1; gone != (i < 85) {
+			if gone := len(v.placed) == 1; gone != (i < dropped) {
 				t.Errorf("client %d of a crowd was dropped: %v", i, gone)
 			}
 		}
@@ -317,14 +318,14 @@ func TestLineIsBounded(t *testing.T) {
 			t.Error("an honest client did not get the place that came free")
 		}
 		expectDropped(t, append(busy, honest.opening))
-		if _, dropped := l.set.counts(); dropped["address"] != 85 {
-			t.Errorf("dropped %v", dropped)
+		if _, all := l.set.counts(); all["address"] != dropped {
+			t.Errorf("dropped %v", all)
 		}
 		l.set.close()
 		if late := l.come("192.0.2.101"); <-late.placed {
 			t.Error("a client got a place when the set was closed")
 		}
-		for _, o := range append(busy, honest.opening, hostile[85].opening) {
+		for _, o := range append(busy, honest.opening, hostile[dropped].opening) {
 			o.leave(false)
 		}
 		l.expectEmpty()

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
@@ -45,13 +47,16 @@ func (s *Session) credentialLeft() time.Duration {
 	return max(left, shortestCheck)
 }
 
-// checkCredential ends the session if its client may not stay and the service says so. Otherwise it notes when to check again.
+// checkCredential ends the session if its client may not stay and the service says so, or if it waits for a client that cannot come back.
+// Otherwise it notes when to check again.
 func (s *Session) checkCredential() {
 	who, policy := s.record.Identity, s.access()
 	if who == nil || !s.record.Ended.IsZero() {
 		return
 	}
-	if policy != nil && policy.EndUnauthorized {
+	// No other credential brings a client back to the session of a key.
+	lost := who.Method == identity.MethodKeys && resume.Of(s.client).Parked()
+	if policy != nil && (policy.EndUnauthorized || lost) {
 		expires, reason := policy.Methods.Revoked(s.record.Service.Name, who, time.Now())
 		if reason != "" {
 			s.End(meter.Unauthorized, frame.PolicyViolation, reason)

@@ -41,4 +41,10 @@ func (s *Sessions) EndParked(service *route.Service) { s.lines.EndOldest(service
 func (s *Sessions) NoReturns() { s.lines.Close() }
 
 // Parked implements [resume.Parker]: the server of a session without its client is kept alive.
-func (h *clientSide) Parked(parked bool) { (*Session)(h).KeepServerAlive(parked) }
+func (h *clientSide) Parked(parked bool) {
+	s := (*Session)(h)
+	s.KeepServerAlive(parked)
+	if parked {
+		s.checkCredential()
+	}
+}

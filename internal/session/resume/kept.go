@@ -117,7 +117,7 @@ func (l *Line) Write(b []byte) {
 func (l *Line) keep(part []byte) {
 	k := &l.kept
 	if l.needsKept() {
-		l.lines.makeRoom()
+		l.lines.makeRoom(l)
 	}
 	if k.gap || k.window.Append(part) {
 		return

@@ -31,6 +31,7 @@ type Line struct {
 	id      record.ID
 	service string
 	who     identity.Identity // zero for an anonymous client
+	crowd   crowd
 	wait    time.Duration
 
 	carrier  *loop.Conn // the client's connection; nil while the line is parked
@@ -51,6 +52,7 @@ type Line struct {
 
 	// Guarded by lines.mu.
 	place  *list.Element // among the parked ones; nil for not
+	among  *list.Element // the same, of its crowd
 	places bool          // the session, which waits, has a place at a server
 }
 
@@ -70,9 +72,9 @@ func (s *Lines) Begin(l *loop.Loop, h loop.Handler, b Begin) *Line {
 	}
 	line.conn = l.Link(line, h)
 	line.received.notedAt = -loop.Instant(noteEvery)
+	line.crowd = crowd{record.TenantOf(b.Client.Identity), limits.NameOfAddress(limits.AddressOf(b.Client.Address.Addr()))}
 	line.kept.begin(s.arena, replay.Owner{
-		Tenant: record.TenantOf(b.Client.Identity), Network: limits.NameOfAddress(limits.AddressOf(b.Client.Address.Addr())),
-		GiveUp: func() { line.Post(line.giveBack) },
+		Tenant: line.crowd.tenant, Network: line.crowd.network, GiveUp: func() { line.Post(line.giveBack) },
 	}, b.Told)
 	s.add(line.token, line)
 	return line

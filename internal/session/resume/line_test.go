@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
@@ -18,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
+	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 )
 
 // session notes what a line's session gets.
@@ -194,6 +197,30 @@ func TestGatheredIsBounded(t *testing.T) {
 		}
 		if n := lines.gathered.Load(); n != 0 || lines.Stats().Lines != 0 {
 			t.Errorf("%d bytes and %d lines are left", n, lines.Stats().Lines)
+		}
+	})
+}
+
+// Many clients that do not end short messages get no more memory than those with long ones.
+func TestShortGatheredIsBounded(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		begin := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 64<<10)))[:60<<10]
+		var all []*Line
+		bytes := 0
+		for range 2000 {
+			line := lines.begin(l, new(session))
+			line.Received(nil, begin)
+			if rest := line.received.rest; rest != nil {
+				bytes += len(*rest)
+			}
+			all = append(all, line)
+		}
+		if bytes < maxGathered/2 || bytes > maxGathered+len(all)*uncounted {
+			t.Errorf("%d bytes wait for their messages' ends", bytes)
+		}
+		for _, line := range all {
+			line.conn.Close()
 		}
 	})
 }
@@ -435,4 +462,100 @@ func TestLeavesEmptiedLoop(t *testing.T) {
 			t.Error("it leaves a loop that is awake")
 		}
 	}
+}
+
+// lost returns the line of a client that is away, for which some bytes are kept.
+func (s *Lines) lost(l *loop.Loop, c crowd, kept int) *Line {
+	client := &record.Client{Resume: NewToken(s.process), Identity: &identity.Identity{Tenant: c.tenant}}
+	client.Address = origin.Address{AddrPort: netip.AddrPortFrom(netip.MustParseAddr(c.network), 1)}
+	line := s.Begin(l, new(session), Begin{Client: client, Service: "test", Wait: time.Hour})
+	s.park(line, true)
+	for ; kept > 0; kept -= 1000 {
+		line.more()
+	}
+	return line
+}
+
+// more is a message that is kept for a lost client.
+func (l *Line) more() {
+	l.keep(wstest.ServerFrame(true, frame.Binary, string(make([]byte, 1000))))
+	l.kept.end()
+}
+
+// When memory is scarce, the sessions of those go that have most of it, the one that has waited longest first, whoever needs some.
+func TestGreedyMakeRoom(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	const own, other = "192.0.2.1", "192.0.2.2"
+	var modest, greedy []*Line
+	on(func(l *loop.Loop) {
+		modest = append(modest, lines.lost(l, crowd{"modest", own}, 10_000), lines.lost(l, crowd{"greedy", other}, 10_000))
+	})
+	for range 30 {
+		on(func(l *loop.Loop) { greedy = append(greedy, lines.lost(l, crowd{"greedy", own}, 100_000)) })
+		on(func(*loop.Loop) { // what was posted has been done
+			for range 3 {
+				modest[0].more()
+			}
+		})
+	}
+	on(func(*loop.Loop) {
+		if modest[0].expired || modest[1].expired {
+			t.Error("the sessions of those who have little made room")
+		}
+		left := 0
+		for i, line := range greedy {
+			if !line.expired {
+				left++
+			} else if i > 0 && !greedy[i-1].expired {
+				t.Errorf("session %d made room before the one that has waited longer", i)
+			}
+		}
+		if used := lines.arena.Used(); left < 5 || left > 10 || used > 1<<20 {
+			t.Errorf("%d are left, and %d bytes", left, used)
+		}
+		for _, line := range append(modest, greedy...) {
+			line.conn.Close()
+		}
+		if n := lines.arena.Used(); n != 0 || len(lines.crowds) != 0 || lines.Stats() != (Stats{Lost: 32, Expired: lines.Stats().Expired}) {
+			t.Errorf("%d bytes, %d crowds and %+v are left", n, len(lines.crowds), lines.Stats())
+		}
+	})
+}
+
+// No crowd takes all the places of sessions that have ended while their client was away.
+func TestEndedOfManyCrowds(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		var all []*Line
+		fill := func(c crowd) (n int) {
+			for {
+				line := lines.Begin(l, new(session), Begin{Client: &record.Client{Resume: NewToken(lines.process)}})
+				line.crowd = c
+				all = append(all, line)
+				if !lines.park(line, false) {
+					return n
+				}
+				n++
+			}
+		}
+		first, second, third := fill(crowd{"a", "1"}), fill(crowd{"a", "2"}), fill(crowd{"b", "1"})
+		if first != (maxOver+2)/3 || second < maxOver/9 || third < maxOver/9 {
+			t.Errorf("%d, %d and %d wait", first, second, third)
+		}
+		for i := range 100 { // as many networks as one likes
+			fill(crowd{"a", string(rune('A' + i))})
+		}
+		if n := lines.overOf[crowd{"a", ""}.whole()]; n > maxOver/2 {
+			t.Errorf("one tenant has %d", n)
+		}
+		if fill(crowd{"c", "1"}) == 0 {
+			t.Error("nothing is left for another tenant")
+		}
+		for _, line := range all {
+			lines.remove(line)
+		}
+		if lines.over != 0 || len(lines.overOf) != 0 || len(lines.crowds) != 0 || len(lines.byToken) != 0 {
+			t.Errorf("%d, %v, %d and %d are left", lines.over, lines.overOf, len(lines.crowds), len(lines.byToken))
+		}
+	})
 }

@@ -21,14 +21,22 @@ type Lines struct {
 	gathered atomic.Int64 // bytes of messages from clients that wait for their ends, see maxGathered
 
 	mu      sync.Mutex
-	byToken map[string]*Line // guarded by mu
-	parked  list.List        // guarded by mu: of *Line, the one that has waited longest first
-	closed  bool             // guarded by mu
-	ending  bool             // guarded by mu: a line was told to give up, to make room
-	lines   int              // guarded by mu
-	over    int              // guarded by mu: of the parked ones, those whose sessions are over
-	stats   Stats            // guarded by mu
+	byToken map[string]*Line     // guarded by mu
+	parked  list.List            // guarded by mu: of *Line, the one that has waited longest first
+	crowds  map[crowd]*list.List // guarded by mu: the same by crowd; none is empty
+	closed  bool                 // guarded by mu
+	ending  bool                 // guarded by mu: a line was told to give up, to make room
+	lines   int                  // guarded by mu
+	over    int                  // guarded by mu: of the parked ones, those whose sessions are over
+	overOf  map[crowd]int        // guarded by mu: the same by crowd, and by tenant alone
+	stats   Stats                // guarded by mu
 }
+
+// crowd is the clients of one network of a tenant. What all lines share is shared among crowds.
+type crowd struct{ tenant, network string }
+
+// whole stands for all crowds of a tenant.
+func (c crowd) whole() crowd { return crowd{c.tenant, "all"} }
 
 // Stats are the counts of all lines since the start.
 type Stats struct {
@@ -42,7 +50,10 @@ type Stats struct {
 
 // NewLines returns an empty set. What is kept for clients lies in the arena; nil if no client comes back.
 func NewLines(shared record.Shared, a *replay.Arena) *Lines {
-	return &Lines{process: shared.Process, arena: a, log: shared.Log, byToken: make(map[string]*Line)}
+	return &Lines{
+		process: shared.Process, arena: a, log: shared.Log,
+		byToken: make(map[string]*Line), crowds: make(map[crowd]*list.List), overOf: make(map[crowd]int),
+	}
 }
 
 // Stats returns the counts.
@@ -98,33 +109,57 @@ func (s *Lines) forget(token string) {
 	delete(s.byToken, token)
 }
 
-// maxOver is how many lines wait at most whose sessions are over: these have no place at a server that bounds them.
+// maxOver is how many lines wait at most whose sessions are over: these have no place at a server that bounds them. A tenant has at most as many
+// of them as it leaves free, and a network as many as it leaves of what its tenant may still have.
 const maxOver = 4096
 
 // park counts a line among those that wait. It has a place at a server, or its session is over. It returns false if none may wait any more.
 func (s *Lines) park(l *Line, places bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !places && s.over == maxOver {
+	s.leave(l)
+	if s.closed || !places && !s.mayBeOver(l.crowd) {
 		return false
 	}
-	s.leave(l)
 	if places {
 		s.stats.Lost++
 	} else {
-		s.over++
+		s.countOver(l, 1)
 	}
-	l.place, l.places = s.parked.PushBack(l), places
+	all := s.crowds[l.crowd]
+	if all == nil {
+		all = new(list.List)
+		s.crowds[l.crowd] = all
+	}
+	l.place, l.among, l.places = s.parked.PushBack(l), all.PushBack(l), places
 	return true
+}
+
+func (s *Lines) mayBeOver(c crowd) bool {
+	free := maxOver - s.over - s.overOf[c.whole()]
+	return free > 0 && (s.overOf[c] == 0 || s.overOf[c] < free)
+}
+
+func (s *Lines) countOver(l *Line, n int) {
+	s.over += n
+	for _, c := range [...]crowd{l.crowd, l.crowd.whole()} {
+		if s.overOf[c] += n; s.overOf[c] == 0 {
+			delete(s.overOf, c)
+		}
+	}
 }
 
 func (s *Lines) leave(l *Line) {
 	if l.place != nil {
 		if !l.places {
-			s.over--
+			s.countOver(l, -1)
 		}
 		s.parked.Remove(l.place)
-		l.place = nil
+		all := s.crowds[l.crowd]
+		if all.Remove(l.among); all.Len() == 0 {
+			delete(s.crowds, l.crowd)
+		}
+		l.place, l.among = nil, nil
 	}
 }
 
@@ -188,15 +223,17 @@ func (s *Lines) EndOldest(service string) bool {
 // scarce is the part of the arena, in eighths, from which on lines that wait make room for each other.
 const scarce = 7
 
-// makeRoom ends the line that has waited longest if memory is scarce.
-func (s *Lines) makeRoom() {
+// makeRoom ends the line that has waited longest of the crowd that has most, if memory is scarce and a line needs some. A crowd without one gives
+// back something else once memory is used up.
+func (s *Lines) makeRoom(needs *Line) {
 	if s.arena.Used() < s.arena.Limit()/8*scarce {
 		return
 	}
+	tenant, network := s.arena.Payer(&needs.kept.window)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if oldest := s.parked.Front(); oldest != nil && !s.ending {
-		l := oldest.Value.(*Line)
+	if all := s.crowds[crowd{tenant, network}]; all != nil && !s.ending {
+		l := all.Front().Value.(*Line)
 		s.ending = l.Post(l.giveUp)
 	}
 }

@@ -13,8 +13,9 @@ const (
 	maxWhole = 1 << 20
 	// maxDrained is how much a client may have said, in bytes, that the session does not read yet when the client's stream ends.
 	maxDrained = 64 << 10
-	// maxGathered is how much of all messages together, in bytes beyond maxDrained of each, waits for their ends.
+	// maxGathered is how much of all messages together, in bytes beyond uncounted of each, waits for their ends.
 	maxGathered = 64 << 20
+	uncounted   = 4 << 10
 )
 
 // received is what comes from the client.
@@ -73,7 +74,7 @@ func (r *received) keep(buffer *[]byte, data []byte, without int) {
 
 // gather counts n bytes of a message that waits for its end. It returns false if there is no room for them.
 func (s *Lines) gather(r *received, n int) bool {
-	more := max(0, n-maxDrained) - r.counted
+	more := max(0, n-uncounted) - r.counted
 	if more == 0 {
 		return true
 	}
