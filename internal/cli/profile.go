@@ -19,7 +19,7 @@ func newProfileCommand() *cobra.Command {
 		Long: `A profile describes a server's message protocol: what the server says first, when it is
 ready or full, how a session ends, and what makes a connection fit for the next one. A
 service names its profile. Some profiles are built in; write your own in YAML, usually
-starting from a built-in one (docs/reference/profiles.md).`,
+starting from a built-in one (docs/reference/write-a-profile.md).`,
 		Example: `  wsbouncer profile ls
   wsbouncer profile show vosk
 

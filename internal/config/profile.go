@@ -14,7 +14,7 @@ type Profile struct {
 
 func (p *Profile) fields() []field {
 	return []field{
-		{"yaml", "", "the profile, as docs/reference/profiles.md describes it", value.NewCanonical(&p.YAML, "YAML", readYAML)},
+		{"yaml", "", "the profile, as docs/reference/write-a-profile.md describes it", value.NewCanonical(&p.YAML, "YAML", readYAML)},
 	}
 }
 

@@ -3,7 +3,7 @@
 // A profile describes a server's message protocol: what the server sends at connect, when it is ready, how it says that it is
 // full, how a client ends its session, which messages make the connection clean again, and how the proxy proves that. Profiles are
 // data. Some are built in ([Named], [Names]), and users write their own in YAML ([Parse]). The package checks both when it reads
-// them, and compiles them into matchers. docs/reference/profiles.md explains every key.
+// them, and compiles them into matchers. docs/reference/write-a-profile.md explains every key.
 //
 // The package does no I/O, has no clock and starts no goroutines. A [Profile] is immutable, and any number of goroutines may use it. A
 // [Boundary] follows one connection and belongs to the owner of that connection.

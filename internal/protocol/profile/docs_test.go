@@ -10,22 +10,42 @@ import (
 	"testing"
 )
 
-// documentation returns docs/reference/profiles.md.
+// documentation returns docs/reference/write-a-profile.md and profiles.md.
 func documentation(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("../../../docs/reference/profiles.md")
-	if err != nil {
-		t.Fatal(err)
+	text := ""
+	for _, page := range []string{"write-a-profile", "profiles"} {
+		b, err := os.ReadFile("../../../docs/reference/" + page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(b)
 	}
-	return string(b)
+	return text
 }
 
-// tableBelow returns the rows of the first table below a heading, by the name in backquotes in their first cell.
+// braces finds the first alternatives of a name such as capacity.{total,used}.url.
+var braces = regexp.MustCompile(`^(.*?)\{(.*?)\}(.*)$`)
+
+// expand returns the names that a name with alternatives stands for.
+func expand(name string) []string {
+	m := braces.FindStringSubmatch(name)
+	if m == nil {
+		return []string{name}
+	}
+	var names []string
+	for alternative := range strings.SplitSeq(m[2], ",") {
+		names = append(names, expand(m[1]+alternative+m[3])...)
+	}
+	return names
+}
+
+// tableBelow returns the rows of the first table below a heading, by the names that the name in backquotes in their first cell stands for.
 func tableBelow(t *testing.T, doc, heading string) map[string][]string {
 	t.Helper()
 	_, rest, ok := strings.Cut(doc, "\n"+heading+"\n")
 	if !ok {
-		t.Fatalf("docs/reference/profiles.md has no heading %q", heading)
+		t.Fatalf("docs/reference/write-a-profile.md has no heading %q", heading)
 	}
 	rows := make(map[string][]string)
 	for line := range strings.SplitSeq(rest, "\n") {
@@ -35,11 +55,12 @@ func tableBelow(t *testing.T, doc, heading string) map[string][]string {
 			for i := range cells {
 				cells[i] = strings.TrimSpace(cells[i])
 			}
-			name := strings.Trim(cells[0], "`")
-			if rows[name] != nil {
-				t.Errorf("%s: %s is listed twice", heading, name)
+			for _, name := range expand(strings.Trim(cells[0], "`")) {
+				if rows[name] != nil {
+					t.Errorf("%s: %s is listed twice", heading, name)
+				}
+				rows[name] = cells
 			}
-			rows[name] = cells
 		case len(rows) > 0 && !strings.HasPrefix(line, "|"), strings.HasPrefix(line, "#"):
 			return rows
 		}
@@ -124,18 +145,18 @@ func TestDocumentedKeys(t *testing.T) {
 		}
 		for key, words := range c.want {
 			if rows[key] == nil {
-				t.Errorf("%s of docs/reference/profiles.md: the key %s is missing", c.heading, key)
+				t.Errorf("%s of docs/reference/write-a-profile.md: the key %s is missing", c.heading, key)
 				continue
 			}
 			for _, word := range words {
 				if !strings.Contains(rows[key][1], "`"+word+"`") {
-					t.Errorf("%s of docs/reference/profiles.md: %s: the word %s is missing", c.heading, key, word)
+					t.Errorf("%s of docs/reference/write-a-profile.md: %s: the word %s is missing", c.heading, key, word)
 				}
 			}
 		}
 		for key := range rows {
 			if _, known := c.want[key]; !known {
-				t.Errorf("%s of docs/reference/profiles.md: the reader does not know the key %s", c.heading, key)
+				t.Errorf("%s of docs/reference/write-a-profile.md: the reader does not know the key %s", c.heading, key)
 			}
 		}
 	}
@@ -160,7 +181,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		"variant.max": fmt.Sprint(s.variant.max),
 	} {
 		if row := rows[key]; len(row) < 3 || row[2] != value {
-			t.Errorf("docs/reference/profiles.md: the row of %s is %q; want the default %s", key, row, value)
+			t.Errorf("docs/reference/write-a-profile.md: the row of %s is %q; want the default %s", key, row, value)
 		}
 	}
 }
@@ -180,7 +201,7 @@ func TestDocumentedBuiltIn(t *testing.T) {
 			force = "yes"
 		}
 		ahead := map[Predial]string{PredialIdle: "yes", PredialCostsSlot: "costs a slot", PredialNever: "no", PredialWithKey: "with a key"}[p.Predial]
-		if row := rows[name]; len(row) != 7 || row[1] != p.Declared.String() || row[2] != force || row[4] != ahead {
+		if row := rows[name]; len(row) != 5 || row[1] != p.Declared.String() || row[2] != force || row[3] != ahead {
 			t.Errorf("docs/reference/profiles.md: the row of %s is %q; want class %v, in force %s, dialed ahead %s", name, row, p.Declared, force, ahead)
 		}
 		delete(rows, name)
@@ -224,7 +245,7 @@ func TestDocumentedExamples(t *testing.T) {
 			bad++
 			for _, p := range problems {
 				if !strings.Contains(doc, p.Error()+"\n") {
-					t.Errorf("docs/reference/profiles.md does not say of its example: %v", p)
+					t.Errorf("docs/reference/write-a-profile.md does not say of its example: %v", p)
 				}
 			}
 			continue
@@ -233,12 +254,12 @@ func TestDocumentedExamples(t *testing.T) {
 		for _, p := range list {
 			shown := "    " + strings.ReplaceAll(strings.TrimSpace(string(p.YAML())), "\n", "\n    ")
 			if !strings.Contains(doc, shown+"\n") {
-				t.Errorf("docs/reference/profiles.md does not have what profile show prints of its example:\n%s", shown)
+				t.Errorf("docs/reference/write-a-profile.md does not have what profile show prints of its example:\n%s", shown)
 			}
 		}
 	}
 	if good != 1 || bad != 1 {
-		t.Errorf("docs/reference/profiles.md has %d examples that can be read and %d that cannot; want one of each", good, bad)
+		t.Errorf("docs/reference/write-a-profile.md has %d examples that can be read and %d that cannot; want one of each", good, bad)
 	}
 }
 

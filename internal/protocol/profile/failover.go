@@ -8,7 +8,7 @@ import (
 )
 
 // Failover is what a profile says about sessions that another server continues when theirs dies, hangs or is drained. It is immutable.
-// docs/reference/profiles.md explains every key; [Tracker] acts on it.
+// docs/reference/write-a-profile.md explains every key; [Tracker] acts on it.
 type Failover struct {
 	Verdict Verdict
 	// Why says what a client sees (Visible) or why sessions are not taken over (Never); empty with Full.

@@ -10,7 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/strictyaml"
 )
 
-// Parse reads profiles from YAML: a mapping with the one key profiles, which maps names to profiles (docs/reference/profiles.md). It uses the file
+// Parse reads profiles from YAML: a mapping with the one key profiles, which maps names to profiles (docs/reference/write-a-profile.md). It uses the file
 // name only in error messages. A profile may inherit from a built-in one or from another one in the file.
 //
 // The error is [Problems]: everything that is wrong, with lines and columns. Parse then returns no profiles.

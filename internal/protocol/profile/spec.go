@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// spec holds what a profile's YAML says, including what it inherits and the defaults. It has the YAML's structure; docs/reference/profiles.md
+// spec holds what a profile's YAML says, including what it inherits and the defaults. It has the YAML's structure; docs/reference/write-a-profile.md
 // explains every key.
 type spec struct {
 	name string

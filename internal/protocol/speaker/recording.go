@@ -99,7 +99,7 @@ func NewText(p *profile.Profile, text, model string) (*Recording, error) {
 func Prepare(p *profile.Profile, model string) (*Recording, error) {
 	s := p.Script()
 	if s == nil {
-		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to your own profile (docs/reference/profiles.md)", p.Name)
+		return nil, fmt.Errorf("the profile %s does not say what a client says: add client to your own profile (docs/reference/write-a-profile.md)", p.Name)
 	}
 	switch named := s.NamesModel(); {
 	case named && model == "":
