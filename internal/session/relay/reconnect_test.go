@@ -233,7 +233,6 @@ func TestServerDiesWithinFrame(t *testing.T) {
 			if !away {
 				expect(t, client, frame.Text, "first")
 			}
-			r.on(func(s *Session) {})
 			_ = server.Close()
 			wstest.Eventually(t, "the session ends", func() bool { return r.sessions.Active() == 0 })
 			_ = client.Close()
@@ -242,6 +241,9 @@ func TestServerDiesWithinFrame(t *testing.T) {
 			if h, reason := next(t, client); h.Opcode != frame.Close || !strings.HasPrefix(reason, "\x03\xf3backend connection lost: ") {
 				t.Errorf("%+v %q", h, reason)
 			}
+			client.SendClose(frame.InternalError, "") // otherwise it could have lost the end, too
+			_ = client.Close()
+			wstest.Eventually(t, "nothing is left", func() bool { return r.sessions.lines.Stats().Lines == 0 })
 		})
 	}
 }
