@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -268,6 +268,9 @@ failover: ## Kill, hang and drain servers 2,000 times under 300 sessions of each
 
 reconnect: ## Cut the connections of 200 clients 2,000 times in ten minutes while servers die, and check every chunk of audio (RECONNECT_FLAGS, e.g. '-duration 20s -sessions 20 -cuts 60')
 	$(GO) run ./internal/proof/failoverproof/cmd -protocol vosk,deepgram,dashscope -together -sessions 200 -cuts 2000 -events 300 -every 6s $(RECONNECT_FLAGS)
+
+reconnect-fleet: build ## Cut clients' connections in front of three proxies behind HAProxy, or of proxies that are upgraded (RECONNECT_FLAGS, e.g. '-haproxy haproxy -kill' or '-proxies 1 -upgrade 15s')
+	$(GO) run ./internal/proof/reconnectproof/cmd -wsbouncer bin/wsbouncer $(RECONNECT_FLAGS)
 
 fleet: build ## Run three proxies on one PostgreSQL for ten minutes, kill, stop and cut them off, and count what servers see (FLEET_FLAGS, e.g. '-duration 1m -events kill,failover')
 	$(GO) run ./internal/proof/fleetproof/cmd -wsbouncer bin/wsbouncer $(FLEET_FLAGS)

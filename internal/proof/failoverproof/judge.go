@@ -59,6 +59,7 @@ type judge struct {
 	faults  Faults
 	fault   func(format string, args ...any) // notes one in the session's trace
 
+	base      float64 // when the session of the proxy began, in seconds of audio
 	last      int     // the last chunk of the last final result
 	end       float64 // where that result ended
 	number    int     // of the utterance under way
@@ -98,6 +99,7 @@ func (j *judge) message(m hunt.Message, ended bool) {
 
 // result checks a result.
 func (j *judge) result(r result) {
+	r.start, r.end = r.start+j.base, r.end+j.base
 	first, last, gaps := 0, 0, false
 	sim.Chunks([]byte(r.text), func(session uint64, from, to uint16) {
 		if session != j.session || from == 0 {

@@ -11,6 +11,7 @@ package failoverproof
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
@@ -81,8 +83,13 @@ type Outside struct {
 	Header []handshake.Field
 	// Authority is a file with who has signed the proxies' certificates; empty for the system's authorities.
 	Authority string
-	// Finish is closed when no more sessions are to begin.
+	// Finish is closed when no more sessions are to begin; nil for when the events have happened, or the duration is over.
 	Finish <-chan struct{}
+	// Servers are those behind the proxies, to which events may happen; an operator moves no sessions, though.
+	Servers []*sim.Server
+	// Killed is set before a proxy is killed. From then on, clients that can come back may find their session gone, and begin a new one with
+	// what no final result has answered.
+	Killed atomic.Bool
 }
 
 func (o Options) withDefaults() Options {
@@ -101,6 +108,9 @@ func (o Options) withDefaults() Options {
 	}
 	if len(o.Kinds) == 0 {
 		o.Kinds = Kinds()
+	}
+	if o.Outside != nil {
+		o.Kinds = slices.DeleteFunc(slices.Clone(o.Kinds), func(k Kind) bool { return k == Move })
 	}
 	return o
 }
@@ -124,11 +134,11 @@ func (o Options) validate() (*protocol, error) {
 	if o.MaxLength/p.chunk > 65535 {
 		return nil, fmt.Errorf("greatest length: %v is out of range: marks count up to 65535 chunks of %v", o.MaxLength, p.chunk)
 	}
-	if o.Outside != nil && o.Events > 0 {
+	if o.Outside != nil && len(o.Outside.Servers) == 0 && o.Events > 0 {
 		return nil, fmt.Errorf("outside: %d events cannot happen to servers that the proof does not have: use 0", o.Events)
 	}
-	if (o.Direct || o.Outside != nil) && o.Cuts > 0 {
-		return nil, fmt.Errorf("cuts: %d cuts need the proof's own proxy: use 0", o.Cuts)
+	if o.Direct && o.Cuts > 0 {
+		return nil, fmt.Errorf("cuts: %d cuts need a proxy: use 0", o.Cuts)
 	}
 	if o.Direct && o.Events > 0 {
 		return nil, fmt.Errorf("direct: without the proxy, no session survives %d events: use 0", o.Events)
@@ -172,7 +182,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	var cutting sync.WaitGroup
 	cutting.Go(func() { run.cut(ctx) })
 	var events map[Kind]int
-	if o.Outside == nil {
+	if o.Outside == nil || o.Outside.Finish == nil {
 		events, err = run.sabotage(ctx)
 	} else {
 		select {
@@ -212,8 +222,20 @@ func (r *proof) pause(ctx context.Context, d time.Duration) bool { return kit.Wa
 func (r *proof) session(ctx context.Context) {
 	t := newTalk(&r.o, r.p, r.next.Add(1)-1)
 	err := r.connect(ctx, t)
-	if err == nil {
+	for err == nil {
 		err = t.hold(ctx)
+		c, ok := t.conn.(*returning)
+		if refused := (*refusal)(nil); !ok || !errors.As(err, &refused) || !refused.gone() || r.o.Outside == nil || !r.o.Outside.Killed.Load() {
+			break
+		}
+		r.mu.Lock()
+		r.report.Returns.add(&c.returns)
+		r.report.Returns.refused-- // for the new session that begins
+		r.report.Returns.begun = append(r.report.Returns.begun, c.goneAfter)
+		r.clients = slices.DeleteFunc(r.clients, func(c *returning) bool { return c == t.conn })
+		r.mu.Unlock()
+		t.again()
+		err = r.connect(ctx, t)
 	}
 	if ctx.Err() != nil {
 		return

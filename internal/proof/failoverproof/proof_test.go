@@ -162,7 +162,7 @@ func TestOptionsRefused(t *testing.T) {
 		"greatest length: 1s is out of range":       {Protocol: "vosk", MaxLength: time.Second, MinLength: 2 * time.Second},
 		"greatest length: 2h0m0s is out of":         {Protocol: "vosk", MaxLength: 2 * time.Hour},
 		"speed: 1000 is out of range":               {Protocol: "vosk", Speed: 1000},
-		"cuts: 1 cuts need the proof's own proxy":   {Protocol: "vosk", Direct: true, Cuts: 1},
+		"cuts: 1 cuts need a proxy":                 {Protocol: "vosk", Direct: true, Cuts: 1},
 		"direct: without the proxy, no session sur": {Protocol: "vosk", Direct: true, Events: 1},
 	} {
 		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {

@@ -99,6 +99,11 @@ func (r *Report) describeCuts(b *strings.Builder) {
 		all = append(all, r.Returns.times[kind]...)
 	}
 	row("all", kit.Sum(r.Cuts), all)
+	if begun := r.Returns.begun; len(begun) > 0 {
+		slices.Sort(begun)
+		fmt.Fprintf(b, "  new sessions, since the old one was gone: %d, known after %v (p50) and %v (longest)\n", len(begun),
+			kit.Quantile(begun, 0.5).Round(time.Millisecond), kit.Quantile(begun, 1).Round(time.Millisecond))
+	}
 	fmt.Fprintf(b, "  resumed without a cut %d, refused %d; messages sent again %d, got again %d\n",
 		r.Returns.unforced, r.Returns.refused, r.Returns.sentAgain, r.Returns.gotAgain)
 }

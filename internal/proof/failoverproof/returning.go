@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/hunt"
@@ -59,6 +60,9 @@ type returning struct {
 	asked       time.Time
 	heard       time.Time
 	returns     returns
+	goneAfter   time.Duration // from the moment when the connection broke until the client knew that its session was gone
+
+	redirected atomic.Int64 // answers that sent the client to another proxy
 
 	mu    sync.Mutex
 	wire  *wire  // guarded by mu: nil while the client is away
@@ -72,6 +76,7 @@ type returns struct {
 	times               map[Cut][]time.Duration // from the cut until all was sent again
 	unforced            int                     // without a cut
 	refused             int
+	begun               []time.Duration // new sessions, since the old one was gone: from the cut until the client knew
 	sentAgain, gotAgain int
 }
 
@@ -84,6 +89,7 @@ func (r *returns) add(more *returns) {
 	}
 	r.unforced += more.unforced
 	r.refused += more.refused
+	r.begun = append(r.begun, more.begun...)
 	r.sentAgain += more.sentAgain
 	r.gotAgain += more.gotAgain
 }
@@ -99,6 +105,9 @@ func (r *proof) connectReturning(ctx context.Context, t *talk) error {
 		dice: rand.New(rand.NewPCG(t.o.Seed, ^t.session)), next: limits{unlimited, unlimited, false},
 	}
 	a, err := c.dial(c.next, "", -1, t.o.Patience)
+	for until := time.Now().Add(t.o.Patience); err != nil && t.o.Outside != nil && time.Now().Before(until) && kit.Wait(ctx, 50*time.Millisecond) == nil; {
+		a, err = c.dial(c.next, "", -1, t.o.Patience) // a load balancer may not know yet that a proxy was killed
+	}
 	if err != nil {
 		return fmt.Errorf("dialing: %w", err)
 	}
@@ -138,10 +147,24 @@ func (e *refusal) later() bool {
 // gone reports whether the token is good for nothing.
 func (e *refusal) gone() bool { return e.status == http.StatusGone || e.status == 4410 }
 
-// dial connects. With a token, it asks for the session, and says how many messages it has got unless got is negative.
-func (c *returning) dial(l limits, token string, got int, within time.Duration) (a arrival, err error) {
+// dial connects, also to where the proxy says. With a token, it asks for the session, and says how many messages it has got unless got is negative.
+func (c *returning) dial(l limits, token string, got int, within time.Duration) (arrival, error) {
+	a, err := c.dialAt(c.url.Host, l, token, got, within)
+	if refused := (*refusal)(nil); errors.As(err, &refused) && (refused.status == http.StatusTemporaryRedirect || refused.status == 4307) {
+		u, err := url.Parse(refused.text)
+		if err != nil {
+			return a, wrong{err}
+		}
+		c.redirected.Add(1)
+		return c.dialAt(u.Host, l, token, got, within)
+	}
+	return a, err
+}
+
+// dialAt is dial to an address.
+func (c *returning) dialAt(host string, l limits, token string, got int, within time.Duration) (a arrival, err error) {
 	until := time.Now().Add(within)
-	nc, err := (&net.Dialer{Deadline: until}).DialContext(c.ctx, "tcp", c.url.Host)
+	nc, err := (&net.Dialer{Deadline: until}).DialContext(c.ctx, "tcp", host)
 	if err != nil {
 		return a, err
 	}
@@ -164,7 +187,7 @@ func (c *returning) dial(l limits, token string, got int, within time.Duration) 
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 200))
-		return a, &refusal{response.StatusCode, string(text)}
+		return a, &refusal{response.StatusCode, cmp.Or(response.Header.Get("Location"), string(text))}
 	}
 	early, _ := in.Peek(in.Buffered())
 	a.conn = speaker.NewConn(handshake.Established{Conn: a.wire, Early: bytes.Clone(early)}, c.o.Patience)
@@ -181,6 +204,9 @@ func (c *returning) dial(l limits, token string, got int, within time.Duration) 
 	said := saysOf(m)
 	if err == nil && said == nil {
 		err = wrong{fmt.Errorf("the first message is %.100q", m.Payload)}
+	}
+	if err == nil && said.Go != "" {
+		err = &refusal{4307, said.Go}
 	}
 	if err == nil {
 		a.token, a.received, a.sent = said.Resume, said.Received, said.Sent
@@ -220,7 +246,7 @@ func (c *returning) request(token string, got int) []byte {
 
 // says is what the proxy says in a message in place of header fields.
 type says struct {
-	Resume         string
+	Resume, Go     string
 	Received, Sent int
 }
 
@@ -305,7 +331,7 @@ func (c *returning) comeBack(why error) error {
 	if w == nil { // the proof is interrupted
 		return why
 	}
-	broke := w.broken()
+	broke, lost := w.broken(), time.Now()
 	if c.dice.IntN(2) == 0 { // otherwise the new connection takes the session over
 		old.Abort()
 	}
@@ -323,6 +349,7 @@ func (c *returning) comeBack(why error) error {
 			continue
 		case refused != nil && !refused.later():
 			c.returns.refused++
+			c.goneAfter = time.Since(cmp.Or(broke, lost))
 			return err
 		case errors.As(err, new(wrong)):
 			return err

@@ -38,6 +38,7 @@ func newScene(ctx context.Context, o Options) (*scene, error) {
 	server := sim.Options{Protocol: o.Protocol, Latency: o.Latency, Jitter: o.Latency, Seed: o.Seed}
 	server.Fail.Age, server.Fail.Notice = o.Age, o.Notice
 	if o.Outside != nil {
+		s.servers = o.Outside.Servers
 		return s, nil
 	}
 	if o.Direct {
@@ -209,7 +210,7 @@ func (s *scene) close() {
 	switch {
 	case s.stage != nil:
 		s.stage.Close()
-	default:
+	case s.o.Outside == nil:
 		for _, server := range s.servers {
 			server.Close()
 		}

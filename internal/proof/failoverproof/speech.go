@@ -2,6 +2,7 @@ package failoverproof
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
@@ -28,6 +29,7 @@ type speech struct {
 	until   int    // the chunk before the next pause
 	sent    int    // bytes
 	message []byte
+	said    []byte // all that was sent
 }
 
 func newSpeech(session uint64, p *protocol, dice *rand.Rand, chunks, utterance int) *speech {
@@ -73,6 +75,7 @@ func (s *speech) next() (audio []byte, pause bool) {
 	s.message = append(s.message[:0], s.ready[:size]...)
 	s.ready = append(s.ready[:0], s.ready[size:]...)
 	s.sent += size
+	s.said = append(s.said, s.message...)
 	return s.message, pause
 }
 
@@ -90,6 +93,14 @@ func (s *speech) make() {
 	s.ready = sim.AppendMark(s.ready, m, 1)
 	s.paused = s.p.commits
 	s.plan()
+}
+
+// rewind has the audio from a time on, in seconds, be sent once more. It returns that time, which is the beginning of a mark.
+func (s *speech) rewind(from float64) float64 {
+	at := min(int(from*float64(s.p.perSecond)+sim.MarkSize/2)/sim.MarkSize*sim.MarkSize, len(s.said))
+	s.ready = append(slices.Clone(s.said[at:]), s.ready...)
+	s.said, s.sent = s.said[:at], 0
+	return float64(at) / float64(s.p.perSecond)
 }
 
 // spoken returns how long it takes to say what was sent.

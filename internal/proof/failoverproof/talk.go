@@ -68,6 +68,15 @@ func (t *talk) hold(ctx context.Context) error {
 	return t.end()
 }
 
+// again prepares to hold a new session with what no final result has answered.
+func (t *talk) again() {
+	from := t.speech.rewind(t.judge.end)
+	t.trace.Add("begins again at %.3f s, behind chunk %d", from, t.judge.last)
+	t.progress = hunt.Progress{Number: t.session, ID: sim.IdentityWord(t.session)}
+	t.ready, t.over = false, false
+	t.judge.base, t.judge.end, t.judge.number, t.judge.greetings, t.judge.received = from, from, 0, 0, 0
+}
+
 // speak sends the start and the audio, each message when it has been spoken.
 func (t *talk) speak() error {
 	if err := t.say(t.p.Start(&t.progress)); err != nil {
@@ -143,8 +152,8 @@ func (t *talk) say(messages []hunt.Message) error {
 func (t *talk) send(m hunt.Message) error {
 	t.progress.Sent++
 	err := t.conn.Send(m)
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(*refusal)) {
+		return err
 	}
 	// How the other side closed says more than the failure to write.
 	if why := t.listen(time.Now().Add(time.Second), func() bool { return false }); errors.As(why, new(*speaker.CloseError)) {

@@ -1,0 +1,229 @@
+//go:build linux
+
+// Package reconnectproof proves that clients come back to their sessions (docs/reconnect.md) while the processes of the proxy change: it cuts the
+// connections of package failoverproof's clients as servers die, in front of real processes that are upgraded, or of a fleet behind a load balancer
+// without stickiness, of which one proxy is killed.
+package reconnectproof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
+	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
+)
+
+// Options say what to prove.
+type Options struct {
+	failoverproof.Options // of all protocols together; Protocol and Outside are set here
+
+	Binary  string
+	Proxies int           // that share a PostgreSQL database
+	Upgrade time.Duration // the time between two upgrades, of one proxy after the other; 0 for none
+	Kill    bool          // one proxy of several, half-way
+	// Redirect has clients come to the proxy of their session themselves (reconnect-url). Otherwise they are forwarded.
+	Redirect  bool
+	HAProxy   string    // program; clients use the first proxy if it is empty
+	Directory string    // for logs and state; it must exist
+	Out       io.Writer // gets the report
+}
+
+// protocols are those of the clients, with a service each.
+var protocols = []string{sim.Vosk, sim.Deepgram, sim.DashScope}
+
+// run is one proof.
+type run struct {
+	o        Options
+	servers  map[string][]*sim.Server
+	database *pgtest.Server
+	proxies  []*kit.Proxy
+	balancer *kit.Process
+	url      string
+	outside  [3]*failoverproof.Outside
+}
+
+// Run carries out the proof, and returns an error with all that was found.
+func Run(ctx context.Context, o Options) error {
+	r := &run{o: o, servers: make(map[string][]*sim.Server)}
+	defer r.clear()
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	for i, protocol := range protocols {
+		r.outside[i] = &failoverproof.Outside{URLs: []string{r.url + "/" + protocol}, Servers: r.servers[protocol]}
+	}
+	changing, stop := context.WithTimeout(ctx, o.Duration)
+	defer stop()
+	var (
+		mu     sync.Mutex
+		failed []error // guarded by mu
+		tasks  sync.WaitGroup
+	)
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		failed = append(failed, err)
+	}
+	for i, protocol := range protocols {
+		tasks.Go(func() {
+			part := o.Options
+			part.Protocol, part.Outside = protocol, r.outside[i]
+			part.Sessions, part.Events, part.Cuts = kit.Share(o.Sessions, i, 3), kit.Share(o.Events, i, 3), kit.Share(o.Cuts, i, 3)
+			report, err := failoverproof.Run(ctx, part)
+			fmt.Fprint(o.Out, report.String())
+			fail(errors.Join(err, report.Err()))
+		})
+	}
+	tasks.Go(func() { fail(r.change(changing)) })
+	tasks.Wait()
+	r.report(ctx)
+	return errors.Join(failed...)
+}
+
+// start starts the servers, the database, the proxies, and the load balancer.
+func (r *run) start(ctx context.Context) (err error) {
+	if r.database, err = pgtest.New(); err != nil {
+		return err
+	}
+	if err := r.database.Start(ctx); err != nil {
+		return err
+	}
+	if err := pgtest.Execute(ctx, r.database.DSN("postgres"), "CREATE DATABASE reconnect"); err != nil {
+		return err
+	}
+	database := r.database.URL(pgtest.User, pgtest.Password, "reconnect")
+	commands := [][]string{{"migrate"}}
+	for _, protocol := range protocols {
+		commands = append(commands, []string{"service", "add", protocol, "--path", "/" + protocol + "/", "--profile", protocol, "--failover", "replay", "--reconnect", "30s",
+			"--stall-timeout", "1s", "--close-timeout", "1s", "--queue", "10000", "--queue-timeout", r.o.Patience.String()})
+		for i := range r.o.Servers {
+			server, err := sim.Start(sim.Options{Protocol: protocol, Latency: 10 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: r.o.Seed + uint64(i)})
+			if err != nil {
+				return err
+			}
+			r.servers[protocol] = append(r.servers[protocol], server)
+			commands = append(commands, []string{"backend", "add", fmt.Sprintf("%s-%d", protocol, i+1), server.URL(), "--service", protocol,
+				"--connections", fmt.Sprint(r.o.Sessions)})
+		}
+	}
+	for _, arguments := range commands {
+		if _, err := kit.Operate(ctx, r.o.Binary, append(arguments, "--database", database)...); err != nil {
+			return err
+		}
+	}
+	for i := range r.o.Proxies {
+		p, err := kit.NewProxy(r.o.Binary, fmt.Sprintf("proxy-%d", i+1), r.o.Directory)
+		if err != nil {
+			return err
+		}
+		r.proxies = append(r.proxies, p)
+		p.Token = os.Getenv("WSBOUNCER_ADMIN_TOKEN")
+		arguments := []string{"--proxy-name", p.Name, "--admin", "127.0.0.1:0", "--database", database, "--max-handshakes", "65536", "--drain-timeout", "1m"}
+		if r.o.Redirect {
+			arguments = append(arguments, "--reconnect-url", "ws://"+p.Listen)
+		}
+		if err := p.Serve(arguments...); err != nil {
+			return err
+		}
+		if err := p.Until(ctx, "it is ready", func() (bool, error) { return p.Get(ctx, "/readyz", nil) == nil, nil }); err != nil {
+			return err
+		}
+	}
+	r.url = "ws://" + r.proxies[0].Listen
+	if r.o.HAProxy == "" {
+		return nil
+	}
+	return r.balance(ctx)
+}
+
+// balance starts HAProxy, which gives each connection to the next proxy.
+func (r *run) balance(ctx context.Context) error {
+	listen, err := kit.FreeAddress("127.0.0.1")
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "defaults\n mode tcp\n balance roundrobin\n option redispatch\n retries 3\n timeout connect 2s\n timeout client 1h\n timeout server 1h\n"+
+		"listen proxies\n bind %s\n", listen)
+	for _, p := range r.proxies {
+		fmt.Fprintf(&text, " server %s %s check inter 200ms\n", p.Name, p.Listen)
+	}
+	file := filepath.Join(r.o.Directory, "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		return err
+	}
+	command := exec.Command(r.o.HAProxy, "-db", "-f", file)
+	kit.Separate(command)
+	if r.balancer, err = kit.Start("HAProxy", command); err != nil {
+		return err
+	}
+	r.url = "ws://" + listen
+	return r.balancer.Accepts(ctx, listen)
+}
+
+// change upgrades and kills proxies until ctx ends.
+func (r *run) change(ctx context.Context) error {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(r.o.Out, "%s "+format+"\n", append([]any{time.Now().Format("15:04:05")}, args...)...)
+	}
+	if r.o.Kill {
+		if kit.Wait(ctx, r.o.Duration/2) != nil {
+			return nil
+		}
+		victim := r.proxies[len(r.proxies)-1]
+		for _, o := range r.outside {
+			o.Killed.Store(true)
+		}
+		victim.Kill()
+		say("%s was killed", victim.Name)
+	}
+	for n := 0; r.o.Upgrade > 0; n++ {
+		if kit.Wait(ctx, r.o.Upgrade) != nil {
+			return nil
+		}
+		p := r.proxies[n%len(r.proxies)]
+		last, err := p.Upgrade(context.WithoutCancel(ctx), r.o.Binary, nil)
+		if err != nil {
+			return err
+		}
+		say("%s: %s", p.Name, last)
+	}
+	return nil
+}
+
+// report says what the proxies counted.
+func (r *run) report(ctx context.Context) {
+	for _, p := range r.proxies {
+		if stats, err := p.Stats(ctx); err == nil {
+			fmt.Fprintf(r.o.Out, "%s: clients that came back: %+v\n", p.Name, stats.Sessions.Reconnects)
+		}
+	}
+}
+
+// clear ends what is left.
+func (r *run) clear() {
+	if r.balancer != nil {
+		r.balancer.Kill()
+	}
+	for _, p := range r.proxies {
+		p.KillAll()
+	}
+	for _, servers := range r.servers {
+		for _, server := range servers {
+			server.Close()
+		}
+	}
+	if r.database != nil {
+		r.database.Remove()
+	}
+}
