@@ -105,13 +105,17 @@ func TestProofFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs.Go(func() {
-			report := run(t, Options{
-				Protocol: "deepgram", Sessions: 20, Events: 3, Every: 500 * time.Millisecond, Seed: 11, MinLength: 2 * time.Second,
-				MaxLength: 3 * time.Second, Kinds: []Kind{Kill}, Utterance: 1, Latency: 150 * time.Millisecond, Profile: "mistaken", ProfileFile: file,
-			})
-			if want(&report) == 0 || report.Err() == nil {
-				t.Errorf("answered up to %s: nothing was found", times)
+			// A move that comes before a session's first result shows nothing, and on a busy machine all may.
+			for seed := range uint64(5) {
+				report := run(t, Options{
+					Protocol: "deepgram", Sessions: 20, Events: 3, Every: 500 * time.Millisecond, Seed: 11 + seed, MinLength: 2 * time.Second,
+					MaxLength: 3 * time.Second, Kinds: []Kind{Kill}, Utterance: 1, Latency: 150 * time.Millisecond, Profile: "mistaken", ProfileFile: file,
+				})
+				if want(&report) > 0 && report.Err() != nil {
+					return
+				}
 			}
+			t.Errorf("answered up to %s: nothing was found", times)
 		})
 	}
 	runs.Wait()
