@@ -104,16 +104,20 @@ func (r *run) start(ctx context.Context) (err error) {
 	database := r.database.URL(pgtest.User, pgtest.Password, "reconnect")
 	commands := [][]string{{"migrate"}}
 	for _, protocol := range protocols {
-		commands = append(commands, []string{"service", "add", protocol, "--path", "/" + protocol + "/", "--profile", protocol, "--failover", "replay", "--reconnect", "30s",
-			"--stall-timeout", "1s", "--close-timeout", "1s", "--queue", "10000", "--queue-timeout", r.o.Patience.String()})
+		commands = append(commands, []string{
+			"service", "add", protocol, "--path", "/" + protocol + "/", "--profile", protocol, "--failover", "replay", "--reconnect", "30s",
+			"--stall-timeout", "1s", "--close-timeout", "1s", "--queue", "10000", "--queue-timeout", r.o.Patience.String(),
+		})
 		for i := range r.o.Servers {
 			server, err := sim.Start(sim.Options{Protocol: protocol, Latency: 10 * time.Millisecond, Jitter: 10 * time.Millisecond, Seed: r.o.Seed + uint64(i)})
 			if err != nil {
 				return err
 			}
 			r.servers[protocol] = append(r.servers[protocol], server)
-			commands = append(commands, []string{"backend", "add", fmt.Sprintf("%s-%d", protocol, i+1), server.URL(), "--service", protocol,
-				"--connections", fmt.Sprint(r.o.Sessions)})
+			commands = append(commands, []string{
+				"backend", "add", fmt.Sprintf("%s-%d", protocol, i+1), server.URL(), "--service", protocol,
+				"--connections", fmt.Sprint(r.o.Sessions),
+			})
 		}
 	}
 	for _, arguments := range commands {
