@@ -10,12 +10,14 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
-// profiles returns the rivals of the scenario of that name: the proxy with the profile echo, and with two that must know some messages.
+// profiles returns the rivals of the scenario of that name: the proxy with the profile echo, with two that must know some messages, and with clients
+// that can come back.
 func profiles(_ context.Context, st *stage, _ []rivals.Rival) (all []rivals.Rival, err error) {
 	file := filepath.Join(st.setUp.Root, "bench/profiles/accepting.yaml")
 	for _, name := range []string{"echo", "vosk", "funasr-reused"} {
 		all = append(all, rivals.WSBouncer(name, st.wsbouncer, name, rivals.PoolSize, "--profile-file", file))
 	}
+	all = append(all, rivals.WSBouncer("vosk-reconnect", st.wsbouncer, "vosk", rivals.PoolSize, "--profile-file", file, "--reconnect", "30s"))
 	return all, nil
 }
 

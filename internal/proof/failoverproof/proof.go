@@ -87,9 +87,9 @@ type Outside struct {
 	Finish <-chan struct{}
 	// Servers are those behind the proxies, to which events may happen; an operator moves no sessions, though.
 	Servers []*sim.Server
-	// Killed is set before a proxy is killed. From then on, clients that can come back may find their session gone, and begin a new one with
-	// what no final result has answered.
-	Killed atomic.Bool
+	// Killed is set before a proxy's process is killed, to its part of session ids. From then on, that process's clients may find their session
+	// gone, and begin a new one with what no final result has answered.
+	Killed atomic.Pointer[string]
 }
 
 func (o Options) withDefaults() Options {
@@ -225,7 +225,7 @@ func (r *proof) session(ctx context.Context) {
 	for err == nil {
 		err = t.hold(ctx)
 		c, ok := t.conn.(*returning)
-		if refused := (*refusal)(nil); !ok || !errors.As(err, &refused) || !refused.gone() || r.o.Outside == nil || !r.o.Outside.Killed.Load() {
+		if refused := (*refusal)(nil); !ok || !errors.As(err, &refused) || !refused.gone() || r.o.Outside == nil || !c.wasOf(r.o.Outside.Killed.Load()) {
 			break
 		}
 		r.mu.Lock()

@@ -147,6 +147,11 @@ func (e *refusal) later() bool {
 // gone reports whether the token is good for nothing.
 func (e *refusal) gone() bool { return e.status == http.StatusGone || e.status == 4410 }
 
+// wasOf reports whether the client's session was one of a process, which is nil for none. Tokens begin with the process's part of session ids.
+func (c *returning) wasOf(process *string) bool {
+	return process != nil && strings.HasPrefix(c.token, *process+".")
+}
+
 // dial connects, also to where the proxy says. With a token, it asks for the session, and says how many messages it has got unless got is negative.
 func (c *returning) dial(l limits, token string, got int, within time.Duration) (arrival, error) {
 	a, err := c.dialAt(c.url.Host, l, token, got, within)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
@@ -185,8 +186,16 @@ func (r *run) change(ctx context.Context) error {
 			return nil
 		}
 		victim := r.proxies[len(r.proxies)-1]
+		var of api.SessionList
+		if err := victim.Get(context.WithoutCancel(ctx), api.SessionsPath+"?limit=1", &of); err != nil {
+			return err
+		}
+		if len(of.Sessions) == 0 {
+			return fmt.Errorf("%s has no session that its end could cut", victim.Name)
+		}
+		process, _, _ := strings.Cut(of.Sessions[0].ID, "-")
 		for _, o := range r.outside {
-			o.Killed.Store(true)
+			o.Killed.Store(&process)
 		}
 		victim.Kill()
 		say("%s was killed", victim.Name)

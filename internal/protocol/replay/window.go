@@ -216,8 +216,14 @@ func (w *Window) entryPlace(p place) place {
 
 // entry decodes the entry at p. It returns the length of the message's frames as well, and where they begin.
 func (w *Window) entry(p place) (e profile.Entry, size int, data place) {
+	size, data = w.frames(p)
+	return profile.DecodeEntry(w.arena.chunk(p.chunk)[p.offset+sizeSize:]), size, data
+}
+
+// frames returns the length in bytes of the frames of the message whose entry is at p, and where they begin.
+func (w *Window) frames(p place) (size int, data place) {
 	b := w.arena.chunk(p.chunk)[p.offset:]
-	return profile.DecodeEntry(b[sizeSize:]), int(b[0]) | int(b[1])<<8 | int(b[2])<<16, place{p.chunk, p.offset + entrySize}
+	return int(b[0]) | int(b[1])<<8 | int(b[2])<<16, place{p.chunk, p.offset + entrySize}
 }
 
 // forward returns the place n bytes after p.
@@ -291,7 +297,7 @@ func (w *Window) Drop(before int64) {
 	p := w.first.place
 	old := p.chunk
 	for ; w.first.number < before; w.first.number++ {
-		_, size, data := w.entry(w.entryPlace(p))
+		size, data := w.frames(w.entryPlace(p))
 		w.size -= int64(size)
 		p = w.forward(data, size)
 	}

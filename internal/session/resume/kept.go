@@ -19,9 +19,11 @@ const (
 	// maxKept is how much is kept for a client, in bytes of the arena. Of a client that is there, the oldest go; the server of one that is
 	// not waits.
 	maxKept = 1 << 20
-	// pingEvery is how often a client is asked, by a ping, how far it has got, and noteEvery how often one that gets messages is told how
-	// far the proxy has.
+	// pingEvery and pingAfter are how often a client is asked, by a ping, how far it has got: after that time, or as soon as that much is kept,
+	// in bytes of the arena. The same memory then serves the next messages while the processor's caches still hold it. noteEvery is how often
+	// a client that gets messages is told how far the proxy has got.
 	pingEvery, noteEvery = 5 * time.Second, time.Second
+	pingAfter            = 64 << 10
 	// maxResent is how much of what a client has missed is written at a time, in bytes: no more of it waits outside the arena.
 	maxResent = 32 << 10
 	// pingMark begins the payload of these pings.
@@ -68,6 +70,15 @@ func (k *kept) full() bool { return k.window.Memory() >= maxKept }
 func (l *Line) Write(b []byte) {
 	k := &l.kept
 	for pos := 0; pos < len(b); {
+		if k.follower.Between() {
+			if size := frame.Unfragmented(b[pos:], false); size > 0 {
+				k.within = true
+				l.keep(b[pos : pos+size])
+				k.end()
+				pos += size
+				continue
+			}
+		}
 		p := k.follower.Next(b[pos:])
 		if p.Size == 0 {
 			k.broken = true
@@ -104,7 +115,7 @@ func (l *Line) Write(b []byte) {
 		return
 	}
 	c.Write(b)
-	if !k.within && c.Loop().Now() >= k.pingedAt.After(pingEvery) {
+	if !k.within && (k.window.Memory() >= pingAfter || c.Loop().Now() >= k.pingedAt.After(pingEvery)) {
 		l.ping()
 	}
 	for k.full() && k.window.First() < k.window.Next() {

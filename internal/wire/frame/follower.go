@@ -66,3 +66,6 @@ func (f *Follower) Next(b []byte) (p Part) {
 	}
 	return p
 }
+
+// Between reports whether the next byte begins a message or a control frame outside messages.
+func (f *Follower) Between() bool { return f.remaining == 0 && f.message == Continuation && !f.lost }

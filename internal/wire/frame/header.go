@@ -18,6 +18,16 @@ type Header struct {
 	Length int64
 }
 
+// Unfragmented returns how long the message at the start of b is on the wire, in bytes, if it is a single frame of which b has all;
+// otherwise 0.
+func Unfragmented(b []byte, masked bool) int {
+	h, size, err := ParseHeader(b)
+	if err != nil || size == 0 || !h.Fin || h.Masked != masked || h.Opcode != Text && h.Opcode != Binary || h.Length > int64(len(b)-size) {
+		return 0
+	}
+	return size + int(h.Length)
+}
+
 // ParseHeader decodes the header at the start of b. It returns the header's length in bytes, or 0 if b does not have all of it yet.
 // It checks, as early as the bytes allow, what can be checked without knowing what came before: reserved bits and opcodes, the form
 // of control frames, and the encoding of the length (RFC 6455, sections 5.2 and 5.5).
