@@ -522,6 +522,27 @@ func TestGreedyMakeRoom(t *testing.T) {
 	})
 }
 
+// A place in the queue is made by the tenant that has most lost clients, not by whoever lost one first.
+func TestEvictsFromThoseWhoHaveMost(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		modest := lines.lost(l, crowd{"modest", "192.0.2.1"}, 0)
+		first, second := lines.lost(l, crowd{"greedy", "192.0.2.1"}, 0), lines.lost(l, crowd{"greedy", "192.0.2.2"}, 0)
+		if lines.EndOldest("other") || !lines.EndOldest("test") {
+			t.Error("it ends sessions of another service, or none")
+		}
+		l.Post(func() {
+			if modest.expired || !first.expired || second.expired {
+				t.Errorf("expired: modest %v, greedy %v, %v", modest.expired, first.expired, second.expired)
+			}
+			for _, line := range []*Line{modest, second} {
+				line.conn.Close()
+			}
+		})
+	})
+	on(func(*loop.Loop) {})
+}
+
 // No crowd takes all the places of sessions that have ended while their client was away.
 func TestEndedOfManyCrowds(t *testing.T) {
 	lines, on := newLines(t, 1<<20)

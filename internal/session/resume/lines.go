@@ -206,13 +206,21 @@ func (s *Lines) drop(l *Line) {
 	delete(s.byToken, l.former)
 }
 
-// EndOldest ends the session of a service that has waited longest for its client, so that another client can have its place. It returns
-// false if none waits.
+// EndOldest ends the session of a service that has waited longest for its client, among those of the tenant that has most such sessions, so that
+// another client can have its place. It returns false if none waits.
 func (s *Lines) EndOldest(service string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	waiting := make(map[string]int)
+	most := 0
 	for e := s.parked.Front(); e != nil; e = e.Next() {
 		if l := e.Value.(*Line); l.service == service && l.places {
+			waiting[l.crowd.tenant]++
+			most = max(most, waiting[l.crowd.tenant])
+		}
+	}
+	for e := s.parked.Front(); e != nil; e = e.Next() {
+		if l := e.Value.(*Line); l.service == service && l.places && waiting[l.crowd.tenant] == most {
 			s.leave(l)
 			return l.Post(l.giveUp)
 		}
