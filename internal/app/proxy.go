@@ -414,7 +414,7 @@ func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snaps
 			all.Loops.Awake++
 		}
 	}
-	return metrics.Snapshot{Stats: all, Meters: sessions.Meters}
+	return metrics.Snapshot{Stats: all, Meters: sessions.Meters, Turns: p.loops.Turns()}
 }
 
 // place returns a backend's place in the statistics: in the order of the flags, and then all others.

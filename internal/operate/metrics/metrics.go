@@ -25,7 +25,8 @@ func New(source func() Snapshot) prometheus.Collector {
 // Snapshot is what a scrape shows.
 type Snapshot struct {
 	api.Stats
-	Meters meter.Snapshot // what was counted for each backend
+	Meters meter.Snapshot     // what was counted for each backend
+	Turns  meter.Distribution // of all event loops
 }
 
 // families returns all metrics.

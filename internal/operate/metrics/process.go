@@ -61,6 +61,8 @@ func ofLoops() []family {
 			func(s *Snapshot, put put) { put(float64(s.Loops.Awake)) }),
 		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
 			func(s *Snapshot, put put) { put(float64(s.Loops.Moved)) }),
+		histogram("loop_turn_seconds", "Time for which an event loop handled events before it waited for more. All its sessions wait for that long.",
+			func(s *Snapshot, put putDistribution) { put(&s.Turns) }),
 		gauge("loop_awake", "1 if the event loop is awake. Otherwise 0.",
 			each(func(s *Snapshot, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
 		gauge("loop_busy_ratio", "Share of one processor that the event loop used recently, from 0 to 1.",

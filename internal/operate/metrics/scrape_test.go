@@ -63,7 +63,10 @@ func busy() Snapshot {
 			},
 		},
 	}
-	return Snapshot{Meters: busyMeters(), Stats: api.Stats{
+	turns := meter.Distribution{
+		Bounds: []time.Duration{200 * time.Microsecond, time.Millisecond}, Counts: [13]uint64{1201, 3, 1}, Sum: 62500 * time.Microsecond,
+	}
+	return Snapshot{Meters: busyMeters(), Turns: turns, Stats: api.Stats{
 		Configuration: api.Configuration{
 			Source: "postgres://wsbouncer@db/wsbouncer", Version: "43", State: "stale", Since: time.UnixMilli(1795000000250), Reason: "refused",
 			Applied: time.UnixMilli(1794999999500), Changes: 51, Failed: 8,

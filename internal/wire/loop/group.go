@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 )
 
 // Mover is a [Handler] that can move to another loop, together with everything that belongs to it (see [Move]). Of connections
@@ -188,6 +190,15 @@ func (g *Group) Stats() (loops []Stats, moved uint64) {
 		loops = append(loops, Stats{ID: i, Awake: i < awake, Connections: l.load.Load(), Busy: shares[i]})
 	}
 	return loops, g.moved.Load()
+}
+
+// Turns returns how long the turns of all loops took, from the end of a wait to the beginning of the next.
+func (g *Group) Turns() (d meter.Distribution) {
+	for _, l := range g.loops {
+		turns := l.times.Read()
+		d.Add(&turns)
+	}
+	return d
 }
 
 // govern measures how busy the loops are, and carries out what the governor decides. It is a goroutine that Close ends.

@@ -11,6 +11,9 @@ package loop
 import (
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 )
 
 // MaxHeld is the largest number of bytes that [Handler.Received] may leave unconsumed.
@@ -88,14 +91,15 @@ type Loop struct {
 	running []func() // the posted functions being run; its memory is used again
 	conns   int      // how many connections there are
 	work    uint64   // how many events were handled
-	now     Instant  // of the present turn; 0 until it is asked for
+	now     Instant  // when the present turn began
 	stopped bool
 	current *Conn   // the connection whose event is being handled; nil for none
 	handler Handler // current's handler when the event began
 	again   []byte  // what a handler is being presented that a connection had kept; nil otherwise: see Conn.Keep
 
 	// Written by the loop's goroutine, read by any.
-	load atomic.Int64 // a copy of conns
+	load  atomic.Int64     // a copy of conns
+	times *meter.Histogram // of turns
 
 	mu        sync.Mutex
 	posted    []func()    // guarded by mu
@@ -103,9 +107,15 @@ type Loop struct {
 	hasPosted atomic.Bool // written with mu held: len(posted) > 0, so that a turn without posted functions takes no lock
 }
 
+// turnBounds are the sizes by which turns are counted. No turn should take longer than 200 us, since all of the loop's sessions wait for it.
+var turnBounds = []time.Duration{
+	50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond,
+	5 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond,
+}
+
 // newLoop returns a loop that does not run yet: nothing can be posted to it.
 func newLoop(id int, g *Group) *Loop {
-	return &Loop{id: id, group: g, closed: true, done: make(chan struct{})}
+	return &Loop{id: id, group: g, closed: true, done: make(chan struct{}), times: meter.NewHistogram(turnBounds...)}
 }
 
 // start starts the loop's goroutine, which runs until stop is called. The group calls it once.
@@ -167,14 +177,8 @@ func (l *Loop) ID() int { return l.id }
 // Later calls f on the loop after the event that is being handled.
 func (l *Loop) Later(f func()) { l.later = append(l.later, f) }
 
-// Now returns an instant of the present turn. The clock is read when a turn first asks for it, and no more than once, so that what every read asks
-// for costs nothing when there are many.
-func (l *Loop) Now() Instant {
-	if l.now == 0 {
-		l.now = Now()
-	}
-	return l.now
-}
+// Now returns the instant at which the present turn began: what every read asks for costs nothing.
+func (l *Loop) Now() Instant { return l.now }
 
 // run is the loop's goroutine.
 func (l *Loop) run() {
@@ -192,7 +196,7 @@ func (l *Loop) turns() {
 	defer l.recovered()
 	for !l.stopped {
 		l.driver.wait()
-		l.now = 0
+		l.now = Now()
 		l.work += uint64(l.driver.dispatch())
 		l.driver.sendOutbox()
 		l.runLater()
@@ -200,6 +204,7 @@ func (l *Loop) turns() {
 		for l.driver.sendOutbox() { // the functions above may have written, and writing may fail
 			l.runLater()
 		}
+		l.times.Observe(time.Duration(Now() - l.now))
 	}
 }
 
