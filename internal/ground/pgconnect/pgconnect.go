@@ -94,7 +94,8 @@ func IsOutage(err error) bool {
 	var failure *pgconn.PgError
 	if errors.As(err, &failure) {
 		switch failure.Code {
-		case "57P01", "57P02", "57P03", "08000", "08003", "08006":
+		case "57P01", "57P02", "57P03", "08000", "08003", "08006", // it stops, or the connection broke
+			"25P03", "25P04", "57P05": // it has ended the connection, on which nothing happened for too long: this machine is busy
 			return true
 		}
 		return false

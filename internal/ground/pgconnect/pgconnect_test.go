@@ -37,3 +37,14 @@ func TestPooled(t *testing.T) {
 		}
 	}
 }
+
+// A connection that the server has ended is an outage, whatever it was ended for; a statement that was refused is none.
+func TestIsOutage(t *testing.T) {
+	for code, want := range map[string]bool{
+		"57P01": true, "57P03": true, "25P03": true, "25P04": true, "57P05": true, "42501": false, "55P03": false, "25006": false,
+	} {
+		if err := fmt.Errorf("reading: %w", &pgconn.PgError{Severity: "FATAL", Code: code}); IsOutage(err) != want {
+			t.Errorf("%s: %v", code, !want)
+		}
+	}
+}
