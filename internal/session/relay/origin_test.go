@@ -234,11 +234,14 @@ func TestWaitingBehindALoadBalancer(t *testing.T) {
 	r := newRig(t, o)
 	first := r.Join("X-Forwarded-For: 192.0.2.1")
 	second := r.Connect(wstest.UpgradeRequest("/v1/test", "X-Forwarded-For: 2001:db8::2"))
-	wstest.Eventually(t, "a client waits", func() bool { return r.Group.Queue().Waiting == 1 })
-	seen := make(map[string]string)
-	for _, d := range r.sessions.List() {
-		seen[d.State] = fmt.Sprint(d.Client, " by ", d.Peer.Text())
-	}
+	var seen map[string]string
+	wstest.Eventually(t, "a client is listed that waits", func() bool {
+		seen = make(map[string]string)
+		for _, d := range r.sessions.List() {
+			seen[d.State] = fmt.Sprint(d.Client, " by ", d.Peer.Text())
+		}
+		return seen[StateWaiting] != ""
+	})
 	if seen[StateWaiting] != "2001:db8::2 by "+second.LocalAddr().String() {
 		t.Errorf("listed are %v", seen)
 	}
