@@ -8,6 +8,7 @@ import (
 	"time"
 
 	loads "github.com/wsbouncer/wsbouncer/internal/lab/load"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
@@ -19,12 +20,13 @@ type load struct {
 	size     int
 	binary   bool
 	duration time.Duration
-	ramp     time.Duration // time over which clients connect
-	trials   int           // how many trials a search takes, about
-	parallel int           // maximum number of connections being opened at a time; 0: no limit
-	spare    int           // further sessions that pools must hold, because one session ends while the next starts
-	length   time.Duration // of a session, before its client starts another; 0: one session as long as the load
-	audio    bool          // clients stream silence to a speech server, in messages of that size and rate, instead of asking for echoes
+	ramp     time.Duration     // time over which clients connect
+	trials   int               // how many trials a search takes, about
+	parallel int               // maximum number of connections being opened at a time; 0: no limit
+	spare    int               // further sessions that pools must hold, because one session ends while the next starts
+	length   time.Duration     // of a session, before its client starts another; 0: one session as long as the load
+	header   []handshake.Field // of clients that stream audio
+	audio    bool              // clients stream silence to a speech server, in messages of that size and rate, instead of asking for echoes
 }
 
 // quantiles are in milliseconds.
@@ -87,7 +89,7 @@ func offer(ctx context.Context, address, ca string, l load, steady, done func())
 	var result *loads.Result
 	var err error
 	if l.audio {
-		result, err = speak(ctx, scheme+address+"/", l, progress)
+		result, err = speak(ctx, scheme+address+"/", ca, l, progress)
 	} else {
 		result, err = loads.Run(ctx, loads.Options{
 			URLs: []string{scheme + address + "/"}, TLS: secure.Settings{CA: ca}, Connections: l.sessions, Rate: l.rate, Size: l.size, Text: !l.binary,

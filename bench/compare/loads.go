@@ -58,6 +58,12 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		if quick {
 			loads[0].sessions, loads[0].ramp = 10, time.Second
 		}
+	case "everything":
+		loads = []load{
+			{sessions: usualSessions, rate: 10, size: audioSize, audio: true, ramp: 2 * time.Second},
+			{sessions: 3000, rate: 2, size: audioSize, audio: true, ramp: 6 * time.Second},
+		}
+		duration *= 5 // several scrapes and samples
 	case "profiles":
 		loads = []load{{sessions: usualSessions, rate: 20, size: audioSize, audio: true}}
 	case "churn":
@@ -85,7 +91,7 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		if rate > 0 && l.rate > 0 {
 			l.rate = rate
 		}
-		if l.ramp > 0 { // sessions that start one by one and send one message
+		if l.ramp > 0 && !l.audio { // sessions that start one by one and send one message
 			l.duration, l.rate = 100*time.Millisecond, 0
 		}
 		l.label = l.title(scenario)

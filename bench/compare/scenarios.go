@@ -110,6 +110,7 @@ func scenarios() []scenario {
 			base: "echo", participants: profiles, open: voskServer, observe: observe, expected: relayTime,
 			metrics: []metric{{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)}, outside},
 		},
+		everything(outside),
 		{
 			name: "watched", title: "Relaying while operators watch",
 			text: "The proxy alone, and with all that shows what it does: 5 dashboards and `top` read the stream of events every 2 s, the " +

@@ -14,11 +14,12 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/speaker"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
+	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
 )
 
 // speak has clients stream silence to a speech server with Vosk's protocol, in messages of the load's size and rate. All answers are the same then: an
 // empty text.
-func speak(ctx context.Context, address string, l load, progress func(loads.Progress)) (*loads.Result, error) {
+func speak(ctx context.Context, address, ca string, l load, progress func(loads.Progress)) (*loads.Result, error) {
 	const bytesPerSample = 2
 	rate := int(l.rate) * l.size / bytesPerSample
 	chunk := time.Duration(float64(time.Second) / l.rate)
@@ -37,6 +38,10 @@ func speak(ctx context.Context, address string, l load, progress func(loads.Prog
 	target, err := handshake.ParseTarget(address)
 	if err != nil {
 		return nil, err
+	}
+	target.Header = l.header
+	if ca != "" {
+		target.SetTLS(secure.Settings{CA: ca})
 	}
 	result, err := streams.Run(ctx, streams.Options{
 		Targets: []*handshake.Target{target}, Profile: all[0], Recordings: []*speaker.Recording{recording}, Streams: l.sessions, Spread: l.ramp,

@@ -43,7 +43,7 @@ func observeWatched(ctx context.Context, st *stage, r rivals.Rival, l load, b se
 	defer w.stop()
 	var all watchers
 	if r.Name == watchedRival {
-		all.start(ctx, w.admin)
+		all.start(ctx, w.admin, dashboards)
 	}
 	err = w.offer(ctx, l)
 	err = cmp.Or(err, all.end(l.duration))
@@ -57,23 +57,31 @@ func observeWatched(ctx context.Context, st *stage, r rivals.Rival, l load, b se
 // watchers read everything that shows what a proxy does, as dashboards, `wsbouncer top` and Prometheus do.
 type watchers struct {
 	cancel  context.CancelFunc
+	streams int // of events
 	running sync.WaitGroup
 	scrapes atomic.Int64
 	lists   atomic.Int64 // of sessions, which all streams got
+	tapped  atomic.Int64 // events of a tap
 
 	mu     sync.Mutex
 	failed error // guarded by mu; the first one
 }
 
-// start starts the watchers of the proxy with that admin API.
-func (w *watchers) start(ctx context.Context, admin string) {
+// start starts the watchers of the proxy with that admin API: that many dashboards, `wsbouncer top`, Prometheus, and more.
+func (w *watchers) start(ctx context.Context, admin string, dashboards int, more ...func(ctx context.Context, c *client.Client) error) {
 	ctx, w.cancel = context.WithCancel(ctx)
-	run := func(watch func(c *client.Client) error) {
+	w.streams = dashboards + 1
+	all := append([]func(context.Context, *client.Client) error{w.scrape}, more...)
+	top := api.EventQuery{IntervalSeconds: 2, SessionQuery: api.SessionQuery{Sort: "age", Limit: 100}}
+	for _, query := range append(make([]url.Values, dashboards), top.Values()) { // dashboards take the defaults
+		all = append(all, func(ctx context.Context, c *client.Client) error { return w.stream(ctx, c, query) })
+	}
+	for _, watch := range all {
 		w.running.Go(func() {
 			c, err := client.New(admin, "")
 			if err == nil {
 				defer c.Close()
-				err = watch(c)
+				err = watch(ctx, c)
 			}
 			if err != nil && ctx.Err() == nil {
 				w.mu.Lock()
@@ -82,11 +90,6 @@ func (w *watchers) start(ctx context.Context, admin string) {
 			}
 		})
 	}
-	top := api.EventQuery{IntervalSeconds: 2, SessionQuery: api.SessionQuery{Sort: "age", Limit: 100}}
-	for _, query := range append(make([]url.Values, dashboards), top.Values()) { // dashboards take the defaults
-		run(func(c *client.Client) error { return w.stream(ctx, c, query) })
-	}
-	run(func(c *client.Client) error { return w.scrape(ctx, c) })
 }
 
 // end ends the watchers, and returns an error if they have not seen what they should in that time.
@@ -99,7 +102,7 @@ func (w *watchers) end(over time.Duration) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	scrapes, lists := int64(over/scrapeInterval), int64((dashboards+1)*(over/(2*time.Second)))
+	scrapes, lists := int64(over/scrapeInterval), int64(w.streams)*int64(over/(2*time.Second))
 	if w.scrapes.Load() < scrapes || w.lists.Load() < lists {
 		return fmt.Errorf("the watchers made %d scrapes and read %d lists of sessions in %v: expected %d and %d", w.scrapes.Load(), w.lists.Load(), over, scrapes, lists)
 	}
