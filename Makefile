@@ -142,8 +142,8 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml && $(PROMTOOL) check config ../compose/prometheus.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
-# Kubernetes' types are in a module of their own: deploy/manifests. -count=1, since Go's cache does not see files of other modules change.
-test-manifests: ## Check deploy/kubernetes, its overlay and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types)
+# Kubernetes' types are in a module of their own, deploy/manifests, and so is Helm: deploy/helm. -count=1, since Go's cache does not see files of other modules change.
+test-manifests: ## Check deploy/kubernetes, its overlay, the Helm chart and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types, and builds Helm)
 	$(GO) -C deploy/manifests vet ./...
 	$(GO) -C deploy/manifests test -count=1 -timeout 9m ./...
 

@@ -15,12 +15,13 @@ const number = `(\d+\.\d+\.\d+)`
 
 // namesVersion finds where a text names a version of wsbouncer: images, packages, archives, modules, downloads, and what the program prints.
 var namesVersion = regexp.MustCompile(`(?:ghcr\.io/wsbouncer/[a-z/]+:|\bwsbouncer[_-]|\bwsbouncer v|cmd/wsbouncer@v|wsbouncer/releases/download/v|` +
-	`\bnewTag: |\bversion=|tag for each version, such as .|charts/wsbouncer.* --version )"?` + number)
+	`\bnewTag: |\bversion=|tag for each version, such as .)"?` + number)
 
 // fieldVersion finds the version of a package that is released with the program, in its own file.
 var fieldVersion = map[string]*regexp.Regexp{
-	"clients/javascript/package.json": regexp.MustCompile(`^  "version": "` + number),
-	"clients/python/pyproject.toml":   regexp.MustCompile(`^version = "` + number),
+	"clients/javascript/package.json":  regexp.MustCompile(`^  "version": "` + number),
+	"deploy/helm/wsbouncer/Chart.yaml": regexp.MustCompile(`^(?:appV|v)ersion: "?` + number),
+	"clients/python/pyproject.toml":    regexp.MustCompile(`^version = "` + number),
 }
 
 // otherVersions are the pages about versions of before and after this one.
@@ -103,6 +104,7 @@ func TestOtherThan(t *testing.T) {
 		{"a.md", "go install github.com/wsbouncer/wsbouncer/cmd/wsbouncer@v0.1.0", "a.md:1: 0.1.0", 1},
 		{"a.yaml", "    newTag: 0.1.0", "a.yaml:1: 0.1.0", 1},
 		{"a.yaml", "    newTag: \"0.1.0\"", "a.yaml:1: 0.1.0", 1},
+		{"deploy/helm/wsbouncer/Chart.yaml", "apiVersion: v2\nversion: 0.2.0\nappVersion: 0.1.0", "deploy/helm/wsbouncer/Chart.yaml:3: 0.1.0", 2},
 		{"clients/python/pyproject.toml", "requires = 3\nversion = \"0.1.0\"", "clients/python/pyproject.toml:2: 0.1.0", 1},
 		{"a.md", "vosk 0.3.45, and at 10.0.0.1", "", 0},
 		{"a.md", "ghcr.io/wsbouncer/wsbouncer:0.2.0", "", 1},
