@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,8 +142,8 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 		$(PROMTOOL) test rules ../prometheus/alerts_test.yaml && $(PROMTOOL) check config ../compose/prometheus.yaml; \
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
-# Kubernetes' types are in a module of their own: deploy/manifests. -count=1, since Go's cache does not see files of other modules change.
-test-manifests: ## Check deploy/kubernetes, its overlay and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types)
+# Kubernetes' types are in a module of their own, deploy/manifests, and so is Helm: deploy/helm. -count=1, since Go's cache does not see files of other modules change.
+test-manifests: ## Check deploy/kubernetes, its overlay, the Helm chart and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types, and builds Helm)
 	$(GO) -C deploy/manifests vet ./...
 	$(GO) -C deploy/manifests test -count=1 -timeout 9m ./...
 
@@ -154,7 +154,7 @@ cross: ## Check that the code builds for macOS and Windows
 # Shell scripts, by their first line.
 SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
 
-lint: ## Check formatting, Go code (vet, staticcheck), the licences of dependencies, workflows (actionlint) and scripts (shellcheck, where it is installed)
+lint: release-check ## Check formatting, Go code (vet, staticcheck), the licences of dependencies, workflows (actionlint) and scripts (shellcheck, where it is installed)
 	@out=$$($(call TOOL,gofumpt) -l .) || exit 1; if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(BENCH) vet ./...
@@ -203,6 +203,7 @@ image: image-context ## Build the container image with docker, podman or buildah
 # Builds and publishes archives, packages, images and checksums: see .goreleaser.yaml.
 release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
 	@tag=$$(git describe --tags --exact-match) && version=$${tag#v} && mkdir -p .cache && \
+	{ test "$${version%%-*}" = "$$(cat VERSION)" || { echo "release: the tag is $$tag, and VERSION has $$(cat VERSION)"; exit 1; }; } && \
 	awk -v version=$${version%%-*} -v docs=https://github.com/wsbouncer/wsbouncer/blob/$$tag/docs/ \
 		'/^## / {within = $$2 == version; next} within {gsub(/\]\(docs\//, "](" docs); print}' CHANGELOG.md >.cache/notes.md && \
 	test -s .cache/notes.md || { \
@@ -211,6 +212,9 @@ release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for
 
 licences: ## Write docs/reference/dependencies.md: the modules in the program, their versions and licences; fails if one does not fit
 	$(GO) -C tools run ./licences
+
+release-check: ## Check that all files name the version that the file VERSION has, and that CHANGELOG.md has a section for it
+	@$(GO) test -vet=off -count=1 -run '^TestVersion$$' ./internal
 
 vuln: ## Check for known vulnerabilities (needs the network)
 	@out=$$($(call TOOL,govulncheck) ./... 2>&1); status=$$?; echo "$$out"; \

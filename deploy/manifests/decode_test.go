@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	certmanager "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
@@ -16,8 +17,10 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,6 +33,18 @@ func newObject(kind meta.TypeMeta) meta.Object {
 		return new(core.ConfigMap)
 	case meta.TypeMeta{APIVersion: "v1", Kind: "Service"}:
 		return new(core.Service)
+	case meta.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}:
+		return new(core.ServiceAccount)
+	case meta.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}:
+		return new(rbac.Role)
+	case meta.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"}:
+		return new(rbac.RoleBinding)
+	case meta.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}:
+		return new(networking.Ingress)
+	case meta.TypeMeta{APIVersion: "gateway.networking.k8s.io/v1", Kind: "HTTPRoute"}:
+		return new(gateway.HTTPRoute)
+	case meta.TypeMeta{APIVersion: "cert-manager.io/v1", Kind: "Certificate"}:
+		return new(certmanager.Certificate)
 	case meta.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}:
 		return new(apps.Deployment)
 	case meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}:

@@ -85,12 +85,13 @@ func TestFleetSettings(t *testing.T) {
 	}
 }
 
-// TestFleetJob checks that the program knows the commands that prepare the database, that they have it, and the file that they read.
+// TestFleetJob checks that the program knows the commands that prepare the database, that they have it as its owner, which the proxies do not
+// get, and the file that they read.
 func TestFleetJob(t *testing.T) {
 	j := must[*batch.Job](t)(find[*batch.Job](built(t, fleetFolder), "wsbouncer-configure"))
 	var ran []string
 	for _, c := range containersOf(j) {
-		if from := variable(t, c, "WSBOUNCER_DATABASE").ValueFrom; from.SecretKeyRef == nil || from.SecretKeyRef.Name != "wsbouncer-database" {
+		if from := variable(t, c, "WSBOUNCER_DATABASE").ValueFrom; from.SecretKeyRef == nil || from.SecretKeyRef.Name != "wsbouncer-database-owner" {
 			t.Errorf("%s: the database comes from %+v", c.Name, from)
 		}
 		if out, err := exec.Command(must[string](t)(wsbouncer()), append(slices.Clone(c.Args), "--help")...).CombinedOutput(); err != nil {
@@ -102,6 +103,9 @@ func TestFleetJob(t *testing.T) {
 				t.Errorf("%s reads %s, and has %+v", c.Name, arg, c.VolumeMounts)
 			}
 		}
+	}
+	if role, ok := flagOf(containersOf(j)[0].Args, "proxy-role"); !ok || role != "wsbouncer_proxy" {
+		t.Errorf("the migration gives its rights to the role %q", role)
 	}
 	if !slices.Equal(ran, []string{"migrate", "config"}) {
 		t.Errorf("the Job runs %q", ran)

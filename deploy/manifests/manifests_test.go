@@ -134,26 +134,9 @@ func TestPods(t *testing.T) {
 		if pod == nil {
 			continue
 		}
-		if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 ||
-			s.SeccompProfile == nil || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("%s: securityContext of the pod: %+v", o.GetName(), s)
-		}
+		checkPodSecurity(t, o)
 		if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
 			t.Errorf("%s gets a token of the cluster's API, which it does not need", o.GetName())
-		}
-		for _, c := range containersOf(o) {
-			if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil ||
-				!*s.ReadOnlyRootFilesystem || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
-				t.Errorf("%s: securityContext of %s: %+v", o.GetName(), c.Name, s)
-			}
-			for _, m := range c.VolumeMounts {
-				if !slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == m.Name }) {
-					t.Errorf("%s: no volume %s", o.GetName(), m.Name)
-				}
-				if m.SubPath != "" {
-					t.Errorf("%s: the mount of %s would not follow changes", o.GetName(), m.Name)
-				}
-			}
 		}
 		for _, v := range pod.Volumes {
 			if v.ConfigMap != nil && v.ConfigMap.Name != "wsbouncer" { // made of configuration.yaml: TestKustomize
@@ -162,6 +145,33 @@ func TestPods(t *testing.T) {
 		}
 		if d, ok := o.(*apps.Deployment); ok {
 			checkDeployment(t, d)
+		}
+	}
+}
+
+// checkPodSecurity checks that the pod that an object makes, if any, meets the restricted standard, and that it has the volumes that it mounts.
+func checkPodSecurity(t *testing.T, o meta.Object) {
+	t.Helper()
+	pod := podOf(o)
+	if pod == nil {
+		return
+	}
+	if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 ||
+		s.SeccompProfile == nil || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s: securityContext of the pod: %+v", o.GetName(), s)
+	}
+	for _, c := range containersOf(o) {
+		if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil ||
+			!*s.ReadOnlyRootFilesystem || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+			t.Errorf("%s: securityContext of %s: %+v", o.GetName(), c.Name, s)
+		}
+		for _, m := range c.VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == m.Name }) {
+				t.Errorf("%s: no volume %s", o.GetName(), m.Name)
+			}
+			if m.SubPath != "" {
+				t.Errorf("%s: the mount of %s would not follow changes", o.GetName(), m.Name)
+			}
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestBadBackends(t *testing.T) {
 		"ws://h,weight=1e999":                      `weight: invalid number "1e999": use a number from 0 to 1000`,
 		"ws://h,weight=":                           "weight: the value is missing",
 		"ws://h,weight=half":                       `weight: invalid number "half": use a number from 0 to 1000`,
-		"ws://h,discover=srv":                      `discover: unknown way to discover servers "srv": use dns`,
+		"ws://h,discover=srv":                      `discover: unknown way to discover servers "srv": use one of dns, kubernetes`,
 		"ws://h,discover=dns,discover-interval=0s": `discover-interval: invalid duration "0s": use a duration from 1s to 720h`,
 		"ws://h,state=off":                         `state: unknown state "off": use one of enabled, draining, disabled`,
 		"ws://h,state=Enabled":                     `state: unknown state "Enabled": did you mean "enabled"? Use one of enabled, draining, disabled`,

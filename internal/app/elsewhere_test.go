@@ -38,7 +38,8 @@ func newElsewhere(t *testing.T, secured bool, change func(i int, s *Settings)) *
 		s.Fleet, s.ledger, s.Service.Reconnect = settings.Off, &e.ledgers[i], time.Minute
 		s.Tokens, s.AdminToken = settings.Tokens{Token: "s3cret"}, "env:X"
 		if secured {
-			s.AdminTLSCert, s.AdminTLSKey = securetest.Files(t, authority.Issue(nil, "127.0.0.1"))
+			s.AdminTLSCert, s.AdminTLSKey = securetest.Files(t, authority.Issue(nil, "fleet.example.org")) // as several pods have it
+			s.FleetServerName = "fleet.example.org"
 		}
 		change(i, &s)
 		p, err := Start(t.Context(), s, "v1.2.3", slog.New(slog.DiscardHandler))

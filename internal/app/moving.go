@@ -11,6 +11,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 )
 
+// moveAwayTime is how long a session whose server's pod is about to end may take to come to an answered point before it moves by replay. Pods
+// have 30 s by default (terminationGracePeriodSeconds).
+const moveAwayTime = 10 * time.Second
+
 // movers returns what moves sessions to other backends over the admin API.
 func (p *Proxy) movers() admin.Movers {
 	return admin.Movers{

@@ -60,7 +60,7 @@ func (p *Proxy) fleetwide(next http.Handler) http.Handler {
 		Ledger:      peerLedger{p},
 		Token:       func() string { return p.live.Load().ForFleet() },
 		Announced:   p.hasAnnounced,
-		Authorities: p.fleetAuthorities,
+		Authorities: p.fleetAuthorities, ServerName: p.settings.FleetServerName,
 	})
 	return p.peers.Handler(next)
 }

@@ -184,7 +184,8 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 		InForce:  p.warnOf,
 		Secrets:  p.secrets,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
-		Fleet: p.fleet != nil, Demand: p.poke, Permission: p.permission(),
+		MoveAway: func(name string) { p.sessions.MoveBackend(name, moveAwayTime) },
+		Fleet:    p.fleet != nil, Demand: p.poke, Permission: p.permission(),
 	})
 	p.joinFleet()
 	if err = p.follow(ctx, fixed); err != nil {

@@ -210,6 +210,7 @@ func TestMigrate(t *testing.T) {
 		{[]string{"--database", database}, 0, database + ": the schema already has version N\n", ""},
 		{[]string{"--database", "x.yaml"}, 0, "Nothing to do: x.yaml is a YAML file: it has no schema\n", ""},
 		{[]string{"--database", "postgres://a:s3cret@127.0.0.1:1/b"}, 1, "", "--database: database: "},
+		{[]string{"--database", database, "--proxy-role", "p"}, 2, "", "--proxy-role works only with a PostgreSQL database, and " + database + " is none"},
 		{[]string{"x"}, 2, "", "takes no arguments"},
 	} {
 		status, out, messages := command(append([]string{"migrate"}, c.args...)...)

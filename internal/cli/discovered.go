@@ -43,11 +43,11 @@ func lookupText(d *api.Discovery, now time.Time) string {
 	return fmt.Sprintf("%s, looked up %s ago", servers, figures.Since(d.Asked, now))
 }
 
-// serversOf says in a few words how many servers were discovered, and whether DNS still answers.
+// serversOf says in a few words how many servers were discovered, and whether lookups still work.
 func serversOf(d *api.Discovery) string {
 	text := figures.Plural(d.Servers, "server")
 	if !d.Failing.IsZero() {
-		text += ", DNS fails"
+		text += ", lookups fail"
 	}
 	return text
 }

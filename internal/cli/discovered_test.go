@@ -44,7 +44,7 @@ func TestListOfServers(t *testing.T) {
 	for _, row := range r.cells {
 		got = append(got, strings.Join([]string{row[0], row[3], row[6], row[7], row[8], row[9]}, " "))
 	}
-	want := []string{"gpu 4 enabled   2 servers, DNS fails", "  gpu@10.0.0.1:2700 4 enabled 3 1 healthy", "  gpu@[fd00::1]:2700 4 enabled 4 0 healthy", "old 4 enabled 2 2 healthy"}
+	want := []string{"gpu 4 enabled   2 servers, lookups fail", "  gpu@10.0.0.1:2700 4 enabled 3 1 healthy", "  gpu@[fd00::1]:2700 4 enabled 4 0 healthy", "old 4 enabled 2 2 healthy"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the rows are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func newMigrateCommand() *cobra.Command {
-	var database string
+	var database, proxyRole, adminRole string
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create or update the schema of a database",
@@ -20,8 +20,9 @@ func newMigrateCommand() *cobra.Command {
 for one another; a second one changes nothing.
 
 The proxy and the commands update SQLite databases when they open them. For PostgreSQL, migrate needs a role
-that owns the schema; the proxy's role should not own it (docs/reference/configuration.md).`,
-		Example: `  wsbouncer migrate --database postgres://wsbouncer_owner@db.example.org/wsbouncer`,
+that owns the schema; the proxy's role should not own it (docs/reference/configuration.md). With --proxy-role
+and --admin-role, migrate gives roles that exist the rights that they need, also in an up-to-date schema.`,
+		Example: `  wsbouncer migrate --database postgres://wsbouncer_owner@db.example.org/wsbouncer --proxy-role wsbouncer_proxy`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if database == "" {
@@ -37,6 +38,11 @@ that owns the schema; the proxy's role should not own it (docs/reference/configu
 			if err := stores.Check(database); err != nil {
 				return usageError(fmt.Errorf("--database: %w", err))
 			}
+			for _, name := range []string{"proxy-role", "admin-role"} {
+				if cmd.Flags().Changed(name) && !stores.PostgreSQL(database) {
+					return usageError(fmt.Errorf("--%s works only with a PostgreSQL database, and %s is none", name, stores.Redact(database)))
+				}
+			}
 			from, to, err := stores.Migrate(cmd.Context(), database)
 			switch shown := stores.Redact(database); {
 			case errors.Is(err, stores.ErrNoSchema):
@@ -50,9 +56,16 @@ that owns the schema; the proxy's role should not own it (docs/reference/configu
 			default:
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: migrated the schema from version %d to version %d\n", shown, from, to)
 			}
+			if err == nil && proxyRole+adminRole != "" {
+				if err = stores.Grant(cmd.Context(), database, proxyRole, adminRole); err != nil {
+					err = fmt.Errorf("--database: %w", err)
+				}
+			}
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&database, "database", "", "database: "+stores.Allowed+" (or "+databaseVariable+")")
+	cmd.Flags().StringVar(&proxyRole, "proxy-role", "", "PostgreSQL role of proxies, which gets the rights to read the configuration and to write places and usage")
+	cmd.Flags().StringVar(&adminRole, "admin-role", "", "PostgreSQL role of commands, which gets the rights to change the configuration")
 	return cmd
 }

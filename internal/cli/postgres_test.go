@@ -39,6 +39,10 @@ func TestOnPostgres(t *testing.T) {
 	if out := s.must("migrate"); !strings.Contains(out, ": created the schema, version ") || strings.Contains(out, pgtest.Password) {
 		t.Errorf("migrating: %s", out)
 	}
+	if status, _, messages := command(append([]string{"migrate", "--proxy-role", "nobody"}, s.where...)...); status != 1 ||
+		!strings.Contains(messages, `granting rights to the role nobody: ERROR: role "nobody" does not exist`) {
+		t.Errorf("rights for a role that does not exist: status %d, %s", status, messages)
+	}
 	file := filepath.Join(t.TempDir(), "moved.yaml")
 	local.must("config export --file " + file)
 	if out := s.must("config import --why moved " + file); !strings.Contains(out, "Version 0 -> 1") {

@@ -1,12 +1,13 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
-// Backend is one inference server, or several alike behind one DNS name ([Backend.Discovers]). Begin with [DefaultBackend]. Its name is its key in [Content].
+// Backend is one inference server, or several alike behind one name ([Backend.Discovers]). Begin with [DefaultBackend]. Its name is its key in [Content].
 type Backend struct {
 	Service string // name of the service that it belongs to
 	URL     string // ws:// or wss:// address
@@ -19,7 +20,7 @@ type Backend struct {
 	Weight float64 // how much of the clients it gets, relative to its cap and to the others; 0 for none
 	State  string  // enabled, draining or disabled
 
-	Discover         string        // how the servers behind the URL's host are found: [DiscoverDNS], or empty for one server
+	Discover         string        // how the servers behind the URL's host are found: [DiscoverDNS], [DiscoverKubernetes], or empty for one server
 	DiscoverInterval time.Duration // time between two lookups
 
 	Calibrated string // what 'wsbouncer calibrate' has found on the server: see [Calibrated]; empty for nothing
@@ -79,8 +80,8 @@ func (b *Backend) fields() []field {
 		{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
 		{"state", states[0], "desired state", value.NewChoice(&b.State, "state", states)},
 		{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", value.NewText(
-			&b.Discover, DiscoverDNS, checkDiscover)},
-		{"discover-interval", "5s", "time between two lookups of the name, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
+			&b.Discover, strings.Join(discovering, ", "), checkDiscover)},
+		{"discover-interval", "5s", "time between two lookups of the name in DNS, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
 		{calibrated, "", "result of 'wsbouncer calibrate --save' on the server; empty for none", value.NewText(
 			&b.Calibrated, "a line such as 2026-11-27 vosk streams=24", checkCalibrated)},
 		{"labels", "", "labels for people and selectors", value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)},

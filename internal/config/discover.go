@@ -4,16 +4,22 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
-// DiscoverDNS is the value of discover with which DNS says which servers stand behind the host of a backend's URL.
-const DiscoverDNS = "dns"
+// The values of discover: who knows which servers stand behind the host of a backend's URL.
+const (
+	DiscoverDNS        = "dns"
+	DiscoverKubernetes = "kubernetes" // the EndpointSlices of the Service that the host names
+)
 
-// Discovers reports whether the backend stands for all servers behind the host of its URL, whose addresses DNS has.
+var discovering = []string{DiscoverDNS, DiscoverKubernetes}
+
+// Discovers reports whether the backend stands for all servers behind the host of its URL.
 func (b *Backend) Discovers() bool { return b.Discover != "" }
 
 // IsServiceName reports whether a host is looked up for SRV records (RFC 2782), which tell hosts and ports, instead of addresses.
@@ -30,13 +36,28 @@ func ServerAt(text string, address netip.AddrPort) string {
 }
 
 func checkDiscover(text string) error {
-	if text != "" && text != DiscoverDNS {
-		return spelling.Unknown("way to discover servers", text, []string{DiscoverDNS})
+	if text != "" && !slices.Contains(discovering, text) {
+		return spelling.Unknown("way to discover servers", text, discovering)
 	}
 	return nil
 }
 
-// checkDiscovery checks that what DNS is asked for fits the URL, which is valid by itself.
+// kubernetesName is the name of a Service or of a namespace.
+var kubernetesName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// KubernetesService returns the Service that a host names, and its namespace; that is empty if the host leaves it open. ok is false if the
+// host is not NAME, NAME.NAMESPACE, or such a name with .svc or .svc.DOMAIN behind it.
+func KubernetesService(host string) (name, namespace string, ok bool) {
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	if len(labels) > 1 {
+		namespace, ok = labels[1], kubernetesName.MatchString(labels[1])
+	} else {
+		ok = true
+	}
+	return labels[0], namespace, ok && kubernetesName.MatchString(labels[0]) && (len(labels) < 3 || labels[2] == "svc")
+}
+
+// checkDiscovery checks that what is asked for fits the URL, which is valid by itself.
 func (b *Backend) checkDiscovery(name string, problems *Problems) {
 	u, err := url.Parse(b.URL)
 	if err != nil || u.Hostname() == "" {
@@ -51,9 +72,14 @@ func (b *Backend) checkDiscovery(name string, problems *Problems) {
 		return
 	}
 	_, notIP := netip.ParseAddr(host)
+	_, _, isService := KubernetesService(host)
 	switch {
 	case notIP == nil:
-		bad("%q is an IP address, and discover: %s needs a DNS name: use a name, or remove discover", host, DiscoverDNS)
+		bad("%q is an IP address, and discover: %s needs a DNS name: use a name, or remove discover", host, b.Discover)
+	case b.Discover == DiscoverKubernetes:
+		if !isService {
+			bad("%q does not name a Service of Kubernetes: use NAME, NAME.NAMESPACE or NAME.NAMESPACE.svc, such as stt-servers.speech.svc", host)
+		}
 	case checkDNSName(host) != nil:
 		bad("%v", checkDNSName(host))
 	case !IsServiceName(host):

@@ -47,6 +47,9 @@ func TestValidateRefuses(t *testing.T) {
 			c.Backends["gpu-1"] = b
 		}
 	}
+	inKubernetes := func(url string) func(*Content) {
+		return backend(func(b *Backend) { b.URL, b.Discover = url, DiscoverKubernetes })
+	}
 	discovers := func(url string) func(*Content) {
 		return backend(func(b *Backend) { b.URL, b.Discover = url, DiscoverDNS })
 	}
@@ -139,6 +142,14 @@ func TestValidateRefuses(t *testing.T) {
 		{discovers("ws://_stt._tcp.stt.svc:2700"), `backend gpu-1: url: invalid port "2700": the SRV records of _stt._tcp.stt.svc tell the port: remove it`},
 		{discovers("ws://_stt.svc"), `backend gpu-1: url: invalid SRV name "_stt.svc": use _SERVICE._PROTOCOL.NAME, such as _stt._tcp.example.org`},
 		{discovers("wss://_stt._tcp.stt.svc"), `backend gpu-1: tls-server-name: the value is missing: no certificate is for the SRV name _stt._tcp.stt.svc`},
+		{inKubernetes("ws://stt-servers:2700"), ""},
+		{inKubernetes("ws://stt-servers.speech:2700"), ""},
+		{inKubernetes("wss://stt-servers.speech.svc.cluster.local./asr"), ""},
+		{inKubernetes("ws://10.0.0.5:2700"), `backend gpu-1: url: "10.0.0.5" is an IP address, and discover: kubernetes needs a DNS name`},
+		{inKubernetes("ws://stt.example.org:2700"), `backend gpu-1: url: "stt.example.org" does not name a Service of Kubernetes: use NAME, NAME.NAMESPACE or NAME.NAMESPACE.svc`},
+		{inKubernetes("ws://_stt._tcp.stt:2700"), `backend gpu-1: url: "_stt._tcp.stt" does not name a Service of Kubernetes`},
+		{inKubernetes("ws://Stt:2700"), `backend gpu-1: url: "Stt" does not name a Service of Kubernetes`},
+		{inKubernetes("ws://stt..svc:2700"), `backend gpu-1: url: "stt..svc" does not name a Service of Kubernetes`},
 		{backend(func(b *Backend) { b.URL = "ws://_stt._tcp.stt.svc" }), `backend gpu-1: url: "_stt._tcp.stt.svc" is the name of SRV records: set discover to dns to look them up`},
 		{func(c *Content) { c.Profiles["echo"] = Profile{"from: one-shot\n"} }, `profile echo: "echo" is a built-in profile`},
 		{func(c *Content) { c.Profiles["own"] = Profile{} }, `profile own: yaml: the value is missing`},

@@ -87,7 +87,8 @@ type update struct {
 	manifests *fleetManifests
 	ending    ending // with its times divided
 	program   string
-	database  string // URL
+	owner     string // URL of the database, as the schema's owner
+	database  string // URL of the database, as the proxies
 	folder    string
 	servers   []*sim.Server
 	places    int // of each server
@@ -138,7 +139,11 @@ func rollOut(ctx context.Context, o options) error {
 	if err := postgres.Start(ctx); err != nil {
 		return err
 	}
-	u.database = postgres.URL(pgtest.User, pgtest.Password, "postgres")
+	if err := pgtest.Execute(ctx, postgres.DSN("postgres"), "CREATE ROLE wsbouncer_owner LOGIN PASSWORD 'owner'",
+		"CREATE ROLE wsbouncer_proxy LOGIN PASSWORD 'proxy'", "CREATE SCHEMA wsbouncer AUTHORIZATION wsbouncer_owner"); err != nil {
+		return err
+	}
+	u.owner, u.database = postgres.URL("wsbouncer_owner", "owner", "postgres"), postgres.URL("wsbouncer_proxy", "proxy", "postgres")
 	path, err := u.prepare(ctx)
 	for _, s := range u.servers {
 		defer s.Close()
@@ -252,7 +257,7 @@ func (u *update) prepare(ctx context.Context) (path string, err error) {
 	}
 	for _, args := range u.manifests.jobs {
 		args = strings.Split(strings.ReplaceAll(strings.Join(args, "\x00"), "/etc/wsbouncer/services/configuration.yaml", configuration), "\x00")
-		if out, err := u.command(ctx, args...).CombinedOutput(); err != nil {
+		if out, err := u.command(ctx, u.owner, args...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("the Job: wsbouncer %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}
@@ -280,9 +285,9 @@ func placesOf(path string) (int, error) {
 }
 
 // command returns a command of the program with the environment of the manifests.
-func (u *update) command(ctx context.Context, args ...string) *exec.Cmd {
+func (u *update) command(ctx context.Context, database string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, u.program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN="+adminToken, "WSBOUNCER_DATABASE="+u.database)
+	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN="+adminToken, "WSBOUNCER_DATABASE="+database)
 	return command
 }
 
@@ -326,7 +331,7 @@ func (u *update) startPod(ctx context.Context, name, admin string, e ending) (*p
 	args := withArgument(withArgument(e.args, "listen", "127.0.0.1:0"), "admin", admin)
 	args = withArgument(args, "state-directory", filepath.Join(u.folder, name))
 	output := new(kit.Output)
-	command := u.command(context.WithoutCancel(ctx), args...)
+	command := u.command(context.WithoutCancel(ctx), u.database, args...)
 	command.Stderr = output
 	process, err := kit.Start(name, command)
 	if err != nil {
@@ -381,7 +386,7 @@ func (u *update) connections() string {
 
 // show prints what a pod knows of the fleet.
 func (u *update) show(ctx context.Context, p *pod) {
-	out, err := u.command(ctx, "proxy", "ls", "--admin", p.api).CombinedOutput()
+	out, err := u.command(ctx, u.database, "proxy", "ls", "--admin", p.api).CombinedOutput()
 	if err != nil {
 		u.wrong(fmt.Errorf("proxy ls: %w\n%s", err, out))
 		return

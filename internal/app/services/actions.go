@@ -122,7 +122,7 @@ func (s *Services) serversOf(v *service, b *backendPlan) (all []*member, err err
 		}
 	}
 	if len(all) == 0 {
-		return nil, admin.WrongState("backend %s has no servers: see 'wsbouncer status' for what DNS answers for %s", b.name, b.question.Host)
+		return nil, admin.WrongState("backend %s has no servers: 'wsbouncer status' shows what the lookup of %s found", b.name, b.question.Host)
 	}
 	return all, nil
 }

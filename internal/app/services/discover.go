@@ -24,14 +24,29 @@ type finder func(backend string, q discovery.Question) ([]discovery.Server, bool
 // nothingFound is the finder of those who plan, but run nothing.
 func nothingFound(string, discovery.Question) ([]discovery.Server, bool) { return nil, false }
 
-// questionOf returns what DNS is asked for a URL.
-func questionOf(target *handshake.Target) discovery.Question {
+// questionOf returns what is asked for a URL, which is valid for this value of discover.
+func questionOf(target *handshake.Target, discover string) discovery.Question {
 	host, port, _ := net.SplitHostPort(target.Address())
-	if config.IsServiceName(host) {
-		return discovery.Question{Host: host, SRV: true}
-	}
 	n, _ := strconv.ParseUint(port, 10, 16) // a Target's port is one
-	return discovery.Question{Host: host, Port: uint16(n)}
+	q := discovery.Question{Host: host, Port: uint16(n)}
+	switch {
+	case discover == config.DiscoverKubernetes:
+		q.Service, q.Namespace, _ = config.KubernetesService(host)
+	case config.IsServiceName(host):
+		q.SRV, q.Port = true, 0
+	}
+	return q
+}
+
+// movesAway reports whether the sessions of a server that leaves should move to others: Kubernetes is about to end its pod, or the pod is not
+// ready, and its backend stays.
+func (v *service) movesAway(m *member) bool {
+	from := m.plan.from
+	if from == nil || from.Discover != config.DiscoverKubernetes {
+		return false
+	}
+	now := v.plan.declaredAs(from.name)
+	return now != nil && now.question == from.question
 }
 
 // addServers adds the servers of the backends with discover. before is the plan in force.
@@ -115,7 +130,7 @@ func (b *backendPlan) at(server discovery.Server, before *servicePlan) *backendP
 	return &planned
 }
 
-// carryOver returns plans for what the backend was before its URL or discover changed. That stays until DNS has answered: a change must
+// carryOver returns plans for what the backend was before its URL or discover changed. That stays until there is an answer: a change must
 // not leave the service without servers, least of all when the answer does not come.
 func (b *backendPlan) carryOver(v, before *servicePlan) (all []*backendPlan) {
 	if before == nil {
@@ -144,7 +159,7 @@ func (b *backendPlan) carryOver(v, before *servicePlan) (all []*backendPlan) {
 	return all
 }
 
-// watched returns what DNS is to be asked, by backend.
+// watched returns what is to be asked, by backend.
 func (p *plan) watched(pace time.Duration) map[string]discovery.Watched {
 	all := make(map[string]discovery.Watched)
 	for _, v := range p.services {
@@ -221,6 +236,6 @@ func (s *Services) logShared(now time.Time) {
 			continue
 		}
 		s.sharedLines[name] = sharedLine{now, servers}
-		s.logLater("servers of a DNS name belong to other backends", "backend", name, "servers", strings.Join(servers, ", "))
+		s.logLater("discovered servers belong to other backends", "backend", name, "servers", strings.Join(servers, ", "))
 	}
 }

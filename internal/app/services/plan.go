@@ -59,7 +59,7 @@ type backendPlan struct {
 
 	setsByClient bool // its service tells it something that differs by client
 
-	question discovery.Question // for one with discover: what DNS is asked
+	question discovery.Question // for one with discover: what is asked
 	// For a discovered server: the backend of the configuration, and what was found. Nil for all others.
 	from  *backendPlan
 	found discovery.Server
@@ -214,7 +214,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 		return nil, err
 	}
 	if b.Discovers() {
-		planned.question = questionOf(planned.target)
+		planned.question = questionOf(planned.target, b.Discover)
 	}
 	return planned, nil
 }

@@ -207,10 +207,12 @@ func (s *Services) removeService(v *service) {
 	s.logLater("service removed", "service", v.name)
 }
 
-// removeBackend takes a backend out of its group. Its sessions continue.
+// removeBackend takes a backend out of its group. Its sessions continue, there or, if its pod is about to end, at others.
 func (s *Services) removeBackend(m *member) {
+	moves := false
 	if v := s.services[m.service]; v != nil {
 		v.noteServed(m)
+		moves = s.o.MoveAway != nil && v.movesAway(m)
 	}
 	m.mode = pool.Disabled
 	m.Leave()
@@ -220,6 +222,9 @@ func (s *Services) removeBackend(m *member) {
 	s.pendingLogs = append(s.pendingLogs, func() {
 		s.o.Log.Info("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 		m.told.Store(true)
+		if moves && book.Leased > 0 {
+			s.o.MoveAway(m.Name())
+		}
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
@@ -48,7 +49,7 @@ func newLoggedRig(t testing.TB, handler slog.Handler, changes ...func(*Options))
 	log, scopes := slog.New(handler), limits.NewRegistry()
 	r.sessions = session.NewServer(session.Options{
 		Shared:    record.NewShared(scopes, nil, log),
-		Admission: admission.Options{Limits: admission.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}}, Relay: relay.Options{Loops: r.loops},
+		Admission: admission.Options{Limits: admission.Limits{MaxHead: 4 << 10, HandshakeTimeout: wstest.Timeout}}, Relay: relay.Options{Loops: r.loops, Replay: replay.NewArena(16 << 20)},
 	})
 	o := Options{Loops: r.loops, Scopes: scopes, LimitsChanged: r.sessions.LimitsChanged, SetRoutes: r.sessions.SetServices, Log: log}
 	for _, change := range changes {

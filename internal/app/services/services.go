@@ -64,8 +64,13 @@ type Options struct {
 	Guard *panics.Guard
 	// Loops are the event loops that own the connections.
 	Loops *loop.Group
-	// Resolver looks up the names of backends with discover; default the system's.
+	// Resolver looks up the names of backends with discover: dns; default the system's.
 	Resolver discovery.Resolver
+	// Kubernetes is asked for backends with discover: kubernetes; default the cluster that this process runs in.
+	Kubernetes *discovery.Kubernetes
+	// MoveAway is called with a backend that a pod behind it has left, whose sessions should move to others, such as
+	// [session.Server.MoveBackend]. It must not call Services. May be nil.
+	MoveAway func(name string)
 	// Own reports whether this process itself accepts clients at an address, which then is no server; nil for never.
 	Own func(netip.AddrPort) bool
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.
@@ -186,7 +191,7 @@ func New(o Options) *Services {
 		s.grants = make(map[string]int)
 	}
 	s.discovery = discovery.New(discovery.Options{
-		Resolver: o.Resolver, Own: o.Own, Guard: o.Guard, Log: o.Log,
+		Resolver: o.Resolver, Kubernetes: o.Kubernetes, Own: o.Own, Guard: o.Guard, Log: o.Log,
 		Changed: func() {
 			s.answered.Store(true)
 			s.wake()

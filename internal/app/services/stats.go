@@ -58,7 +58,7 @@ func (s *Services) Stats(to *api.Stats) {
 	}
 }
 
-// lookupsOf returns how DNS is asked for the servers of a service. It is called with mu held.
+// lookupsOf returns how the servers of a service are looked up. It is called with mu held.
 func (s *Services) lookupsOf(v *service) (all []api.Discovery) {
 	for _, b := range v.plan.declared {
 		now, ok := s.discovery.Status(b.name)
@@ -66,7 +66,10 @@ func (s *Services) lookupsOf(v *service) (all []api.Discovery) {
 			continue
 		}
 		records := "address"
-		if now.SRV {
+		switch {
+		case now.Service != "":
+			records = "EndpointSlice"
+		case now.SRV:
 			records = "SRV"
 		}
 		all = append(all, api.Discovery{

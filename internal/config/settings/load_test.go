@@ -69,7 +69,7 @@ var example = map[string][2]string{
 	"listen": {"127.0.0.1:1", "127.0.0.1:2"}, "admin": {"127.0.0.1:3", "127.0.0.1:4"}, "admin-socket": {"/run/a", "off"},
 	"admin-token": {"env:TOKEN_A", "env:TOKEN_B"}, "admin-reader-token": {"env:TOKEN_C", "env:TOKEN_D"}, "admin-tls-cert": {"/a.pem", "/b.pem"}, "admin-tls-key": {"/a.key", "/b.key"}, "database": {"a.db", "b.yaml"}, "state-directory": {"a", "b"}, "loops": {"1", "2"},
 	"fleet": {"off", "auto"}, "proxy-name": {"proxy-a", "proxy-b"}, "fleet-address": {"http://10.0.0.5:9090", "https://proxy-b.example.org"},
-	"fleet-token": {"env:TOKEN_E", "env:TOKEN_F"}, "fleet-ca": {"a-fleet.pem", "b-fleet.pem"}, "reconnect-url": {"wss://a.example.org", "ws://b.example.org:8080/stt"}, "grant-timeout": {"30s", "never"}, "grant-refused": {"anywhere", "same-host"}, "grant-floor": {"2", "3"},
+	"fleet-token": {"env:TOKEN_E", "env:TOKEN_F"}, "fleet-ca": {"a-fleet.pem", "b-fleet.pem"}, "fleet-server-name": {"a.example.org", "b"}, "reconnect-url": {"wss://a.example.org", "ws://b.example.org:8080/stt"}, "grant-timeout": {"30s", "never"}, "grant-refused": {"anywhere", "same-host"}, "grant-floor": {"2", "3"},
 	"grant-share": {"0.5", "2"}, "grant-without-database": {"4", "0"},
 	"dns-server": {"127.0.0.1:53", "ns.example.org:8600"},
 	"dial-from":  {"127.0.0.2", "::1"},

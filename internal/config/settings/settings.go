@@ -59,6 +59,7 @@ type Settings struct {
 	// FleetToken refers to the token that this proxy proves to the others that it knows: env:NAME or file:/path; empty for that of AdminToken.
 	FleetToken           string
 	FleetCA              string        // file with the authorities of the other proxies' certificates; empty for the system's
+	FleetServerName      string        // that the other proxies' certificates are for; empty for the host of each one's address
 	ReconnectURL         string        // URL at which clients whose session is here reach this proxy and no other; empty to have them forwarded
 	GrantTimeout         time.Duration // after which the places of a proxy that is not seen are given to others; [Never]
 	GrantRefused         string        // whether an address that refuses connections proves its proxy dead: [SameHost] or [Anywhere]

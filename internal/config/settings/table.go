@@ -106,6 +106,8 @@ func (s *Settings) rows() []setting {
 			&s.FleetToken, "fleet-token"), token: func(t *Tokens) *string { return &t.PeerToken }},
 		{name: "fleet-ca", help: "file with the authorities that vouch for the admin APIs of other proxies, in PEM form", unset: "those of the system", value: value.NewText(
 			&s.FleetCA, "a path", orEmpty(checkPath))},
+		{name: "fleet-server-name", help: "name that the certificates of other proxies' admin APIs must have", unset: "the host in each one's fleet-address", value: value.NewText(
+			&s.FleetServerName, proxyNameAllowed, orEmpty(checkProxyName))},
 		{name: "reconnect-url", help: "URL at which clients reach this proxy and no other, for those that come back to their session (reconnect) by way of another proxy", unset: "the other proxy forwards them", value: value.NewText(
 			&s.ReconnectURL, reconnectURLAllowed, orEmpty(checkReconnectURL))},
 		{name: "grant-timeout", standard: never, help: "after how long the places of a proxy that is not seen and not proven dead go to others; never: they stay its own", value: value.NewDurationOr(

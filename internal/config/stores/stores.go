@@ -77,6 +77,16 @@ func Migrate(ctx context.Context, database string) (from, to int64, err error) {
 	return sqlite.Migrate(ctx, path)
 }
 
+// Grant gives roles of a PostgreSQL server the rights that they need in a migrated database: proxy those of a proxy, and admin those of
+// commands that change the configuration. An empty name is none. Other databases have no roles: the caller asks [PostgreSQL] first.
+func Grant(ctx context.Context, database, proxy, admin string) error {
+	_, dsn, err := parse(database)
+	if err != nil {
+		return err
+	}
+	return postgres.Grant(ctx, dsn, proxy, admin)
+}
+
 // PostgreSQL reports whether the database is in PostgreSQL.
 func PostgreSQL(database string) bool {
 	where, _, err := parse(database)

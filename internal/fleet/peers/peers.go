@@ -42,6 +42,8 @@ type Options struct {
 	Announced func(address string) bool
 	// Authorities returns who may have signed the certificates of other proxies; nil for the system's.
 	Authorities func() *x509.CertPool
+	// ServerName is what these certificates must be for; empty for the host of each proxy's address.
+	ServerName string
 	// Timeout is how long another proxy may take to answer; 0 for 1.5 s.
 	Timeout time.Duration
 }
@@ -217,7 +219,7 @@ func (p *Peers) connect(from fleet.ID, other *fleet.Member) (*connection, error)
 	if p.options.Token != nil {
 		want.token = p.options.Token()
 	}
-	o := client.Options{MaxAnswer: maxAnswer, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
+	o := client.Options{MaxAnswer: maxAnswer, ServerName: p.options.ServerName, Header: http.Header{api.PeerHeader: {string(want.from)}, api.ForHeader: {string(other.ID)}}}
 	if p.options.Authorities != nil {
 		o.Authorities = p.options.Authorities()
 	}

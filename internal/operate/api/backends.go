@@ -19,7 +19,7 @@ type BackendInUse struct {
 	Name    string `json:"name"`
 	Service string `json:"service"`
 	URL     string `json:"url"`
-	// DiscoveredFrom is the backend of the configuration whose DNS name led to this server; empty for a backend of the configuration.
+	// DiscoveredFrom is the backend of the configuration whose name led to this server; empty for a backend of the configuration.
 	DiscoveredFrom    string `json:"discovered_from,omitempty"`
 	State             string `json:"state"`              // the desired state: enabled, draining or disabled
 	Usable            bool   `json:"usable"`             // sessions may begin
@@ -114,12 +114,12 @@ func (s *Stats) Backend(name string) *Backend {
 	return nil
 }
 
-// Discovery is how DNS is asked for the servers of one backend.
+// Discovery is how the servers of one backend are looked up.
 type Discovery struct {
 	Backend  string    `json:"backend"` // as in the configuration; its servers' names are BACKEND@ADDRESS:PORT
 	Service  string    `json:"service"`
 	Host     string    `json:"host"`               // that is looked up
-	Records  string    `json:"records"`            // address or SRV
+	Records  string    `json:"records"`            // address or SRV, of DNS, or EndpointSlice, of Kubernetes
 	Servers  int       `json:"servers"`            // that the name stands for at present
 	Asked    time.Time `json:"asked,omitzero"`     // the end of the last lookup
 	Answered time.Time `json:"answered,omitzero"`  // the end of the last lookup that found servers
@@ -160,7 +160,7 @@ func (s *Stats) BackendNames() (names []string) {
 	return names
 }
 
-// Lookup returns how DNS is asked for the servers of a backend; nil if it is not. A nil Stats knows none.
+// Lookup returns how the servers of a backend are looked up; nil if they are not. A nil Stats knows none.
 func (s *Stats) Lookup(backend string) *Discovery {
 	if s != nil {
 		for i := range s.Discovery {

@@ -35,7 +35,7 @@ type Stats struct {
 	OtherTenants OtherTenants `json:"other_tenants,omitzero"`
 	// Leaving are backends that were removed and still have connections.
 	Leaving []Leaving `json:"leaving,omitempty"`
-	// Discovery is how DNS is asked for the servers of backends with discover.
+	// Discovery is how the servers of backends with discover are looked up.
 	Discovery     []Discovery   `json:"discovery,omitempty"`
 	Configuration Configuration `json:"configuration"`
 	Sessions      Sessions      `json:"sessions"`
@@ -149,7 +149,7 @@ type Backend struct {
 	Service string `json:"service"`
 	URL     string `json:"url"`
 	Profile string `json:"profile"`
-	// DiscoveredFrom is the backend of the configuration whose DNS name led to this server; empty for a backend of the configuration.
+	// DiscoveredFrom is the backend of the configuration whose name led to this server; empty for a backend of the configuration.
 	DiscoveredFrom string `json:"discovered_from,omitempty"`
 	// Calibrated is how many streams 'wsbouncer calibrate' found that the server takes at once; absent if that is not known.
 	Calibrated int `json:"calibrated,omitempty"`

@@ -45,7 +45,7 @@ func commandOnStore(name string) string {
 	return "ls -l " + strings.TrimPrefix(name, "sqlite:")
 }
 
-// ofDiscovery reports which DNS names of backends cannot be used.
+// ofDiscovery reports which names of backends cannot be used.
 func ofDiscovery(f *Facts, found *findings) {
 	for i := range f.Stats.Discovery {
 		d := &f.Stats.Discovery[i]
@@ -55,7 +55,7 @@ func ofDiscovery(f *Facts, found *findings) {
 		case d.Servers == 0:
 			found.add(BackendNoServers, about, "it has no servers: %s", d.Reason).Since = d.Failing
 		default:
-			found.add(BackendLookup, about, "DNS lookups fail, %s %s: %s", figures.Plural(d.Servers, "known server"), verb(d.Servers, "stays", "stay"), d.Reason).Since = d.Failing
+			found.add(BackendLookup, about, "lookups of its servers fail, %s %s: %s", figures.Plural(d.Servers, "known server"), verb(d.Servers, "stays", "stay"), d.Reason).Since = d.Failing
 		}
 		if len(d.LeftOut) > 0 {
 			found.add(BackendAddresses, about, "addresses of %s are not used: %s", d.Host, strings.Join(d.LeftOut, "; "))

@@ -24,7 +24,7 @@ var configurationScenes = map[string]scene{
 	},
 	"DNS fails": {func(f *Facts) {
 		f.Stats.Discovery = []api.Discovery{{Backend: "gpu", Service: "stt", Servers: 3, Failing: since, Reason: "no such host", LeftOut: []string{"0.0.0.0:1: why"}, Host: "stt.svc"}}
-	}, "backend-lookup backend gpu: DNS lookups fail, 3 known servers stay: no such host (12:00)\nbackend-addresses backend gpu: addresses of stt.svc are not used: 0.0.0.0:1: why"},
+	}, "backend-lookup backend gpu: lookups of its servers fail, 3 known servers stay: no such host (12:00)\nbackend-addresses backend gpu: addresses of stt.svc are not used: 0.0.0.0:1: why"},
 	"DNS has never named a server": {func(f *Facts) {
 		f.Stats.Discovery = []api.Discovery{{Backend: "gpu", Service: "stt", Failing: since, Reason: "no such host"}, {Backend: "well", Servers: 1}}
 	}, "backend-no-servers backend gpu: it has no servers: no such host (12:00)"},

@@ -273,7 +273,7 @@ func putEnds(b *meter.BackendTotals, put put) {
 	}
 }
 
-// ofDiscovery returns the metrics of the lookups of DNS names.
+// ofDiscovery returns the metrics of the lookups of names.
 func ofDiscovery() []family {
 	name := each[api.Discovery]{
 		labelled: []string{"service", "backend"},
@@ -281,15 +281,15 @@ func ofDiscovery() []family {
 		names:    func(d *api.Discovery) []string { return []string{d.Service, d.Backend} },
 	}
 	return []family{
-		name.gauge("discovery_info", "Always 1. The labels are the DNS name that is looked up for the backend, and the records: address or SRV.",
+		name.gauge("discovery_info", "Always 1. The labels are the name that is looked up for the backend, and the records: address or SRV of DNS, or EndpointSlice of Kubernetes.",
 			func(d *api.Discovery, put put) { put(1, d.Host, d.Records) }, "host", "records"),
-		name.gauge("discovery_servers", "Servers that the DNS name stands for.",
+		name.gauge("discovery_servers", "Servers that the name stands for.",
 			func(d *api.Discovery, put put) { put(float64(d.Servers)) }),
-		name.gauge("discovery_failing", "1 while lookups of the DNS name fail or find no servers, otherwise 0.",
+		name.gauge("discovery_failing", "1 while lookups of the name fail or find no servers, otherwise 0.",
 			func(d *api.Discovery, put put) { put(toFloat(!d.Failing.IsZero())) }),
-		name.counter("discovery_lookups_total", "Lookups of the DNS name.",
+		name.counter("discovery_lookups_total", "Lookups of the name, and changes that Kubernetes has reported.",
 			func(d *api.Discovery, put put) { put(float64(d.Lookups)) }),
-		name.counter("discovery_failures_total", "Lookups of the DNS name that failed or found no servers.",
+		name.counter("discovery_failures_total", "Lookups of the name that failed or found no servers.",
 			func(d *api.Discovery, put put) { put(float64(d.Failures)) }),
 	}
 }

@@ -156,7 +156,7 @@ func (m *Model) backendFields(b *api.Backend) []field {
 		{"leases", fmt.Sprintf("%d: %d returned, %d discarded", b.Totals.Leased, b.Totals.Returned, b.Totals.Discarded), normal},
 	}...)
 	if b.DiscoveredFrom != "" {
-		fields = append(fields, field{"discovered", "by DNS, for the backend " + b.DiscoveredFrom, normal})
+		fields = append(fields, field{"discovered", "for the backend " + b.DiscoveredFrom, normal})
 	}
 	var retired []string
 	for _, reason := range slices.Sorted(maps.Keys(b.Totals.Reasons)) {

@@ -1,8 +1,9 @@
-// Package discovery finds the servers behind DNS names: it looks each name up again and again, and says which servers it stands for at
-// present. Package services calls it, and makes a backend of each server.
+// Package discovery finds the servers behind names: it looks each name up in DNS again and again, or follows its EndpointSlices in
+// Kubernetes, and says which servers it stands for at present. Package services calls it, and makes a backend of each server.
 //
 //   - [Discovery] has a watch, which is a goroutine, for each name.
 //   - lookup asks DNS once: for addresses (A, or AAAA if there is none), or for SRV records and the addresses of their targets.
+//   - service lists and watches the EndpointSlices of a Service (kubernetes.go).
 //   - members decides from one answer after the other, without I/O and without a clock, which servers come and go.
 //
 // A failed or empty answer changes nothing.
@@ -29,7 +30,7 @@ const (
 	retryInterval = 5 * time.Second
 )
 
-// Question is what DNS is asked.
+// Question is what DNS is asked, or Kubernetes.
 type Question struct {
 	// Host is the name.
 	Host string
@@ -37,6 +38,17 @@ type Question struct {
 	SRV bool
 	// Port is the port of all servers if their addresses are looked up.
 	Port uint16
+	// Service is the Service of Kubernetes that the name stands for; empty to ask DNS. Namespace is its namespace; empty for that of this
+	// process' pod.
+	Service, Namespace string
+}
+
+// source names who is asked.
+func (q Question) source() string {
+	if q.Service != "" {
+		return "Kubernetes"
+	}
+	return "DNS"
 }
 
 // Watched is a question, and how often it is asked.
@@ -57,6 +69,8 @@ type Server struct {
 type Options struct {
 	// Resolver asks DNS; default that of the system.
 	Resolver Resolver
+	// Kubernetes is asked for Services; default the cluster that this process runs in.
+	Kubernetes *Kubernetes
 	// Own reports whether this process itself accepts clients at an address; nil for never.
 	Own func(netip.AddrPort) bool
 	// Changed is called when servers of any name have changed, also for the first answer. It must not block.

@@ -20,6 +20,7 @@ const (
 // Some DNS servers answer with some of the addresses only, each time another one: Consul by default, or a list in turn. A server
 // therefore goes when it was missing in several answers in a row, and in twice as many as any server was missing that came back.
 type members struct {
+	sure    bool // static; answers have all servers, so one that is missing goes
 	known   map[netip.AddrPort]*member
 	absence int // the longest after which a server came back, in answers
 	quiet   int // answers since a server came back
@@ -71,6 +72,9 @@ func (m *members) answer(servers []Server) (changed bool, surplus []Server) {
 // remove removes servers that are missing for too long.
 func (m *members) remove() (changed bool) {
 	enough := min(max(minMissing, 2*m.absence), maxMissing)
+	if m.sure {
+		enough = 1
+	}
 	for address, known := range m.known {
 		if known.isIn && known.missing >= enough {
 			known.isIn, changed = false, true

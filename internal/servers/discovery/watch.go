@@ -76,8 +76,12 @@ func (w *watch) report() Status {
 func (w *watch) run(ctx context.Context) {
 	w.lookup = lookup{resolver: w.o.Resolver, question: w.question}
 	w.said = make(map[string]int)
+	ask := w.once
+	if w.question.Service != "" {
+		ask, w.members.sure = w.follow, true
+	}
 	for {
-		w.once(ctx)
+		ask(ctx)
 		pause := time.NewTimer(w.pause())
 		select {
 		case <-pause.C:
@@ -116,9 +120,13 @@ func (w *watch) once(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	answer, err := w.lookup.ask(limited)
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		w.take(answer, err)
 	}
+}
+
+// take takes an answer, which is without duplicates, or why there is none.
+func (w *watch) take(answer []Server, err error) {
 	fit, leftOut := w.sort(answer)
 	if err == nil && len(fit) == 0 {
 		err = errNone(w.question.Host, len(leftOut))
@@ -177,7 +185,7 @@ func (w *watch) failed(err error, leftOut []unused) {
 	w.say(leftOut)
 	if !w.failing && now.Sub(w.warned) >= warnInterval {
 		w.failing, w.warned = true, now
-		w.o.Log.Warn("DNS lookup failed, the servers that are known stay", "backend", w.backend, "name", w.question.Host, "servers", servers, "reason", err)
+		w.o.Log.Warn(w.question.source()+" lookup failed, the servers that are known stay", "backend", w.backend, "name", w.question.Host, "servers", servers, "reason", err)
 	}
 }
 
@@ -199,9 +207,9 @@ func (w *watch) answered(changed bool, leftOut []unused) {
 	switch {
 	case w.failing:
 		w.failing = false
-		w.o.Log.Info("DNS lookup works again", "backend", w.backend, "name", w.question.Host, "servers", servers, "failed_for", now.Sub(since).Round(time.Millisecond))
+		w.o.Log.Info(w.question.source()+" lookup works again", "backend", w.backend, "name", w.question.Host, "servers", servers, "failed_for", now.Sub(since).Round(time.Millisecond))
 	case first:
-		w.o.Log.Info("DNS name found", "backend", w.backend, "name", w.question.Host, "servers", servers)
+		w.o.Log.Info(w.question.source()+" name found", "backend", w.backend, "name", w.question.Host, "servers", servers)
 	}
 	if changed {
 		w.o.Changed()
@@ -222,7 +230,7 @@ func (w *watch) say(leftOut []unused) {
 	}
 	for reason, list := range byReason {
 		if _, ok := w.said[reason]; !ok {
-			w.o.Log.Warn("DNS answer has addresses that are not used", "backend", w.backend, "name", w.question.Host, "number", len(list), "addresses", strings.Join(few(list, func(u unused) string { return u.address.String() }), ", "), "reason", reason)
+			w.o.Log.Warn(w.question.source()+" answer has addresses that are not used", "backend", w.backend, "name", w.question.Host, "number", len(list), "addresses", strings.Join(few(list, func(u unused) string { return u.address.String() }), ", "), "reason", reason)
 		}
 		w.said[reason] = 0
 	}

@@ -49,6 +49,8 @@ type Options struct {
 	Token string
 	// Authorities may have signed the certificate of a proxy at https://; nil for those of the system.
 	Authorities *x509.CertPool
+	// ServerName is what that certificate must be for; empty for the address's host.
+	ServerName string
 	// Header is sent with every request, beside what each needs; nil for no more. It must not change.
 	Header http.Header
 	// Fleet asks for the whole fleet wherever a proxy can answer for it (see [api.FleetWide]).
@@ -71,7 +73,7 @@ func Open(address string, o Options) (*Client, error) {
 		address: address, target: t, token: o.Token, header: o.Header, maxAnswer: cmp.Or(o.MaxAnswer, maxAnswer), transport: t.transport(),
 	}
 	c.fleet.Store(o.Fleet)
-	c.transport.TLSClientConfig = &tls.Config{RootCAs: o.Authorities, MinVersion: tls.VersionTLS12}
+	c.transport.TLSClientConfig = &tls.Config{RootCAs: o.Authorities, ServerName: o.ServerName, MinVersion: tls.VersionTLS12}
 	c.http = &http.Client{
 		Transport: c.transport,
 		// The API never redirects.

@@ -1,0 +1,70 @@
+{{- define "wsbouncer.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "wsbouncer.fullname" -}}
+{{- $name := include "wsbouncer.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
+{{- end -}}
+{{- end }}
+
+{{/* What selects the proxies' pods: it must not change from release to release. */}}
+{{- define "wsbouncer.proxies" -}}
+app.kubernetes.io/name: {{ include "wsbouncer.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: proxy
+{{- end }}
+
+{{- define "wsbouncer.labels" -}}
+app.kubernetes.io/name: {{ include "wsbouncer.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "wsbouncer.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "wsbouncer.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "wsbouncer.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "wsbouncer.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "wsbouncer.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "wsbouncer.adminScheme" -}}
+{{ ternary "https" "http" .Values.admin.tls.enabled }}
+{{- end }}
+
+{{/* The name in the certificate of the admin API, which is the same for all pods. */}}
+{{- define "wsbouncer.adminName" -}}
+{{ include "wsbouncer.fullname" . }}-admin.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{- define "wsbouncer.adminSecret" -}}
+{{ .Values.admin.tls.existingSecret | default (printf "%s-admin-tls" (include "wsbouncer.fullname" .)) }}
+{{- end }}
+
+{{- define "wsbouncer.configuration" -}}
+{{- if .Values.configuration }}{{ toYaml .Values.configuration }}{{ else }}services: {}{{ end }}
+{{- end }}
