@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -209,6 +209,15 @@ release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for
 	test -s .cache/notes.md || { \
 		echo "release: tag the commit at hand, and give CHANGELOG.md a section for the tag's version"; exit 1; }
 	$(GORELEASER) release --clean --release-notes .cache/notes.md
+
+SITE = .cache/site
+SITE_PYTHON ?= python3
+
+$(SITE)/ready: site/requirements.txt
+	@mkdir -p $(@D) && $(SITE_PYTHON) -m venv --clear $(@D) && $(@D)/bin/pip install --quiet -r $< && touch $@
+
+site: $(SITE)/ready ## Build the documentation as a site in dist/site, with search and llms.txt; fails for a broken link (Python 3.10)
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --config-file site/mkdocs.yml
 
 licences: ## Write docs/reference/dependencies.md: the modules in the program, their versions and licences; fails if one does not fit
 	$(GO) -C tools run ./licences
