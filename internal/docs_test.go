@@ -1,6 +1,7 @@
 package internal_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path"
@@ -89,6 +90,22 @@ func TestIndex(t *testing.T) {
 		if isDocs && page != "README.md" && !strings.Contains(all["docs/README.md"], "("+page+")") {
 			t.Errorf("docs/README.md does not list %s", page)
 		}
+	}
+}
+
+// TestCompatibility: the last version in docs/compatibility.md has the newest schemas, which have as many migrations as their number.
+func TestCompatibility(t *testing.T) {
+	newest := "|"
+	for _, database := range []string{"postgres", "sqlite"} {
+		migrations, err := filepath.Glob("config/" + database + "/migrations/*.sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest += fmt.Sprintf(" %d |", len(migrations))
+	}
+	rows := regexp.MustCompile(`(?m)^\| \d+\.\d+\.\d+ (\|.*)$`).FindAllStringSubmatch(pages(t)["docs/compatibility.md"], -1)
+	if len(rows) == 0 || !strings.HasPrefix(rows[len(rows)-1][1], newest) {
+		t.Errorf("docs/compatibility.md: the last version should have the schemas %s", newest)
 	}
 }
 
