@@ -1,0 +1,65 @@
+// Package settings_test reads the sample settings, and the configuration that belongs to each, as the proxy does.
+package settings_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+)
+
+// TestSamples: the proxy accepts each sample without a warning, and docs/configure.md and README.md name it.
+func TestSamples(t *testing.T) {
+	samples, err := filepath.Glob("*/wsbouncer.yaml")
+	if err != nil || len(samples) < 3 {
+		t.Fatalf("samples: %q (%v)", samples, err)
+	}
+	for _, name := range samples {
+		folder := filepath.Dir(name)
+		t.Run(folder, func(t *testing.T) {
+			// The tokens of the sample are in files of the machine that it is for.
+			environment := []string{settings.ConfigVariable + "=" + name, "WSBOUNCER_ADMIN_TOKEN=" + strings.Repeat("a", 32)}
+			if strings.Contains(read(t, name), "\nadmin-reader-token:") {
+				environment = append(environment, "WSBOUNCER_ADMIN_READER_TOKEN="+strings.Repeat("b", 32))
+			}
+			loaded, err := settings.Sources{Environment: func() []string { return environment }}.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings := loaded.Warnings
+
+			services := filepath.Join(folder, "services.yaml")
+			content, err := file.Decode(services, []byte(read(t, services)), config.CheckProfiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snapshot, err := config.NewSnapshot("1", &content, config.CheckProfiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings = append(append(warnings, snapshot.TenantWarnings()...), snapshot.OriginWarnings()...)
+			if len(warnings) > 0 {
+				t.Errorf("warnings: %q", warnings)
+			}
+
+			for page, link := range map[string]string{"README.md": "(" + folder + ")", "../../docs/configure.md": "(../examples/settings/" + folder + ")"} {
+				if !strings.Contains(read(t, page), link) {
+					t.Errorf("%s does not link to %s", page, folder)
+				}
+			}
+		})
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
