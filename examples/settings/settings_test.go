@@ -21,13 +21,13 @@ func TestSamples(t *testing.T) {
 	for _, name := range samples {
 		folder := filepath.Dir(name)
 		t.Run(folder, func(t *testing.T) {
-			loaded, err := settings.Sources{Environment: func() []string {
-				return []string{
-					settings.ConfigVariable + "=" + name,
-					"WSBOUNCER_ADMIN_TOKEN=" + strings.Repeat("a", 32), // instead of the files with tokens, which are not here
-					"WSBOUNCER_ADMIN_READER_TOKEN=" + strings.Repeat("b", 32),
-				}
-			}}.Load()
+			environment := []string{settings.ConfigVariable + "=" + name}
+			for variable, token := range map[string]string{"WSBOUNCER_ADMIN_TOKEN": "a", "WSBOUNCER_ADMIN_READER_TOKEN": "b"} {
+				token = strings.Repeat(token, 32) // instead of the file with the token, which is not here
+				t.Setenv(variable, token)
+				environment = append(environment, variable+"="+token)
+			}
+			loaded, err := settings.Sources{Environment: func() []string { return environment }}.Load()
 			if err != nil {
 				t.Fatal(err)
 			}
