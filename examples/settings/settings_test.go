@@ -4,6 +4,7 @@ package settings_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,8 +32,6 @@ func TestSamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			warnings := loaded.Warnings
-
 			services := filepath.Join(folder, "services.yaml")
 			content, err := file.Decode(services, []byte(read(t, services)), config.CheckProfiles)
 			if err != nil {
@@ -42,8 +41,7 @@ func TestSamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			warnings = append(append(warnings, snapshot.TenantWarnings()...), snapshot.OriginWarnings()...)
-			if len(warnings) > 0 {
+			if warnings := slices.Concat(loaded.Warnings, snapshot.TenantWarnings(), snapshot.OriginWarnings()); len(warnings) > 0 {
 				t.Errorf("warnings: %q", warnings)
 			}
 
