@@ -1,10 +1,11 @@
 // Command licences writes docs/reference/dependencies.md: the Go modules that are compiled into wsbouncer, on any system that it is built
-// for, with their versions and licences. It fails if a licence is not known to fit a program under the Apache License 2.0. `make licences`
-// runs it, and `make lint` with -check, which writes nothing and fails if the page is not up to date.
+// for, by licence. It fails if a licence is not known to fit a program under the Apache License 2.0. `make licences` runs it, and `make lint`
+// with -check, which writes nothing and fails if the page is not up to date.
 package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -35,7 +36,7 @@ var fits = map[string]string{
 	"CC0-1.0":      "nothing",
 	"ISC":          "keep the notice",
 	"MIT":          "keep the notice",
-	"MPL-2.0":      "keep the notice, and offer the source of these files",
+	"MPL-2.0":      "offer the source of the files under MPL-2.0, with its notice",
 	"Unlicense":    "nothing",
 }
 
@@ -115,54 +116,51 @@ func compiled(root string) (map[string]module, error) {
 	return all, nil
 }
 
-// page returns the page.
+// page returns the page: the modules by their licences, those of most modules first.
 func page(modules map[string]module) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString(`# Dependencies
-
-The Go modules that are compiled into wsbouncer, for Linux, macOS or Windows, with their licences. ` + "`make licences`" + ` writes this page from
-the modules themselves, and ` + "`make lint`" + ` fails if it is not up to date, or if a licence does not fit a program under the Apache License 2.0.
-Tools, tests, benchmarks and examples need more; they are in no release.
-
-| module | version | licence |
-| --- | --- | --- |
-`)
 	var problems []string
-	count := make(map[string]int)
+	groups := make(map[string][]string) // the paths of modules by their licences
+	asks := make(map[string][]string)   // what the licences ask for, by licences
 	for _, path := range slices.Sorted(maps.Keys(modules)) {
-		m := modules[path]
-		names, err := licences(m.Dir)
+		names, err := licences(modules[path].Dir)
 		if err != nil {
 			return nil, err
 		}
+		group := strings.Join(names, ", ")
+		groups[group] = append(groups[group], path)
 		for _, name := range names {
-			count[name]++
 			if fits[name] == "" {
 				problems = append(problems, path+" has the licence "+name)
+			} else if !slices.Contains(asks[group], fits[name]) {
+				asks[group] = append(asks[group], fits[name])
 			}
 		}
 		if len(names) == 0 {
 			problems = append(problems, path+" has no licence that this program knows")
 		}
-		fmt.Fprintf(&b, "| [%s](https://pkg.go.dev/%s@%s) | %s | %s |\n", path, path, m.Version, m.Version, strings.Join(names, ", "))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("not known to fit the Apache License 2.0:\n  %s", strings.Join(problems, "\n  "))
 	}
-	b.WriteString("\n## What the licences ask for\n\n| licence | modules | whoever passes the program on must |\n| --- | --- | --- |\n")
-	for _, name := range slices.Sorted(maps.Keys(count)) {
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", name, count[name], fits[name])
+	var b bytes.Buffer
+	b.WriteString(`# Dependencies
+
+The Go modules that are compiled into wsbouncer, for Linux, macOS or Windows, by licence, with what the licence asks of those who redistribute the
+program. Their versions are in ` + "`go.mod`" + ` and in the bill of materials of [each release](../install.md). Written by ` + "`make licences`" + `. Do not edit.
+` + "`make lint`" + ` fails if a module is missing or if its licence does not fit a program under the Apache License 2.0.
+`)
+	order := slices.SortedFunc(maps.Keys(groups), func(x, y string) int {
+		return cmp.Or(len(groups[y])-len(groups[x]), strings.Compare(x, y))
+	})
+	for _, group := range order {
+		fmt.Fprintf(&b, "\n## %s\n\nRedistribution: %s.\n\n    %s\n", group, strings.Join(asks[group], "; "), strings.Join(groups[group], "\n    "))
 	}
 	b.WriteString(`
-No module has a licence that does not fit: GPL, LGPL and AGPL would not, nor would an unknown licence.
-
 ## What else is in the program
 
-| part | licence |
-| --- | --- |
-| Go's standard library | BSD-3-Clause |
-| [uPlot](../../internal/operate/dashboard/static/vendor/uplot), the charts of the dashboard | MIT |
-| Mozilla's root certificates, from golang.org/x/crypto/x509roots/fallback | MPL-2.0 (the list), BSD-3-Clause (the module) |
+- Go's standard library: BSD-3-Clause
+- [uPlot](../../internal/operate/dashboard/static/vendor/uplot), the charts of the dashboard: MIT
+- Mozilla's root certificates, from golang.org/x/crypto/x509roots/fallback: MPL-2.0 (the list), BSD-3-Clause (the module)
 `)
 	return b.Bytes(), nil
 }
