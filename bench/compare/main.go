@@ -62,7 +62,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		return err
 	})
 	f.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
-	f.StringVar(&o.out, "out", "", "folder for benchmarks.md, benchmarks.json and img/ (default: docs/internals for the whole plan, .cache/bench/report for any other)")
+	f.StringVar(&o.out, "out", "", "folder for benchmarks.md, .txt and .json, and img/ (default: docs/internals for the whole plan, .cache/bench/report for any other)")
 	f.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err

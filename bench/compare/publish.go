@@ -11,9 +11,10 @@ import (
 	"github.com/wsbouncer/wsbouncer/bench/results"
 )
 
-// publish prints the tables and writes the report with its plots into a folder.
+// publish prints the tables and writes them into a folder, with the report and its plots.
 func publish(r *results.Report, folder string) error {
-	fmt.Print(r.Tables())
+	tables := r.Tables()
+	fmt.Print(tables)
 	images := filepath.Join(folder, "img")
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return err
@@ -24,5 +25,6 @@ func publish(r *results.Report, folder string) error {
 	}
 	page := filepath.Join(folder, "benchmarks.md")
 	fmt.Printf("report: %s\n", page)
-	return errors.Join(err, r.Write(filepath.Join(folder, "benchmarks.json")), os.WriteFile(page, []byte(r.Markdown(drawings)), 0o644))
+	return errors.Join(err, r.Write(filepath.Join(folder, "benchmarks.json")), os.WriteFile(page, []byte(r.Markdown(drawings)), 0o644),
+		os.WriteFile(filepath.Join(folder, "benchmarks.txt"), []byte(tables), 0o644))
 }

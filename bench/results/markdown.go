@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Tables returns all numbers without plots, for a terminal.
+// Tables returns all numbers without plots, for a terminal and for benchmarks.txt.
 func (r *Report) Tables() string {
 	var b strings.Builder
 	r.conclusions(&b, true)
+	r.versions(&b)
 	b.WriteString("# All numbers\n\nMedian of all rounds (minimum - maximum). A ratio compares two runs of the same round; its median is the median of the rounds' ratios.\n\n")
 	r.scenarios(&b)
 	return b.String()
 }
 
-// Markdown returns the page: the conclusions without all numbers. It refers to drawings in a folder img and to benchmarks.json, both next to it.
+// Markdown returns the page: the conclusions without all numbers. It refers to drawings in a folder img and to benchmarks.txt, both next to it.
 func (r *Report) Markdown(drawn []Drawing) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements. Do not edit. [bench/README.md](../../bench/README.md) describes the scenarios, the rivals and the method.\n"+
-		"`make bench BENCH_FLAGS='-from docs/internals/benchmarks.json'` prints all numbers of this run, with their extremes.\n\n", r.Command)
+	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements. Do not edit. [benchmarks.txt](benchmarks.txt) has all numbers of this run, and versions.\n"+
+		"[bench/README.md](../../bench/README.md) describes the scenarios, the rivals and the method.\n\n", r.Command)
 	if r.Plan != "whole" {
 		fmt.Fprintf(&b, "**This run did not measure the whole plan (%s): draw no other conclusions from it.**\n\n", r.Plan)
 	}
@@ -28,8 +29,7 @@ func (r *Report) Markdown(drawn []Drawing) string {
 	for _, d := range drawn {
 		fmt.Fprintf(&b, "![%s](img/%s)\n\n", d.Title, d.File)
 	}
-	r.versions(&b)
-	return b.String()
+	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
 // facts says where and when it was measured.
@@ -66,9 +66,9 @@ func (r *Report) others() Spread {
 
 // conclusions writes what a reader needs first; in full, also what was measured for each budget, and where the floors are better.
 func (r *Report) conclusions(b *strings.Builder, full bool) {
-	fmt.Fprintf(b, "## In short\n\nMedians of all rounds: the number of %s, and each rival's divided by it in the same round. Above 1, the rival needs more. "+
+	fmt.Fprintf(b, "## In short\n\nMedians of all rounds: the number of %s, and each rival's divided by it in the same round. Above 1, the rival needs more.\n"+
 		"An asterisk: the rival could not carry that load.\n\n", r.Base)
-	r.summary(b)
+	r.summary(b, full)
 	r.budgets(b, full)
 	b.WriteString("## Where a rival is better\n\n")
 	rivals, floors := r.better()
@@ -114,7 +114,7 @@ func (r *Report) budgets(b *strings.Builder, full bool) {
 		list(b, "Met:", met)
 		list(b, "Not measured:", absent)
 	} else if len(met)+len(absent) > 0 {
-		fmt.Fprintf(b, "Met: %d. Not measured: %d. The command at the top lists them.\n\n", len(met), len(absent))
+		fmt.Fprintf(b, "Met: %d. Not measured: %d.\n\n", len(met), len(absent))
 	}
 	if len(missed)+len(met)+len(absent) == 0 {
 		b.WriteString("None was measured.\n\n")
@@ -152,4 +152,5 @@ func (r *Report) versions(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "- %s: %s\n", rival.Name, version)
 	}
+	b.WriteString("\n")
 }
