@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,7 +154,10 @@ cross: ## Check that the code builds for macOS and Windows
 # Shell scripts, by their first line.
 SCRIPTS = $(shell grep -rlE --exclude-dir=.git --exclude-dir=.cache --exclude-dir=node_modules --exclude-dir=dist '^#!/(usr/)?bin/(env )?(ba|da)?sh' .ci .github bench conformance deploy examples)
 
-lint: release-check ## Check formatting, Go code (vet, staticcheck), the licences of dependencies, workflows (actionlint) and scripts (shellcheck, where it is installed)
+docs-lint: ## Check README and docs for phrases that readers stumble over, and for groups of pages with too many words
+	@$(GO) test -vet=off -count=1 -v -run '^(TestProse|TestWords)$$' ./internal
+
+lint: release-check docs-lint ## Check formatting, Go code (vet, staticcheck), the licences of dependencies, workflows (actionlint) and scripts (shellcheck, where it is installed)
 	@out=$$($(call TOOL,gofumpt) -l .) || exit 1; if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(BENCH) vet ./...
@@ -219,7 +222,7 @@ $(SITE)/ready: site/requirements.txt
 site: $(SITE)/ready ## Build the documentation as a site in dist/site, with search and llms.txt; fails for a broken link (Python 3.10)
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --config-file site/mkdocs.yml
 
-licences: ## Write docs/reference/dependencies.md: the modules in the program, their versions and licences; fails if one does not fit
+licences: ## Write docs/reference/dependencies.md: the modules in the program, by licence; fails if one does not fit
 	$(GO) -C tools run ./licences
 
 release-check: ## Check that all files name the version that the file VERSION has, and that CHANGELOG.md has a section for it
