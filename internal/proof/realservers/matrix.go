@@ -75,11 +75,11 @@ type Waits struct {
 func (w *Waits) String() string {
 	switch {
 	case w.Closed != "":
-		return fmt.Sprintf("a connection that waits ends after %.0f s (%s)", w.Seconds, w.Closed)
+		return fmt.Sprintf("closed after %.0f s %s", w.Seconds, strings.TrimPrefix(w.Closed, "the server closed "))
 	case w.Dead != "":
-		return fmt.Sprintf("one that has waited for %.0f s is open, but dead", w.Seconds)
+		return fmt.Sprintf("open, but dead after %.0f s", w.Seconds)
 	}
-	return fmt.Sprintf("one that has waited for %.0f s is as good as new", w.Seconds)
+	return fmt.Sprintf("good after %.0f s", w.Seconds)
 }
 
 // Err returns an error that names the servers at which something went wrong.
@@ -138,11 +138,11 @@ func Page(all []*Result) string {
 	b.WriteString(pageHead)
 	for _, r := range all {
 		if r.Skipped != "" && r.Claims == nil {
-			fmt.Fprintf(&b, "| [%s](%s) | `%s` | not run: %s | | | | | |\n", r.Server, r.Homepage, r.Profile, r.Skipped)
+			fmt.Fprintf(&b, "| [%s](%s) | `%s` | not run: %s | | | | |\n", r.Server, r.Homepage, r.Profile, r.Skipped)
 			continue
 		}
-		fmt.Fprintf(&b, "| [%s](%s)<br>%s | `%s` | %s | %s | %s | %s | %s | %s |\n",
-			r.Server, r.Homepage, r.Version, r.Profile, r.claims(), r.client(), r.reuse(), r.failover(), r.capacity(), r.Date)
+		fmt.Fprintf(&b, "| [%s](%s)<br>%s<br>%s | `%s` | %s | %s | %s | %s | %s | %s |\n",
+			r.Server, r.Homepage, r.Version, r.Date, r.Profile, r.claims(), r.client(), r.reuse(), r.failover(), r.full(), r.idle())
 	}
 	b.WriteString("\n")
 	for _, r := range all {
@@ -155,20 +155,20 @@ func Page(all []*Result) string {
 
 const pageHead = `# Tested servers
 
-The built-in profiles on the programs that people run, each with its own client if it has one. ` + "`make test-servers`" + ` writes this page; do not edit it.
-[CONTRIBUTING.md](../../CONTRIBUTING.md#a-real-server) says how a server is added, and how you can report on a service that we cannot run.
-A model is real where the version names one; elsewhere words that follow from the samples stand in for it, below the engine's API.
+` + "`make test-servers`" + ` tries the built-in profiles on these programs, and writes this page; do not edit it.
+[CONTRIBUTING.md](../../CONTRIBUTING.md#a-real-server) shows how to add a server, or to report on a service that we cannot run.
+A model is real where the version names one. Elsewhere, words that follow from the samples stand in for it, below the engine's API.
 
-- **claims**: how many of the profile's claims hold that ` + "`wsbouncer profile verify`" + ` could try.
-- **own client**: whether the server's own client prints the same through the proxy, letter by letter.
-- **sessions**: held by 8 clients over 4 connections, about a fifth of them left early in some manner. How many of those held to their end had words of
-  another session (foreign), or other words than a direct session, and how many were lost. How many connections were dialed. Servers that cut
-  audio by the clock have other words on a busy machine, without a proxy too.
-- **failover**: the profile's verdict, and how many of 8 sessions were held to their end when one of two servers was killed, how many of these with the same words.
-- **when it is full, and what waits**: how it refuses a session, and what one connection that waits for a session costs it,
-  and what becomes of it. The proxy retires it before that (` + "`limits.idle`" + ` of the profile), or dials only when a client comes (` + "`predial`" + `).
+- **claims**: how many of the profile's claims hold, of those that ` + "`wsbouncer profile verify`" + ` could try
+- **own client**: whether the server's own client prints the same through the proxy, letter by letter
+- **held, left, dialed**: sessions of 8 clients that were held to their end or left early, and connections dialed for them, at most 4 at a
+  time. Words of another session (foreign), other words than in a direct session, and lost sessions are counted if there were any
+- **failover**: the profile's verdict, and how many of 8 sessions were held to their end when one of two servers was killed
+- **full**: whether a session that a full server refuses moves to another one, where that could be tried
+- **idle connection**: what it costs the server in memory and lines of log, and its state later. The proxy retires it before it ends
+  (` + "`limits.idle`" + ` of the profile), or dials only when a client comes (` + "`predial`" + `)
 
-| server | profile | claims | own client | sessions | failover | when it is full, and what waits | date |
+| server | profile | claims | own client | held, left, dialed | failover | full | idle connection |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
@@ -196,11 +196,21 @@ func (r *Result) client() string {
 	return r.Client
 }
 
+// reuse shows foreign, other and lost sessions only if there are any.
 func (r *Result) reuse() string {
 	if r.Reuse == nil {
 		return "failed"
 	}
-	return fmt.Sprintf("%d held, %d left, %d foreign, %d other, %d lost; %d dialed", r.Reuse.Held(), r.Reuse.Left, len(r.Reuse.Foreign), len(r.Reuse.Other), len(r.Reuse.Lost), r.Reuse.Dialed)
+	text := fmt.Sprintf("%d, %d, %d", r.Reuse.Held(), r.Reuse.Left, r.Reuse.Dialed)
+	for _, wrong := range []struct {
+		what     string
+		sessions []string
+	}{{"foreign", r.Reuse.Foreign}, {"other", r.Reuse.Other}, {"lost", r.Reuse.Lost}} {
+		if len(wrong.sessions) > 0 {
+			text += fmt.Sprintf("; %d %s", len(wrong.sessions), wrong.what)
+		}
+	}
+	return text
 }
 
 func (r *Result) failover() string {
@@ -208,16 +218,25 @@ func (r *Result) failover() string {
 		return r.Verdict
 	}
 	f := r.Failover
-	return fmt.Sprintf("%s; %d of %d held, %d moved, %d with the same words", r.Verdict, f.Held()-len(f.Lost), f.Held(), f.Moved, f.Same+f.Words)
+	text := fmt.Sprintf("%s; %d of %d, %d moved", r.Verdict, f.Held()-len(f.Lost), f.Held(), f.Moved)
+	if same := f.Same + f.Words; same < f.Held() {
+		text += fmt.Sprintf(", %d with the same words", same)
+	}
+	return text
 }
 
-func (r *Result) capacity() string {
-	var parts []string
-	if r.Full != "" {
-		parts = append(parts, r.Full)
+// full is whether a full server can be told: the claim holds only if the refused session can move.
+func (r *Result) full() string {
+	if r.Full == "" {
+		return ""
 	}
+	return "moves"
+}
+
+func (r *Result) idle() string {
+	var parts []string
 	if w := r.Warm; w != nil && w.Connections > 0 {
-		parts = append(parts, fmt.Sprintf("each waiting connection costs %d KiB and %.1f lines of log", max(0, w.BytesEach)>>10, w.LinesEach))
+		parts = append(parts, fmt.Sprintf("%d KiB, %.1f lines", max(0, w.BytesEach)>>10, w.LinesEach))
 	}
 	if w := r.Warm; w != nil && w.Waits != nil {
 		parts = append(parts, w.Waits.String())
