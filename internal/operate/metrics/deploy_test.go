@@ -50,8 +50,11 @@ func ofTheProcess(t *testing.T) map[string]bool {
 	return names
 }
 
-// TestAlertRules: the rules name metrics that exist, and each has a severity, texts, a line in monitor.md, and a test that promtool runs (make
-// test-alerts).
+// runbook finds a section of docs/runbooks.md, with the severity of its alert and a command.
+var runbook = regexp.MustCompile(`(?m)^## (Wsbouncer\w+)\n\n(Warning|Critical): (?:[^\n]+\n)+\n    \S`)
+
+// TestAlertRules: the rules name metrics that exist, and each has a severity, texts, a section in runbooks.md to which its runbook_url leads, and a
+// test that promtool runs (make test-alerts).
 func TestAlertRules(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -82,10 +85,10 @@ func TestAlertRules(t *testing.T) {
 			checkNames(t, "a series of alerts_test.yaml", in.Series)
 		}
 	}
-	explained := make(map[string]string) // the severity of each alert in monitor.md
-	read(t, "../docs/monitor.md", func(b []byte) error {
-		for _, row := range regexp.MustCompile("(?m)^\\| `(Wsbouncer\\w+)` \\| (\\w+) \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(string(b), -1) {
-			explained[row[1]] = row[2]
+	explained := make(map[string]string) // the severity of each alert in runbooks.md
+	read(t, "../docs/runbooks.md", func(b []byte) error {
+		for _, section := range runbook.FindAllStringSubmatch(string(b), -1) {
+			explained[section[1]] = strings.ToLower(section[2])
 		}
 		return nil
 	})
@@ -95,7 +98,11 @@ func TestAlertRules(t *testing.T) {
 			seen++
 			checkNames(t, rule.Alert, rule.Expr)
 			if got := explained[rule.Alert]; got != rule.Labels["severity"] {
-				t.Errorf("docs/monitor.md explains %s with the severity %q; it is %q", rule.Alert, got, rule.Labels["severity"])
+				t.Errorf("docs/runbooks.md explains %s with the severity %q; it is %q", rule.Alert, got, rule.Labels["severity"])
+			}
+			want := "https://github.com/wsbouncer/wsbouncer/blob/main/docs/runbooks.md#" + strings.ToLower(rule.Alert)
+			if got := rule.Annotations["runbook_url"]; got != want {
+				t.Errorf("%s has the runbook_url %q; want %q", rule.Alert, got, want)
 			}
 			if severity := rule.Labels["severity"]; severity != "warning" && severity != "critical" {
 				t.Errorf("%s has the severity %q", rule.Alert, severity)
@@ -109,7 +116,7 @@ func TestAlertRules(t *testing.T) {
 		}
 	}
 	if seen == 0 || len(explained) != seen {
-		t.Errorf("there are %d rules, and %d in docs/monitor.md", seen, len(explained))
+		t.Errorf("there are %d rules, and %d in docs/runbooks.md", seen, len(explained))
 	}
 }
 
