@@ -17,6 +17,11 @@ import (
 // metricName finds the proxy's metrics in a query.
 var metricName = regexp.MustCompile(`wsbouncer_[a-z_]+`)
 
+// describes reports whether a page has a metric, with or without labels.
+func describes(page, metric string) bool {
+	return strings.Contains(page, "`"+metric+"`") || strings.Contains(page, "`"+metric+"{")
+}
+
 // checkFleetQuery checks that a query takes the maximum of metrics that there are: each proxy tells the whole fleet's numbers.
 func checkFleetQuery(t *testing.T, query string) {
 	t.Helper()
@@ -26,7 +31,7 @@ func checkFleetQuery(t *testing.T, query string) {
 		t.Errorf("the query %q takes no maximum of a metric", query)
 	}
 	for _, name := range names {
-		if !strings.Contains(metrics, "`"+name+"`") {
+		if !describes(metrics, name) {
 			t.Errorf("the query %q names the metric %s, which does not exist", query, name)
 		}
 	}

@@ -345,7 +345,7 @@ func TestPlaces(t *testing.T) {
 	}
 	metrics := string(must[[]byte](t)(os.ReadFile("../../docs/reference/metrics.md")))
 	for _, name := range strings.FieldsFunc(scaler.Spec.Triggers[0].Metadata["query"], func(r rune) bool { return !strings.ContainsRune(metricLetters, r) }) {
-		if strings.HasPrefix(name, "wsbouncer_") && !strings.Contains(metrics, "`"+name+"`") {
+		if strings.HasPrefix(name, "wsbouncer_") && !describes(metrics, name) {
 			t.Errorf("the query names the metric %s, which does not exist", name)
 		}
 	}

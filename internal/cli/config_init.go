@@ -23,7 +23,7 @@ func newConfigInitCommand() *cobra.Command {
 meaning, its default, and what is allowed. All settings are commented out: as long as a
 setting is a comment, it follows the default, even if a newer version changes that.
 
-Services, backends and profiles are not in the file: they are in the database.`,
+The configuration (services, backends, profiles, tenants and keys) is in the database instead.`,
 		Example: `  wsbouncer config init
   wsbouncer config init --file /etc/wsbouncer/wsbouncer.yaml
   wsbouncer config init --file - | less`,

@@ -72,26 +72,26 @@ func (b *Backend) fields() []field {
 			&b.Service, "the name of a service", checkAny)}, // whether there is one is for Validate
 		{"url", "", "URL of the inference server; required", value.NewText(&b.URL, "ws://host:port/path or wss://host:port/path", checkURL)},
 		{
-			"connections", "100", "connection cap: the most connections that the server ever sees at once, or auto to follow what it publishes; backend add requires it",
+			"connections", "100", "maximum simultaneous connections to the server; auto: as it publishes; required by backend add",
 			connectionsValue{&b.Connections},
 		},
-		{"connections-max", "100", "with connections: auto, the cap, whatever the server publishes", value.NewCount(&b.ConnectionsMax, 1, maxConnections)},
-		{"warm", wholeCap, "connections to keep ready in addition to those in use, within the cap", warmValue{&b.Warm}},
-		{"weight", "1", "share of the clients, relative to the backend's cap and to the other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
-		{"state", states[0], "desired state", value.NewChoice(&b.State, "state", states)},
-		{"discover", "", "how to find the servers behind the URL's host name: each address becomes a server with this cap; empty for one server", value.NewText(
+		{"connections-max", "100", "cap with connections: auto", value.NewCount(&b.ConnectionsMax, 1, maxConnections)},
+		{"warm", wholeCap, "connections to keep ready besides those in use, within the cap", warmValue{&b.Warm}},
+		{"weight", "1", "share of clients, relative to the cap and to other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
+		{"state", states[0], "desired state; draining: no new sessions; disabled: no idle connections either", value.NewChoice(&b.State, "state", states)},
+		{"discover", "", "how to find servers behind the URL's host name, each with this cap; empty for one server", value.NewText(
 			&b.Discover, strings.Join(discovering, ", "), checkDiscover)},
-		{"discover-interval", "5s", "time between two lookups of the name in DNS, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
+		{"discover-interval", "5s", "time between DNS lookups, plus or minus a fifth", value.NewDuration(&b.DiscoverInterval, time.Second)},
 		{calibrated, "", "result of 'wsbouncer calibrate --save' on the server; empty for none", value.NewText(
 			&b.Calibrated, "a line such as 2026-11-27 vosk streams=24", checkCalibrated)},
 		{"labels", "", "labels for people and selectors", value.NewMap(&b.Labels, "names of letters, digits and ._/- with texts", checkLabel)},
-		{"tls-ca", "", "file with the CA certificates to trust; empty for the system's", value.NewText(&b.TLSCA, "a path", checkFile)},
+		{"tls-ca", "", "file with CA certificates to trust; empty for the system's", value.NewText(&b.TLSCA, "a path", checkFile)},
 		{"tls-server-name", "", "name that the server's certificate must have; empty for the URL's host", value.NewText(
 			&b.TLSServerName, "a host name in lower case", checkHost)},
 		{"tls-insecure-skip-verify", "false", "accept any certificate; for tests only", value.NewFlag(&b.TLSInsecureSkipVerify)},
 		{"tls-certificate", "", "file with the client certificate; empty for none", value.NewText(&b.TLSCertificate, "a path", checkFile)},
-		{"tls-key", "", "file with the key of the client certificate", value.NewText(&b.TLSKey, "a path", checkFile)},
-		{"headers", "", "headers of the upgrade request; write secrets as env:NAME or file:/path", value.NewMap(
+		{"tls-key", "", "file with the client certificate's key", value.NewText(&b.TLSKey, "a path", checkFile)},
+		{"headers", "", "headers of the upgrade request", value.NewMap(
 			&b.Headers, "names of headers with texts, whose last word may be env:NAME or file:/path", checkHeader)},
 	}
 }

@@ -25,12 +25,12 @@ func NewKey() Key { return withDefaults[Key]() }
 // fields returns the fields of a key: see [Service.fields].
 func (k *Key) fields() []field {
 	return append([]field{
-		{"tenant", "", "tenant whose key it is; empty for none", value.NewText(&k.Tenant, "a name", orEmptyName)},
-		{"hash", "", "SHA-256 of the key, from which the key cannot be found; required", value.NewText(
+		{"tenant", "", "tenant of the key; empty for none", value.NewText(&k.Tenant, "a name", orEmptyName)},
+		{"hash", "", "SHA-256 of the key; required", value.NewText(
 			&k.Hash, "sha256: and 64 hexadecimal digits", checkHash)},
 		{"expires", "", "time from which the key is refused; empty for never", timeValue{&k.Expires}},
-		{"services", "", "services that the key is good for; empty for all", value.NewList(&k.Services, "names of services", CheckName)},
-	}, limitFields("key", &k.Limits)...)
+		{"services", "", "services that accept the key; empty for all", value.NewList(&k.Services, "names of services", CheckName)},
+	}, limitFields(&k.Limits)...)
 }
 
 func orEmptyName(text string) error {

@@ -136,7 +136,7 @@ func isEmptyMapping(n *strictyaml.Node) bool {
 func (d *decoder) mustDefine() {
 	if !d.defines && len(d.problems) == 0 {
 		d.problems = append(d.problems, config.Problem{
-			Place: d.name, Text: `the file defines no services, backends or profiles: write "services: {}" if this is intended`,
+			Place: d.name, Text: `the file defines nothing: write "services: {}" if this is intended`,
 		})
 	}
 }

@@ -112,7 +112,7 @@ func (h *handler) read(r *http.Request) (c config.Change, dry bool, err error) {
 	if len(sent.Configuration) > 0 && string(sent.Configuration) != "null" {
 		var whole received
 		if err := strictly(sent.Configuration, &whole); err != nil {
-			return c, false, badRequest("invalid configuration: %v: use the keys version, services, backends and profiles", err)
+			return c, false, badRequest("invalid configuration: %v: use the keys version, services, backends, profiles, tenants and keys", err)
 		}
 		content, problems := whole.content()
 		if len(problems) > 0 {

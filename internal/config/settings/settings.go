@@ -1,5 +1,5 @@
 // Package settings has the settings of the process: where it listens, its limits, its database, its log. (What it serves is the
-// configuration's business: services, backends and profiles, which change while it runs.)
+// configuration's business: services, backends, profiles, tenants and keys, which change while it runs.)
 //
 // They come from a YAML file, from environment variables and from flags; later ones in this order win over earlier ones.
 // [Sources.Load] reads all three strictly and reports all errors together, each with its place. Files, variables, flags, help,

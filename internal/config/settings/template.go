@@ -12,13 +12,13 @@ import (
 // comments. Defaults are comments, too, so that a newer version's hold when they change.
 func Template() []byte {
 	var b strings.Builder
-	b.WriteString(`# Settings of the wsbouncer process. Services, backends and profiles are not here: 'wsbouncer service' and 'wsbouncer backend'
-# keep them in the database.
+	b.WriteString(`# Settings of the wsbouncer process. The configuration (services, backends, profiles, tenants and keys) is not here, but in the
+# database: 'wsbouncer config --help'.
 #
 # Each setting shows its default. Remove the # in front of a setting to change it. Environment variables override this file, and
 # flags override both. 'wsbouncer check --config FILE' reports errors; docs/reference/settings.md describes the settings.
 #
-# SIGHUP makes the process read this file again. Settings marked with * change at once; the others need a restart.
+# SIGHUP makes the process read this file again. Settings marked with * change immediately; the others need a restart.
 `)
 	for i := range table {
 		s := &table[i]

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
 
 // TestTemplate reads the file that config init writes, as it is and with all settings made no comments.
@@ -35,11 +37,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// written has the values that the page explains once, below its tables.
-var written = strings.NewReplacer(
-	"a number for each second, minute or hour, such as 10/s, 100/m or 1000/h; 0 for no limit", "a rate",
-	"a size for each second, minute or hour, such as 64KiB/s or 10MiB/m; 0 for no limit", "a rate of bytes", "0 to 2147483647", "a number",
-	"a list of paths of PEM files, or ADDRESS=FILE for the listener at an address of tls-listen", "files")
+// files are what the page explains once, below its tables.
+var files = strings.NewReplacer("a list of "+tlsFiles, "files")
 
 // TestDocs holds the tables of docs/reference/settings.md against the settings. Its output is what should stand there.
 func TestDocs(t *testing.T) {
@@ -49,14 +48,19 @@ func TestDocs(t *testing.T) {
 	}
 	var usual, advanced strings.Builder
 	for _, s := range all() {
-		when, rows := "restart", &usual
+		mark, rows := "", &usual
 		if s.Live {
-			when = "SIGHUP"
+			mark = "*"
 		}
 		if IsAdvanced(s.Name) {
 			rows = &advanced
 		}
-		fmt.Fprintf(rows, "| `%s` | %s | %s | %s | %s |\n", s.Name, s.Default, written.Replace(s.Allowed), when, s.Help)
+		allowed, _, _ := strings.Cut(files.Replace(s.Allowed), "; WSBOUNCER_") // where tokens may be is explained once, too
+		standard := s.Default
+		if standard == "none" && !strings.HasSuffix(allowed, ", or none") {
+			standard = ""
+		}
+		fmt.Fprintf(rows, "| `%s`%s | %s | %s |\n", s.Name, mark, configtest.Documented(standard, allowed), s.Help)
 	}
 	for _, rows := range []string{usual.String(), advanced.String()} {
 		if !strings.Contains(string(data), rows) {

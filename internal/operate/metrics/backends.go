@@ -27,11 +27,10 @@ func ofBackends() []family {
 // poolOf returns the metrics of a backend's connections and of its desired state.
 func poolOf(backend each[api.Backend]) []family {
 	return []family{
-		backend.gauge("backend_info", "Always 1. The labels are the backend's URL and profile, and, for a discovered server, the backend of the configuration.",
+		backend.gauge("backend_info", "Always 1, with URL, profile, and for a discovered server its configured backend.",
 			func(b *api.Backend, put put) { put(1, b.URL, b.Profile, b.DiscoveredFrom) }, "url", "profile", "discovered_from"),
 		backend.gauge("backend_connections",
-			"Connections to the backend, by state: dialing, idle (ready for a client), leased (to a session), resetting "+
-				"(after a session) or retiring (closing).",
+			"Connections: dialing, idle (ready for a client), leased (to a session), resetting (after a session) or retiring (closing).",
 			func(b *api.Backend, put put) {
 				put(float64(b.Dialing), pool.Dialing.String())
 				put(float64(b.Idle), pool.Idle.String())
@@ -39,20 +38,19 @@ func poolOf(backend each[api.Backend]) []family {
 				put(float64(b.Resetting), pool.Resetting.String())
 				put(float64(b.Retiring), pool.Retiring.String())
 			}, "state"),
-		backend.gauge("backend_connections_cap", "Connection cap: the most connections that the backend ever sees at once.",
+		backend.gauge("backend_connections_cap", "Connection cap: maximum simultaneous connections to the backend.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
-			"Current limit of connections: the cap, or less for some time after the backend said that it is full, while its results come later than lag-limit, or as it publishes.",
+			"Current limit of connections: the cap, or less while the backend is full, exceeds lag-limit, or publishes less.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
-		backend.gauge("backend_calibrated_streams", "Streams that 'wsbouncer calibrate' found that the backend's server takes.",
+		backend.gauge("backend_calibrated_streams", "Streams that the server takes, by 'wsbouncer calibrate'; absent if unknown.",
 			func(b *api.Backend, put put) {
 				if b.Calibrated > 0 {
 					put(float64(b.Calibrated))
 				}
 			}),
 		backend.gauge("backend_published_sessions",
-			"Sessions that the backend takes at once (total), and that it has now (used), as it publishes them, and those of them that are not "+
-				"this proxy's nor of one that shares its places (strangers).",
+			"Sessions that the backend publishes: total (capacity), used, and strangers (not of proxies that share it).",
 			func(b *api.Backend, put put) {
 				if b.Published != nil && b.Published.Total > 0 {
 					put(float64(b.Published.Total), "total")
@@ -62,48 +60,40 @@ func poolOf(backend each[api.Backend]) []family {
 					put(float64(b.Published.Strangers), "strangers")
 				}
 			}, "state"),
-		backend.gauge("backend_published_timestamp_seconds", "When what the backend publishes of its capacity was read.",
+		backend.gauge("backend_published_timestamp_seconds", "Unix time at which the published sessions were last read.",
 			func(b *api.Backend, put put) {
 				if b.Published != nil && !b.Published.At.IsZero() {
 					put(float64(b.Published.At.UnixMilli()) / 1000)
 				}
 			}),
-		backend.gauge("backend_connections_limit",
-			"Connections that this proxy may have: the ceiling, or less if it was granted fewer places.",
+		backend.gauge("backend_connections_limit", "Connections that this proxy may have: the ceiling, or its granted places if fewer.",
 			func(b *api.Backend, put put) { put(float64(b.Limit)) }),
-		backend.gauge("backend_grant_places",
-			"Connections that this proxy may have, if it shares the server with others: the places that it was granted.",
+		backend.gauge("backend_grant_places", "Places granted to this proxy, if it shares the server.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {
 					put(float64(b.Places.Grant))
 				}
 			}),
-		backend.gauge("backend_granted_places",
-			"Connections that all proxies which share the server may have together. Each proxy reports the same: take the maximum.",
+		backend.gauge("backend_granted_places", "Places granted to all proxies. Fleet-wide: use max, not sum.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {
 					put(float64(b.Places.Granted))
 				}
 			}),
-		backend.gauge("backend_needed_places",
-			"Connections that sessions use, and clients wait for, at all proxies that share the server. Each proxy reports the same: "+
-				"take the maximum.",
+		backend.gauge("backend_needed_places", "Sessions and waiting clients. Fleet-wide: use max, not sum.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {
 					put(float64(b.Places.Needs))
 				}
 			}),
-		backend.gauge("backend_connections_warm_target",
-			"Connections to keep ready in addition to those in use, within the cap.",
+		backend.gauge("backend_connections_warm_target", "Connections to keep ready besides those in use.",
 			func(b *api.Backend, put put) { put(float64(b.Warm)) }),
-		backend.gauge("backend_weight", "The backend's share of clients relative to the other backends.",
+		backend.gauge("backend_weight", "The backend's share of clients, relative to the others.",
 			func(b *api.Backend, put put) { put(b.Weight) }),
-		backend.gauge("backend_ramp_ratio",
-			"Part of the weight that counts: 1, or less during slow start.",
+		backend.gauge("backend_ramp_ratio", "Effective part of the weight: below 1 during slow start.",
 			func(b *api.Backend, put put) { put(b.Ramp) }),
 		backend.gauge("backend_state",
-			"1 for the desired state of the backend, 0 for the others: enabled, draining (no new sessions) or disabled (no "+
-				"idle connections either).",
+			"1 for the desired state: enabled, draining (no new sessions) or disabled (no idle connections either).",
 			func(b *api.Backend, put put) {
 				putState(put, b.State, pool.Enabled.String(), pool.Draining.String(), pool.Disabled.String())
 			}, "state"),
@@ -113,46 +103,36 @@ func poolOf(backend each[api.Backend]) []family {
 // healthOf returns the metrics of a backend's health.
 func healthOf(backend each[api.Backend]) []family {
 	return []family{
-		backend.gauge("backend_usable",
-			"1 if new sessions may start: the circuit breaker is closed, the health check does not fail, and the backend is "+
-				"no outlier and not stalled. Otherwise 0.",
+		backend.gauge("backend_usable", "1 if new sessions may start, by circuit breaker, health check, canary, outlier detection and stalls.",
 			func(b *api.Backend, put put) { put(toFloat(b.Usable)) }),
-		backend.gauge("backend_reachable",
-			"1 if the last dial succeeded and the connection was not lost at once. Otherwise 0.",
+		backend.gauge("backend_reachable", "1 if the last dial succeeded and the connection was not lost immediately.",
 			func(b *api.Backend, put put) { put(toFloat(b.Reachable)) }),
 		backend.gauge("backend_circuit_state",
-			"1 for the state of the circuit breaker, 0 for the others: closed (in service), open (out of service after "+
-				"failures) or half-open (out of service, on trial).",
+			"1 for the state of the circuit breaker: closed (in service), open (out of service) or half-open (on trial).",
 			func(b *api.Backend, put put) { putState(put, b.Circuit, circuitStates...) }, "state"),
 		backend.counter("backend_circuit_opened_total", "How often the circuit breaker opened.",
 			func(b *api.Backend, put put) { put(float64(b.CircuitOpened)) }),
-		backend.gauge("backend_outlier",
-			"1 while the backend gets no new sessions because far more of them fail on it than on the other backends of its "+
-				"service. Otherwise 0.",
+		backend.gauge("backend_outlier", "1 while the backend gets no new sessions because far more fail than on its peers.",
 			func(b *api.Backend, put put) { put(toFloat(b.Outlier)) }),
 		backend.counter("backend_outlier_total", "How often the backend became an outlier.",
 			func(b *api.Backend, put put) { put(float64(b.Outliers)) }),
-		backend.gauge("backend_stalled",
-			"1 while the backend gets no new sessions, or one at a time as a trial, because sessions on it have stalled. Otherwise 0.",
+		backend.gauge("backend_stalled", "1 while the backend gets only trial sessions or none, because sessions stalled.",
 			func(b *api.Backend, put put) { put(toFloat(b.Stalled)) }),
-		backend.gauge("backend_probe_state",
-			"1 for the result of the health check, 0 for the others: up, down, unknown (none yet) or off (not configured).",
+		backend.gauge("backend_probe_state", "1 for the result of the health check: up, down, unknown (none yet) or off.",
 			func(b *api.Backend, put put) { putState(put, b.Probe, probeStates...) }, "state"),
 		backend.counter("backend_broken_sessions_total",
-			"Sessions that the backend broke: it vanished, broke the protocol, sent an unsolicited answer, or ended them at "+
-				"once with an error.",
+			"Sessions that the backend broke: it vanished, violated the protocol, answered unasked, or ended them immediately with 1002, 1003, 1007 or 1011.",
 			func(b *api.Backend, put put) { put(float64(b.Broken)) }),
 		backend.gauge("backend_canary_state",
-			"1 for the verdict of the canary (up, down, doubtful, unknown or off), 0 for the others.",
+			"1 for the verdict of the canary: up, down, doubtful (it has passed on no backend), unknown (none yet) or off.",
 			func(b *api.Backend, put put) { putState(put, b.Canary, canaryStates...) }, "state"),
-		backend.gauge("backend_canary_last_seconds", "How long the first result of the last canary took; absent before the first.",
+		backend.gauge("backend_canary_last_seconds", "Time to the first result of the last canary; absent before one.",
 			func(b *api.Backend, put put) {
 				if b.CanarySeconds > 0 {
 					put(b.CanarySeconds)
 				}
 			}),
-		backend.gauge("backend_round_trip_seconds",
-			"Time between a ping and its pong, as a moving average. Absent before the first pong.",
+		backend.gauge("backend_round_trip_seconds", "Moving average of the time from ping to pong; absent before one.",
 			func(b *api.Backend, put put) {
 				if b.RoundTripSeconds > 0 { // a 0 would lower averages over backends
 					put(b.RoundTripSeconds)
@@ -164,15 +144,13 @@ func healthOf(backend each[api.Backend]) []family {
 // totalsOf returns the counters of a backend's connections and leases.
 func totalsOf(backend each[api.Backend]) []family {
 	return []family{
-		backend.counter("backend_dialed_total", "Connections opened to the backend.",
+		backend.counter("backend_dialed_total", "Connections opened.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Dialed)) }),
-		backend.counter("backend_dial_failures_total", "Dials of the backend that failed.",
+		backend.counter("backend_dial_failures_total", "Dials that failed.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.DialFailed)) }),
-		backend.counter("backend_dial_refusals_total",
-			"Dials for one client that the server refused because of what the client said. They say nothing about the "+
-				"server's health.",
+		backend.counter("backend_dial_refusals_total", "Dials for one client, with its own key or parameters, that the server refused.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Refused)) }),
-		backend.counter("backend_leases_total", "Leases started. Each gives one connection to one session.",
+		backend.counter("backend_leases_total", "Leases started, each of one connection to one session.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Leased)) }),
 		backend.counter("backend_leases_returned_total", "Leases that returned the connection to the pool.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Returned)) }),
@@ -180,7 +158,7 @@ func totalsOf(backend each[api.Backend]) []family {
 			func(b *api.Backend, put put) { put(float64(b.Totals.Discarded)) }),
 		backend.counter("backend_retired_idle_total", "Connections closed while idle.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.RetiredIdle)) }),
-		backend.counter("backend_retired_total", "Connections closed, after a lease or while idle, by reason.",
+		backend.counter("backend_retired_total", "Connections closed, by reason.",
 			func(b *api.Backend, put put) {
 				pool.Reasons{}.All(func(reason pool.Reason, _ uint64) {
 					put(float64(b.Totals.Reasons[reason.String()]), reason.String())
@@ -205,43 +183,40 @@ func ofMeters() []family {
 		}, "service", "backend")
 	}
 	return []family{
-		backend.counter("backend_sessions_total",
-			"Sessions started on the backend. A session that moves to another backend counts where it started.",
+		backend.counter("backend_sessions_total", "Sessions started on the backend.",
 			func(b *meter.BackendTotals, put put) { put(float64(b.Begun)) }),
 		backend.counter("backend_sessions_ended_total",
-			"Sessions ended on the backend, by who ended them (client, backend or proxy), the close code of the client's "+
-				"connection, and the class of the reason.",
+			"Sessions ended on the backend, by who ended them (client, backend, proxy), the client's close code, and class of reason.",
 			putEnds, "by", "code", "class"),
 		backend.counter("backend_orderly_ends_total",
-			"Sessions whose client left in the middle, and that the proxy ended on the backend as the protocol wants it, by result: "+
-				"completed, timed_out, lost, or skipped (too many at a time).",
+			"Sessions that the proxy ended on the backend after their client left in the middle: completed, timed_out, lost, or skipped "+
+				"(half of the places were being ended).",
 			func(b *meter.BackendTotals, put put) {
 				for i, n := range b.Orderly {
 					put(float64(n), meter.OrderlyEnd(i).String())
 				}
 			}, "result"),
-		backend.counter("backend_relayed_frames_total", "WebSocket data frames relayed, by the side that sent them.",
+		backend.counter("backend_relayed_frames_total", "WebSocket data frames relayed.",
 			func(b *meter.BackendTotals, put put) {
 				put(float64(b.Relayed.FramesFromClients), fromClients)
 				put(float64(b.Relayed.FramesFromBackends), fromBackends)
 			}, "direction"),
-		backend.counter("backend_relayed_bytes_total", "Payload bytes in the relayed data frames, by the side that sent them.",
+		backend.counter("backend_relayed_bytes_total", "Payload bytes of relayed data frames.",
 			func(b *meter.BackendTotals, put put) {
 				put(float64(b.Relayed.BytesFromClients), fromClients)
 				put(float64(b.Relayed.BytesFromBackends), fromBackends)
 			}, "direction"),
-		times("session_wait_seconds", "How long clients waited for their connection, from their request on; only those that got one.",
+		times("session_wait_seconds", "Time from a client's request to its connection, of clients that got one.",
 			func(t *meter.Times) *meter.Distribution { return &t.Wait }),
-		times("session_first_reply_seconds",
-			"Time from the client's first message to the first data that the backend sent after it.",
+		times("session_first_reply_seconds", "Time from the client's first whole message to the backend's next data.",
 			func(t *meter.Times) *meter.Distribution { return &t.FirstReply }),
-		times("session_duration_seconds", "How long the sessions that have ended lasted.",
+		times("session_duration_seconds", "Duration of ended sessions.",
 			func(t *meter.Times) *meter.Distribution { return &t.Session }),
-		times("backend_dial_seconds", "How long it took to open a connection, up to the backend's greeting; without dials that failed.",
+		times("backend_dial_seconds", "Time of a successful dial, up to the backend's greeting.",
 			func(t *meter.Times) *meter.Distribution { return &t.Dial }),
-		times("backend_reset_seconds", "How long it took to reset a connection after a session; without resets that failed.",
+		times("backend_reset_seconds", "Time of a successful reset of a connection after a session.",
 			func(t *meter.Times) *meter.Distribution { return &t.Reset }),
-		times("canary_seconds", "Time from the first audio of a canary to its first result; without canaries that got none.",
+		times("canary_seconds", "Time from a canary's first audio to its first result.",
 			func(t *meter.Times) *meter.Distribution { return &t.Canary }),
 		times("backend_ping_seconds", "Time from a ping to its pong.",
 			func(t *meter.Times) *meter.Distribution { return &t.Ping }),
@@ -281,15 +256,15 @@ func ofDiscovery() []family {
 		names:    func(d *api.Discovery) []string { return []string{d.Service, d.Backend} },
 	}
 	return []family{
-		name.gauge("discovery_info", "Always 1. The labels are the name that is looked up for the backend, and the records: address or SRV of DNS, or EndpointSlice of Kubernetes.",
+		name.gauge("discovery_info", "Always 1, with the name that is looked up and its records: address, SRV or EndpointSlice.",
 			func(d *api.Discovery, put put) { put(1, d.Host, d.Records) }, "host", "records"),
-		name.gauge("discovery_servers", "Servers that the name stands for.",
+		name.gauge("discovery_servers", "Servers behind the name.",
 			func(d *api.Discovery, put put) { put(float64(d.Servers)) }),
-		name.gauge("discovery_failing", "1 while lookups of the name fail or find no servers, otherwise 0.",
+		name.gauge("discovery_failing", "1 while lookups fail or find no servers, otherwise 0.",
 			func(d *api.Discovery, put put) { put(toFloat(!d.Failing.IsZero())) }),
-		name.counter("discovery_lookups_total", "Lookups of the name, and changes that Kubernetes has reported.",
+		name.counter("discovery_lookups_total", "Lookups of the name, and changes that Kubernetes reported.",
 			func(d *api.Discovery, put put) { put(float64(d.Lookups)) }),
-		name.counter("discovery_failures_total", "Lookups of the name that failed or found no servers.",
+		name.counter("discovery_failures_total", "Lookups that failed or found no servers.",
 			func(d *api.Discovery, put put) { put(float64(d.Failures)) }),
 	}
 }

@@ -13,34 +13,53 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
-// TestDocs holds docs/reference/metrics.md against the code: its tables have every metric once, with its type and labels, and name no
-// other; and it names no metric in its text and queries that there is not.
+var (
+	heading = regexp.MustCompile("^#+ (.*)")
+	shared  = regexp.MustCompile("have the labels? (`[a-z]+`(?: and `[a-z]+`)*)")
+	item    = regexp.MustCompile("^- `(wsbouncer_[a-z_]+)(?:\\{([a-z_,]+)\\})?`: (.*)")
+)
+
+// TestDocs holds docs/reference/metrics.md against the code: it has every metric once, with its labels and its help text, and names no metric
+// that there is not. Labels that all metrics of a section have stand in its introduction. Its output is what should stand there.
 func TestDocs(t *testing.T) {
-	text := document(t)
-	rows := make(map[string]string)
-	row := regexp.MustCompile("(?m)^\\| `(wsbouncer_\\w+)` \\| (\\w+) \\| *([^|]*?) *\\| (.*) \\|$")
-	for _, found := range row.FindAllStringSubmatch(text, -1) {
-		name, labels := found[1], strings.ReplaceAll(found[3], "`", "")
-		if _, twice := rows[name]; twice {
-			t.Errorf("%s is described twice", name)
+	type entry struct{ section, labels, help string }
+	text, entries := document(t), make(map[string]entry)
+	var section string
+	var common []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if found := heading.FindStringSubmatch(line); found != nil {
+			section, common = found[1], nil
 		}
-		if found[4] == "" {
-			t.Errorf("%s has no meaning", name)
+		if found := shared.FindStringSubmatch(line); found != nil {
+			common = strings.Split(strings.ReplaceAll(found[1], "`", ""), " and ")
 		}
-		rows[name] = found[2] + " by " + labels
+		if found := item.FindStringSubmatch(line); found != nil {
+			labels := common
+			if found[2] != "" {
+				labels = slices.Concat(common, strings.Split(found[2], ","))
+			}
+			if _, twice := entries[found[1]]; twice {
+				t.Errorf("%s is described twice", found[1])
+			}
+			entries[found[1]] = entry{section, strings.Join(labels, ","), found[3]}
+		}
 	}
 	all := Names()
 	for _, f := range families() {
-		want := f.kindName() + " by " + strings.Join(f.labels, ", ")
-		if got, ok := rows[f.name]; !ok {
-			t.Errorf("%s is missing", f.name)
-		} else if got != want {
-			t.Errorf("%s is said to be a %s; it is a %s", f.name, got, want)
+		got, want := entries[f.name], strings.Join(f.labels, ",")
+		if got.labels != want || got.help != f.help {
+			t.Errorf("%s has the labels %q, not %q, or not this line:\n- `%s{LABELS}`: %s", f.name, got.labels, want, f.name, f.help)
 		}
-	}
-	for name := range rows {
-		if !all[name] {
-			t.Errorf("%s is described, and does not exist", name)
+		kind := "gauge"
+		switch {
+		case got.section == "Histograms":
+			kind = "histogram"
+		case strings.HasSuffix(f.name, "_total"):
+			kind = "counter"
+		}
+		if kind != f.kindName() {
+			t.Errorf("%s is a %s; by its name and section, it is a %s", f.name, f.kindName(), kind)
 		}
 	}
 	for _, name := range regexp.MustCompile(`wsbouncer_\w+`).FindAllString(text, -1) {
@@ -50,28 +69,33 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestDocsNameValues: what the labels state, reason and direction can be is said in the document.
+// TestDocsNameValues: what the labels state, reason and direction can be is said in the help text of the metric, or in the document.
 func TestDocsNameValues(t *testing.T) {
 	text := document(t)
+	helps := make(map[string]string)
+	for _, f := range families() {
+		helps[f.name] = f.help
+	}
 	server := serve(t, func() Snapshot { return busy() })
 	for name, f := range scrape(t, server) {
 		for _, m := range f.Metric {
 			for _, label := range m.Label {
-				if fixedLabel(label) && !strings.Contains(text, "`"+label.GetValue()+"`") {
+				value := regexp.MustCompile(`\b` + regexp.QuoteMeta(label.GetValue()) + `\b`)
+				if fixedLabel(label) && !value.MatchString(helps[name]) && !strings.Contains(text, "`"+label.GetValue()+"`") {
 					t.Errorf("%s can have the %s %s, which is not in the document", name, label.GetName(), label.GetValue())
 				}
 			}
 		}
 	}
 	for _, class := range meter.Classes() {
-		if !strings.Contains(text, "\n| `"+class.String()+"` | ") {
+		if !strings.Contains(text, "\n- `"+class.String()+"`: ") {
 			t.Errorf("class %s is not in the document", class)
 		}
 	}
 	_, text, _ = strings.Cut(text, "### Reasons")
-	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]* \\|$")
+	text, _, _ = strings.Cut(text, "\n## ")
 	var reasons []string
-	for _, found := range row.FindAllStringSubmatch(text, -1) {
+	for _, found := range regexp.MustCompile("(?m)^- `([a-z_]+)`: ").FindAllStringSubmatch(text, -1) {
 		reasons = append(reasons, found[1])
 	}
 	var want []string
@@ -86,10 +110,11 @@ func fixedLabel(label *dto.LabelPair) bool {
 	return slices.Contains([]string{"state", "reason", "direction", "by", "class"}, label.GetName())
 }
 
+// document returns the page, with each item of a list on one line.
 func document(t *testing.T) string {
 	text, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.ReplaceAll(string(text), "\r\n", "\n")
+	return strings.NewReplacer("\r\n  ", " ", "\n  ", " ", "\r\n", "\n").Replace(string(text))
 }

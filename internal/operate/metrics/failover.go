@@ -25,8 +25,7 @@ func ofFailover() []family {
 	}
 	return []family{
 		counted.counter("failovers_total",
-			"Sessions that left the backend, or were to leave it, in the middle, by cause and result: moved (another backend continued "+
-				"them) or not_moved (they ended, or stayed if the backend works).",
+			"Sessions that left the backend, or were to, by cause and result: moved, or not_moved (they ended, or stayed if the backend works).",
 			func(b *meter.BackendTotals, put put) {
 				for c, n := range b.Failovers {
 					put(float64(n.Moved), meter.Cause(c).String(), moved)
@@ -34,16 +33,16 @@ func ofFailover() []family {
 				}
 			}, "cause", "result"),
 		counted.counter("unassured_sessions_total",
-			"Sessions of services with failover that no other backend could continue any longer, by reason.",
+			"Sessions that no other backend could continue any longer: window (over replay-window), memory (replay-memory full), format "+
+				"(audio cannot be sent again) or message (over 1 MiB).",
 			func(b *meter.BackendTotals, put put) {
 				for why, n := range b.Unrecoverable {
 					put(float64(n), meter.Unrecoverable(why).String())
 				}
 			}, "reason"),
-		counted.counter("backend_stalls_total", "Sessions on which the backend stalled: it gave no sign of work for the stall-timeout.",
+		counted.counter("backend_stalls_total", "Sessions on which the backend gave no sign of work for stall-timeout.",
 			func(b *meter.BackendTotals, put put) { put(float64(b.Stalls)) }),
-		histogram("failover_seconds",
-			"Time from the loss of the backend to the first result that the client got from the next one.",
+		histogram("failover_seconds", "Time from the loss of the backend to the client's first result from the next one.",
 			func(s *Snapshot, put putDistribution) {
 				for i := range s.Meters.Backends {
 					b := &s.Meters.Backends[i]
@@ -51,34 +50,32 @@ func ofFailover() []family {
 				}
 			}, "service", "backend"),
 		backend.gauge("session_lag_seconds",
-			"The largest lag of the backend's sessions: the age of the oldest audio or message that it has not answered. Absent where all is answered.",
+			"Largest lag of the backend's sessions: age of the oldest unanswered audio or message. Absent without any.",
 			func(b *api.Backend, put put) {
 				if b.LagSeconds > 0 {
 					put(b.LagSeconds)
 				}
 			}),
-		backend.gauge("session_lateness_seconds",
-			"How late the backend's results come, for 95 % of its sessions: what lag-limit limits. Absent where they come in time, or where that is not known.",
+		backend.gauge("session_lateness_seconds", "Lateness of results in 95 % of sessions, which lag-limit limits. Absent if in time or unknown.",
 			func(b *api.Backend, put put) {
 				if b.LatenessSeconds > 0 {
 					put(b.LatenessSeconds)
 				}
 			}),
-		backend.gauge("session_owed_seconds",
-			"The longest time for which the backend has surely owed one of its sessions a result. Absent where it owes none, or where that is not known.",
+		backend.gauge("session_owed_seconds", "Longest time for which a result has surely been owed. Absent if none or unknown.",
 			func(b *api.Backend, put put) {
 				if b.OwedSeconds > 0 {
 					put(b.OwedSeconds)
 				}
 			}),
-		backend.gauge("first_reply_owed_seconds",
-			"For how long the median first reply of the backend's sessions has been owed. Absent where most have had theirs.",
+		backend.gauge("first_reply_owed_seconds", "Median time for which sessions have waited for their first reply. Absent where most have had it.",
 			func(b *api.Backend, put put) {
 				if b.FirstReplyOwedSeconds > 0 {
 					put(b.FirstReplyOwedSeconds)
 				}
 			}),
-		backend.gauge("overdue_sessions", "Sessions that the backend has owed a result, or their first reply, for far longer than usual.",
+		backend.gauge("overdue_sessions",
+			"Sessions that have waited for a result for over 8 s, and four times what nearly all first replies took.",
 			func(b *api.Backend, put put) {
 				n := 0
 				if o := b.Overdue; o != nil {
@@ -86,13 +83,13 @@ func ofFailover() []family {
 				}
 				put(float64(n))
 			}),
-		gauge("replay_memory_bytes", "Memory in use for audio that the next backend of a session may have to get again, and for what clients that come back have missed.",
+		gauge("replay_memory_bytes", "Memory in use for failover and reconnect. Absent if no service has them.",
 			func(s *Snapshot, put put) {
 				if s.Replay != nil {
 					put(float64(s.Replay.MemoryBytes))
 				}
 			}),
-		gauge("replay_memory_limit_bytes", "The most memory that may be used for that: the setting replay-memory.",
+		gauge("replay_memory_limit_bytes", "Maximum of replay_memory_bytes: the setting replay-memory.",
 			func(s *Snapshot, put put) {
 				if s.Replay != nil {
 					put(float64(s.Replay.LimitBytes))

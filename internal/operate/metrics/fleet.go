@@ -20,12 +20,12 @@ func ofFleet() []family {
 		}
 	}
 	return []family{
-		gauge("proxy_info", "Always 1. The labels are the proxy's name, and the id of its process.", of(func(f *api.Fleet, put put) {
+		gauge("proxy_info", "Always 1, with the proxy's name and id.", of(func(f *api.Fleet, put put) {
 			if p := f.Self(); p != nil {
 				put(1, p.Name, p.ID)
 			}
 		}), "name", "id"),
-		gauge("fleet_proxies", "Proxies in the ledger by state, this one included: starting, serving, draining, or unseen for more than 3 s.",
+		gauge("fleet_proxies", "Proxies in the ledger, this one included: starting, serving, draining, or unseen for 3 s.",
 			of(func(f *api.Fleet, put put) {
 				n := make(map[string]int)
 				for i := range f.Proxies {
@@ -39,21 +39,22 @@ func ofFleet() []family {
 					put(float64(n[state]), state)
 				}
 			}), "state"),
-		gauge("fleet_unseen_seconds", "Time since another proxy reached the ledger last, as this one has observed it.", of(func(f *api.Fleet, put put) {
+		gauge("fleet_unseen_seconds", "Time since another proxy last reached the ledger.", of(func(f *api.Fleet, put put) {
 			for i := range f.Proxies {
 				if p := &f.Proxies[i]; !p.Self {
 					put(p.SeenSeconds, p.Name, p.ID)
 				}
 			}
 		}), "proxy", "id"),
-		gauge("fleet_same_name", "1 while another proxy that serves has this one's name, otherwise 0.", of(func(f *api.Fleet, put put) {
+		gauge("fleet_same_name", "1 while another serving proxy has this one's name.", of(func(f *api.Fleet, put put) {
 			put(toFloat(sharesName(f)))
 		})),
-		gauge("fleet_ledger_reached", "1 while the ledger of grants can be used, otherwise 0: then no places move, or caps are not shared.",
+		gauge("fleet_ledger_reached", "1 while the ledger of grants works. At 0, no places move, or caps are not shared.",
 			of(func(f *api.Fleet, put put) {
 				put(toFloat(f.Problem == "" && f.Mode != api.FleetWhole && f.Mode != api.FleetWaiting))
 			})),
-		gauge("fleet_frozen", "1 while no places are granted because not all proxies have said what they hold after the database was restarted or replaced, otherwise 0.",
+		gauge("fleet_frozen",
+			"1 while no places are granted, because proxies have yet to report theirs after the database was restarted or replaced.",
 			of(func(f *api.Fleet, put put) { put(toFloat(f.Frozen)) })),
 		gauge("fleet_exchange_seconds", "Duration of the last exchange with the ledger.", of(func(f *api.Fleet, put put) { put(f.ExchangeSeconds) })),
 	}

@@ -9,19 +9,17 @@ import (
 
 func ofProcess() []family {
 	return []family{
-		gauge("build_info", "Always 1. The label is the running version of wsbouncer.",
+		gauge("build_info", "Always 1, with the running version.",
 			func(s *Snapshot, put put) { put(1, s.Version) }, "version"),
 		gauge("uptime_seconds", "Time since the proxy started.",
 			func(s *Snapshot, put put) { put(s.UptimeSeconds) }),
-		gauge("draining", "1 while the proxy shuts down: it is not ready, and lets sessions finish. Otherwise 0.",
+		gauge("draining", "1 while the proxy shuts down and lets sessions finish.",
 			func(s *Snapshot, put put) { put(toFloat(s.Draining)) }),
-		counter("internal_errors_total",
-			"Bugs in the proxy that ended a session or connection, but not the process. The log has the stack.",
+		counter("internal_errors_total", "Bugs in the proxy that ended a session or connection. Alert on any: the log has the stack.",
 			func(s *Snapshot, put put) { put(float64(s.InternalErrors)) }),
 		counter("access_log_lines_total", "Lines written to the access log.",
 			func(s *Snapshot, put put) { put(float64(s.AccessLog.Lines)) }),
-		counter("access_log_lines_left_out_total",
-			"Lines that the access log lacks, because its file could not be written, or not fast enough.",
+		counter("access_log_lines_left_out_total", "Lines that the access log lacks: its file failed or was too slow.",
 			func(s *Snapshot, put put) { put(float64(s.AccessLog.LeftOut)) }),
 	}
 }
@@ -31,8 +29,7 @@ func ofProcess() []family {
 func ofProblems() []family {
 	return []family{
 		gauge("problems",
-			"Problems of a kind that the proxy sees now, as in its status and dashboard. docs/troubleshoot.md explains the kinds. There is no series "+
-				"for what is in order.",
+			"Current problems by kind (see docs/troubleshoot.md). level: failure, warning. hurts: clients, clients-soon, operator.",
 			func(s *Snapshot, put put) {
 				type series struct{ kind, level, hurts, service, backend string }
 				n := make(map[series]int)
@@ -57,17 +54,17 @@ func ofLoops() []family {
 		}
 	}
 	return []family{
-		gauge("loops_awake", "Event loops that are awake. Their number follows the load.",
+		gauge("loops_awake", "Event loops awake; their number follows the load.",
 			func(s *Snapshot, put put) { put(float64(s.Loops.Awake)) }),
-		counter("loops_moved_total", "Sessions and idle connections moved from one event loop to another.",
+		counter("loops_moved_total", "Sessions and idle connections moved between event loops.",
 			func(s *Snapshot, put put) { put(float64(s.Loops.Moved)) }),
 		histogram("loop_turn_seconds", "Time for which an event loop handled events before it waited for more. All its sessions wait for that long.",
 			func(s *Snapshot, put putDistribution) { put(&s.Turns) }),
-		gauge("loop_awake", "1 if the event loop is awake. Otherwise 0.",
+		gauge("loop_awake", "1 if the event loop is awake.",
 			each(func(s *Snapshot, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
-		gauge("loop_busy_ratio", "Share of one processor that the event loop used recently, from 0 to 1.",
+		gauge("loop_busy_ratio", "Recent share of one processor used by the event loop, from 0 to 1.",
 			each(func(s *Snapshot, i int) float64 { return s.Loops.Loops[i].Busy }), "loop"),
-		gauge("loop_connections", "Connections on the event loop, of clients and to backends.",
+		gauge("loop_connections", "Connections on the event loop, to clients and backends.",
 			each(func(s *Snapshot, i int) float64 { return float64(s.Loops.Loops[i].Connections) }), "loop"),
 	}
 }
@@ -78,13 +75,12 @@ var configurationStates = []string{"current", "stale", "copied"}
 // ofConfiguration returns the metrics of the configuration in force, and of what it has removed from service.
 func ofConfiguration() []family {
 	return []family{
-		gauge("config_info", "Always 1. The label is the source of the configuration.",
+		gauge("config_info", "Always 1, with the source of the configuration.",
 			func(s *Snapshot, put put) { put(1, s.Configuration.Source) }, "source"),
 		gauge("config_state",
-			"1 for the state of the configuration in force, 0 for the others: current, stale (the store fails, and the proxy "+
-				"uses the last configuration that it read) or copied (the store has failed since startup, and the proxy uses the copy on disk).",
+			"1 for the current state: current, stale (the store fails) or copied (it has failed since startup, and a copy on disk is used).",
 			func(s *Snapshot, put put) { putState(put, s.Configuration.State, configurationStates...) }, "state"),
-		gauge("config_state_since_timestamp_seconds", "Unix time at which this state began.",
+		gauge("config_state_since_timestamp_seconds", "Unix time at which config_state began.",
 			func(s *Snapshot, put put) { put(unix(s.Configuration.Since)) }),
 		gauge("config_applied_timestamp_seconds", "Unix time at which the configuration came into force.",
 			func(s *Snapshot, put put) { put(unix(s.Configuration.Applied)) }),
@@ -94,7 +90,7 @@ func ofConfiguration() []family {
 			func(s *Snapshot, put put) { put(float64(s.Configuration.Failed)) }),
 		gauge("leaving_backends", "Removed backends that still have connections.",
 			func(s *Snapshot, put put) { put(float64(len(s.Leaving))) }),
-		gauge("leaving_connections", "Connections of removed backends. Most belong to running sessions.",
+		gauge("leaving_connections", "Connections of removed backends, mostly of running sessions.",
 			func(s *Snapshot, put put) {
 				n := 0
 				for _, l := range s.Leaving {
@@ -123,13 +119,14 @@ func ofTLS() []family {
 		}
 	}
 	return []family{
-		counter("tls_handshakes_total", "TLS handshakes of clients, by result (full, resumed, or why it failed) and version (none if it failed before).",
+		counter("tls_handshakes_total", "TLS handshakes of clients by result (full, resumed, or why it failed) and version (or none).",
 			with(func(t *api.TLS, put put) {
 				for _, h := range t.Handshakes {
 					put(float64(h.Count), h.Result, h.Version)
 				}
 			}), "result", "version"),
-		gauge("tls_certificate_expiry_timestamp_seconds", "Unix time at which a certificate in force expires. The label is its file, or tls-auto:NAME; (admin API) follows for that of the admin API.",
+		gauge("tls_certificate_expiry_timestamp_seconds",
+			"Unix time at which a certificate expires. certificate: its file or tls-auto:NAME, with (admin API) for that.",
 			with(func(t *api.TLS, put put) {
 				for _, c := range t.Certificates {
 					if c.State != api.CertificateMissing {
@@ -141,9 +138,9 @@ func ofTLS() []family {
 					}
 				}
 			}), "certificate"),
-		gauge("tls_files_failed", "1 while files of certificates, keys or authorities are bad, and what was read before stays in force. Otherwise 0.",
+		gauge("tls_files_failed", "1 while files of certificates, keys or authorities are bad and the earlier ones are used.",
 			with(func(t *api.TLS, put put) { put(toFloat(t.Failure != "")) })),
-		gauge("tls_loaded_timestamp_seconds", "Unix time at which certificates were loaded that had changed.",
+		gauge("tls_loaded_timestamp_seconds", "Unix time at which changed certificates were loaded.",
 			with(func(t *api.TLS, put put) { put(unix(t.Loaded)) })),
 	}
 }

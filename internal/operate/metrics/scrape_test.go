@@ -213,8 +213,7 @@ func TestStates(t *testing.T) {
 func TestOddNames(t *testing.T) {
 	odd := Snapshot{Stats: api.Stats{Services: []api.Service{{Name: "stt", Path: "/\xff/\"\n"}}}}
 	err := testutil.CollectAndCompare(fixed(odd), strings.NewReader(
-		"# HELP wsbouncer_service_info Always 1. The labels are the host and path that clients request (empty for any), "+
-			"the profile, and how the proxy chooses a backend.\n"+
+		"# HELP wsbouncer_service_info Always 1, with the requested host and path (empty for any), profile and balance.\n"+
 			"# TYPE wsbouncer_service_info gauge\n"+
 			`wsbouncer_service_info{balance="",host="",path="/`+"\uFFFD"+`/\"\n",profile="",service="stt"} 1`+"\n"),
 		"wsbouncer_service_info")

@@ -14,32 +14,30 @@ func ofSessions() []family {
 		counter("sessions_total", "Sessions started: clients that got a connection to a backend.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Total)) }),
 		counter("sessions_refused_total",
-			"Clients refused before their session started, by HTTP status. 503 means that no connection was free, or that "+
-				"the proxy shuts down.",
+			"Clients refused before a session, by HTTP status: 401 and 403 not authorized, 429 over a limit, 503 no connection free or shutdown, and others.",
 			func(s *Snapshot, put put) {
 				for status, n := range withZeros(s.Sessions.Refused, 400, 401, 403, 404, 408, 426, 429, 431, 503) {
 					put(float64(n), strconv.Itoa(status))
 				}
 			}, "status"),
-		gauge("handshakes_unfinished", "Clients whose TLS handshake or upgrade request is not complete, or that are being refused.",
+		gauge("handshakes_unfinished", "Clients whose TLS handshake, upgrade request or refusal is not complete.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Handshakes.Unfinished)) }),
-		gauge("handshakes_limit", "How many handshakes may be unfinished before the oldest is dropped.",
+		gauge("handshakes_limit", "Maximum of unfinished handshakes: max-handshakes, or a quarter of the file descriptors if less.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Handshakes.Limit)) }),
 		counter("handshakes_dropped_total",
-			"Unfinished handshakes dropped to make room for other clients, by reason: the oldest of all, the oldest of an address "+
-				"that had very many, or the oldest when no file descriptor was free.",
+			"Unfinished handshakes dropped: the oldest, the oldest of the network with most (address), or for lack of descriptors.",
 			func(s *Snapshot, put put) {
 				for reason, n := range withZeros(s.Sessions.Handshakes.Dropped, "oldest", "address", "descriptors") {
 					put(float64(n), reason)
 				}
 			}, "reason"),
-		gauge("sessions_parked", "Sessions that wait for a client whose connection broke, of services with reconnect.",
+		gauge("sessions_parked", "Sessions that wait for a client whose connection broke (reconnect).",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Reconnects.Parked)) }),
 		gauge("clients_forwarded", "Clients that reach their session at another proxy through this one now.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Reconnects.Forwarding)) }),
 		counter("reconnects_total",
-			"What became of clients whose connection broke: lost (it broke, and the session waited), resumed (they came back), expired (they did not), "+
-				"refused (their token was good for nothing), forwarded or redirected (they came to this proxy, and another has their session).",
+			"Clients whose connection broke: lost (the session waits), resumed, expired (too late, or no room), refused (invalid token), "+
+				"forwarded or redirected (to the session's proxy).",
 			func(s *Snapshot, put put) {
 				r := &s.Sessions.Reconnects
 				for event, n := range map[string]uint64{
@@ -49,8 +47,7 @@ func ofSessions() []family {
 				}
 			}, "event"),
 		counter("sessions_ended_total",
-			"Sessions ended, by the WebSocket close code of the client's connection: 1000 is a normal end, 1006 a client "+
-				"that vanished, 1011 a backend that failed.",
+			"Sessions ended, by the client's close code. 1005: none. 1006: the client vanished. 1011: a backend failed.",
 			func(s *Snapshot, put put) {
 				ended := make(map[string]uint64)
 				for code, n := range withZeros(s.Sessions.Ended, 1000, 1001, 1002, 1005, 1006, 1007, 1008, 1009, 1011, 1012, 1013, 3000, 4000) {
@@ -60,12 +57,12 @@ func ofSessions() []family {
 					put(float64(n), code)
 				}
 			}, "code"),
-		counter("relayed_frames_total", "WebSocket data frames relayed, by the side that sent them.",
+		counter("relayed_frames_total", "WebSocket data frames relayed.",
 			func(s *Snapshot, put put) {
 				put(float64(s.Relayed.FramesFromClients), fromClients)
 				put(float64(s.Relayed.FramesFromBackends), fromBackends)
 			}, "direction"),
-		counter("relayed_bytes_total", "Payload bytes in the relayed data frames, by the side that sent them.",
+		counter("relayed_bytes_total", "Payload bytes of relayed data frames.",
 			func(s *Snapshot, put put) {
 				put(float64(s.Relayed.BytesFromClients), fromClients)
 				put(float64(s.Relayed.BytesFromBackends), fromBackends)
@@ -93,16 +90,16 @@ func withZeros[K comparable](counts map[K]uint64, usual ...K) map[K]uint64 {
 func ofAuthentication() []family {
 	return []family{
 		counter("auth_results_total",
-			"Clients that had to authenticate, by the method that decided (none: no method of the service could judge what the client "+
-				"gave) and its result: accepted, refused, or failed, if the method does not work.",
+			"Clients that had to authenticate, by deciding method (keys, jwt, certificate, external, none) and result: accepted, refused, "+
+				"or failed (the method does not work).",
 			func(s *Snapshot, put put) {
 				for _, r := range s.Authentication.Results {
 					put(float64(r.Count), r.Method, r.Result)
 				}
 			}, "method", "result"),
-		counter("auth_blocked_total", "Clients that got 429 because authentication had failed too often from their address.",
+		counter("auth_blocked_total", "Clients that got 429 after too many failed authentications from their address.",
 			func(s *Snapshot, put put) { put(float64(s.Authentication.Blocked)) }),
-		gauge("auth_blocked_addresses", "Addresses from which authentication has failed too often, so that their clients get 429 now.",
+		gauge("auth_blocked_addresses", "Addresses whose clients get 429 now, after too many failed authentications.",
 			func(s *Snapshot, put put) { put(float64(s.Authentication.Suspects)) }),
 	}
 }
@@ -110,14 +107,14 @@ func ofAuthentication() []family {
 func ofLimits() []family {
 	return []family{
 		counter("limited_total",
-			"How often limits were reached: clients were refused (session-limit, session-rate, audio-quota), sessions held back (message-rate, byte-rate) or "+
-				"ended (max-message, max-session, idle-timeout, audio-idle, audio-quota). The scope is whose limit it is: process, service, client, key, or tenant.",
+			"How often limits refused clients (session-limit, session-rate, audio-quota), slowed sessions (message-rate, byte-rate) or "+
+				"ended them (others, audio-quota). scope: process, service, client (address), key, tenant.",
 			func(s *Snapshot, put put) {
 				for _, t := range s.Limits.Totals {
 					put(float64(t.Count), t.Limit, t.Scope)
 				}
 			}, "limit", "scope"),
-		gauge("sessions_held_back", "Sessions whose clients are not read at present, since they send more than a limit allows.",
+		gauge("sessions_held_back", "Sessions not read at present, because clients send more than a limit allows.",
 			func(s *Snapshot, put put) { put(float64(s.Limits.HeldBack)) }),
 	}
 }
