@@ -188,14 +188,25 @@ headers                   X-Tenant=(hidden)`)
 	}
 }
 
-// Every field that people set has its flag, in add and in set, whose help says what is allowed.
+// Every field that people set has its flag, in add and in set, whose help says what is allowed. Help shows ten, and --help-all all.
 func TestFieldFlags(t *testing.T) {
 	for _, kind := range []config.Kind{config.KindService, config.KindBackend} {
 		for _, verb := range []string{"add", "set"} {
 			status, help, messages := command(string(kind), verb, "--help")
+			if n := strings.Count(help, "\n      --"); status != 0 || n != 10 || !strings.Contains(help, "more flags: wsbouncer "+string(kind)+" "+verb+" --help-all\n") {
+				t.Errorf("status %d, %d flags:\n%s%s", status, n, help, messages)
+			}
+			status, help, messages = command(string(kind), verb, "--help-all")
 			if status != 0 {
 				t.Fatal(messages)
 			}
+			_, flags, _ := strings.Cut(help, "\nFlags:")
+			for line := range strings.Lines(flags) {
+				if len(line) > 80+1 {
+					t.Errorf("%s %s: a line of %d columns: %s", kind, verb, len(line)-1, line)
+				}
+			}
+			help = strings.Join(strings.Fields(help), " ")
 			for _, f := range config.Fields(kind) {
 				if has := strings.Contains(help, "--"+flagOf(f)+" ") && strings.Contains(help, f.Help); has == f.Recorded {
 					t.Errorf("%s %s: a flag for %s: %t:\n%s", kind, verb, f.Name, has, help)

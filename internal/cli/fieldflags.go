@@ -54,7 +54,13 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 // errRecorded is about the flag that services once had for a field that a command writes.
 var errRecorded = errors.New("the flag no longer exists: 'wsbouncer profile verify' writes the field with --save")
 
-// addFieldFlags adds the flags for all fields of a kind to a command.
+// usualFlags are the flags that the help of add and set shows first, of kinds with many fields.
+var usualFlags = map[config.Kind][]string{
+	config.KindService: {"path", "host", "profile", "queue", "queue-timeout", "auth", "failover", "dry-run", "why"},
+	config.KindBackend: {"service", "connections", "warm", "weight", "label", "header", "tls-ca", "dry-run", "why"},
+}
+
+// addFieldFlags adds the flags for all fields of a kind to a command that changes the configuration.
 func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	cmd.Flags().SortFlags = false
 	f := newFieldFlags(cmd.Flags(), kind, nil)
@@ -63,6 +69,9 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
 			completeFlag(cmd, field.Name, named)
 		}
+	}
+	if usual := usualFlags[kind]; len(usual) > 0 {
+		shortenHelp(cmd, usual)
 	}
 	return f
 }

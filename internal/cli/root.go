@@ -116,30 +116,12 @@ its session, and relays frames both ways.`,
 		}
 		return usageError(flagError(cmd.Flags(), err))
 	})
-	root.AddCommand(
-		newServeCommand(),
-		newDemoCommand(),
-		newCheckCommand(),
-		newServiceCommand(),
-		newBackendCommand(),
-		newTenantCommand(),
-		newKeyCommand(),
-		newProfileCommand(),
-		newConfigCommand(),
-		newSessionCommand(),
-		newProxyCommand(),
-		newStatusCommand(),
-		newProblemsCommand(),
-		newUsageCommand(),
-		newUpgradeCommand(),
-		newLogCommand(),
-		newTopCommand(),
-		newMigrateCommand(),
-		newSimCommand(),
-		newBenchCommand(),
-		newCalibrateCommand(),
-		newVersionCommand(),
-	)
+	addGrouped(root, "Run", newServeCommand(), newCheckCommand(), newDemoCommand(), newMigrateCommand(), newUpgradeCommand())
+	addGrouped(root, "Configure", newServiceCommand(), newBackendCommand(), newProfileCommand(), newTenantCommand(), newKeyCommand(), newConfigCommand())
+	addGrouped(root, "Operate", newStatusCommand(), newTopCommand(), newProblemsCommand(), newSessionCommand(), newProxyCommand(), newUsageCommand(), newLogCommand())
+	addGrouped(root, "Measure", newCalibrateCommand(), newBenchCommand(), newSimCommand())
+	root.AddCommand(newVersionCommand())
+	root.SetHelpFunc(showHelp)
 	addCompletionCommand(root)
 	addHelpCommand(root)
 	return root

@@ -188,8 +188,8 @@ func TestHelpGroups(t *testing.T) {
 				t.Errorf("%s: --%s stands there %d times", command, flag.Name, n)
 			}
 		})
-		for line := range strings.Lines(out) {
-			if len(line) > helpWidth+1 {
+		for line := range strings.Lines(flags) {
+			if len(line) > 80+1 && !strings.Contains(line, "https://") { // a word that is too long
 				t.Errorf("%s: a line of %d columns: %s", command, len(line)-1, line)
 			}
 		}

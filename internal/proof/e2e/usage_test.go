@@ -183,8 +183,8 @@ func TestHelp(t *testing.T) {
 	if help := runCommand(t, "--help"); help != root {
 		t.Errorf("without a command:\n%s\nwith --help:\n%s", root.stdout, help.stdout)
 	}
-	_, list, _ := strings.Cut(root.stdout, "Available Commands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
+	_, list, _ := strings.Cut(root.stdout, "\nRun:\n")
+	list, _, _ = strings.Cut(list, "\n\nFlags:")
 	commands := []string{""}
 	for _, m := range listedCommand.FindAllStringSubmatch(list, -1) {
 		commands = append(commands, m[1])
