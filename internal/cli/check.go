@@ -83,6 +83,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if err != nil {
 		return usageError(err)
 	}
+	for _, text := range loaded.Notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", text)
+	}
 	for _, text := range loaded.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)
 	}

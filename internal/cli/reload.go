@@ -109,8 +109,11 @@ func (r *reloader) refuse(err error) {
 	r.log.Error("settings not changed because of errors", "errors", len(problems))
 }
 
-// warn logs what is likely to be wrong in settings.
+// warn logs what is likely to be wrong in settings, and what has no effect.
 func warn(log *slog.Logger, loaded *settings.Loaded) {
+	for _, text := range loaded.Notes {
+		log.Info(text)
+	}
 	for _, text := range loaded.Warnings {
 		log.Warn(text)
 	}

@@ -27,6 +27,11 @@ const authorityVariable = prefix + "ADMIN_CA"
 // and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
 var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
+// namesProxy reports whether a text is the address of a running proxy for commands, and none to listen on: they share the variable.
+func namesProxy(text string) bool {
+	return slices.ContainsFunc([]string{"unix:", "http://", "https://"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
+}
+
 // environment returns the variables that begin with our prefix.
 func environment(all []string) map[string]string {
 	own := make(map[string]string)
@@ -49,6 +54,10 @@ func (l *loading) environment(all []string) {
 			continue
 		}
 		delete(own, name)
+		if s.name == "admin" && namesProxy(text) {
+			l.notes = append(l.notes, name+" is for commands that ask a proxy: the setting admin takes host:port, so it is not set")
+			continue
+		}
 		texts := []string{text}
 		switch {
 		case s.isList() && text == "":

@@ -23,6 +23,7 @@ type Loaded struct {
 	Tokens
 	File     string   // path of the file that was read; empty for none
 	Warnings []string // what is likely to be wrong
+	Notes    []string // what has no effect, and need not have any
 
 	sources map[string]string // the source of each setting, by name
 }
@@ -58,7 +59,7 @@ func (s Sources) Load() (*Loaded, error) {
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
-	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
+	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, Notes: l.notes, sources: l.sources}, nil
 }
 
 // loading has the settings and errors read so far.
@@ -69,6 +70,7 @@ type loading struct {
 	heads    map[string]string // how an error about a setting begins, by name
 	problems []error
 	warnings []string
+	notes    []string
 }
 
 func newLoading(s Settings) *loading {

@@ -351,6 +351,24 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
+// WSBOUNCER_ADMIN is also where commands ask: what only they understand sets nothing.
+func TestAdminOfCommands(t *testing.T) {
+	for _, address := range []string{"unix:/run/wsbouncer/admin.sock", "http://10.0.0.5:9090", "https://proxy.example.org:9090"} {
+		l := given{file: "admin: 127.0.0.1:9090\n", environment: []string{"WSBOUNCER_ADMIN=" + address}}.load(t)
+		if l.Admin != "127.0.0.1:9090" || len(l.Warnings) != 0 || len(l.Notes) != 1 || !strings.HasPrefix(l.Notes[0], "WSBOUNCER_ADMIN is for commands") {
+			t.Errorf("%s: admin %q, warnings %q, notes %q", address, l.Admin, l.Warnings, l.Notes)
+		}
+	}
+	if l := (given{environment: []string{"WSBOUNCER_ADMIN=127.0.0.1:9091"}}).load(t); l.Admin != "127.0.0.1:9091" || len(l.Notes) != 0 {
+		t.Errorf("an address to listen on: admin %q, notes %q", l.Admin, l.Notes)
+	}
+	for _, address := range []string{"10.0.0.5", "ftp://10.0.0.5:90"} {
+		if got := (given{environment: []string{"WSBOUNCER_ADMIN=" + address}}).errors(t); len(got) != 1 {
+			t.Errorf("%s: %q", address, got)
+		}
+	}
+}
+
 func TestFlagsAreOptional(t *testing.T) {
 	l, err := Sources{Environment: func() []string { return []string{"WSBOUNCER_LOOPS=3"} }}.Load()
 	if err != nil || l.Loops != 3 {
