@@ -44,7 +44,7 @@ It reports all errors at once. The exit status is 2 for errors in settings or fl
 and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
 certificates cannot be used. A certificate that has expired is a warning, since 'wsbouncer
 serve' uses it. With --strict, the exit status is also 1 if there is any warning.`,
-		Example: `  wsbouncer check --config /etc/wsbouncer/wsbouncer.yaml
+		Example: `  wsbouncer check --settings /etc/wsbouncer/wsbouncer.yaml
   wsbouncer check --database services.yaml
   wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
 		Args: noArguments,

@@ -25,7 +25,7 @@ type reloading struct {
 func newReloading(t *testing.T, text string, args ...string) *reloading {
 	t.Helper()
 	r := &reloading{t: t, path: write(t, "w.yaml", text)}
-	f := parsed(t, append([]string{"--config", r.path}, args...)...)
+	f := parsed(t, append([]string{"--settings", r.path}, args...)...)
 	sources := settings.Sources{Flags: &f.process, Environment: func() []string { return nil }}
 	r.load = func() (*settings.Loaded, error) { return f.loadProcess(sources) }
 	var err error

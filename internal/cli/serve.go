@@ -48,7 +48,7 @@ unit) are used for the addresses of the settings that they are for.`,
   wsbouncer serve --tls-listen :8443 --tls-cert /etc/wsbouncer/stt.pem --tls-key /etc/wsbouncer/stt-key.pem
 
   # Settings from a file, the configuration in PostgreSQL
-  wsbouncer serve --config /etc/wsbouncer/wsbouncer.yaml --database postgres://wsbouncer_proxy@db/wsbouncer
+  wsbouncer serve --settings /etc/wsbouncer/wsbouncer.yaml --database postgres://wsbouncer_proxy@db/wsbouncer
 
   # Two servers that answer every message with exactly one, so connections are reused
   wsbouncer serve --backend ws://127.0.0.1:9001 --backend ws://127.0.0.1:9002 \

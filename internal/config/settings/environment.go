@@ -17,8 +17,11 @@ func Variable(name string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// ConfigVariable names the file if the flag --config does not.
-const ConfigVariable = prefix + "CONFIG"
+// FileVariable names the file if the flag --settings does not, and oldFileVariable is what it was called.
+const (
+	FileVariable    = prefix + "SETTINGS"
+	oldFileVariable = prefix + "CONFIG"
+)
 
 // authorityVariable is for commands that talk to a proxy, and no setting.
 const authorityVariable = prefix + "ADMIN_CA"
@@ -79,7 +82,8 @@ func (l *loading) environment(all []string) {
 			l.bad("%s: %w", Variable(name), gone[name])
 		}
 	}
-	delete(own, ConfigVariable)
+	delete(own, FileVariable)
+	delete(own, oldFileVariable)
 	delete(own, authorityVariable)
 	for name := range own {
 		if injected.MatchString(name) {
@@ -87,7 +91,7 @@ func (l *loading) environment(all []string) {
 		}
 		text := fmt.Sprintf("unknown environment variable %s", name)
 		given := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
-		if near := spelling.Nearest(given, append(names(), configFlag)); near != "" {
+		if near := spelling.Nearest(given, append(names(), settingsFlag)); near != "" {
 			text += ": did you mean " + Variable(near) + "?"
 		}
 		l.warnings = append(l.warnings, text)

@@ -39,10 +39,7 @@ func (s Sources) Load() (*Loaded, error) {
 	if s.Environment != nil {
 		variables = s.Environment()
 	}
-	path, how := environment(variables)[ConfigVariable], ConfigVariable+": "
-	if s.Flags != nil && s.Flags.given(configFlag) {
-		path, how = s.Flags.config, "--"+configFlag+": "
-	}
+	path, how := l.named(environment(variables), s.Flags)
 	if path != "" {
 		l.file(path, how)
 	}
@@ -60,6 +57,30 @@ func (s Sources) Load() (*Loaded, error) {
 		return nil, errors.Join(l.problems...)
 	}
 	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, Notes: l.notes, sources: l.sources}, nil
+}
+
+// named returns the path of the file, empty for none, and how errors about it begin. An old name wins over a new one of the same source, which an
+// image or a unit may set by itself.
+func (l *loading) named(own map[string]string, f *Flags) (path, how string) {
+	path, how = own[FileVariable], FileVariable+": "
+	if old, given := own[oldFileVariable]; given {
+		path, how = old, oldFileVariable+": "
+		l.warn("%sthis variable is deprecated: use %s; version 0.4 removes it", how, FileVariable)
+	}
+	if f == nil {
+		return path, how
+	}
+	if f.given(settingsFlag) {
+		path, how = f.file, "--"+settingsFlag+": "
+	}
+	if f.given(configFlag) {
+		path, how = f.file, "--"+configFlag+": "
+		l.warn("%sthis flag is deprecated: use --%s; version 0.4 removes it", how, settingsFlag)
+		if f.given(settingsFlag) {
+			l.bad("%s--%s is given, too: use --%s only", how, settingsFlag, settingsFlag)
+		}
+	}
+	return path, how
 }
 
 // loading has the settings and errors read so far.
