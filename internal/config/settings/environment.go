@@ -91,7 +91,7 @@ func (l *loading) environment(all []string) {
 		}
 		text := fmt.Sprintf("unknown environment variable %s", name)
 		given := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
-		if near := spelling.Nearest(given, append(names(), settingsFlag)); near != "" {
+		if near := spelling.Nearest(given, append(Names(), settingsFlag)); near != "" {
 			text += ": did you mean " + Variable(near) + "?"
 		}
 		l.warnings = append(l.warnings, text)

@@ -344,7 +344,7 @@ func TestUnknownVariables(t *testing.T) {
 	if got := strings.Join(l.Warnings, "\n"); got != want {
 		t.Errorf("warnings:\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range names() {
+	for _, name := range Names() {
 		if injected.MatchString(Variable(name)) {
 			t.Errorf("Kubernetes may give a process the variable %s by itself", Variable(name))
 		}
