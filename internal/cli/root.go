@@ -120,7 +120,7 @@ its session, and relays frames both ways.`,
 	})
 	addGrouped(root, "Run", newServeCommand(), newCheckCommand(), newDemoCommand(), newMigrateCommand(), newUpgradeCommand())
 	addGrouped(root, "Configure", newServiceCommand(), newBackendCommand(), newProfileCommand(), newTenantCommand(), newKeyCommand(), newConfigCommand(), newSettingsCommand())
-	addGrouped(root, "Operate", newStatusCommand(), newTopCommand(), newProblemsCommand(), newSessionCommand(), newProxyCommand(), newUsageCommand(), newLogCommand(), newReloadCommand())
+	addGrouped(root, "Operate", newStatusCommand(), newTopCommand(), newProblemsCommand(), newSessionCommand(), newProxyCommand(), newUsageCommand(), newLogCommand(), newAuditCommand(), newReloadCommand())
 	addGrouped(root, "Measure", newCalibrateCommand(), newBenchCommand(), newSimCommand())
 	root.AddCommand(newVersionCommand())
 	root.SetHelpFunc(showHelp)

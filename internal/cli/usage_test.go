@@ -130,6 +130,7 @@ var usageErrors = map[string]struct {
 	"config init":           {"x", "", "", "--force=x"},
 	"settings":              {"x", "", "", "--help=x"},
 	"settings show":         {"", "--settings=", "", "listn"},
+	"audit":                 {"x", "", "", "--since x"},
 	"reload":                {"x", "", "", "-o yaml"},
 	"session":               {"x", "", "", "--help=x"},
 	"session ls":            {"x", "", "", "--state x"},
