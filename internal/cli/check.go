@@ -58,7 +58,7 @@ serve' uses it. With --strict, the exit status is also 1 if there is any warning
 			return err
 		},
 	}
-	form.add(cmd, "text", asJSON)
+	form.add(cmd, "text", asJSON, asYAML)
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 1 if there is a warning")
 	return cmd

@@ -104,7 +104,7 @@ func TestChangeErrors(t *testing.T) {
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "s3cret"}, 2, "--header: invalid value: use NAME=VALUE"},
 			refusal{[]string{"backend", "set", "gpu-2", "--label", "=x"}, 2, "--label: invalid value: use NAME=VALUE"},
 			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "--who", strings.Repeat("x", 1001)}, 2, "at most 1000 bytes"},
-			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "table"}, 2, `--output: invalid value "table": use lines or json`},
+			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "wide"}, 2, `--output: invalid value "wide": use one of text, json, yaml`},
 			refusal{[]string{"backend", "rm"}, 2, "takes the names of backends, but got none"},
 			refusal{[]string{"backend", "rm", "gpu-9"}, 1, `unknown backend "gpu-9": did you mean "gpu-1"?`},
 			refusal{[]string{"backend", "ls", "--selector", "=a"}, 2, `--selector: invalid label "=a"`},
@@ -213,6 +213,22 @@ func TestFieldFlags(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Headers are given as NAME=VALUE, and as HTTP writes them with a warning. The word for the form for people is table or text, whatever is printed.
+func TestOneVocabulary(t *testing.T) {
+	s := onDatabase(t).begin()
+	status, out, messages := s.run("backend", "set", "gpu-1", "--header", "X-Tenant: a=b:c", "--output", "lines")
+	if status != 0 || !strings.Contains(out, `headers.X-Tenant (none) -> (hidden)`) || messages != "Warning: --header: the form \"Name: value\" is deprecated: use NAME=VALUE\n" {
+		t.Errorf("status %d, %q, %q", status, out, messages)
+	}
+	status, out, messages = s.run("backend", "set", "gpu-1", "--header", "X-Tenant=a:b", "--output", "yaml")
+	if status != 0 || !strings.HasPrefix(out, "version: ") || messages != "" {
+		t.Errorf("status %d, %q, %q", status, out, messages)
+	}
+	if s.must("service ls -o text") != s.must("service ls -o table") {
+		t.Error("a list is not the same as text and as a table")
 	}
 }
 

@@ -120,6 +120,15 @@ type fieldFlag struct {
 	field  config.Field
 	values config.Values // of all flags
 	list   []string      // given so far, of a field that holds several
+	old    bool          // a header was given as HTTP writes it
+}
+
+// oldForm returns the warning about how the flag was used; empty for none.
+func (f *fieldFlag) oldForm() string {
+	if f.old {
+		return oldHeader
+	}
+	return ""
 }
 
 // Set implements [pflag.Value].
@@ -128,7 +137,12 @@ func (f *fieldFlag) Set(text string) error {
 	switch {
 	case f.field.IsMap:
 		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
+		if name == "headers" || name == "set-header" {
+			var old bool
+			key, value, old, _ = headerPair(text)
+			f.old = f.old || old
+		}
+		if !ok && !f.old || key == "" {
 			return errors.New("invalid value: use NAME=VALUE, or NAME= to remove it") // it may be a secret, and is not shown
 		}
 		f.list = append(f.list, text)

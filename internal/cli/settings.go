@@ -169,7 +169,7 @@ as they were when it was started. The command is for one proxy, also in a fleet.
 	}
 	order.add(cmd)
 	from.add(cmd)
-	form.add(cmd, "lines", asJSON)
+	form.add(cmd, "text", asJSON, asYAML)
 	return cmd
 }
 

@@ -131,7 +131,7 @@ var usageErrors = map[string]struct {
 	"settings":              {"x", "", "", "--help=x"},
 	"settings show":         {"", "--settings=", "", "listn"},
 	"audit":                 {"x", "", "", "--since x"},
-	"reload":                {"x", "", "", "-o yaml"},
+	"reload":                {"x", "", "", "-o x"},
 	"session":               {"x", "", "", "--help=x"},
 	"session ls":            {"x", "", "", "--state x"},
 	"session show":          {"x y", "-o json", "", "x -o name"},
