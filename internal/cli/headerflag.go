@@ -36,8 +36,8 @@ type headerFlag struct {
 	old    bool // one was given as HTTP writes it
 }
 
-// headerField is a header without references to secrets.
-type headerField struct{ name, value string }
+// headerField is a header: its value without references to secrets, and as it was given.
+type headerField struct{ name, value, given string }
 
 // Set implements [pflag.Value].
 func (h *headerFlag) Set(text string) error {
@@ -45,12 +45,13 @@ func (h *headerFlag) Set(text string) error {
 	if err != nil {
 		return err
 	}
+	given := value
 	if !old { // in the old form of bench, values were taken as they are
 		if value, err = secret.Resolve(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	h.fields, h.old = append(h.fields, headerField{name, value}), h.old || old
+	h.fields, h.old = append(h.fields, headerField{name, value, given}), h.old || old
 	return nil
 }
 

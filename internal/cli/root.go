@@ -118,7 +118,7 @@ its session, and relays frames both ways.`,
 		}
 		return usageError(flagError(cmd.Flags(), err))
 	})
-	addGrouped(root, "Run", newServeCommand(), newCheckCommand(), newDemoCommand(), newMigrateCommand(), newUpgradeCommand())
+	addGrouped(root, "Run", newInitCommand(), newServeCommand(), newCheckCommand(), newDemoCommand(), newMigrateCommand(), newUpgradeCommand())
 	addGrouped(root, "Configure", newServiceCommand(), newBackendCommand(), newProfileCommand(), newTenantCommand(), newKeyCommand(), newConfigCommand(), newSettingsCommand())
 	addGrouped(root, "Operate", newStatusCommand(), newTopCommand(), newProblemsCommand(), newSessionCommand(), newProxyCommand(), newUsageCommand(), newLogCommand(), newAuditCommand(), newReloadCommand())
 	addGrouped(root, "Measure", newCalibrateCommand(), newBenchCommand(), newSimCommand())

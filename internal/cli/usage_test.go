@@ -80,6 +80,7 @@ var usageErrors = map[string]struct {
 	badValue         string // 2
 }{
 	"serve":                 {"x", "", "", "--connections x"},
+	"init":                  {"ws://h x", "--connections 2", "", "ws://h --connections 0"},
 	"demo":                  {"x", "", "", "--help=x"},
 	"check":                 {"x", "", "", "--listen x"},
 	"service":               {"x", "", "", "--help=x"},
