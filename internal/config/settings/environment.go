@@ -23,8 +23,11 @@ const (
 	oldFileVariable = prefix + "CONFIG"
 )
 
-// authorityVariable is for commands that talk to a proxy, and no setting.
-const authorityVariable = prefix + "ADMIN_CA"
+// Variables for commands that talk to a proxy, and no settings: authorityVariable, and ContextsVariable for the file with names of proxies.
+const (
+	authorityVariable = prefix + "ADMIN_CA"
+	ContextsVariable  = prefix + "CONTEXTS"
+)
 
 // injected are variables that Kubernetes sets in every container when a service is named wsbouncer, or wsbouncer-admin
 // and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
@@ -32,7 +35,7 @@ var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SE
 
 // namesProxy reports whether a text is the address of a running proxy for commands, and none to listen on: they share the variable.
 func namesProxy(text string) bool {
-	return slices.ContainsFunc([]string{"unix:", "http://", "https://"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
+	return slices.ContainsFunc([]string{"unix:", "http://", "https://", "@"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
 }
 
 // environment returns the variables that begin with our prefix.
@@ -85,6 +88,7 @@ func (l *loading) environment(all []string) {
 	delete(own, FileVariable)
 	delete(own, oldFileVariable)
 	delete(own, authorityVariable)
+	delete(own, ContextsVariable)
 	for name := range own {
 		if injected.MatchString(name) {
 			continue
