@@ -10,10 +10,10 @@ COPY generated/rootfs/etc /etc
 COPY --chown=65532:65532 generated/rootfs/var /var
 COPY ${TARGETPLATFORM}/wsbouncer /usr/bin/wsbouncer
 
-# WSBOUNCER_CONFIG: the settings of the image; mount a file over it, or override single ones by environment or flags.
+# WSBOUNCER_SETTINGS: the settings of the image; mount a file over it, or override single ones by environment or flags.
 # STATE_DIRECTORY: where the state is, unless the settings say otherwise.
 ENV PATH=/usr/bin \
-    WSBOUNCER_CONFIG=/etc/wsbouncer/wsbouncer.yaml \
+    WSBOUNCER_SETTINGS=/etc/wsbouncer/wsbouncer.yaml \
     STATE_DIRECTORY=/var/lib/wsbouncer
 
 USER 65532:65532

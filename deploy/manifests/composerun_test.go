@@ -63,7 +63,7 @@ func (u *up) command(ctx context.Context, name string, more ...string) *exec.Cmd
 	}
 	args = strings.Split(strings.Join(append(args, more...), "\x00"), "\x00")
 	command := exec.CommandContext(ctx, program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=")
+	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=")
 	for name, value := range s.Environment {
 		command.Env = append(command.Env, name+"="+*value)
 	}

@@ -79,7 +79,7 @@ func TestFleetSettings(t *testing.T) {
 	}
 	args[0] = "check"
 	command := exec.Command(must[string](t)(wsbouncer()), args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN=of-the-test", "WSBOUNCER_DATABASE="+fleetFolder+"/configuration.yaml")
+	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN=of-the-test", "WSBOUNCER_DATABASE="+fleetFolder+"/configuration.yaml")
 	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "ws://stt-servers:2700") {
 		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

@@ -389,7 +389,7 @@ func TestArguments(t *testing.T) {
 	}
 	args[at] = "--database=" + folder + "/configuration.yaml"
 	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN=of-the-test")
+	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN=of-the-test")
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "ws://stt-servers:2700") {
 		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)

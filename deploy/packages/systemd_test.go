@@ -111,7 +111,7 @@ func TestUnit(t *testing.T) {
 	s.expect("750 wsbouncer", "stat -c '%a %U' /var/lib/wsbouncer")
 	s.expect("750 wsbouncer", "stat -c '%a %U' /var/log/wsbouncer")
 	// Where the kernel has no io_uring at all, this fails at once and says so.
-	without, _ := s.try("timeout 5 wsbouncer serve --io-uring on --config '' --listen 127.0.0.1:0 --backend ws://127.0.0.1:1")
+	without, _ := s.try("timeout 5 wsbouncer serve --io-uring on --settings '' --listen 127.0.0.1:0 --backend ws://127.0.0.1:1")
 	if log := s.run("journalctl --unit wsbouncer --output cat"); strings.Contains(log, "without io_uring") && !strings.Contains(without, "io_uring_setup") {
 		t.Errorf("the unit keeps io_uring from the proxy:\n%s", log)
 	}

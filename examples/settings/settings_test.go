@@ -22,7 +22,7 @@ func TestSamples(t *testing.T) {
 	for _, name := range samples {
 		folder := filepath.Dir(name)
 		t.Run(folder, func(t *testing.T) {
-			environment := []string{settings.ConfigVariable + "=" + name}
+			environment := []string{settings.FileVariable + "=" + name}
 			for variable, token := range map[string]string{"WSBOUNCER_ADMIN_TOKEN": "a", "WSBOUNCER_ADMIN_READER_TOKEN": "b"} {
 				token = strings.Repeat(token, 32) // instead of the file with the token, which is not here
 				t.Setenv(variable, token)

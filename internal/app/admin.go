@@ -108,6 +108,7 @@ func (p *Proxy) prepareAdmin(store config.Store) {
 		Ready: p.readiness, Stats: p.Stats, Metrics: p.metrics(), Dashboard: dashboard.Handler(),
 		Configuration: remote.Handler(store, remote.HandlerOptions{InForce: p.inForce, Profiles: config.CheckProfiles, Changed: noteChange(audit), Hides: maySeeNoSecrets}),
 		LogLevel:      admin.LogLevel{Get: p.LogLevel, Set: p.SetLogLevel, Allowed: settings.LogLevels},
+		Settings:      p.settings.Own,
 		Sessions:      p.sessionsAPI(),
 		Movers:        p.movers(),
 		Actions:       p.actions(),

@@ -236,6 +236,12 @@ func (c *contract) actions() {
 	c.ask(request{method: "PUT", path: level, body: `{"level":"debug","who":"alice"}`, status: 200, says: "debug"})
 	c.ask(request{method: "PUT", path: level, body: `{"level":"loud"}`, status: 400, says: `unknown log level \"loud\"`})
 
+	c.ask(request{method: "GET", path: api.SettingsPath, status: 200, says: "w.yaml:1:8"})
+	c.ask(request{method: "GET", path: api.SettingsPath, query: "x=1", status: 400, says: "takes none"})
+	c.ask(request{method: "POST", path: api.ReloadPath, status: 409, says: "no setting was changed: the test has broken them"})
+	c.ask(request{method: "POST", path: api.ReloadPath, body: `{"who":"alice"}`, status: 200, says: `"is": "3"`})
+	c.ask(request{method: "POST", path: api.ReloadPath, query: "x=1", status: 400, says: "takes none"})
+
 	actions := decode[[]api.Action](c, request{path: "/api/v1/audit"})
 	var names []string
 	for _, a := range slices.Backward(actions) {
@@ -243,7 +249,7 @@ func (c *contract) actions() {
 			names = append(names, a.Action+" "+a.Who)
 		}
 	}
-	if got := strings.Join(names, ", "); !strings.Contains(got, "kill alice, kill , kill-all , kill-all , pause alice, resume , recycle , kill-all , log-level alice") {
+	if got := strings.Join(names, ", "); !strings.Contains(got, "kill alice, kill , kill-all , kill-all , pause alice, resume , recycle , kill-all , log-level alice, reload alice") {
 		c.t.Errorf("audit log: %s", got)
 	}
 	c.ask(request{method: "GET", path: "/api/v1/audit", query: "limit=1", status: 400, says: "takes none"})

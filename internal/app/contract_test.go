@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gorilla/websocket"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
@@ -39,6 +42,22 @@ type contract struct {
 
 const descriptionFile = "openapi.json"
 
+// processSettings are settings of the process that are broken when they are read again for the first time.
+func processSettings() admin.Settings {
+	var reloads atomic.Int32
+	return admin.Settings{
+		List: func() api.SettingList {
+			return api.SettingList{File: "w.yaml", Settings: []api.Setting{{Name: "loops", Value: "2", Default: "0", From: api.FromFile, Source: "w.yaml:1:8"}}}
+		},
+		Reload: func(context.Context) (api.Reloaded, error) {
+			if reloads.Add(1) == 1 {
+				return api.Reloaded{}, errors.New("the test has broken them")
+			}
+			return api.Reloaded{Changes: []api.SettingChange{{Name: "loops", Was: "2", Is: "3"}}}, nil
+		},
+	}
+}
+
 // begin starts a proxy without services, with a database.
 func begin(t *testing.T) *contract {
 	t.Helper()
@@ -50,6 +69,7 @@ func begin(t *testing.T) *contract {
 	settings.Level = new(slog.LevelVar)
 	settings.DrainTimeout = 0
 	settings.Program = &takeover.Program{Path: "false"}
+	settings.Own = processSettings()
 	shown := new(ledger)
 	settings.ledger = shown
 	proxy, err := Start(t.Context(), settings, "v1.2.3", slog.New(slog.DiscardHandler))

@@ -9,6 +9,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
 // Settings are what a proxy is started with. Begin with DefaultSettings.
@@ -19,6 +20,9 @@ type Settings struct {
 
 	// Level is the level of the log, so that operators can change it while the proxy runs; nil if they cannot.
 	Level *slog.LevelVar
+
+	// Own are the settings of the process for the admin API, which reads them again through it; the zero value where it cannot.
+	Own admin.Settings
 
 	// RecoverPanics says that a panic ends no more than the session or connection that it was for. Tests want to see panics.
 	RecoverPanics bool

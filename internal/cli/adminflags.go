@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +28,7 @@ func (f *adminFlags) addLocal(cmd *cobra.Command) {
 }
 
 func (f *adminFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+" (or "+adminVariable+")")
+	cmd.Flags().StringVar(&f.admin, "admin", "", "admin API of a running proxy: "+client.AllowedAddresses+", or @NAME of a file (or "+adminVariable+")")
 	cmd.Flags().StringVar(&f.token, "admin-token", "", "token of the admin API: env:NAME, file:/path, or the token itself (better in "+tokenVariable+")")
 	cmd.Flags().StringVar(&f.ca, "admin-ca", "", "file of the authorities that may have signed an https:// proxy's certificate (or "+authorityVariable+"; default: the system's)")
 }
@@ -48,22 +46,24 @@ func adminFlagsOf(cmd *cobra.Command) (f adminFlags) {
 // connect returns a client of the admin API at an address. It does not connect yet. All errors are those of usage.
 func (f *adminFlags) connect(address string) (*client.Client, error) {
 	o := client.Options{Fleet: f.whole && !f.local}
-	var err error
-	if o.Token, err = f.secret(); err != nil {
+	at, err := f.at(address)
+	if err != nil {
 		return nil, usageError(err)
 	}
-	if path := cmp.Or(f.ca, os.Getenv(authorityVariable)); path != "" {
-		if o.Authorities, err = secure.Authorities(path); err != nil {
+	if o.Token, err = resolvedToken(at.token); err != nil {
+		return nil, usageError(err)
+	}
+	if at.ca != "" {
+		if o.Authorities, err = secure.Authorities(at.ca); err != nil {
 			return nil, usageError(fmt.Errorf("--admin-ca: %w", err))
 		}
 	}
-	c, err := client.Open(address, o)
+	c, err := client.Open(at.admin, o)
 	return c, usageError(err)
 }
 
-// secret returns the token of the admin API; empty for none. An error does not repeat it.
-func (f *adminFlags) secret() (string, error) {
-	token := cmp.Or(f.token, os.Getenv(tokenVariable))
+// resolvedToken returns the token that a text is or refers to; empty for none. An error does not repeat it.
+func resolvedToken(token string) (string, error) {
 	if !strings.HasPrefix(token, "env:") && !strings.HasPrefix(token, "file:") {
 		return token, nil
 	}

@@ -18,7 +18,8 @@ type benchFlags struct {
 	text, binary, unicode bool
 	json, quiet           bool
 	audio                 benchAudio
-	output                string
+	header                headerFlag
+	output                output
 	series, report        string
 	failIf                thresholds
 }
@@ -78,6 +79,9 @@ each with one of > >= < <= and a limit:
 			options := options
 			options.URLs = args
 			options.Text, options.Unicode = flags.text, flags.unicode
+			for _, field := range flags.header.fields {
+				options.Header = append(options.Header, field.name+": "+field.value)
+			}
 			if err := exclusiveBenchFlags(cmd.Flags()); err != nil {
 				return usageError(err)
 			}
@@ -101,7 +105,7 @@ each with one of > >= < <= and a limit:
 	f.IntVar(&options.Loops, "loops", 0, "number of event loops (default half of the processors)")
 	f.DurationVar(&options.SessionLength, "session-length", 0, "length of a session, after which its client starts another (default the whole run)")
 	f.BoolVar(&options.NoJitter, "no-jitter", false, "with --session-length: do not vary the length of sessions")
-	f.StringArrayVarP(&options.Header, "header", "H", nil, "`header` of the upgrade request, such as 'Authorization: Bearer abc' (repeat for several)")
+	f.VarP(&flags.header, "header", "H", "header of the handshake, "+headerHelp)
 	f.StringVar(&options.Subprotocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request")
 	f.StringVar(&options.TLS.CA, "tls-ca", "", "PEM `file` with the authorities to trust for wss:// (default: the system's)")
 	f.StringVar(&options.TLS.ServerName, "tls-server-name", "", "`name` that the server's certificate must be for (default: the URL's host)")
@@ -109,7 +113,7 @@ each with one of > >= < <= and a limit:
 	f.StringVar(&options.TLS.Certificate, "tls-certificate", "", "PEM `file` with the certificate to present to the server")
 	f.StringVar(&options.TLS.Key, "tls-key", "", "PEM `file` with the private key of --tls-certificate")
 	f.DurationVar(&options.Tick, "tick", 100*time.Microsecond, "minimum time between two wake-ups to send; a longer time needs less CPU and spreads the load less evenly")
-	f.StringVarP(&flags.output, "output", "o", "table", "`format` of the result: table or json")
+	flags.output.add(cmd, "table", asJSON)
 	f.BoolVar(&flags.json, "json", false, "the same as --output json")
 	f.StringVar(&flags.series, "series", "", "write a line for each second to this `file`: name.csv or name.json")
 	f.StringVar(&flags.report, "report", "", "write an HTML report with plots to this `file`")
@@ -148,7 +152,7 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 		return err
 	}
 	r.Verdicts, r.Trouble = r.Result.Judge(flags.failIf)
-	if flags.json {
+	if flags.json || flags.output.forPrograms() {
 		err = r.JSON(cmd.OutOrStdout())
 	} else {
 		err = r.Table(cmd.OutOrStdout())
@@ -159,13 +163,6 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 // check tells what is wrong with the flags that are no options of the load.
 func (f *benchFlags) check() error {
 	var errs []error
-	switch f.output {
-	case "json":
-		f.json = true
-	case "table":
-	default:
-		errs = append(errs, fmt.Errorf("--output: invalid value %q: use table or json", f.output))
-	}
 	if f.series != "" {
 		if err := report.CheckSeriesName(f.series); err != nil {
 			errs = append(errs, fmt.Errorf("--series: %w", err))

@@ -112,9 +112,10 @@ func TestBenchSendsHeaderAndSubprotocol(t *testing.T) {
 		}
 	}))
 	defer server.Close()
+	t.Setenv("BENCH_KEY", "abc")
 	status, _, stderr := bench("ws"+strings.TrimPrefix(server.URL, "http"), "-c", "1", "-d", "50ms", "--quiet",
-		"--header", "Authorization: Bearer abc", "-H", "X-Tenant:  7 ", "--subprotocol", "speech.v2")
-	if status != 0 {
+		"--header", "Authorization=Bearer env:BENCH_KEY", "-H", "X-Tenant:  7 ", "--subprotocol", "speech.v2")
+	if status != 0 || !strings.HasPrefix(stderr, "Warning: --header: the form \"Name: value\" is deprecated: use NAME=VALUE\n") {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	header := <-requests

@@ -166,7 +166,7 @@ func TestBenchRefusesBadFlags(t *testing.T) {
 		{[]string{url, "--fail-if", "p99>50"}, `--fail-if: "p99>50"`},
 		{[]string{url, "--fail-if", "p98>5ms"}, "first-reply-p99"},
 		{[]string{url, "--header", "Host: a"}, "the handshake itself sets"},
-		{[]string{url, "--header", "no"}, "has no colon"},
+		{[]string{url, "--header", "no"}, "--header: invalid value: use NAME=VALUE"},
 		{[]string{url, "--subprotocol", "a b"}, `subprotocol: invalid name "a b"`},
 		{[]string{url, "--audio", wav}, "not a WAV file"},
 		{[]string{url, "--audio", wav + "e"}, "no such file"},

@@ -97,7 +97,7 @@ one stream alone fails, or if the server is not the same from step to step.`,
 	completeFlag(cmd, "profile", config.KindProfile)
 	flags.server.add(f)
 	flags.from.add(cmd)
-	flags.form.add(cmd, "text", asJSON)
+	flags.form.add(cmd, "text", asJSON, asYAML)
 	return cmd
 }
 

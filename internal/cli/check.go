@@ -44,7 +44,7 @@ It reports all errors at once. The exit status is 2 for errors in settings or fl
 and 1 if the database cannot be read, its configuration is invalid, or the files of TLS
 certificates cannot be used. A certificate that has expired is a warning, since 'wsbouncer
 serve' uses it. With --strict, the exit status is also 1 if there is any warning.`,
-		Example: `  wsbouncer check --config /etc/wsbouncer/wsbouncer.yaml
+		Example: `  wsbouncer check --settings /etc/wsbouncer/wsbouncer.yaml
   wsbouncer check --database services.yaml
   wsbouncer check --backend ws://127.0.0.1:9001 --profile echo --connections 32`,
 		Args: noArguments,
@@ -58,7 +58,7 @@ serve' uses it. With --strict, the exit status is also 1 if there is any warning
 			return err
 		},
 	}
-	form.add(cmd, "text", asJSON)
+	form.add(cmd, "text", asJSON, asYAML)
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with status 1 if there is a warning")
 	return cmd
@@ -82,6 +82,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	loaded, err := flags.load(settings.Sources{Flags: &flags.process, Environment: os.Environ})
 	if err != nil {
 		return usageError(err)
+	}
+	for _, text := range loaded.Notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Note:", text)
 	}
 	for _, text := range loaded.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", text)

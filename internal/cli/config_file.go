@@ -167,7 +167,7 @@ differences, and 2 after an error.`,
 				})
 			}
 			if err == nil && form.forPrograms() {
-				err = printJSON(cmd.OutOrStdout(), append(config.Edits{}, edits...))
+				err = form.print(cmd.OutOrStdout(), append(config.Edits{}, edits...))
 			}
 			switch {
 			case err != nil:
@@ -183,6 +183,6 @@ differences, and 2 after an error.`,
 	cmd.Flags().BoolVar(&prune, "prune", false, "include the removal of services, backends and profiles that are not in the file")
 	addWithTenants(cmd, &tenants)
 	from.add(cmd)
-	form.add(cmd, "lines", asJSON)
+	form.add(cmd, "text", asJSON, asYAML)
 	return cmd
 }

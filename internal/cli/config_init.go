@@ -19,7 +19,7 @@ func newConfigInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a settings file that explains every setting of the process",
-		Long: `Write a YAML file for 'wsbouncer serve --config FILE': every setting of the process with its
+		Long: `Write a YAML file for 'wsbouncer serve --settings FILE': every setting of the process with its
 meaning, its default, and what is allowed. All settings are commented out: as long as a
 setting is a comment, it follows the default, even if a newer version changes that.
 

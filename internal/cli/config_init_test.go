@@ -25,7 +25,7 @@ func TestConfigInit(t *testing.T) {
 	if out, err := configInit(); err != nil || out != "wrote "+path+"\n" {
 		t.Fatalf("%q, %v", out, err)
 	}
-	if status, _, messages := run("check", "--config", path, "--backend", oneBackend); status != 0 {
+	if status, _, messages := run("check", "--settings", path, "--backend", oneBackend); status != 0 {
 		t.Errorf("what was written: %q", messages)
 	}
 	if err := os.WriteFile(path, []byte("loops: 1\n"), 0o600); err != nil {

@@ -21,7 +21,11 @@ func readOnlyFor(ctx context.Context, proxy *client.Client) (commands string, re
 		return "", false
 	}
 	if access.Commands == "" && os.Getenv(adminVariable) != "" { // which names another way to the shell that the command is pasted into
-		access.Commands = "unix:" + state.AdminSocket(state.Directory())
+		var err error
+		if access.Commands, err = localProxy(); err != nil { // it is on another machine, where it is most likely the system's
+			directories := state.Directories()
+			access.Commands = "unix:" + state.AdminSocket(directories[len(directories)-1])
+		}
 	}
 	return access.Commands, true
 }

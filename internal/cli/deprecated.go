@@ -24,11 +24,14 @@ func deprecate(cmd *cobra.Command, flag, instead string) {
 	}
 }
 
-// warnOfDeprecated warns of each deprecated flag that was given.
+// warnOfDeprecated warns of each deprecated flag that was given, and of flags that were given in a deprecated form.
 func warnOfDeprecated(cmd *cobra.Command) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		for _, instead := range f.Annotations[deprecated] {
 			fmt.Fprintf(cmd.ErrOrStderr(), "Warning: --%s is deprecated: %s\n", f.Name, instead)
+		}
+		if v, ok := f.Value.(interface{ oldForm() string }); ok && v.oldForm() != "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Warning: --%s: %s\n", f.Name, v.oldForm())
 		}
 	})
 }

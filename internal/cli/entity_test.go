@@ -104,7 +104,7 @@ func TestChangeErrors(t *testing.T) {
 			refusal{[]string{"backend", "set", "gpu-2", "--header", "s3cret"}, 2, "--header: invalid value: use NAME=VALUE"},
 			refusal{[]string{"backend", "set", "gpu-2", "--label", "=x"}, 2, "--label: invalid value: use NAME=VALUE"},
 			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "--who", strings.Repeat("x", 1001)}, 2, "at most 1000 bytes"},
-			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "table"}, 2, `--output: invalid value "table": use lines or json`},
+			refusal{[]string{"backend", "set", "gpu-2", "--weight", "1", "-o", "wide"}, 2, `--output: invalid value "wide": use one of text, json, yaml`},
 			refusal{[]string{"backend", "rm"}, 2, "takes the names of backends, but got none"},
 			refusal{[]string{"backend", "rm", "gpu-9"}, 1, `unknown backend "gpu-9": did you mean "gpu-1"?`},
 			refusal{[]string{"backend", "ls", "--selector", "=a"}, 2, `--selector: invalid label "=a"`},
@@ -188,20 +188,47 @@ headers                   X-Tenant=(hidden)`)
 	}
 }
 
-// Every field that people set has its flag, in add and in set, whose help says what is allowed.
+// Every field that people set has its flag, in add and in set, whose help says what is allowed. Help shows ten, and --help-all all.
 func TestFieldFlags(t *testing.T) {
 	for _, kind := range []config.Kind{config.KindService, config.KindBackend} {
 		for _, verb := range []string{"add", "set"} {
 			status, help, messages := command(string(kind), verb, "--help")
+			if n := strings.Count(help, "\n      --"); status != 0 || n != 10 || !strings.Contains(help, "more flags: wsbouncer "+string(kind)+" "+verb+" --help-all\n") {
+				t.Errorf("status %d, %d flags:\n%s%s", status, n, help, messages)
+			}
+			status, help, messages = command(string(kind), verb, "--help-all")
 			if status != 0 {
 				t.Fatal(messages)
 			}
+			_, flags, _ := strings.Cut(help, "\nFlags:")
+			for line := range strings.Lines(flags) {
+				if len(line) > 80+1 {
+					t.Errorf("%s %s: a line of %d columns: %s", kind, verb, len(line)-1, line)
+				}
+			}
+			help = strings.Join(strings.Fields(help), " ")
 			for _, f := range config.Fields(kind) {
 				if has := strings.Contains(help, "--"+flagOf(f)+" ") && strings.Contains(help, f.Help); has == f.Recorded {
 					t.Errorf("%s %s: a flag for %s: %t:\n%s", kind, verb, f.Name, has, help)
 				}
 			}
 		}
+	}
+}
+
+// Headers are given as NAME=VALUE, and as HTTP writes them with a warning. The word for the form for people is table or text, whatever is printed.
+func TestOneVocabulary(t *testing.T) {
+	s := onDatabase(t).begin()
+	status, out, messages := s.run("backend", "set", "gpu-1", "--header", "X-Tenant: a=b:c", "--output", "lines")
+	if status != 0 || !strings.Contains(out, `headers.X-Tenant (none) -> (hidden)`) || messages != "Warning: --header: the form \"Name: value\" is deprecated: use NAME=VALUE\n" {
+		t.Errorf("status %d, %q, %q", status, out, messages)
+	}
+	status, out, messages = s.run("backend", "set", "gpu-1", "--header", "X-Tenant=a:b", "--output", "yaml")
+	if status != 0 || !strings.HasPrefix(out, "version: ") || messages != "" {
+		t.Errorf("status %d, %q, %q", status, out, messages)
+	}
+	if s.must("service ls -o text") != s.must("service ls -o table") {
+		t.Error("a list is not the same as text and as a table")
 	}
 }
 

@@ -54,7 +54,13 @@ func newFieldFlags(to *pflag.FlagSet, kind config.Kind, wanted func(field string
 // errRecorded is about the flag that services once had for a field that a command writes.
 var errRecorded = errors.New("the flag no longer exists: 'wsbouncer profile verify' writes the field with --save")
 
-// addFieldFlags adds the flags for all fields of a kind to a command.
+// usualFlags are the flags that the help of add and set shows first, of kinds with many fields.
+var usualFlags = map[config.Kind][]string{
+	config.KindService: {"path", "host", "profile", "queue", "queue-timeout", "auth", "failover", "dry-run", "why"},
+	config.KindBackend: {"service", "connections", "warm", "weight", "label", "header", "tls-ca", "dry-run", "why"},
+}
+
+// addFieldFlags adds the flags for all fields of a kind to a command that changes the configuration.
 func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 	cmd.Flags().SortFlags = false
 	f := newFieldFlags(cmd.Flags(), kind, nil)
@@ -63,6 +69,9 @@ func addFieldFlags(cmd *cobra.Command, kind config.Kind) *fieldFlags {
 		if named := config.Kind(field.Name); named == config.KindService || named == config.KindProfile { // such as a backend's service
 			completeFlag(cmd, field.Name, named)
 		}
+	}
+	if usual := usualFlags[kind]; len(usual) > 0 {
+		shortenHelp(cmd, usual)
 	}
 	return f
 }
@@ -111,6 +120,15 @@ type fieldFlag struct {
 	field  config.Field
 	values config.Values // of all flags
 	list   []string      // given so far, of a field that holds several
+	old    bool          // a header was given as HTTP writes it
+}
+
+// oldForm returns the warning about how the flag was used; empty for none.
+func (f *fieldFlag) oldForm() string {
+	if f.old {
+		return oldHeader
+	}
+	return ""
 }
 
 // Set implements [pflag.Value].
@@ -119,7 +137,12 @@ func (f *fieldFlag) Set(text string) error {
 	switch {
 	case f.field.IsMap:
 		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
+		if name == "headers" || name == "set-header" {
+			var old bool
+			key, value, old, _ = headerPair(text)
+			f.old = f.old || old
+		}
+		if !ok && !f.old || key == "" {
 			return errors.New("invalid value: use NAME=VALUE, or NAME= to remove it") // it may be a secret, and is not shown
 		}
 		f.list = append(f.list, text)

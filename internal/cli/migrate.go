@@ -29,7 +29,7 @@ and --admin-role, migrate gives roles that exist the rights that they need, also
 				database = os.Getenv(databaseVariable)
 			}
 			if database == "" {
-				database = state.Database(state.Directory())
+				database = state.Database(state.Directories()[0])
 				if path, missing := stores.Missing(database); missing {
 					return usageError(fmt.Errorf("--database: the value is missing (or set %s), since this machine has no database at %s: use %s",
 						databaseVariable, path, stores.Allowed))

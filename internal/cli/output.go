@@ -24,6 +24,9 @@ const (
 	asName = "name" // nothing but names, a line each
 )
 
+// forPeople are the words for the form for people, whichever a command has.
+var forPeople = []string{"table", "text", "screen", "lines"}
+
 // output is the flag for the form of what is printed.
 type output struct {
 	form    string
@@ -59,6 +62,9 @@ func (o *output) print(out io.Writer, value any) error {
 
 // Set implements pflag.Value.
 func (o *output) Set(text string) error {
+	if slices.Contains(forPeople, text) {
+		text = o.allowed[0]
+	}
 	if !slices.Contains(o.allowed, text) {
 		if len(o.allowed) == 2 {
 			return fmt.Errorf("invalid value %q: use %s or %s", text, o.allowed[0], o.allowed[1])

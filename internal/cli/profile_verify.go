@@ -84,7 +84,9 @@ server could not be tried, and 2 for wrong usage.`,
 	flags.server.add(f)
 	f.IntVar(&flags.sessions, "sessions", 60, "most connections that are opened")
 	f.DurationVar(&flags.timeout, "timeout", 15*time.Minute, "maximum time for all of it")
-	f.DurationVar(&flags.wait, "wait", 30*time.Second, "maximum time of each wait for the server")
+	f.DurationVar(&flags.wait, "step-timeout", 30*time.Second, "maximum time of each wait for the server")
+	f.DurationVar(&flags.wait, "wait", 30*time.Second, "")
+	deprecate(cmd, "wait", "use --step-timeout; version 0.4 removes it")
 	f.DurationVar(&flags.length, "length", 10*time.Second, "how much of each recording is used at most")
 	f.Float64Var(&flags.pace, "pace", 1, "how many times faster than real time audio is sent")
 	f.StringArrayVar(&flags.settings, "settings", nil, "first `message` of a session with settings that no other session may inherit; $token stands for a number of its own (repeat for several; default: the profile's)")
@@ -94,7 +96,7 @@ server could not be tried, and 2 for wrong usage.`,
 	f.StringVar(&flags.service, "service", "", "`name` of the service whose servers these are, for --save")
 	completeFlag(cmd, "service", config.KindService)
 	flags.from.add(cmd)
-	flags.form.add(cmd, "text", asJSON)
+	flags.form.add(cmd, "text", asJSON, asYAML)
 	return cmd
 }
 
@@ -108,7 +110,7 @@ func (v *verifyFlags) options(cmd *cobra.Command, name string) (*verify.Options,
 		{len(v.audio)+len(v.text) == 0, "--audio: the value is missing: use a WAV file with speech; two that differ show more"},
 		{v.sessions < 1 || v.sessions > 10000, fmt.Sprintf("--sessions: %d is out of range: use 1 to 10000", v.sessions)},
 		{v.timeout < time.Second, fmt.Sprintf("--timeout: %v is out of range: use at least 1s", v.timeout)},
-		{v.wait < 100*time.Millisecond, fmt.Sprintf("--wait: %v is out of range: use at least 100ms", v.wait)},
+		{v.wait < 100*time.Millisecond, fmt.Sprintf("--step-timeout: %v is out of range: use at least 100ms", v.wait)},
 		{v.length < 100*time.Millisecond || v.length > 10*time.Minute, fmt.Sprintf("--length: %v is out of range: use 100ms to 10m", v.length)},
 		{v.save && v.service == "", "--service: the value is missing: use the name of the service that --save keeps the result with"},
 		{!v.save && v.service != "", "--service: without --save, it says nothing: add --save"},

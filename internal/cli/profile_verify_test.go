@@ -19,7 +19,7 @@ func TestVerifyReport(t *testing.T) {
 	}
 	defer server.Close()
 	page := filepath.Join(t.TempDir(), "page.md")
-	status, _, messages := run("profile", "verify", "vosk", "--backend", server.URL(), "--audio", spokenFile(t), "--pace", "50", "--wait", "2s", "--report", page)
+	status, _, messages := run("profile", "verify", "vosk", "--backend", server.URL(), "--audio", spokenFile(t), "--pace", "50", "--step-timeout", "2s", "--report", page)
 	text, err := os.ReadFile(page)
 	if err != nil || status != 1 {
 		t.Fatalf("status %d, %s, %v", status, messages, err)
@@ -54,7 +54,7 @@ func spokenFile(t *testing.T) string {
 
 // A page that cannot be written is an error before any connection, and there is none about a server that could not be tried.
 func TestVerifyNoReport(t *testing.T) {
-	args := []string{"profile", "verify", "vosk", "--backend", "ws://127.0.0.1:1", "--audio", spokenFile(t), "--wait", "1s", "--report"}
+	args := []string{"profile", "verify", "vosk", "--backend", "ws://127.0.0.1:1", "--audio", spokenFile(t), "--step-timeout", "1s", "--report"}
 	if status, _, messages := run(append(args, filepath.Join(t.TempDir(), "none", "page.md"))...); status != 1 || !strings.Contains(messages, "--report: open") || strings.Contains(messages, "direct session") {
 		t.Errorf("status %d, %s", status, messages)
 	}
@@ -96,7 +96,7 @@ func TestVerifySave(t *testing.T) {
 				t.Fatal(messages)
 			}
 			args := []string{
-				"profile", "verify", c.profile, "--backend", server.URL(), "--audio", audio, "--pace", "50", "--wait", "2s",
+				"profile", "verify", c.profile, "--backend", server.URL(), "--audio", audio, "--pace", "50", "--step-timeout", "2s",
 				"--database", database, "--save", "--service",
 			}
 			if status, _, messages := run(append(args, "other")...); status != 1 || !strings.Contains(messages, `unknown service "other"`) || strings.Contains(messages, "direct session") {

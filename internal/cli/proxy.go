@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
+	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
@@ -21,7 +22,7 @@ import (
 // proxyFlags say which running proxy a command uses.
 type proxyFlags struct{ adminFlags }
 
-// open returns a client of the proxy: that of --admin, of the environment, or the one on this machine whose admin socket is in the
+// open returns a client of the proxy: that of --admin, of the environment, or the one on this machine whose admin socket is in a
 // state directory.
 func (f *proxyFlags) open() (*client.Client, error) {
 	address := f.admin
@@ -29,19 +30,52 @@ func (f *proxyFlags) open() (*client.Client, error) {
 		address = os.Getenv(adminVariable)
 	}
 	if address == "" {
-		socket := state.AdminSocket(state.Directory())
-		if info, err := os.Stat(socket); err != nil || info.Mode().Type() != fs.ModeSocket {
-			return nil, usageError(errNoProxy(socket))
+		var err error
+		if address, err = localProxy(); errors.Is(err, fs.ErrNotExist) {
+			return nil, usageError(fmt.Errorf("no proxy is given, and %w: use --admin ADDRESS (or set %s)", err, adminVariable))
+		} else if err != nil {
+			return nil, err
 		}
-		address = "unix:" + socket
 	}
 	return f.connect(address)
 }
 
-// errNoProxy says that no flag, variable or socket names a running proxy.
-func errNoProxy(socket string) error {
-	return errors.New("no proxy is given, and none on this machine has its admin socket at " + socket +
-		": use --admin ADDRESS (or set " + adminVariable + ")")
+// localProxy returns the address of the proxy on this machine whose admin socket is in a state directory. The error is [fs.ErrNotExist] if there
+// is none, and [fs.ErrPermission] if this user may not look.
+func localProxy() (address string, err error) {
+	var sockets []string
+	for _, directory := range state.Directories() {
+		socket := state.AdminSocket(directory)
+		info, err := os.Stat(socket)
+		switch {
+		case err == nil && info.Mode().Type() == fs.ModeSocket:
+			return "unix:" + socket, nil
+		case errors.Is(err, fs.ErrPermission):
+			return "", fmt.Errorf("this user may not look for a proxy at %s: %w (%s)", socket, fs.ErrPermission, permitted(directory))
+		}
+		sockets = append(sockets, socket)
+	}
+	return "", missingProxy(sockets)
+}
+
+// missingProxy is the error that no proxy on this machine has one of these admin sockets.
+type missingProxy []string
+
+// Error implements error.
+func (m missingProxy) Error() string {
+	return "no proxy on this machine has its admin socket at " + strings.Join(m, " or ")
+}
+
+// Is makes it an [fs.ErrNotExist].
+func (m missingProxy) Is(target error) bool { return target == fs.ErrNotExist }
+
+// permitted says what a user can do who may not use a proxy's socket or directory.
+func permitted(path string) string {
+	group := fileowner.Group(path)
+	if group == "" {
+		return "run this command with sudo"
+	}
+	return "run this command with sudo, or join the group " + group
 }
 
 // use runs f with a client of the proxy.

@@ -3,18 +3,21 @@ package cli
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // reloading is a reloader whose file the test writes.
 type reloading struct {
-	reloader
+	*reloader
 	t       *testing.T
 	path    string
 	out     bytes.Buffer
@@ -24,14 +27,15 @@ type reloading struct {
 
 func newReloading(t *testing.T, text string, args ...string) *reloading {
 	t.Helper()
-	r := &reloading{t: t, path: write(t, "w.yaml", text)}
-	f := parsed(t, append([]string{"--config", r.path}, args...)...)
+	r := &reloading{reloader: newReloader(nil, nil, nil), t: t, path: write(t, "w.yaml", text)}
+	f := parsed(t, append([]string{"--settings", r.path}, args...)...)
 	sources := settings.Sources{Flags: &f.process, Environment: func() []string { return nil }}
 	r.load = func() (*settings.Loaded, error) { return f.loadProcess(sources) }
 	var err error
 	if r.inForce, err = r.load(); err != nil {
 		t.Fatal(err)
 	}
+	r.shown.Store(r.inForce)
 	r.log = settings.NewLog(&r.out, &r.inForce.Settings)
 	r.apply = func(l *settings.Loaded) { r.applied = append(r.applied, l.Settings) }
 	r.reopen = func() bool { return false }
@@ -49,7 +53,7 @@ func (r *reloading) reread(text string) (logged []string) {
 		r.t.Fatal(err)
 	}
 	r.out.Reset()
-	r.reload(r.t.Context())
+	_, _ = r.reload(r.t.Context())
 	for line := range strings.Lines(r.out.String()) {
 		_, line, _ = strings.Cut(line, " ")
 		line = strings.ReplaceAll(strings.TrimSuffix(line, "\n"), r.path, "w.yaml")
@@ -158,6 +162,59 @@ func TestReloadOnRequest(t *testing.T) {
 	}
 	if opened != 4 || !strings.Contains(r.out.String(), "there is no access log") {
 		t.Errorf("opened %d times, and logged %s", opened, r.out.String())
+	}
+}
+
+// The admin API reloads, too, and shows what is in force and where it comes from.
+func TestReloadThroughTheAPI(t *testing.T) {
+	r := newReloading(t, "drain-timeout: 1m\nlisten: a:1\nlog-level: warn\ndatabase: postgres://a:s3cret@b/c\n", "--handshake-timeout", "1s")
+	r.database = true
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.run(ctx, nil, nil)
+	}()
+	if err := os.WriteFile(r.path, []byte("drain-timeout: 2m\nlisten: a:2\nlog-level: warn\ndatabase: postgres://a:s3cret@b/c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reloaded, err := r.ask(t.Context())
+	want := []api.SettingChange{
+		{Name: "listen", Was: "a:1", Is: "a:2", Source: r.path + ":2:9"},
+		{Name: "drain-timeout", Was: "1m", Is: "2m", Source: r.path + ":1:16", Live: true},
+	}
+	if err != nil || reloaded.File != r.path || !slices.Equal(reloaded.Changes, want) {
+		t.Errorf("%+v, %v", reloaded, err)
+	}
+	r.log.Level.Set(slog.LevelDebug)
+	shown := make(map[string]api.Setting)
+	for _, s := range r.list().Settings {
+		shown[s.Name] = s
+	}
+	for _, want := range []api.Setting{
+		{Name: "listen", Value: "a:1", Default: "127.0.0.1:8080", From: "file", Source: r.path + ":2:9"}, // its place may have moved
+		{Name: "drain-timeout", Value: "2m", Default: "30s", From: "file", Source: r.path + ":1:16", Live: true},
+		{Name: "handshake-timeout", Value: "1s", Default: "10s", From: "flag", Source: "--handshake-timeout", Live: true},
+		{Name: "log-level", Value: "debug", Default: "info", From: "command", Source: "wsbouncer log level", Live: true},
+		{Name: "database", Value: "postgres://a:xxxxx@b/c", Default: "wsbouncer.db in the state directory", From: "file", Source: r.path + ":4:11"},
+		{Name: "health-path", Default: "none", From: "default"},
+	} {
+		if shown[want.Name] != want {
+			t.Errorf("%+v\nwant\n%+v", shown[want.Name], want)
+		}
+	}
+	if err := os.WriteFile(r.path, []byte("drain-timeout: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "invalid duration") {
+		t.Errorf("a file with an error: %v", err)
+	}
+	end()
+	<-done
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.ask(late); err == nil {
+		t.Error("the process has ended, and reloads")
 	}
 }
 

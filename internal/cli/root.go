@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 )
 
 // usage marks an error as one in how the command was called.
@@ -116,30 +118,12 @@ its session, and relays frames both ways.`,
 		}
 		return usageError(flagError(cmd.Flags(), err))
 	})
-	root.AddCommand(
-		newServeCommand(),
-		newDemoCommand(),
-		newCheckCommand(),
-		newServiceCommand(),
-		newBackendCommand(),
-		newTenantCommand(),
-		newKeyCommand(),
-		newProfileCommand(),
-		newConfigCommand(),
-		newSessionCommand(),
-		newProxyCommand(),
-		newStatusCommand(),
-		newProblemsCommand(),
-		newUsageCommand(),
-		newUpgradeCommand(),
-		newLogCommand(),
-		newTopCommand(),
-		newMigrateCommand(),
-		newSimCommand(),
-		newBenchCommand(),
-		newCalibrateCommand(),
-		newVersionCommand(),
-	)
+	addGrouped(root, "Run", newInitCommand(), newServeCommand(), newCheckCommand(), newDemoCommand(), newMigrateCommand(), newUpgradeCommand())
+	addGrouped(root, "Configure", newServiceCommand(), newBackendCommand(), newProfileCommand(), newTenantCommand(), newKeyCommand(), newConfigCommand(), newSettingsCommand())
+	addGrouped(root, "Operate", newStatusCommand(), newTopCommand(), newProblemsCommand(), newSessionCommand(), newProxyCommand(), newUsageCommand(), newLogCommand(), newAuditCommand(), newReloadCommand())
+	addGrouped(root, "Measure", newCalibrateCommand(), newBenchCommand(), newSimCommand())
+	root.AddCommand(newVersionCommand())
+	root.SetHelpFunc(showHelp)
 	addCompletionCommand(root)
 	addHelpCommand(root)
 	return root
@@ -182,9 +166,15 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if cmd.HasSubCommands() {
+		var known []string
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				known = append(append(known, sub.Name()), sub.Aliases...)
+			}
+		}
 		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			text += fmt.Sprintf(": did you mean %q?", near[0])
+		if near := spelling.Nearest(args[0], known); near != "" {
+			text += fmt.Sprintf(": did you mean %q?", near)
 		}
 		return usageError(errors.New(text))
 	}

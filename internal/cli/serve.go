@@ -12,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/app"
 	"github.com/wsbouncer/wsbouncer/internal/app/supervisor"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
 
 func newServeCommand() *cobra.Command {
@@ -48,7 +49,7 @@ unit) are used for the addresses of the settings that they are for.`,
   wsbouncer serve --tls-listen :8443 --tls-cert /etc/wsbouncer/stt.pem --tls-key /etc/wsbouncer/stt-key.pem
 
   # Settings from a file, the configuration in PostgreSQL
-  wsbouncer serve --config /etc/wsbouncer/wsbouncer.yaml --database postgres://wsbouncer_proxy@db/wsbouncer
+  wsbouncer serve --settings /etc/wsbouncer/wsbouncer.yaml --database postgres://wsbouncer_proxy@db/wsbouncer
 
   # Two servers that answer every message with exactly one, so connections are reused
   wsbouncer serve --backend ws://127.0.0.1:9001 --backend ws://127.0.0.1:9002 \
@@ -93,7 +94,9 @@ func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
 	if err != nil {
 		return usageError(err)
 	}
-	all.RecoverPanics, all.Level, all.Program = true, log.Level, program()
+	r := newReloader(loaded, log, func() (*settings.Loaded, error) { return flags.loadProcess(sources) })
+	r.database = !flags.onlyFlags()
+	all.RecoverPanics, all.Level, all.Program, all.Own = true, log.Level, program(), admin.Settings{List: r.list, Reload: r.ask}
 	if err := inherit(&all); err != nil {
 		return err
 	}
@@ -122,13 +125,8 @@ func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
 	if successor.took() {
 		manager.TakeOver()
 	}
-	r := reloader{
-		load:    func() (*settings.Loaded, error) { return flags.loadProcess(sources) },
-		inForce: loaded, log: log,
-		apply:  func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(!flags.onlyFlags()), now.Tokens) },
-		renew:  proxy.ReloadCertificates,
-		reopen: proxy.ReopenAccessLog, manager: manager,
-	}
+	r.apply = func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(r.database), now.Tokens) }
+	r.renew, r.reopen, r.manager = proxy.ReloadCertificates, proxy.ReopenAccessLog, manager
 	manager.Ready(proxy)
 	serving, stopReloading := context.WithCancel(context.Background()) // reloads also change what a drain does
 	reloading := make(chan struct{})

@@ -3,11 +3,9 @@ package cli
 import (
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/spf13/pflag"
 
-	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
@@ -15,13 +13,13 @@ import (
 
 // serverFlags are how a command reaches a server itself, as the clients of a profile do.
 type serverFlags struct {
-	header   []string
+	header   headerFlag
 	protocol string
 	tls      secure.Settings
 }
 
 func (s *serverFlags) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&s.header, "header", nil, "`header` of the handshake, NAME=VALUE, whose last word may be env:NAME or file:/path (repeat for several)")
+	f.Var(&s.header, "header", "header of the handshake, "+headerHelp)
 	f.StringVar(&s.protocol, "subprotocol", "", "`name` of the WebSocket subprotocol to request (default: the profile's)")
 	f.StringVar(&s.tls.CA, "tls-ca", "", "PEM `file` with the authorities to trust for wss:// (default: the system's)")
 	f.StringVar(&s.tls.ServerName, "tls-server-name", "", "`name` that the server's certificate must be for (default: the URL's host)")
@@ -39,15 +37,11 @@ func (s *serverFlags) target(given, url string, p *profile.Profile) (*handshake.
 		target.SetTLS(s.tls)
 	}
 	header := make(http.Header)
-	for _, text := range s.header {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok || !profile.IsToken(name) {
-			return nil, usageError(fmt.Errorf("--header: invalid header %q: use NAME=VALUE", name))
+	for _, field := range s.header.fields {
+		if !profile.IsToken(field.name) {
+			return nil, usageError(fmt.Errorf("--header: invalid name %q: use NAME=VALUE", field.name))
 		}
-		if value, err = secret.Resolve(value); err != nil {
-			return nil, usageError(fmt.Errorf("--header: %s: %w", name, err))
-		}
-		header.Set(name, value)
+		header.Set(field.name, field.value)
 	}
 	if len(header) > 0 {
 		target.Resolve = func() (http.Header, error) { return header, nil }

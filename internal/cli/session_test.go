@@ -234,7 +234,7 @@ func TestSessionKill(t *testing.T) {
 	)
 	alone(t)
 	status, _, messages = command("session", "ls")
-	if status != 2 || !strings.Contains(messages, "no proxy is given, and none on this machine has its admin socket at ") {
+	if status != 2 || !strings.Contains(messages, "no proxy is given, and no proxy on this machine has its admin socket at ") {
 		t.Errorf("without a proxy: status %d, %s", status, messages)
 	}
 	status, _, messages = command("status", "--admin", "unix:/nosuch")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -43,7 +44,7 @@ func alone(t *testing.T) (directory string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	t.Setenv("STATE_DIRECTORY", directory)
-	for _, variable := range []string{adminVariable, tokenVariable, databaseVariable, "SUDO_USER"} {
+	for _, variable := range []string{adminVariable, tokenVariable, databaseVariable, settings.Variable("state-directory"), "SUDO_USER"} {
 		t.Setenv(variable, "")
 	}
 	return directory

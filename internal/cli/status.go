@@ -67,7 +67,7 @@ for queue-timeout, found the queue full, or lost their place in it to another te
 	}
 	from.add(cmd)
 	from.addLocal(cmd)
-	form.output.add(cmd, "screen", asJSON, asYAML)
+	form.output.add(cmd, "text", asJSON, asYAML)
 	form.addWatch(cmd)
 	return cmd
 }

@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/remote"
-	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
@@ -68,12 +68,11 @@ func (f *targetFlags) choose() (admin, database string, err error) {
 	if database = os.Getenv(databaseVariable); database != "" {
 		return "", database, nil
 	}
-	socket := state.AdminSocket(state.Directory())
-	if info, err := os.Stat(socket); err == nil && info.Mode().Type() == fs.ModeSocket {
-		return "unix:" + socket, "", nil
+	if admin, err = localProxy(); errors.Is(err, fs.ErrNotExist) {
+		err = usageError(fmt.Errorf("%w, and %w: use --admin ADDRESS (or set %s) for a running proxy, "+
+			"or --database DATABASE (or set %s)", errNoTarget, err, adminVariable, databaseVariable))
 	}
-	return "", "", usageError(fmt.Errorf("%w, and no proxy on this machine has its admin socket at %s: use --admin ADDRESS (or set %s) for a running proxy, "+
-		"or --database DATABASE (or set %s)", errNoTarget, socket, adminVariable, databaseVariable))
+	return admin, "", err
 }
 
 // open opens the configuration. It creates a missing database file only if making is set.
@@ -127,11 +126,13 @@ func (f *targetFlags) use(cmd *cobra.Command, making bool, do func(t *target) er
 
 // explained adds to the error of a proxy that does not answer what an operator can do about it; elsewhere says what to use instead.
 func explained(err error, elsewhere string) error {
+	unreachable := (*client.UnreachableError)(nil)
 	switch {
-	case !errors.As(err, new(*client.UnreachableError)):
+	case !errors.As(err, &unreachable):
 		return err
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w (run this command as the user of the proxy, or as root)", err)
+		socket := strings.TrimPrefix(strings.TrimPrefix(unreachable.Address, "unix:"), "//")
+		return fmt.Errorf("%w (%s)", err, permitted(socket))
 	case isUntrusted(err):
 		return fmt.Errorf("%w (use --admin-ca FILE if your own authority has signed its certificate)", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/settings"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -50,6 +51,36 @@ func TestTarget(t *testing.T) {
 	sees("flags before both", "by-flag", "--database", byFlag)
 	t.Setenv(adminVariable, "unix:/none.sock")
 	sees("the flag before the variable", "in-proxy", "--admin", "unix:"+s.socket)
+}
+
+// Commands find the proxy of WSBOUNCER_STATE_DIRECTORY, and say what to do where they may not look.
+func TestLocalProxy(t *testing.T) {
+	s := onProxy(t, open)
+	s.playing(func() api.Stats { return api.Stats{} })
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	t.Setenv(settings.Variable("state-directory"), filepath.Dir(s.socket))
+	for _, args := range [][]string{{"service", "ls"}, {"problems"}} {
+		if status, _, messages := command(args...); status != 0 {
+			t.Errorf("%v: status %d, %s", args, status, messages)
+		}
+	}
+	if os.Geteuid() == 0 {
+		t.Skip("root may look everywhere")
+	}
+	closed := t.TempDir()
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(settings.Variable("state-directory"), closed)
+	for _, args := range [][]string{{"service", "ls"}, {"problems"}} {
+		status, _, messages := command(args...)
+		if status != 1 || !strings.Contains(messages, "permission denied (run this command with sudo") {
+			t.Errorf("%v: status %d, %s", args, status, messages)
+		}
+	}
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestNoTarget(t *testing.T) {

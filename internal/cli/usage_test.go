@@ -10,6 +10,23 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
+// A mistyped command or value is answered with the nearest one, and one that is like none with no guess.
+func TestUnknownCommandsAndValues(t *testing.T) {
+	alone(t)
+	for says, args := range map[string][]string{
+		`unknown command "sevice" for "wsbouncer": did you mean "service"?`:                  {"sevice"},
+		`unknown command "esrvice" for "wsbouncer": did you mean "service"?`:                 {"esrvice", "ls"},
+		`unknown command "lst" for "wsbouncer backend": did you mean "ls"?`:                  {"backend", "lst"},
+		`unknown command "frobnicate" for "wsbouncer"` + "\n":                                {"frobnicate"},
+		`unknown log level "verbos": use one of debug, info, warn, error` + "\n":             {"log", "level", "verbos"},
+		`unknown log level "wran": did you mean "warn"? Use one of debug, info, warn, error`: {"log", "level", "wran"},
+	} {
+		if status, out, messages := command(args...); status != 2 || out != "" || !strings.Contains(messages, says) {
+			t.Errorf("%v: status %d, printed %q, said\n%s\nwant 2,\n%s", args, status, out, messages, says)
+		}
+	}
+}
+
 // A mistyped flag is answered with the nearest one, in every command and for the flags of every command.
 func TestUnknownFlags(t *testing.T) {
 	alone(t)
@@ -63,6 +80,7 @@ var usageErrors = map[string]struct {
 	badValue         string // 2
 }{
 	"serve":                 {"x", "", "", "--connections x"},
+	"init":                  {"ws://h x", "--connections 2", "", "ws://h --connections 0"},
 	"demo":                  {"x", "", "", "--help=x"},
 	"check":                 {"x", "", "", "--listen x"},
 	"service":               {"x", "", "", "--help=x"},
@@ -111,6 +129,10 @@ var usageErrors = map[string]struct {
 	"config history":        {"x", "", "", "--limit 0"},
 	"config rollback":       {"1 2", "--dry-run", "99", "1 --dry-run=x"},
 	"config init":           {"x", "", "", "--force=x"},
+	"settings":              {"x", "", "", "--help=x"},
+	"settings show":         {"", "--settings=", "", "listn"},
+	"audit":                 {"x", "", "", "--since x"},
+	"reload":                {"x", "", "", "-o x"},
 	"session":               {"x", "", "", "--help=x"},
 	"session ls":            {"x", "", "", "--state x"},
 	"session show":          {"x y", "-o json", "", "x -o name"},

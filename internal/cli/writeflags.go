@@ -36,7 +36,7 @@ func (f *writeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.why, "why", "", "reason for the change, for the history")
 	cmd.Flags().StringVar(&f.who, "who", "", "author of the change, for the history (default: user@host)")
 	cmd.Flags().StringVar(&f.expect, "expect", "", "version that you have seen; the command fails if the configuration has another one")
-	f.output.add(cmd, "lines", asJSON)
+	f.output.add(cmd, "text", asJSON, asYAML)
 }
 
 // plan returns a change to the present configuration. now is nil if that is invalid, and the change is to correct it.
@@ -214,7 +214,7 @@ func (f *writeFlags) report(out io.Writer, o outcome) error {
 		o.Key = f.secret
 	}
 	if f.output.forPrograms() {
-		return printJSON(out, o)
+		return f.output.print(out, o)
 	}
 	for _, edit := range o.Edits {
 		fmt.Fprintln(out, edit)

@@ -25,7 +25,7 @@ func TestMutations(t *testing.T) {
 		`backend gpu-1: warm: invalid number "some"`,
 		`backend gpu-1: labels.a b: invalid label name "a b"`,
 		`backend gpu-1: unknown field "state.x"`,
-		`backend gpu-1: unknown verb "put": did you mean "set"? Use one of add, set, remove`,
+		`backend gpu-1: unknown verb "put": use one of add, set, remove`,
 		`unknown kind of entity "server": did you mean "service"? Use one of profile, service, backend`,
 		`unknown service "sst": did you mean "stt"?`,
 	} {

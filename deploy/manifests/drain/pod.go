@@ -52,7 +52,7 @@ func startPod(ctx context.Context, program, name string, e ending, configuration
 	}
 	output := new(kit.Output)
 	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN="+adminToken)
+	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN="+adminToken)
 	command.Stderr = output
 	process, err := kit.Start(name, command)
 	if err != nil {

@@ -287,7 +287,7 @@ func placesOf(path string) (int, error) {
 // command returns a command of the program with the environment of the manifests.
 func (u *update) command(ctx context.Context, database string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, u.program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_CONFIG=", "WSBOUNCER_ADMIN_TOKEN="+adminToken, "WSBOUNCER_DATABASE="+database)
+	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN="+adminToken, "WSBOUNCER_DATABASE="+database)
 	return command
 }
 

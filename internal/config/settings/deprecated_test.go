@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,5 +49,38 @@ func TestDeprecatedSetting(t *testing.T) {
 	}
 	if !strings.Contains(string(Template()), "# Deprecated: use log-level; version 0.4 removes it.\n#old-level: ") {
 		t.Error("the file that config init writes does not say that the setting is deprecated")
+	}
+}
+
+// The file was named by --config and WSBOUNCER_CONFIG, which work as before, with a warning.
+func TestOldNamesOfTheFile(t *testing.T) {
+	directory := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(directory, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	three, five := file("three.yaml", "loops: 3\n"), file("five.yaml", "loops: 5\n")
+	for _, c := range []struct {
+		given given
+		loops int
+		warns string
+	}{
+		{given{flags: []string{"--config", three}}, 3, "--config: this flag is deprecated: use --settings; version 0.4 removes it"},
+		{given{environment: []string{"WSBOUNCER_CONFIG=" + three}}, 3, "WSBOUNCER_CONFIG: this variable is deprecated: use WSBOUNCER_SETTINGS; version 0.4 removes it"},
+		{given{environment: []string{"WSBOUNCER_SETTINGS=" + three, "WSBOUNCER_CONFIG=" + five}}, 5, "WSBOUNCER_CONFIG: this variable is deprecated"},
+		{given{environment: []string{"WSBOUNCER_SETTINGS=" + three, "WSBOUNCER_CONFIG="}}, 0, "WSBOUNCER_CONFIG: this variable is deprecated"},
+		{given{environment: []string{"WSBOUNCER_SETTINGS=" + three}, flags: []string{"--config", five}}, 5, "--config: this flag is deprecated"},
+	} {
+		l := c.given.load(t)
+		if l.Loops != c.loops || len(l.Warnings) != 1 || !strings.HasPrefix(l.Warnings[0], c.warns) {
+			t.Errorf("%+v: %d loops, warnings %q; want %d, %q", c.given, l.Loops, l.Warnings, c.loops, c.warns)
+		}
+	}
+	both := given{flags: []string{"--settings", three, "--config", three}}.errors(t)
+	if len(both) != 1 || !strings.HasPrefix(both[0], "--config: --settings is given, too") {
+		t.Errorf("both: %q", both)
 	}
 }

@@ -17,15 +17,26 @@ func Variable(name string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// ConfigVariable names the file if the flag --config does not.
-const ConfigVariable = prefix + "CONFIG"
+// FileVariable names the file if the flag --settings does not, and oldFileVariable is what it was called.
+const (
+	FileVariable    = prefix + "SETTINGS"
+	oldFileVariable = prefix + "CONFIG"
+)
 
-// authorityVariable is for commands that talk to a proxy, and no setting.
-const authorityVariable = prefix + "ADMIN_CA"
+// Variables for commands that talk to a proxy, and no settings: authorityVariable, and ContextsVariable for the file with names of proxies.
+const (
+	authorityVariable = prefix + "ADMIN_CA"
+	ContextsVariable  = prefix + "CONTEXTS"
+)
 
 // injected are variables that Kubernetes sets in every container when a service is named wsbouncer, or wsbouncer-admin
 // and the like (https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables).
 var injected = regexp.MustCompile(`^` + prefix + `([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
+// namesProxy reports whether a text is the address of a running proxy for commands, and none to listen on: they share the variable.
+func namesProxy(text string) bool {
+	return slices.ContainsFunc([]string{"unix:", "http://", "https://", "@"}, func(scheme string) bool { return strings.HasPrefix(text, scheme) })
+}
 
 // environment returns the variables that begin with our prefix.
 func environment(all []string) map[string]string {
@@ -49,6 +60,10 @@ func (l *loading) environment(all []string) {
 			continue
 		}
 		delete(own, name)
+		if s.name == "admin" && namesProxy(text) {
+			l.notes = append(l.notes, name+" is for commands that ask a proxy: the setting admin takes host:port, so it is not set")
+			continue
+		}
 		texts := []string{text}
 		switch {
 		case s.isList() && text == "":
@@ -70,15 +85,17 @@ func (l *loading) environment(all []string) {
 			l.bad("%s: %w", Variable(name), gone[name])
 		}
 	}
-	delete(own, ConfigVariable)
+	delete(own, FileVariable)
+	delete(own, oldFileVariable)
 	delete(own, authorityVariable)
+	delete(own, ContextsVariable)
 	for name := range own {
 		if injected.MatchString(name) {
 			continue
 		}
 		text := fmt.Sprintf("unknown environment variable %s", name)
 		given := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", "-")
-		if near := spelling.Nearest(given, append(names(), configFlag)); near != "" {
+		if near := spelling.Nearest(given, append(Names(), settingsFlag)); near != "" {
 			text += ": did you mean " + Variable(near) + "?"
 		}
 		l.warnings = append(l.warnings, text)

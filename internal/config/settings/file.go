@@ -61,7 +61,7 @@ func (l *loading) decode(name string, data []byte) {
 		case s == nil && slices.Contains([]string{"services", "backends", "profiles", "tenants", "keys"}, entry.Key.Value):
 			read.Report(entry.Key, fmt.Sprintf("%q belongs to the configuration, not to the settings: put it into another file and set database to that file", entry.Key.Value))
 			continue
-		case !read.Known(entry, "setting", names()):
+		case !read.Known(entry, "setting", Names()):
 			continue
 		}
 		about = s.name + ": "

@@ -9,13 +9,16 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 )
 
-// configFlag is the flag that names the file.
-const configFlag = "config"
+// settingsFlag is the flag that names the file, and configFlag is what it was called.
+const (
+	settingsFlag = "settings"
+	configFlag   = "config"
+)
 
 // Flags are the flags for all settings, and the flag that names the file. They only store their values: [Sources.Load] checks them,
 // so that all errors are reported together.
 type Flags struct {
-	config string
+	file   string
 	set    *pflag.FlagSet
 	values []*flagValue
 }
@@ -23,7 +26,9 @@ type Flags struct {
 // Add adds the flags to a command's.
 func (f *Flags) Add(to *pflag.FlagSet) {
 	f.set = to
-	to.StringVar(&f.config, configFlag, "", "YAML file with settings (default: "+ConfigVariable+", or none)")
+	to.StringVar(&f.file, settingsFlag, "", "YAML file with settings (default: "+FileVariable+", or none)")
+	to.StringVar(&f.file, configFlag, "", "")
+	to.Lookup(configFlag).Hidden = true
 	for i := range table {
 		v := &flagValue{setting: &table[i]}
 		f.values = append(f.values, v)

@@ -23,6 +23,7 @@ type Loaded struct {
 	Tokens
 	File     string   // path of the file that was read; empty for none
 	Warnings []string // what is likely to be wrong
+	Notes    []string // what has no effect, and need not have any
 
 	sources map[string]string // the source of each setting, by name
 }
@@ -38,10 +39,7 @@ func (s Sources) Load() (*Loaded, error) {
 	if s.Environment != nil {
 		variables = s.Environment()
 	}
-	path, how := environment(variables)[ConfigVariable], ConfigVariable+": "
-	if s.Flags != nil && s.Flags.given(configFlag) {
-		path, how = s.Flags.config, "--"+configFlag+": "
-	}
+	path, how := l.named(environment(variables), s.Flags)
 	if path != "" {
 		l.file(path, how)
 	}
@@ -58,7 +56,31 @@ func (s Sources) Load() (*Loaded, error) {
 	if len(l.problems) > 0 {
 		return nil, errors.Join(l.problems...)
 	}
-	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, sources: l.sources}, nil
+	return &Loaded{Settings: l.settings, Tokens: tokens, File: path, Warnings: l.warnings, Notes: l.notes, sources: l.sources}, nil
+}
+
+// named returns the path of the file, empty for none, and how errors about it begin. An old name wins over a new one of the same source, which an
+// image or a unit may set by itself.
+func (l *loading) named(own map[string]string, f *Flags) (path, how string) {
+	path, how = own[FileVariable], FileVariable+": "
+	if old, given := own[oldFileVariable]; given {
+		path, how = old, oldFileVariable+": "
+		l.warn("%sthis variable is deprecated: use %s; version 0.4 removes it", how, FileVariable)
+	}
+	if f == nil {
+		return path, how
+	}
+	if f.given(settingsFlag) {
+		path, how = f.file, "--"+settingsFlag+": "
+	}
+	if f.given(configFlag) {
+		path, how = f.file, "--"+configFlag+": "
+		l.warn("%sthis flag is deprecated: use --%s; version 0.4 removes it", how, settingsFlag)
+		if f.given(settingsFlag) {
+			l.bad("%s--%s is given, too: use --%s only", how, settingsFlag, settingsFlag)
+		}
+	}
+	return path, how
 }
 
 // loading has the settings and errors read so far.
@@ -69,6 +91,7 @@ type loading struct {
 	heads    map[string]string // how an error about a setting begins, by name
 	problems []error
 	warnings []string
+	notes    []string
 }
 
 func newLoading(s Settings) *loading {

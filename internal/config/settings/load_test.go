@@ -28,7 +28,7 @@ func (g given) sources(t *testing.T) (s Sources, directory string) {
 		if err := os.WriteFile(path, []byte(g.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		args = append([]string{"--config", path}, args...)
+		args = append([]string{"--settings", path}, args...)
 	}
 	var flags Flags
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -174,19 +174,19 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestConfigFile(t *testing.T) {
+func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other.yaml")
 	if err := os.WriteFile(path, []byte("loops: 7\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	variable := []string{ConfigVariable + "=" + path}
+	variable := []string{FileVariable + "=" + path}
 	if l := (given{environment: variable}).load(t); l.Loops != 7 || l.File != path {
 		t.Errorf("named by the variable: %d loops from %s", l.Loops, l.File)
 	}
 	if l := (given{file: "loops: 8\n", environment: variable}).load(t); l.Loops != 8 {
 		t.Errorf("named by the flag: %d loops from %s", l.Loops, l.File)
 	}
-	if l := (given{environment: variable, flags: []string{"--config", ""}}).load(t); l.Loops != 0 || l.File != "" {
+	if l := (given{environment: variable, flags: []string{"--settings", ""}}).load(t); l.Loops != 0 || l.File != "" {
 		t.Errorf("no file wanted: %d loops from %s", l.Loops, l.File)
 	}
 	directory := t.TempDir()
@@ -194,9 +194,9 @@ func TestConfigFile(t *testing.T) {
 		given given
 		says  string
 	}{
-		{given{environment: []string{ConfigVariable + "=" + path + "x"}}, ConfigVariable + ": open " + path + "x: no such file"},
-		{given{flags: []string{"--config", path + "x"}}, "--config: open " + path + "x: no such file"},
-		{given{flags: []string{"--config", directory}}, "--config: " + directory + " is a directory: use a file"},
+		{given{environment: []string{FileVariable + "=" + path + "x"}}, FileVariable + ": open " + path + "x: no such file"},
+		{given{flags: []string{"--settings", path + "x"}}, "--settings: open " + path + "x: no such file"},
+		{given{flags: []string{"--settings", directory}}, "--settings: " + directory + " is a directory: use a file"},
 	} {
 		if got := c.given.errors(t); len(got) != 1 || !strings.HasPrefix(got[0], c.says) {
 			t.Errorf("%+v: %q; want %q", c.given, got, c.says)
@@ -333,7 +333,7 @@ func TestSlowClientsAreAllowed(t *testing.T) {
 
 func TestUnknownVariables(t *testing.T) {
 	l := given{environment: []string{
-		"WSBOUNCER_LISTN=s3cret", "WSBOUNCER_XYZZY=1", "OTHER=1", "WSBOUNCER", "WSBOUNCER_CONFIG=",
+		"WSBOUNCER_LISTN=s3cret", "WSBOUNCER_XYZZY=1", "OTHER=1", "WSBOUNCER", "WSBOUNCER_SETTINGS=",
 		// What Kubernetes says of services named wsbouncer and wsbouncer-admin.
 		"WSBOUNCER_SERVICE_HOST=10.0.0.1", "WSBOUNCER_SERVICE_PORT=80", "WSBOUNCER_SERVICE_PORT_HTTP=80", "WSBOUNCER_PORT=tcp://10.0.0.1:80",
 		"WSBOUNCER_PORT_80_TCP=tcp://10.0.0.1:80", "WSBOUNCER_PORT_80_TCP_PROTO=tcp", "WSBOUNCER_PORT_80_TCP_PORT=80", "WSBOUNCER_PORT_80_TCP_ADDR=10.0.0.1",
@@ -344,9 +344,27 @@ func TestUnknownVariables(t *testing.T) {
 	if got := strings.Join(l.Warnings, "\n"); got != want {
 		t.Errorf("warnings:\n%s\nwant\n%s", got, want)
 	}
-	for _, name := range names() {
+	for _, name := range Names() {
 		if injected.MatchString(Variable(name)) {
 			t.Errorf("Kubernetes may give a process the variable %s by itself", Variable(name))
+		}
+	}
+}
+
+// WSBOUNCER_ADMIN is also where commands ask: what only they understand sets nothing.
+func TestAdminOfCommands(t *testing.T) {
+	for _, address := range []string{"unix:/run/wsbouncer/admin.sock", "http://10.0.0.5:9090", "https://proxy.example.org:9090", "@prod"} {
+		l := given{file: "admin: 127.0.0.1:9090\n", environment: []string{"WSBOUNCER_ADMIN=" + address}}.load(t)
+		if l.Admin != "127.0.0.1:9090" || len(l.Warnings) != 0 || len(l.Notes) != 1 || !strings.HasPrefix(l.Notes[0], "WSBOUNCER_ADMIN is for commands") {
+			t.Errorf("%s: admin %q, warnings %q, notes %q", address, l.Admin, l.Warnings, l.Notes)
+		}
+	}
+	if l := (given{environment: []string{"WSBOUNCER_ADMIN=127.0.0.1:9091"}}).load(t); l.Admin != "127.0.0.1:9091" || len(l.Notes) != 0 {
+		t.Errorf("an address to listen on: admin %q, notes %q", l.Admin, l.Notes)
+	}
+	for _, address := range []string{"10.0.0.5", "ftp://10.0.0.5:90"} {
+		if got := (given{environment: []string{"WSBOUNCER_ADMIN=" + address}}).errors(t); len(got) != 1 {
+			t.Errorf("%s: %q", address, got)
 		}
 	}
 }

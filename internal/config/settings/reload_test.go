@@ -53,7 +53,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s is %s; want %s", c.Name, got, want)
 		}
 	}
-	if !slices.Equal(got, names()) || inForce.Token != "s3cret-b" || inForce.ReaderToken != "s3cret-d" || inForce.PeerToken != "s3cret-f" {
+	if !slices.Equal(got, Names()) || inForce.Token != "s3cret-b" || inForce.ReaderToken != "s3cret-d" || inForce.PeerToken != "s3cret-f" {
 		t.Errorf("changed: %q, and the token is %q", got, inForce.Token)
 	}
 	if _, again := inForce.Reload(second); !slices.EqualFunc(again, asleep, func(c Change, name string) bool { return c.Name == name }) {

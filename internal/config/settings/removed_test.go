@@ -18,7 +18,7 @@ func TestRemovedSettings(t *testing.T) {
 		}
 	}
 	for name := range removed {
-		if slices.Contains(names(), name) {
+		if slices.Contains(Names(), name) {
 			t.Errorf("%s exists", name)
 		}
 	}

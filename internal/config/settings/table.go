@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
+	"github.com/wsbouncer/wsbouncer/internal/ground/spelling"
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
 	"github.com/wsbouncer/wsbouncer/internal/wire/acme"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
@@ -195,13 +196,24 @@ func Removed() map[string]error {
 	return all
 }
 
-// names returns the names of all settings.
-func names() []string {
+// Names returns the names of all settings.
+func Names() []string {
 	list := make([]string, len(table))
 	for i := range table {
 		list[i] = table[i].name
 	}
 	return list
+}
+
+// Known returns an error unless there is a setting of that name.
+func Known(name string) error {
+	if find(table, name) != nil {
+		return nil
+	}
+	if gone := Removed()[name]; gone != nil {
+		return gone
+	}
+	return spelling.Unknown("setting", name, Names())
 }
 
 // find returns the row of that name; nil if there is none.
@@ -224,12 +236,20 @@ func (s *setting) isList() bool {
 	return ok
 }
 
-// shown returns the setting's value without secrets.
+// shown returns the setting's value without secrets, in words if it is empty.
 func (s *setting) shown() string {
+	if text := s.text(); text != "" {
+		return text
+	}
+	return s.unset
+}
+
+// text returns the setting's value without secrets; empty if it is.
+func (s *setting) text() string {
 	text := s.value.Text()
 	switch {
 	case text == "":
-		return s.unset
+		return ""
 	case s.isList():
 		return strings.Join(config.ListOf(text), ",")
 	case s.show != nil:

@@ -16,7 +16,7 @@ func Template() []byte {
 # database: 'wsbouncer config --help'.
 #
 # Each setting shows its default. Remove the # in front of a setting to change it. Environment variables override this file, and
-# flags override both. 'wsbouncer check --config FILE' reports errors; docs/reference/settings.md describes the settings.
+# flags override both. 'wsbouncer check --settings FILE' reports errors; docs/reference/settings.md describes the settings.
 #
 # SIGHUP makes the process read this file again. Settings marked with * change immediately; the others need a restart.
 `)

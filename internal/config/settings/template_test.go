@@ -67,7 +67,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("docs/reference/settings.md lacks the settings as they are:\n%s", rows)
 		}
 	}
-	if example := string(Template()); !strings.Contains(string(data), ConfigVariable) || !strings.Contains(example, "docs/reference/settings.md") {
+	if example := string(Template()); !strings.Contains(string(data), FileVariable) || !strings.Contains(example, "docs/reference/settings.md") {
 		t.Error("the file that config init writes and docs/reference/settings.md do not refer to one another")
 	}
 }

@@ -10,8 +10,14 @@ import (
 	"strings"
 )
 
-// forAll is where a service of the system keeps its state (Filesystem Hierarchy Standard, section 5.8).
-const forAll = "/var/lib/wsbouncer"
+// forAll is where a service of the system keeps its state (Filesystem Hierarchy Standard, section 5.8), and forAllOnMac the same on macOS.
+const (
+	forAll      = "/var/lib/wsbouncer"
+	forAllOnMac = "/Library/Application Support/wsbouncer"
+)
+
+// variable is that of the setting state-directory.
+const variable = "WSBOUNCER_STATE_DIRECTORY"
 
 // Directory returns the default state directory: that of systemd's unit (StateDirectory=, see systemd.exec), otherwise the system's
 // for root and the user's for everybody else. It may not exist yet.
@@ -37,7 +43,7 @@ func directory(system string, user int, getenv func(string) string) string {
 		if user != 0 && getenv("HOME") != "" {
 			return filepath.Join(getenv("HOME"), "Library", "Application Support", "wsbouncer")
 		}
-		return "/Library/Application Support/wsbouncer"
+		return forAllOnMac
 	}
 	if user == 0 {
 		return forAll
@@ -49,6 +55,26 @@ func directory(system string, user int, getenv func(string) string) string {
 		return filepath.Join(home, ".local", "state", "wsbouncer")
 	}
 	return forAll // a user without a home is most likely a service's
+}
+
+// Directories returns where commands look for a proxy on this machine, in this order: the state directory that the environment names, and no
+// other; otherwise the user's, and then the system's.
+func Directories() []string { return directories(runtime.GOOS, os.Geteuid(), os.Getenv) }
+
+func directories(system string, user int, getenv func(string) string) []string {
+	if named := getenv(variable); named != "" {
+		return []string{named}
+	}
+	own := directory(system, user, getenv)
+	shared := map[string]string{"windows": "", "darwin": forAllOnMac, "ios": forAllOnMac}
+	other, ok := shared[system]
+	if !ok {
+		other = forAll
+	}
+	if other == "" || other == own || getenv("STATE_DIRECTORY") != "" {
+		return []string{own}
+	}
+	return []string{own, other}
 }
 
 // Database returns the path of the SQLite database that a proxy with this state directory uses if no other is given.

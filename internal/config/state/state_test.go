@@ -3,6 +3,7 @@ package state
 import (
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -31,6 +32,30 @@ func TestDirectory(t *testing.T) {
 	} {
 		got := directory(c.system, c.user, func(name string) string { return c.environment[name] })
 		if got != c.want {
+			t.Errorf("%s, user %d, %v: %s; want %s", c.system, c.user, c.environment, got, c.want)
+		}
+	}
+}
+
+// Commands look in the directory that the environment names, and otherwise in the user's and in the system's.
+func TestDirectories(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the paths are those of unix")
+	}
+	for _, c := range []struct {
+		system      string
+		user        int
+		environment map[string]string
+		want        string
+	}{
+		{"linux", 0, nil, "/var/lib/wsbouncer"},
+		{"linux", 1000, map[string]string{"HOME": "/home/a"}, "/home/a/.local/state/wsbouncer /var/lib/wsbouncer"},
+		{"linux", 1000, map[string]string{"HOME": "/home/a", "WSBOUNCER_STATE_DIRECTORY": "/srv/ws", "STATE_DIRECTORY": "/var/lib/one"}, "/srv/ws"},
+		{"linux", 1000, map[string]string{"HOME": "/home/a", "STATE_DIRECTORY": "/var/lib/one"}, "/var/lib/one"},
+		{"windows", -1, map[string]string{"LocalAppData": "/local"}, "/local/wsbouncer"},
+	} {
+		got := directories(c.system, c.user, func(name string) string { return c.environment[name] })
+		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s, user %d, %v: %s; want %s", c.system, c.user, c.environment, got, c.want)
 		}
 	}

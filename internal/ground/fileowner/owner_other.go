@@ -7,6 +7,9 @@ import (
 	"os"
 )
 
+// Group returns nothing: this system has no such groups.
+func Group(string) string { return "" }
+
 // Give does nothing: this system has no root.
 func Give(*os.File, fs.FileInfo) {}
 

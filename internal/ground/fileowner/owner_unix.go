@@ -5,8 +5,27 @@ package fileowner
 import (
 	"io/fs"
 	"os"
+	"os/user"
+	"strconv"
 	"syscall"
 )
+
+// Group returns the name of the group that a file belongs to; empty if that is root's, or not known.
+func Group(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Gid == 0 {
+		return ""
+	}
+	group, err := user.LookupGroupId(strconv.FormatUint(uint64(stat.Gid), 10))
+	if err != nil {
+		return ""
+	}
+	return group.Name
+}
 
 // Give gives a file, if this process is root, the owner and the group of another one. Where that cannot be done, in some containers and on
 // some file systems, the file stays root's.

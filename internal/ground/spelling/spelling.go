@@ -7,11 +7,13 @@ import (
 	"strings"
 )
 
-// Nearest returns the known name that a mistyped one most likely stands for, or "" when none is near.
+// Nearest returns the known name that a mistyped one most likely stands for, or "" when none is near. People get the first letter right: a name
+// that begins with another one is near only after a single slip.
 func Nearest(name string, known []string) string {
 	best, distance := "", len(name)/3+2 // one slip in a short name, a few in a long one
 	for _, k := range known {
-		if len(name) >= 4 && strings.HasPrefix(k, strings.ToLower(name)) { // drain for draining
+		lower, to := strings.ToLower(name), strings.ToLower(k)
+		if len(name) >= 4 && strings.HasPrefix(k, lower) { // drain for draining
 			if distance > 1 {
 				best, distance = k, 1
 			}
@@ -20,32 +22,35 @@ func Nearest(name string, known []string) string {
 		if d := len(k) - len(name); d >= distance || -d >= distance {
 			continue
 		}
-		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
+		d := editDistance(lower, to)
+		if d < distance && (d <= 1 && len(name) > 1 || lower != "" && to != "" && lower[0] == to[0]) {
 			best, distance = k, d
 		}
 	}
 	return best
 }
 
-// editDistance counts the letters to insert, delete or replace to make b of a (Levenshtein).
+// editDistance counts the slips between a and b: letters to insert, delete or replace, and neighbours to exchange (optimal string alignment).
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
-		row[j] = j
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, diagonal+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }
 
 // maxListed is how many names an error lists: an operator may have defined thousands.

@@ -44,6 +44,8 @@ type Source struct {
 	Forward func(r *http.Request, c *api.ForwardedClient) (url, proof string, take func(net.Conn), err error)
 	// LogLevel is the level of the log.
 	LogLevel LogLevel
+	// Settings are those of the process.
+	Settings Settings
 	// Commands is the --admin with which commands on the proxy's machine reach this API; empty if they find it without.
 	Commands string
 	// Problems returns what is wrong now, and what was.
@@ -115,6 +117,7 @@ func (s *Source) routes() []route {
 	routes = append(routes, s.Upgrades.routes(s.Audit)...)
 	routes = append(routes, s.Proxies.routes(s.Audit)...)
 	routes = append(routes, s.LogLevel.routes(s.Audit)...)
+	routes = append(routes, s.Settings.routes(s.Audit)...)
 	routes = append(routes, s.Sessions.routes(s.Audit)...)
 	routes = append(routes, s.eventRoutes()...)
 	routes = append(routes, s.tapRoutes()...)

@@ -89,6 +89,8 @@ func TestTypesAreDescribed(t *testing.T) {
 		api.Access{},
 		api.Outcome{},
 		api.LogLevel{},
+		api.SettingList{},
+		api.Reloaded{},
 		api.Fleet{},
 		api.History{},
 		api.ProblemList{},

@@ -66,7 +66,7 @@ type Order struct {
 // configuration is in the configuration's own history.
 type Action struct {
 	Time   time.Time `json:"time"`
-	Action string    `json:"action"` // kill, kill-all, tap, pause, resume, recycle, log-level, configure; login for a wrong token
+	Action string    `json:"action"` // kill, kill-all, tap, pause, resume, recycle, log-level, reload, configure; login for a wrong token
 	Target string    `json:"target"` // a session's id, the name of a service or backend, or a version of the configuration
 	Result string    `json:"result"` // one of the results below
 	Who    string    `json:"who,omitempty"`

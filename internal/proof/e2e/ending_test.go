@@ -50,7 +50,7 @@ func TestOrderlyEnd(t *testing.T) {
 		}
 	}
 	reload("shutdown-delay: 1h\ndrain-timeout: none\n")
-	p := &proxy{child: startChild(t, "serve", "--config", path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json",
+	p := &proxy{child: startChild(t, "serve", "--settings", path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json",
 		"--health-path", "/healthz", "--backend", backend.URL, "--profile", "echo", "--connections", "3", "--queue", "1", "--queue-timeout", "1h")}
 	p.address, p.admin = p.awaitLog("listening").text("address"), p.awaitLog("admin API").text("address")
 	p.awaitReady()
@@ -202,7 +202,7 @@ func TestServiceManager(t *testing.T) {
 	if err := os.WriteFile(path, []byte("drain-timeout: none\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("env", "NOTIFY_SOCKET="+address, "WATCHDOG_USEC=200000", binary, "serve", "--config", path, "--listen", "127.0.0.1:0", "--log-format", "json",
+	cmd := exec.Command("env", "NOTIFY_SOCKET="+address, "WATCHDOG_USEC=200000", binary, "serve", "--settings", path, "--listen", "127.0.0.1:0", "--log-format", "json",
 		"--backend", startSim(t).url, "--connections", "1")
 	p := &proxy{child: start(t, "serve", cmd)}
 	next("STATUS=Starting")

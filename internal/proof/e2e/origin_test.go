@@ -70,7 +70,7 @@ func TestClientsBehindALoadBalancer(t *testing.T) {
 	}
 	write("trusted-proxies: [127.0.0.1, 192.0.2.0/24]\nproxy-protocol: required\n")
 	sim := startSim(t)
-	p := startReady(t, "--config", file, "--backend", sim.url, "--path", "/v1/echo", "--connections", "2", "--access-log", accessLog, "--health-path", "/healthz")
+	p := startReady(t, "--settings", file, "--backend", sim.url, "--path", "/v1/echo", "--connections", "2", "--access-log", accessLog, "--health-path", "/healthz")
 
 	if status, _ := httpExchange(t, p.address, localHeader+"GET /healthz HTTP/1.1\r\nHost: wsbouncer\r\n\r\n"); status != http.StatusOK {
 		t.Errorf("the load balancer's health check gets %d", status)

@@ -62,7 +62,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	write("handshake-timeout: 5s\nloops: 1\n")
-	p := startProxy(t, "--config", path, "--backend", good, "--warm", "0", "--path", "/v1")
+	p := startProxy(t, "--settings", path, "--backend", good, "--warm", "0", "--path", "/v1")
 	long := func() (status int) {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+"/", nil)

@@ -73,7 +73,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	settings("log-level: info\n")
-	p := startReady(t, "--config", file, "--backend", sim.url, "--profile", "echo", "--connections", "3", "--tls-listen", secured, "--tls-cert", certificate, "--tls-key", key)
+	p := startReady(t, "--settings", file, "--backend", sim.url, "--profile", "echo", "--connections", "3", "--tls-listen", secured, "--tls-cert", certificate, "--tls-key", key)
 	clients := overTLS(t, secured, config)
 	exchange := func() {
 		t.Helper()

@@ -30,7 +30,7 @@ func TestUsageErrors(t *testing.T) {
 		{"a service's flag without a backend", []string{"serve", "--queue", "5"}, []string{"--queue", "--backend", "'wsbouncer service set NAME --queue 5'"}},
 		{"a backend's flag without one", []string{"check", "--warm", "5"}, []string{"--warm", "--backend", "'wsbouncer backend set NAME --warm 5'"}},
 		{"backend and database", check("--database", "a.db"), []string{"--backend", "--database", "a.db", "'wsbouncer backend add'"}},
-		{"no such file of settings", check("--config", "none.yaml"), []string{"--config", "none.yaml", "no such file"}},
+		{"no such file of settings", check("--settings", "none.yaml"), []string{"--settings", "none.yaml", "no such file"}},
 		{"no database", []string{"serve", "--database", "mysql://a:s@b/c"}, []string{"--database", `"mysql://a:xxxxx@b/c"`, "a path"}},
 		{"token on the command line", check("--admin-token", "s3cret"), []string{"--admin-token", "env:NAME", "file:/path"}},
 		{"http", []string{"serve", "--backend", "http://127.0.0.1:9"}, []string{"--backend", `"http://127.0.0.1:9"`, "ws", "wss"}},
@@ -183,8 +183,8 @@ func TestHelp(t *testing.T) {
 	if help := runCommand(t, "--help"); help != root {
 		t.Errorf("without a command:\n%s\nwith --help:\n%s", root.stdout, help.stdout)
 	}
-	_, list, _ := strings.Cut(root.stdout, "Available Commands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
+	_, list, _ := strings.Cut(root.stdout, "\nRun:\n")
+	list, _, _ = strings.Cut(list, "\n\nFlags:")
 	commands := []string{""}
 	for _, m := range listedCommand.FindAllStringSubmatch(list, -1) {
 		commands = append(commands, m[1])

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Paragraphs are wrapped, and lists and examples stay as they are.
+func TestWrapped(t *testing.T) {
+	same(t, "a text", wrapped("one two three\nfour\n\n  export   prints it as it is, however long\n  apply\nfive six", 10), `one two
+three four
+
+  export   prints it as it is, however long
+  apply
+five six`)
+	same(t, "a long word", wrapped("a unix:/var/lib/wsbouncer b", 10), "a\nunix:/var/lib/wsbouncer\nb")
+}
+
+// Help fits 80 columns where there is no terminal, examples and usage aside, and every command of the root stands in a group.
+func TestHelpFits(t *testing.T) {
+	everyCommand(newRootCommand(), func(cmd *cobra.Command) {
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		status, help, messages := command(args...)
+		if status != 0 {
+			t.Fatalf("%v: status %d, %s", args, status, messages)
+		}
+		long, rest, _ := strings.Cut(help, "\nUsage:\n")
+		_, flags, _ := strings.Cut(rest, "\nFlags:\n")
+		flags, _, _ = strings.Cut(flags, "\nUse ")
+		for part, isFlags := range map[string]bool{long: false, flags: true} {
+			for line := range strings.Lines(part) {
+				line = strings.TrimSuffix(line, "\n")
+				asItIs := strings.HasPrefix(line, " ") && !isFlags || strings.Contains(line, "https://") // a list, or a word that is too long
+				if len(line) > 80 && !asItIs {
+					t.Errorf("%v: a line of %d columns: %s", args, len(line), line)
+				}
+			}
+		}
+	})
+	for _, cmd := range newRootCommand().Commands() {
+		if cmd.GroupID == "" && cmd.Name() != "version" && cmd.Name() != "help" && cmd.Name() != "completion" {
+			t.Errorf("%s stands in no group", cmd.Name())
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+)
+
+// init names the profile of a server, and writes files that check takes. It overwrites nothing.
+func TestInit(t *testing.T) {
+	alone(t)
+	server, err := sim.Start(sim.Options{Protocol: sim.RealtimeSTT, Sessions: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	directory := t.TempDir()
+	t.Chdir(directory)
+	if err := os.Unsetenv(databaseVariable); err != nil { // which even an empty one would set
+		t.Fatal(err)
+	}
+	args := []string{"init", server.URL(), "--profile", "realtimestt", "--header", "X-Key=env:MY_KEY", "--listen", "127.0.0.1:8081"}
+	t.Setenv("MY_KEY", "s3cret")
+	status, out, messages := command(args...)
+	for _, want := range []string{"Profile: realtimestt: a session of 1s came to its end in order", "Connections: auto, at most 7", "\n  wsbouncer serve --settings wsbouncer.yaml\n"} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Fatalf("status %d, %s%s\nwant %s", status, out, messages, want)
+		}
+	}
+	if strings.Contains(out+messages, "s3cret") {
+		t.Errorf("it shows a secret: %s%s", out, messages)
+	}
+	for name, want := range map[string][]string{
+		"services.yaml":  {"profile: realtimestt", "connections: auto", "connections-max: 7", "X-Key: env:MY_KEY"},
+		"wsbouncer.yaml": {`listen: "127.0.0.1:8081"`, `database: "` + filepath.Join(directory, "services.yaml"), `secret-env: [WSBOUNCER_SECRET_*, "MY_KEY"]`},
+	} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range want {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s lacks %q:\n%s", name, part, text)
+			}
+		}
+	}
+	if status, out, messages := command("check", "--settings", "wsbouncer.yaml"); status != 0 || !strings.Contains(out, "speech: every path, profile realtimestt") {
+		t.Errorf("check: status %d, %s%s", status, out, messages)
+	}
+	if status, _, messages := command(args...); status != 1 || !strings.Contains(messages, "services.yaml already exists") {
+		t.Errorf("again: status %d, %s", status, messages)
+	}
+	if err := os.Remove("services.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, messages := command(args...); status != 1 || !strings.Contains(messages, "wsbouncer.yaml already exists") {
+		t.Errorf("with the settings only: status %d, %s", status, messages)
+	}
+}
+
+// Without a profile that fits, init takes the one that is right for every server; without a server, it writes nothing.
+func TestInitWithoutAFit(t *testing.T) {
+	alone(t)
+	server, err := sim.Start(sim.Options{Protocol: sim.Echo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := server.URL()
+	t.Chdir(t.TempDir())
+	status, out, messages := command("init", url, "--profile", "one-shot", "--connections", "3")
+	if status != 0 || !strings.Contains(out, "Profile: one-shot: ") || !strings.Contains(out, "Connections: 3: the server does not publish its capacity") {
+		t.Errorf("status %d, %s%s", status, out, messages)
+	}
+	server.Close()
+	t.Chdir(t.TempDir())
+	status, out, messages = command("init", url)
+	if files, err := os.ReadDir("."); status != 1 || out != "" || len(files) != 0 || err != nil {
+		t.Errorf("status %d, %s%s, %v, %v", status, out, messages, files, err)
+	}
+}
