@@ -207,8 +207,8 @@ image: image-context ## Build the container image with docker, podman or buildah
 release: $(GORELEASER) ## Publish a release of the tag at hand; the workflow for releases calls it (docs/internals/releasing.md)
 	@tag=$$(git describe --tags --exact-match) && version=$${tag#v} && mkdir -p .cache && \
 	{ test "$${version%%-*}" = "$$(cat VERSION)" || { echo "release: the tag is $$tag, and VERSION has $$(cat VERSION)"; exit 1; }; } && \
-	awk -v version=$${version%%-*} -v docs=https://github.com/wsbouncer/wsbouncer/blob/$$tag/docs/ \
-		'/^## / {within = $$2 == version; next} within {gsub(/\]\(docs\//, "](" docs); print}' CHANGELOG.md >.cache/notes.md && \
+	awk -v version=$${version%%-*} '/^## / {within = $$2 == version; next} within' CHANGELOG.md | \
+	sed -E "s#\]\((clients|deploy|docs)/#](https://github.com/wsbouncer/wsbouncer/blob/$$tag/\1/#g" >.cache/notes.md && \
 	test -s .cache/notes.md || { \
 		echo "release: tag the commit at hand, and give CHANGELOG.md a section for the tag's version"; exit 1; }
 	$(GORELEASER) release --clean --release-notes .cache/notes.md

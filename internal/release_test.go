@@ -14,7 +14,7 @@ import (
 const number = `(\d+\.\d+\.\d+)`
 
 // namesVersion finds where a text names a version of wsbouncer: images, packages, archives, modules, downloads, and what the program prints.
-var namesVersion = regexp.MustCompile(`(?:ghcr\.io/wsbouncer/[a-z/]+:|\bwsbouncer[_-]|\bwsbouncer v|cmd/wsbouncer@v|wsbouncer/releases/download/v|` +
+var namesVersion = regexp.MustCompile(`(?:ghcr\.io/wsbouncer/[a-z/]+:|\bwsbouncer[ _-]v?|cmd/wsbouncer@v|wsbouncer/releases/download/v|` +
 	`\bnewTag: |\bversion=|tag for each version, such as .)"?` + number)
 
 // fieldVersion finds the version of a package that is released with the program, in its own file.
@@ -64,7 +64,7 @@ func TestVersion(t *testing.T) {
 	if len(headings) != 2 || headings[0] != "## Unreleased" || !regexp.MustCompile(`^## `+regexp.QuoteMeta(version)+` - \d{4}-\d\d-\d\d$`).MatchString(headings[1]) {
 		t.Errorf("CHANGELOG.md begins with the sections %q: want \"## Unreleased\" and \"## %s - YYYY-MM-DD\"", headings, version)
 	}
-	kinds := []string{".md", ".yaml", ".yml", ".json", ".toml", ".tpl", ".txt", ".sh"}
+	kinds := []string{".md", ".yaml", ".yml", ".json", ".toml", ".tpl", ".sh"}
 	var naming []string
 	for _, name := range files(t) {
 		if !slices.Contains(kinds, path.Ext(name)) || slices.Contains(otherVersions, name) {
@@ -100,6 +100,7 @@ func TestOtherThan(t *testing.T) {
 		{"a.md", "x\ndocker run ghcr.io/wsbouncer/wsbouncer:0.1.0", "a.md:2: 0.1.0", 1},
 		{"a.md", "apt install ./wsbouncer_0.1.0_amd64.deb ./wsbouncer-0.2.0-1.x86_64.rpm", "a.md:1: 0.1.0", 2},
 		{"a.md", "$ wsbouncer --version\nwsbouncer v0.1.3 (go1.26.8)", "a.md:2: 0.1.3", 1},
+		{"a.md", "wsbouncer 0.1.0.", "a.md:1: 0.1.0", 1},
 		{"a.md", "$ version=0.1.0", "a.md:1: 0.1.0", 1},
 		{"a.md", "go install github.com/wsbouncer/wsbouncer/cmd/wsbouncer@v0.1.0", "a.md:1: 0.1.0", 1},
 		{"a.yaml", "    newTag: 0.1.0", "a.yaml:1: 0.1.0", 1},

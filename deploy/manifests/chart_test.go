@@ -219,6 +219,33 @@ func checkRoles(t *testing.T, objects []meta.Object) {
 	}
 }
 
+// TestChartAndManifests: the chart's proxies and those of deploy/kubernetes-fleet differ only in labels, in the account that reads EndpointSlices,
+// and in a time's unit, so that a change of one is not forgotten in the other.
+func TestChartAndManifests(t *testing.T) {
+	a := chartProxy(t, rendered(t, "testdata/chart/fleet.yaml")).Spec
+	b := must[*apps.Deployment](t)(find[*apps.Deployment](built(t, fleetFolder), "wsbouncer")).Spec
+	a.Selector, a.Template.Labels, b.Selector, b.Template.Labels = nil, nil, nil, nil
+	for _, pod := range []*core.PodSpec{&a.Template.Spec, &b.Template.Spec} {
+		pod.ServiceAccountName, pod.AutomountServiceAccountToken = "", nil
+		for i := range pod.TopologySpreadConstraints {
+			pod.TopologySpreadConstraints[i].LabelSelector = nil
+		}
+		c := &pod.Containers[0]
+		c.ImagePullPolicy = ""
+		slices.Sort(c.Args)
+		slices.SortFunc(c.Env, func(a, b core.EnvVar) int { return strings.Compare(a.Name, b.Name) })
+		for i, arg := range c.Args {
+			c.Args[i] = strings.Replace(arg, "=14400s", "=4h", 1)
+		}
+		for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			probe.HTTPGet.Scheme = ""
+		}
+	}
+	if x, y := string(must[[]byte](t)(yaml.Marshal(a))), string(must[[]byte](t)(yaml.Marshal(b))); x != y {
+		t.Errorf("the chart's proxies are\n%s\nand those of %s\n%s", x, fleetFolder, y)
+	}
+}
+
 // TestChartTimes: a pod is killed after all that its end takes.
 func TestChartTimes(t *testing.T) {
 	d := chartProxy(t, rendered(t, "testdata/chart/fleet.yaml", "--set", "drain.seconds=600,drain.preStopSeconds=20,drain.spareSeconds=30"))

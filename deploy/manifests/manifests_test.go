@@ -20,6 +20,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/wsbouncer/wsbouncer/deploy/manifests/kustomized"
@@ -280,7 +281,9 @@ func checkReferences(t *testing.T, objects []meta.Object) {
 			}
 			for _, rule := range o.Spec.Egress {
 				for _, to := range rule.To {
-					pods("NetworkPolicy "+o.Name+": to", to.PodSelector)
+					if to.PodSelector != nil {
+						pods("NetworkPolicy "+o.Name+": to", to.PodSelector)
+					}
 				}
 			}
 		case *monitoring.ServiceMonitor:
@@ -296,6 +299,20 @@ func checkReferences(t *testing.T, objects []meta.Object) {
 			}
 			if found != 1 {
 				t.Errorf("ServiceMonitor selects %d services: want 1", found)
+			}
+		case *networking.Ingress:
+			for _, rule := range o.Spec.Rules {
+				to := rule.HTTP.Paths[0].Backend.Service
+				s := must[*core.Service](t)(find[*core.Service](objects, to.Name))
+				if !slices.ContainsFunc(s.Spec.Ports, func(p core.ServicePort) bool { return p.Name == to.Port.Name }) {
+					t.Errorf("Ingress %s: Service %s has no port %s", o.Name, s.Name, to.Port.Name)
+				}
+			}
+		case *gateway.HTTPRoute:
+			to := o.Spec.Rules[0].BackendRefs[0]
+			s := must[*core.Service](t)(find[*core.Service](objects, string(to.Name)))
+			if !slices.ContainsFunc(s.Spec.Ports, func(p core.ServicePort) bool { return p.Port == int32(*to.Port) }) {
+				t.Errorf("HTTPRoute %s: Service %s has no port %d", o.Name, s.Name, *to.Port)
 			}
 		case *keda.ScaledObject:
 			must[*apps.Deployment](t)(find[*apps.Deployment](objects, o.Spec.ScaleTargetRef.Name))
