@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,10 @@ test-portable: ## Test the packages that use event loops with the portable drive
 NATIVE = ./cmd/wsbouncer ./internal $(addprefix ./internal/, config/memory config/state config/tables lab/load/report operate/admin/client \
 	operate/api operate/diagnosis operate/live operate/metrics operate/top protocol/profile protocol/wav servers/health servers/pool wire/frame \
 	$(addprefix ground/, figures meter panics printable spelling strictyaml value))
+
+test-fips: ## Test TLS, credentials and a whole proxy with Go's validated FIPS 140-3 module
+	GOFIPS140=certified $(GO) test -vet=off ./internal/wire/secure ./internal/wire/tlsrecord ./internal/wire/loop ./internal/access/...
+	GOFIPS140=certified $(GO) test -vet=off -run 'TLS|Keys' ./internal/proof/e2e ./internal/session/relay
 
 test-native: ## On macOS or Windows: build everything, tests included, and test what works there
 	$(GO) build ./internal/... ./cmd/...
