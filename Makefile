@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -229,6 +229,9 @@ site: $(SITE)/ready ## Build the documentation as a site in dist/site, with sear
 
 licences: ## Write docs/reference/dependencies.md: the modules in the program, by licence; fails if one does not fit
 	$(GO) -C tools run ./licences
+
+chart: ## Package the Helm chart in dist/charts (builds Helm)
+	$(GO) -C deploy/helm tool helm package wsbouncer --destination ../../dist/charts
 
 release-check: ## Check that all files name the version that the file VERSION has, and that CHANGELOG.md has a section for it
 	@$(GO) test -vet=off -count=1 -run '^TestVersion$$' ./internal
