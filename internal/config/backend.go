@@ -76,8 +76,8 @@ func (b *Backend) fields() []field {
 			connectionsValue{&b.Connections},
 		},
 		{"connections-max", "100", "cap with connections: auto", value.NewCount(&b.ConnectionsMax, 1, maxConnections)},
-		{"warm", wholeCap, "connections to keep ready besides those in use, within the cap", warmValue{&b.Warm}},
-		{"weight", "1", "share of clients, relative to the cap and to other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
+		{"warm", wholeCap, "connections to keep ready besides those in use", warmValue{&b.Warm}},
+		{"weight", "1", "share of clients, relative to cap and other backends; 0 for none", value.NewNumber(&b.Weight, 1000)},
 		{"state", states[0], "desired state; draining: no new sessions; disabled: no idle connections either", value.NewChoice(&b.State, "state", states)},
 		{"discover", "", "how to find servers behind the URL's host name, each with this cap; empty for one server", value.NewText(
 			&b.Discover, strings.Join(discovering, ", "), checkDiscover)},

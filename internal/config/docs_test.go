@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 			if f.Recorded {
 				continue
 			}
-			row := fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, configtest.Documented(f.Default, f.Allowed), f.Help)
+			row := fmt.Sprintf("| `%s` | %s | %s |\n", f.Name, configtest.Documented(f.Default, f.Allowed), configtest.Meaning(f.Help))
 			if rows[row] = true; !strings.Contains(page, "\n"+row) {
 				t.Errorf("docs/reference/configuration.md lacks this field of a %s:\n%s", kind, row)
 			}

@@ -103,9 +103,9 @@ func (s *Service) fields() []field {
 			&s.Pass, profile.PassWords, profile.CheckPassWord)},
 		{"allow-origin", "", "browser origins to accept; * for any; empty for any, or the service's host only with cookies or client certificates", value.NewList(
 			&s.AllowOrigin, "values of Origin such as https://example.org", checkOrigin)},
-		{"balance", balances[0], "how to choose a backend; hash: by the client's address, or a header or query parameter", value.NewCanonical(
+		{"balance", balances[0], "how to choose a backend; hash: by the client's address, a header or a parameter", value.NewCanonical(
 			&s.Balance, strings.Join(balances, ", "), readBalance)},
-		{"queue", "1000", "maximum number of clients that wait for a connection; 0 refuses them immediately", value.NewCount(
+		{"queue", "1000", "maximum number of clients that wait for a connection", value.NewCount(
 			&s.Queue, 0, 1_000_000)},
 		{"queue-timeout", "10s", "maximum time that a client waits for a connection", value.NewDuration(&s.QueueTimeout, 0)},
 		{"max-message", "16MiB", "maximum size of a client's message; 0 for no limit", value.NewSize(&s.MaxMessage, 0, math.MaxInt64)},
@@ -125,21 +125,21 @@ func (s *Service) fields() []field {
 			&s.PingInterval, 0)},
 		{"ping-timeout", "10s", "maximum time for a backend to answer a ping, or send anything else", value.NewDuration(
 			&s.PingTimeout, time.Millisecond)},
-		{"keepalive", "false", "send the profile's keepalive message also during sessions, while the client is silent", value.NewFlag(
+		{"keepalive", "false", "send the profile's keepalive message also while a session's client is silent", value.NewFlag(
 			&s.Keepalive)},
-		{"probe", "", "active health check of each backend; empty for none", value.NewText(
+		{"probe", "", "health check of each backend; empty for none", value.NewText(
 			&s.Probe, "upgrade, a path such as /health, or a URL such as http://127.0.0.1:8000/health", checkProbe)},
 		{"probe-interval", "10s", "time between health checks, plus or minus a fifth", value.NewDuration(&s.ProbeInterval, 10*time.Millisecond)},
 		{"probe-timeout", "2s", "maximum duration of a health check", value.NewDuration(&s.ProbeTimeout, time.Millisecond)},
-		{"probe-fall", "3", "consecutive failed health checks that take a backend out of service", value.NewCount(&s.ProbeFall, 1, 1000)},
-		{"probe-rise", "2", "consecutive successful health checks that return a backend to service", value.NewCount(&s.ProbeRise, 1, 1000)},
+		{"probe-fall", "3", "consecutive failures that take a backend out of service", value.NewCount(&s.ProbeFall, 1, 1000)},
+		{"probe-rise", "2", "consecutive successes that return a backend to service", value.NewCount(&s.ProbeRise, 1, 1000)},
 		{"circuit-failures", "5", "consecutive failed dials or broken sessions that open a backend's circuit breaker", value.NewCount(
 			&s.CircuitFailures, 1, 1_000_000)},
-		{"slow-start", "10s", "time until a backend that returns to service has its full share of clients; 0 for none", value.NewDuration(
+		{"slow-start", "10s", "time until a recovered backend has its full share of clients; 0 for none", value.NewDuration(
 			&s.SlowStart, 0)},
-		{"failover", failovers[0], "what happens when a session's backend dies, stalls or is drained; replay: another one continues it", value.NewChoice(
+		{"failover", failovers[0], "what happens when a session's backend dies, stalls or is drained; replay: another continues it", value.NewChoice(
 			&s.Failover, "kind of failover", failovers)},
-		{"replay-window", "15s", "maximum audio to keep per session for another backend; a session with more cannot be moved", value.NewDurationWithin(
+		{"replay-window", "15s", "maximum unanswered audio with which a session can be moved", value.NewDurationWithin(
 			&s.ReplayWindow, time.Second, 10*time.Minute)},
 		{"session-age", "0s", "move a session before its connection is this old; 0 for the profile's max-age, otherwise at least 1m; needs failover: replay", value.NewDuration(
 			&s.SessionAge, 0)},
@@ -147,53 +147,53 @@ func (s *Service) fields() []field {
 			&s.StallTimeout, 0, 10*time.Minute, "auto", StallAuto)},
 		{"lag-limit", "0s", "maximum lag of results in 95 % of a backend's sessions; above it, no new ones; 0 for no limit, otherwise at least 500ms", value.NewDurationWithin(
 			&s.LagLimit, 0, 10*time.Minute)},
-		{"canary", "", "WAV file to play to each backend regularly, as a test; empty for none", value.NewText(
+		{"canary", "", "WAV file to play to each backend as a test; empty for none", value.NewText(
 			&s.Canary, "a path", checkFile)},
 		{"canary-interval", "30s", "time between canaries for a backend, plus or minus a fifth", value.NewDuration(
 			&s.CanaryInterval, time.Second)},
 		{"canary-timeout", "10s", "maximum time for the canary's first result", value.NewDuration(&s.CanaryTimeout, time.Millisecond)},
-		{"canary-text", "", "text that the canary's results must contain, ignoring case; empty for any result", value.NewText(
+		{"canary-text", "", "text that the canary's results must contain, ignoring case", value.NewText(
 			&s.CanaryText, "a text on one line", checkCanaryText)},
-		{"canary-model", "", "model that the canary requests, where the profile's clients name one", value.NewText(
+		{"canary-model", "", "model that the canary requests, where clients name one", value.NewText(
 			&s.CanaryModel, "the name of a model", checkCanaryModel)},
-		{"rebalance", "false", "move sessions away from backends more than 15 % above the mean share of their caps; needs failover: replay", value.NewFlag(
+		{"rebalance", "false", "move sessions from backends more than 15 % above the mean share of their caps; needs failover: replay", value.NewFlag(
 			&s.Rebalance)},
-		{"tell-clients", "false", "send clients the profile's messages about the queue and about moves, which they must know", value.NewFlag(
+		{"tell-clients", "false", "send clients the profile's messages about the queue and moves", value.NewFlag(
 			&s.TellClients)},
-		{"reconnect", "0s", "time that a session waits for a client whose connection broke; 0 for not at all", value.NewDurationWithin(
+		{"reconnect", "0s", "time that a session waits for a client whose connection broke", value.NewDurationWithin(
 			&s.Reconnect, 0, time.Hour)},
 		{"reconnect-evict", "false", "when clients wait in the queue, end the session waiting longest for its client", value.NewFlag(
 			&s.ReconnectEvict)},
 		{verified, "", "result of 'wsbouncer profile verify --save' on the servers of this service; empty for none", value.NewText(
 			&s.Verified, "a line such as 2026-11-22 vosk reset=holds move=holds", checkVerified)},
-		{"auth", "", "how to authenticate clients, in this order; empty or none for no authentication", value.NewList(
+		{"auth", "", "how to authenticate clients, in this order", value.NewList(
 			&s.Auth, strings.Join(authMethods, ", ")+", or none", checkAuthMethod)},
 		{"auth-from", "", "where to look for credentials, in this order; empty for header", value.NewList(
 			&s.AuthFrom, authSources, checkAuthSource)},
-		{"end-unauthorized", "false", "end a session when its key or token is revoked or expires, or auth-url refuses its client", value.NewFlag(
+		{"end-unauthorized", "false", "end a session when its credential is revoked or expires", value.NewFlag(
 			&s.EndUnauthorized)},
 		{"jwt-keys", "", "key set (JWKS) to verify tokens with", value.NewText(
 			&s.JWTKeys, "a URL such as https://id.example.org/jwks.json, or file:/path", checkKeySet)},
 		{"jwt-issuer", "", "issuer that tokens must have; empty for any", value.NewText(&s.JWTIssuer, "a text", checkClaimText)},
 		{"jwt-audience", "", "audiences, of which a token must have one; empty for any", value.NewList(&s.JWTAudience, "texts", checkClaimText)},
-		{"jwt-algorithms", "", "signature algorithms that tokens may have; empty for all of these", value.NewList(
+		{"jwt-algorithms", "", "signature algorithms that tokens may have; empty for all", value.NewList(
 			&s.JWTAlgorithms, strings.Join(signatureAlgorithms, ", "), checkSignatureAlgorithm)},
-		{"jwt-leeway", "1m", "allowed difference between this machine's clock and the issuer's", value.NewDuration(&s.JWTLeeway, 0)},
+		{"jwt-leeway", "1m", "allowed difference to the issuer's clock", value.NewDuration(&s.JWTLeeway, 0)},
 		{"jwt-claims", "", "claims with the client's tenant (default: tenant), subject (default: sub) and limits", value.NewMap(
 			&s.JWTClaims, strings.Join(claimTargets(), ", ")+", with names of claims", checkClaim)},
 		{"auth-url", "", "URL of the HTTP server that decides about clients", value.NewText(
 			&s.AuthURL, "a URL such as http://127.0.0.1:8000/auth", checkAuthURL)},
 		{"auth-timeout", "2s", "maximum time for auth-url to answer", value.NewDuration(&s.AuthTimeout, time.Millisecond)},
-		{"auth-cache", "0s", "time for which an answer of auth-url holds for equal requests; 0 asks for each client", value.NewDuration(
+		{"auth-cache", "0s", "time for which an answer of auth-url holds for equal requests", value.NewDuration(
 			&s.AuthCache, 0)},
-		{"auth-ask-anonymous", "false", "ask auth-url about clients without a credential, too, instead of answering 401", value.NewFlag(
+		{"auth-ask-anonymous", "false", "ask auth-url also about clients without a credential", value.NewFlag(
 			&s.AuthAskAnonymous)},
 		{"auth-failure", authFailures[0], "what clients get while auth-url does not answer", value.NewChoice(&s.AuthFailure, "answer", authFailures)},
 		{"certificate-tenant", certificateParts[0], "part of a client's certificate that names its tenant", value.NewChoice(
 			&s.CertificateTenant, "part of a certificate", certificateParts)},
-		{"set-header", "", "headers with the client's identity to send to backends; clients cannot send them", value.NewMap(
+		{"set-header", "", "headers with the client's identity to send to backends", value.NewMap(
 			&s.SetHeader, "names of headers with texts, which may contain "+placeholdersInWords(), checkSetHeader)},
-		{"set-query", "", "query parameters with the client's identity to send to backends; clients cannot send them", value.NewMap(
+		{"set-query", "", "query parameters with the client's identity to send to backends", value.NewMap(
 			&s.SetQuery, "names of parameters with texts, which may contain "+placeholdersInWords(), checkSetQuery)},
 		{"session-limit", "", "maximum concurrent sessions of the service; 0 for no limit", s.Limits.Value(limits.Sessions)},
 		{"session-rate", "", "maximum rate of new sessions of the service", s.Limits.Value(limits.SessionRate)},

@@ -32,9 +32,9 @@ func (t *Tenant) GuaranteedAt(service string) int {
 // fields returns the fields of a tenant: see [Service.fields].
 func (t *Tenant) fields() []field {
 	return append([]field{
-		{"share", "1", "share of each service's connections while clients wait, relative to the other tenants", value.NewNumberWithin(
+		{"share", "1", "share of each service's connections while clients wait, relative to other tenants", value.NewNumberWithin(
 			&t.Share, 0.01, 1000)}, // no tenant can have none
-		{"guaranteed", "", "sessions of each service for which connections are reserved for this tenant", value.NewMap(
+		{"guaranteed", "", "sessions of each service that are reserved for this tenant", value.NewMap(
 			&t.Guaranteed, "names of services with numbers of sessions", checkGuaranteed)},
 	}, slices.DeleteFunc(limitFields(&t.Limits), func(f field) bool { return f.name == limits.MessageRate.String() })...)
 }

@@ -60,7 +60,7 @@ func TestDocs(t *testing.T) {
 		if standard == "none" && !strings.HasSuffix(allowed, ", or none") {
 			standard = ""
 		}
-		fmt.Fprintf(rows, "| `%s`%s | %s | %s |\n", s.Name, mark, configtest.Documented(standard, allowed), s.Help)
+		fmt.Fprintf(rows, "| `%s`%s | %s | %s |\n", s.Name, mark, configtest.Documented(standard, allowed), configtest.Meaning(s.Help))
 	}
 	for _, rows := range []string{usual.String(), advanced.String()} {
 		if !strings.Contains(string(data), rows) {

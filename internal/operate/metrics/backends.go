@@ -38,12 +38,12 @@ func poolOf(backend each[api.Backend]) []family {
 				put(float64(b.Resetting), pool.Resetting.String())
 				put(float64(b.Retiring), pool.Retiring.String())
 			}, "state"),
-		backend.gauge("backend_connections_cap", "Connection cap: maximum simultaneous connections to the backend.",
+		backend.gauge("backend_connections_cap", "Maximum simultaneous connections to the backend.",
 			func(b *api.Backend, put put) { put(float64(b.Cap)) }),
 		backend.gauge("backend_connections_ceiling",
 			"Current limit of connections: the cap, or less while the backend is full, exceeds lag-limit, or publishes less.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
-		backend.gauge("backend_calibrated_streams", "Streams that the server takes, by 'wsbouncer calibrate'; absent if unknown.",
+		backend.gauge("backend_calibrated_streams", "Streams that the server takes, by 'wsbouncer calibrate'.",
 			func(b *api.Backend, put put) {
 				if b.Calibrated > 0 {
 					put(float64(b.Calibrated))
@@ -74,13 +74,13 @@ func poolOf(backend each[api.Backend]) []family {
 					put(float64(b.Places.Grant))
 				}
 			}),
-		backend.gauge("backend_granted_places", "Places granted to all proxies. Fleet-wide: use max, not sum.",
+		backend.gauge("backend_granted_places", "Places granted to all proxies. Fleet-wide.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {
 					put(float64(b.Places.Granted))
 				}
 			}),
-		backend.gauge("backend_needed_places", "Sessions and waiting clients. Fleet-wide: use max, not sum.",
+		backend.gauge("backend_needed_places", "Sessions and waiting clients. Fleet-wide.",
 			func(b *api.Backend, put put) {
 				if b.Places != nil {
 					put(float64(b.Places.Needs))
@@ -93,7 +93,7 @@ func poolOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_ramp_ratio", "Effective part of the weight: below 1 during slow start.",
 			func(b *api.Backend, put put) { put(b.Ramp) }),
 		backend.gauge("backend_state",
-			"1 for the desired state: enabled, draining (no new sessions) or disabled (no idle connections either).",
+			"1 for the desired state: enabled, draining or disabled.",
 			func(b *api.Backend, put put) {
 				putState(put, b.State, pool.Enabled.String(), pool.Draining.String(), pool.Disabled.String())
 			}, "state"),
@@ -126,13 +126,13 @@ func healthOf(backend each[api.Backend]) []family {
 		backend.gauge("backend_canary_state",
 			"1 for the verdict of the canary: up, down, doubtful (it has passed on no backend), unknown (none yet) or off.",
 			func(b *api.Backend, put put) { putState(put, b.Canary, canaryStates...) }, "state"),
-		backend.gauge("backend_canary_last_seconds", "Time to the first result of the last canary; absent before one.",
+		backend.gauge("backend_canary_last_seconds", "Time to the first result of the last canary.",
 			func(b *api.Backend, put put) {
 				if b.CanarySeconds > 0 {
 					put(b.CanarySeconds)
 				}
 			}),
-		backend.gauge("backend_round_trip_seconds", "Moving average of the time from ping to pong; absent before one.",
+		backend.gauge("backend_round_trip_seconds", "Moving average of the time from ping to pong.",
 			func(b *api.Backend, put put) {
 				if b.RoundTripSeconds > 0 { // a 0 would lower averages over backends
 					put(b.RoundTripSeconds)
@@ -148,13 +148,13 @@ func totalsOf(backend each[api.Backend]) []family {
 			func(b *api.Backend, put put) { put(float64(b.Totals.Dialed)) }),
 		backend.counter("backend_dial_failures_total", "Dials that failed.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.DialFailed)) }),
-		backend.counter("backend_dial_refusals_total", "Dials for one client, with its own key or parameters, that the server refused.",
+		backend.counter("backend_dial_refusals_total", "Dials with a client's own key or parameters that the server refused.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Refused)) }),
-		backend.counter("backend_leases_total", "Leases started, each of one connection to one session.",
+		backend.counter("backend_leases_total", "Leases of one connection to one session.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Leased)) }),
 		backend.counter("backend_leases_returned_total", "Leases that returned the connection to the pool.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Returned)) }),
-		backend.counter("backend_leases_discarded_total", "Leases after which the proxy closed the connection.",
+		backend.counter("backend_leases_discarded_total", "Leases after which the connection was closed.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Discarded)) }),
 		backend.counter("backend_retired_idle_total", "Connections closed while idle.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.RetiredIdle)) }),
@@ -206,7 +206,7 @@ func ofMeters() []family {
 				put(float64(b.Relayed.BytesFromClients), fromClients)
 				put(float64(b.Relayed.BytesFromBackends), fromBackends)
 			}, "direction"),
-		times("session_wait_seconds", "Time from a client's request to its connection, of clients that got one.",
+		times("session_wait_seconds", "Time from a client's request to its connection.",
 			func(t *meter.Times) *meter.Distribution { return &t.Wait }),
 		times("session_first_reply_seconds", "Time from the client's first whole message to the backend's next data.",
 			func(t *meter.Times) *meter.Distribution { return &t.FirstReply }),

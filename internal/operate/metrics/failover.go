@@ -25,7 +25,7 @@ func ofFailover() []family {
 	}
 	return []family{
 		counted.counter("failovers_total",
-			"Sessions that left the backend, or were to, by cause and result: moved, or not_moved (they ended, or stayed if the backend works).",
+			"Sessions that left the backend, or were to, by cause and result: moved, or not_moved (they ended or stayed).",
 			func(b *meter.BackendTotals, put put) {
 				for c, n := range b.Failovers {
 					put(float64(n.Moved), meter.Cause(c).String(), moved)
@@ -50,7 +50,7 @@ func ofFailover() []family {
 				}
 			}, "service", "backend"),
 		backend.gauge("session_lag_seconds",
-			"Largest lag of the backend's sessions: age of the oldest unanswered audio or message. Absent without any.",
+			"Largest lag of the backend's sessions: age of the oldest unanswered audio or message.",
 			func(b *api.Backend, put put) {
 				if b.LagSeconds > 0 {
 					put(b.LagSeconds)
@@ -62,7 +62,7 @@ func ofFailover() []family {
 					put(b.LatenessSeconds)
 				}
 			}),
-		backend.gauge("session_owed_seconds", "Longest time for which a result has surely been owed. Absent if none or unknown.",
+		backend.gauge("session_owed_seconds", "Longest time for which a result has surely been owed.",
 			func(b *api.Backend, put put) {
 				if b.OwedSeconds > 0 {
 					put(b.OwedSeconds)

@@ -25,7 +25,7 @@ func ofFleet() []family {
 				put(1, p.Name, p.ID)
 			}
 		}), "name", "id"),
-		gauge("fleet_proxies", "Proxies in the ledger, this one included: starting, serving, draining, or unseen for 3 s.",
+		gauge("fleet_proxies", "Proxies in the ledger: starting, serving, draining, or unseen for 3 s.",
 			of(func(f *api.Fleet, put put) {
 				n := make(map[string]int)
 				for i := range f.Proxies {
@@ -54,7 +54,7 @@ func ofFleet() []family {
 				put(toFloat(f.Problem == "" && f.Mode != api.FleetWhole && f.Mode != api.FleetWaiting))
 			})),
 		gauge("fleet_frozen",
-			"1 while no places are granted, because proxies have yet to report theirs after the database was restarted or replaced.",
+			"1 while no places are granted, because proxies have yet to report theirs.",
 			of(func(f *api.Fleet, put put) { put(toFloat(f.Frozen)) })),
 		gauge("fleet_exchange_seconds", "Duration of the last exchange with the ledger.", of(func(f *api.Fleet, put put) { put(f.ExchangeSeconds) })),
 	}

@@ -13,9 +13,9 @@ func ofProcess() []family {
 			func(s *Snapshot, put put) { put(1, s.Version) }, "version"),
 		gauge("uptime_seconds", "Time since the proxy started.",
 			func(s *Snapshot, put put) { put(s.UptimeSeconds) }),
-		gauge("draining", "1 while the proxy shuts down and lets sessions finish.",
+		gauge("draining", "1 while the proxy shuts down and sessions finish.",
 			func(s *Snapshot, put put) { put(toFloat(s.Draining)) }),
-		counter("internal_errors_total", "Bugs in the proxy that ended a session or connection. Alert on any: the log has the stack.",
+		counter("internal_errors_total", "Bugs that ended a session or connection. Alert on any: the log has the stack.",
 			func(s *Snapshot, put put) { put(float64(s.InternalErrors)) }),
 		counter("access_log_lines_total", "Lines written to the access log.",
 			func(s *Snapshot, put put) { put(float64(s.AccessLog.Lines)) }),
@@ -54,11 +54,11 @@ func ofLoops() []family {
 		}
 	}
 	return []family{
-		gauge("loops_awake", "Event loops awake; their number follows the load.",
+		gauge("loops_awake", "Event loops awake, which follow the load.",
 			func(s *Snapshot, put put) { put(float64(s.Loops.Awake)) }),
 		counter("loops_moved_total", "Sessions and idle connections moved between event loops.",
 			func(s *Snapshot, put put) { put(float64(s.Loops.Moved)) }),
-		histogram("loop_turn_seconds", "Time for which an event loop handled events before it waited for more. All its sessions wait for that long.",
+		histogram("loop_turn_seconds", "Time for which an event loop handled events, and its sessions waited.",
 			func(s *Snapshot, put putDistribution) { put(&s.Turns) }),
 		gauge("loop_awake", "1 if the event loop is awake.",
 			each(func(s *Snapshot, i int) float64 { return toFloat(s.Loops.Loops[i].Awake) }), "loop"),
@@ -78,19 +78,19 @@ func ofConfiguration() []family {
 		gauge("config_info", "Always 1, with the source of the configuration.",
 			func(s *Snapshot, put put) { put(1, s.Configuration.Source) }, "source"),
 		gauge("config_state",
-			"1 for the current state: current, stale (the store fails) or copied (it has failed since startup, and a copy on disk is used).",
+			"1 for the current state: current, stale (the store fails) or copied (it has failed since startup; a copy on disk is used).",
 			func(s *Snapshot, put put) { putState(put, s.Configuration.State, configurationStates...) }, "state"),
 		gauge("config_state_since_timestamp_seconds", "Unix time at which config_state began.",
 			func(s *Snapshot, put put) { put(unix(s.Configuration.Since)) }),
 		gauge("config_applied_timestamp_seconds", "Unix time at which the configuration came into force.",
 			func(s *Snapshot, put put) { put(unix(s.Configuration.Applied)) }),
-		counter("config_changes_total", "Configurations that came into force, including the first.",
+		counter("config_changes_total", "Configurations that came into force.",
 			func(s *Snapshot, put put) { put(float64(s.Configuration.Changes)) }),
 		counter("config_failures_total", "Failures to read or apply the configuration.",
 			func(s *Snapshot, put put) { put(float64(s.Configuration.Failed)) }),
 		gauge("leaving_backends", "Removed backends that still have connections.",
 			func(s *Snapshot, put put) { put(float64(len(s.Leaving))) }),
-		gauge("leaving_connections", "Connections of removed backends, mostly of running sessions.",
+		gauge("leaving_connections", "Connections of removed backends.",
 			func(s *Snapshot, put put) {
 				n := 0
 				for _, l := range s.Leaving {

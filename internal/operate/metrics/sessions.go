@@ -14,13 +14,13 @@ func ofSessions() []family {
 		counter("sessions_total", "Sessions started: clients that got a connection to a backend.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Total)) }),
 		counter("sessions_refused_total",
-			"Clients refused before a session, by HTTP status: 401 and 403 not authorized, 429 over a limit, 503 no connection free or shutdown, and others.",
+			"Clients refused before a session, by HTTP status.",
 			func(s *Snapshot, put put) {
 				for status, n := range withZeros(s.Sessions.Refused, 400, 401, 403, 404, 408, 426, 429, 431, 503) {
 					put(float64(n), strconv.Itoa(status))
 				}
 			}, "status"),
-		gauge("handshakes_unfinished", "Clients whose TLS handshake, upgrade request or refusal is not complete.",
+		gauge("handshakes_unfinished", "Clients whose TLS handshake, upgrade request or refusal is incomplete.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Handshakes.Unfinished)) }),
 		gauge("handshakes_limit", "Maximum of unfinished handshakes: max-handshakes, or a quarter of the file descriptors if less.",
 			func(s *Snapshot, put put) { put(float64(s.Sessions.Handshakes.Limit)) }),
@@ -47,7 +47,7 @@ func ofSessions() []family {
 				}
 			}, "event"),
 		counter("sessions_ended_total",
-			"Sessions ended, by the client's close code. 1005: none. 1006: the client vanished. 1011: a backend failed.",
+			"Sessions ended, by the client's close code. 1005: none. 1006: the client vanished.",
 			func(s *Snapshot, put put) {
 				ended := make(map[string]uint64)
 				for code, n := range withZeros(s.Sessions.Ended, 1000, 1001, 1002, 1005, 1006, 1007, 1008, 1009, 1011, 1012, 1013, 3000, 4000) {
@@ -99,7 +99,7 @@ func ofAuthentication() []family {
 			}, "method", "result"),
 		counter("auth_blocked_total", "Clients that got 429 after too many failed authentications from their address.",
 			func(s *Snapshot, put put) { put(float64(s.Authentication.Blocked)) }),
-		gauge("auth_blocked_addresses", "Addresses whose clients get 429 now, after too many failed authentications.",
+		gauge("auth_blocked_addresses", "Addresses whose clients get 429 now for that.",
 			func(s *Snapshot, put put) { put(float64(s.Authentication.Suspects)) }),
 	}
 }
@@ -114,7 +114,7 @@ func ofLimits() []family {
 					put(float64(t.Count), t.Limit, t.Scope)
 				}
 			}, "limit", "scope"),
-		gauge("sessions_held_back", "Sessions not read at present, because clients send more than a limit allows.",
+		gauge("sessions_held_back", "Sessions slowed by a rate at present.",
 			func(s *Snapshot, put put) { put(float64(s.Limits.HeldBack)) }),
 	}
 }
