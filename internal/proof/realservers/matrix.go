@@ -75,11 +75,11 @@ type Waits struct {
 func (w *Waits) String() string {
 	switch {
 	case w.Closed != "":
-		return fmt.Sprintf("closed after %.0f s %s", w.Seconds, strings.TrimPrefix(w.Closed, "the server closed "))
+		return fmt.Sprintf("closed %.0f, %s", w.Seconds, strings.TrimPrefix(w.Closed, "the server closed "))
 	case w.Dead != "":
-		return fmt.Sprintf("open, but dead after %.0f s", w.Seconds)
+		return fmt.Sprintf("dead %.0f", w.Seconds)
 	}
-	return fmt.Sprintf("good after %.0f s", w.Seconds)
+	return fmt.Sprintf("good %.0f", w.Seconds)
 }
 
 // Err returns an error that names the servers at which something went wrong.
@@ -165,8 +165,8 @@ A model is real where the version names one. Elsewhere, words that follow from t
   sessions are counted if there were any
 - **failover**: how many of 8 sessions were held to their end when one of two servers was killed, and how many moved
   ([verdicts](../choose-a-profile.md#what-happens-when-a-server-dies)); *full*: sessions that a full server refuses move
-- **idle**: KiB of the server's memory and lines of its log for an idle connection, and its state later. The proxy retires connections before they end, or
-  does not dial ahead
+- **idle**: KiB of the server's memory and lines of its log for an idle connection, and its state after that number of
+  seconds: *good*, *closed*, or *dead* though open. The proxy retires connections before they end, or does not dial ahead
 
 | server | profile | claims, client | sessions | failover | idle |
 | --- | --- | --- | --- | --- | --- |
@@ -218,7 +218,7 @@ func (r *Result) failover() string {
 		return r.Verdict
 	}
 	f := r.Failover
-	text := fmt.Sprintf("%d/%d, %d moved", f.Held()-len(f.Lost), f.Held(), f.Moved)
+	text := fmt.Sprintf("%d/%d, %d", f.Held()-len(f.Lost), f.Held(), f.Moved)
 	if same := f.Same + f.Words; same < f.Held() {
 		text += fmt.Sprintf(", %d with the same words", same)
 	}
