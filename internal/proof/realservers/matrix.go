@@ -75,11 +75,11 @@ type Waits struct {
 func (w *Waits) String() string {
 	switch {
 	case w.Closed != "":
-		return fmt.Sprintf("closed after %.0f s %s", w.Seconds, strings.TrimPrefix(w.Closed, "the server closed "))
+		return fmt.Sprintf("closed %.0f, %s", w.Seconds, strings.TrimPrefix(w.Closed, "the server closed "))
 	case w.Dead != "":
-		return fmt.Sprintf("open, but dead after %.0f s", w.Seconds)
+		return fmt.Sprintf("dead %.0f", w.Seconds)
 	}
-	return fmt.Sprintf("good after %.0f s", w.Seconds)
+	return fmt.Sprintf("good %.0f", w.Seconds)
 }
 
 // Err returns an error that names the servers at which something went wrong.
@@ -138,10 +138,10 @@ func Page(all []*Result) string {
 	b.WriteString(pageHead)
 	for _, r := range all {
 		if r.Skipped != "" && r.Claims == nil {
-			fmt.Fprintf(&b, "| [%s](%s) | `%s` | not run: %s | | | | |\n", r.Server, r.Homepage, r.Profile, r.Skipped)
+			fmt.Fprintf(&b, "| [%s](%s) | `%s` | not run: %s | | | |\n", r.Server, r.Homepage, r.Profile, r.Skipped)
 			continue
 		}
-		fmt.Fprintf(&b, "| [%s](%s)<br>%s<br>%s | `%s` | %s | %s | %s | %s | %s | %s |\n",
+		fmt.Fprintf(&b, "| [%s](%s)<br>%s<br>%s | `%s` | %s, %s | %s | %s%s | %s |\n",
 			r.Server, r.Homepage, r.Version, r.Date, r.Profile, r.claims(), r.client(), r.reuse(), r.failover(), r.full(), r.idle())
 	}
 	b.WriteString("\n")
@@ -155,21 +155,21 @@ func Page(all []*Result) string {
 
 const pageHead = `# Tested servers
 
-` + "`make test-servers`" + ` tries the built-in profiles on these programs, and writes this page; do not edit it.
-[CONTRIBUTING.md](../../CONTRIBUTING.md#a-real-server) shows how to add a server, or to report on a service that we cannot run.
-A model is real where the version names one. Elsewhere, words that follow from the samples stand in for it, below the engine's API.
+` + "`make test-servers`" + ` tries the built-in profiles on these programs, and writes this page. Do not edit it, but
+[add a server](../../CONTRIBUTING.md#a-real-server).
+A model is real where the version names one. Elsewhere, words that follow from the samples stand in for it.
 
-- **claims**: how many of the profile's claims hold, of those that ` + "`wsbouncer profile verify`" + ` could try
-- **own client**: whether the server's own client prints the same through the proxy, letter by letter
-- **held, left, dialed**: sessions of 8 clients that were held to their end or left early, and connections dialed for them, at most 4 at a
-  time. Words of another session (foreign), other words than in a direct session, and lost sessions are counted if there were any
-- **failover**: the profile's verdict, and how many of 8 sessions were held to their end when one of two servers was killed
-- **full**: whether a session that a full server refuses moves to another one, where that could be tried
-- **idle connection**: what it costs the server in memory and lines of log, and its state later. The proxy retires it before it ends
-  (` + "`limits.idle`" + ` of the profile), or dials only when a client comes (` + "`predial`" + `)
+- **claims, client**: how many of the profile's claims hold, of those that ` + "`wsbouncer profile verify`" + ` could try; whether the server's own client prints the
+  same through the proxy
+- **sessions**: of 8 clients, held to their end, and left early; connections dialed for them, at most 4 at a time. Foreign words, other words and lost
+  sessions are counted if there were any
+- **failover**: how many of 8 sessions were held to their end when one of two servers was killed, and how many moved
+  ([verdicts](../choose-a-profile.md#what-happens-when-a-server-dies)); *full*: sessions that a full server refuses move
+- **idle**: KiB of the server's memory and lines of its log for an idle connection, and its state after that number of
+  seconds: *good*, *closed*, or *dead* though open. The proxy retires connections before they end, or does not dial ahead
 
-| server | profile | claims | own client | held, left, dialed | failover | full | idle connection |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| server | profile | claims, client | sessions | failover | idle |
+| --- | --- | --- | --- | --- | --- |
 `
 
 func (r *Result) claims() string {
@@ -182,7 +182,7 @@ func (r *Result) claims() string {
 			fails = append(fails, c.Name)
 		}
 	}
-	text := fmt.Sprintf("%d of %d", holds, holds+len(fails))
+	text := fmt.Sprintf("%d/%d", holds, holds+len(fails))
 	if len(fails) > 0 {
 		text += "; not: " + strings.Join(fails, ", ")
 	}
@@ -218,25 +218,25 @@ func (r *Result) failover() string {
 		return r.Verdict
 	}
 	f := r.Failover
-	text := fmt.Sprintf("%s; %d of %d, %d moved", r.Verdict, f.Held()-len(f.Lost), f.Held(), f.Moved)
+	text := fmt.Sprintf("%d/%d, %d", f.Held()-len(f.Lost), f.Held(), f.Moved)
 	if same := f.Same + f.Words; same < f.Held() {
 		text += fmt.Sprintf(", %d with the same words", same)
 	}
 	return text
 }
 
-// full is whether a full server can be told: the claim holds only if the refused session can move.
+// full returns what the column failover shows if a session that a full server refuses moves; empty if that was not seen.
 func (r *Result) full() string {
 	if r.Full == "" {
 		return ""
 	}
-	return "moves"
+	return ", full"
 }
 
 func (r *Result) idle() string {
 	var parts []string
 	if w := r.Warm; w != nil && w.Connections > 0 {
-		parts = append(parts, fmt.Sprintf("%d KiB, %.1f lines", max(0, w.BytesEach)>>10, w.LinesEach))
+		parts = append(parts, fmt.Sprintf("%d, %.1f", max(0, w.BytesEach)>>10, w.LinesEach))
 	}
 	if w := r.Warm; w != nil && w.Waits != nil {
 		parts = append(parts, w.Waits.String())
