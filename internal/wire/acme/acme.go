@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -97,9 +98,16 @@ func New(o Options) *Manager {
 func (m *Manager) issuer(host string, port int) *certmagic.ACMEIssuer {
 	return certmagic.NewACMEIssuer(m.config, certmagic.ACMEIssuer{
 		CA: m.options.Directory, TestCA: m.options.Directory, Agreed: true, TrustedRoots: m.options.Roots,
-		DisableHTTPChallenge: true, ListenHost: host, AltTLSALPNPort: port,
+		DisableHTTPChallenge: true, ListenHost: host, AltTLSALPNPort: port, NewAccountFunc: withoutContact,
 		Logger: m.config.Logger,
 	})
+}
+
+// withoutContact takes the contact out of an account that is to be registered: the manager has no address to give. While another name's account is
+// being stored, certmagic takes the word default, by which that is stored, for one, and the authority would refuse it for a minute.
+func withoutContact(_ context.Context, _ *certmagic.ACMEIssuer, a acme.Account) (acme.Account, error) {
+	a.Contact = nil
+	return a, nil
 }
 
 // Start begins to get a certificate for each name that has none, and to renew those that expire. It does not wait for them. at is the

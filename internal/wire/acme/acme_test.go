@@ -161,6 +161,11 @@ func TestFails(t *testing.T) {
 	a.DNS.Set("stt.example.com.", "127.0.0.1")
 	var log logtest.Text // jobs of certmagic may log after a manager was closed
 	m := f.start(t, a, t.TempDir(), &log, "stt.example.com", "lost.example.com")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log:\n%s", log.String())
+		}
+	})
 	wstest.Eventually(t, "one name has a certificate, and the other a failure", func() bool {
 		all := m.Certificates()
 		return all[0].Leaf != nil && all[1].Failure != ""
