@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,15 @@ test-clients: ## Test the clients that return to their sessions, with the proxy 
 	else echo "test-clients: without Node, since there is none with a WebSocket"; fi; \
 	$(BENCH) test -count=1 ./clients
 
+# Versions are blanked. One page has a client in Python.
+DOCS_CHECK = .cache/docs-check
+docs-check: VERSION = v0.0.0
+docs-check: ## Run the commands of README.md and the handbook, and compare what they print with what the pages show (DOCS_FLAGS, e.g. 'docs/failover.md')
+	@$(MAKE) --no-print-directory --silent $(CLIENTS)/ready || echo "docs-check: without websockets for Python, since it cannot be installed"
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(DOCS_CHECK)/wsbouncer ./cmd/wsbouncer
+	@$(GO) -C tools build -o ../$(DOCS_CHECK)/docscheck ./docscheck
+	@PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" $(DOCS_CHECK)/docscheck -program $(DOCS_CHECK)/wsbouncer $(DOCS_FLAGS)
+
 test-sdks: build ## Test the simulated services and the proxy with the vendors' SDKs, which it installs (SDKS_FLAGS)
 	conformance/sdks/run $(SDKS_FLAGS)
 
@@ -106,7 +115,7 @@ test: ## Run the unit and end-to-end tests, with the race detector where there a
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
 	$(GO) $(TEST) $(RACE) -timeout 9m $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
 
-ci: cross test-portable ## What CI runs after make test: builds for other systems, the other drivers, the proofs in short, the tests of bench
+ci: cross test-portable docs-check ## What CI runs after make test: builds for other systems, the other drivers, the commands of the handbook, the proofs in short, the tests of bench
 	$(GO) $(TEST) -timeout 5m ./internal/wire/loop -io-uring=off
 	$(GO) $(TEST) $(RACE) -timeout 9m $(filter-out %/simulate,$(PROOFS))
 	$(BENCH) vet ./...

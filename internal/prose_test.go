@@ -118,10 +118,11 @@ func TestInHabit(t *testing.T) {
 	}
 }
 
-// wordBudgets are how many words the pages of a group may have together, as `wc -w` counts them.
+// wordBudgets are how many words the pages of a group may have together, as `wc -w` counts them without the comments for make docs-check.
 var wordBudgets = map[string]int{"Start": 5_500, "Deploy": 9_000, "Operate": 14_000, "Reference": 26_500, "Internals": 12_000}
 
 var (
+	comments     = regexp.MustCompile(`(?s)<!--.*?-->`)
 	groupHeading = regexp.MustCompile(`^(?:## |\*\*)(\w+)(?:\*\*)?$`)
 	listedPage   = regexp.MustCompile(`\]\((\w[^)]*\.md)\)`) // not one outside of docs, which begins with a dot
 )
@@ -146,7 +147,7 @@ func TestWords(t *testing.T) {
 	all := guides(t)
 	counts, sums := map[string][]string{}, map[string]int{}
 	for name, group := range pageGroups(all["docs/README.md"]) {
-		count := len(strings.Fields(all[name]))
+		count := len(strings.Fields(comments.ReplaceAllString(all[name], "")))
 		counts[group], sums[group] = append(counts[group], fmt.Sprintf("%6d %s", count, name)), sums[group]+count
 	}
 	for group := range sums {
