@@ -29,9 +29,6 @@ type trafficPolicy struct {
 				StreamIdleTimeout gateway.Duration `json:"streamIdleTimeout"`
 			} `json:"http"`
 		} `json:"timeout"`
-		LoadBalancer struct {
-			Type string `json:"type"`
-		} `json:"loadBalancer"`
 		CircuitBreaker struct {
 			MaxConnections      int64 `json:"maxConnections"`
 			MaxParallelRequests int64 `json:"maxParallelRequests"`
