@@ -41,6 +41,8 @@ func newObject(kind meta.TypeMeta) meta.Object {
 		return new(rbac.RoleBinding)
 	case meta.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}:
 		return new(networking.Ingress)
+	case meta.TypeMeta{APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway"}:
+		return new(gateway.Gateway)
 	case meta.TypeMeta{APIVersion: "gateway.networking.k8s.io/v1", Kind: "HTTPRoute"}:
 		return new(gateway.HTTPRoute)
 	case meta.TypeMeta{APIVersion: "cert-manager.io/v1", Kind: "Certificate"}:
