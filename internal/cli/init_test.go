@@ -25,7 +25,7 @@ func TestInit(t *testing.T) {
 	args := []string{"init", server.URL(), "--profile", "realtimestt", "--header", "X-Key=env:MY_KEY", "--listen", "127.0.0.1:8081"}
 	t.Setenv("MY_KEY", "s3cret")
 	status, out, messages := command(args...)
-	for _, want := range []string{"Profile: realtimestt: a session of 1s came to its end in order", "Connections: auto, at most 7", "\n  wsbouncer serve --settings wsbouncer.yaml\n"} {
+	for _, want := range []string{"Profile: realtimestt: a session of 1s came to its end in order", "Connections: auto, at most 7", "\n  wsbouncer serve --settings wsbouncer.yaml\n", "\nState directory: " + filepath.Join(directory, "state") + "\n"} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Fatalf("status %d, %s%s\nwant %s", status, out, messages, want)
 		}
@@ -35,7 +35,7 @@ func TestInit(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"services.yaml":  {"profile: realtimestt", "connections: auto", "connections-max: 7", "X-Key: env:MY_KEY"},
-		"wsbouncer.yaml": {`listen: "127.0.0.1:8081"`, `database: "` + filepath.Join(directory, "services.yaml"), `secret-env: [WSBOUNCER_SECRET_*, "MY_KEY"]`},
+		"wsbouncer.yaml": {`listen: "127.0.0.1:8081"`, `database: "` + filepath.Join(directory, "services.yaml"), `state-directory: "` + filepath.Join(directory, "state") + `"`, `secret-env: [WSBOUNCER_SECRET_*, "MY_KEY"]`},
 	} {
 		text, err := os.ReadFile(name)
 		if err != nil {
