@@ -130,6 +130,9 @@ func (i *initFlags) run(cmd *cobra.Command, url string) error {
 	if o.Profiles, err = i.profiles(); err != nil {
 		return err
 	}
+	if _, err := o.Target(nil); err != nil {
+		return err
+	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Trying %s on %s\n", figures.Plural(len(o.Profiles), "profile"), secret.URL(url))
 	found, err := detect.Run(cmd.Context(), o)
 	if err != nil {

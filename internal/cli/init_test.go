@@ -61,7 +61,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Without a profile that fits, init takes the one that is right for every server; without a server, it writes nothing.
+// Without a profile that fits, init takes the one that is right for every server. Without a server, it writes nothing.
 func TestInitWithoutAFit(t *testing.T) {
 	alone(t)
 	server, err := sim.Start(sim.Options{Protocol: sim.Echo})
@@ -74,10 +74,20 @@ func TestInitWithoutAFit(t *testing.T) {
 	if status != 0 || !strings.Contains(out, "Profile: one-shot: ") || !strings.Contains(out, "Connections: 3: the server does not publish its capacity") {
 		t.Errorf("status %d, %s%s", status, out, messages)
 	}
-	server.Close()
 	t.Chdir(t.TempDir())
-	status, out, messages = command("init", url)
-	if files, err := os.ReadDir("."); status != 1 || out != "" || len(files) != 0 || err != nil {
-		t.Errorf("status %d, %s%s, %v, %v", status, out, messages, files, err)
+	refused := func(args []string, wantStatus int, want string) {
+		t.Helper()
+		status, out, messages := command(append([]string{"init"}, args...)...)
+		if files, err := os.ReadDir("."); status != wantStatus || out != "" || !strings.Contains(messages, want) || len(files) != 0 || err != nil {
+			t.Errorf("status %d, %s%s, %v, %v; want status %d, %s", status, out, messages, files, err, wantStatus, want)
+		}
+	}
+	server.Close()
+	refused([]string{url}, 1, "connection refused: is the server running at this address?\n")
+	for _, wrong := range []string{"http://127.0.0.1:1/", "localhost"} {
+		refused([]string{wrong}, 2, "Error: argument URL: ")
+		if _, _, messages := command("init", wrong); strings.Contains(messages, "Trying") {
+			t.Errorf("%s is tried: %s", wrong, messages)
+		}
 	}
 }
