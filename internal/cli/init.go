@@ -138,7 +138,10 @@ func (i *initFlags) run(cmd *cobra.Command, url string) error {
 	if err != nil {
 		return err
 	}
-	chosen, why := i.choose(found, safe)
+	chosen, why, err := i.choose(found, safe)
+	if err != nil {
+		return err
+	}
 	connections, published := i.capacity(cmd.Context(), chosen, url)
 	content, err := i.content(url, chosen.Name, connections)
 	if err != nil {
@@ -204,26 +207,28 @@ func tried(messages io.Writer) func(detect.Try) {
 	}
 }
 
-// choose returns the profile of the service, and why it is this one.
-func (i *initFlags) choose(found *detect.Result, safe *profile.Profile) (p *profile.Profile, why string) {
+// choose returns the profile of the service, and why it is this one. The error is that --profile does not fit.
+func (i *initFlags) choose(found *detect.Result, safe *profile.Profile) (p *profile.Profile, why string, err error) {
 	fits, doubtful := found.Fitting()
 	names := make([]string, len(fits))
 	for n := range fits {
 		names[n] = fits[n].Profile.Name
 	}
 	switch {
+	case len(fits) == 0 && i.profile == safe.Name:
+		return safe, "it is right for every server", nil
 	case len(fits) == 0 && i.profile != "":
-		return found.Tries[0].Profile, "as you say, but it was not seen to fit: " + found.Tries[0].Found
+		return nil, "", fmt.Errorf("the profile %s was not seen to fit this server, and nothing was written: %s (without --profile, init looks for one that fits)", i.profile, found.Tries[0].Found)
 	case len(fits) == 0:
-		return safe, "no other profile fits, and it is right for every server (docs/choose-a-profile.md)"
+		return safe, "no other profile fits, and it is right for every server (docs/choose-a-profile.md)", nil
 	case doubtful:
-		return safe, fmt.Sprintf("it is right for every server, and several others fit equally well: %s. Use --profile for one of them", strings.Join(names, ", "))
+		return safe, fmt.Sprintf("it is right for every server, and several others fit equally well: %s. Use --profile for one of them", strings.Join(names, ", ")), nil
 	}
 	why = fits[0].Found
 	if len(fits) > 1 {
 		why += ". With weaker evidence, these fit, too: " + strings.Join(names[1:], ", ")
 	}
-	return fits[0].Profile, why
+	return fits[0].Profile, why, nil
 }
 
 // capacity returns the field connections of the backend, and how that was found.

@@ -61,7 +61,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Without a profile that fits, init takes the one that is right for every server. Without a server, it writes nothing.
+// Without a profile that fits, init takes the one that is right for every server. Without a server, or with a profile that does not fit, it writes nothing.
 func TestInitWithoutAFit(t *testing.T) {
 	alone(t)
 	server, err := sim.Start(sim.Options{Protocol: sim.Echo})
@@ -82,6 +82,7 @@ func TestInitWithoutAFit(t *testing.T) {
 			t.Errorf("status %d, %s%s, %v, %v; want status %d, %s", status, out, messages, files, err, wantStatus, want)
 		}
 	}
+	refused([]string{url, "--profile", "realtimestt"}, 1, "the profile realtimestt was not seen to fit this server, and nothing was written: ")
 	server.Close()
 	refused([]string{url}, 1, "connection refused: is the server running at this address?\n")
 	for _, wrong := range []string{"http://127.0.0.1:1/", "localhost"} {
