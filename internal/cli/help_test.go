@@ -45,3 +45,20 @@ func TestHelpFits(t *testing.T) {
 		}
 	}
 }
+
+// helpOf returns a command's help as one line.
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
+	status, help, messages := command(append(args, "--help")...)
+	if status != 0 {
+		t.Fatalf("%v: status %d, %s", args, status, messages)
+	}
+	return strings.Join(strings.Fields(help), " ")
+}
+
+// 'key add' makes the hash that the configuration requires.
+func TestHelpOfHash(t *testing.T) {
+	if help := helpOf(t, "key", "add"); strings.Contains(help, "required") || !strings.Contains(help, "SHA-256 of a key that wsbouncer has made: no key is made then") {
+		t.Errorf("the help of key add is\n%s", help)
+	}
+}
