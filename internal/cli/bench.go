@@ -120,7 +120,7 @@ each with one of > >= < <= and a limit:
 	f.StringVar(&flags.series, "series", "", "write a line for each second to this `file`: name.csv or name.json")
 	f.StringVar(&flags.report, "report", "", "write an HTML report with plots to this `file`")
 	f.Var(&flags.failIf, "fail-if", "`threshold` for exit status 1, such as 'p99>50ms' (see above; repeat for several)")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "do not print progress")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "of the progress on standard error, print only 'steady' and 'done'")
 	return cmd
 }
 

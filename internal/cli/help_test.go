@@ -62,3 +62,10 @@ func TestHelpOfHash(t *testing.T) {
 		t.Errorf("the help of key add is\n%s", help)
 	}
 }
+
+// Scripts wait for two lines that --quiet leaves.
+func TestHelpOfQuiet(t *testing.T) {
+	if help := helpOf(t, "bench"); !strings.Contains(help, "--quiet of the progress on standard error, print only 'steady' and 'done'") {
+		t.Errorf("the help of bench is\n%s", help)
+	}
+}
