@@ -20,7 +20,7 @@ import (
 func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show, export, import, compare and roll back the configuration; write a settings file",
+		Short: "Show, export, import, compare and roll back the configuration, and show its history; write a settings file",
 		Long: `The configuration is all services, backends, profiles, tenants and API keys. It has a version, and a history
 of who changed what.
 

@@ -69,3 +69,13 @@ func TestHelpOfQuiet(t *testing.T) {
 		t.Errorf("the help of bench is\n%s", help)
 	}
 }
+
+// The root's help leads to the history of changes.
+func TestHelpLeadsToHistory(t *testing.T) {
+	help := helpOf(t)
+	for _, want := range []string{"config Show, export, import, compare and roll back the configuration, and show its history;", "and from where ('config history' has the changed values)"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help lacks %q:\n%s", want, help)
+		}
+	}
+}
