@@ -79,3 +79,15 @@ func TestHelpLeadsToHistory(t *testing.T) {
 		}
 	}
 }
+
+// The table of settings explains its marks.
+func TestSettingsLegend(t *testing.T) {
+	alone(t)
+	path := write(t, "w.yaml", "listen: 127.0.0.1:1\n")
+	for name, has := range map[string]bool{"log-level": true, "listen": false} {
+		status, out, messages := command("settings", "show", "--settings", path, name)
+		if status != 0 || strings.HasSuffix(out, "\n\n* 'wsbouncer reload' changes it. The others need a restart.\n") != has {
+			t.Errorf("%s: status %d, %s%s", name, status, out, messages)
+		}
+	}
+}
