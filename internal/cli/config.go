@@ -183,7 +183,7 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, invalidError(err)
 		}
 		defer f.Close()
 		in = f
