@@ -20,7 +20,7 @@ func newAuditCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who did what to a running proxy, and from where",
+		Short: "Show who did what to a running proxy, and from where ('config history' has the changed values)",
 		Long: `Show who did what to a running proxy, and from where, newest first: changes of the configuration, actions such as pause, kill,
 tap and reload, also failed and refused ones, and wrong tokens.
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/load"
 	"github.com/wsbouncer/wsbouncer/internal/lab/load/report"
 	"github.com/wsbouncer/wsbouncer/internal/lab/streams"
+	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
 // benchFlags are the flags of the bench command that are no options of the load.
@@ -118,7 +120,7 @@ each with one of > >= < <= and a limit:
 	f.StringVar(&flags.series, "series", "", "write a line for each second to this `file`: name.csv or name.json")
 	f.StringVar(&flags.report, "report", "", "write an HTML report with plots to this `file`")
 	f.Var(&flags.failIf, "fail-if", "`threshold` for exit status 1, such as 'p99>50ms' (see above; repeat for several)")
-	f.BoolVarP(&flags.quiet, "quiet", "q", false, "do not print progress")
+	f.BoolVarP(&flags.quiet, "quiet", "q", false, "of the progress on standard error, print only 'steady' and 'done'")
 	return cmd
 }
 
@@ -148,6 +150,9 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	} else {
 		r.Result, err = load.Run(cmd.Context(), options, progress.report)
 	}
+	if status := (*handshake.StatusError)(nil); errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden) {
+		return fmt.Errorf("%w: %s", err, wantsCredential)
+	}
 	if err != nil {
 		return err
 	}
@@ -157,7 +162,19 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	} else {
 		err = r.Table(cmd.OutOrStdout())
 	}
+	if allUnauthorized(r.Result) {
+		fmt.Fprintln(cmd.ErrOrStderr(), wantsCredential)
+	}
 	return errors.Join(err, files.write(r), r.Trouble)
+}
+
+// wantsCredential is the advice about a server that refuses clients without a credential.
+const wantsCredential = `the service wants a key or another credential, such as --header "Authorization=Bearer env:KEY"`
+
+// allUnauthorized reports whether all clients were refused for lack of a credential that is good.
+func allUnauthorized(r *load.Result) bool {
+	refused := r.Errors["connect: HTTP 401"] + r.Errors["connect: HTTP 403"]
+	return refused > 0 && refused == int64(r.ConnectFailures) && r.Connected == 0
 }
 
 // check tells what is wrong with the flags that are no options of the load.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,6 +127,18 @@ func TestBenchFailsWhenTheServerDoes(t *testing.T) {
 	}
 	if !strings.Contains(stdout, `"connect_failures":3`) || !strings.Contains(stdout, `"connect: HTTP 503":3`) {
 		t.Errorf("%s", stdout)
+	}
+	for _, refusal := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		closed := simulated(t, sim.Options{Admit: func(*http.Request) int { return refusal }})
+		for _, args := range [][]string{{closed, "-c", "2", "-d", "100ms"}, {closed, "-c", "2", "-d", "100ms", "--audio", "sample", "--profile", "vosk"}} {
+			status, _, stderr := bench(args...)
+			if status != 1 || strings.Count(stderr, wantsCredential) != 1 {
+				t.Errorf("%d: %q: status %d: %s", refusal, args, status, stderr)
+			}
+		}
+	}
+	if strings.Contains(stderr, wantsCredential) {
+		t.Errorf("full, not closed: %s", stderr)
 	}
 	closing := simulated(t, sim.Options{Fail: sim.FailOptions{Close: 0.1, CloseCode: 1011}})
 	status, stdout, stderr = bench(closing, "-c", "3", "-r", "100", "-d", "10s", "--json")

@@ -122,6 +122,9 @@ func check(cmd *cobra.Command, flags *serveFlags, form *output) error {
 	if err != nil {
 		return fmt.Errorf("the database %s: %w", loaded.DatabaseShown(), err)
 	}
+	if snapshot == nil && loaded.Database != "" { // the default is made with the first start, but another name may be mistyped
+		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: database: %s does not exist: the proxy would start without services\n", loaded.DatabaseShown())
+	}
 	if err := checkTLS(cmd, &app.Settings{Settings: loaded.Settings}, snapshot); err != nil {
 		return err
 	}

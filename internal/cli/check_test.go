@@ -93,14 +93,24 @@ func TestCheckAdmin(t *testing.T) {
 // TestCheckMakesNothing looks at databases that do not exist.
 func TestCheckMakesNothing(t *testing.T) {
 	directory := t.TempDir()
-	for _, args := range [][]string{
-		{"--database", filepath.Join(directory, "a.db")},
-		{"--database", filepath.Join(directory, "a.yaml")},
-		{"--state-directory", filepath.Join(directory, "state")},
+	for _, c := range []struct {
+		args   []string
+		status int // with --strict
+	}{
+		{[]string{"--database", filepath.Join(directory, "a.db")}, 1},
+		{[]string{"--database", filepath.Join(directory, "a.yaml")}, 1},
+		{[]string{"--state-directory", filepath.Join(directory, "state")}, 0},
 	} {
-		status, out, messages := run(append([]string{"check"}, args...)...)
-		if status != 0 || messages != "" || !strings.Contains(out, "which does not exist yet: add services and backends") {
-			t.Errorf("%q: status %d, %q, %q", args, status, out, messages)
+		warning := ""
+		if c.status != 0 {
+			warning = "Warning: database: " + c.args[1] + " does not exist: the proxy would start without services\n"
+		}
+		status, out, messages := run(append([]string{"check"}, c.args...)...)
+		if status != 0 || messages != warning || !strings.Contains(out, "which does not exist yet: add services and backends") {
+			t.Errorf("%q: status %d, %q, %q", c.args, status, out, messages)
+		}
+		if status, _, messages := run(append([]string{"check", "--strict"}, c.args...)...); status != c.status {
+			t.Errorf("%q --strict: status %d, %q; want %d", c.args, status, messages, c.status)
 		}
 	}
 	if entries, err := os.ReadDir(directory); err != nil || len(entries) > 0 {

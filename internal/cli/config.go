@@ -20,7 +20,7 @@ import (
 func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show, export, import, compare and roll back the configuration; write a settings file",
+		Short: "Show, export, import, compare and roll back the configuration, and show its history; write a settings file",
 		Long: `The configuration is all services, backends, profiles, tenants and API keys. It has a version, and a history
 of who changed what.
 
@@ -183,7 +183,7 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, invalidError(err)
 		}
 		defer f.Close()
 		in = f

@@ -158,7 +158,7 @@ func TestFileErrors(t *testing.T) {
 		refusal{[]string{"config", "apply", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", loose}, 2, `backend gpu-9: service: unknown service "sst": did you mean "stt"?`},
 		refusal{[]string{"config", "diff", "none.yaml"}, 2, "none.yaml: no such file"},
-		refusal{[]string{"config", "import", "none.yaml"}, 1, "none.yaml: no such file"},
+		refusal{[]string{"config", "import", "none.yaml"}, 2, "none.yaml: no such file"},
 		refusal{[]string{"config", "import"}, 2, "takes one YAML file, or - for standard input, but got 0"},
 		refusal{[]string{"config", "import", empty}, 2, "everything would be removed: use --allow-empty if this is intended"},
 		refusal{[]string{"config", "import", s.write(strings.Repeat("#", file.MaxFile+1))}, 1, "the file has more than 4194304 bytes"},

@@ -255,7 +255,7 @@ func TestProfiles(t *testing.T) {
 			refusal{[]string{"profile", "add", "x"}, 2, "--file: the value is missing"},
 			refusal{[]string{"profile", "add", "x", "--file", many}, 2, `unknown profile "x": use one of mine, other`},
 			refusal{[]string{"profile", "add", "x", "--file", s.write("\n")}, 2, "is empty: use YAML such as from: vosk"},
-			refusal{[]string{"profile", "add", "x", "--file", "none.yaml"}, 1, "none.yaml: no such file"},
+			refusal{[]string{"profile", "add", "x", "--file", "none.yaml"}, 2, "none.yaml: no such file"},
 			refusal{[]string{"profile", "set", "mine", "--file", bad}, 2, `profile mine: yaml: line 2, column 1: unknown key "rest": did you mean "reset"?`},
 			refusal{[]string{"profile", "set", "min", "--file", one}, 1, `unknown profile "min": did you mean "mine"?`},
 			refusal{[]string{"profile", "rm", "mine"}, 1, "the profile mine is used by service stt; set another one for them first"},

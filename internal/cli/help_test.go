@@ -45,3 +45,49 @@ func TestHelpFits(t *testing.T) {
 		}
 	}
 }
+
+// helpOf returns a command's help as one line.
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
+	status, help, messages := command(append(args, "--help")...)
+	if status != 0 {
+		t.Fatalf("%v: status %d, %s", args, status, messages)
+	}
+	return strings.Join(strings.Fields(help), " ")
+}
+
+// 'key add' makes the hash that the configuration requires.
+func TestHelpOfHash(t *testing.T) {
+	if help := helpOf(t, "key", "add"); strings.Contains(help, "required") || !strings.Contains(help, "SHA-256 of a key that wsbouncer has made: no key is made then") {
+		t.Errorf("the help of key add is\n%s", help)
+	}
+}
+
+// Scripts wait for two lines that --quiet leaves.
+func TestHelpOfQuiet(t *testing.T) {
+	if help := helpOf(t, "bench"); !strings.Contains(help, "--quiet of the progress on standard error, print only 'steady' and 'done'") {
+		t.Errorf("the help of bench is\n%s", help)
+	}
+}
+
+// The root's help leads to the history of changes.
+func TestHelpLeadsToHistory(t *testing.T) {
+	help := helpOf(t)
+	for _, want := range []string{"config Show, export, import, compare and roll back the configuration, and show its history;", "and from where ('config history' has the changed values)"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help lacks %q:\n%s", want, help)
+		}
+	}
+}
+
+// The table of settings explains its marks.
+func TestSettingsLegend(t *testing.T) {
+	alone(t)
+	path := write(t, "w.yaml", "listen: 127.0.0.1:1\n")
+	for name, has := range map[string]bool{"log-level": true, "listen": false} {
+		status, out, messages := command("settings", "show", "--settings", path, name)
+		if status != 0 || strings.HasSuffix(out, "\n\n* 'wsbouncer reload' changes it. The others need a restart.\n") != has {
+			t.Errorf("%s: status %d, %s%s", name, status, out, messages)
+		}
+	}
+}

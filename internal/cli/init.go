@@ -20,6 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/file"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/ground/secret"
 	"github.com/wsbouncer/wsbouncer/internal/lab/detect"
@@ -29,10 +30,11 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
 
-// The files that init writes into the current directory, and the names in them.
+// The files that init writes into the current directory, and the names in them. initState is the proxy's state directory, which serve makes.
 const (
 	initServices = "services.yaml"
 	initSettings = "wsbouncer.yaml"
+	initState    = "state"
 	initService  = "speech"
 	initBackend  = "server-1"
 )
@@ -56,7 +58,8 @@ func newInitCommand() *cobra.Command {
 		Use:   "init URL",
 		Short: "Look at a server, and write the files of a proxy in front of it",
 		Long: `Look at a server, and write the files of a proxy in front of it into the current directory: ` + initServices + `, with a service
-and the server as its backend, and ` + initSettings + `, with the settings. Neither file is ever overwritten.
+and the server as its backend, and ` + initSettings + `, with the settings. Neither file is ever overwritten. The proxy's state directory is
+` + initState + ` beside them, so that it shares none with another proxy of this machine.
 
 The command listens for a greeting. Then it holds a session with a second of speech as the clients of each profile do, one after the
 other, which takes up to a few minutes. The profile that fits is the one of the service. If none fits, or several fit equally well, it is
@@ -127,31 +130,45 @@ func (i *initFlags) run(cmd *cobra.Command, url string) error {
 	if o.Profiles, err = i.profiles(); err != nil {
 		return err
 	}
+	if _, err := o.Target(nil); err != nil {
+		return err
+	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Trying %s on %s\n", figures.Plural(len(o.Profiles), "profile"), secret.URL(url))
 	found, err := detect.Run(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
-	chosen, why := i.choose(found, safe)
+	chosen, why, err := i.choose(found, safe)
+	if err != nil {
+		return err
+	}
 	connections, published := i.capacity(cmd.Context(), chosen, url)
 	content, err := i.content(url, chosen.Name, connections)
 	if err != nil {
 		return err
 	}
-	if err := i.write(content); err != nil {
+	directory, err := filepath.Abs(".")
+	if err != nil {
 		return err
 	}
+	if err := i.write(content, directory); err != nil {
+		return err
+	}
+	stateDirectory := filepath.Join(directory, initState)
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), `Greeting: %s
 Profile: %s: %s
 Connections: %s
 Written: %s and %s
+State directory: %s
 
-Start the proxy:
+Start the proxy, and ask it:
 
   wsbouncer serve --settings %s
+  wsbouncer status --admin %s
 
 Clients then connect to ws://%s/ instead of %s.
-`, cmp.Or(found.Greeting, "none"), chosen.Name, why, published, initServices, initSettings, initSettings, i.listen, secret.URL(url))
+`, cmp.Or(found.Greeting, "none"), chosen.Name, why, published, initServices, initSettings, stateDirectory,
+		initSettings, shellWord("unix:"+state.AdminSocket(stateDirectory)), i.listen, secret.URL(url))
 	return err
 }
 
@@ -190,26 +207,28 @@ func tried(messages io.Writer) func(detect.Try) {
 	}
 }
 
-// choose returns the profile of the service, and why it is this one.
-func (i *initFlags) choose(found *detect.Result, safe *profile.Profile) (p *profile.Profile, why string) {
+// choose returns the profile of the service, and why it is this one. The error is that --profile does not fit.
+func (i *initFlags) choose(found *detect.Result, safe *profile.Profile) (p *profile.Profile, why string, err error) {
 	fits, doubtful := found.Fitting()
 	names := make([]string, len(fits))
 	for n := range fits {
 		names[n] = fits[n].Profile.Name
 	}
 	switch {
+	case len(fits) == 0 && i.profile == safe.Name:
+		return safe, "it is right for every server", nil
 	case len(fits) == 0 && i.profile != "":
-		return found.Tries[0].Profile, "as you say, but it was not seen to fit: " + found.Tries[0].Found
+		return nil, "", fmt.Errorf("the profile %s was not seen to fit this server, and nothing was written: %s (without --profile, init looks for one that fits)", i.profile, found.Tries[0].Found)
 	case len(fits) == 0:
-		return safe, "no other profile fits, and it is right for every server (docs/choose-a-profile.md)"
+		return safe, "no other profile fits, and it is right for every server (docs/choose-a-profile.md)", nil
 	case doubtful:
-		return safe, fmt.Sprintf("it is right for every server, and several others fit equally well: %s. Use --profile for one of them", strings.Join(names, ", "))
+		return safe, fmt.Sprintf("it is right for every server, and several others fit equally well: %s. Use --profile for one of them", strings.Join(names, ", ")), nil
 	}
 	why = fits[0].Found
 	if len(fits) > 1 {
 		why += ". With weaker evidence, these fit, too: " + strings.Join(names[1:], ", ")
 	}
-	return fits[0].Profile, why
+	return fits[0].Profile, why, nil
 }
 
 // capacity returns the field connections of the backend, and how that was found.
@@ -259,31 +278,28 @@ func (i *initFlags) content(url, profileName string, backend config.Values) (*co
 	return &content, invalidError(listed("the configuration of this server is invalid, and nothing was written", err))
 }
 
-// write writes both files, or none.
-func (i *initFlags) write(content *config.Content) error {
-	database, err := filepath.Abs(initServices)
-	if err != nil {
-		return err
-	}
+// write writes both files into the current directory, whose path is given, or none.
+func (i *initFlags) write(content *config.Content, directory string) error {
 	if err := writeNew(initServices, file.Encode(content)); err != nil {
 		return err
 	}
-	if err := writeNew(initSettings, []byte(i.settings(database))); err != nil {
+	if err := writeNew(initSettings, []byte(i.settings(directory))); err != nil {
 		return errors.Join(err, os.Remove(initServices))
 	}
 	return nil
 }
 
-// settings returns the file of settings.
-func (i *initFlags) settings(database string) string {
+// settings returns the file of settings for a proxy in a directory.
+func (i *initFlags) settings(directory string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Settings of the proxy, written by 'wsbouncer init'. 'wsbouncer config init --file all.yaml' writes a file that explains every setting.
 listen: %q
 database: %q
+state-directory: %q
 
 # The dashboard, the admin API and metrics:
 #admin: 127.0.0.1:9090
-`, i.listen, database)
+`, i.listen, filepath.Join(directory, initServices), filepath.Join(directory, initState))
 	var variables, directories []string
 	for _, field := range i.server.header.fields {
 		_, reference, _ := secret.CutReference(field.given)

@@ -25,7 +25,7 @@ func TestInit(t *testing.T) {
 	args := []string{"init", server.URL(), "--profile", "realtimestt", "--header", "X-Key=env:MY_KEY", "--listen", "127.0.0.1:8081"}
 	t.Setenv("MY_KEY", "s3cret")
 	status, out, messages := command(args...)
-	for _, want := range []string{"Profile: realtimestt: a session of 1s came to its end in order", "Connections: auto, at most 7", "\n  wsbouncer serve --settings wsbouncer.yaml\n"} {
+	for _, want := range []string{"Profile: realtimestt: a session of 1s came to its end in order", "Connections: auto, at most 7", "\n  wsbouncer serve --settings wsbouncer.yaml\n", "\nState directory: " + filepath.Join(directory, "state") + "\n"} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Fatalf("status %d, %s%s\nwant %s", status, out, messages, want)
 		}
@@ -35,7 +35,7 @@ func TestInit(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"services.yaml":  {"profile: realtimestt", "connections: auto", "connections-max: 7", "X-Key: env:MY_KEY"},
-		"wsbouncer.yaml": {`listen: "127.0.0.1:8081"`, `database: "` + filepath.Join(directory, "services.yaml"), `secret-env: [WSBOUNCER_SECRET_*, "MY_KEY"]`},
+		"wsbouncer.yaml": {`listen: "127.0.0.1:8081"`, `database: "` + filepath.Join(directory, "services.yaml"), `state-directory: "` + filepath.Join(directory, "state") + `"`, `secret-env: [WSBOUNCER_SECRET_*, "MY_KEY"]`},
 	} {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -61,7 +61,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Without a profile that fits, init takes the one that is right for every server; without a server, it writes nothing.
+// Without a profile that fits, init takes the one that is right for every server. Without a server, or with a profile that does not fit, it writes nothing.
 func TestInitWithoutAFit(t *testing.T) {
 	alone(t)
 	server, err := sim.Start(sim.Options{Protocol: sim.Echo})
@@ -74,10 +74,21 @@ func TestInitWithoutAFit(t *testing.T) {
 	if status != 0 || !strings.Contains(out, "Profile: one-shot: ") || !strings.Contains(out, "Connections: 3: the server does not publish its capacity") {
 		t.Errorf("status %d, %s%s", status, out, messages)
 	}
-	server.Close()
 	t.Chdir(t.TempDir())
-	status, out, messages = command("init", url)
-	if files, err := os.ReadDir("."); status != 1 || out != "" || len(files) != 0 || err != nil {
-		t.Errorf("status %d, %s%s, %v, %v", status, out, messages, files, err)
+	refused := func(args []string, wantStatus int, want string) {
+		t.Helper()
+		status, out, messages := command(append([]string{"init"}, args...)...)
+		if files, err := os.ReadDir("."); status != wantStatus || out != "" || !strings.Contains(messages, want) || len(files) != 0 || err != nil {
+			t.Errorf("status %d, %s%s, %v, %v; want status %d, %s", status, out, messages, files, err, wantStatus, want)
+		}
+	}
+	refused([]string{url, "--profile", "realtimestt"}, 1, "the profile realtimestt was not seen to fit this server, and nothing was written: ")
+	server.Close()
+	refused([]string{url}, 1, "connection refused: is the server running at this address?\n")
+	for _, wrong := range []string{"http://127.0.0.1:1/", "localhost"} {
+		refused([]string{wrong}, 2, "Error: argument URL: ")
+		if _, _, messages := command("init", wrong); strings.Contains(messages, "Trying") {
+			t.Errorf("%s is tried: %s", wrong, messages)
+		}
 	}
 }

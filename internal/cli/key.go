@@ -67,6 +67,7 @@ stores the hash of one that wsbouncer has made: 'sha256:' and the digits that sh
 		},
 	}
 	fields = addFieldFlags(cmd, config.KindKey)
+	cmd.Flags().Lookup("hash").Usage = "SHA-256 of a key that wsbouncer has made: no key is made then; allowed: sha256: and 64 hexadecimal digits"
 	write.add(cmd)
 	completeKeyFlags(cmd)
 	return cmd

@@ -7,6 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -167,14 +170,21 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 	if cmd.HasSubCommands() {
 		var known []string
+		command := make(map[string]string) // by its names
 		for _, sub := range cmd.Commands() {
 			if sub.IsAvailableCommand() {
-				known = append(append(known, sub.Name()), sub.Aliases...)
+				for _, name := range append([]string{sub.Name()}, sub.Aliases...) {
+					known, command[name] = append(known, name), sub.Name()
+				}
 			}
 		}
 		text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if near := spelling.Nearest(args[0], known); near != "" {
-			text += fmt.Sprintf(": did you mean %q?", near)
+		near := slices.CompactFunc(spelling.Near(args[0], known), func(a, b string) bool { return command[a] == command[b] })
+		for i := range near {
+			near[i] = strconv.Quote(near[i])
+		}
+		if len(near) > 0 {
+			text += ": did you mean " + strings.Join(near, " or ") + "?"
 		}
 		return usageError(errors.New(text))
 	}

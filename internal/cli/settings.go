@@ -117,6 +117,7 @@ func showSettings(out io.Writer, list *api.SettingList, names []string, changed 
 	}
 	shown := api.SettingList{File: list.File, Settings: []api.Setting{}}
 	var cells [][]string
+	live := false
 	for i := range list.Settings {
 		s := &list.Settings[i]
 		if len(names) > 0 && !wanted[s.Name] || changed && s.From == api.FromDefault {
@@ -125,14 +126,18 @@ func showSettings(out io.Writer, list *api.SettingList, names []string, changed 
 		shown.Settings = append(shown.Settings, *s)
 		name, value := s.Name, cmp.Or(s.Value, "("+s.Default+")")
 		if s.Live {
-			name += " *"
+			name, live = name+" *", true
 		}
 		cells = append(cells, []string{name, value, s.From, s.Source})
 	}
 	if form.forPrograms() {
 		return form.print(out, shown)
 	}
-	return table(out, []string{"NAME", "VALUE", "FROM", "SOURCE"}, cells)
+	if err := table(out, []string{"NAME", "VALUE", "FROM", "SOURCE"}, cells); err != nil || !live {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "\n* 'wsbouncer reload' changes it. The others need a restart.")
+	return err
 }
 
 func newReloadCommand() *cobra.Command {

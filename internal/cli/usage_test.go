@@ -15,6 +15,7 @@ func TestUnknownCommandsAndValues(t *testing.T) {
 	alone(t)
 	for says, args := range map[string][]string{
 		`unknown command "sevice" for "wsbouncer": did you mean "service"?`:                  {"sevice"},
+		`unknown command "servce" for "wsbouncer": did you mean "serve" or "service"?`:       {"servce"},
 		`unknown command "esrvice" for "wsbouncer": did you mean "service"?`:                 {"esrvice", "ls"},
 		`unknown command "lst" for "wsbouncer backend": did you mean "ls"?`:                  {"backend", "lst"},
 		`unknown command "frobnicate" for "wsbouncer"` + "\n":                                {"frobnicate"},

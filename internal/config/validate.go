@@ -123,7 +123,9 @@ func (c *Content) checkServices(problems *Problems) {
 			problems.add(KindService, name, "reconnect-evict", "no session waits for its client without reconnect: set reconnect to a time such as 30s, or reconnect-evict to false")
 		}
 		route := s.Host + " " + s.Path
-		if other, ok := routes[route]; ok {
+		if other, ok := routes[route]; ok && s.Path == "" {
+			problems.add(KindService, name, "path", "the service %s already takes every path, since it has none: give one of them a path (--path) or another host", other)
+		} else if ok {
 			problems.add(KindService, name, "path", "the service %s already uses the path %q: choose another path or host", other, s.Path)
 		}
 		routes[route] = name

@@ -93,6 +93,11 @@ func TestValidateRefuses(t *testing.T) {
 		{service(func(s *Service) { s.Reconnect = time.Hour + time.Second }), `service stt: reconnect: invalid duration "1h0m1s": use a duration from 0s to 1h`},
 		{service(func(s *Service) { s.ReconnectEvict = true }), `service stt: reconnect-evict: no session waits for its client without reconnect: set reconnect to a time such as 30s`},
 		{service(func(s *Service) { s.Reconnect, s.ReconnectEvict = time.Hour, true }), ""},
+		{func(c *Content) {
+			stt := c.Services["stt"]
+			stt.Path = ""
+			c.Services["stt"], c.Services["tts"] = stt, stt
+		}, `service tts: path: the service stt already takes every path, since it has none: give one of them a path (--path)`},
 		{func(c *Content) { c.Services["tts"] = c.Services["stt"] }, `service tts: path: the service stt already uses the path "/v1/stt"`},
 		{func(c *Content) { c.Services["a b"] = DefaultService() }, `service a b: invalid name "a b"`},
 		{func(c *Content) { c.Services["stt"], c.Services["STT"] = DefaultService(), c.Services["stt"] }, ""},

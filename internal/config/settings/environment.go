@@ -61,7 +61,7 @@ func (l *loading) environment(all []string) {
 		}
 		delete(own, name)
 		if s.name == "admin" && namesProxy(text) {
-			l.notes = append(l.notes, name+" is for commands that ask a proxy: the setting admin takes host:port, so it is not set")
+			l.notes = append(l.notes, name+" is for commands here, since it names a running proxy: serve ignores it, which does no harm")
 			continue
 		}
 		texts := []string{text}

@@ -10,24 +10,41 @@ import (
 // Nearest returns the known name that a mistyped one most likely stands for, or "" when none is near. People get the first letter right: a name
 // that begins with another one is near only after a single slip.
 func Nearest(name string, known []string) string {
-	best, distance := "", len(name)/3+2 // one slip in a short name, a few in a long one
+	if near := Near(name, known); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// Near is [Nearest], but returns all names that are equally near if a single slip leads to each.
+func Near(name string, known []string) (near []string) {
+	distance := len(name)/3 + 1 // one slip in a short name, a few in a long one
+	add := func(k string, d int) {
+		if d < distance {
+			near = near[:0]
+		}
+		near, distance = append(near, k), d
+	}
 	for _, k := range known {
 		lower, to := strings.ToLower(name), strings.ToLower(k)
 		if len(name) >= 4 && strings.HasPrefix(k, lower) { // drain for draining
-			if distance > 1 {
-				best, distance = k, 1
+			if distance >= 1 {
+				add(k, 1)
 			}
 			continue
 		}
-		if d := len(k) - len(name); d >= distance || -d >= distance {
+		if d := len(k) - len(name); d > distance || -d > distance {
 			continue
 		}
 		d := editDistance(lower, to)
-		if d < distance && (d <= 1 && len(name) > 1 || lower != "" && to != "" && lower[0] == to[0]) {
-			best, distance = k, d
+		if d <= distance && (d <= 1 && len(name) > 1 || lower != "" && to != "" && lower[0] == to[0]) {
+			add(k, d)
 		}
 	}
-	return best
+	if distance > 1 && len(near) > 1 {
+		return near[:1]
+	}
+	return near
 }
 
 // editDistance counts the slips between a and b: letters to insert, delete or replace, and neighbours to exchange (optimal string alignment).

@@ -17,6 +17,16 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// Names that a single slip leads to are all near.
+func TestNear(t *testing.T) {
+	known := []string{"serve", "service", "session", "settings"}
+	for name, want := range map[string]string{"servce": "serve service", "serv": "serve service", "sevice": "service", "sesson": "session", "zzz": ""} {
+		if got := strings.Join(Near(name, known), " "); got != want {
+			t.Errorf("near %q are %q; they should be %q", name, got, want)
+		}
+	}
+}
+
 func TestUnknown(t *testing.T) {
 	many := strings.Split(strings.Repeat("n", maxListed+1), "")
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/printable"
@@ -106,6 +107,8 @@ func (o *Options) greeting(ctx context.Context) (*speaker.Message, error) {
 		return nil, fmt.Errorf("%w: the URL needs the path of the server's WebSocket", err)
 	case errors.As(err, &status):
 		return nil, nil
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w: is the server running at this address?", err)
 	case err != nil:
 		return nil, err
 	}
