@@ -185,6 +185,9 @@ func checkRoles(t *testing.T, objects []meta.Object) {
 				t.Errorf("%s gets a token of the cluster's API", o.Name)
 			}
 			for _, v := range o.Spec.Template.Spec.Volumes {
+				if v.ConfigMap == nil { // the Secret of database.caSecret
+					continue
+				}
 				m := must[*core.ConfigMap](t)(find[*core.ConfigMap](objects, v.ConfigMap.Name))
 				if m.Annotations["helm.sh/hook"] != "pre-install,pre-upgrade" {
 					t.Errorf("the ConfigMap %s does not exist yet when the Job runs", m.Name)
@@ -263,6 +266,8 @@ func TestChartRefuses(t *testing.T) {
 		"replica=2":                           "replica",
 		"fleet.enable=false":                  "enable",
 		"configuration.service.stt.path=/stt": "service",
+		"resources.limit.memory=1Gi":          "limit",
+		"image.digest=sha256:1":               "digest",
 		"drain.seconds=4h":                    "seconds",
 		"serverAutoscaling.kind=vpa":          "kind",
 		"gateway.enabled=true":                "gateway: name the Gateway",

@@ -29,27 +29,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "wsbouncer.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "wsbouncer.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default (ternary (include "wsbouncer.fullname" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
-{{- define "wsbouncer.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{/* What sslmode=verify-full needs beside the URL. pgx reads PGSSLROOTCERT. */}}
+{{- define "wsbouncer.databaseCAVariable" -}}
+- name: PGSSLROOTCERT
+  value: /etc/wsbouncer/database-ca/ca.crt
 {{- end }}
 
-{{- define "wsbouncer.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{- define "wsbouncer.databaseCAMount" -}}
+- name: database-ca
+  mountPath: /etc/wsbouncer/database-ca
+  readOnly: true
+{{- end }}
+
+{{- define "wsbouncer.databaseCAVolume" -}}
+- name: database-ca
+  secret:
+    secretName: {{ .Values.database.caSecret }}
+    items: [{key: ca.crt, path: ca.crt}]
 {{- end }}
 
 {{- define "wsbouncer.adminScheme" -}}
