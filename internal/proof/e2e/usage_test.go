@@ -22,7 +22,7 @@ func TestUsageErrors(t *testing.T) {
 		args  []string
 		words []string
 	}{
-		{"unknown command", []string{"serv"}, []string{`"serv"`, `did you mean "serve"?`, "wsbouncer --help"}},
+		{"unknown command", []string{"serv"}, []string{`"serv"`, `did you mean "serve" or "service"?`, "wsbouncer --help"}},
 		{"unknown command, far off", []string{"xyzzy"}, []string{`unknown command "xyzzy"`}},
 		{"unknown flag", []string{"serve", "--backends", good}, []string{"unknown flag --backends: did you mean --backend?", "wsbouncer serve --help"}},
 		{"argument", []string{"serve", good}, []string{"takes no arguments", good}},
@@ -86,7 +86,7 @@ func TestUsageErrors(t *testing.T) {
 		{"backend's misspelt setting", check("--backend", "ws://h/x,conections=1"), []string{"--backend", `"conections"`, "connections, connections-max, warm"}},
 		{"backend twice, with other settings", check("--backend", good+",warm=1"), []string{"--backend", good, "already"}},
 		{"help for an unknown command", []string{"help", "bogus"}, []string{`unknown command "bogus"`}},
-		{"help for a command that is nearly one", []string{"help", "serv"}, []string{`"serv"`, `did you mean "serve"?`}},
+		{"help for a command that is nearly one", []string{"help", "serv"}, []string{`"serv"`, `did you mean "serve" or "service"?`}},
 		{"help for an unknown shell's completion", []string{"help", "completion", "tcsh2"}, []string{`unknown command "tcsh2"`}},
 		{"help for an argument", []string{"help", "serve", "bogus"}, []string{"takes no arguments", `"bogus"`}},
 		{"completion for an unknown shell", []string{"completion", "tcsh2"}, []string{`unknown command "tcsh2"`}},
