@@ -150,11 +150,15 @@ func (r *reader) open(folder string) error {
 	return err
 }
 
-// close kills everything that the page has started, and removes its folder.
+// close kills everything that the page has started, waits until the next page can have its ports, and removes its folder.
 func (r *reader) close() {
 	for _, t := range r.terminals {
-		_ = syscall.Kill(-t.shell.Process.Pid, syscall.SIGKILL)
+		group := -t.shell.Process.Pid
+		_ = syscall.Kill(group, syscall.SIGKILL)
 		_ = t.shell.Wait()
+		for until := time.Now().Add(5 * time.Second); syscall.Kill(group, 0) == nil && time.Now().Before(until); {
+			time.Sleep(pause)
+		}
 	}
 	_ = os.RemoveAll(r.folder)
 }
