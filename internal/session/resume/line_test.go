@@ -381,6 +381,43 @@ func TestCatchesUp(t *testing.T) {
 	}
 }
 
+// A client that gets much is asked for its progress once, without waiting for the time of that; its pong makes room.
+func TestAsksAfterMuch(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	on(func(l *loop.Loop) {
+		line := lines.begin(l, new(session))
+		taker := new(slow)
+		line.carrier = l.Link(taker, line)
+		message := wstest.ServerFrame(true, frame.Binary, string(make([]byte, 1<<10)))
+		ping := func() []byte { // the payload of the first one
+			for rest := taker.got; len(rest) > 0; {
+				h, size, _ := frame.ParseHeader(rest)
+				if rest = rest[size:]; h.Opcode == frame.Ping {
+					return rest[:h.Length]
+				}
+				rest = rest[h.Length:]
+			}
+			return nil
+		}
+		for line.kept.window.Memory() < pingAfter {
+			if ping() != nil {
+				t.Fatal("the client is asked too early")
+			}
+			line.Write(message)
+		}
+		payload := ping()
+		if payload == nil {
+			t.Fatalf("the client is not asked after %d bytes", line.kept.window.Memory())
+		}
+		line.Received(nil, wstest.ClientFrame(true, frame.Pong, string(payload)))
+		if kept := line.kept.window.Memory(); kept > 4<<10 {
+			t.Errorf("%d bytes are kept that the client has acknowledged", kept)
+		}
+		line.carrier = nil
+		line.conn.Close()
+	})
+}
+
 // The session's end waits for what the client has missed. When that is no longer kept, the client's connection ends.
 func TestEndsWhileCatchingUp(t *testing.T) {
 	lines, on := newLines(t, 8<<20)
