@@ -75,7 +75,7 @@ func TestHungBackend(t *testing.T) {
 // next client, which sees none of them.
 func TestReset(t *testing.T) {
 	t.Parallel()
-	sim := startSim(t, "--latency", "300ms")
+	sim := startSim(t, "--latency", "2s")
 	p := startReady(t, "--backend", sim.url, "--profile", "echo", "--connections", "1")
 	c := dialRaw(t, p.url("/"))
 	for range 3 {

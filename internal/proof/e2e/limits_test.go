@@ -24,14 +24,14 @@ func TestSessionLimits(t *testing.T) {
 		code   int
 		reason string
 	}{
-		{"idle", []string{"--idle-timeout", "200ms"}, func(*rawClient) {}, 1008, "idle limit reached"},
-		{"idle after pings", []string{"--idle-timeout", "200ms"}, func(c *rawClient) { // pings are not traffic
+		{"idle", []string{"--idle-timeout", "2s"}, func(*rawClient) {}, 1008, "idle limit reached"},
+		{"idle after pings", []string{"--idle-timeout", "2s"}, func(c *rawClient) { // pings are not traffic
 			for range 3 {
 				c.send(ws.NewPingFrame(nil))
 				c.expect(ws.NewPongFrame(nil))
 			}
 		}, 1008, "idle limit reached"},
-		{"session", []string{"--max-session", "300ms"}, func(c *rawClient) {
+		{"session", []string{"--max-session", "2s"}, func(c *rawClient) {
 			go func() { // busy until the end
 				for range time.Tick(10 * time.Millisecond) {
 					if c.trySend(text(5)) != nil {
