@@ -15,6 +15,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // Process is a child that runs until it is stopped: a backend or a proxy. It leads a process group of its own, so that a Ctrl-C
@@ -40,7 +41,7 @@ func (p *Process) Stop() {
 // FreeAddresses finds loopback addresses with free ports.
 func FreeAddresses(count int) (all []string, err error) {
 	for len(all) < count {
-		address, err := kit.FreeAddress("127.0.0.1")
+		address, err := freeport.Address()
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // machine is what the proxy of a scenario runs on.
@@ -45,7 +46,7 @@ func startProxy(ctx context.Context, binary, name, directory string, config *con
 		"--database", config.file, "--handshake-timeout", "3s", "--drain-timeout", "5s",
 	}, m.arguments...)
 	if certificate != nil {
-		if p.secured, err = kit.FreeAddress("127.0.0.1"); err != nil {
+		if p.secured, err = freeport.Address(); err != nil {
 			return nil, err
 		}
 		arguments = append(arguments, "--tls-listen", p.secured, "--tls-cert", certificate.File(), "--tls-key", certificate.KeyFile())

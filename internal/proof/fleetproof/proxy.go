@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // drainTimeout is the proxies' drain-timeout: longer than any session lasts.
@@ -47,7 +48,7 @@ var otherTime = []string{"unshare", "-T", "--monotonic", "864000", "--boottime",
 func (p *proxy) moveAway() (err error) {
 	p.states++
 	p.State = filepath.Join(p.Directory, fmt.Sprintf("state-%d", p.states))
-	p.admin, err = kit.FreeAddress("127.0.0.1")
+	p.admin, err = freeport.Address()
 	return err
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // StartTimeout is how long something may take that normally takes a moment, on a machine that is busy.
@@ -46,7 +48,7 @@ func NewProxy(binary, name, directory string) (*Proxy, error) {
 	p.State = filepath.Join(p.Directory, "state")
 	p.Admin = NewAdmin(p.Socket())
 	var err error
-	if p.Listen, err = FreeAddress("127.0.0.1"); err != nil {
+	if p.Listen, err = freeport.Address(); err != nil {
 		return nil, err
 	}
 	return p, os.MkdirAll(p.Directory, 0o700)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // ErrUnavailable says that this system lacks what a proof needs.
@@ -23,7 +24,7 @@ func StartServers(n int, options func(i int) sim.Options) (servers []*sim.Server
 	for i := range n {
 		hosts = append(hosts, ServerAddress(i).String())
 	}
-	free, err := FreeAddress(hosts...)
+	free, err := freeport.Address(hosts...)
 	if err != nil {
 		return nil, nil, err
 	}

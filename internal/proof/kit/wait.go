@@ -3,8 +3,6 @@ package kit
 import (
 	"context"
 	"math/rand/v2"
-	"net"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -70,26 +68,4 @@ func Quantile(sorted []time.Duration, q float64) time.Duration {
 		return 0
 	}
 	return sorted[int(q*float64(len(sorted)-1))]
-}
-
-// FreeAddress returns an address of the first host with a port that is free at all of the hosts, and that the system does not give to
-// connections that are dialed.
-func FreeAddress(hosts ...string) (string, error) {
-	var err error
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		free := true
-		for _, host := range hosts {
-			listener, failed := net.Listen("tcp", net.JoinHostPort(host, port))
-			if failed != nil {
-				free, err = false, failed
-				break
-			}
-			defer listener.Close()
-		}
-		if free {
-			return net.JoinHostPort(hosts[0], port), nil
-		}
-	}
-	return "", err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // server is a server that runs. One goroutine owns it.
@@ -30,7 +31,7 @@ const startTimeout = 2 * time.Minute
 
 // start starts a server with arguments, and waits until it takes connections. Its log goes below a directory.
 func (s *Server) start(ctx context.Context, e *environment, arguments []string, logs string) (*server, error) {
-	address, err := kit.FreeAddress("127.0.0.1")
+	address, err := freeport.Address()
 	if err != nil {
 		return nil, err
 	}

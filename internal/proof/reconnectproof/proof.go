@@ -21,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -153,7 +154,7 @@ func (r *run) start(ctx context.Context) (err error) {
 
 // balance starts HAProxy, which gives each connection to the next proxy.
 func (r *run) balance(ctx context.Context) error {
-	listen, err := kit.FreeAddress("127.0.0.1")
+	listen, err := freeport.Address()
 	if err != nil {
 		return err
 	}

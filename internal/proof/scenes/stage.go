@@ -21,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/wav"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -135,7 +136,7 @@ func (t *stage) serve(ctx context.Context) error {
 		database = t.through
 	}
 	if t.options.Hold > 0 {
-		admin, err := kit.FreeAddress("127.0.0.1")
+		admin, err := freeport.Address()
 		if err != nil {
 			return err
 		}

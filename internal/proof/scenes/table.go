@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/operate/diagnosis"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
 
@@ -193,7 +194,7 @@ var table = []scene{
 			if err := t.certify(100 * 24 * time.Hour); err != nil {
 				return err
 			}
-			address, err := kit.FreeAddress("127.0.0.1")
+			address, err := freeport.Address()
 			if err != nil {
 				return err
 			}

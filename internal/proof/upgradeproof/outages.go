@@ -19,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
 	"github.com/wsbouncer/wsbouncer/internal/proof/failoverproof"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
@@ -94,7 +95,7 @@ func (r *outages) stage(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		listen, err := kit.FreeAddress("127.0.0.1")
+		listen, err := freeport.Address()
 		if err != nil {
 			return err
 		}

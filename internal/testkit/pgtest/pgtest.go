@@ -10,7 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -23,6 +23,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // ErrNone says that this system has no PostgreSQL server.
@@ -123,13 +125,14 @@ func (s *Server) initialize() error {
 // Standby makes a standby of the running server, which follows it once it is started. Remove ends it.
 func (s *Server) Standby(context.Context) (*Server, error) { return NewStandby(s, "127.0.0.1", s.Port) }
 
-// freePort returns a port of the loopback interface on which nothing listens.
+// freePort returns a port of the loopback interface that stays free while the server does not run.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		return 0, err
 	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	at, err := netip.ParseAddrPort(address)
+	return int(at.Port()), err
 }
 
 func (s *Server) data() string { return filepath.Join(s.Directory, "data") }

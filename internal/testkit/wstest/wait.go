@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 )
 
 // Timeout ends a test that hangs. A test that passes never waits for it.
@@ -78,16 +80,18 @@ func Listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// FreeAddress returns a loopback address on which nothing listens.
+// FreeAddress returns a loopback address on which nothing listens, for a program that cannot choose one itself.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	listener := Listen(t)
-	defer listener.Close()
-	return listener.Addr().String()
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // RefusingAddress returns a loopback address that refuses connections until the test ends: a client's socket holds its port, so
-// that no other socket can get it meanwhile, as it can get that of FreeAddress.
+// that no other socket can get it meanwhile.
 func RefusingAddress(t testing.TB) string {
 	t.Helper()
 	listener := Listen(t)
