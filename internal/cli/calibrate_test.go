@@ -74,7 +74,7 @@ func TestCalibrate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || status != 0 || report.Connections != 1 || report.AtMost || len(report.Steps) < 4 {
 		t.Fatalf("status %d, %v: %s\n%s", status, err, out, messages)
 	}
-	for _, says := range []string{"Continues after 1 step of", "step 2: 2 streams", "sessions failed: connect: HTTP 503", "the soak", "which must fail", `backend gpu-1: calibrated (none) -> "20`} {
+	for _, says := range []string{"Continues after 1 step of", ": 2 streams for", "sessions failed: connect: HTTP 503", "the soak", "which must fail", `backend gpu-1: calibrated (none) -> "20`} {
 		if !strings.Contains(messages, says) {
 			t.Errorf("no %q in\n%s", says, messages)
 		}
