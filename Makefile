@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -157,7 +157,7 @@ test-alerts: ## Check metrics and alert rules, and test the rules, with promtool
 	else echo "test-alerts: skipped, since promtool cannot be built here"; fi
 
 # Kubernetes' types are in a module of their own, deploy/manifests, and so is Helm: deploy/helm. -count=1, since Go's cache does not see files of other modules change.
-test-manifests: ## Check deploy/kubernetes, its overlay, the Helm chart and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types, and builds Helm)
+test-manifests: ## Check deploy/kubernetes, deploy/kubernetes-fleet, the Helm chart and deploy/compose.yaml, drain a proxy as a kubelet does, and roll out a fleet (downloads Kubernetes' types, and builds Helm)
 	$(GO) -C deploy/manifests vet ./...
 	$(GO) -C deploy/manifests test -count=1 -timeout 9m ./...
 
@@ -241,6 +241,9 @@ licences: ## Write docs/reference/dependencies.md: the modules in the program, b
 
 chart: ## Package the Helm chart in dist/charts (builds Helm)
 	$(GO) -C deploy/helm tool helm package wsbouncer --destination ../../dist/charts
+
+manifests: ## Render deploy/kubernetes and deploy/kubernetes-fleet from the chart, after a change of the chart, its values or the alert rules (builds Helm)
+	$(GO) -C deploy/manifests test -count=1 -run '^TestMade$$' . -update
 
 release-check: ## Check that all files name the version that the file VERSION has, and that CHANGELOG.md has a section for it
 	@$(GO) test -vet=off -count=1 -run '^TestVersion$$' ./internal

@@ -10,7 +10,6 @@ import (
 	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -37,9 +36,9 @@ func checkFleetQuery(t *testing.T, query string) {
 	}
 }
 
-// TestScaleByFleet checks the ScaledObject for proxies that share servers.
+// TestScaleByFleet checks the ScaledObject.
 func TestScaleByFleet(t *testing.T) {
-	objects := must[[]meta.Object](t)(decodeFolder(folder + "/autoscaling-fleet"))
+	objects := decodeFile(t, folder+"/autoscaling-keda.yaml")
 	if len(objects) != 1 {
 		t.Fatalf("there are %d objects; want 1", len(objects))
 	}
@@ -65,7 +64,7 @@ func TestScaleByFleet(t *testing.T) {
 
 // TestScaleByAdapter checks that the HorizontalPodAutoscaler asks for metrics that the adapter's rules make.
 func TestScaleByAdapter(t *testing.T) {
-	const rules = folder + "/autoscaling-hpa/adapter/values.yaml"
+	const rules = folder + "/prometheus-adapter.yaml"
 	var values struct {
 		Rules struct {
 			External []struct {
@@ -83,7 +82,7 @@ func TestScaleByAdapter(t *testing.T) {
 		checkFleetQuery(t, strings.ReplaceAll(rule.MetricsQuery, "<<.Series>>", rule.SeriesQuery))
 		served = append(served, rule.SeriesQuery)
 	}
-	objects := must[[]meta.Object](t)(decodeFolder(folder + "/autoscaling-hpa"))
+	objects := decodeFile(t, folder+"/autoscaling-hpa.yaml")
 	if len(objects) != 1 {
 		t.Fatalf("there are %d objects; want 1", len(objects))
 	}
@@ -106,7 +105,7 @@ func TestScaleByAdapter(t *testing.T) {
 
 // targets returns the names of the servers' Deployments.
 func targets(t *testing.T) (names []string) {
-	for _, o := range must[[]meta.Object](t)(decodeFolder(folder + "/servers")) {
+	for _, o := range decodeFile(t, folder+"/servers.yaml") {
 		if deployment, ok := o.(*apps.Deployment); ok {
 			names = append(names, deployment.Name)
 		}

@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,18 +43,49 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// rendered returns the objects that the chart makes of a file of values, hooks included.
-func rendered(t *testing.T, values string, more ...string) []meta.Object {
+// template returns what the chart makes of values, hooks included.
+func template(t *testing.T, args ...string) string {
 	t.Helper()
-	args := append([]string{"template", "wsbouncer", chart, "--namespace", "wsbouncer", "--kube-version", "1.30.0", "--values", values}, more...)
-	text := must[string](t)(helm(t, args...))
-	return must[[]meta.Object](t)(decode(values, []byte(text)))
+	args = append([]string{"template", "wsbouncer", chart, "--namespace", "wsbouncer", "--kube-version", "1.30.0"}, args...)
+	return must[string](t)(helm(t, args...))
 }
 
-// valuesFiles returns the names of the files of values, without .yaml, and their paths.
+// rendered returns the objects that the chart makes of a file of values.
+func rendered(t *testing.T, values string, more ...string) []meta.Object {
+	t.Helper()
+	return must[[]meta.Object](t)(decode(values, []byte(template(t, append(more, "--values", values)...))))
+}
+
+var update = flag.Bool("update", false, "write the files that TestMade compares")
+
+// TestMade compares the manifests with what the chart renders, and the chart's alert rules with the original. `make manifests` writes them.
+func TestMade(t *testing.T) {
+	compare := func(path, want string) {
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := must[[]byte](t)(os.ReadFile(path)); string(got) != want {
+			t.Errorf("%s is not what the chart or the alert rules make now: run make manifests", path)
+		}
+	}
+	compare(chart+"/alerts.yaml", string(must[[]byte](t)(os.ReadFile("../prometheus/alerts.yaml"))))
+	for path, args := range map[string][]string{
+		folder + "/wsbouncer.yaml":        {"--values", folder + "/values.yaml"},
+		fleetFolder + "/wsbouncer.yaml":   {"--values", fleetFolder + "/values.yaml"},
+		folder + "/monitoring.yaml":       {"--show-only", "templates/monitoring.yaml", "--set", "monitoring.serviceMonitor.enabled=true,monitoring.prometheusRule.enabled=true"},
+		folder + "/autoscaling-keda.yaml": {"--show-only", "templates/server-autoscaling.yaml", "--set", "serverAutoscaling.kind=keda"},
+		folder + "/autoscaling-hpa.yaml":  {"--show-only", "templates/server-autoscaling.yaml", "--set", "serverAutoscaling.kind=hpa"},
+	} {
+		compare(path, "# `make manifests` renders this file from the chart in deploy/helm/wsbouncer.\n"+template(t, args...))
+	}
+}
+
+// valuesFiles returns files of values by their names, without .yaml, and those of the manifests by the names of their folders.
 func valuesFiles(t *testing.T) map[string]string {
 	t.Helper()
-	all := make(map[string]string)
+	all := map[string]string{"kubernetes": folder + "/values.yaml", "kubernetes-fleet": fleetFolder + "/values.yaml"}
 	for _, path := range must[[]string](t)(filepath.Glob("testdata/chart/*.yaml")) {
 		all[strings.TrimSuffix(filepath.Base(path), ".yaml")] = path
 	}
@@ -65,8 +97,9 @@ func valuesFiles(t *testing.T) map[string]string {
 func TestChart(t *testing.T) {
 	const common = "Deployment Service Service"
 	kinds := map[string]string{
-		"fleet": common + " ConfigMap Job NetworkPolicy PodDisruptionBudget Role RoleBinding ServiceAccount",
-		"everything": common + " Certificate ConfigMap HTTPRoute Ingress Job NetworkPolicy PodDisruptionBudget PrometheusRule Role Role RoleBinding RoleBinding" +
+		"kubernetes":       common + " ConfigMap NetworkPolicy PodDisruptionBudget Role RoleBinding ServiceAccount",
+		"kubernetes-fleet": common + " ConfigMap Job NetworkPolicy NetworkPolicy PodDisruptionBudget Role RoleBinding ServiceAccount",
+		"everything": common + " Certificate ConfigMap HTTPRoute Ingress Job NetworkPolicy NetworkPolicy PodDisruptionBudget PrometheusRule Role Role RoleBinding RoleBinding" +
 			" ScaledObject ServiceAccount ServiceMonitor",
 		"alone": common + " ConfigMap HorizontalPodAutoscaler NetworkPolicy PodDisruptionBudget",
 		"bare":  common + " Role RoleBinding ServiceAccount",
@@ -104,7 +137,7 @@ func TestChart(t *testing.T) {
 					checkDeployment(t, d)
 				}
 			}
-			checkReferences(t, append(objects, must[[]meta.Object](t)(decodeFolder(folder+"/servers"))...))
+			checkReferences(t, append(objects, decodeFile(t, folder+"/servers.yaml")...))
 			checkChartCommands(t, objects)
 			checkRoles(t, objects)
 		})
@@ -222,36 +255,9 @@ func checkRoles(t *testing.T, objects []meta.Object) {
 	}
 }
 
-// TestChartAndManifests: the chart's proxies and those of deploy/kubernetes-fleet differ only in labels, in the account that reads EndpointSlices,
-// and in a time's unit, so that a change of one is not forgotten in the other.
-func TestChartAndManifests(t *testing.T) {
-	a := chartProxy(t, rendered(t, "testdata/chart/fleet.yaml")).Spec
-	b := must[*apps.Deployment](t)(find[*apps.Deployment](built(t, fleetFolder), "wsbouncer")).Spec
-	a.Selector, a.Template.Labels, b.Selector, b.Template.Labels = nil, nil, nil, nil
-	for _, pod := range []*core.PodSpec{&a.Template.Spec, &b.Template.Spec} {
-		pod.ServiceAccountName, pod.AutomountServiceAccountToken = "", nil
-		for i := range pod.TopologySpreadConstraints {
-			pod.TopologySpreadConstraints[i].LabelSelector = nil
-		}
-		c := &pod.Containers[0]
-		c.ImagePullPolicy = ""
-		slices.Sort(c.Args)
-		slices.SortFunc(c.Env, func(a, b core.EnvVar) int { return strings.Compare(a.Name, b.Name) })
-		for i, arg := range c.Args {
-			c.Args[i] = strings.Replace(arg, "=14400s", "=4h", 1)
-		}
-		for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
-			probe.HTTPGet.Scheme = ""
-		}
-	}
-	if x, y := string(must[[]byte](t)(yaml.Marshal(a))), string(must[[]byte](t)(yaml.Marshal(b))); x != y {
-		t.Errorf("the chart's proxies are\n%s\nand those of %s\n%s", x, fleetFolder, y)
-	}
-}
-
 // TestChartTimes: a pod is killed after all that its end takes.
 func TestChartTimes(t *testing.T) {
-	d := chartProxy(t, rendered(t, "testdata/chart/fleet.yaml", "--set", "drain.seconds=600,drain.preStopSeconds=20,drain.spareSeconds=30"))
+	d := chartProxy(t, rendered(t, fleetFolder+"/values.yaml", "--set", "drain.seconds=600,drain.preStopSeconds=20,drain.spareSeconds=30"))
 	pod := d.Spec.Template.Spec
 	drain, _ := flagOf(pod.Containers[0].Args, "drain-timeout")
 	if grace, hook := *pod.TerminationGracePeriodSeconds, pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds; grace != 655 || hook != 20 || drain != "600s" {
@@ -272,6 +278,8 @@ func TestChartRefuses(t *testing.T) {
 		"serverAutoscaling.kind=vpa":          "kind",
 		"gateway.enabled=true":                "gateway: name the Gateway",
 		"admin.tls.enabled=true":              "admin.tls: name an issuer of cert-manager",
+		"serviceAccount.create=false":         "serviceAccount: without create, set serviceAccount.name",
+		"serverAutoscaling.kind=hpa,serverAutoscaling.minReplicas=9": "serverAutoscaling: minReplicas (9) is more than maxReplicas (8)",
 	} {
 		if _, err := helm(t, "template", "wsbouncer", chart, "--kube-version", "1.30.0", "--set", set); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", set, err, want)
@@ -279,12 +287,8 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// TestChartFiles compares the chart's copy of the alert rules with the original, and the keys of the values with those of their schema.
+// TestChartFiles compares the keys of the values with those of their schema.
 func TestChartFiles(t *testing.T) {
-	copied, original := must[[]byte](t)(os.ReadFile(chart+"/alerts.yaml")), must[[]byte](t)(os.ReadFile("../prometheus/alerts.yaml"))
-	if !bytes.Equal(copied, original) {
-		t.Error("the chart's alerts.yaml is not deploy/prometheus/alerts.yaml: run go -C deploy/manifests generate")
-	}
 	var values map[string]any
 	if err := yaml.UnmarshalStrict(must[[]byte](t)(os.ReadFile(chart+"/values.yaml")), &values); err != nil {
 		t.Fatal(err)

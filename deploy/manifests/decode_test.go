@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"testing"
 
 	certmanager "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
@@ -67,7 +67,7 @@ func newObject(kind meta.TypeMeta) meta.Object {
 	return nil
 }
 
-// decode reads the objects of a YAML file strictly: a field that Kubernetes does not know is an error, as is a value of the wrong type. A Kustomization is no object of a cluster, and is left out.
+// decode reads the objects of a YAML file strictly: a field that Kubernetes does not know is an error, as is a value of the wrong type.
 func decode(name string, text []byte) ([]meta.Object, error) {
 	var objects []meta.Object
 	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
@@ -86,10 +86,7 @@ func decode(name string, text []byte) ([]meta.Object, error) {
 		if err := yaml.Unmarshal(document, &kind); err != nil {
 			return nil, fmt.Errorf("%s: document %d: %w", name, n, err)
 		}
-		switch {
-		case kind == meta.TypeMeta{}: // comments only
-			continue
-		case kind.Kind == "Kustomization":
+		if (kind == meta.TypeMeta{}) { // comments only
 			continue
 		}
 		object := newObject(kind)
@@ -103,31 +100,10 @@ func decode(name string, text []byte) ([]meta.Object, error) {
 	}
 }
 
-// decodeFolder reads the objects of all YAML files in a folder, but not those in folders below it. configuration.yaml is wsbouncer's own.
-func decodeFolder(folder string) ([]meta.Object, error) {
-	paths, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	var objects []meta.Object
-	for _, path := range paths {
-		if filepath.Base(path) == "configuration.yaml" {
-			continue
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		some, err := decode(path, text)
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, some...)
-	}
-	if len(objects) == 0 {
-		return nil, fmt.Errorf("no manifests in %s", folder)
-	}
-	return objects, nil
+// decodeFile reads the objects of a YAML file.
+func decodeFile(t *testing.T, path string) []meta.Object {
+	t.Helper()
+	return must[[]meta.Object](t)(decode(path, must[[]byte](t)(os.ReadFile(path))))
 }
 
 // find returns the object of a type by its name.

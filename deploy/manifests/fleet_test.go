@@ -1,41 +1,22 @@
 package manifests
 
 import (
-	"os"
-	"os/exec"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	keda "github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 )
 
-// fleetFolder is the overlay for proxies that share a database.
-const fleetFolder = "../kubernetes-fleet"
-
-// fleetObjects returns what is applied for a fleet, with the folders that are applied by themselves.
-func fleetObjects(t *testing.T) []meta.Object {
+// fleetProxy returns the Deployment of the fleet's proxies.
+func fleetProxy(t *testing.T) *apps.Deployment {
 	t.Helper()
-	objects := built(t, fleetFolder)
-	for _, f := range folders[1:] {
-		objects = append(objects, must[[]meta.Object](t)(decodeFolder(f))...)
-	}
-	return objects
-}
-
-// fleetProxy returns the container of the fleet's proxies.
-func fleetProxy(t *testing.T) core.Container {
-	t.Helper()
-	return must[*apps.Deployment](t)(find[*apps.Deployment](built(t, fleetFolder), "wsbouncer")).Spec.Template.Spec.Containers[0]
+	return chartProxy(t, decodeFile(t, fleetFolder+"/wsbouncer.yaml"))
 }
 
 // variable returns a variable of a container's environment.
@@ -48,9 +29,9 @@ func variable(t *testing.T, c core.Container, name string) core.EnvVar {
 	return c.Env[at]
 }
 
-// TestFleetSettings gives the proxies' arguments to `check`, and looks at what each is made of: the name and the address are the pod's own.
+// TestFleetSettings looks at what the proxies' arguments are made of: the name and the address are the pod's own.
 func TestFleetSettings(t *testing.T) {
-	c := fleetProxy(t)
+	c := fleetProxy(t).Spec.Template.Spec.Containers[0]
 	for name, field := range map[string]string{"POD_NAME": "metadata.name", "POD_IP": "status.podIP"} {
 		if from := variable(t, c, name).ValueFrom; from == nil || from.FieldRef == nil || from.FieldRef.FieldPath != field {
 			t.Errorf("%s comes from %+v: want %s", name, from, field)
@@ -69,34 +50,13 @@ func TestFleetSettings(t *testing.T) {
 	if _, own := flagOf(c.Args, "database"); own {
 		t.Error("--database would hide the variable")
 	}
-	// What Kubernetes expands must be defined; it leaves anything else as it is.
-	args := slices.Clone(c.Args)
-	for i, arg := range args {
-		args[i] = strings.NewReplacer("$(POD_NAME)", "wsbouncer-7d9f8c6b5-x2x4z", "$(POD_IP)", "10.1.2.3").Replace(arg)
-		if strings.Contains(args[i], "$(") {
-			t.Errorf("nothing expands %s", args[i])
-		}
-	}
-	args[0] = "check"
-	command := exec.Command(must[string](t)(wsbouncer()), args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN=of-the-test", "WSBOUNCER_DATABASE="+fleetFolder+"/configuration.yaml")
-	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "ws://stt-servers:2700") {
-		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
 }
 
-// TestFleetJob checks that the program knows the commands that prepare the database, that they have it as its owner, which the proxies do not
-// get, and the file that they read.
+// TestFleetJob checks which commands prepare the database, and that each has the file that it reads.
 func TestFleetJob(t *testing.T) {
-	j := must[*batch.Job](t)(find[*batch.Job](built(t, fleetFolder), "wsbouncer-configure"))
+	j := must[*batch.Job](t)(find[*batch.Job](decodeFile(t, fleetFolder+"/wsbouncer.yaml"), "wsbouncer-migration"))
 	var ran []string
 	for _, c := range containersOf(j) {
-		if from := variable(t, c, "WSBOUNCER_DATABASE").ValueFrom; from.SecretKeyRef == nil || from.SecretKeyRef.Name != "wsbouncer-database-owner" {
-			t.Errorf("%s: the database comes from %+v", c.Name, from)
-		}
-		if out, err := exec.Command(must[string](t)(wsbouncer()), append(slices.Clone(c.Args), "--help")...).CombinedOutput(); err != nil {
-			t.Errorf("%s: wsbouncer %q: %v\n%s", c.Name, c.Args, err, out)
-		}
 		ran = append(ran, c.Args[0])
 		for _, arg := range c.Args {
 			if strings.HasPrefix(arg, "/") && (len(c.VolumeMounts) != 1 || path.Dir(arg) != c.VolumeMounts[0].MountPath) {
@@ -112,10 +72,11 @@ func TestFleetJob(t *testing.T) {
 	}
 }
 
-// TestFleetNetwork checks that the proxies reach each other's admin API and PostgreSQL, and that only Prometheus reaches that API besides.
+// TestFleetNetwork checks that the proxies reach each other's admin API and PostgreSQL, that only Prometheus reaches that API besides, and that the
+// Job reaches PostgreSQL and DNS before the proxies' policy exists.
 func TestFleetNetwork(t *testing.T) {
-	objects := built(t, fleetFolder)
-	d := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "wsbouncer"))
+	objects := decodeFile(t, fleetFolder+"/wsbouncer.yaml")
+	d := fleetProxy(t)
 	p := must[*networking.NetworkPolicy](t)(find[*networking.NetworkPolicy](objects, "wsbouncer"))
 	proxies := func(peers []networking.NetworkPolicyPeer) bool {
 		return len(peers) == 1 && peers[0].PodSelector != nil && peers[0].NamespaceSelector == nil && selects(t, peers[0].PodSelector, d.Spec.Template.Labels)
@@ -138,40 +99,18 @@ func TestFleetNetwork(t *testing.T) {
 	if !in || !out || !database {
 		t.Errorf("the proxies may be asked by each other: %v, may ask each other: %v, may reach PostgreSQL: %v", in, out, database)
 	}
-}
-
-// TestFleetPlaces checks that the places that the proxies share are no more than each server has, and suffice for what scaling leaves to it.
-func TestFleetPlaces(t *testing.T) {
-	objects := fleetObjects(t)
-	var c struct {
-		Backends map[string]struct {
-			Connections int `json:"connections"`
-			Warm        int `json:"warm"`
-		} `json:"backends"`
+	job := must[*networking.NetworkPolicy](t)(find[*networking.NetworkPolicy](objects, "wsbouncer-migration"))
+	if hook := job.Annotations; hook["helm.sh/hook"] != "pre-install,pre-upgrade" || hook["helm.sh/hook-weight"] != "-10" {
+		t.Errorf("the Job's policy is made as %q", hook)
 	}
-	if err := yaml.Unmarshal(must[[]byte](t)(os.ReadFile(fleetFolder+"/configuration.yaml")), &c); err != nil {
-		t.Fatal(err)
-	}
-	servers := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "stt-servers")).Spec.Template.Spec.Containers[0]
-	text, _ := flagOf(servers.Args, "sessions")
-	places := must[int](t)(strconv.Atoi(text))
-	backend := c.Backends["stt"]
-	if backend.Connections != places {
-		t.Errorf("the proxies share %d places of a server that has %d", backend.Connections, places)
-	}
-	proxies := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "wsbouncer"))
-	scaler := must[*keda.ScaledObject](t)(find[*keda.ScaledObject](objects, "stt-servers"))
-	threshold := must[int](t)(strconv.Atoi(scaler.Spec.Triggers[0].Metadata["threshold"]))
-	// The old proxies keep none warm while they drain.
-	if warm := int(*proxies.Spec.Replicas+1) * backend.Warm; threshold+warm > places {
-		t.Errorf("scaling begins at %d sessions on a server with %d places, of which up to %d are kept warm", threshold, places, warm)
+	if len(job.Spec.Ingress) > 0 || len(job.Spec.Egress) != 2 || !port(job.Spec.Egress[0].Ports, "53") || !port(job.Spec.Egress[1].Ports, "5432") {
+		t.Errorf("the Job's policy is %+v", job.Spec)
 	}
 }
 
 // TestFleetStays checks that nothing but an operator ends pods before their sessions have ended.
 func TestFleetStays(t *testing.T) {
-	objects := built(t, fleetFolder)
-	d := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "wsbouncer"))
+	d := fleetProxy(t)
 	for _, want := range []struct{ annotation, value string }{
 		{"cluster-autoscaler.kubernetes.io/safe-to-evict", "false"}, {"karpenter.sh/do-not-disrupt", "true"},
 	} {
@@ -179,7 +118,7 @@ func TestFleetStays(t *testing.T) {
 			t.Errorf("%s: %q", want.annotation, got)
 		}
 	}
-	b := must[*policy.PodDisruptionBudget](t)(find[*policy.PodDisruptionBudget](objects, "wsbouncer"))
+	b := must[*policy.PodDisruptionBudget](t)(find[*policy.PodDisruptionBudget](decodeFile(t, fleetFolder+"/wsbouncer.yaml"), "wsbouncer"))
 	if b.Spec.MaxUnavailable.IntValue() != 1 || *d.Spec.Replicas < 2 {
 		t.Errorf("of %d proxies %s may be gone at once", *d.Spec.Replicas, b.Spec.MaxUnavailable.String())
 	}

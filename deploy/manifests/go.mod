@@ -1,4 +1,4 @@
-// The tests of deploy/kubernetes, its overlay and deploy/compose.yaml, and a program that ends proxies as a kubelet does. They are a module of
+// The tests of deploy/kubernetes, the chart and deploy/compose.yaml, and a program that ends proxies as a kubelet does. They are a module of
 // their own, since Kubernetes' types need a great many others: make test-manifests.
 module github.com/wsbouncer/wsbouncer/deploy/manifests
 

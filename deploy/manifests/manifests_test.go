@@ -21,15 +21,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
-
-	"github.com/wsbouncer/wsbouncer/deploy/manifests/kustomized"
 )
 
-const folder = "../kubernetes"
-
-// folders of manifests, each applied by itself.
-var folders = []string{folder, folder + "/servers", folder + "/monitoring", folder + "/autoscaling"}
+// Folders of manifests: of proxies without a database, and of a fleet.
+const (
+	folder      = "../kubernetes"
+	fleetFolder = "../kubernetes-fleet"
+)
 
 func must[T any](t *testing.T) func(T, error) T {
 	t.Helper()
@@ -40,16 +42,6 @@ func must[T any](t *testing.T) func(T, error) T {
 		}
 		return value
 	}
-}
-
-// all returns the objects of all folders.
-func all(t *testing.T) []meta.Object {
-	t.Helper()
-	var objects []meta.Object
-	for _, f := range folders {
-		objects = append(objects, must[[]meta.Object](t)(decodeFolder(f))...)
-	}
-	return objects
 }
 
 // TestDecoder gives the decoder what it must refuse.
@@ -68,46 +60,42 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// TestKustomize compares what kustomize makes of each folder with the files: every file is applied, in the namespace.
+// TestKustomize checks what kustomize makes of each folder: everything is in the namespace, and the ConfigMap has configuration.yaml, which the
+// proxies of the manifests can serve.
 func TestKustomize(t *testing.T) {
-	for _, f := range append(folders, fleetFolder) {
-		made := built(t, f)
-		for _, o := range made {
-			if _, ok := o.(*core.Namespace); !ok && o.GetNamespace() != "wsbouncer" {
-				t.Errorf("%s: %T %s is in the namespace %q", f, o, o.GetName(), o.GetNamespace())
-			}
-			for _, c := range containersOf(o) {
-				if !strings.Contains(c.Image, ":") {
-					t.Errorf("%s: the image of %s in %s has no version", f, c.Name, o.GetName())
+	for _, f := range []string{folder, fleetFolder} {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			objects := built(t, f)
+			maps := 0
+			for _, o := range objects {
+				if _, ok := o.(*core.Namespace); !ok && o.GetNamespace() != "wsbouncer" {
+					t.Errorf("%T %s is in the namespace %q", o, o.GetName(), o.GetNamespace())
+				}
+				if m, ok := o.(*core.ConfigMap); ok {
+					maps++
+					if file := must[[]byte](t)(os.ReadFile(f + "/configuration.yaml")); m.Data["configuration.yaml"] != string(file) {
+						t.Errorf("the ConfigMap has %q", m.Data)
+					}
 				}
 			}
-		}
-		var want int
-		switch f {
-		case fleetFolder:
-			want = len(built(t, folder)) + 1 // the Job
-		default:
-			want = len(must[[]meta.Object](t)(decodeFolder(f)))
-		}
-		if f == folder || f == fleetFolder {
-			m := must[*core.ConfigMap](t)(find[*core.ConfigMap](made, "wsbouncer"))
-			if file := must[[]byte](t)(os.ReadFile(f + "/configuration.yaml")); m.Data["configuration.yaml"] != string(file) {
-				t.Errorf("the ConfigMap has %q", m.Data)
+			if maps != 1 {
+				t.Errorf("there are %d ConfigMaps", maps)
 			}
-		}
-		if f == folder {
-			want++ // the ConfigMap
-		}
-		if len(made) != want {
-			t.Errorf("%s: kustomize makes %d objects of %d", f, len(made), want)
-		}
+			checkChartCommands(t, objects)
+			checkRoles(t, objects)
+			for _, other := range []string{"servers", "monitoring", "autoscaling-keda"} {
+				objects = append(objects, decodeFile(t, folder+"/"+other+".yaml")...)
+			}
+			checkReferences(t, objects)
+		})
 	}
 }
 
 // built returns the objects that kustomize makes of a folder.
 func built(t *testing.T, folder string) []meta.Object {
 	t.Helper()
-	return must[[]meta.Object](t)(decode(folder, must[[]byte](t)(kustomized.Build(folder))))
+	made := must[resmap.ResMap](t)(krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder))
+	return must[[]meta.Object](t)(decode(folder, must[[]byte](t)(made.AsYaml())))
 }
 
 // podOf returns the pod that an object makes; nil for none.
@@ -126,28 +114,6 @@ func containersOf(o meta.Object) []core.Container {
 		return slices.Concat(pod.InitContainers, pod.Containers)
 	}
 	return nil
-}
-
-// TestPods checks what holds for every pod: that it meets the restricted standard, and that all that it refers to is there.
-func TestPods(t *testing.T) {
-	for _, o := range append(all(t), built(t, fleetFolder)...) {
-		pod := podOf(o)
-		if pod == nil {
-			continue
-		}
-		checkPodSecurity(t, o)
-		if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-			t.Errorf("%s gets a token of the cluster's API, which it does not need", o.GetName())
-		}
-		for _, v := range pod.Volumes {
-			if v.ConfigMap != nil && v.ConfigMap.Name != "wsbouncer" { // made of configuration.yaml: TestKustomize
-				t.Errorf("%s: no ConfigMap %s", o.GetName(), v.ConfigMap.Name)
-			}
-		}
-		if d, ok := o.(*apps.Deployment); ok {
-			checkDeployment(t, d)
-		}
-	}
 }
 
 // checkPodSecurity checks that the pod that an object makes, if any, meets the restricted standard, and that it has the volumes that it mounts.
@@ -223,20 +189,17 @@ func hasPort(c core.Container, port intstr.IntOrString) bool {
 	})
 }
 
-// TestReferences checks that services, policies, budgets, monitors and scalers lead to pods, and to ports that these have.
-func TestReferences(t *testing.T) {
-	t.Run("each proxy by itself", func(t *testing.T) { checkReferences(t, all(t)) })
-	t.Run("a fleet", func(t *testing.T) { checkReferences(t, fleetObjects(t)) })
-}
-
+// checkReferences checks that services, policies, budgets, monitors and scalers lead to pods, and to ports that these have.
 func checkReferences(t *testing.T, objects []meta.Object) {
 	t.Helper()
-	var deployments []*apps.Deployment
+	var templates []core.PodTemplateSpec
 	var services []*core.Service
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *apps.Deployment:
-			deployments = append(deployments, o)
+			templates = append(templates, o.Spec.Template)
+		case *batch.Job:
+			templates = append(templates, o.Spec.Template)
 		case *core.Service:
 			services = append(services, o)
 		}
@@ -244,13 +207,13 @@ func checkReferences(t *testing.T, objects []meta.Object) {
 	// pods returns the container of the pods that a selector chooses.
 	pods := func(name string, selector *meta.LabelSelector) core.Container {
 		var found []core.Container
-		for _, d := range deployments {
-			if selects(t, selector, d.Spec.Template.Labels) {
-				found = append(found, d.Spec.Template.Spec.Containers[0])
+		for _, pod := range templates {
+			if selects(t, selector, pod.Labels) {
+				found = append(found, pod.Spec.Containers[0])
 			}
 		}
 		if len(found) != 1 {
-			t.Fatalf("%s selects the pods of %d deployments: want 1", name, len(found))
+			t.Fatalf("%s selects the pods of %d deployments and jobs: want 1", name, len(found))
 		}
 		return found[0]
 	}
@@ -320,58 +283,56 @@ func checkReferences(t *testing.T, objects []meta.Object) {
 	}
 }
 
-// TestPlaces checks that the proxies together never open more connections to a server than it has places: also during a rollout, in which
-// as many proxies as there are replicas may drain while the new ones run.
+// TestPlaces checks that the proxies of both folders never open more connections to a server than it has places: without a database also
+// during a rollout, in which as many proxies as there are replicas may drain while the new ones run.
 func TestPlaces(t *testing.T) {
-	objects := all(t)
-	proxies := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "wsbouncer"))
+	objects := decodeFile(t, folder+"/servers.yaml")
 	servers := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "stt-servers"))
-	var c struct {
-		Backends map[string]struct {
-			URL         string `json:"url"`
-			Discover    string `json:"discover"`
-			Connections int    `json:"connections"`
-		} `json:"backends"`
-	}
-	if err := yaml.Unmarshal(must[[]byte](t)(os.ReadFile(folder+"/configuration.yaml")), &c); err != nil {
-		t.Fatal(err)
-	}
-	backend := c.Backends["stt"]
 	service := must[*core.Service](t)(find[*core.Service](objects, "stt-servers"))
-	if want := "ws://" + service.Name + ":" + strconv.Itoa(int(service.Spec.Ports[0].Port)); backend.URL != want || backend.Discover != "dns" {
-		t.Errorf("the backend is %+v: want %s", backend, want)
-	}
-	if service.Spec.ClusterIP != core.ClusterIPNone || service.Spec.PublishNotReadyAddresses {
-		t.Error("the servers' Service must be headless, and have ready servers only")
-	}
-	container := servers.Spec.Template.Spec.Containers[0]
-	places := 0
-	for _, arg := range container.Args {
-		if value, ok := strings.CutPrefix(arg, "--sessions="); ok {
-			places = must[int](t)(strconv.Atoi(value))
+	text, _ := flagOf(servers.Spec.Template.Spec.Containers[0].Args, "sessions")
+	places := must[int](t)(strconv.Atoi(text))
+	for _, f := range []string{folder, fleetFolder} {
+		var c struct {
+			Backends map[string]struct {
+				URL         string `json:"url"`
+				Discover    string `json:"discover"`
+				Connections int    `json:"connections"`
+			} `json:"backends"`
 		}
-	}
-	replicas := int(*proxies.Spec.Replicas)
-	if most := 2 * replicas * backend.Connections; most > places {
-		t.Errorf("the proxies may open %d connections to a server that has %d places", most, places)
-	}
-	scaler := must[*keda.ScaledObject](t)(find[*keda.ScaledObject](objects, "stt-servers"))
-	threshold := must[int](t)(strconv.Atoi(scaler.Spec.Triggers[0].Metadata["threshold"]))
-	if usable := replicas * backend.Connections; threshold >= usable {
-		t.Errorf("scaling begins at %d sessions on a server, of which the proxies use at most %d", threshold, usable)
-	}
-	metrics := string(must[[]byte](t)(os.ReadFile("../../docs/reference/metrics.md")))
-	for _, name := range strings.FieldsFunc(scaler.Spec.Triggers[0].Metadata["query"], func(r rune) bool { return !strings.ContainsRune(metricLetters, r) }) {
-		if strings.HasPrefix(name, "wsbouncer_") && !describes(metrics, name) {
-			t.Errorf("the query names the metric %s, which does not exist", name)
+		if err := yaml.Unmarshal(must[[]byte](t)(os.ReadFile(f+"/configuration.yaml")), &c); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if hook := container.Lifecycle.PreStop.Sleep.Seconds; hook < 60 {
-		t.Errorf("a server ends %d s after it has to go, and cuts the sessions that run then", hook)
+		backend := c.Backends["stt"]
+		if want := "ws://" + service.Name + ":" + strconv.Itoa(int(service.Spec.Ports[0].Port)); backend.URL != want || backend.Discover != "kubernetes" {
+			t.Errorf("%s: the backend is %+v: want %s", f, backend, want)
+		}
+		most := backend.Connections
+		if f == folder {
+			most *= 2 * int(*chartProxy(t, decodeFile(t, f+"/wsbouncer.yaml")).Spec.Replicas)
+		}
+		if most != places {
+			t.Errorf("%s: the proxies may open %d connections to a server that has %d places", f, most, places)
+		}
 	}
 }
 
-const metricLetters = "abcdefghijklmnopqrstuvwxyz_"
+// TestServers checks the simulated servers: their pods, that the program knows their arguments, and that they stay until sessions have ended.
+func TestServers(t *testing.T) {
+	servers := must[*apps.Deployment](t)(find[*apps.Deployment](decodeFile(t, folder+"/servers.yaml"), "stt-servers"))
+	checkPodSecurity(t, servers)
+	checkDeployment(t, servers)
+	pod := servers.Spec.Template.Spec
+	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
+		t.Error("they get a token of the cluster's API, which they do not need")
+	}
+	args := append(slices.Clone(pod.Containers[0].Args), "--help")
+	if out, err := exec.Command(must[string](t)(wsbouncer()), args...).CombinedOutput(); err != nil {
+		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	if hook := pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds; hook < 60 {
+		t.Errorf("a server ends %d s after it has to go, and cuts the sessions that run then", hook)
+	}
+}
 
 // wsbouncer builds the program once.
 var wsbouncer = sync.OnceValues(func() (string, error) {
@@ -388,41 +349,9 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// TestArguments gives the Deployments' arguments to the program: the proxies' to `check`, with the file of the ConfigMap, and the servers' to
-// `sim`, which must know each flag.
-func TestArguments(t *testing.T) {
-	program := must[string](t)(wsbouncer())
-	objects := all(t)
-	proxies := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "wsbouncer"))
-	args := slices.Clone(proxies.Spec.Template.Spec.Containers[0].Args)
-	if args[0] != "serve" {
-		t.Fatalf("the proxies run %q", args)
-	}
-	args[0] = "check"
-	const mounted = "--database=/etc/wsbouncer/services/configuration.yaml"
-	at := slices.Index(args, mounted)
-	if at < 0 {
-		t.Fatalf("the proxies do not read %s: %q", mounted, args)
-	}
-	args[at] = "--database=" + folder + "/configuration.yaml"
-	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN=of-the-test")
-	out, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "ws://stt-servers:2700") {
-		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	t.Logf("%s", out)
-
-	servers := must[*apps.Deployment](t)(find[*apps.Deployment](objects, "stt-servers"))
-	args = append(slices.Clone(servers.Spec.Template.Spec.Containers[0].Args), "--help")
-	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
-		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-}
-
 // TestMonitor checks that targets do not get a label that wsbouncer's own metrics have: Prometheus would rename the latter.
 func TestMonitor(t *testing.T) {
-	monitor := must[*monitoring.ServiceMonitor](t)(find[*monitoring.ServiceMonitor](all(t), "wsbouncer"))
+	monitor := must[*monitoring.ServiceMonitor](t)(find[*monitoring.ServiceMonitor](decodeFile(t, folder+"/monitoring.yaml"), "wsbouncer"))
 	for _, e := range monitor.Spec.Endpoints {
 		if !e.HonorLabels || !slices.ContainsFunc(e.RelabelConfigs, func(r monitoring.RelabelConfig) bool {
 			return strings.EqualFold(r.Action, "labeldrop") && r.Regex == "service"

@@ -64,8 +64,8 @@ type application struct {
 	} `json:"spec"`
 }
 
-// TestRecipeApplication renders the chart with the values of the Application, as Argo CD does, and checks that nothing but the migration and
-// its ConfigMap is a hook: Argo CD runs pre-install and pre-upgrade hooks before it applies the rest.
+// TestRecipeApplication renders the chart with the values of the Application, as Argo CD does, and checks that nothing but the migration,
+// its ConfigMap and its NetworkPolicy is a hook: Argo CD runs pre-install and pre-upgrade hooks before it applies the rest.
 func TestRecipeApplication(t *testing.T) {
 	var a application
 	if err := yaml.UnmarshalStrict(must[[]byte](t)(os.ReadFile(recipes+"argo-cd.yaml")), &a); err != nil {
@@ -101,11 +101,13 @@ func TestRecipeApplication(t *testing.T) {
 			hooks = append(hooks, "Job")
 		case *core.ConfigMap:
 			hooks = append(hooks, "ConfigMap")
+		case *networking.NetworkPolicy:
+			hooks = append(hooks, "NetworkPolicy")
 		default:
 			t.Errorf("%T %s is a hook", o, o.GetName())
 		}
 	}
-	if slices.Sort(hooks); !slices.Equal(hooks, []string{"ConfigMap", "Job"}) {
+	if slices.Sort(hooks); !slices.Equal(hooks, []string{"ConfigMap", "Job", "NetworkPolicy"}) {
 		t.Errorf("the hooks are %q", hooks)
 	}
 }
@@ -141,7 +143,7 @@ func TestRecipeGateways(t *testing.T) {
 	name = recipes + "ingress-nginx.yaml"
 	objects = must[[]meta.Object](t)(decode(name, must[[]byte](t)(os.ReadFile(name))))
 	ingress := must[*networking.Ingress](t)(find[*networking.Ingress](objects, "realtime"))
-	service := must[*core.Service](t)(find[*core.Service](rendered(t, "testdata/chart/fleet.yaml"), "wsbouncer"))
+	service := must[*core.Service](t)(find[*core.Service](rendered(t, fleetFolder+"/values.yaml"), "wsbouncer"))
 	port := service.Spec.Ports[0]
 	if to := route.Spec.Rules[0].BackendRefs[0]; string(to.Name) != service.Name || *to.Port != port.Port {
 		t.Errorf("the route leads to port %d of %s", *to.Port, to.Name)

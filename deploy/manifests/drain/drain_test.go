@@ -22,8 +22,7 @@ func TestDrain(t *testing.T) {
 	}
 	var out bytes.Buffer
 	r, err := run(t.Context(), options{
-		program: program, manifest: "../../kubernetes/deployment.yaml", configuration: "../../kubernetes/configuration.yaml",
-		clients: 80, faster: 20, out: &out,
+		program: program, folder: "../../kubernetes", clients: 80, faster: 20, out: &out,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
@@ -46,16 +45,15 @@ func TestDrain(t *testing.T) {
 
 // TestEnding checks that the times of the manifests fit together.
 func TestEnding(t *testing.T) {
-	e, err := readEnding("../../kubernetes/deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
+	var e ending
+	for _, folder := range []string{"../../kubernetes-fleet", "../../kubernetes"} {
+		m, err := readManifests(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e = m.ending
+		checkEnding(t, e)
 	}
-	checkEnding(t, e)
-	fleet, err := readFleet("../../kubernetes-fleet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkEnding(t, fleet.ending)
 	drain, _, err := e.drain()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +98,7 @@ func TestRollOut(t *testing.T) {
 		t.Fatalf("building wsbouncer: %v\n%s", err, out)
 	}
 	var out bytes.Buffer
-	err := rollOut(t.Context(), options{program: program, fleet: "../../kubernetes-fleet", clients: 48, faster: 10, out: &out})
+	err := rollOut(t.Context(), options{program: program, folder: "../../kubernetes-fleet", clients: 48, faster: 10, out: &out})
 	if errors.Is(err, pgtest.ErrNone) {
 		t.Skip(err)
 	}

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,21 +27,53 @@ type ending struct {
 // forgetAfter is how long nodes may take to learn that an endpoint is gone. Most take less than a second; busy clusters take several.
 const forgetAfter = 5 * time.Second
 
-// readEnding reads a manifest that holds one Deployment of one container.
-func readEnding(path string) (ending, error) {
-	text, err := os.ReadFile(path)
+// manifests are what this program needs of a folder of manifests. They are static.
+type manifests struct {
+	replicas int
+	ending   ending     // of the proxies' pods
+	jobs     [][]string // arguments of the containers that prepare the database, in their order
+}
+
+// readManifests reads a folder's wsbouncer.yaml.
+func readManifests(folder string) (*manifests, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "wsbouncer.yaml"))
 	if err != nil {
-		return ending{}, err
+		return nil, err
 	}
-	var d apps.Deployment
-	if err := yaml.UnmarshalStrict(text, &d); err != nil {
-		return ending{}, fmt.Errorf("%s: %w", path, err)
+	m := new(manifests)
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var kind meta.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+			return nil, err
+		}
+		switch kind.Kind {
+		case "Deployment":
+			var d apps.Deployment
+			if err := yaml.UnmarshalStrict([]byte(document), &d); err != nil {
+				return nil, err
+			}
+			if s := d.Spec.Strategy.RollingUpdate; s == nil || s.MaxSurge.IntValue() != 1 || s.MaxUnavailable.IntValue() != 0 {
+				return nil, errors.New("strategy: this program starts one pod before it ends one (maxSurge: 1, maxUnavailable: 0)")
+			}
+			if m.ending, err = endingOf(&d); err != nil {
+				return nil, err
+			}
+			m.replicas = int(*d.Spec.Replicas)
+		case "Job":
+			var j batch.Job
+			if err := yaml.UnmarshalStrict([]byte(document), &j); err != nil {
+				return nil, err
+			}
+			pod := j.Spec.Template.Spec
+			for _, c := range append(pod.InitContainers, pod.Containers...) {
+				m.jobs = append(m.jobs, c.Args)
+			}
+		}
 	}
-	e, err := endingOf(&d)
-	if err != nil {
-		return ending{}, fmt.Errorf("%s: %w", path, err)
+	if m.replicas == 0 {
+		return nil, fmt.Errorf("%s: no Deployment", folder)
 	}
-	return e, nil
+	return m, nil
 }
 
 func endingOf(d *apps.Deployment) (ending, error) {

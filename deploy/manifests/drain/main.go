@@ -1,5 +1,5 @@
 // Command drain ends a proxy as a kubelet ends a pod, while clients stream through it: it takes the program's arguments, the preStop hook
-// and the grace period from the manifest in deploy/kubernetes, runs the real program with them, and shows what becomes of each session.
+// and the grace period from the manifests in deploy/kubernetes, runs the real program with them, and shows what becomes of each session.
 //
 //	make build && go -C deploy/manifests run ./drain
 //
@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -25,25 +26,19 @@ import (
 
 // options are the settings of a run. They are static.
 type options struct {
-	program       string  // wsbouncer
-	manifest      string  // of the Deployment
-	configuration string  // of the ConfigMap
-	clients       int     // that stream at the same time
-	faster        float64 // by which the manifest's times are divided
-	rollout       bool    // replace all pods instead of ending one
-	fleet         string  // folder of the manifests for that
-	out           io.Writer
+	program string  // wsbouncer
+	folder  string  // of the manifests
+	clients int     // that stream at the same time
+	faster  float64 // by which the manifest's times are divided
+	out     io.Writer
 }
 
 func main() {
 	o := options{out: os.Stdout}
 	flag.StringVar(&o.program, "wsbouncer", "../../bin/wsbouncer", "the program")
-	flag.StringVar(&o.manifest, "manifest", "../kubernetes/deployment.yaml", "manifest of the Deployment")
-	flag.StringVar(&o.configuration, "configuration", "../kubernetes/configuration.yaml", "what the proxies serve")
 	flag.IntVar(&o.clients, "clients", 80, "clients that stream at the same time")
 	flag.Float64Var(&o.faster, "faster", 1, "divide the times of the manifest by this")
-	flag.BoolVar(&o.rollout, "rollout", false, "play a rolling update of the Deployment in -fleet; needs PostgreSQL's server")
-	flag.StringVar(&o.fleet, "fleet", "../kubernetes-fleet", "folder of the manifests for -rollout")
+	rollout := flag.Bool("rollout", false, "play a rolling update of the Deployment in ../kubernetes-fleet; needs PostgreSQL's server")
 	flag.Parse()
 	if flag.NArg() > 0 || o.clients < 1 || o.faster < 1 {
 		fmt.Fprintln(os.Stderr, "drain: use no arguments, at least one client, and 1 or more for -faster")
@@ -52,9 +47,11 @@ func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	var err error
-	if o.rollout {
+	if *rollout {
+		o.folder = "../kubernetes-fleet"
 		err = rollOut(ctx, o)
 	} else {
+		o.folder = "../kubernetes"
 		var result *result
 		if result, err = run(ctx, o); err == nil {
 			err = result.verdict()
@@ -73,11 +70,11 @@ func servers(clients int) int { return clients/8 + 2 }
 func run(ctx context.Context, o options) (*result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	manifest, err := readEnding(o.manifest)
+	m, err := readManifests(o.folder)
 	if err != nil {
 		return nil, err
 	}
-	e, err := manifest.faster(o.faster)
+	e, err := m.ending.faster(o.faster)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +97,7 @@ func run(ctx context.Context, o options) (*result, error) {
 		defer server.Close()
 		urls = append(urls, server.URL())
 	}
-	configuration, path, err := localConfiguration(o.configuration, folder, urls)
+	configuration, path, err := localConfiguration(filepath.Join(o.folder, "configuration.yaml"), folder, urls)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +112,8 @@ func run(ctx context.Context, o options) (*result, error) {
 	}
 	a, b := both.pods[0], both.pods[1]
 
-	fmt.Fprintf(o.out, "%s: preStop sleeps %v, SIGKILL after %v\nwsbouncer", o.manifest, manifest.preStop, manifest.grace)
-	for _, arg := range manifest.args {
+	fmt.Fprintf(o.out, "%s: preStop sleeps %v, SIGKILL after %v\nwsbouncer", o.folder, m.ending.preStop, m.ending.grace)
+	for _, arg := range m.ending.args {
 		fmt.Fprint(o.out, " ", arg)
 	}
 	fmt.Fprintln(o.out)

@@ -14,65 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	apps "k8s.io/api/apps/v1"
-	batch "k8s.io/api/batch/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/wsbouncer/wsbouncer/deploy/manifests/kustomized"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
 )
-
-// fleetManifests are what a rolling update needs of deploy/kubernetes-fleet. They are static.
-type fleetManifests struct {
-	replicas int
-	ending   ending     // of the proxies' pods
-	jobs     [][]string // arguments of the containers that prepare the database, in their order
-}
-
-// readFleet reads a folder as kustomize does.
-func readFleet(folder string) (*fleetManifests, error) {
-	text, err := kustomized.Build(folder)
-	if err != nil {
-		return nil, err
-	}
-	m := new(fleetManifests)
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var kind meta.TypeMeta
-		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
-			return nil, err
-		}
-		switch kind.Kind {
-		case "Deployment":
-			var d apps.Deployment
-			if err := yaml.UnmarshalStrict([]byte(document), &d); err != nil {
-				return nil, err
-			}
-			if s := d.Spec.Strategy.RollingUpdate; s == nil || s.MaxSurge.IntValue() != 1 || s.MaxUnavailable.IntValue() != 0 {
-				return nil, errors.New("strategy: this program starts one pod before it ends one (maxSurge: 1, maxUnavailable: 0)")
-			}
-			if m.ending, err = endingOf(&d); err != nil {
-				return nil, err
-			}
-			m.replicas = int(*d.Spec.Replicas)
-		case "Job":
-			var j batch.Job
-			if err := yaml.UnmarshalStrict([]byte(document), &j); err != nil {
-				return nil, err
-			}
-			pod := j.Spec.Template.Spec
-			for _, c := range append(pod.InitContainers, pod.Containers...) {
-				m.jobs = append(m.jobs, c.Args)
-			}
-		}
-	}
-	if m.replicas == 0 || len(m.jobs) == 0 {
-		return nil, fmt.Errorf("%s: no Deployment, or no Job", folder)
-	}
-	return m, nil
-}
 
 const (
 	fleetServers = 2
@@ -84,7 +31,7 @@ const (
 type update struct {
 	// static
 	o         options
-	manifests *fleetManifests
+	manifests *manifests
 	ending    ending // with its times divided
 	program   string
 	owner     string // URL of the database, as the schema's owner
@@ -116,7 +63,7 @@ func (u *update) wrong(err error) {
 func rollOut(ctx context.Context, o options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m, err := readFleet(o.fleet)
+	m, err := readManifests(o.folder)
 	if err != nil {
 		return err
 	}
@@ -156,7 +103,7 @@ func rollOut(ctx context.Context, o options) error {
 	}
 	defer u.service.close()
 
-	fmt.Fprintf(u.out, "%s: %d pods, preStop sleeps %v, SIGKILL after %v; %d servers of %d places\n", o.fleet, m.replicas, m.ending.preStop, m.ending.grace,
+	fmt.Fprintf(u.out, "%s: %d pods, preStop sleeps %v, SIGKILL after %v; %d servers of %d places\n", o.folder, m.replicas, m.ending.preStop, m.ending.grace,
 		len(u.servers), u.places)
 	if o.faster != 1 {
 		fmt.Fprintf(u.out, "preStop and SIGKILL come %v times faster.\n", o.faster)
@@ -237,7 +184,7 @@ func (u *update) restart(ctx context.Context, p *pod) (*pod, error) {
 
 // prepare starts the servers, and runs the Job. It returns the path that clients request.
 func (u *update) prepare(ctx context.Context) (path string, err error) {
-	original := filepath.Join(u.o.fleet, "configuration.yaml")
+	original := filepath.Join(u.o.folder, "configuration.yaml")
 	if u.places, err = placesOf(original); err != nil {
 		return "", err
 	}

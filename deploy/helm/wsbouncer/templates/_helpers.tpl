@@ -33,7 +33,33 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "wsbouncer.serviceAccount" -}}
-{{ .Values.serviceAccount.name | default (ternary (include "wsbouncer.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- with .Values.serviceAccount }}
+{{- if not (or .create .name (not $.Values.discovery.kubernetes.enabled)) }}
+{{- fail "serviceAccount: without create, set serviceAccount.name, so that not every pod of the namespace may read EndpointSlices, or set discovery.kubernetes.enabled to false" }}
+{{- end }}
+{{- .name | default (ternary (include "wsbouncer.fullname" $) "default" .create) }}
+{{- end }}
+{{- end }}
+
+{{/* For the NetworkPolicies of the proxies and of the Job. */}}
+{{- define "wsbouncer.dnsEgress" -}}
+# DNS, wherever it is: in kube-system, or on the node.
+- ports:
+    - port: 53
+      protocol: UDP
+    - port: 53
+      protocol: TCP
+{{- end }}
+
+{{- define "wsbouncer.databaseEgress" -}}
+# PostgreSQL.
+- ports:
+    - port: {{ .Values.networkPolicy.database.port }}
+      protocol: TCP
+  {{- with .Values.networkPolicy.database.peers }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end }}
 
 {{/* What sslmode=verify-full needs beside the URL. pgx reads PGSSLROOTCERT. */}}
