@@ -61,14 +61,10 @@ func (p *Proxy) listenAdmin() error {
 	return nil
 }
 
-// maxSocketPath is the longest path of a unix socket that all systems take (sun_path in sys/un.h has 104 bytes or more, one of
-// them for its end).
-const maxSocketPath = 103
-
 // listenSocket opens a unix socket. It removes a socket that another process has left behind, unless a process still serves it.
 func listenSocket(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path %s has %d bytes: use at most %d", path, len(path), maxSocketPath)
+	if len(path) > state.MaxSocketPath {
+		return nil, fmt.Errorf("the path %s has %d bytes: use at most %d", path, len(path), state.MaxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 )
@@ -57,7 +58,7 @@ func (p *Proxy) listenApart() (at []net.Listener, err error) {
 	}
 	if s.AdminSocket != "" {
 		path := filepath.Join(filepath.Dir(s.AdminSocket), fmt.Sprintf(apartName, os.Getpid()))
-		if len(path) > maxSocketPath && s.Admin != "" {
+		if len(path) > state.MaxSocketPath && s.Admin != "" {
 			return at, nil // the other address will do
 		}
 		listener, err := listenSocket(path)

@@ -115,6 +115,14 @@ func (i *initFlags) run(cmd *cobra.Command, url string) error {
 			return fmt.Errorf("%s already exists: use an empty directory, or 'wsbouncer backend add' for one more server", name)
 		}
 	}
+	directory, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	stateDirectory := filepath.Join(directory, initState)
+	if socket := state.AdminSocket(stateDirectory); len(socket) > state.MaxSocketPath {
+		return fmt.Errorf("the path of the proxy's admin socket, %s, would have %d bytes, and may have at most %d: use a directory with a shorter path", socket, len(socket), state.MaxSocketPath)
+	}
 	safe, err := profile.Named(safeProfile)
 	if err != nil {
 		return err
@@ -147,14 +155,9 @@ func (i *initFlags) run(cmd *cobra.Command, url string) error {
 	if err != nil {
 		return err
 	}
-	directory, err := filepath.Abs(".")
-	if err != nil {
-		return err
-	}
 	if err := i.write(content, directory); err != nil {
 		return err
 	}
-	stateDirectory := filepath.Join(directory, initState)
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), `Greeting: %s
 Profile: %s: %s
 Connections: %s

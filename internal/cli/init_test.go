@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,4 +92,10 @@ func TestInitWithoutAFit(t *testing.T) {
 			t.Errorf("%s is tried: %s", wrong, messages)
 		}
 	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 103))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(long)
+	refused([]string{url}, 1, "state/admin.sock, would have "+strconv.Itoa(len(long)+len("/state/admin.sock"))+" bytes, and may have at most 103: use a directory with a shorter path\n")
 }

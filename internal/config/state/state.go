@@ -80,6 +80,10 @@ func directories(system string, user int, getenv func(string) string) []string {
 // Database returns the path of the SQLite database that a proxy with this state directory uses if no other is given.
 func Database(directory string) string { return filepath.Join(directory, "wsbouncer.db") }
 
+// MaxSocketPath is the longest path of a unix socket that all systems take, in bytes (sun_path in sys/un.h has 104 bytes or more, one of
+// them for its end).
+const MaxSocketPath = 103
+
 // AdminSocket returns the path of the unix socket on which a proxy with this state directory serves its admin API.
 func AdminSocket(directory string) string { return filepath.Join(directory, "admin.sock") }
 
