@@ -17,6 +17,7 @@ type load struct {
 	label    string // in tables
 	sessions int
 	rate     float64 // messages per second and session
+	share    float64 // of a processor's capacity that the rate is (tails)
 	size     int
 	binary   bool
 	duration time.Duration

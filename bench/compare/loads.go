@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,7 @@ import (
 // message, so that the cost of a message can be compared between few sessions and many. Audio of 16 kHz in 16 bits makes 10
 // messages of 3,200 bytes a second: 500 sessions send 5,000 a second.
 var (
-	relaySessions = []int{100, 500, 1000, 3000, 6000, 9000}
+	relaySessions = []int{usualSessions, 3000, 9000}
 	relaySizes    = []int{64, 1024, audioSize, 64 << 10}
 	totals        = map[int]float64{64: 10_000, 1024: 10_000, audioSize: 5_000, 64 << 10: 1_000}
 )
@@ -22,59 +23,56 @@ const (
 	audioSize     = 3200 // bytes of 100 ms of audio
 	usualSessions = 500
 	usualSize     = 1024
-	lightTotal    = 2_000 // messages per second that every rival carries
+	lightTotal    = 1_000 // messages per second that every rival carries with ease
 )
 
 // loadsOf returns the loads of a scenario, as changed by the flags.
-func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, duration time.Duration) []load {
+func loadsOf(scenario string, o options, sessions, sizes []int, duration time.Duration) []load {
 	var loads []load
-	trials := 7
-	if quick {
-		trials = 3
-	}
 	switch scenario {
 	case "relay":
-		loads = relayLoads(quick, sessions, sizes)
-	case "watched":
-		if sessions == nil {
-			sessions = []int{usualSessions, 9000}
-		}
-		loads = relayLoads(quick, sessions, sizes)
-		duration *= 5 // several scrapes and samples
+		loads = relayLoads(o.quick, sessions, sizes)
+	case "light":
+		loads = []load{{sessions: usualSessions, rate: float64(lightTotal) / usualSessions}}
+		duration = duration * 3 / 2
+	case "tails":
+		loads = tailLoads(sessions, o.capacity)
+		duration = duration * 5 / 2
 	case "latency":
 		loads = []load{{sessions: 50, rate: 20}}
 	case "tls":
-		loads = secureLoads(quick, sessions, sizes)
+		loads = secureLoads(o.quick, sessions, sizes)
 	case "burst", "burst-tls":
 		loads = []load{{sessions: 3000, rate: 1}}
 	case "rate":
-		loads = []load{{sessions: usualSessions, parallel: 200, trials: trials}}
-		duration = duration * 3 / 4 // of each of many trials
-	case "check":
-		loads = []load{{sessions: 3000, trials: trials}}
-		duration = duration * 3 / 4
+		loads = []load{{sessions: usualSessions, parallel: 200, trials: 6}}
+		if o.quick {
+			loads[0].trials = 3
+		}
+		duration /= 2 // of each of many trials
 	case "start", "start-tls":
-		loads = []load{{sessions: 40, size: audioSize, binary: true, ramp: 3 * time.Second}}
-		if quick {
+		loads = []load{{sessions: 20, size: audioSize, binary: true, ramp: 1500 * time.Millisecond}}
+		if o.quick {
 			loads[0].sessions, loads[0].ramp = 10, time.Second
 		}
 	case "everything":
-		loads = []load{
-			{sessions: usualSessions, rate: 10, size: audioSize, audio: true, ramp: 2 * time.Second},
-			{sessions: 3000, rate: 2, size: audioSize, audio: true, ramp: 6 * time.Second},
+		if sessions == nil {
+			sessions = []int{usualSessions}
 		}
-		duration *= 5 // several scrapes and samples
+		for _, n := range sessions {
+			loads = append(loads, load{
+				sessions: n, rate: math.Ceil(totals[audioSize] / float64(n)), size: audioSize, audio: true, ramp: time.Duration(n) * 2 * time.Millisecond,
+			})
+		}
+		duration = duration * 5 / 2 // a scrape and some samples
 	case "profiles":
 		loads = []load{{sessions: usualSessions, rate: 20, size: audioSize, audio: true}}
 	case "churn":
 		loads = []load{{sessions: usualSessions, rate: 10}}
-		if !quick {
-			duration *= 2
-		}
 	default:
 		loads = []load{{sessions: usualSessions, rate: 20}}
 	}
-	combined := scenario == "relay" || scenario == "watched" || scenario == "tls" // its loads have the numbers that the flags name
+	combined := slices.Contains([]string{"relay", "tls", "tails", "everything"}, scenario) // their loads have the numbers that the flags name
 	for i := range loads {
 		l := &loads[i]
 		l.size = cmp.Or(l.size, usualSize)
@@ -88,36 +86,35 @@ func loadsOf(scenario string, quick bool, sessions, sizes []int, rate float64, d
 		if scenario == "churn" {
 			l.length, l.spare = time.Second, l.sessions
 		}
-		if rate > 0 && l.rate > 0 {
-			l.rate = rate
+		if o.rate > 0 && (l.rate > 0 || l.share > 0) {
+			l.rate = o.rate
 		}
 		if l.ramp > 0 && !l.audio { // sessions that start one by one and send one message
 			l.duration, l.rate = 100*time.Millisecond, 0
 		}
-		l.label = l.title(scenario)
+		l.label = l.title()
 	}
 	return loads
 }
 
-// secureLoads returns the loads of clients over TLS: three counts of sessions, or all combinations that the flags name.
+// secureLoads returns the loads of clients over TLS: two counts of sessions, or all combinations that the flags name.
 func secureLoads(quick bool, sessions, sizes []int) []load {
 	switch {
 	case sessions != nil:
 	case quick || sizes != nil:
 		sessions = []int{usualSessions}
 	default:
-		sessions = []int{usualSessions, 1000, 3000}
+		sessions = []int{usualSessions, 3000}
 	}
 	return relayLoads(quick, sessions, sizes)
 }
 
-// relayLoads returns a row of session counts and a row of sizes, which meet at 500 sessions and 1 KiB, and the light load. If the
-// flags name counts or sizes, it returns all combinations of these instead.
+// relayLoads returns a row of session counts, and audio. If the flags name counts or sizes, it returns all combinations of these instead.
 func relayLoads(quick bool, sessions, sizes []int) []load {
 	var loads []load
 	add := func(n, size int, total float64) {
 		loads = append(loads, load{
-			sessions: n, size: size, rate: math.Round(1000*total/float64(n)) / 1000, binary: size == audioSize, parallel: 200,
+			sessions: n, size: size, rate: round(total / float64(n)), binary: size == audioSize, parallel: 200,
 		})
 	}
 	if len(sessions)+len(sizes) > 0 {
@@ -134,19 +131,14 @@ func relayLoads(quick bool, sessions, sizes []int) []load {
 		}
 		return loads
 	}
-	sessions, sizes = relaySessions, relaySizes
+	sessions = relaySessions
 	if quick {
-		sessions, sizes = []int{usualSessions, 3000}, []int{64 << 10}
+		sessions = []int{usualSessions, 3000}
 	}
 	for _, n := range sessions {
 		add(n, usualSize, totals[usualSize])
 	}
-	for _, size := range sizes {
-		if size != usualSize {
-			add(usualSessions, size, totals[size])
-		}
-	}
-	add(usualSessions, usualSize, lightTotal)
+	add(usualSessions, audioSize, totals[audioSize])
 	return loads
 }
 
@@ -163,10 +155,10 @@ func totalOf(size int) float64 {
 }
 
 // title describes a load in a table.
-func (l load) title(scenario string) string {
+func (l load) title() string {
 	text := fmt.Sprintf("%d x %s", l.sessions, showSize(l.size))
-	if scenario == "relay" && l.size <= usualSize && float64(l.sessions)*l.rate <= lightTotal {
-		text += ", light"
+	if l.share > 0 {
+		text += fmt.Sprintf(", %.0f %%", 100*l.share)
 	}
 	return text
 }

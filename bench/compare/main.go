@@ -33,7 +33,10 @@ type options struct {
 	rate      float64
 	quick     bool
 	offline   bool
+	check     bool
 	calm      float64
+	capacity  float64
+	tls       bool
 	wsbouncer string
 	variants  []rivals.Variant
 	tools     string
@@ -44,17 +47,19 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	f := kit.NewFlags("compare", out)
-	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but idle, profiles and watched): cpu, memory (the same runs), tls, latency, burst, burst-tls, rate, check, start, start-tls, churn, idle, profiles, watched")
-	f.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, c-relay, uring-relay, nginx, haproxy, envoy, caddy, gorilla, python")
+	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but start-tls, idle, profiles and tails): cpu, memory (the same runs), light, tls, latency, burst, burst-tls, everything, rate, start, start-tls, churn, idle, profiles, tails")
+	f.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, wsbouncer-no-uring, c-relay, nginx, haproxy, envoy, caddy, gorilla")
 	f.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
 	f.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")
 	f.Float64Var(&o.rate, "rate", 0, "messages per second and session, instead of the scenarios' own")
 	f.IntVar(&o.rounds, "rounds", 0, "interleaved rounds (default 3; 2 or 1 in scenarios that take long)")
 	f.DurationVar(&o.duration, "duration", 0, "steady load in each run (default 2s; 1s with -quick)")
-	f.StringVar(&o.workers, "workers", "", "workers of rivals that differ from the default, such as nginx=2,haproxy=2,envoy=2,caddy=1,python=4")
+	f.StringVar(&o.workers, "workers", "", "workers of rivals that differ from the default, such as nginx=2,haproxy=2,envoy=2,caddy=1")
 	f.BoolVar(&o.quick, "quick", false, "fewer loads, one round, shorter: check that everything works")
 	f.BoolVar(&o.offline, "offline", false, "install nothing")
 	f.Float64Var(&o.calm, "calm", 0, "repeat a run, at most twice, while other processes use more than this many processors (0: never)")
+	f.Float64Var(&o.capacity, "capacity", 0, "in the scenario tails, round trips per second that one processor carries (0: measure it)")
+	f.BoolVar(&o.tls, "tls", false, "in the scenario tails, clients speak TLS")
 	f.StringVar(&o.wsbouncer, "wsbouncer", "", "a wsbouncer binary to measure (default: build this checkout's)")
 	f.Func("variant", "also compare another wsbouncer (may be repeated): `NAME=FLAGS`, such as 'direct=--io-uring off', or NAME=BINARY", func(text string) error {
 		v, err := rivals.ParseVariant(text)
@@ -62,7 +67,8 @@ func parse(args []string, out io.Writer) (options, error) {
 		return err
 	})
 	f.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
-	f.StringVar(&o.out, "out", "", "folder for benchmarks.md, .txt and .json, and img/ (default: docs/internals for the whole plan, .cache/bench/report for any other)")
+	f.StringVar(&o.out, "out", "", "folder for benchmarks.json, benchmarks.md and img/ (default: docs/internals for the whole plan, with the numbers in README.md; .cache/bench/report for any other)")
+	f.BoolVar(&o.check, "check", false, "measure nothing: check that README.md, the page and the plots are what docs/internals/benchmarks.json makes of them")
 	f.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -82,6 +88,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	root, err := child.Enter(ctx)
 	if err != nil {
 		return err
+	}
+	if o.check {
+		return check(docs)
 	}
 	if o.from != "" {
 		report, err := results.Read(o.from)
@@ -108,7 +117,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // whole reports whether this is the plan that docs/internals/benchmarks.md reports.
 func (o options) whole() bool {
-	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && len(o.variants) == 0
+	return !o.quick && o.scenarios == "" && o.only == "" && o.sessions == "" && o.sizes == "" && o.rate == 0 && o.from == "" && o.wsbouncer == "" && len(o.variants) == 0
 }
 
 // otherReports is the folder for reports of other plans than the whole one.
@@ -120,7 +129,7 @@ func (o options) folder() string {
 	case o.out != "":
 		return o.out
 	case o.whole():
-		return "docs/internals"
+		return docs
 	}
 	return otherReports
 }

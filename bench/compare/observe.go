@@ -21,6 +21,7 @@ type watch struct {
 	address        string
 	ca             string // file with the certificate that it presents to clients; empty without TLS
 	admin          string // address of the admin API, for those that have one
+	dir            string // temporary, of the proxy
 	stop           func()
 
 	startMachine child.Machine // when the steady part of the load starts
@@ -41,7 +42,7 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{admin: addresses[1]}
+	w := &watch{admin: addresses[1], dir: dir}
 	if b.serves != nil {
 		w.ca = b.serves.File
 	}

@@ -18,10 +18,10 @@ type plan struct {
 }
 
 // aliases are further names of scenarios, by what they measure.
-var aliases = map[string]string{"cpu": "relay", "memory": "relay", "growth": "relay"}
+var aliases = map[string]string{"cpu": "relay", "memory": "relay"}
 
 // notInPlan are the scenarios that the whole plan leaves out.
-var notInPlan = []string{"idle", "watched", "profiles", "everything"}
+var notInPlan = []string{"start-tls", "idle", "profiles", "tails"}
 
 // newPlan returns the plan that the flags ask for.
 func newPlan(o options) (plan, error) {
@@ -58,7 +58,10 @@ func newPlan(o options) (plan, error) {
 			continue
 		}
 		delete(wanted, s.name)
-		s.loads = loadsOf(s.name, o.quick, sessions, sizes, o.rate, duration)
+		s.loads = loadsOf(s.name, o, sessions, sizes, duration)
+		if s.name == "tails" && o.tls {
+			s = s.overTLS()
+		}
 		if o.rounds > 0 {
 			s.rounds = o.rounds
 		}

@@ -9,6 +9,7 @@ import (
 	"log"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/results"
@@ -17,7 +18,7 @@ import (
 
 // perform runs the plan. What cannot be run is in the report as well.
 func (st *stage) perform(ctx context.Context, p plan) *results.Report {
-	report := &results.Report{Time: st.began.UTC().Truncate(time.Second), Plan: p.name, Command: commandLine(), Machine: machine(), Base: "wsbouncer"}
+	report := &results.Report{Time: st.began.UTC().Truncate(time.Second), Commit: st.commit, Plan: p.name, Command: commandLine(), Machine: machine(), Base: "wsbouncer"}
 	for _, r := range st.all {
 		report.Rivals = append(report.Rivals, results.Rival{Name: r.Name, Title: r.Title, Version: r.Version, Missing: r.Missing})
 	}
@@ -64,6 +65,16 @@ func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (resul
 			Key: m.key, Title: m.title, Digits: m.digits, Ratio: m.ratio, Higher: slices.Contains(s.higher, m.key),
 		})
 	}
+	backends, err := s.open(ctx, st)
+	if err != nil {
+		return result, err
+	}
+	defer backends.stop()
+	if s.tune != nil {
+		if err := s.tune(ctx, st, s.loads, backends); err != nil {
+			return result, err
+		}
+	}
 	for _, l := range s.loads {
 		result.Cells = append(result.Cells, results.Cell{
 			Label: l.label, Sessions: l.sessions, Rate: l.rate, Size: l.size, Binary: l.binary, Seconds: l.duration.Seconds(),
@@ -76,11 +87,6 @@ func (st *stage) runScenario(ctx context.Context, s scenario, rounds int) (resul
 	for _, r := range participants {
 		result.Rivals = append(result.Rivals, r.Name)
 	}
-	backends, err := s.open(ctx, st)
-	if err != nil {
-		return result, err
-	}
-	defer backends.stop()
 	for n := range rounds {
 		for i, l := range s.loads {
 			t := turn{
@@ -188,7 +194,7 @@ func (t turn) evaluate(into results.Round, seen map[string]observation) {
 				value -= m.value(without)
 			}
 			if !math.IsNaN(value) {
-				values[m.key] = value
+				values[m.key] = significant(value)
 			}
 		}
 		if observed.overload != "" {
@@ -196,6 +202,12 @@ func (t turn) evaluate(into results.Round, seen map[string]observation) {
 		}
 		into[name] = results.Run{Values: values, Overload: observed.overload}
 	}
+}
+
+// significant keeps five digits: more are noise.
+func significant(value float64) float64 {
+	kept, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 5, 64), 64) // it is a number
+	return kept
 }
 
 // brief shows the first metric, for the progress on standard error.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
@@ -23,10 +24,11 @@ type scenario struct {
 	base    string
 	without string // the rival whose numbers are subtracted where a metric says so
 
-	// participants returns the rivals that take part, of all that were set up.
-	participants func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error)
+	participants participants
 	// open starts the backends.
 	open func(ctx context.Context, st *stage) (servers, error)
+	// tune, if not nil, completes the loads with what it measures.
+	tune func(ctx context.Context, st *stage, loads []load, b servers) error
 	// observe runs one rival once.
 	observe func(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error)
 	// expected estimates how long that takes.
@@ -68,26 +70,30 @@ type observation struct {
 	overload string        // how it fell short of the load; its numbers are those of an overloaded proxy
 }
 
-// proxies returns all rivals but wsbouncer-one-shot, which only matters where sessions start or end.
-func proxies(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
-	var kept []rivals.Rival
-	for _, r := range all {
-		if r.Name != "wsbouncer-one-shot" {
-			kept = append(kept, r)
-		}
-	}
-	return kept, nil
-}
+// participants returns the rivals that take part, of all that were set up.
+type participants func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error)
 
-// withOneShot returns all rivals.
-func withOneShot(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
-	return all, nil
+// The rivals that show little in some scenarios: one-shot where no session starts or ends, another way to send where few messages are sent, and the
+// one that nobody would take for its speed.
+const (
+	oneShot = "wsbouncer-one-shot"
+	noUring = "wsbouncer-no-uring"
+	gorilla = "gorilla"
+)
+
+// allBut returns all rivals but those.
+func allBut(names ...string) participants {
+	return func(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+		return slices.DeleteFunc(slices.Clone(all), func(r rivals.Rival) bool { return slices.Contains(names, r.Name) }), nil
+	}
 }
 
 // withDirect adds a run without a proxy.
-func withDirect(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
-	kept, err := proxies(ctx, st, all)
-	return append([]rivals.Rival{rivals.Direct()}, kept...), err
+func withDirect(others participants) participants {
+	return func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+		kept, err := others(ctx, st, all)
+		return append([]rivals.Rival{rivals.Direct()}, kept...), err
+	}
 }
 
 // perRoundTrip returns a metric: part of the processor time for each echo, in microseconds.
@@ -101,8 +107,6 @@ func perRoundTrip(part func(child.CPU) time.Duration) func(observation) float64 
 func userTime(c child.CPU) time.Duration {
 	return time.Duration(float64(c.Total) * float64(c.User) / float64(max(1, c.User+c.System)))
 }
-
-func systemTime(c child.CPU) time.Duration { return c.Total - userTime(c) }
 
 func totalTime(c child.CPU) time.Duration { return c.Total }
 

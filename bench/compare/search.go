@@ -14,27 +14,13 @@ import (
 
 // A search starts with firstTotal messages per second from all sessions, and gives up below leastTotal.
 const (
-	firstTotal = 8000
+	firstTotal = 16_000
 	leastTotal = 200
 )
 
-// promptly reports whether a proxy carried a load: every answer came, and 99 % of them within 50 ms.
-func promptly(r loadResult, l load) bool { return completely(r, l) && r.Latency.P99 <= 50 }
-
-// completely reports whether every answer came, and none later than a second.
-func completely(r loadResult, l load) bool {
-	return r.broken() == nil && r.overload(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000
-}
-
-// searched returns the metrics of a search: what was found, and the cost at that rate.
-func searched(found ...metric) []metric {
-	return append(
-		found,
-		metric{"cpu_us", "CPU per round trip there, µs", 1, true, false, perRoundTrip(totalTime)},
-		metric{"p50_ms", "p50 there, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
-		metric{"p99_ms", "p99 there, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
-		metric{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
-	)
+// promptly reports whether a proxy carried a load: every answer came, none later than a second, and 99 % of them within 50 ms.
+func promptly(r loadResult, l load) bool {
+	return r.broken() == nil && r.overload(l) == "" && r.Lost+r.Unsent == 0 && r.Connected == l.sessions && r.Latency.Max <= 1000 && r.Latency.P99 <= 50
 }
 
 // answer is the outcome of a trial.
@@ -47,9 +33,9 @@ const (
 )
 
 // judge returns the outcome of a trial. A trial fails by far if sessions failed or fewer than nine of ten answers came in time.
-func judge(r loadResult, l load, carries func(loadResult, load) bool) answer {
+func judge(r loadResult, l load) answer {
 	switch {
-	case carries(r, l):
+	case promptly(r, l):
 		return carried
 	case r.broken() != nil || r.MessagesPerSecond < 0.9*l.rate*float64(l.sessions):
 		return failed
@@ -57,43 +43,41 @@ func judge(r loadResult, l load, carries func(loadResult, load) bool) answer {
 	return missed
 }
 
-// search returns a function that finds the highest rate which a rival carries, with one process for all trials.
-func search(carries func(loadResult, load) bool) func(context.Context, *stage, rivals.Rival, load, servers) (observation, error) {
-	return func(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
-		w, err := startRival(ctx, st, r, l.sessions, b)
-		if err != nil {
-			return observation{}, err
-		}
-		defer w.stop()
-		var best observation
-		var last error // of a failed trial, which is an outcome too
-		highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (answer, error) {
-			l.rate = total / float64(l.sessions)
-			w.failed = nil // the last trial's failure says nothing about the next
-			trial := w.offer(ctx, l)
-			if ctx.Err() != nil {
-				return failed, ctx.Err()
-			}
-			if failure := w.Failure(); failure != nil {
-				return failed, failure
-			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if last = errors.Join(trial, w.failed, w.seen.load.broken()); last != nil {
-				return failed, nil
-			}
-			became := judge(w.seen.load, l, carries)
-			if became == carried {
-				best = w.seen
-			}
-			return became, nil
-		})
-		if err != nil {
-			return observation{}, errors.Join(err, last)
-		}
-		best.rate = highest
-		return best, nil
+// search finds the highest rate which a rival carries, with one process for all trials.
+func search(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
+	w, err := startRival(ctx, st, r, l.sessions, b)
+	if err != nil {
+		return observation{}, err
 	}
+	defer w.stop()
+	var best observation
+	var last error // of a failed trial, which is an outcome too
+	highest, err := highestRate(firstTotal, leastTotal, st.resolution, func(total float64) (answer, error) {
+		l.rate = total / float64(l.sessions)
+		w.failed = nil // the last trial's failure says nothing about the next
+		trial := w.offer(ctx, l)
+		if ctx.Err() != nil {
+			return failed, ctx.Err()
+		}
+		if failure := w.Failure(); failure != nil {
+			return failed, failure
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if last = errors.Join(trial, w.failed, w.seen.load.broken()); last != nil {
+			return failed, nil
+		}
+		became := judge(w.seen.load, l)
+		if became == carried {
+			best = w.seen
+		}
+		return became, nil
+	})
+	if err != nil {
+		return observation{}, errors.Join(err, last)
+	}
+	best.rate = highest
+	return best, nil
 }
 
 // highestRate finds the highest rate at which a trial succeeds, to within the factor resolution. It doubles the rate until a trial

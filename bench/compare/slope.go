@@ -33,7 +33,7 @@ func addSlopes(s *results.Scenario) {
 				few, ok := fewest.Rounds[n][name].Values["open_mb"]
 				many, okMany := run.Values["open_mb"]
 				if ok && okMany {
-					run.Values["whole_kb"] = (many - few) * 1024 / float64(c.Sessions-fewest.Sessions)
+					run.Values["whole_kb"] = significant((many - few) * 1024 / float64(c.Sessions-fewest.Sessions))
 				}
 			}
 		}

@@ -25,6 +25,7 @@ type stage struct {
 	settle     time.Duration // from when a proxy is ready until the load
 	resolution float64       // of searches
 	began      time.Time
+	commit     string // that is measured
 }
 
 // newStage builds and installs what the plan needs. The caller closes it.
@@ -33,7 +34,7 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{tools: o.tools, calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.1, began: time.Now()}
+	st := &stage{tools: o.tools, calm: o.calm, settle: 700 * time.Millisecond, resolution: 1.15, began: time.Now()}
 	if o.quick {
 		st.settle = 300 * time.Millisecond
 		st.resolution = 2.1 // it only doubles or halves
@@ -41,7 +42,10 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 	if st.dir, err = os.MkdirTemp("", "compare-"); err != nil {
 		return nil, err
 	}
-	flags := "-s -w -X github.com/wsbouncer/wsbouncer/internal/cli.version=" + commit(ctx, root)
+	if o.wsbouncer == "" {
+		st.commit = commit(ctx, root)
+	}
+	flags := "-s -w -X github.com/wsbouncer/wsbouncer/internal/cli.version=" + st.commit
 	if st.wsbouncer, err = child.Build(ctx, root, o.wsbouncer, st.dir, "-trimpath", "-ldflags", flags); err != nil {
 		st.close()
 		return nil, err
@@ -71,18 +75,15 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 
 // allBringRivals reports whether the scenarios bring rivals of their own.
 func allBringRivals(p plan) bool {
-	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains(notInPlan, s.name) })
+	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains([]string{"everything", "idle", "profiles"}, s.name) })
 }
 
 // close removes what was made for the run.
 func (st *stage) close() { _ = os.RemoveAll(st.dir) }
 
-// commit returns the version that is measured.
+// commit returns the name of the commit that is measured; "" outside of a repository.
 func commit(ctx context.Context, root string) string {
-	text, err := child.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty")
-	if err != nil {
-		return "devel"
-	}
+	text, _ := child.Output(ctx, root, "git", "describe", "--tags", "--always", "--dirty", "--abbrev=12")
 	return text
 }
 

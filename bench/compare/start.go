@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/backends"
-	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
 // eachWay is how long data takes to a distant backend, and how long it takes back.
@@ -21,7 +20,7 @@ func started(name, title string, open func(context.Context, *stage) (servers, er
 		name: name, title: title,
 		text: "Time from the start of the connection until the first message (3,200 bytes, binary) is answered; sessions start one by one, at least 75 ms apart. The backend is behind " +
 			"Toxiproxy, which adds 10 ms in each direction but completes TCP handshakes itself: on a real network, each dial would take 20 ms longer. " + text,
-		rounds: 2, base: "wsbouncer", participants: withOneShot, open: open, observe: observe,
+		rounds: 2, base: "wsbouncer", participants: allBut(noUring), open: open, observe: observe,
 		expected: func(l load) time.Duration { return l.ramp + 1500*time.Millisecond },
 		metrics: []metric{
 			{"upgraded_ms", "upgraded, median, ms", 1, true, false, func(o observation) float64 { return o.load.Connect.P50 }},
@@ -30,9 +29,7 @@ func started(name, title string, open func(context.Context, *stage) (servers, er
 		},
 	}
 	if name == "start" {
-		s.participants = func(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
-			return append([]rivals.Rival{rivals.Direct()}, all...), nil
-		}
+		s.participants = withDirect(s.participants)
 	}
 	return s
 }

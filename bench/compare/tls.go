@@ -6,27 +6,24 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/bench/rivals"
 )
 
 // secureRelay returns the scenario of clients that come over TLS.
-func secureRelay(outside metric) scenario {
+func secureRelay() scenario {
 	return scenario{
 		name: "tls", title: "Clients over TLS",
 		text: "As under load above, but clients speak TLS: 1.3, AES-128-GCM, the same ECDSA certificate (P-256). Backends do not.",
 		base: "wsbouncer", participants: serving, open: echoServersForTLS, observe: observe, expected: secureRelayTime,
 		metrics: []metric{
-			{"cpu_us", "CPU per round trip, µs", 1, true, false, perRoundTrip(totalTime)},
-			{"user_us", "of it in user mode, µs", 1, false, false, perRoundTrip(userTime)},
+			cpu, user,
 			{"added_kb", "memory that a session adds, KiB", 2, true, false, func(o observation) float64 {
 				return (o.open - o.before) / 1024 / float64(max(1, o.load.Connected))
 			}},
-			{"open_mb", "memory with all sessions, MiB", 1, true, false, mib(func(o observation) float64 { return o.open })},
-			{"p50_ms", "latency p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
-			{"p99_ms", "latency p99, ms", 2, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
-			outside,
+			openMiB, p50, p99, outside,
 		},
 	}
 }
@@ -38,7 +35,8 @@ func secureBurst() scenario {
 		text: fmt.Sprintf("3,000 clients connect over TLS at the same moment, without a ramp or tickets of earlier connections, and each sends a message at once. "+
 			"Meanwhile %d others, over TLS too, send %d messages/s each and wait for the answers; the clients' part of the handshakes takes as much of the machine as the proxy's. "+
 			"Failures are a result here.", beside.sessions, int(beside.rate)),
-		base: "wsbouncer", participants: serving, open: echoServersForTLS, observe: observeSecureBurst, expected: secureRelayTime,
+		rounds: 2, base: "wsbouncer", participants: serving, open: echoServersForTLS, observe: observeSecureBurst,
+		expected: func(l load) time.Duration { return secureRelayTime(l) + burstMargin },
 		metrics: []metric{
 			{"failures", "failures", 0, false, false, func(o observation) float64 { return o.load.failures() }},
 			{"last_echo_ms", "last client's first echo, ms", 0, true, false, func(o observation) float64 { return o.load.FirstEcho.Max }},
@@ -46,7 +44,7 @@ func secureBurst() scenario {
 			{"running_failures", "running sessions that failed", 0, false, false, func(o observation) float64 { return o.running.failures() }},
 			{"running_p99_ms", "running sessions, p99, ms", 1, true, false, func(o observation) float64 { return o.running.Latency.P99 }},
 			{"running_max_ms", "running sessions, slowest answer, ms", 0, false, false, func(o observation) float64 { return o.running.Latency.Max }},
-			{"peak_mb", "peak resident, MiB", 1, true, false, mib(func(o observation) float64 { return o.peak })},
+			peakMiB,
 		},
 	}
 }
@@ -54,15 +52,13 @@ func secureBurst() scenario {
 // beside is the load of the sessions that run while the burst comes.
 var beside = load{sessions: 500, rate: 10, size: usualSize, parallel: 50}
 
+// burstMargin is how long they run before and after the burst, at least.
+const burstMargin = 6 * time.Second
+
 // serving returns the rivals that are set up for TLS towards clients.
-func serving(_ context.Context, _ *stage, all []rivals.Rival) ([]rivals.Rival, error) {
-	var kept []rivals.Rival
-	for _, r := range all {
-		if r.Serves && r.Name != "wsbouncer-one-shot" {
-			kept = append(kept, r)
-		}
-	}
-	return kept, nil
+func serving(ctx context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+	kept, err := allBut(oneShot, noUring)(ctx, st, all)
+	return slices.DeleteFunc(kept, func(r rivals.Rival) bool { return !r.Serves }), err
 }
 
 // echoServersForTLS starts echo servers, and makes a certificate for the proxies.
@@ -95,7 +91,7 @@ func observeSecureBurst(ctx context.Context, st *stage, r rivals.Rival, l load, 
 	running := make(chan ended, 1)
 	began := make(chan struct{})
 	others := beside
-	others.duration = l.duration + 8*time.Second // the burst begins and ends within it
+	others.duration = l.duration + burstMargin // the burst begins and ends within it
 	go func() {
 		result, err := offer(ctx, w.address, w.ca, others, func() { close(began) }, func() {})
 		running <- ended{result, err}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wsbouncer/wsbouncer/bench/rivals"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
@@ -22,37 +21,7 @@ import (
 const (
 	dashboards     = 5
 	scrapeInterval = 5 * time.Second
-	watchedRival   = "watched"
 )
-
-// withAndWithoutWatchers returns the rivals of the watched scenario: the proxy alone, and the proxy that logs records of sessions and is
-// watched.
-func withAndWithoutWatchers(_ context.Context, st *stage, _ []rivals.Rival) ([]rivals.Rival, error) {
-	return []rivals.Rival{
-		rivals.WSBouncer("wsbouncer", st.wsbouncer, "echo", rivals.PoolSize),
-		rivals.WSBouncer(watchedRival, st.wsbouncer, "echo", rivals.PoolSize, "--log-level", "info"),
-	}, nil
-}
-
-// observeWatched does what observe does, with watchers if the rival is the watched one.
-func observeWatched(ctx context.Context, st *stage, r rivals.Rival, l load, b servers) (observation, error) {
-	w, err := startRival(ctx, st, r, l.sessions+l.spare, b)
-	if err != nil {
-		return observation{}, err
-	}
-	defer w.stop()
-	var all watchers
-	if r.Name == watchedRival {
-		all.start(ctx, w.admin, dashboards)
-	}
-	err = w.offer(ctx, l)
-	err = cmp.Or(err, all.end(l.duration))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen.busy = float64(w.seen.cpu.Total) / float64(l.duration)
-	w.seen.overload = w.seen.load.overload(l)
-	return w.seen, cmp.Or(err, w.failed, w.seen.load.broken())
-}
 
 // watchers read everything that shows what a proxy does, as dashboards, `wsbouncer top` and Prometheus do.
 type watchers struct {
@@ -67,8 +36,8 @@ type watchers struct {
 	failed error // guarded by mu; the first one
 }
 
-// start starts the watchers of the proxy with that admin API: that many dashboards, `wsbouncer top`, Prometheus, and more.
-func (w *watchers) start(ctx context.Context, admin string, dashboards int, more ...func(ctx context.Context, c *client.Client) error) {
+// start starts the watchers of the proxy with that admin API: dashboards, `wsbouncer top`, Prometheus, and more.
+func (w *watchers) start(ctx context.Context, admin string, more ...func(ctx context.Context, c *client.Client) error) {
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.streams = dashboards + 1
 	all := append([]func(context.Context, *client.Client) error{w.scrape}, more...)

@@ -4,12 +4,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
-	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -27,12 +24,12 @@ const idlePerRound = 4
 
 // idleRow is the result for one profile, one server and one manner of leaving. Times are in milliseconds.
 type idleRow struct {
-	Profile string    `json:"profile"`
-	Client  manner    `json:"client"`
-	Latency float64   `json:"latency_ms"` // that the server was started with
-	Answers []float64 `json:"answers_ms"` // that the server took, each time
-	Settle  float64   `json:"settle_ms"`
-	Returns []float64 `json:"returns_ms"` // from leaving until the next client had the connection
+	Profile string
+	Client  manner
+	Latency float64   // that the server was started with
+	Answers []float64 // that the server took, each time
+	Settle  float64
+	Returns []float64 // from leaving until the next client had the connection
 }
 
 // measureIdle measures how soon a connection serves its next client.
@@ -160,23 +157,6 @@ func idleTable(rows []idleRow, o options) string {
 	}
 	results.WriteTable(&b, header, lines)
 	return b.String() + "\n"
-}
-
-// writeJSON writes the numbers behind the table, so that other statistics can be made of them.
-func writeJSON(file string, rows []idleRow) error {
-	if file == "" {
-		return nil
-	}
-	encoded, err := json.MarshalIndent(struct {
-		Time       time.Time `json:"time"`
-		Processors int       `json:"processors"`
-		Go         string    `json:"go"`
-		Rows       []idleRow `json:"rows"`
-	}{time.Now().UTC().Truncate(time.Second), runtime.NumCPU(), runtime.Version(), rows}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(encoded, '\n'), 0o644)
 }
 
 // milliseconds returns a time in milliseconds.

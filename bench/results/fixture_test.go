@@ -41,7 +41,7 @@ func fixture() *Report {
 		Cells:   []Cell{few, many},
 	}
 	r := &Report{
-		Time: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), Command: "make bench", Plan: "whole", Took: 90, Base: "wsbouncer",
+		Commit: "v0.1.0-3-gabc", Time: time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC), Command: "make bench", Plan: "whole", Took: 90, Base: "wsbouncer",
 		Machine:   Machine{Processors: 2, Model: "A processor", Memory: 8, Kernel: "Linux 6.1", System: "Debian", Go: "go1.26"},
 		Scenarios: []Scenario{s},
 	}

@@ -1,5 +1,10 @@
 package results
 
+import (
+	"math"
+	"slices"
+)
+
 // limit is a budget at one place: a number that may not exceed most.
 type limit struct {
 	where          string
@@ -20,6 +25,45 @@ func ratios(scenario, rival, key string, most float64, where func(*Cell) bool) f
 			besideOverload: c.trouble(ours).overload != "" || c.trouble(rival).overload != "",
 		}
 	})
+}
+
+// features does the same for a row of the scenario everything: its number divided by that of TLS alone.
+func features(row, key string, most float64) func(*Report) []limit {
+	return inCells(featureScenario, row, nil, func(c *Cell) limit {
+		return limit{value: c.Ratios(row, ours, key), most: most, unit: "x", digits: 3}
+	})
+}
+
+// bestRatios does the same for the best rival in each cell: the one with the lowest median of all that carry the load.
+func bestRatios(scenario, key string, most float64) func(*Report) []limit {
+	return func(r *Report) (limits []limit) {
+		if s := r.Scenario(scenario); s != nil {
+			for i := range s.Cells {
+				c := &s.Cells[i]
+				l := limit{where: c.Label, most: most, unit: "x", digits: 2, notMeasured: "no rival has a number"}
+				if best := c.best(s.Rivals, key); best != "" {
+					l.where, l.value, l.notMeasured = c.Label+", "+best, c.Ratios(ours, best, key), ""
+				}
+				if l.notMeasured == "" && l.value.Count == 0 {
+					l.notMeasured = r.absence(c, ours)
+				}
+				limits = append(limits, l)
+			}
+		}
+		return limits
+	}
+}
+
+// best returns the rival with the lowest median of a metric, of those that carry the load; "" if there is none.
+func (c *Cell) best(rivals []string, key string) (name string) {
+	least := math.Inf(1)
+	for _, rival := range rivals {
+		v := c.Values(rival, key)
+		if slices.Contains(servers, rival) && c.trouble(rival).overload == "" && v.Count > 0 && v.Median < least {
+			name, least = rival, v.Median
+		}
+	}
+	return name
 }
 
 // numbers does the same for wsbouncer's number itself.
@@ -82,11 +126,8 @@ func (r *Report) cell(scenario string, is func(*Cell) bool) *Cell {
 	return nil
 }
 
-// light reports whether the load is so low that all rivals can carry it.
-func (c *Cell) light() bool { return float64(c.Sessions)*c.Rate < 5000 && c.Size <= 1024 }
-
-// usual reports whether messages have the usual size and rate.
-func (c *Cell) usual() bool { return c.Size == 1024 && !c.light() }
+// usual reports whether messages have the usual size.
+func (c *Cell) usual() bool { return c.Size == 1024 }
 
 // absence tells why a rival has no number.
 func (r *Report) absence(c *Cell, rival string) string {

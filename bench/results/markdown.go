@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Tables returns all numbers without plots, for a terminal and for benchmarks.txt.
+// Tables returns all numbers without plots, for a terminal.
 func (r *Report) Tables() string {
 	var b strings.Builder
 	r.conclusions(&b, true)
@@ -16,10 +16,11 @@ func (r *Report) Tables() string {
 	return b.String()
 }
 
-// Markdown returns the page: the conclusions without all numbers. It refers to drawings in a folder img and to benchmarks.txt, both next to it.
+// Markdown returns the page: the conclusions without all numbers. It refers to drawings in a folder img and to benchmarks.json, both next to it.
 func (r *Report) Markdown(drawn []Drawing) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements. Do not edit. [benchmarks.txt](benchmarks.txt) has all numbers of this run, and versions.\n"+
+	fmt.Fprintf(&b, "# Benchmarks\n\nMade by `%s`, which repeats all measurements. Do not edit. [benchmarks.json](benchmarks.json) has all numbers of this run, which\n"+
+		"`make bench BENCH_FLAGS='-from docs/internals/benchmarks.json'` prints as tables, and versions.\n"+
 		"[bench/README.md](../../bench/README.md) describes the scenarios, the rivals and the method.\n\n", r.Command)
 	if r.Plan != "whole" {
 		fmt.Fprintf(&b, "**This run did not measure the whole plan (%s): draw no other conclusions from it.**\n\n", r.Plan)
@@ -36,6 +37,9 @@ func (r *Report) Markdown(drawn []Drawing) string {
 func (r *Report) facts(b *strings.Builder) {
 	m := r.Machine
 	fmt.Fprintf(b, "- Date: %s; it took %s\n", r.Time.Format("2006-01-02 15:04 UTC"), time.Duration(r.Took*float64(time.Second)).Round(time.Second))
+	if r.Commit != "" {
+		fmt.Fprintf(b, "- Commit: %s\n", r.Commit)
+	}
 	fmt.Fprintf(b, "- Machine: %d processors (%s), %.0f GiB, %s, %s, %s\n", m.Processors, m.Model, m.Memory, m.Kernel, m.System, m.Go)
 	b.WriteString("- Load generator, proxy and backends share the processors and use the loopback interface\n")
 	if o := r.others(); o.Count > 0 {
@@ -66,9 +70,12 @@ func (r *Report) others() Spread {
 
 // conclusions writes what a reader needs first; in full, also what was measured for each budget, and where the floors are better.
 func (r *Report) conclusions(b *strings.Builder, full bool) {
-	fmt.Fprintf(b, "## In short\n\nMedians of all rounds: the number of %s, and each rival's divided by it in the same round. Above 1, the rival needs more.\n"+
+	fmt.Fprintf(b, "## In short\n\nMedians (extremes) of all rounds: the number of %s, and each rival's divided by it in the same round. Above 1, the rival needs more.\n"+
 		"An asterisk: the rival could not carry that load.\n\n", r.Base)
-	r.summary(b, full)
+	r.summary(b)
+	if !full {
+		r.features(b) // in full, it is among all numbers
+	}
 	r.budgets(b, full)
 	b.WriteString("## Where a rival is better\n\n")
 	rivals, floors := r.better()
@@ -81,42 +88,44 @@ func (r *Report) conclusions(b *strings.Builder, full bool) {
 	}
 }
 
-// budgets writes a table of the budgets that were missed, with the worst place of each, and counts the others; in full, it lists them with
-// what was measured, and each miss.
+// budgets writes a table of the budgets that were not met, with the worst place of each, and counts the others; in full, it lists them with
+// what was measured, and each place.
 func (r *Report) budgets(b *strings.Builder, full bool) {
-	b.WriteString("## Budgets\n\n")
+	b.WriteString("## Budgets\n\nA budget is met or missed where all rounds are on one side of its limit. Else it is undecided.\n\n")
 	if r.Plan == "whole" {
 		b.WriteString("[performance.md](performance.md#missed-budgets) explains those that were missed.\n\n")
 	}
-	var missed [][]string
-	var met, absent []string
+	var rows [][]string
+	var kept, absent []string
 	for _, v := range r.Judge() {
 		text := v.Budget
 		if full && v.Measured != "" {
 			text += ": " + v.Measured
 		}
 		switch {
-		case v.Met:
-			met = append(met, text)
-		case v.Verdict != notMeasured && full:
-			missed = append(missed, []string{v.Budget, v.Measured, v.Verdict})
+		case v.Verdict == met:
+			kept = append(kept, text)
 		case v.Verdict != notMeasured:
-			missed = append(missed, []string{v.Budget, v.Measured})
+			rows = append(rows, []string{v.Budget, v.Verdict, v.Measured, v.Where})
 		case r.Plan == "whole" || v.Measured != "": // other plans measure few of the budgets
 			absent = append(absent, text)
 		}
 	}
-	if len(missed) > 0 {
-		WriteTable(b, []string{"missed budget", "measured", "verdict"}[:len(missed[0])], missed)
+	if len(rows) > 0 {
+		header := []string{"budget", "verdict", "measured", "where"}
+		if !full {
+			header = header[:3]
+		}
+		WriteTable(b, header, rows)
 		b.WriteString("\n")
 	}
 	if full {
-		list(b, "Met:", met)
+		list(b, "Met:", kept)
 		list(b, "Not measured:", absent)
-	} else if len(met)+len(absent) > 0 {
-		fmt.Fprintf(b, "Met: %d. Not measured: %d.\n\n", len(met), len(absent))
+	} else if len(kept)+len(absent) > 0 {
+		fmt.Fprintf(b, "Met: %d. Not measured: %d.\n\n", len(kept), len(absent))
 	}
-	if len(missed)+len(met)+len(absent) == 0 {
+	if len(rows)+len(kept)+len(absent) == 0 {
 		b.WriteString("None was measured.\n\n")
 	}
 }

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -22,20 +23,18 @@ func TestReportNamesEveryRival(t *testing.T) {
 	measured.Scenarios[0].Cells[0].Rounds[0]["nginx"].Values["others"] = 0.25
 	text := measured.Markdown([]Drawing{{File: "a.svg", Title: "A plot"}})
 	hasLines(t, text,
-		"- Date: 2026-01-02 03:04 UTC; it took 1m30s",
+		"- Date: 2026-01-02 03:04 UTC; it took 1m30s", "- Commit: v0.1.0-3-gabc",
 		"- Machine: 2 processors (A processor), 8 GiB, Linux 6.1, Debian, go1.26",
 		"- Everything else on the machine used 0.25 processors (median of all runs; maximum 0.25); trust the numbers only if this is near 0",
-		"| median | wsbouncer | c-relay | nginx | haproxy | caddy |",
-		"| CPU per round trip, 500 sessions, µs | 20.0 | 1.00 | 2.00 | 0.50 | skipped |",
-		"| ... 9,000 sessions | 22.0 | 0.91 | 2.00 | - | - |",
-		"| CPU per round trip: at most haproxy's, at every session count and size | worst 2.000 x at 500 x 1 KiB; limit 1.000; not measured: 9000 x 1 KiB: no numbers |",
+		"| median (extremes) | wsbouncer | c-relay | nginx | haproxy | caddy | python |",
+		"| CPU per round trip, 500 sessions, µs | 20.0 (10.0 - 40.0) | 1.00 (0.97 - 1.10) | 2.00 (1.50 - 4.00) | 0.50, failed in 1 of 2 | skipped | 5.00 (2.50 - 10.00) * |",
+		"| ... 9,000 sessions | 22.0 (11.0 - 48.0) | 0.91 (0.83 - 0.91) | 2.00 (1.04 - 4.00) | - | - | - |",
+		"| CPU per round trip: at most haproxy's, at every session count and size | undecided | worst 2.000 x at 500 x 1 KiB; limit 1.000; not measured: 9000 x 1 KiB: no numbers |",
 		"![A plot](img/a.svg)")
 	hasLines(t, measured.Tables(),
-		"| scenario | median | wsbouncer | c-relay | nginx | haproxy | caddy | python |",
-		"| `relay` | CPU per round trip, 500 sessions, µs | 20.0 | 1.00 | 2.00 | 0.50 | skipped | 5.00 * |",
 		"- caddy: skipped: not installed",
 		"- nginx: 1.2",
-		"| CPU per round trip: at most haproxy's, at every session count and size | worst 2.000 x at 500 x 1 KiB; limit 1.000; not measured: 9000 x 1 KiB: no numbers | **missed** at 1 of 1: 500 x 1 KiB by 100.0 % |",
+		"| CPU per round trip: at most haproxy's, at every session count and size | undecided | worst 2.000 x at 500 x 1 KiB; limit 1.000; not measured: 9000 x 1 KiB: no numbers | undecided at 500 x 1 KiB: +100.0 % |",
 		"- CPU per round trip: at most nginx's, at every session count and size: worst 0.500 (0.250 - 0.667) x at 500 x 1 KiB; limit 1.000",
 		"| rival | 500 x 1 KiB | 9000 x 1 KiB |",
 		"| nginx | 2.00 (1.50 - 4.00) | 2.00 (1.04 - 4.00) |",
@@ -56,12 +55,19 @@ func TestReportNamesEveryRival(t *testing.T) {
 }
 
 func TestBetterNeedsEveryRound(t *testing.T) {
-	got, floors := fixture().better()
+	better := fixture()
+	for _, round := range better.Scenarios[0].Cells[0].Rounds {
+		round["haproxy"] = Run{Values: map[string]float64{"cpu_us": round[ours].Values["cpu_us"] / 2}}
+	}
+	got, floors := better.better()
 	if want := []string{"`relay`, CPU, µs: haproxy at 500 x 1 KiB (0.50)"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if none, _ := fixture().better(); none != nil { // of one round
+		t.Errorf("%q", none)
+	}
 	// A variant of ours is no rival.
-	variant := fixture()
+	variant := better
 	for _, round := range variant.Scenarios[0].Cells[0].Rounds {
 		round["wsbouncer-one-shot"] = Run{Values: map[string]float64{"cpu_us": 1}}
 	}
@@ -91,7 +97,11 @@ func TestOneLoadMakesOneTable(t *testing.T) {
 
 func TestJSONKeepsEverything(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	if err := fixture().Write(file); err != nil {
+	text, err := fixture().JSON()
+	if err == nil {
+		err = os.WriteFile(file, []byte(text), 0o644)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := Read(file)
@@ -127,5 +137,38 @@ func TestWriteTable(t *testing.T) {
 	WriteTable(&b, []string{"a", "b"}, [][]string{{"1", "2|3"}, {"skipped"}})
 	if want := "| a | b |\n| --- | --- |\n| 1 | 2/3 |\n| skipped |  |\n"; b.String() != want {
 		t.Errorf("got %s", b.String())
+	}
+}
+
+func TestNumbersInReadme(t *testing.T) {
+	r := fixture()
+	few := "# A\n\n" + numbersBegin + "old\n" + numbersEnd + "\nEnd.\n"
+	got, err := r.InReadme(few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasLines(t, got, "# A", "From `make bench` (2026-01-02, commit v0.1.0-3-gabc), with all programs on one machine of 2 processors. A rival's number is its ratio to",
+		"| CPU per 1 KiB round trip, 500 to 9,000 sessions | 20.0 to 22.0 µs | 2.00 | 0.50 | - |", "End.")
+	if strings.Contains(got, "old") || strings.Contains(got, "TLS") {
+		t.Errorf("it has numbers that the report has not:\n%s", got)
+	}
+	if again, err := r.InReadme(got); err != nil || again != got {
+		t.Errorf("the second time: %v\n%s", err, again)
+	}
+	if _, err := r.InReadme("# A\n"); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(numbersBegin)) {
+		t.Errorf("a README without a place for the numbers: %v", err)
+	}
+}
+
+func TestFeaturesAreOnThePage(t *testing.T) {
+	r := fixture()
+	r.Scenarios = append(r.Scenarios, Scenario{
+		Name: featureScenario, Title: "What features cost", Base: ours, Rivals: []string{ours, "everything"},
+		Metrics: []Metric{{Key: "cpu_us", Title: "CPU, µs", Digits: 1, Ratio: true}, {Key: "others"}},
+		Cells:   []Cell{cell(500, "cpu_us", map[string][]float64{ours: {10, 20}, "everything": {11, 23}})},
+	})
+	hasLines(t, r.Markdown(nil), "| 500 x 1 KiB | CPU, µs |", "| `wsbouncer` | 15.0 (10.0 - 20.0) |", "| `everything` | 1.12 (1.10 - 1.15) |")
+	if v := find(t, r, "Everything on"); v.Verdict != met {
+		t.Errorf("%+v", v)
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
 // Report is the result of a comparison.
 type Report struct {
 	Time      time.Time  `json:"time"`
+	Commit    string     `json:"commit,omitempty"` // as `git describe` names it; it ends with "-dirty" if files had changed
 	Command   string     `json:"command"`
 	Plan      string     `json:"plan"`
 	Took      float64    `json:"took_seconds"`
@@ -99,13 +101,10 @@ func Read(file string) (*Report, error) {
 	return r, nil
 }
 
-// Write writes it as JSON.
-func (r *Report) Write(file string) error {
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+// JSON returns it as JSON, with a line for each run.
+func (r *Report) JSON() (string, error) {
+	text, err := json.Marshal(r)
+	return strings.ReplaceAll(string(text), `},"`, "},\n\"") + "\n", err // in a string, the quotation mark has a backslash
 }
 
 // Scenario returns the scenario of that name, or nil.

@@ -31,14 +31,6 @@ func (s Spread) Text(digits int) string {
 	return fmt.Sprintf("%.*f (%.*f - %.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
 }
 
-// median shows the median alone; a hyphen if there is none.
-func (s Spread) median(digits int) string {
-	if s.Count == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.*f", digits, s.Median)
-}
-
 // Median returns the middle of some values, or the mean of the two in the middle. There must be at least one.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))

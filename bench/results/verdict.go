@@ -9,15 +9,20 @@ import (
 // tolerance is an excess that does not count: less than what is printed.
 const tolerance = 0.0005
 
-// notMeasured is the verdict on a budget for which there is no number.
-const notMeasured = "not measured"
+// The verdicts on a budget. It is met or missed only where all rounds agree.
+const (
+	met         = "met"
+	missed      = "missed"
+	undecided   = "undecided"
+	notMeasured = "not measured"
+)
 
 // Verdict is whether a budget was met.
 type Verdict struct {
 	Budget   string
-	Verdict  string // met, missed by how much, or not measured
+	Verdict  string // met, missed, undecided or not measured: missed if it is at one place, and met if it is at all that were measured
+	Where    string // it is not met, and by how much
 	Measured string // the worst place
-	Met      bool   // at all places that were measured, of which there is at least one
 }
 
 // Judge returns the verdict on each budget. What could not be measured is not met.
@@ -30,33 +35,31 @@ func (r *Report) Judge() []Verdict {
 }
 
 func judge(text string, limits []limit) Verdict {
-	v := Verdict{Budget: text}
+	v := Verdict{Budget: text, Verdict: notMeasured}
 	var worst limit
-	var missed, absent []string
-	measured, worstExcess := 0, math.Inf(-1)
+	var not, absent []string
+	worstExcess, of := math.Inf(-1), map[string]int{}
 	for _, l := range limits {
 		if l.notMeasured != "" {
 			absent = append(absent, l.where+": "+l.notMeasured)
 			continue
 		}
-		measured++
-		excess := l.excess()
-		if excess > worstExcess {
+		if excess := l.excess(); excess > worstExcess {
 			worst, worstExcess = l, excess
 		}
-		if excess > tolerance {
-			missed = append(missed, l.shortfall())
+		is := l.verdict()
+		of[is]++
+		if is != met {
+			not = append(not, l.shortfall(is))
 		}
 	}
-	switch {
-	case measured == 0:
-		v.Verdict = notMeasured
-	case len(missed) == 0:
-		v.Verdict, v.Met = "**met**", true
-	default:
-		v.Verdict = fmt.Sprintf("**missed** at %d of %d: %s", len(missed), measured, strings.Join(missed, "; "))
+	for _, is := range []string{met, undecided, missed} {
+		if of[is] > 0 {
+			v.Verdict = is
+		}
 	}
-	if measured > 0 {
+	v.Where = strings.Join(not, "; ")
+	if v.Verdict != notMeasured {
 		v.Measured = fmt.Sprintf("worst %s %s at %s; limit %.*f", worst.value.Text(worst.digits), worst.unit, worst.where, worst.digits, worst.most)
 		if worst.besideOverload {
 			v.Measured += "; not all carried this load"
@@ -68,22 +71,36 @@ func judge(text string, limits []limit) Verdict {
 	return v
 }
 
-// excess returns by which share the value exceeds the limit; negative if it does not.
+// verdict returns whether the value is below the limit in all rounds, or above it in all. One round decides nothing, unless nothing may happen at all.
+func (l limit) verdict() string {
+	exceeds := func(v float64) bool { return v > l.most*(1+tolerance) }
+	switch {
+	case l.most == 0 && l.value.Max > 0:
+		return missed
+	case l.most == 0:
+		return met
+	case l.value.Count < 2:
+		return undecided
+	case !exceeds(l.value.Max):
+		return met
+	case exceeds(l.value.Min):
+		return missed
+	}
+	return undecided
+}
+
+// excess returns by which share the median exceeds the limit; negative if it does not.
 func (l limit) excess() float64 {
 	if l.most == 0 {
-		return l.value.Median
+		return l.value.Max
 	}
 	return l.value.Median/l.most - 1
 }
 
-// shortfall says by how much the limit is missed.
-func (l limit) shortfall() string {
-	text := fmt.Sprintf("%s by %.1f %%", l.where, 100*l.excess())
+// shortfall says by how much the limit is missed, or may be.
+func (l limit) shortfall(is string) string {
 	if l.most == 0 {
-		text = fmt.Sprintf("%s: %.*f", l.where, l.digits, l.value.Median)
+		return fmt.Sprintf("%s at %s: %.*f", is, l.where, l.digits, l.value.Max)
 	}
-	if l.value.Min <= l.most && l.value.Count > 1 {
-		text += " (within the spread)"
-	}
-	return text
+	return fmt.Sprintf("%s at %s: %+.1f %%", is, l.where, 100*l.excess())
 }

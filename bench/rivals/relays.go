@@ -5,60 +5,21 @@ package rivals
 import (
 	"context"
 	"path/filepath"
-	"slices"
 
 	"github.com/wsbouncer/wsbouncer/bench/child"
 )
 
-const onlyBytes = "it only passes bytes on, without TLS"
-
-// relays returns the two relays in C: the floors.
-func relays(ctx context.Context, o Options) []Rival {
-	epoll := Rival{Name: "c-relay", Title: "C, epoll, one thread, no parsing, no pool: a floor"}
-	uring := Rival{Name: "uring-relay", Title: "C, io_uring (multishot, provided buffers), one thread, no parsing, no pool: a floor"}
-	both := []Rival{compiled(ctx, o, epoll, "epoll.c"), compiled(ctx, o, uring, "uring.c")}
-	if both[1].Missing == "" {
-		both[1].Missing = refused(ctx, both[1])
-	}
-	return both
-}
-
-// compiled compiles a relay and adds its program to the rival.
-func compiled(ctx context.Context, o Options, r Rival, source string) Rival {
-	r.NoTLS = onlyBytes
-	compiler := Find("cc", "gcc", "clang")
+// relay returns the relay in C: the floor.
+func relay(ctx context.Context, o Options) []Rival {
+	r := Rival{Name: "c-relay", Title: "C, epoll, one thread, no parsing, no pool: a floor", NoTLS: "it only passes bytes on, without TLS"}
+	compiler, program := Find("cc", "gcc", "clang"), filepath.Join(o.Dir, "c-relay")
 	if compiler == "" {
 		r.Missing = "there is no C compiler"
-		return r
-	}
-	program := filepath.Join(o.Dir, r.Name)
-	if _, err := child.Output(ctx, o.Root, compiler, "-O2", "-o", program, filepath.Join("bench/relays", source)); err != nil {
+	} else if _, err := child.Output(ctx, o.Root, compiler, "-O2", "-o", program, "bench/relays/epoll.c"); err != nil {
 		r.Missing = err.Error()
-		return r
+	} else {
+		r.Version, _ = version(ctx, compiler, "--version")
 	}
-	r.Version, _ = version(ctx, compiler, "--version")
-	return tcp(r, program)
-}
-
-// tcp adds the command of one of our relays to the rival: flags, then listener and backends.
-func tcp(r Rival, program string, flags ...string) Rival {
-	r.NoTLS = onlyBytes
-	r.Command = func(t Task) ([]string, error) {
-		return slices.Concat([]string{program}, flags, []string{t.Listen}, t.Backends), nil
-	}
-	return r
-}
-
-// refused says why a relay cannot start: the kernel or the container may forbid io_uring.
-func refused(ctx context.Context, r Rival) string {
-	addresses, err := child.FreeAddresses(2)
-	if err != nil {
-		return err.Error()
-	}
-	p, _, err := r.Start(ctx, Task{Listen: addresses[0], Backends: addresses[1:]})
-	if err != nil {
-		return err.Error()
-	}
-	p.Stop()
-	return ""
+	r.Command = func(t Task) ([]string, error) { return append([]string{program, t.Listen}, t.Backends...), nil }
+	return []Rival{r}
 }

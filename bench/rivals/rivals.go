@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -104,8 +103,7 @@ func Direct() Rival { return Rival{Name: "direct", Title: "no proxy: straight to
 
 // workers are the default numbers of processes or threads of the rivals that let one choose. On two processors, one worker costs
 // less per round trip than two as long as it suffices, because a busier worker finds more sockets ready each time it wakes up.
-// Python is the exception: a process uses one processor, which is soon too little.
-var workers = map[string]int{"nginx": 1, "haproxy": 1, "envoy": 1, "caddy": 1, "python": runtime.NumCPU()}
+var workers = map[string]int{"nginx": 1, "haproxy": 1, "envoy": 1, "caddy": 1}
 
 // Workers returns the number of workers by rival: the defaults, changed by a list such as "nginx=2,envoy=2".
 func Workers(list string) (map[string]int, error) {

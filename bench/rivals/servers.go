@@ -110,6 +110,7 @@ func caddy(ctx context.Context, o Options) []Rival {
 			program, "run", "--config", file, "--adapter", "caddyfile",
 		}
 	})
+	r.Serves = true
 	return []Rival{r.found(ctx, err, program, "version")}
 }
 

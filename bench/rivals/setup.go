@@ -37,14 +37,13 @@ func SetUp(ctx context.Context, o Options) []Rival {
 		setUp func(context.Context, Options) []Rival
 	}
 	steps := []step{
-		{[]string{"wsbouncer", "wsbouncer-one-shot"}, wsbouncers},
-		{[]string{"c-relay", "uring-relay"}, relays},
+		{[]string{"wsbouncer", "wsbouncer-one-shot", "wsbouncer-no-uring"}, wsbouncers},
+		{[]string{"c-relay"}, relay},
 		{[]string{"nginx"}, nginx},
 		{[]string{"haproxy"}, haproxy},
 		{[]string{"envoy"}, envoy},
 		{[]string{"caddy"}, caddy},
 		{[]string{"gorilla"}, gorilla},
-		{[]string{"python"}, python},
 	}
 	var all []Rival
 	for _, s := range steps {

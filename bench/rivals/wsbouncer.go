@@ -56,7 +56,7 @@ func wsbouncers(ctx context.Context, o Options) []Rival {
 	}
 	reused.Version, once.Version = said, said
 	all := []Rival{reused, once}
-	for _, v := range o.Variants {
+	for _, v := range append([]Variant{{Name: "wsbouncer-no-uring", Flags: []string{"--io-uring", "off"}}}, o.Variants...) {
 		all = append(all, v.rival(o))
 	}
 	return all
