@@ -96,7 +96,7 @@ func (a *all) participants(_ context.Context, st *stage, _ []rivals.Rival) ([]ri
 		return r
 	}
 	none := func(rivals.Task) []string { return nil }
-	return []rivals.Rival{
+	return st.wanted([]rivals.Rival{
 		row("plain", none), row("wsbouncer", none),
 		configured(keysRow, func(t rivals.Task) ([]string, error) {
 			database := filepath.Join(t.Dir, "services.yaml")
@@ -104,18 +104,20 @@ func (a *all) participants(_ context.Context, st *stage, _ []rivals.Rival) ([]ri
 		}),
 		row(jwtRow, func(rivals.Task) []string { return []string{"--auth", "jwt", "--jwt-keys", "file:" + a.keySet} }),
 		row("replay", func(rivals.Task) []string { return []string{"--failover", "replay"} }),
-		row(watchedRow, func(t rivals.Task) []string { return append(a.watching(t), "--state-directory", t.Dir) }),
+		row(watchedRow, a.watching),
 		configured(fleetRow, func(t rivals.Task) ([]string, error) { return a.join(st.wsbouncer, t) }),
 		configured(everythingRow, func(t rivals.Task) ([]string, error) {
 			database := filepath.Join(t.Dir, "services.yaml")
 			return append(a.watching(t), "--database", database), a.configure(st.wsbouncer, database, t, "--failover", "replay")
 		}),
-	}, nil
+	}), nil
 }
 
-// watching returns the flags for what else shows what the proxy does.
+// watching returns the flags for what shows what the proxy does.
 func (a *all) watching(t rivals.Task) []string {
-	return []string{"--access-log", filepath.Join(t.Dir, "access.log"), "--otlp-endpoint", a.collector.URL, "--trace-ratio", "0.01"}
+	return []string{
+		"--admin-socket", filepath.Join(t.Dir, "admin.sock"), "--access-log", filepath.Join(t.Dir, "access.log"), "--otlp-endpoint", a.collector.URL, "--trace-ratio", "0.01",
+	}
 }
 
 // configure writes a configuration with limits, and a key for the clients of the run.

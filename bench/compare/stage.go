@@ -64,6 +64,8 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 		}
 		names := strings.Split(only, ",")
 		st.setUp.Wanted = func(name string) bool { return slices.Contains(names, name) }
+	} else if allBringRivals(p) {
+		st.setUp.Wanted = func(string) bool { return false }
 	}
 	all := rivals.SetUp(ctx, st.setUp)
 	if st.all, err = rivals.Select(all, only); err != nil && only != "" && !allBringRivals(p) {
@@ -76,6 +78,14 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 // allBringRivals reports whether the scenarios bring rivals of their own.
 func allBringRivals(p plan) bool {
 	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains([]string{"everything", "idle", "profiles"}, s.name) })
+}
+
+// wanted returns those of a scenario's own rivals that -only names; all if it names none.
+func (st *stage) wanted(rows []rivals.Rival) []rivals.Rival {
+	if named := slices.DeleteFunc(slices.Clone(rows), func(r rivals.Rival) bool { return st.setUp.Wanted == nil || !st.setUp.Wanted(r.Name) }); len(named) > 0 {
+		return named
+	}
+	return rows
 }
 
 // close removes what was made for the run.

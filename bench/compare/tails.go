@@ -27,7 +27,7 @@ func tails() scenario {
 	return scenario{
 		name: "tails", title: "Tails under open load",
 		text: "Texts of 1 KiB at 30, 60 and 90 % of what one processor carries: 1 s divided by wsbouncer's processor time per round trip with as many sessions " +
-			"(10,000 messages a second, without TLS), or what `-capacity` says. With `-tls`, clients speak TLS.",
+			"and 10,000 messages a second, or what `-capacity` says.",
 		base: "wsbouncer", open: echoServers, observe: observe, tune: tune,
 		participants: func(_ context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
 			return slices.DeleteFunc(slices.Clone(all), func(r rivals.Rival) bool {
@@ -36,9 +36,9 @@ func tails() scenario {
 		},
 		expected: relayTime,
 		metrics: []metric{
-			{"p50_ms", "p50, ms", 2, true, false, func(o observation) float64 { return o.load.Latency.P50 }},
-			{"p99_ms", "p99, ms", 2, true, false, func(o observation) float64 { return o.load.Latency.P99 }},
-			{"p999_ms", "p99.9, ms", 2, true, false, func(o observation) float64 { return o.load.Latency.P999 }},
+			{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
+			{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
+			{"p999_ms", "p99.9, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P999 }},
 			cpu, outside,
 		},
 	}
@@ -83,7 +83,6 @@ func tune(ctx context.Context, st *stage, loads []load, b servers) error {
 		if known[l.sessions] == 0 {
 			trial := *l
 			trial.rate, trial.duration = round(totals[usualSize]/float64(l.sessions)), min(l.duration, 3*time.Second)
-			b.serves = nil // also with -tls: the same load
 			o, err := observe(ctx, st, rivals.WSBouncer("wsbouncer", st.wsbouncer, "echo", rivals.PoolSize), trial, b)
 			if err != nil {
 				return fmt.Errorf("the run that measures what a processor carries with %d sessions: %w", l.sessions, err)

@@ -18,6 +18,9 @@ func (s *Scenario) tables(b *strings.Builder) {
 	default:
 		s.wide(b)
 	}
+	if s.Name == tailScenario {
+		s.besideBest(b)
+	}
 }
 
 // wide writes a table for each metric, after a table for each ratio.
@@ -51,6 +54,29 @@ func (s *Scenario) wide(b *strings.Builder) {
 		}
 	}
 	s.footnotes(b)
+}
+
+// besideBest writes a table of wsbouncer's latencies under each load, divided by those of the best rival.
+func (s *Scenario) besideBest(b *strings.Builder) {
+	header, rows := []string{"wsbouncer / the best rival"}, make([][]string, len(s.Cells))
+	for _, m := range s.Metrics {
+		if !strings.HasSuffix(m.Key, "_ms") {
+			continue
+		}
+		header = append(header, m.Title)
+		for i := range s.Cells {
+			c, text := &s.Cells[i], "-"
+			if best := c.best(s.Rivals, m.Key); best != "" {
+				text = c.Ratios(ours, best, m.Key).Text(2) + " " + best
+			}
+			rows[i] = append(rows[i], text)
+		}
+	}
+	for i, c := range s.Cells {
+		rows[i] = append([]string{c.Label}, rows[i]...)
+	}
+	WriteTable(b, header, rows)
+	b.WriteString("\n")
 }
 
 // narrow writes one table for all metrics of one load.

@@ -60,11 +60,12 @@ func TestOnlyTheSpreadAllowsAVerdict(t *testing.T) {
 func TestTheBestRivalIsTheOneWithTheLowestMedian(t *testing.T) {
 	r := fixture()
 	r.Scenarios = append(r.Scenarios, Scenario{
-		Name: "tails", Base: ours, Rivals: []string{ours, "nginx", "haproxy", "other"},
+		Name: tailScenario, Base: ours, Metrics: []Metric{{Key: "p999_ms", Title: "p99.9, ms", Digits: 2}}, Rivals: []string{ours, "nginx", "haproxy", "other"},
 		Cells: []Cell{cell(500, "p999_ms", map[string][]float64{ours: {3, 3}, "nginx": {2, 2}, "haproxy": {4, 1}, "other": {1, 1}})},
 	})
 	v := find(t, r, "Open load")
 	if v.Verdict != missed || v.Where != "missed at 500 x 1 KiB, nginx: +36.4 %" {
 		t.Errorf("%+v", v)
 	}
+	hasLines(t, r.Tables(), "| wsbouncer / the best rival | p99.9, ms |", "| 500 x 1 KiB | 1.50 (1.50 - 1.50) nginx |")
 }
