@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-check bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,7 +115,7 @@ test: ## Run the unit and end-to-end tests, with the race detector where there a
 	$(GO) $(TEST) -gcflags=-d=checkptr -timeout 5m $(SEQUENTIAL)
 	$(GO) $(TEST) $(RACE) -timeout 9m $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL) $(PROOFS))")
 
-ci: cross test-portable docs-check ## What CI runs after make test: builds for other systems, the other drivers, the commands of the handbook, the proofs in short, the tests of bench
+ci: cross test-portable docs-check bench-check ## What CI runs after make test: builds for other systems, the other drivers, the commands of the handbook, the proofs in short, the tests of bench
 	$(GO) $(TEST) -timeout 5m ./internal/wire/loop -io-uring=off
 	$(GO) $(TEST) $(RACE) -timeout 9m $(filter-out %/simulate,$(PROOFS))
 	$(BENCH) vet ./...
@@ -253,8 +253,11 @@ vuln: ## Check for known vulnerabilities (needs the network)
 	if [ $$status -ne 0 ] && echo "$$out" | grep -q -e 'dial tcp' -e 'fetching vulnerabilities' -e 'lookup ' -e 'Forbidden'; then \
 		echo "vuln: the vulnerability database cannot be reached, so nothing was checked"; fi; exit $$status
 
-bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go, Python and C, and write docs/internals/benchmarks.md: 40 minutes, or BENCH_FLAGS=-quick
+bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go and C, and write docs/internals/benchmarks.md and the numbers in README.md: 20 minutes, or BENCH_FLAGS=-quick
 	$(BENCH) run ./compare $(BENCH_FLAGS)
+
+bench-check: ## Check that README.md and docs/internals/benchmarks.md have the numbers of docs/internals/benchmarks.json
+	$(BENCH) run ./compare -check
 
 bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)
 	$(BENCH) run ./compare -scenario profiles -rounds 6 -duration 3s

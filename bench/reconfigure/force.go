@@ -19,7 +19,7 @@ func (s *stage) force(ctx context.Context) error {
 		return err
 	}
 	var took []time.Duration
-	for i := range s.changes {
+	for i := range changes {
 		name := fmt.Sprint("gpu-", i)
 		served := make(chan error, 1)
 		var at time.Time
@@ -51,6 +51,6 @@ func (s *stage) force(ctx context.Context) error {
 			return err
 		}
 	}
-	show(fmt.Sprintf("first session on a new backend, ms (%d changes)", s.changes), "%.1f", milliseconds(took))
+	show(fmt.Sprintf("first session on a new backend, ms (%d changes)", changes), "%.1f", milliseconds(took))
 	return nil
 }

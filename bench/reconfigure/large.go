@@ -19,7 +19,7 @@ func (s *stage) large(ctx context.Context) error {
 		return err
 	}
 	content := before.Content()
-	for i := range s.backends {
+	for i := range backends {
 		b := config.DefaultBackend()
 		b.Service, b.URL = "echo", fmt.Sprintf("ws://10.%d.%d.%d:2700", i>>16, i>>8&255, i&255)
 		b.Labels = map[string]string{"zone": "a", "rack": fmt.Sprint(i % 40)}
@@ -30,7 +30,7 @@ func (s *stage) large(ctx context.Context) error {
 		return err
 	}
 	var loads, diffs, sums []time.Duration
-	for i := range s.changes {
+	for i := range changes {
 		if err := s.change(ctx, config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-00007", Values: config.Values{
 			"connections": fmt.Sprint(10 + i),
 		}}); err != nil {
@@ -49,7 +49,7 @@ func (s *stage) large(ctx context.Context) error {
 		loads, diffs, sums = append(loads, loaded.Sub(begun)), append(diffs, ended.Sub(loaded)), append(sums, ended.Sub(begun))
 		last = next
 	}
-	show(fmt.Sprintf("load and validate %d backends, ms", s.backends), "%.1f", milliseconds(loads))
+	show(fmt.Sprintf("load and validate %d backends, ms", backends), "%.1f", milliseconds(loads))
 	show("compare them with those before, ms", "%.1f", milliseconds(diffs))
 	show("both, ms", "%.1f", milliseconds(sums))
 	return nil

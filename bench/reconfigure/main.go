@@ -24,12 +24,15 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
 )
 
+const (
+	changes  = 20   // backends that are added, one after another, each awaited by a client
+	backends = 5000 // size of the large configuration
+	sessions = 500  // whose round trips are measured
+	rate     = 20   // messages per second and session, 1 KiB each
+)
+
 // options are the command's flags.
 type options struct {
-	changes   int
-	backends  int
-	sessions  int
-	rate      float64
 	rounds    int
 	phase     time.Duration
 	wsbouncer string
@@ -38,20 +41,13 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	f := kit.NewFlags("reconfigure", out)
-	f.IntVar(&o.changes, "changes", 20, "backends that are added, one after another, each awaited by a client")
-	f.IntVar(&o.backends, "backends", 5000, "size of the large configuration")
-	f.IntVar(&o.sessions, "sessions", 500, "sessions whose round trips are measured")
-	f.Float64Var(&o.rate, "rate", 20, "messages per second and session, 1 KiB each")
 	f.IntVar(&o.rounds, "rounds", 6, "rounds, each with and without changes")
 	f.DurationVar(&o.phase, "phase", 4*time.Second, "length of each part of a round")
 	f.StringVar(&o.wsbouncer, "wsbouncer", "", "binary to use (default: build this checkout's)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.changes < 1 || o.backends < 1 || o.sessions < 1 || o.rate <= 0 || o.rounds < 1 || o.phase < time.Second {
-		return o, kit.Misuse(errors.New("all numbers must be above 0, and -phase at least 1s"))
-	}
-	return o, nil
+	return o, kit.Misuse(errors.Join(kit.Within("-rounds", o.rounds, 1, 1000), kit.Within("-phase", o.phase, time.Second, time.Hour)))
 }
 
 func main() { kit.Main("reconfigure", run) }

@@ -18,11 +18,11 @@ const changeInterval = 100 * time.Millisecond
 
 // relay measures the proxy's processor time per round trip under one load, with and without changes in turn.
 func (s *stage) relay(ctx context.Context) error {
-	if err := s.change(ctx, s.backend("relay", s.sessions+100)); err != nil {
+	if err := s.change(ctx, s.backend("relay", sessions+100)); err != nil {
 		return err
 	}
 	if err := s.await(ctx, "the pool is full", func(now *api.Stats) bool {
-		return len(now.Backends) == 1 && now.Backends[0].Idle >= s.sessions
+		return len(now.Backends) == 1 && now.Backends[0].Idle >= sessions
 	}); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *stage) relay(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		result, err := load.Run(ctx, load.Options{
-			URLs: []string{"ws://" + s.proxy.Listen + "/echo"}, Connections: s.sessions, Ramp: time.Second, Rate: s.rate, Size: 1024, Text: true,
+			URLs: []string{"ws://" + s.proxy.Listen + "/echo"}, Connections: sessions, Ramp: time.Second, Rate: rate, Size: 1024, Text: true,
 			Duration: time.Duration(2*s.rounds+2) * (s.phase + time.Second),
 		}, nil)
 		if err == nil {
@@ -42,7 +42,7 @@ func (s *stage) relay(ctx context.Context) error {
 		}
 		ended <- err
 	}()
-	if err := s.await(ctx, "all sessions run", func(now *api.Stats) bool { return now.Sessions.Active == int64(s.sessions) }); err != nil {
+	if err := s.await(ctx, "all sessions run", func(now *api.Stats) bool { return now.Sessions.Active == int64(sessions) }); err != nil {
 		return err
 	}
 	var ratios, quiet []float64
@@ -64,7 +64,7 @@ func (s *stage) relay(ctx context.Context) error {
 	}
 	end()
 	<-ended // it was cut short
-	show(fmt.Sprintf("proxy CPU per round trip without changes, us (%d sessions x %g/s)", s.sessions, s.rate), "%.1f", quiet)
+	show(fmt.Sprintf("proxy CPU per round trip without changes, us (%d sessions x %d/s)", sessions, rate), "%.1f", quiet)
 	show("the same with 10 changes a second, ratio", "%.3f", ratios)
 	return nil
 }

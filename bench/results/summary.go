@@ -69,6 +69,7 @@ func (r *Report) features(b *strings.Builder) {
 	if s == nil || len(s.Cells) == 0 {
 		return
 	}
+	fmt.Fprintf(b, "## %s\n\n%s\n\nThe numbers of `%s`, and the others' divided by them in the same round.\n\n", s.Title, s.Text, s.Base)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		header := []string{c.Label}
@@ -87,7 +88,6 @@ func (r *Report) features(b *strings.Builder) {
 			}
 			rows = append(rows, row)
 		}
-		fmt.Fprintf(b, "## %s\n\n%s\n\nThe numbers of `%s`, and the others' divided by them in the same round.\n\n", s.Title, s.Text, s.Base)
 		WriteTable(b, header, rows)
 		b.WriteString("\n")
 	}
