@@ -37,9 +37,6 @@ func (a *Actions) routes(audit *Audit) (routes []route) {
 
 // act carries out an order for the service or backend that the path names, and notes it.
 func act(w http.ResponseWriter, r *http.Request, audit *Audit, action string, do func(string) (api.Outcome, error)) (any, error) {
-	if err := onlyParameters(r); err != nil {
-		return nil, err
-	}
 	order, err := readOrder(w, r)
 	if err != nil {
 		return nil, err
@@ -66,16 +63,10 @@ type LogLevel struct {
 // routes returns GET and PUT /api/v1/log/level.
 func (l *LogLevel) routes(audit *Audit) []route {
 	return []route{{path: api.LogLevelPath, action: "log-level", methods: methods{
-		http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
+		http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return api.LogLevel{Level: l.Get()}, nil
 		}),
 		http.MethodPut: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
 			return l.change(w, r, audit)
 		}),
 	}}}
@@ -109,9 +100,6 @@ func (l *LogLevel) change(w http.ResponseWriter, r *http.Request, audit *Audit) 
 func (s *Source) backendRoutes() []route {
 	return []route{{path: api.BackendsPath, methods: methods{
 		http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r, "service", "sort"); err != nil {
-				return nil, err
-			}
 			order := r.URL.Query().Get("sort")
 			if order != "" && !slices.Contains(api.BackendOrders, order) {
 				return nil, BadRequest("sort: %v", spelling.Unknown("order", cut(order), api.BackendOrders))
@@ -121,6 +109,6 @@ func (s *Source) backendRoutes() []route {
 				all = slices.DeleteFunc(all, func(b api.BackendInUse) bool { return b.Service != service })
 			}
 			return all, nil
-		}),
+		}, "service", "sort"),
 	}}}
 }

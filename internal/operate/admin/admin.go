@@ -77,11 +77,8 @@ func (s *Source) routes() []route {
 		{path: "/readyz", open: true, methods: methods{http.MethodGet: s.ready}},
 		{path: api.StatsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return s.Stats(), nil
-		})}},
-		{path: api.ProblemsPath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
+		}, anyParameter)}},
+		{path: api.ProblemsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return s.Problems(), nil
 		})}},
 		{path: api.UsagePath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -90,12 +87,8 @@ func (s *Source) routes() []route {
 				return nil, BadRequest("%v", err)
 			}
 			return s.Usage(r.Context(), q)
-		})}},
-		{path: api.ForwardPath, methods: methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
-			if err := s.serveForward(w, r); err != nil {
-				answerError(w, err)
-			}
-		}}},
+		}, anyParameter)}},
+		{path: api.ForwardPath, methods: methods{http.MethodPost: handled(s.serveForward)}},
 		{path: "/metrics", open: true, methods: methods{http.MethodGet: s.Metrics.ServeHTTP}},
 		{path: api.ConfigPath, action: "configure", all: s.Configuration},
 		{path: api.ConfigPath + "/", action: "configure", all: s.Configuration},
@@ -181,13 +174,10 @@ var openAPI []byte
 
 // openAPIRoutes returns GET /api/v1/openapi.json.
 func openAPIRoutes() []route {
-	return []route{{path: api.OpenAPIPath, methods: methods{http.MethodGet: func(w http.ResponseWriter, r *http.Request) {
-		if err := onlyParameters(r); err != nil {
-			answerError(w, err)
-			return
-		}
+	return []route{{path: api.OpenAPIPath, methods: methods{http.MethodGet: handled(func(w http.ResponseWriter, _ *http.Request) error {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-cache") // another version of the proxy may have another one
 		_, _ = w.Write(openAPI)                     // a client that has gone needs no answer
-	}}}}
+		return nil
+	})}}}
 }

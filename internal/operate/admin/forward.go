@@ -10,9 +10,6 @@ import (
 // serveForward turns the request's connection into that of a client, or says where the client is to come. An error before that is returned. It is not in
 // the audit log: it is a client that comes, not an operator who acts.
 func (s *Source) serveForward(w http.ResponseWriter, r *http.Request) error {
-	if err := onlyParameters(r); err != nil {
-		return err
-	}
 	var client api.ForwardedClient
 	if err := readBody(w, r, &client); err != nil {
 		return err

@@ -23,28 +23,25 @@ func (m *Movers) routes(audit *Audit, sessions *Sessions) []route {
 	return []route{
 		{path: api.BackendsPath + "/{name}/move", action: "move", methods: methods{
 			http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-				return last(r, r.PathValue("name"), "backend", m.OfBackend)
+				return last(r.PathValue("name"), "backend", m.OfBackend)
 			}),
 			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
 				return m.backend(w, r, audit)
-			}),
+			}, "timeout"),
 		}},
 		{path: api.SessionsPath + "/{id}/move", action: "move", methods: methods{
 			http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-				return last(r, r.PathValue("id"), "session", m.OfSession)
+				return last(r.PathValue("id"), "session", m.OfSession)
 			}),
 			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
 				return m.session(w, r, audit, sessions)
-			}),
+			}, "timeout", "to"),
 		}},
 	}
 }
 
 // last returns the last order about a backend or session.
-func last(r *http.Request, what, kind string, find func(string) (api.Moving, bool)) (any, error) {
-	if err := onlyParameters(r); err != nil {
-		return nil, err
-	}
+func last(what, kind string, find func(string) (api.Moving, bool)) (any, error) {
 	moving, ok := find(what)
 	if !ok {
 		return nil, &Error{Status: http.StatusNotFound, Kind: api.KindUnknown, Text: fmt.Sprintf("there was no order to move the %s %q: POST makes one", kind, cut(what))}
@@ -53,9 +50,6 @@ func last(r *http.Request, what, kind string, find func(string) (api.Moving, boo
 }
 
 func (m *Movers) backend(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
-	if err := onlyParameters(r, "timeout"); err != nil {
-		return nil, err
-	}
 	timeout, order, err := readMove(w, r)
 	if err != nil {
 		return nil, err
@@ -70,9 +64,6 @@ func (m *Movers) backend(w http.ResponseWriter, r *http.Request, audit *Audit) (
 }
 
 func (m *Movers) session(w http.ResponseWriter, r *http.Request, audit *Audit, sessions *Sessions) (any, error) {
-	if err := onlyParameters(r, "timeout", "to"); err != nil {
-		return nil, err
-	}
 	timeout, order, err := readMove(w, r)
 	if err != nil {
 		return nil, err

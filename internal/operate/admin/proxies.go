@@ -26,16 +26,10 @@ const recentlySeen = 3 * time.Second
 
 func (p *Proxies) routes(audit *Audit) []route {
 	return []route{
-		{path: api.ProxiesPath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
+		{path: api.ProxiesPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			return p.Fleet(), nil
 		})}},
 		{path: api.ProxiesPath + "/{id}", methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
 			found, err := p.find(r.PathValue("id"))
 			if err != nil {
 				return nil, err
@@ -44,7 +38,7 @@ func (p *Proxies) routes(audit *Audit) []route {
 			return found, nil
 		})}},
 		{path: api.ProxiesPath + "/{id}/forget", action: "forget", methods: methods{
-			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) { return p.forget(w, r, audit) }),
+			http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) { return p.forget(w, r, audit) }, "force"),
 		}},
 	}
 }
@@ -73,9 +67,6 @@ func (p *Proxies) find(text string) (*api.Proxy, error) {
 
 // forget removes a proxy from the ledger.
 func (p *Proxies) forget(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
-	if err := onlyParameters(r, "force"); err != nil {
-		return nil, err
-	}
 	force := r.URL.Query().Get("force")
 	if force != "" && force != "true" && force != "false" {
 		return nil, BadRequest("force: invalid value %.40q: use true or false", force)

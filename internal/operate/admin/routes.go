@@ -33,22 +33,37 @@ type route struct {
 
 type methods map[string]http.HandlerFunc
 
-// served makes a handler of a function that returns the JSON value to answer, or an error, see [Error].
-func served(f func(http.ResponseWriter, *http.Request) (any, error)) http.HandlerFunc {
+// handled makes a handler of a function that answers, or returns an error to answer, see [Error]. The request's URL may have these query parameters
+// only.
+func handled(f func(http.ResponseWriter, *http.Request) error, parameters ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		value, err := f(w, r)
+		err := onlyParameters(r, parameters)
+		if err == nil {
+			err = f(w, r)
+		}
 		if err != nil {
 			answerError(w, err)
-			return
 		}
-		body, err := encode(value)
-		if err != nil {
-			answerError(w, err)
-			return
-		}
-		answer(w, http.StatusOK, "application/json", body)
 	}
 }
+
+// served makes a handler of a function that returns the JSON value to answer, or an error, as handled does.
+func served(f func(http.ResponseWriter, *http.Request) (any, error), parameters ...string) http.HandlerFunc {
+	return handled(func(w http.ResponseWriter, r *http.Request) error {
+		value, err := f(w, r)
+		if err != nil {
+			return err
+		}
+		body, err := encode(value)
+		if err == nil {
+			answer(w, http.StatusOK, "application/json", body)
+		}
+		return err
+	}, parameters...)
+}
+
+// anyParameter allows all query parameters: the function looks at them itself, or ignores them.
+const anyParameter = "*"
 
 // handle adds the routes to a new mux, and the guard to those that are not open.
 func handle(routes []route, access Access) http.Handler {
@@ -152,9 +167,9 @@ func (v route) serve(w http.ResponseWriter, r *http.Request) {
 
 // onlyParameters returns an error if a request's URL has a query parameter other than these. A mistyped filter must not be
 // taken for none.
-func onlyParameters(r *http.Request, allowed ...string) error {
+func onlyParameters(r *http.Request, allowed []string) error {
 	for name := range r.URL.Query() {
-		if !slices.Contains(allowed, name) {
+		if !slices.Contains(allowed, name) && !slices.Contains(allowed, anyParameter) {
 			if len(allowed) == 0 {
 				return BadRequest("unknown parameter %.100q: this path takes none", name)
 			}

@@ -26,10 +26,10 @@ type Sessions struct {
 func (s *Sessions) routes(audit *Audit) []route {
 	return []route{
 		{path: api.SessionsPath, action: "kill-all", methods: methods{
-			http.MethodGet: served(s.list),
+			http.MethodGet: served(s.list, anyParameter),
 			http.MethodDelete: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
 				return s.killAll(w, r, audit)
-			}),
+			}, "backend", "within"),
 		}},
 		{path: api.SessionsPath + "/{id}", action: "kill", methods: methods{
 			http.MethodGet: served(s.show),
@@ -57,9 +57,6 @@ func (s *Sessions) list(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // show returns one session.
 func (s *Sessions) show(_ http.ResponseWriter, r *http.Request) (any, error) {
-	if err := onlyParameters(r); err != nil {
-		return nil, err
-	}
 	id := r.PathValue("id")
 	detail, ok := s.Detail(id)
 	if !ok {
@@ -70,9 +67,6 @@ func (s *Sessions) show(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 // kill ends a session.
 func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
-	if err := onlyParameters(r); err != nil {
-		return nil, err
-	}
 	order, err := readOrder(w, r)
 	if err != nil {
 		return nil, err
@@ -94,9 +88,6 @@ func (s *Sessions) kill(w http.ResponseWriter, r *http.Request, audit *Audit) (a
 
 // killAll ends the sessions of a backend.
 func (s *Sessions) killAll(w http.ResponseWriter, r *http.Request, audit *Audit) (any, error) {
-	if err := onlyParameters(r, "backend", "within"); err != nil {
-		return nil, err
-	}
 	backend, text := r.URL.Query().Get("backend"), r.URL.Query().Get("within")
 	if backend == "" {
 		return nil, BadRequest("backend is missing: use ?backend=NAME to end all sessions of a backend")

@@ -23,19 +23,13 @@ const reloadTimeout = 20 * time.Second
 // routes returns GET /api/v1/settings and POST /api/v1/settings/reload.
 func (s *Settings) routes(audit *Audit) []route {
 	return []route{
-		{path: api.SettingsPath, methods: methods{http.MethodGet: served(func(_ http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
+		{path: api.SettingsPath, methods: methods{http.MethodGet: served(func(http.ResponseWriter, *http.Request) (any, error) {
 			if s.List == nil {
 				return api.SettingList{Settings: []api.Setting{}}, nil
 			}
 			return s.List(), nil
 		})}},
 		{path: api.ReloadPath, action: "reload", methods: methods{http.MethodPost: served(func(w http.ResponseWriter, r *http.Request) (any, error) {
-			if err := onlyParameters(r); err != nil {
-				return nil, err
-			}
 			return s.reload(w, r, audit)
 		})}},
 	}

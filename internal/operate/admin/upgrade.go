@@ -28,24 +28,17 @@ type Upgrades struct {
 
 func (u *Upgrades) routes(audit *Audit) []route {
 	return []route{
-		{path: api.UpgradePath, action: "upgrade", methods: methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
-			if err := u.serveUpgrade(w, r, audit); err != nil {
-				answerError(w, err)
-			}
-		}}},
-		{path: api.TakeOverPath, action: "take-over", methods: methods{http.MethodPost: func(w http.ResponseWriter, r *http.Request) {
-			if err := u.serveTakeOver(w, r, audit); err != nil {
-				answerError(w, err)
-			}
-		}}},
+		{path: api.UpgradePath, action: "upgrade", methods: methods{http.MethodPost: handled(func(w http.ResponseWriter, r *http.Request) error {
+			return u.serveUpgrade(w, r, audit)
+		})}},
+		{path: api.TakeOverPath, action: "take-over", methods: methods{http.MethodPost: handled(func(w http.ResponseWriter, r *http.Request) error {
+			return u.serveTakeOver(w, r, audit)
+		})}},
 	}
 }
 
 // serveUpgrade answers with a line for each step. An error before the first one is returned.
 func (u *Upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request, audit *Audit) error {
-	if err := onlyParameters(r); err != nil {
-		return err
-	}
 	var order api.UpgradeOrder
 	if err := readBody(w, r, &order); err != nil {
 		return err
@@ -110,9 +103,6 @@ func mayNameProgram(r *http.Request) bool {
 
 // serveTakeOver turns the request's connection into one between this process and its successor. An error before that is returned.
 func (u *Upgrades) serveTakeOver(w http.ResponseWriter, r *http.Request, audit *Audit) error {
-	if err := onlyParameters(r); err != nil {
-		return err
-	}
 	if err := u.Supported(); err != nil {
 		return BadRequest("%v", err)
 	}
