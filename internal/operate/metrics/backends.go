@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"slices"
-
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
@@ -15,17 +13,22 @@ var (
 	canaryStates  = []string{"off", "unknown", "up", "down", "doubtful"}
 )
 
-func ofBackends() []family {
-	backend := each[api.Backend]{
+var (
+	// backend makes metrics of the backends' states, and served of what was counted for each while it served sessions.
+	backend = each[api.Backend]{
 		labelled: []string{"service", "backend"},
 		all:      func(s *Snapshot) []api.Backend { return s.Backends },
 		names:    func(b *api.Backend) []string { return []string{b.Service, b.Name} },
 	}
-	return slices.Concat(poolOf(backend), healthOf(backend), totalsOf(backend))
-}
+	served = each[meter.BackendTotals]{
+		labelled: []string{"service", "backend"},
+		all:      func(s *Snapshot) []meter.BackendTotals { return s.Meters.Backends },
+		names:    func(b *meter.BackendTotals) []string { return []string{b.Service, b.Backend} },
+	}
+)
 
-// poolOf returns the metrics of a backend's connections and of its desired state.
-func poolOf(backend each[api.Backend]) []family {
+// ofPools returns the metrics of backends' connections and of their desired states.
+func ofPools() []family {
 	return []family{
 		backend.gauge("backend_info", "Always 1, with URL, profile, and for a discovered server its configured backend.",
 			func(b *api.Backend, put put) { put(1, b.URL, b.Profile, b.DiscoveredFrom) }, "url", "profile", "discovered_from"),
@@ -44,11 +47,7 @@ func poolOf(backend each[api.Backend]) []family {
 			"Current limit of connections: the cap, or less while the backend is full, exceeds lag-limit, or publishes less.",
 			func(b *api.Backend, put put) { put(float64(b.Ceiling)) }),
 		backend.gauge("backend_calibrated_streams", "Streams that the server takes, by 'wsbouncer calibrate'.",
-			func(b *api.Backend, put put) {
-				if b.Calibrated > 0 {
-					put(float64(b.Calibrated))
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(float64(b.Calibrated)) }),
 		backend.gauge("backend_published_sessions",
 			"Sessions that the backend publishes: total (capacity), used, and strangers (not of proxies that share it).",
 			func(b *api.Backend, put put) {
@@ -100,8 +99,8 @@ func poolOf(backend each[api.Backend]) []family {
 	}
 }
 
-// healthOf returns the metrics of a backend's health.
-func healthOf(backend each[api.Backend]) []family {
+// ofHealth returns the metrics of backends' health.
+func ofHealth() []family {
 	return []family{
 		backend.gauge("backend_usable", "1 if new sessions may start, by circuit breaker, health check, canary, outlier detection and stalls.",
 			func(b *api.Backend, put put) { put(toFloat(b.Usable)) }),
@@ -127,22 +126,14 @@ func healthOf(backend each[api.Backend]) []family {
 			"1 for the verdict of the canary: up, down, doubtful (it has passed on no backend), unknown (none yet) or off.",
 			func(b *api.Backend, put put) { putState(put, b.Canary, canaryStates...) }, "state"),
 		backend.gauge("backend_canary_last_seconds", "Time to the first result of the last canary.",
-			func(b *api.Backend, put put) {
-				if b.CanarySeconds > 0 {
-					put(b.CanarySeconds)
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(b.CanarySeconds) }),
 		backend.gauge("backend_round_trip_seconds", "Moving average of the time from ping to pong.",
-			func(b *api.Backend, put put) {
-				if b.RoundTripSeconds > 0 { // a 0 would lower averages over backends
-					put(b.RoundTripSeconds)
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(b.RoundTripSeconds) }),
 	}
 }
 
-// totalsOf returns the counters of a backend's connections and leases.
-func totalsOf(backend each[api.Backend]) []family {
+// ofTotals returns the counters of backends' connections and leases.
+func ofTotals() []family {
 	return []family{
 		backend.counter("backend_dialed_total", "Connections opened.",
 			func(b *api.Backend, put put) { put(float64(b.Totals.Dialed)) }),
@@ -169,26 +160,13 @@ func totalsOf(backend each[api.Backend]) []family {
 
 // ofMeters returns the metrics of what was counted for each backend while it served sessions.
 func ofMeters() []family {
-	backend := each[meter.BackendTotals]{
-		labelled: []string{"service", "backend"},
-		all:      func(s *Snapshot) []meter.BackendTotals { return s.Meters.Backends },
-		names:    func(b *meter.BackendTotals) []string { return []string{b.Service, b.Backend} },
-	}
-	times := func(name, help string, of func(*meter.Times) *meter.Distribution) family {
-		return histogram(name, help, func(s *Snapshot, put putDistribution) {
-			for i := range s.Meters.Backends {
-				b := &s.Meters.Backends[i]
-				put(of(&b.Times), b.Service, b.Backend)
-			}
-		}, "service", "backend")
-	}
 	return []family{
-		backend.counter("backend_sessions_total", "Sessions started on the backend.",
+		served.counter("backend_sessions_total", "Sessions started on the backend.",
 			func(b *meter.BackendTotals, put put) { put(float64(b.Begun)) }),
-		backend.counter("backend_sessions_ended_total",
+		served.counter("backend_sessions_ended_total",
 			"Sessions ended on the backend, by who ended them (client, backend, proxy), the client's close code, and class of reason.",
 			putEnds, "by", "code", "class"),
-		backend.counter("backend_orderly_ends_total",
+		served.counter("backend_orderly_ends_total",
 			"Sessions that the proxy ended on the backend after their client left in the middle: completed, timed_out, lost, or skipped "+
 				"(half of the places were being ended).",
 			func(b *meter.BackendTotals, put put) {
@@ -196,30 +174,30 @@ func ofMeters() []family {
 					put(float64(n), meter.OrderlyEnd(i).String())
 				}
 			}, "result"),
-		backend.counter("backend_relayed_frames_total", "WebSocket data frames relayed.",
+		served.counter("backend_relayed_frames_total", "WebSocket data frames relayed.",
 			func(b *meter.BackendTotals, put put) {
 				put(float64(b.Relayed.FramesFromClients), fromClients)
 				put(float64(b.Relayed.FramesFromBackends), fromBackends)
 			}, "direction"),
-		backend.counter("backend_relayed_bytes_total", "Payload bytes of relayed data frames.",
+		served.counter("backend_relayed_bytes_total", "Payload bytes of relayed data frames.",
 			func(b *meter.BackendTotals, put put) {
 				put(float64(b.Relayed.BytesFromClients), fromClients)
 				put(float64(b.Relayed.BytesFromBackends), fromBackends)
 			}, "direction"),
-		times("session_wait_seconds", "Time from a client's request to its connection.",
-			func(t *meter.Times) *meter.Distribution { return &t.Wait }),
-		times("session_first_reply_seconds", "Time from the client's first whole message to the backend's next data.",
-			func(t *meter.Times) *meter.Distribution { return &t.FirstReply }),
-		times("session_duration_seconds", "Duration of ended sessions.",
-			func(t *meter.Times) *meter.Distribution { return &t.Session }),
-		times("backend_dial_seconds", "Time of a successful dial, up to the backend's greeting.",
-			func(t *meter.Times) *meter.Distribution { return &t.Dial }),
-		times("backend_reset_seconds", "Time of a successful reset of a connection after a session.",
-			func(t *meter.Times) *meter.Distribution { return &t.Reset }),
-		times("canary_seconds", "Time from a canary's first audio to its first result.",
-			func(t *meter.Times) *meter.Distribution { return &t.Canary }),
-		times("backend_ping_seconds", "Time from a ping to its pong.",
-			func(t *meter.Times) *meter.Distribution { return &t.Ping }),
+		served.histogram("session_wait_seconds", "Time from a client's request to its connection.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.Wait }),
+		served.histogram("session_first_reply_seconds", "Time from the client's first whole message to the backend's next data.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.FirstReply }),
+		served.histogram("session_duration_seconds", "Duration of ended sessions.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.Session }),
+		served.histogram("backend_dial_seconds", "Time of a successful dial, up to the backend's greeting.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.Dial }),
+		served.histogram("backend_reset_seconds", "Time of a successful reset of a connection after a session.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.Reset }),
+		served.histogram("canary_seconds", "Time from a canary's first audio to its first result.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.Canary }),
+		served.histogram("backend_ping_seconds", "Time from a ping to its pong.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Times.Ping }),
 	}
 }
 

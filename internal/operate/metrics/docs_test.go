@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
@@ -117,4 +118,15 @@ func document(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strings.NewReplacer("\r\n  ", " ", "\n  ", " ", "\r\n", "\n").Replace(string(text))
+}
+
+// kindName returns counter, gauge or histogram.
+func (f *family) kindName() string {
+	switch {
+	case f.distributions != nil:
+		return "histogram"
+	case f.kind == prometheus.CounterValue:
+		return "counter"
+	}
+	return "gauge"
 }

@@ -13,18 +13,8 @@ const (
 
 // ofFailover returns the metrics of sessions that outlive their backends.
 func ofFailover() []family {
-	counted := each[meter.BackendTotals]{
-		labelled: []string{"service", "backend"},
-		all:      func(s *Snapshot) []meter.BackendTotals { return s.Meters.Backends },
-		names:    func(b *meter.BackendTotals) []string { return []string{b.Service, b.Backend} },
-	}
-	backend := each[api.Backend]{
-		labelled: []string{"service", "backend"},
-		all:      func(s *Snapshot) []api.Backend { return s.Backends },
-		names:    func(b *api.Backend) []string { return []string{b.Service, b.Name} },
-	}
 	return []family{
-		counted.counter("failovers_total",
+		served.counter("failovers_total",
 			"Sessions that left the backend, or were to, by cause and result: moved, or not_moved (they ended or stayed).",
 			func(b *meter.BackendTotals, put put) {
 				for c, n := range b.Failovers {
@@ -32,7 +22,7 @@ func ofFailover() []family {
 					put(float64(n.NotMoved), meter.Cause(c).String(), notMoved)
 				}
 			}, "cause", "result"),
-		counted.counter("unassured_sessions_total",
+		served.counter("unassured_sessions_total",
 			"Sessions that no other backend could continue any longer: window (over replay-window), memory (replay-memory full), format "+
 				"(audio cannot be sent again) or message (over 1 MiB).",
 			func(b *meter.BackendTotals, put put) {
@@ -40,40 +30,19 @@ func ofFailover() []family {
 					put(float64(n), meter.Unrecoverable(why).String())
 				}
 			}, "reason"),
-		counted.counter("backend_stalls_total", "Sessions on which the backend gave no sign of work for stall-timeout.",
+		served.counter("backend_stalls_total", "Sessions on which the backend gave no sign of work for stall-timeout.",
 			func(b *meter.BackendTotals, put put) { put(float64(b.Stalls)) }),
-		histogram("failover_seconds", "Time from the loss of the backend to the client's first result from the next one.",
-			func(s *Snapshot, put putDistribution) {
-				for i := range s.Meters.Backends {
-					b := &s.Meters.Backends[i]
-					put(&b.Failover, b.Service, b.Backend)
-				}
-			}, "service", "backend"),
+		served.histogram("failover_seconds", "Time from the loss of the backend to the client's first result from the next one.",
+			func(b *meter.BackendTotals) *meter.Distribution { return &b.Failover }),
 		backend.gauge("session_lag_seconds",
 			"Largest lag of the backend's sessions: age of the oldest unanswered audio or message.",
-			func(b *api.Backend, put put) {
-				if b.LagSeconds > 0 {
-					put(b.LagSeconds)
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(b.LagSeconds) }),
 		backend.gauge("session_lateness_seconds", "Lateness of results in 95 % of sessions, which lag-limit limits. Absent if in time or unknown.",
-			func(b *api.Backend, put put) {
-				if b.LatenessSeconds > 0 {
-					put(b.LatenessSeconds)
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(b.LatenessSeconds) }),
 		backend.gauge("session_owed_seconds", "Longest time for which a result has surely been owed.",
-			func(b *api.Backend, put put) {
-				if b.OwedSeconds > 0 {
-					put(b.OwedSeconds)
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(b.OwedSeconds) }),
 		backend.gauge("first_reply_owed_seconds", "Median time for which sessions have waited for their first reply. Absent where most have had it.",
-			func(b *api.Backend, put put) {
-				if b.FirstReplyOwedSeconds > 0 {
-					put(b.FirstReplyOwedSeconds)
-				}
-			}),
+			func(b *api.Backend, put put) { put.positive(b.FirstReplyOwedSeconds) }),
 		backend.gauge("overdue_sessions",
 			"Sessions that have waited for a result for over 8 s, and four times what nearly all first replies took.",
 			func(b *api.Backend, put put) {

@@ -25,6 +25,13 @@ type family struct {
 // put adds a series: its value, and the values of its labels in their order.
 type put func(value float64, labels ...string)
 
+// positive adds a series only for a value that was measured: a 0 would lower averages.
+func (p put) positive(value float64) {
+	if value > 0 {
+		p(value)
+	}
+}
+
 // putDistribution adds a series of a histogram.
 type putDistribution func(d *meter.Distribution, labels ...string)
 
@@ -53,17 +60,6 @@ func histogram(name, help string, distributions func(*Snapshot, putDistribution)
 	return f
 }
 
-// kindName returns counter, gauge or histogram.
-func (f *family) kindName() string {
-	switch {
-	case f.distributions != nil:
-		return "histogram"
-	case f.kind == prometheus.CounterValue:
-		return "counter"
-	}
-	return "gauge"
-}
-
 // collect sends all series. shared has the labels of the scrape.
 func (f *family) collect(s *Snapshot, shared pairs, metrics chan<- prometheus.Metric) {
 	if f.distributions != nil {
@@ -90,6 +86,15 @@ func (e each[T]) gauge(name, help string, read func(*T, put), labels ...string) 
 
 func (e each[T]) counter(name, help string, read func(*T, put), labels ...string) family {
 	return counter(name, help, e.read(read), e.labels(labels)...)
+}
+
+func (e each[T]) histogram(name, help string, of func(*T) *meter.Distribution) family {
+	return histogram(name, help, func(s *Snapshot, put putDistribution) {
+		all := e.all(s)
+		for i := range all {
+			put(of(&all[i]), e.names(&all[i])...)
+		}
+	}, e.labelled...)
 }
 
 func (e each[T]) labels(more []string) []string { return slices.Concat(e.labelled, more) }

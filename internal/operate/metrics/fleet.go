@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"slices"
 )
 
 // proxyStates are the states of proxies.
@@ -66,10 +67,7 @@ func sharesName(f *api.Fleet) bool {
 	if me == nil || me.State == api.ProxyDraining {
 		return false
 	}
-	for i := range f.Proxies {
-		if p := &f.Proxies[i]; p.ID != me.ID && p.Name == me.Name && p.State != api.ProxyDraining && p.SeenSeconds <= unseenAfter {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Proxies, func(p api.Proxy) bool {
+		return p.ID != me.ID && p.Name == me.Name && p.State != api.ProxyDraining && p.SeenSeconds <= unseenAfter
+	})
 }

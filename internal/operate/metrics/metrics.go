@@ -31,7 +31,7 @@ type Snapshot struct {
 
 // families returns all metrics.
 func families() []family {
-	return slices.Concat(ofProcess(), ofProblems(), ofConfiguration(), ofFleet(), ofTLS(), ofSessions(), ofAuthentication(), ofLimits(), ofServices(), ofTenants(), ofDiscovery(), ofBackends(), ofMeters(), ofFailover(), ofLoops())
+	return slices.Concat(ofProcess(), ofProblems(), ofConfiguration(), ofFleet(), ofTLS(), ofSessions(), ofAuthentication(), ofLimits(), ofServices(), ofTenants(), ofDiscovery(), ofPools(), ofHealth(), ofTotals(), ofMeters(), ofFailover(), ofLoops())
 }
 
 // Names returns the names of all metrics, and of the series that histograms consist of.
