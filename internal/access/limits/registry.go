@@ -3,6 +3,7 @@ package limits
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -188,12 +189,7 @@ type Hold struct {
 }
 
 func (h *Hold) has(kind Kind) bool {
-	for _, s := range h.scopes {
-		if s.kind == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.scopes, func(s *Scope) bool { return s.kind == kind })
 }
 
 // enter takes a place in a scope that stays, unless that has no limits.
@@ -231,12 +227,10 @@ func (h *Hold) Release() {
 
 // Rated reports whether a limit on messages or bytes a second applies to the session.
 func (h *Hold) Rated() bool {
-	for _, s := range h.scopes {
-		if l := s.limits.Load(); !l.MessageRate.Unlimited() || !l.ByteRate.Unlimited() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.scopes, func(s *Scope) bool {
+		l := s.limits.Load()
+		return !l.MessageRate.Unlimited() || !l.ByteRate.Unlimited()
+	})
 }
 
 // Turn returns how many messages and bytes the session's client may send before the session pays for them.

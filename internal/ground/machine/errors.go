@@ -34,12 +34,7 @@ func OutOfDescriptors(err error) bool { return strings.HasPrefix(short(err), des
 
 // Disk reports whether an error says that a disk takes nothing: it is full, read-only, or fails.
 func Disk(err error) bool {
-	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EDQUOT, syscall.EIO} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO)
 }
 
 // LocalError is an error that no system call has returned, and that says that something is short on this machine.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/panics"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
 )
 
 // Bounds of what waits to be written.
@@ -95,12 +96,12 @@ func (l *Log) Add(e Entry) {
 		l.options.Counters.LeftOut.Add(1)
 	}
 	if many {
-		signal(l.wake)
+		tasks.Wake(l.wake)
 	}
 }
 
 // Reopen closes the file and opens the one that has the path now: after the old one was renamed. It does not wait for that.
-func (l *Log) Reopen() { signal(l.reopen) }
+func (l *Log) Reopen() { tasks.Wake(l.reopen) }
 
 // Close writes what is queued and closes the file. It waits for that for a few seconds at most; after that, an entry that still
 // waits is lost. Entries that are added after Close are left out.
@@ -119,12 +120,5 @@ func (l *Log) Close() {
 	case <-l.done:
 	case <-patience.C:
 		l.options.Log.Warn("the access log's file does not take the last lines", "file", l.options.Path)
-	}
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it is signalled already
 	}
 }

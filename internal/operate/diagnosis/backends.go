@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -206,22 +207,9 @@ func troubleOf(c *api.Condition) (kind Kind, cure string) {
 // answered reports whether a reason is that the server has answered the upgrade request with an HTTP status that begins so.
 func answered(why string, statuses ...string) bool {
 	_, status, ok := strings.Cut(why, "server answered ")
-	if !ok || !strings.Contains(why, "instead of upgrading") {
-		return false
-	}
-	for _, s := range statuses {
-		if strings.HasPrefix(status, s) {
-			return true
-		}
-	}
-	return false
+	return ok && strings.Contains(why, "instead of upgrading") && slices.ContainsFunc(statuses, func(s string) bool { return strings.HasPrefix(status, s) })
 }
 
 func anyOf(text string, parts ...string) bool {
-	for _, part := range parts {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }

@@ -128,13 +128,5 @@ func (p jsonPath) hasItems() bool {
 
 // leadsThrough reports whether other is shorter than the path and the path begins with it.
 func (p jsonPath) leadsThrough(other jsonPath) bool {
-	if len(other) >= len(p) {
-		return false
-	}
-	for i := range other {
-		if p[i] != other[i] {
-			return false
-		}
-	}
-	return true
+	return len(other) < len(p) && slices.Equal(p[:len(other)], other)
 }

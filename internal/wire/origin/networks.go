@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -74,16 +75,8 @@ func ParseNetworks(texts []string) (Networks, error) {
 
 // Contains reports whether an address is in one of the networks, whatever its zone.
 func (n Networks) Contains(address netip.Addr) bool {
-	if len(n) == 0 {
-		return false
-	}
 	address = address.Unmap().WithZone("")
-	for _, network := range n {
-		if network.Contains(address) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
 // Address is the address and port of a client or a load balancer. The port is 0 if it is not known: most load balancers do not tell the
