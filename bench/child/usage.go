@@ -65,6 +65,30 @@ func ReadPSS(root int) (sum float64, err error) {
 	return sum, err
 }
 
+// ReadAnonymous adds up the memory of a process and its children that is not the content of files, in bytes.
+func ReadAnonymous(root int) (sum float64, err error) {
+	err = each(root, func(p procfs.Proc) error {
+		status, err := p.NewStatus()
+		sum += float64(status.RssAnon)
+		return err
+	})
+	return sum, err
+}
+
+// ReadWakeUps counts how often the threads of a process and its children that still run have slept.
+func ReadWakeUps(root int) (sum float64, err error) {
+	err = each(root, func(p procfs.Proc) error {
+		threads, err := procfs.AllThreads(p.PID)
+		for _, thread := range threads {
+			if status, err := thread.NewStatus(); err == nil { // else it ended just now
+				sum += float64(status.VoluntaryCtxtSwitches)
+			}
+		}
+		return err
+	})
+	return sum, err
+}
+
 // ReadPeak adds up the peak resident sizes of a process and its children, in bytes. Memory that several of them share counts in
 // each of them.
 func ReadPeak(root int) (sum float64, err error) {

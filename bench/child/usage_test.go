@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -72,7 +73,24 @@ func TestMemoryIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if anonymous, err := ReadAnonymous(os.Getpid()); err != nil || anonymous < 1<<16 || anonymous > peak {
+		t.Errorf("%.0f bytes that are not the content of files, of a peak of %.0f (%v)", anonymous, peak, err)
+	}
 	if pss < 1<<16 || peak < pss/2 {
 		t.Errorf("PSS %.0f and peak %.0f bytes cannot be right", pss, peak)
+	}
+}
+
+func TestWakeUpsAreCounted(t *testing.T) {
+	const naps = 100
+	start, err := ReadWakeUps(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range naps {
+		_ = syscall.Nanosleep(&syscall.Timespec{Nsec: 1000}, nil)
+	}
+	if now, err := ReadWakeUps(os.Getpid()); err != nil || now-start < naps {
+		t.Errorf("%d naps counted as %.0f (%v)", naps, now-start, err)
 	}
 }

@@ -65,6 +65,8 @@ func loadsOf(scenario string, o options, sessions, sizes []int, duration time.Du
 			})
 		}
 		duration = duration * 5 / 2 // a scrape and some samples
+	case "silent":
+		loads = silentLoads(sessions)
 	case "profiles":
 		loads = []load{{sessions: usualSessions, rate: 20, size: audioSize, audio: true}}
 	case "churn":
@@ -72,7 +74,7 @@ func loadsOf(scenario string, o options, sessions, sizes []int, duration time.Du
 	default:
 		loads = []load{{sessions: usualSessions, rate: 20}}
 	}
-	combined := slices.Contains([]string{"relay", "tls", "tails", "everything"}, scenario) // their loads have the numbers that the flags name
+	combined := slices.Contains([]string{"relay", "tls", "tails", "everything", "silent"}, scenario) // their loads have the numbers that the flags name
 	for i := range loads {
 		l := &loads[i]
 		l.size = cmp.Or(l.size, usualSize)

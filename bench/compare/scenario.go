@@ -67,6 +67,7 @@ type observation struct {
 	busy     float64       // share of a processor that it used (idle scenario)
 	others   float64       // processors that everything else used meanwhile
 	rate     float64       // the highest rate that it carried, messages per second of all sessions (search)
+	silence  silence       // of silent sessions
 	overload string        // how it fell short of the load; its numbers are those of an overloaded proxy
 }
 

@@ -115,6 +115,7 @@ func scenarios() []scenario {
 			base: "echo", participants: profiles, open: voskServer, observe: observe, expected: relayTime,
 			metrics: []metric{cpu, outside},
 		},
+		silent(),
 		tails(),
 	}
 }

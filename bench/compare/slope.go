@@ -39,3 +39,26 @@ func addSlopes(s *results.Scenario) {
 		}
 	}
 }
+
+// line fits a straight line to points by least squares. It returns its slope and the slope's standard error, which less than three points do
+// not show.
+func line(xs, ys []float64) (slope, deviation float64) {
+	n := float64(len(xs))
+	var x, y, xx, xy, rest float64 // means, and sums of products of distances from them
+	for i := range xs {
+		x, y = x+xs[i]/n, y+ys[i]/n
+	}
+	for i := range xs {
+		xx += (xs[i] - x) * (xs[i] - x)
+		xy += (xs[i] - x) * (ys[i] - y)
+	}
+	slope = xy / xx
+	for i := range xs {
+		d := ys[i] - y - slope*(xs[i]-x)
+		rest += d * d
+	}
+	if n < 3 {
+		return slope, math.NaN()
+	}
+	return slope, math.Sqrt(rest / (n - 2) / xx)
+}

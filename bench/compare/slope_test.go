@@ -47,3 +47,13 @@ func TestFewSessionsTellNothingOfMemory(t *testing.T) {
 		t.Error("no number is a number in the results")
 	}
 }
+
+func TestLine(t *testing.T) {
+	slope, deviation := line([]float64{0, 1, 2, 3}, []float64{5, 8, 9, 12})
+	if math.Abs(slope-2.2) > 1e-9 || math.Abs(deviation-math.Sqrt(0.8/2/5)) > 1e-9 {
+		t.Errorf("%g ± %g", slope, deviation)
+	}
+	if slope, deviation = line([]float64{0, 2}, []float64{1, 5}); slope != 2 || !math.IsNaN(deviation) {
+		t.Errorf("of two points: %g ± %g", slope, deviation)
+	}
+}
