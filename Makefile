@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-check bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit proof-race clean
+.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-check bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit endurance proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,7 +106,8 @@ TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 # The packages whose tests take longest begin first, so that none of them runs alone at the end.
 LONGEST = $(addprefix ./internal/, proof/e2e session/relay servers/pool cli wire/loop)
 
-# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, clients that come back, fleets, upgrades.
+# The proofs in short: sessions of all profiles against servers with bad habits, hunts for leaks, sieges, failovers, clients that come back, fleets, upgrades,
+# endurance.
 PROOFS = ./internal/lab/stage $(shell $(GO) list ./internal/proof/... | grep -v /e2e$$)
 
 # vet builds what it needs as the tests do, so that nothing is compiled twice.
@@ -324,6 +325,9 @@ upgrade-test: build ## Replace a running proxy five times under 1,000 sessions a
 
 upgrade-outages: build ## In 20 scenes, upgrade one of two proxies of a fleet while PostgreSQL stops and a server is killed, at random times (OUTAGES_FLAGS, e.g. '-scenes 3 -seed 7')
 	$(GO) run ./internal/proof/upgradeproof/cmd -wsbouncer bin/wsbouncer -scenes 20 $(OUTAGES_FLAGS)
+
+endurance: build ## Run a proxy for 24 hours while everything happens to it, and check that nothing grows; continues after Ctrl-C (ENDURANCE_FLAGS, e.g. '-duration 10m -warmup 2m -rate 20')
+	$(GO) run ./internal/proof/endurance/cmd -wsbouncer bin/wsbouncer $(ENDURANCE_FLAGS)
 
 proof-race: export GORACE ?= atexit_sleep_ms=10
 proof-race: ## Prove fleets and upgrades in short, with proxies that have the race detector

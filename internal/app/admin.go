@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -234,17 +236,30 @@ func trusted(r *http.Request) (role string) {
 	return ""
 }
 
+// liveHeap adds go_gc_heap_live_bytes: what was in use after the last garbage collection, which shows a leak sooner than what is allocated.
+var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
+
 // metrics returns the handler for Prometheus: the statistics, and the metrics of the Go runtime and of the process. If one metric
 // fails, the others are still shown.
 func (p *Proxy) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics.New(p.snapshot),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		Registry:      registry, // for the number of scrapes that failed
 		ErrorHandling: promhttp.ContinueOnError,
 		// Compressing takes longer than everything else together, and Prometheus is usually near.
 		DisableCompression: true,
-		ErrorLog:           slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+		ErrorLog:           scrapeLog{p.log},
 	})
+}
+
+// scrapeLog logs why a metric is missing in a scrape. For one whose client has left, that would be a line for each metric: it logs none.
+type scrapeLog struct{ log *slog.Logger }
+
+// Println implements [promhttp.Logger].
+func (l scrapeLog) Println(v ...any) {
+	if err, ok := v[len(v)-1].(error); !ok || !errors.As(err, new(*net.OpError)) {
+		l.log.Warn(strings.TrimSuffix(fmt.Sprintln(v...), "\n"))
+	}
 }

@@ -54,7 +54,7 @@ func (p *Program) Check(ctx context.Context, path string, say func(string)) erro
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, path, append([]string{"check"}, p.arguments()...)...)
-	command.Env, command.Dir, command.WaitDelay = p.environment(), p.Directory, time.Second
+	command.Env, command.Dir, command.WaitDelay = p.environment(), p.Directory, 10*time.Second
 	var said ending
 	command.Stdout, command.Stderr = &said, &said // the same for both: os/exec writes it from one goroutine then
 	err := command.Run()

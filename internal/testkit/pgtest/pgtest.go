@@ -72,6 +72,23 @@ func New() (*Server, error) {
 	return s, nil
 }
 
+// Open returns a server with the files that [New] has made in a directory, whose process was stopped or killed. It gets another port.
+func Open(directory string) (*Server, error) {
+	bin, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Directory: directory, bin: bin, log: new(bytes.Buffer)}
+	if _, err := os.Stat(s.data()); err != nil {
+		return nil, err
+	}
+	if err := s.own(); err != nil {
+		return nil, err
+	}
+	s.Port, err = freePort()
+	return s, err
+}
+
 // binaries returns the directory of the server that is installed: the one on the path, or else the newest of Debian's.
 func binaries() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -95,18 +112,24 @@ func binaries() (string, error) {
 	return "", ErrNone
 }
 
+// own gives the directory to the user postgres, and has the server run as that user, if the tests run as root.
+func (s *Server) own() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		return fmt.Errorf("%w: the tests run as root, and there is no user postgres", ErrNone)
+	}
+	uid, _ := strconv.ParseUint(account.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(account.Gid, 10, 32)
+	s.account = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.Directory, int(uid), int(gid))
+}
+
 func (s *Server) initialize() error {
-	if os.Geteuid() == 0 {
-		account, err := user.Lookup("postgres")
-		if err != nil {
-			return fmt.Errorf("%w: the tests run as root, and there is no user postgres", ErrNone)
-		}
-		uid, _ := strconv.ParseUint(account.Uid, 10, 32)
-		gid, _ := strconv.ParseUint(account.Gid, 10, 32)
-		s.account = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(s.Directory, int(uid), int(gid)); err != nil {
-			return err
-		}
+	if err := s.own(); err != nil {
+		return err
 	}
 	password := filepath.Join(s.Directory, "password")
 	if err := os.WriteFile(password, []byte(Password), 0o644); err != nil {

@@ -51,6 +51,13 @@ func TestChartOfOnePoint(t *testing.T) {
 	}
 }
 
+func TestLinearChart(t *testing.T) {
+	svg, err := Chart{Title: "flat", Linear: true, Lines: []ChartLine{{Name: "s", Points: []ChartPoint{{X: 0, Y: 0}, {X: 20, Y: 8}}}}}.SVG()
+	if err != nil || !strings.Contains(svg, `d="M74 384L646 44"`) {
+		t.Errorf("%v: the line does not reach from corner to corner:\n%s", err, svg)
+	}
+}
+
 func TestImpossibleCharts(t *testing.T) {
 	for name, points := range map[string][]ChartPoint{
 		"nothing": nil, "zero": {{X: 1, Y: 0}}, "infinite": {{X: 1, Y: math.Inf(1)}}, "no number": {{X: math.NaN(), Y: 1}},

@@ -281,6 +281,8 @@ type Chart struct {
 	Title string
 	X, Y  string // what the axes show, with the unit
 	Lines []ChartLine
+	// Linear: both axes begin at 0, and are not logarithmic.
+	Linear bool
 }
 
 // ChartLine is a line, of one colour. One without points is in the legend all the same, with its note.
@@ -324,19 +326,24 @@ type drawnLine struct {
 // bar reaches from the least to the most of a point.
 type bar struct{ X, From, To float64 }
 
-// SVG returns the drawing. It fails when there is no point at all, or one that a logarithmic axis cannot show.
+// SVG returns the drawing. It fails when there is no point at all, or one that the axes cannot show.
 func (c Chart) SVG() (string, error) {
 	var xs, ys []float64
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
-			if !(min(p.X, p.Y) > 0) || math.IsInf(max(p.X, p.Y, p.Max), 1) {
-				return "", fmt.Errorf("%s: %s has a point at (%g, %g), which a logarithmic axis cannot show", c.Title, l.Name, p.X, p.Y)
+			if least := min(p.X, p.Y); !(least > 0 || c.Linear && least == 0) || math.IsInf(max(p.X, p.Y, p.Max), 1) {
+				return "", fmt.Errorf("%s: %s has a point at (%g, %g), which the axes cannot show", c.Title, l.Name, p.X, p.Y)
 			}
 			xs, ys = append(xs, p.X), append(ys, p.Y, max(p.Y, p.Max))
 		}
 	}
 	if len(xs) == 0 {
 		return "", fmt.Errorf("%s: there is nothing to draw", c.Title)
+	}
+	if c.Linear {
+		x, xTicks := linear(slices.Max(xs), chartLeft, chartRight, number)
+		y, yTicks := linear(slices.Max(ys), chartBottom, chartTop, number)
+		return c.draw(x, y, xTicks, yTicks)
 	}
 	slices.Sort(xs)
 	x := axis{from: xs[0], to: xs[len(xs)-1], low: chartLeft + chartInset, high: chartRight - chartInset, log: true}
@@ -348,6 +355,10 @@ func (c Chart) SVG() (string, error) {
 	for _, v := range slices.Compact(xs) {
 		xTicks = append(xTicks, tick{x.at(v), number(v)})
 	}
+	return c.draw(x, y, xTicks, yTicks)
+}
+
+func (c Chart) draw(x, y axis, xTicks, yTicks []tick) (string, error) {
 	var svg strings.Builder
 	err := chartTemplate.Execute(&svg, map[string]any{
 		"Title": c.Title, "XLabel": c.X, "YLabel": c.Y, "X": xTicks, "Y": yTicks, "Lines": c.drawn(x, y),
