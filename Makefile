@@ -10,7 +10,7 @@ BENCH = $(GO) -C bench
 TOOL = $$($(GO) -C tools tool -n $(1))
 
 .DEFAULT_GOAL := help
-.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-check bench-profiles chaos chaos-restart fuzz conformance conformance-server soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit endurance proof-race clean
+.PHONY: help licences docs-lint docs-check build demo demo-calibrate demo-failover demo-stt demo-translation test ci proof test-alerts test-manifests test-stt test-browser test-clients test-sdks test-servers test-portable test-fips test-native cross lint fmt generate-packages image-context image packages test-packages release release-check chart manifests vuln site bench bench-check bench-profiles chaos chaos-restart fuzz conformance conformance-server tls-conformance soak failover reconnect reconnect-fleet fleet fleet-model upgrade-test upgrade-outages scenes lag-limit endurance proof-race clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -335,6 +335,20 @@ proof-race: ## Prove fleets and upgrades in short, with proxies that have the ra
 
 conformance: build ## Run the Autobahn|Testsuite through the proxy (see conformance/README.md)
 	conformance/run
+
+# tlsfuzzer is in no registry of packages: TLSFUZZER_SRC is a checkout of it, and without one, it is cloned. What it needs is pinned with it.
+TLSFUZZER = .cache/tlsfuzzer
+TLSFUZZER_COMMIT = 14555fe211456c46deccc4b2d94751dbd894aece
+TLSFUZZER_PYTHON ?= python3
+
+$(TLSFUZZER)/ready:
+	@rm -rf $(@D) && mkdir -p $(@D) && if [ -n "$(TLSFUZZER_SRC)" ]; then cp -R "$(TLSFUZZER_SRC)/scripts" "$(TLSFUZZER_SRC)/tlsfuzzer" $(@D); \
+	else git clone --quiet --filter=blob:none https://github.com/tlsfuzzer/tlsfuzzer $(@D) && git -C $(@D) checkout --quiet $(TLSFUZZER_COMMIT); fi
+	@$(TLSFUZZER_PYTHON) -m venv $(@D)/venv && $(@D)/venv/bin/pip install --quiet tlslite-ng==0.9.0b2 ecdsa==0.19.2 && touch $@
+
+tls-conformance: ## Test the record layer with tlsfuzzer, which it installs (skipped otherwise; Python 3.10; TLSFUZZER_SRC)
+	@if $(MAKE) --no-print-directory $(TLSFUZZER)/ready; then TLSFUZZER=$(CURDIR)/$(TLSFUZZER) $(GO) test -vet=off -count=1 -v -run TestTLSFuzzer ./internal/wire/loop; \
+	else echo "tls-conformance: skipped, since tlsfuzzer cannot be installed here"; fi
 
 conformance-server: build ## Run Autobahn's hostile server as the backend, directly and through the proxy
 	conformance/run-server

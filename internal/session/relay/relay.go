@@ -5,6 +5,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
@@ -229,6 +230,8 @@ func (h *clientSide) Ended(_ *loop.Conn, err error) {
 		(*Session)(h).clientLeft(unresponsive)
 	case errors.Is(err, resume.ErrNotBack):
 		(*Session)(h).clientLeft(notBack)
+	case machine.Local(err):
+		(*Session)(h).clientLeft("client connection lost: " + err.Error())
 	default:
 		(*Session)(h).clientLeft(leftWithoutClose)
 	}

@@ -108,8 +108,12 @@ func (d *driver) wait() {
 // wake makes wait return. Any goroutine may call it.
 func (d *driver) wake() {
 	one := uint64(1)
-	// This fails only when the counter is full, and then the loop wakes up anyway.
-	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(d.waker), uintptr(unsafe.Pointer(&one)), 8)
+	for {
+		_, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(d.waker), uintptr(unsafe.Pointer(&one)), 8)
+		if errno != unix.EINTR { // any other error means that the counter is full, and then the loop wakes up anyway
+			return
+		}
+	}
 }
 
 // dispatch handles the events that were fetched, and returns how many they were.
