@@ -25,18 +25,19 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/lab/stage"
 	"github.com/wsbouncer/wsbouncer/internal/proof/kit"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/freeport"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
-// injections are failures of system calls, after which the kernel has done nothing, so that only those are here that it could report then. (After a
-// true EAGAIN, epoll reports an event, and after an invented one it does not; and of epoll_ctl, the kernel refuses only what adds a descriptor.)
-// Sends are cut short by clients that take little at a time.
+// injection is a failure of a part of the calls of one kind. The kernel has done nothing then, so that only failures are here that it could report in that
+// case. (After a true EAGAIN, epoll reports an event, and after an invented one it does not; and of epoll_ctl, the kernel refuses only what adds a
+// descriptor.) Sends are cut short by clients that take little at a time.
 type injection struct {
 	call, result, when string // as strace's inject names them
 	ends               bool   // sessions may end, or not begin
 }
 
-// relaying are calls of event loops, and connecting are others, after whose failures the proxy waits before it tries again.
+// relaying are calls of event loops, byRing those that io_uring adds, and connecting the others, after whose failures the proxy waits before it tries again.
 var (
 	relaying = []injection{
 		{"epoll_pwait", "error=EINTR", "4+5", false},
@@ -58,7 +59,6 @@ var (
 		{"accept4", "error=ECONNABORTED", "2+3", false},
 		{"accept4", "error=ENOBUFS", "3+9", true},
 		{"setsockopt", "error=ENOBUFS", "4+5", true},
-		{"fcntl", "error=EMFILE", "1+4", true},
 		{"socket", "error=ENOBUFS", "1+4", true},
 	}
 )
@@ -129,7 +129,7 @@ func startInjected(t *testing.T, ring string) *injected {
 	if p.Proxy, err = kit.NewProxy(binary, "proxy", directory); err != nil {
 		t.Fatal(err)
 	}
-	address, err := kit.FreeAddress("127.0.0.1")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
