@@ -44,8 +44,8 @@ var (
 		{"epoll_pwait", "retval=0", "4+5", false},
 		{"recvfrom", "error=EINTR", "4+5", false},
 		{"recvfrom", "error=ENOMEM", "4+5", true},
-		{"read", "error=EINTR", "4+5", false},
-		{"write", "error=EINTR", "4+5", false},
+		{"read", "error=EINTR", "1+3", false},
+		{"write", "error=EINTR", "1+3", false},
 		{"sendto", "error=EINTR", "4+5", false},
 		{"sendto", "error=ENOBUFS", "4+5", true},
 	}
@@ -55,11 +55,10 @@ var (
 		{"io_uring_enter", "retval=0", "1+2", false},
 	}
 	connecting = []injection{
-		{"accept4", "error=EINTR", "2+3", false},
-		{"accept4", "error=ECONNABORTED", "2+3", false},
-		{"accept4", "error=ENOBUFS", "3+9", true},
-		{"setsockopt", "error=ENOBUFS", "4+5", true},
-		{"socket", "error=ENOBUFS", "1+4", true},
+		{"accept4", "error=EINTR", "1+3", false},
+		{"accept4", "error=ECONNABORTED", "1+3", false},
+		{"accept4", "error=ENOBUFS", "1+9", true},
+		{"setsockopt", "error=ENOBUFS", "1+5", true},
 	}
 )
 
