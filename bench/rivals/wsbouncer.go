@@ -91,8 +91,9 @@ func WSBouncer(name, binary, profile string, each func(Task) int, flags ...strin
 	return r
 }
 
-// PoolSize returns the number of connections to one backend: all pools together hold all sessions and a tenth more.
-func PoolSize(t Task) int { return (t.Sessions*11/10)/len(t.Backends) + 8 }
+// PoolSize returns the number of connections to one backend: all pools together hold all sessions and a tenth more, but at most 500 more, so that
+// 20,000 file descriptors are enough for 9,000 sessions.
+func PoolSize(t Task) int { return (t.Sessions+min(t.Sessions/10, 500))/len(t.Backends) + 8 }
 
 // warm asks the admin API whether the proxy is ready and each pool has that many idle connections.
 func warm(ctx context.Context, t Task, each int) error {
