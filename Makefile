@@ -257,7 +257,7 @@ vuln: ## Check for known vulnerabilities (needs the network)
 bench: ## Compare with nginx, HAProxy, Envoy, Caddy, Go and C, and write docs/internals/benchmarks.md and the numbers in README.md: 20 minutes, or BENCH_FLAGS=-quick
 	$(BENCH) run ./compare $(BENCH_FLAGS)
 
-bench-check: ## Check that README.md and docs/internals/benchmarks.md have the numbers of docs/internals/benchmarks.json
+bench-check: ## Check that README.md and docs/internals/benchmarks.md have the numbers of docs/internals/benchmarks.json, measured at most 300 commits ago
 	$(BENCH) run ./compare -check
 
 bench-profiles: ## Measure what profiles cost and gain: relay, return to idle (BENCH_FLAGS; see bench/README.md)

@@ -68,7 +68,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	})
 	f.StringVar(&o.tools, "tools", "", "a wsbouncer binary for the backends (default: the one that is measured)")
 	f.StringVar(&o.out, "out", "", "folder for benchmarks.json, benchmarks.md and img/ (default: docs/internals for the whole plan, with the numbers in README.md; .cache/bench/report for any other)")
-	f.BoolVar(&o.check, "check", false, "measure nothing: check that README.md, the page and the plots are what docs/internals/benchmarks.json makes of them")
+	f.BoolVar(&o.check, "check", false, "measure nothing: check that README.md, the page and the plots are what docs/internals/benchmarks.json makes of them, and that it was measured at most 300 commits ago")
 	f.StringVar(&o.from, "from", "", "measure nothing: make the report again from this JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if o.check {
-		return check(docs)
+		return checkPublished(ctx, root, out)
 	}
 	if o.from != "" {
 		report, err := results.Read(o.from)
