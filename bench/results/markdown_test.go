@@ -27,18 +27,18 @@ func TestReportNamesEveryRival(t *testing.T) {
 		"- Machine: 2 processors (A processor), 8 GiB, Linux 6.1, Debian, go1.26",
 		"- Everything else on the machine used 0.25 processors (median of all runs; maximum 0.25); trust the numbers only if this is near 0",
 		"| median (extremes) | wsbouncer | c-relay | nginx | haproxy | caddy | python |",
-		"| CPU per round trip, 500 sessions, µs | 20.0 (10.0 - 40.0) | 1.00 (0.97 - 1.10) | 2.00 (1.50 - 4.00) | 0.50, failed in 1 of 2 | skipped | 5.00 (2.50 - 10.00) * |",
-		"| ... 9,000 sessions | 22.0 (11.0 - 48.0) | 0.91 (0.83 - 0.91) | 2.00 (1.04 - 4.00) | - | - | - |",
+		"| CPU per round trip, 500 sessions, µs | 20.0 (10.0–40.0) | 1.00 (0.97–1.10) | 2.00 (1.50–4.00) | 0.50, failed in 1 of 2 | skipped | 5.00 (2.50–10.00) * |",
+		"| ... 9,000 sessions | 22.0 (11.0–48.0) | 0.91 (0.83–0.91) | 2.00 (1.04–4.00) | - | - | - |",
 		"| CPU per round trip: at most haproxy's, at every session count and size | undecided | worst 2.000 x at 500 x 1 KiB; limit 1.000; not measured: 9000 x 1 KiB: no numbers |",
 		"![A plot](img/a.svg)")
 	hasLines(t, measured.Tables(),
 		"- caddy: skipped: not installed",
 		"- nginx: 1.2",
 		"| CPU per round trip: at most haproxy's, at every session count and size | undecided | worst 2.000 x at 500 x 1 KiB; limit 1.000; not measured: 9000 x 1 KiB: no numbers | undecided at 500 x 1 KiB: +100.0 % |",
-		"- CPU per round trip: at most nginx's, at every session count and size: worst 0.500 (0.250 - 0.667) x at 500 x 1 KiB; limit 1.000",
+		"- CPU per round trip: at most nginx's, at every session count and size: worst 0.500 (0.250–0.667) x at 500 x 1 KiB; limit 1.000",
 		"| rival | 500 x 1 KiB | 9000 x 1 KiB |",
-		"| nginx | 2.00 (1.50 - 4.00) | 2.00 (1.04 - 4.00) |",
-		"| wsbouncer | 20.0 (10.0 - 40.0) | 22.0 (11.0 - 48.0) |",
+		"| nginx | 2.00 (1.50–4.00) | 2.00 (1.04–4.00) |",
+		"| wsbouncer | 20.0 (10.0–40.0) | 22.0 (11.0–48.0) |",
 		"| haproxy | 0.50, failed in 1 of 2 | - |",
 		"| caddy | skipped | - |",
 		"- haproxy, failed with 500 x 1 KiB: no / luck",
@@ -92,7 +92,7 @@ func TestOneLoadMakesOneTable(t *testing.T) {
 	s := &r.Scenarios[0]
 	s.Cells = s.Cells[:1]
 	s.Failed = "at last"
-	hasLines(t, r.Tables(), "| rival | CPU, µs | / wsbouncer |", "| nginx | 60.0 (20.0 - 80.0) | 2.00 (1.50 - 4.00) |", "It failed: at last")
+	hasLines(t, r.Tables(), "| rival | CPU, µs | / wsbouncer |", "| nginx | 60.0 (20.0–80.0) | 2.00 (1.50–4.00) |", "It failed: at last")
 }
 
 func TestJSONKeepsEverything(t *testing.T) {
@@ -167,7 +167,7 @@ func TestFeaturesAreOnThePage(t *testing.T) {
 		Metrics: []Metric{{Key: "cpu_us", Title: "CPU, µs", Digits: 1, Ratio: true}, {Key: "others"}},
 		Cells:   []Cell{cell(500, "cpu_us", map[string][]float64{ours: {10, 20}, "everything": {11, 23}})},
 	})
-	hasLines(t, r.Markdown(nil), "| 500 x 1 KiB | CPU, µs |", "| `wsbouncer` | 15.0 (10.0 - 20.0) |", "| `everything` | 1.12 (1.10 - 1.15) |")
+	hasLines(t, r.Markdown(nil), "| 500 x 1 KiB | CPU, µs |", "| `wsbouncer` | 15.0 (10.0–20.0) |", "| `everything` | 1.12 (1.10–1.15) |")
 	if v := find(t, r, "Everything on"); v.Verdict != met {
 		t.Errorf("%+v", v)
 	}

@@ -28,7 +28,7 @@ func (s Spread) Text(digits int) string {
 	case 1:
 		return fmt.Sprintf("%.*f", digits, s.Median)
 	}
-	return fmt.Sprintf("%.*f (%.*f - %.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
+	return fmt.Sprintf("%.*f (%.*f–%.*f)", digits, s.Median, digits, s.Min, digits, s.Max)
 }
 
 // Median returns the middle of some values, or the mean of the two in the middle. There must be at least one.

@@ -16,7 +16,7 @@ func TestSpread(t *testing.T) {
 			t.Errorf("%v: %+v, want %+v", test.values, got, test.want)
 		}
 	}
-	for text, s := range map[string]Spread{"2.0 (1.0 - 30.0)": NewSpread([]float64{2, 30, 1}), "2.0": NewSpread([]float64{2}), "-": {}} {
+	for text, s := range map[string]Spread{"2.0 (1.0–30.0)": NewSpread([]float64{2, 30, 1}), "2.0": NewSpread([]float64{2}), "-": {}} {
 		if got := s.Text(1); got != text {
 			t.Errorf("%+v is shown as %q, want %q", s, got, text)
 		}

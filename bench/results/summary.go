@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,9 +35,12 @@ func lines() []line {
 	}
 }
 
+// extremes are what [Spread.Text] adds to the median.
+var extremes = regexp.MustCompile(` \([^)]*\)`)
+
 // summary writes the table at the start of the report: a line for each metric, with the base's number and the rivals' ratios to it.
 func (r *Report) summary(b *strings.Builder) {
-	header := []string{"median (extremes)", r.Base}
+	header := []string{"", r.Base}
 	for _, rival := range r.Rivals {
 		if rival.Name != r.Base && rival.Name != "wsbouncer-one-shot" {
 			header = append(header, rival.Name)
@@ -51,7 +55,7 @@ func (r *Report) summary(b *strings.Builder) {
 		s := r.Scenario(l.scenario)
 		row := []string{l.title, c.Values(r.Base, l.key).Text(s.digits(l.key))}
 		for _, rival := range header[2:] {
-			row = append(row, c.show(rival, r.Base, Metric{Key: l.key}, true))
+			row = append(row, extremes.ReplaceAllString(c.show(rival, r.Base, Metric{Key: l.key}, true), ""))
 		}
 		rows = append(rows, row)
 	}
@@ -111,7 +115,7 @@ func (r *Report) better() (rivals, floors []string) {
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		for _, m := range s.Metrics {
-			if !m.Ratio || s.Base != r.Base {
+			if !m.Ratio || s.Base != r.Base || s.Name == featureScenario {
 				continue
 			}
 			for _, rival := range s.Rivals {

@@ -19,14 +19,14 @@ func find(t *testing.T, r *Report, words string) Verdict {
 
 func TestVerdicts(t *testing.T) {
 	for _, test := range []struct{ budget, verdict, where, measured string }{
-		{"at most nginx's, at every", met, "", "worst 0.500 (0.250 - 0.667) x at 500 x 1 KiB; limit 1.000"},
+		{"at most nginx's, at every", met, "", "worst 0.500 (0.250–0.667) x at 500 x 1 KiB; limit 1.000"},
 		{"at most haproxy's", undecided, "undecided at 500 x 1 KiB: +100.0 %", "not measured: 9000 x 1 KiB: no numbers"},
 		{"at most envoy's", notMeasured, "", "500 x 1 KiB: no numbers"},
 		{
 			"1.05 x the C epoll relay's", missed, "missed at 9000 x 1 KiB: +4.8 %",
-			"worst 1.100 (1.100 - 1.200) x at 9000 x 1 KiB; limit 1.050",
+			"worst 1.100 (1.100–1.200) x at 9000 x 1 KiB; limit 1.050",
 		},
-		{"at 9,000 sessions: at most 1.1 x", undecided, "undecided at 9000 x 1 KiB: +0.0 %", "worst 1.100 (1.100 - 1.200) x"},
+		{"at 9,000 sessions: at most 1.1 x", undecided, "undecided at 9000 x 1 KiB: +0.0 %", "worst 1.100 (1.100–1.200) x"},
 		{"clients at once: no failure", notMeasured, "", ""},
 	} {
 		v := find(t, fixture(), test.budget)
@@ -67,5 +67,5 @@ func TestTheBestRivalIsTheOneWithTheLowestMedian(t *testing.T) {
 	if v.Verdict != missed || v.Where != "missed at 500 x 1 KiB, nginx: +36.4 %" {
 		t.Errorf("%+v", v)
 	}
-	hasLines(t, r.Tables(), "| wsbouncer / the best rival | p99.9, ms |", "| 500 x 1 KiB | 1.50 (1.50 - 1.50) nginx |")
+	hasLines(t, r.Tables(), "| wsbouncer / the best rival | p99.9, ms |", "| 500 x 1 KiB | 1.50 (1.50–1.50) nginx |")
 }
