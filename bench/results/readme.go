@@ -46,8 +46,8 @@ func (r *Report) numbers() string {
 	if r.Commit != "" {
 		of += ", commit " + r.Commit
 	}
-	fmt.Fprintf(&b, "From `make bench` (%s), with all programs on one machine of %d processors. A rival's number is its ratio to\n"+
-		"wsbouncer in the same round, the median of all rounds: above 1, the rival needs more.\n\n", of, r.Machine.Processors)
+	fmt.Fprintf(&b, "From `make bench` (%s), with all programs on %d processors. Rivals' numbers are medians of\n"+
+		"their ratio to wsbouncer in the same round: above 1, the rival needs more.\n\n", of, r.Machine.Processors)
 	header := []string{"", ours}
 	for _, rival := range readmeRivals {
 		header = append(header, rival.title)

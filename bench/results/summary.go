@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,8 +111,10 @@ func (s *Scenario) digits(key string) int {
 // floorNames are the relay that only passes bytes on, and the direct connection.
 var floorNames = []string{cRelay, "direct"}
 
-// better lists where a rival is better in every round, as in "`relay`, CPU: nginx at 500 x 1 KiB (0.95)", and the same for the floors.
+// better lists where a rival is better in every round, as in "nginx: `relay` CPU (500 x 1 KiB) 0.95", and the same for the floors. Where a
+// scenario has one load, it is not named.
 func (r *Report) better() (rivals, floors []string) {
+	where := map[string][]string{}
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		for _, m := range s.Metrics {
@@ -119,23 +122,28 @@ func (r *Report) better() (rivals, floors []string) {
 				continue
 			}
 			for _, rival := range s.Rivals {
-				var where []string
 				for k := range s.Cells {
 					c := &s.Cells[k]
 					ratios := c.Ratios(rival, s.Base, m.Key)
 					if ratios.Count > 1 && c.trouble(rival).overload == "" && ((m.Higher && ratios.Min > 1) || (!m.Higher && ratios.Max < 1)) {
-						where = append(where, fmt.Sprintf("%s (%.2f)", c.Label, ratios.Median))
+						at := ""
+						if len(s.Cells) > 1 {
+							at = " (" + c.Label + ")"
+						}
+						where[rival] = append(where[rival], fmt.Sprintf("`%s` %s%s %.2f", s.Name, m.Title, at, ratios.Median))
 					}
 				}
-				text := fmt.Sprintf("`%s`, %s: %s at %s", s.Name, m.Title, rival, strings.Join(where, ", "))
-				switch {
-				case len(where) == 0 || strings.HasPrefix(rival, ours):
-				case slices.Contains(floorNames, rival):
-					floors = append(floors, text)
-				default:
-					rivals = append(rivals, text)
-				}
 			}
+		}
+	}
+	for _, rival := range slices.Sorted(maps.Keys(where)) {
+		text := rival + ": " + strings.Join(where[rival], ", ")
+		switch {
+		case strings.HasPrefix(rival, ours):
+		case slices.Contains(floorNames, rival):
+			floors = append(floors, text)
+		default:
+			rivals = append(rivals, text)
 		}
 	}
 	return rivals, floors
