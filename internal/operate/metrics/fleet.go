@@ -1,8 +1,9 @@
 package metrics
 
 import (
-	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"slices"
+
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // proxyStates are the states of proxies.
