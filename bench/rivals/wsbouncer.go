@@ -57,7 +57,11 @@ func wsbouncers(ctx context.Context, o Options) []Rival {
 	reused.Version, once.Version = said, said
 	all := []Rival{reused, once}
 	for _, v := range append([]Variant{{Name: "wsbouncer-no-uring", Flags: []string{"--io-uring", "off"}}}, o.Variants...) {
-		all = append(all, v.rival(o))
+		r := v.rival(o)
+		if v.Binary == "" {
+			r.Version, r.Missing = reused.Version, reused.Missing
+		}
+		all = append(all, r)
 	}
 	return all
 }
