@@ -47,7 +47,7 @@ type options struct {
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
 	f := kit.NewFlags("compare", out)
-	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but start-tls, idle, profiles, silent and tails): cpu, memory (the same runs), light, tls, latency, burst, burst-tls, everything, rate, start, start-tls, churn, idle, profiles, silent, tails")
+	f.StringVar(&o.scenarios, "scenario", "", "scenarios to run, comma-separated (default all but start-tls, profiles, silent and tails): cpu, memory (the same runs), light, tls, latency, burst, burst-tls, everything, rate, start, start-tls, churn, profiles, silent, tails")
 	f.StringVar(&o.only, "only", "", "only these rivals, comma-separated: wsbouncer, wsbouncer-one-shot, wsbouncer-no-uring, c-relay, nginx, haproxy, envoy, caddy, gorilla")
 	f.StringVar(&o.sessions, "sessions", "", "numbers of sessions, comma-separated, instead of the scenarios' own")
 	f.StringVar(&o.sizes, "size", "", "sizes of a message, comma-separated, such as 64B,1KiB, instead of the scenarios' own")

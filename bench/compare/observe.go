@@ -46,7 +46,6 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 	if b.serves != nil {
 		w.ca = b.serves.File
 	}
-	began := time.Now()
 	w.Process, w.address, err = r.Start(ctx, rivals.Task{
 		Listen: addresses[0], Admin: addresses[1], Backends: b.addresses, CA: b.ca, Serves: b.serves, Sessions: sessions, Dir: dir,
 	})
@@ -54,7 +53,6 @@ func startRival(ctx context.Context, st *stage, r rivals.Rival, sessions int, b 
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	w.seen.filled = time.Since(began)
 	w.stop = func() {
 		if w.Process != nil {
 			w.Process.Stop()

@@ -21,7 +21,7 @@ type plan struct {
 var aliases = map[string]string{"cpu": "relay", "memory": "relay"}
 
 // notInPlan are the scenarios that the whole plan leaves out.
-var notInPlan = []string{"start-tls", "idle", "profiles", "silent", "tails"}
+var notInPlan = []string{"start-tls", "profiles", "silent", "tails"}
 
 // newPlan returns the plan that the flags ask for.
 func newPlan(o options) (plan, error) {

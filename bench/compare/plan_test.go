@@ -25,7 +25,7 @@ func TestPlans(t *testing.T) {
 	}{
 		{options{}, "whole", "relay light tls latency burst burst-tls everything rate start churn", 3},
 		{options{quick: true}, "quick", "relay light tls latency burst burst-tls everything rate start churn", 1},
-		{options{scenarios: "cpu,memory,idle"}, "selected", "relay idle", 3},
+		{options{scenarios: "cpu,memory,profiles"}, "selected", "relay profiles", 3},
 		{options{scenarios: "silent", sessions: "1000,9000"}, "selected", "silent", 3},
 		{options{only: "nginx", scenarios: "burst", rounds: 7}, "selected", "burst", 7},
 	} {

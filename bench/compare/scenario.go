@@ -58,17 +58,16 @@ type metric struct {
 // observation is what one run of one rival shows.
 type observation struct {
 	load     loadResult
-	running  loadResult    // of the sessions that run meanwhile (bursts over TLS)
-	cpu      child.CPU     // of the proxy, while the load was steady
-	before   float64       // PSS once it was ready, in bytes
-	open     float64       // PSS late in the load, with all sessions open
-	peak     float64       // peak resident size
-	filled   time.Duration // from its start until it was ready (idle scenario)
-	busy     float64       // share of a processor that it used (idle scenario)
-	others   float64       // processors that everything else used meanwhile
-	rate     float64       // the highest rate that it carried, messages per second of all sessions (search)
-	silence  silence       // of silent sessions
-	overload string        // how it fell short of the load; its numbers are those of an overloaded proxy
+	running  loadResult // of the sessions that run meanwhile (bursts over TLS)
+	cpu      child.CPU  // of the proxy, while the load was steady
+	before   float64    // PSS once it was ready, in bytes
+	open     float64    // PSS late in the load, with all sessions open
+	peak     float64    // peak resident size
+	busy     float64    // share of a processor that it used (scenario silent)
+	others   float64    // processors that everything else used meanwhile
+	rate     float64    // the highest rate that it carried, messages per second of all sessions (search)
+	silence  silence    // of silent sessions
+	overload string     // how it fell short of the load; its numbers are those of an overloaded proxy
 }
 
 // participants returns the rivals that take part, of all that were set up.

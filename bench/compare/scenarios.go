@@ -2,8 +2,6 @@
 
 package main
 
-import "time"
-
 // The metrics of many scenarios.
 var (
 	outside = metric{"others", "others' processors", 2, false, false, others}
@@ -92,19 +90,6 @@ func scenarios() []scenario {
 				{"first_ms", "first echo, median, ms", 1, true, false, func(o observation) float64 { return o.load.ReplyAgain.P50 }},
 				{"slowest_ms", "first echo, slowest, ms", 1, false, false, func(o observation) float64 { return o.load.ReplyAgain.Max }},
 				peakMiB,
-				outside,
-			},
-		},
-		{
-			name: "idle", title: "Idle pooled connections",
-			text: "9,999 idle connections, and 3 for comparison; pinged every 20 s.",
-			base: "wsbouncer", without: "few", participants: idlePools, open: echoServers, observe: observeIdle,
-			expected: func(l load) time.Duration { return settleIdle + l.duration + 4*time.Second },
-			metrics: []metric{
-				{"full_ms", "until all are idle, ms", 0, false, false, func(o observation) float64 { return float64(o.filled.Milliseconds()) }},
-				{"pss_mb", "memory, MiB", 1, false, false, mib(func(o observation) float64 { return o.open })},
-				{"each_kb", "memory of each, KiB", 2, false, true, func(o observation) float64 { return o.open / 1024 / idleConnections }},
-				{"cpu_percent", "processor, %", 2, false, false, func(o observation) float64 { return 100 * o.busy }},
 				outside,
 			},
 		},

@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	silentStep = 1000                   // sessions that are added at a time
-	silentPoll = 300 * time.Millisecond // between two looks at the statistics, which cost a processor, too
-	silentMost = 9000                   // sessions of one proxy, which needs two descriptors for each: a hard limit of 20,000 suffices
+	silentStep   = 1000                   // sessions that are added at a time
+	silentPoll   = 300 * time.Millisecond // between two looks at the statistics, which cost a processor, too
+	settleSilent = 12 * time.Second       // before memory is read: what dialing left is gone by then
+	silentMost   = 9000                   // sessions of one proxy, which needs two descriptors for each: a hard limit of 20,000 suffices
 )
 
 // silence is what a run with silent sessions shows.
 type silence struct {
-	user, all         float64       // memory of a session with its connection, in bytes: anonymous, and what the cgroup is charged for
-	userError, error  float64       // standard errors of these
-	accepted, drained time.Duration // that all sessions took to begin, and the processes to end
-	cpu               time.Duration // to begin them
-	before, wakeUps   float64       // wake-ups a second, without sessions and with all
-	list, scrape      response      // of the admin API of one proxy, with all its sessions
+	user, all           float64       // memory of a session with its connection, in bytes: anonymous, and what the cgroup is charged for
+	userError, allError float64       // standard errors of these
+	accepted, drained   time.Duration // that all sessions took to begin, and the processes to end
+	cpu                 time.Duration // to begin them
+	before, wakeUps     float64       // wake-ups a second, without sessions and with all
+	list, scrape        response      // of the admin API of one proxy, with all its sessions
 }
 
 // response is what a response of the admin API costs.
@@ -58,13 +59,13 @@ func silent() scenario {
 			silentStep, silentMost),
 		base: "wsbouncer", participants: silentProxies, open: echoServersForTLS, observe: observeSilent,
 		expected: func(l load) time.Duration {
-			return time.Duration(1+l.sessions/silentStep)*(settleIdle+3*time.Second) + l.duration
+			return time.Duration(1+l.sessions/silentStep)*(settleSilent+3*time.Second) + l.duration
 		},
 		metrics: []metric{
 			number("user_kb", "user memory of a session, KiB", 2, func(s silence) float64 { return s.user / 1024 }),
 			number("user_error_kb", "+-", 2, func(s silence) float64 { return s.userError / 1024 }),
 			number("all_kb", "user and kernel memory, KiB", 2, func(s silence) float64 { return s.all / 1024 }),
-			number("all_error_kb", "+-", 2, func(s silence) float64 { return s.error / 1024 }),
+			number("all_error_kb", "+-", 2, func(s silence) float64 { return s.allError / 1024 }),
 			number("accepted_s", "until all had begun, s", 1, func(s silence) float64 { return s.accepted.Seconds() }),
 			{"begin_us", "CPU of a session's start, us", 0, false, false, func(o observation) float64 {
 				return float64(o.silence.cpu.Microseconds()) / float64(o.load.Connected)
@@ -180,13 +181,13 @@ func observeSilent(ctx context.Context, st *stage, r rivals.Rival, l load, b ser
 	var sessions, user, all []float64
 	start := sum(child.ReadWakeUps)
 	for n := 0; ; n += silentStep {
-		if err := kit.Wait(ctx, settleIdle); err != nil {
+		if err := kit.Wait(ctx, settleSilent); err != nil {
 			return seen, err
 		}
 		sessions, user, all = append(sessions, float64(n)), append(user, sum(child.ReadAnonymous)), append(all, g.charged())
 		log.Printf("%d sessions: %.2f MiB in the processes, %.2f in all; %.2f s of a processor until now", n, user[len(user)-1]/(1<<20), all[len(all)-1]/(1<<20), sum(processor)/1e9)
 		if n == 0 {
-			seen.silence.before = (sum(child.ReadWakeUps) - start) / settleIdle.Seconds()
+			seen.silence.before = (sum(child.ReadWakeUps) - start) / settleSilent.Seconds()
 		}
 		if n >= l.sessions {
 			break
@@ -221,7 +222,7 @@ func observeSilent(ctx context.Context, st *stage, r rivals.Rival, l load, b ser
 	}
 	s := &seen.silence
 	s.user, s.userError = line(sessions, user)
-	s.all, s.error = line(sessions, all)
+	s.all, s.allError = line(sessions, all)
 	machine, failed := child.ReadMachine()
 	wakeUps, used := sum(child.ReadWakeUps), sum(processor)
 	if err := kit.Wait(ctx, l.duration); err != nil {

@@ -77,7 +77,7 @@ func newStage(ctx context.Context, root string, p plan, o options) (*stage, erro
 
 // allBringRivals reports whether the scenarios bring rivals of their own.
 func allBringRivals(p plan) bool {
-	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains([]string{"everything", "idle", "profiles"}, s.name) })
+	return !slices.ContainsFunc(p.scenarios, func(s scenario) bool { return !slices.Contains([]string{"everything", "silent", "profiles"}, s.name) })
 }
 
 // wanted returns those of a scenario's own rivals that -only names; all if it names none.

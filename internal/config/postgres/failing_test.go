@@ -6,12 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/pgtest"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // TestServerFails follows a watcher through a crash of the server, its return, its move to another port, and a time in which
@@ -34,14 +35,11 @@ func TestServerFails(t *testing.T) {
 		}
 	}
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := netip.ParseAddrPort(wstest.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, there := own.Port, listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	here, there := own.Port, int(free.Port())
 	dsn := fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable", pgtest.User, pgtest.Password, here, there)
 
 	// A store can be opened before the server runs.

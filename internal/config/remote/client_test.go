@@ -16,6 +16,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin"
 	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
 // failing is a store that only fails.
@@ -69,12 +70,7 @@ func TestErrors(t *testing.T) {
 
 // A server that cannot be reached, or is not a proxy, is named.
 func TestUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().String()
-	_ = listener.Close()
+	closed := wstest.RefusingAddress(t)
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	elsewhere := httptest.NewServer(http.RedirectHandler("http://"+closed, http.StatusFound))

@@ -224,12 +224,7 @@ func TestRunGivesUpOnAServerThatDoesNotRead(t *testing.T) {
 }
 
 func TestRunCountsConnectFailures(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := "ws://" + listener.Addr().String()
-	_ = listener.Close()
+	refused := "ws://" + wstest.RefusingAddress(t)
 	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "full", http.StatusServiceUnavailable)
 	}))

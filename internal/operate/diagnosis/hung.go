@@ -2,7 +2,6 @@ package diagnosis
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
@@ -95,7 +94,11 @@ func proofOf(s *api.Stats, b *api.Backend) string {
 
 // peerAnswers reports whether sessions on another backend of the service have had their first replies.
 func peerAnswers(s *api.Stats, b *api.Backend) bool {
-	return slices.ContainsFunc(s.Backends, func(p api.Backend) bool {
-		return p.Service == b.Service && p.Name != b.Name && p.Overdue == nil && p.FirstReplyOwedSeconds == 0 && p.AnsweredSessions >= answering
-	})
+	for i := range s.Backends { // without a copy of each
+		p := &s.Backends[i]
+		if p.Service == b.Service && p.Name != b.Name && p.Overdue == nil && p.FirstReplyOwedSeconds == 0 && p.AnsweredSessions >= answering {
+			return true
+		}
+	}
+	return false
 }

@@ -164,7 +164,7 @@ func (r *run) restart(ctx context.Context) error {
 	if err := kit.Wait(ctx, min(r.o.Restart/4, rand.N(8*time.Second))); err != nil {
 		return err
 	}
-	if err := r.startDatabase(ctx); err != nil {
+	if err := r.database.Start(ctx); err != nil {
 		return err
 	}
 	return r.proxy.Until(ctx, "the configuration can be changed again", func() (bool, error) { return r.change(ctx) == nil, nil })

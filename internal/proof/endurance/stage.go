@@ -83,7 +83,7 @@ func (r *run) stage(ctx context.Context) (err error) {
 	if err := r.save(); err != nil {
 		return err
 	}
-	if err := r.proxy.Until(ctx, "it is ready", func() (bool, error) { return r.proxy.Get(ctx, "/readyz", nil) == nil, nil }); err != nil {
+	if err := r.proxy.Ready(ctx); err != nil {
 		return err
 	}
 	return r.rotate(ctx)
@@ -109,7 +109,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		}
 		r.state.Database = r.database.Directory
 	}
-	if err := r.startDatabase(ctx); err != nil {
+	if err := r.database.Start(ctx); err != nil {
 		return err
 	}
 	r.dsn = r.database.DSN(databaseName)
@@ -128,12 +128,6 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-func (r *run) startDatabase(ctx context.Context) error {
-	starting, cancel := context.WithTimeout(ctx, pgtest.StartTimeout)
-	defer cancel()
-	return r.database.Start(starting)
 }
 
 // configuration returns that of the proxy. There are places for the sessions of an old process and of a new one.

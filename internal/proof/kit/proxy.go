@@ -102,6 +102,11 @@ func (p *Proxy) Answers(ctx context.Context) error {
 	})
 }
 
+// Ready waits until the proxy can serve clients.
+func (p *Proxy) Ready(ctx context.Context) error {
+	return p.Until(ctx, "it is ready", func() (bool, error) { return p.Get(ctx, "/readyz", nil) == nil, nil })
+}
+
 // End ends the process in order.
 func (p *Proxy) End(timeout time.Duration) error {
 	err := p.Signal(syscall.SIGTERM)

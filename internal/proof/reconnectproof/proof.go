@@ -141,7 +141,7 @@ func (r *run) start(ctx context.Context) (err error) {
 		if err := p.Serve(arguments...); err != nil {
 			return err
 		}
-		if err := p.Until(ctx, "it is ready", func() (bool, error) { return p.Get(ctx, "/readyz", nil) == nil, nil }); err != nil {
+		if err := p.Ready(ctx); err != nil {
 			return err
 		}
 	}

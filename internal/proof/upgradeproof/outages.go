@@ -77,7 +77,7 @@ func (r *outages) stage(ctx context.Context) (err error) {
 	if r.database, err = pgtest.New(); err != nil {
 		return err
 	}
-	if err := r.startDatabase(ctx); err != nil {
+	if err := r.database.Start(ctx); err != nil {
 		return err
 	}
 	if err := pgtest.Execute(ctx, r.database.DSN("postgres"), "CREATE DATABASE "+outageDatabase); err != nil {
@@ -104,20 +104,11 @@ func (r *outages) stage(ctx context.Context) (err error) {
 			"--admin", "127.0.0.1:0", "--database", r.databaseURL()); err != nil {
 			return err
 		}
-		if err := p.Until(ctx, "it is ready", func() (bool, error) {
-			err := p.Get(ctx, "/readyz", nil)
-			return err == nil, nil
-		}); err != nil {
+		if err := p.Ready(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *outages) startDatabase(ctx context.Context) error {
-	starting, cancel := context.WithTimeout(ctx, pgtest.StartTimeout)
-	defer cancel()
-	return r.database.Start(starting)
 }
 
 func (r *outages) databaseURL() string {
@@ -223,7 +214,7 @@ func (r *outages) scene(ctx context.Context, n int) error {
 	}
 	err := errors.Join(
 		r.at(ctx, begin.Add(stops), func() error { _ = end(); return nil }), // how it ends does not matter
-		r.at(ctx, begin.Add(stops+away), func() error { return r.startDatabase(ctx) }),
+		r.at(ctx, begin.Add(stops+away), func() error { return r.database.Start(ctx) }),
 	)
 	if err = errors.Join(err, <-failed); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -255,6 +256,15 @@ func TestAnswersReachClientThatBrokeProtocol(t *testing.T) {
 	client.ExpectEnd()
 	_ = client.Close()
 	r.expectRecord(fate{"client", frame.ProtocolError, "client frame not masked", "discarded"})
+}
+
+// A shortage on this machine that ends a client's connection is named: the client did not leave.
+func TestShortageAtClient(t *testing.T) {
+	r := newRig(t, setup{})
+	_, server := r.Session()
+	r.on(func(s *Session) { s.client.Fail(syscall.ENOBUFS) })
+	server.ExpectClose(frame.GoingAway, "session ended")
+	r.expectRecord(fate{"client", frame.AbnormalClosure, "client connection lost: " + syscall.ENOBUFS.Error(), "discarded"})
 }
 
 // A client that leaves without a close frame is recorded as 1006.

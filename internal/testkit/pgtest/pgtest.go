@@ -180,6 +180,8 @@ func (s *Server) Start(ctx context.Context) error {
 		s.process = nil
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
 	for {
 		if s.command("pg_isready", "-q", "-h", s.Directory, "-p", strconv.Itoa(s.Port)).Run() == nil {
 			return nil

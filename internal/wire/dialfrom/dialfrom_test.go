@@ -112,11 +112,16 @@ func TestLostAddress(t *testing.T) {
 
 // A server that refuses one connection is not asked again from another address.
 func TestRefused(t *testing.T) {
-	gone := listen(t, "127.0.0.1:0")
-	_ = gone.Close()
+	listener := listen(t, "127.0.0.1:0")
+	gone, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port
+	_ = listener.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
 	dials := 0
 	count := net.Dialer{Control: func(string, string, syscall.RawConn) error { dials++; return nil }}
-	_, err := New(addresses(t, "127.0.0.2", "127.0.0.3")).Dial(t.Context(), count, gone.Addr().String())
+	_, err = New(addresses(t, "127.0.0.2", "127.0.0.3")).Dial(t.Context(), count, gone.LocalAddr().String())
 	if err == nil || machine.Local(err) || dials != 1 {
 		t.Errorf("%d dials, %v", dials, err)
 	}

@@ -379,9 +379,13 @@ func TestNoServerListens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
+	held, err := net.Dial("tcp", listener.Addr().String()) // no other test's server gets its port
 	_ = listener.Close()
-	target := parsed(t, "ws://"+address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	target := parsed(t, "ws://"+held.LocalAddr().String())
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
 	}
