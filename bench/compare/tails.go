@@ -22,19 +22,22 @@ var (
 // tailRivals are the proxies whose tails are compared.
 var tailRivals = []string{"wsbouncer", "nginx", "haproxy", "envoy"}
 
+// tailed returns those, and variants.
+func tailed(_ context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
+	return slices.DeleteFunc(slices.Clone(all), func(r rivals.Rival) bool {
+		return !slices.Contains(tailRivals, r.Name) && !slices.ContainsFunc(st.setUp.Variants, func(v rivals.Variant) bool { return v.Name == r.Name })
+	}), nil
+}
+
 // tails returns the scenario of latencies under loads that are shares of a processor's capacity.
 func tails() scenario {
 	return scenario{
 		name: "tails", title: "Tails under open load",
 		text: "Texts of 1 KiB at 30, 60 and 90 % of what one processor carries: 1 s divided by wsbouncer's processor time per round trip with as many sessions " +
 			"and 10,000 messages a second, or what `-capacity` says.",
-		base: "wsbouncer", open: echoServers, observe: observe, tune: tune,
-		participants: func(_ context.Context, st *stage, all []rivals.Rival) ([]rivals.Rival, error) {
-			return slices.DeleteFunc(slices.Clone(all), func(r rivals.Rival) bool {
-				return !slices.Contains(tailRivals, r.Name) && !slices.ContainsFunc(st.setUp.Variants, func(v rivals.Variant) bool { return v.Name == r.Name })
-			}), nil
-		},
-		expected: relayTime,
+		base: "wsbouncer", without: "direct", open: echoServers, observe: observe, tune: tune,
+		participants: withDirect(tailed),
+		expected:     relayTime,
 		metrics: []metric{
 			{"p50_ms", "p50, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P50 }},
 			{"p99_ms", "p99, ms", 2, false, false, func(o observation) float64 { return o.load.Latency.P99 }},
@@ -47,6 +50,7 @@ func tails() scenario {
 // overTLS returns the scenario with clients over TLS.
 func (s scenario) overTLS() scenario {
 	s.title += ", clients over TLS"
+	s.participants = tailed
 	s.open, s.expected = echoServersForTLS, secureRelayTime
 	return s
 }
