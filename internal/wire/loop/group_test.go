@@ -149,6 +149,47 @@ func (s *session) MoveTo(to *Loop) {
 	}
 }
 
+// A loop that gives away its connections looks after its sockets between some of them and the next, and leaves out one that was closed meanwhile.
+func TestMovingInTurns(t *testing.T) {
+	const n = 2*movedPerTurn + 2
+	g := group(t, 2)
+	from, to := g.Loops()[0], g.Loops()[1]
+	moves := make(chan *Loop, n)
+	var lost atomic.Int64
+	for range n {
+		near, _ := wstest.Pair(t)
+		socket, err := Detach(near)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &session{moves: moves, lost: &lost}
+		call(t, from, func() { s.conn = from.Add(socket, s, nil) })
+	}
+	left := make(chan int, 1)
+	call(t, from, func() {
+		g.shed(from, 1, to)
+		from.Post(func() { // after the first turn
+			left <- from.conns
+			from.driver.each(func(c *Conn) {
+				if from.conns == n-movedPerTurn {
+					c.Close()
+				}
+			})
+		})
+	})
+	if got := wstest.Receive(t, left, "a function that was posted meanwhile"); got != n-movedPerTurn {
+		t.Errorf("%d connections are left after a turn; want %d", got, n-movedPerTurn)
+	}
+	for range n - 1 {
+		wstest.Receive(t, moves, "connections to be moved")
+	}
+	wstest.Eventually(t, "them to be counted", func() bool { _, moved := g.Stats(); return moved >= n-1 })
+	settle(t, from)
+	if _, moved := g.Stats(); moved != n-1 || from.load.Load() != 0 || to.load.Load() != n-1 {
+		t.Errorf("%d were moved; %d and %d connections are left; want %d, 0 and %d", moved, from.load.Load(), to.load.Load(), n-1, n-1)
+	}
+}
+
 // When a loop is really busy, the group wakes another and moves a share of the connections there. When the loops are quiet again,
 // the connections come back.
 func TestGroupFollowsTheLoad(t *testing.T) {
