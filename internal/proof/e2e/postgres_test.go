@@ -187,8 +187,8 @@ func failures(t *testing.T, server *pgtest.Server, d *database) {
 	way.Lead(at())
 	resize("failed over to another port", 43)
 
-	way.Slow(200 * time.Millisecond)
-	resize("200 ms each way", 44)
+	way.Slow(100 * time.Millisecond) // an exchange with the ledger may take 1.5 s, which 200 ms leave no busy machine
+	resize("100 ms each way", 44)
 	way.Slow(0)
 
 	d.sql("ALTER SYSTEM SET default_transaction_read_only = on")

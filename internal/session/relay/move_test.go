@@ -122,8 +122,8 @@ func streamWhileMoving(t *testing.T, begin func(*rig) (stop func())) {
 // A session's timers go with it.
 func TestMoveTakesTimers(t *testing.T) {
 	for name, limit := range map[string]func(*route.Service){
-		"idle limit":    func(s *route.Service) { s.IdleTimeout = 60 * time.Millisecond },
-		"session limit": func(s *route.Service) { s.MaxDuration = 60 * time.Millisecond },
+		"idle limit":    func(s *route.Service) { s.IdleTimeout = 500 * time.Millisecond },
+		"session limit": func(s *route.Service) { s.MaxDuration = 500 * time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, setup{Loops: 2, Service: limit})
@@ -204,7 +204,9 @@ func TestWorkersThatAreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	r := newRig(t, setup{Profile: "kaldi-gstreamer", Cap: 4, Queue: 10, Backend: func(o *backend.Options) {
+	patient := withYAML(t, `profiles: {patient: {from: kaldi-gstreamer, timeouts: {busy: 500ms}}}`) // on a busy machine, 100 ms are not enough
+	r := newRig(t, setup{Cap: 4, Queue: 10, Backend: func(o *backend.Options) {
+		patient(o)
 		o.Target, o.Settings.Warm = targetOf(t, server.URL()), 0
 	}})
 	var clients []*wstest.Peer

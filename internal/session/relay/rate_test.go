@@ -150,8 +150,12 @@ func TestEndWhileHeldBack(t *testing.T) {
 	}{
 		"backend closes": {nil, func(_ *rig, _, server *wstest.Peer) { server.SendClose(4000, "enough") }, 4000, "enough", fate{"backend", 4000, "enough", "discarded"}},
 		"session limit": {
-			func(s *route.Service) { s.MaxDuration = 300 * time.Millisecond }, func(*rig, *wstest.Peer, *wstest.Peer) {}, 1008, "session limit reached",
-			fate{"proxy", 1008, "session limit reached", "discarded"},
+			func(s *route.Service) { s.MaxDuration = time.Hour }, func(r *rig, _, _ *wstest.Peer) {
+				r.on(func(s *Session) {
+					s.record.Leased = s.record.Leased.Add(-time.Hour)
+					s.limitDuration()
+				})
+			}, 1008, "session limit reached", fate{"proxy", 1008, "session limit reached", "discarded"},
 		},
 		"operator": {nil, func(r *rig, _, _ *wstest.Peer) {
 			var id record.ID
