@@ -9,12 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/wsbouncer/wsbouncer/internal/session/admission"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
@@ -22,6 +21,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/follow"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/peers"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
 	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
@@ -39,6 +39,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/admission"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 	"github.com/wsbouncer/wsbouncer/internal/wire/acme"
@@ -235,6 +236,9 @@ func (p *Proxy) Kept() []int { return p.inheritance.kept }
 func (p *Proxy) follow(ctx context.Context, fixed *fixed) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	if path, missing := stores.Missing(p.settings.Database); missing && fixed == nil && filepath.Dir(path) != filepath.Clean(p.settings.StateDirectory) {
+		p.log.Warn("the database does not exist yet: it begins empty", "file", path)
+	}
 	store, source, copyFile, err := p.settings.openStore(fixed)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,9 @@ func (f *adminFlags) connect(address string) (*client.Client, error) {
 		}
 	}
 	c, err := client.Open(at.admin, o)
+	if err != nil && f.admin == "" && address == os.Getenv(adminVariable) {
+		err = fmt.Errorf("%s: %w", adminVariable, err)
+	}
 	return c, usageError(err)
 }
 

@@ -162,6 +162,9 @@ func runBench(cmd *cobra.Command, options load.Options, flags benchFlags) error 
 	} else {
 		err = r.Table(cmd.OutOrStdout())
 	}
+	if err := r.Result.Refusal; err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the first client that could not connect: %v\n", err)
+	}
 	if allUnauthorized(r.Result) {
 		fmt.Fprintln(cmd.ErrOrStderr(), wantsCredential)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -122,7 +123,8 @@ func TestBenchStreamsAudio(t *testing.T) {
 func TestBenchFailsWhenTheServerDoes(t *testing.T) {
 	full := simulated(t, sim.Options{Fail: sim.FailOptions{Refuse: 1}})
 	status, stdout, stderr := bench(full, "-c", "3", "-d", "100ms", "--json")
-	if status != 1 || !strings.Contains(stderr, "no connection could be made") || strings.Contains(stderr, "steady") {
+	first := "the first client that could not connect: server answered 503 Service Unavailable"
+	if status != 1 || !strings.Contains(stderr, "no connection could be made") || !strings.Contains(stderr, first) || strings.Contains(stderr, "steady") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if !strings.Contains(stdout, `"connect_failures":3`) || !strings.Contains(stdout, `"connect: HTTP 503":3`) {
@@ -132,7 +134,7 @@ func TestBenchFailsWhenTheServerDoes(t *testing.T) {
 		closed := simulated(t, sim.Options{Admit: func(*http.Request) int { return refusal }})
 		for _, args := range [][]string{{closed, "-c", "2", "-d", "100ms"}, {closed, "-c", "2", "-d", "100ms", "--audio", "sample", "--profile", "vosk"}} {
 			status, _, stderr := bench(args...)
-			if status != 1 || strings.Count(stderr, wantsCredential) != 1 {
+			if status != 1 || strings.Count(stderr, wantsCredential) != 1 || !strings.Contains(stderr, "server answered "+strconv.Itoa(refusal)) {
 				t.Errorf("%d: %q: status %d: %s", refusal, args, status, stderr)
 			}
 		}

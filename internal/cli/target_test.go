@@ -49,6 +49,10 @@ func TestTarget(t *testing.T) {
 	t.Setenv(adminVariable, "unix:"+s.socket)
 	sees("WSBOUNCER_ADMIN before it", "in-proxy")
 	sees("flags before both", "by-flag", "--database", byFlag)
+	t.Setenv(adminVariable, "state/admin.sock")
+	if status, _, messages := command("service", "ls"); status != 2 || !strings.Contains(messages, "Error: WSBOUNCER_ADMIN: invalid admin API address") {
+		t.Errorf("a path without unix: status %d, %s", status, messages)
+	}
 	t.Setenv(adminVariable, "unix:/none.sock")
 	sees("the flag before the variable", "in-proxy", "--admin", "unix:"+s.socket)
 }

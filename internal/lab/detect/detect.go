@@ -42,7 +42,8 @@ type Try struct {
 	// Untried says that there was no session.
 	Untried bool
 
-	strength int // of the evidence
+	strength int   // of the evidence
+	refused  error // the server did not accept the connection
 }
 
 // Result is what is known of a server.
@@ -78,15 +79,25 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if greeting != nil {
 		r.Greeting = shown(*greeting)
 	}
+	sessions := 0
+	var refused error
 	for _, p := range o.Profiles {
 		t := o.try(ctx, p, greeting)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if t.refused != nil {
+			refused = t.refused
+		} else if !t.Untried {
+			sessions++
+		}
 		r.Tries = append(r.Tries, t)
 		if o.Tried != nil {
 			o.Tried(t)
 		}
+	}
+	if sessions == 0 && refused != nil {
+		return nil, fmt.Errorf("the server has refused every connection, so that nothing shows which profile fits: %w", refused)
 	}
 	slices.SortStableFunc(r.Tries, func(a, b Try) int { return b.strength - a.strength })
 	return r, nil
@@ -153,7 +164,7 @@ func (o *Options) try(ctx context.Context, p *profile.Profile, greeting *speaker
 	target.AddQuery(recording.Query())
 	conn, err := o.dial(ctx, target)
 	if err != nil {
-		t.Found = err.Error()
+		t.refused, t.Found = err, err.Error()
 		return t
 	}
 	defer context.AfterFunc(ctx, conn.Abort)()

@@ -23,6 +23,8 @@ type Result struct {
 	// Series is the time series: one point for about each sampling interval, from when clients began to connect until all
 	// connections were closed. Its points add up to the totals.
 	Series []Point
+	// Refusal is the error of the first client that could not connect; nil for none.
+	Refusal error
 	// Speech is what package streams measures besides; nil for a run of Run.
 	Speech *Speech
 }

@@ -43,6 +43,8 @@ type stage struct {
 	alive   *latch // opened when each client has failed
 	drained *latch // opened when each lane has drained
 	gone    *latch // opened when each client's connection has ended
+
+	refusal atomic.Pointer[error] // of the first client that could not connect
 }
 
 // now returns the nanoseconds since the epoch.
@@ -216,6 +218,9 @@ func (r *run) leave(stopDialling func()) {
 	r.collect()
 	r.result.Series = r.seen.finish(time.Duration(r.now()), r.SampleInterval/shortPoint, active)
 	r.fill(&r.result)
+	if first := r.refusal.Load(); first != nil {
+		r.result.Refusal = *first
+	}
 }
 
 // each calls f for each lane on its loop.
@@ -397,6 +402,7 @@ func (l *lane) refused(c *client, err error) {
 	counts.Begun++
 	counts.ConnectFailures++
 	counts.error("connect: " + Kind(err))
+	l.refusal.CompareAndSwap(nil, &err)
 	c.markGreeted()
 	if l.sessionLength > 0 {
 		l.clients = append(l.clients, c) // it tries again

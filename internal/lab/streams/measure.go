@@ -94,6 +94,7 @@ func (s *session) refused(err error) {
 			f.ConnectFailures++
 		}
 		f.Errors["connect: "+load.Kind(err)]++
+		s.run.result.Refusal = cmp.Or(s.run.result.Refusal, err)
 	})
 	if _, full := speaker.Refused(s.run.Profile, err); full {
 		s.run.locked(func() { s.run.speech.Full++ })

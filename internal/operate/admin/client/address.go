@@ -48,7 +48,7 @@ func parseAddress(address string) (t target, err error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return wrong("the scheme is " + u.Scheme)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/":
-		return wrong("it has more than a host and a port")
+		return wrong("it has more than a host and a port; a socket's path needs unix: before it")
 	case u.Port() == "":
 		return wrong("the port is missing")
 	}

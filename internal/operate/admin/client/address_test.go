@@ -28,6 +28,7 @@ func TestAddresses(t *testing.T) {
 		"unix:":                "the path of the socket is missing",
 		"ftp://gpu:9090":       "the scheme is ftp",
 		"http://gpu:9090/api/": "it has more than a host and a port",
+		"state/admin.sock":     "a socket's path needs unix: before it",
 	} {
 		_, err := New(address, "")
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "use host:port") {
