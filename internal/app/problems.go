@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -10,6 +12,9 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 )
 
+// sampleOver is how long what looks at all sessions once a second may take for it.
+const sampleOver = 400 * time.Millisecond
+
 // watchProblems has the proxy look once a second whether something is wrong. What it reads of sessions' lags is also what lag-limit goes by. The past is kept in the state directory, if there is one.
 func (p *Proxy) watchProblems() {
 	file := ""
@@ -18,7 +23,7 @@ func (p *Proxy) watchProblems() {
 	}
 	p.problems = problems.New(problems.Options{
 		Source: func() (api.Stats, meter.Snapshot) {
-			lags := p.sessions.Lags()
+			lags := p.sessions.Lags(sampleOver)
 			reliefs := p.services.SessionsLag(func(service, name string) backend.LagReading {
 				return lags[relay.BackendName{Service: service, Backend: name}].Late
 			})

@@ -368,7 +368,7 @@ func (p *Proxy) AdminAddress() net.Addr {
 func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 
 // snapshot returns the statistics of all parts, and what was counted for each backend.
-func (p *Proxy) snapshot() metrics.Snapshot { return p.snapshotWith(p.sessions.Lags()) }
+func (p *Proxy) snapshot() metrics.Snapshot { return p.snapshotWith(p.sessions.Lags(0)) }
 
 // snapshotWith is snapshot with what backends owe their sessions.
 func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snapshot {

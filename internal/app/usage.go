@@ -20,7 +20,7 @@ import (
 
 // keepUsage begins to keep what clients use: in the state directory, if there is one, and in the configuration's database, unless that is a file.
 func (p *Proxy) keepUsage() {
-	o := usage.Options{Write: file.Replace, Collect: func() { p.sessions.Usage(p.bookUsage) }, Log: p.log}
+	o := usage.Options{Write: file.Replace, Collect: func() { p.sessions.Usage(sampleOver, p.bookUsage) }, Log: p.log}
 	if p.settings.StateDirectory != "" {
 		o.Folder = state.Usage(p.settings.StateDirectory)
 	}

@@ -126,38 +126,40 @@ func (s *Session) newUsage() Usage {
 }
 
 // Usage calls book with what clients have used since the last call, and ends the sessions whose quota is used up. The rest of a session is booked
-// when it ends. It must not be called on a loop.
-func (s *Sessions) Usage(book func(Usage)) {
+// when it ends. It must not be called on a loop, and may take as long as over if there are many sessions.
+func (s *Sessions) Usage(over time.Duration, book func(Usage)) {
 	sessions, _ := s.registry.all()
-	all := make([]Usage, 0, len(sessions))
+	var some []Usage
 	limited := make(map[*Session]*limits.Hold)
-	s.Each(sessions, func(session *Session) { // what takes longer is done when the loops have gone back to their sockets
+	s.eachOver(over, sessions, func(session *Session) { // what takes longer is done when the loops have gone back to their sockets
 		if u := session.newUsage(); u.Used != (meter.Used{}) {
-			all = append(all, u)
+			some = append(some, u)
 		}
 		if hold := session.limited.places(); hold.HasQuota() {
 			limited[session] = hold
 		}
-	})
-	sums := make(map[payer]*meter.Used)
-	for i := range all {
-		if sum := sums[all[i].payer]; sum != nil {
-			sum.Add(all[i].Used)
-		} else {
-			sums[all[i].payer] = &all[i].Used
+	}, func() {
+		sums := make(map[payer]*meter.Used)
+		for i := range some {
+			if sum := sums[some[i].payer]; sum != nil {
+				sum.Add(some[i].Used)
+			} else {
+				sums[some[i].payer] = &some[i].Used
+			}
 		}
-	}
-	for who, used := range sums {
-		book(Usage{who, *used})
-	}
-	over := make(map[*Session]*limits.Left)
+		for who, used := range sums {
+			book(Usage{who, *used})
+		}
+		some = some[:0]
+	})
+	ended := make(map[*Session]*limits.Left)
 	for session, hold := range limited {
 		if left := s.shared.Scopes.AudioLeft(hold); left != nil && left.Audio == 0 {
-			over[session] = left
+			ended[session] = left
 		}
 	}
-	if len(over) > 0 {
-		s.Each(slices.Collect(maps.Keys(over)), func(session *Session) { session.endByQuota(over[session]) })
+	if len(ended) > 0 {
+		s.Each(slices.Collect(maps.Keys(ended)), func(session *Session) { session.endByQuota(ended[session]) })
 	}
 }
 

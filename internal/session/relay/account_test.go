@@ -115,7 +115,7 @@ func TestUsageOfMovedSession(t *testing.T) {
 	sessiontest.Speak(client, server, 1, sessiontest.Final("one", 0.05, 0.15), sessiontest.Final("one", 0.05, 0.15))
 	sessiontest.Speak(client, server, 2, sessiontest.Partial("two"), sessiontest.Partial("two"))
 	before := meter.Used{}
-	r.sessions.Usage(func(u Usage) { before.Add(u.Used) })
+	r.sessions.Usage(0, func(u Usage) { before.Add(u.Used) })
 	server.Reset()
 	next := r.Other(n)
 	next.ExpectOwn(frame.Text, sessiontest.VoskConfig)

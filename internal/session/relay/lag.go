@@ -66,15 +66,16 @@ type backendLag struct {
 	replies  meter.Distribution // first replies since the start
 }
 
-// Lags returns the lag of each backend that has sessions. Like [Sessions.Describe], it must not be called on a loop, and holds none for long.
-func (s *Sessions) Lags() map[BackendName]Lag {
+// Lags returns the lag of each backend that has sessions. Like [Sessions.Describe], it must not be called on a loop, and holds none for long. It may
+// take as long as over to ask many sessions, and 0 is for an answer without pauses.
+func (s *Sessions) Lags(over time.Duration) map[BackendName]Lag {
 	sessions, _ := s.registry.all()
 	found := make([]waiting, 0, len(sessions))
-	s.Each(sessions, func(session *Session) {
+	s.eachOver(over, sessions, func(session *Session) {
 		if session.leg.conn != nil {
 			found = append(found, session.waiting()) // what takes longer is done when the loops have gone back to their sockets
 		}
-	})
+	}, func() {})
 	all := make(map[BackendName]*backendLag)
 	for i := range found {
 		w := &found[i]

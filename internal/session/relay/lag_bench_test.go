@@ -20,7 +20,7 @@ func BenchmarkLags(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				if lags := r.sessions.Lags(); len(lags) != 1 {
+				if lags := r.sessions.Lags(0); len(lags) != 1 {
 					b.Fatal(lags)
 				}
 			}
@@ -45,7 +45,7 @@ func BenchmarkUsage(b *testing.B) {
 		r.sessions.Each(sessions, func(s *Session) { s.scanner.Bytes += 3200 })
 		b.StartTimer()
 		var booked meter.Used
-		r.sessions.Usage(func(u Usage) { booked.Add(u.Used) })
+		r.sessions.Usage(0, func(u Usage) { booked.Add(u.Used) })
 		if booked.In.Bytes != n*3200 {
 			b.Fatal(booked)
 		}

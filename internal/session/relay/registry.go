@@ -2,6 +2,7 @@ package relay
 
 import (
 	"sync"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
@@ -159,6 +160,23 @@ func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) 
 			return
 		}
 	}
+}
+
+// atOnce is how many sessions eachOver looks after before it pauses. With thousands, reading them all takes both processors of a small machine for
+// ten milliseconds, and whatever passes then is as late.
+const atOnce = 512
+
+// eachOver is Each for what is done again and again. It takes its time if there are many sessions, up to over, and calls between after each pause
+// and at the end.
+func (s *Sessions) eachOver(over time.Duration, sessions []*Session, f func(*Session), between func()) {
+	pause := over / time.Duration(len(sessions)/atOnce+1)
+	for ; len(sessions) > atOnce; sessions = sessions[atOnce:] {
+		s.Each(sessions[:atOnce], f)
+		between()
+		time.Sleep(pause)
+	}
+	s.Each(sessions, f)
+	between()
 }
 
 // onLoop calls f on a loop with perTurn sessions at a time, and waits until it has done so with all. Between two turns, the loop looks

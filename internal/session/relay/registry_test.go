@@ -2,6 +2,7 @@ package relay
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -207,4 +208,20 @@ func BenchmarkSessions(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/session")
+}
+
+// What is done again and again pauses between some sessions and the next.
+func TestEachOver(t *testing.T) {
+	r := newRig(t, setup{Script: &wstest.Server{Serve: wstest.Echo}})
+	r.Join()
+	many := slices.Repeat(r.sessions.All(), 2*atOnce+1)
+	calls, seen := 0, []int{}
+	begun := time.Now()
+	r.sessions.eachOver(30*time.Millisecond, many, func(*Session) { calls++ }, func() { seen = append(seen, calls) })
+	if want := []int{atOnce, 2 * atOnce, 2*atOnce + 1}; !slices.Equal(seen, want) {
+		t.Errorf("pauses after %v calls; want %v", seen, want)
+	}
+	if took := time.Since(begun); took < 20*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
 }

@@ -112,7 +112,7 @@ func TestSpeechStalls(t *testing.T) {
 func TestLags(t *testing.T) {
 	r := newRig(t, setup{Profile: "vosk", Cap: 3, Script: new(wstest.Server), Service: stallingAfter(time.Hour)})
 	r.Ready(3)
-	if n := len(r.sessions.Lags()); n != 0 {
+	if n := len(r.sessions.Lags(0)); n != 0 {
 		t.Errorf("there is no session, and %d backends have lags", n)
 	}
 	for range 3 {
@@ -126,7 +126,7 @@ func TestLags(t *testing.T) {
 		s.failover.watch.Look(&v, now)
 		s.failover.watch.Look(&v, now.After(n*time.Second))
 	})
-	for name, lag := range r.sessions.Lags() {
+	for name, lag := range r.sessions.Lags(0) {
 		if lag.Longest != 3*time.Second || lag.Median != 2*time.Second || name.Backend != r.Backends[0].Name() {
 			t.Errorf("%+v has %+v; want 3 s, and 2 s for half of the sessions", name, lag)
 		}
