@@ -302,8 +302,14 @@ func (g *Group) move(l *Loop, conns []*Conn, to []*Loop) {
 		h.MoveTo(to[i%len(to)])
 		g.moved.Add(1)
 	}
-	if rest := conns[len(now):]; len(rest) > 0 {
-		l.Post(func() { g.move(l, rest, to) })
+	rest := conns[len(now):]
+	if len(rest) == 0 {
+		return
+	}
+	next := func() { g.move(l, rest, to) }
+	// A loop that takes them asks for more, so that it does not get all of them in one turn either.
+	if taker := to[len(rest)/movedPerTurn%len(to)]; !taker.Post(func() { l.Post(next) }) {
+		l.Post(next)
 	}
 }
 
