@@ -101,10 +101,9 @@ test ci: export GORACE ?= atexit_sleep_ms=10
 test: export GOGC ?= 400
 
 # Tests commit to databases all the time, and a disk takes long for that: where /dev/shm is large enough, and programs run from it, files are there.
-MEMORY = $(shell d=/dev/shm; [ "$$(df -Pk $$d 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 4000000 ] 2>/dev/null && \
+MEMORY = $(shell d=/dev/shm; [ "$$(df -Pk $$d 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 8000000 ] 2>/dev/null && \
 	! grep -q " $$d .*noexec" /proc/mounts && echo $$d || echo /tmp)
 test ci: export TMPDIR ?= $(MEMORY)
-test ci: export GOTMPDIR ?= /tmp
 
 # With -vet=off, since `go vet` has just looked, and for more. Twice as many packages at a time as processors, since many tests wait.
 TEST = test -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
