@@ -166,7 +166,7 @@ func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) 
 // ten milliseconds, and whatever passes then is as late.
 const atOnce = 512
 
-// eachOver is Each for what is done again and again. It takes its time if there are many sessions, up to over, and calls between after each pause
+// eachOver is Each for what is done again and again. It takes its time if there are many sessions, up to over, and calls between before each pause
 // and at the end.
 func (s *Sessions) eachOver(over time.Duration, sessions []*Session, f func(*Session), between func()) {
 	pause := over / time.Duration(len(sessions)/atOnce+1)
