@@ -18,9 +18,9 @@ type Limits struct {
 // behind by 0.005 s/s, and as large because no real server has none.
 const MostSlope = 0.002
 
-// noise is by how much lag may grow within a session in any case: a machine that is busy for a moment does that, and a session of a second is too
-// short to tell it from a server that falls behind.
-const noise = 10 * time.Millisecond
+// noise is by how much lag may grow within a session in any case: a machine that is busy for a moment does that, in this session or in the one that was
+// alone, and a session of a second is too short to tell it from a server that falls behind.
+const noise = 50 * time.Millisecond
 
 // mostSlope is by how much lag may grow in sessions of that length, in seconds per second.
 func mostSlope(session time.Duration) float64 {

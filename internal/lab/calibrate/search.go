@@ -113,7 +113,12 @@ func (s *search) take(step Step) {
 	}
 	n := step.Streams
 	switch {
+	case step.Phase == Soak && verdict == Fails && n == 1 && step.Repeat == 0: // there is no smaller number, and chance may have had a part
+		again := step.Plan
+		again.Repeat++
+		s.repeat = &again
 	case step.Phase == Soak && verdict == Fails:
+		s.why = step.Why
 		s.surprised("%s held for a while, but not in the soak", figures.Plural(n, "stream"))
 		s.fails, s.holds, s.gap, s.again = n, 0, max(1, n/32), false // what held before may not hold now either
 	case step.Phase == Soak:

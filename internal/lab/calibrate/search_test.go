@@ -116,3 +116,28 @@ func TestContinues(t *testing.T) {
 	}
 	t.Error("it does not end")
 }
+
+// TestOneStreamFailsInTheSoak soaks once more where one stream failed in the soak, and names the reason of that one if it fails again.
+func TestOneStreamFailsInTheSoak(t *testing.T) {
+	for failures, want := range map[int]Outcome{
+		1: {Found: 1},
+		2: {Why: "one stream alone does not hold the limits: lag p95 is 3s"},
+	} {
+		measure := func(_ context.Context, n int, length time.Duration) (Measured, error) {
+			m := Measured{Sessions: 10, SameText: 1}
+			switch {
+			case n > 1:
+				m.Failed, m.Failure = 1, "refused"
+			case length >= options.Soak && failures > 0:
+				m.Lag = 3 * time.Second
+				failures--
+			}
+			return m, nil
+		}
+		search := Search{Options: options, Measure: measure, Begins: func(int, Plan, time.Duration) {}, Taken: func([]Step) error { return nil }}
+		if outcome, steps, err := search.Run(context.Background(), nil); err != nil || outcome != want {
+			t.Errorf("found %+v, %v, want %+v", outcome, err, want)
+			show(t, steps)
+		}
+	}
+}
