@@ -15,7 +15,14 @@ import (
 // sampleOver is how long what looks at all sessions once a second may take for it.
 const sampleOver = 400 * time.Millisecond
 
-// watchProblems has the proxy look once a second whether something is wrong. What it reads of sessions' lags is also what lag-limit goes by. The past is kept in the state directory, if there is one.
+// lags are what backends owe their sessions, as of a time.
+type lags struct {
+	at time.Time
+	of map[relay.BackendName]relay.Lag
+}
+
+// watchProblems has the proxy look once a second whether something is wrong. What it reads of sessions' lags is also what lag-limit goes by, and what
+// statistics show until the next time. The past is kept in the state directory, if there is one.
 func (p *Proxy) watchProblems() {
 	file := ""
 	if p.settings.StateDirectory != "" {
@@ -23,14 +30,15 @@ func (p *Proxy) watchProblems() {
 	}
 	p.problems = problems.New(problems.Options{
 		Source: func() (api.Stats, meter.Snapshot) {
-			lags := p.sessions.Lags(sampleOver)
+			read := &lags{time.Now(), p.sessions.Lags(sampleOver)}
+			p.lags.Store(read)
 			reliefs := p.services.SessionsLag(func(service, name string) backend.LagReading {
-				return lags[relay.BackendName{Service: service, Backend: name}].Late
+				return read.of[relay.BackendName{Service: service, Backend: name}].Late
 			})
 			for _, r := range reliefs {
 				p.sessions.Relieve(r.From, r.To)
 			}
-			s := p.snapshotWith(lags)
+			s := p.snapshot()
 			return s.Stats, s.Meters
 		},
 		File: file, Mine: p.history.mine.Load, NotMine: errKeptByOther, Guard: p.guard, Log: p.log,

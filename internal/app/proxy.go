@@ -78,13 +78,14 @@ type Proxy struct {
 	apartAt atomic.Pointer[[]net.Addr] // the addresses of apart, for any goroutine; nil for none
 	// adminSecured is the TLS of the admin API's address; nil for none; static.
 	adminSecured *secure.Listeners
-	hub          *live.Hub        // nil without an admin API
-	problems     *problems.Keeper // nil until the proxy runs; static after that
-	guard        *panics.Guard    // nil to let panics end the process
-	scopes       *limits.Registry // of the process, tenants and keys; static
-	replay       *replay.Arena    // memory for what another server, or a client that comes back, may have to get; static
-	authGuard    *auth.Guard      // against clients that guess credentials; static
-	tracer       *tracing.Tracer  // nil for none; static
+	hub          *live.Hub            // nil without an admin API
+	problems     *problems.Keeper     // nil until the proxy runs; static after that
+	lags         atomic.Pointer[lags] // stored by problems' goroutine; nil before its first look
+	guard        *panics.Guard        // nil to let panics end the process
+	scopes       *limits.Registry     // of the process, tenants and keys; static
+	replay       *replay.Arena        // memory for what another server, or a client that comes back, may have to get; static
+	authGuard    *auth.Guard          // against clients that guess credentials; static
+	tracer       *tracing.Tracer      // nil for none; static
 	// accessLog is the present access log; nil for none. accessLines are those of all of them.
 	accessLog   atomic.Pointer[accesslog.Log]
 	accessLines accesslog.Counters
@@ -367,11 +368,9 @@ func (p *Proxy) AdminAddress() net.Addr {
 // Stats returns the statistics of all parts.
 func (p *Proxy) Stats() api.Stats { return p.snapshot().Stats }
 
-// snapshot returns the statistics of all parts, and what was counted for each backend.
-func (p *Proxy) snapshot() metrics.Snapshot { return p.snapshotWith(p.sessions.Lags(0)) }
-
-// snapshotWith is snapshot with what backends owe their sessions.
-func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snapshot {
+// snapshot returns the statistics of all parts, and what was counted for each backend. It looks at no session: with thousands, that takes both processors
+// of a small machine for 10 ms, and monitoring asks often.
+func (p *Proxy) snapshot() metrics.Snapshot {
 	sessions := p.sessions.Stats()
 	all := api.Stats{
 		Version: p.version, UptimeSeconds: time.Since(p.started).Seconds(),
@@ -404,7 +403,9 @@ func (p *Proxy) snapshotWith(lags map[relay.BackendName]relay.Lag) metrics.Snaps
 	p.services.Stats(&all)
 	limitedStats(&all, sessions.Limited)
 	p.failoverStats(&all, sessions.Meters.Backends)
-	lagStats(&all, lags)
+	if read := p.lags.Load(); read != nil {
+		lagStats(&all, read)
+	}
 	p.usageStats(&all)
 	p.problemStats(&all)
 	slices.SortStableFunc(all.Backends, func(a, b api.Backend) int { return p.place(&a) - p.place(&b) })

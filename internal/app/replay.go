@@ -43,18 +43,17 @@ func reconnects(s *session.Stats) api.Reconnects {
 }
 
 // lagStats adds what backends owe their sessions. The backends are there already.
-func lagStats(to *api.Stats, lags map[relay.BackendName]relay.Lag) {
-	now := time.Now().UTC()
+func lagStats(to *api.Stats, read *lags) {
 	for i := range to.Backends {
 		b := &to.Backends[i]
-		lag := lags[relay.BackendName{Service: b.Service, Backend: b.Name}]
+		lag := read.of[relay.BackendName{Service: b.Service, Backend: b.Name}]
 		b.LagSeconds, b.MedianLagSeconds, b.OwedSeconds = lag.Longest.Seconds(), lag.Median.Seconds(), lag.Owed.Seconds()
 		b.LatenessSeconds = lag.Late.Lag.Seconds()
 		b.AnsweredSessions, b.FirstReplyOwedSeconds, b.HeardSessions = lag.Answered, lag.FirstReplyOwed.Seconds(), lag.Heard
 		if lag.Overdue+lag.Unreplied > 0 {
 			b.Overdue = &api.Overdue{
 				Sessions: lag.Overdue, Unreplied: lag.Unreplied, LongestSeconds: lag.OverdueFor.Seconds(),
-				Since: now.Add(-lag.OverdueFor), PatienceSeconds: lag.Patience.Seconds(),
+				Since: read.at.UTC().Add(-lag.OverdueFor), PatienceSeconds: lag.Patience.Seconds(),
 			}
 		}
 	}

@@ -192,10 +192,11 @@ type rates struct {
 // counted is a session in the last sample.
 type counted struct {
 	at     time.Time // of that sample
+	age    float64   // seconds
 	frames uint64    // both ways
 }
 
-// measure sets the sessions' FramesPerSecond. The time in which a client waited does not count. A session that the last sample did not have, such as
+// measure sets the sessions' FramesPerSecond, by their ages: many are not all read at one time. The time in which a client waited does not count. A session that the last sample did not have, such as
 // all sessions at the first sample, gets its average rate since it was served, and for its first second the frames that have passed by then: a rate
 // over some milliseconds would put newcomers before all others.
 func (r *rates) measure(at time.Time, all []Session) {
@@ -208,12 +209,12 @@ func (r *rates) measure(at time.Time, all []Session) {
 		served := max(s.AgeSeconds-s.WaitedSeconds, 1)
 		c := r.sessions[s.Number]
 		if c == nil {
-			r.sessions[s.Number] = &counted{at: at, frames: frames}
+			r.sessions[s.Number] = &counted{at, s.AgeSeconds, frames}
 			s.FramesPerSecond = rate(frames, served)
 			continue
 		}
-		s.FramesPerSecond = rate(difference(frames, c.frames), min(at.Sub(c.at).Seconds(), served))
-		c.at, c.frames = at, frames
+		s.FramesPerSecond = rate(difference(frames, c.frames), min(s.AgeSeconds-c.age, served))
+		*c = counted{at, s.AgeSeconds, frames}
 	}
 	if len(r.sessions) > len(all) { // some have ended
 		for number, c := range r.sessions {

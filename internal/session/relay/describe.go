@@ -50,24 +50,26 @@ type Detail struct {
 	Recoverability         *Recoverability      // nil if no other server can continue it
 }
 
-// List returns all sessions and waiting clients, in no order. It must not be called on a loop, and holds none for longer than some
-// 25 microseconds.
+// List returns all sessions and waiting clients, in no order. It must not be called on a loop, and takes as long as [Sessions.Describe].
 func (s *Sessions) List() (all []Description) {
 	s.Describe(func(some []Description) { all = append(all, some...) })
 	return all
 }
 
-// Describe calls f with all sessions and waiting clients in no order, at most perTurn at a time, so that no caller needs memory for all
-// of them. f is called on the sessions' loops, one call at a time: it must be quick, must not block, and must not keep the slice.
-// Describe must not be called on a loop, and holds none for longer than some 25 microseconds.
+// describeOver is how long Describe may take for thousands of sessions, whose rates are shown.
+const describeOver = 100 * time.Millisecond
+
+// Describe calls f with all sessions and waiting clients in no order, at most atOnce at a time, so that no caller needs memory for all
+// of them. f must not keep the slice. Describe must not be called on a loop, holds none for longer than some 25 microseconds, and takes up to
+// describeOver if there are many.
 func (s *Sessions) Describe(f func(some []Description)) {
 	sessions, clients := s.registry.all()
-	some := make([]Description, 0, perTurn)
+	some := make([]Description, 0, min(atOnce, max(perTurn, len(sessions))))
 	flush := func() {
 		f(some)
 		some = some[:0]
 	}
-	s.inTurns(sessions, func(session *Session) { some = append(some, session.describe()) }, flush)
+	s.eachOver(describeOver, sessions, func(session *Session) { some = append(some, session.describe()) }, flush)
 	places := record.PlacesOf(clients)
 	for turn := range slices.Chunk(clients, perTurn) {
 		for _, w := range turn {

@@ -129,10 +129,7 @@ const (
 
 // Each calls f for each of the sessions that has not ended, on its loop, one after the other. It waits until that is done, and must not
 // be called on a loop. No loop is kept from its sockets for longer than it takes to do it for perTurn sessions.
-func (s *Sessions) Each(sessions []*Session, f func(*Session)) { s.inTurns(sessions, f, func() {}) }
-
-// inTurns does the same, and calls after at the end of each turn, on the loop, before that goes back to its sockets.
-func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) {
+func (s *Sessions) Each(sessions []*Session, f func(*Session)) {
 	for range maxPasses {
 		var moved []*Session
 		byLoop := make([][]*Session, len(s.shards))
@@ -153,7 +150,6 @@ func (s *Sessions) inTurns(sessions []*Session, f func(*Session), after func()) 
 						f(session)
 					}
 				}
-				after()
 			})
 		}
 		if sessions = moved; len(moved) == 0 {
