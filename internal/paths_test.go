@@ -14,9 +14,12 @@ var (
 	namedPath = regexp.MustCompile("`((?:internal|cmd|docs|deploy|bench|conformance|examples|tools)/[A-Za-z0-9_./{},-]*[A-Za-z0-9}])(?:/|/\\.\\.\\.)?`")
 	// namedPage is a page in a comment or message of the code.
 	namedPage = regexp.MustCompile(`\b(docs/[A-Za-z0-9_/-]+\.md)\b`)
+	// comment is one of the code, and namedFile is a file in it, in the folder of the code if the path has no other.
+	comment   = regexp.MustCompile(`(?m)^\s*//.*$`)
+	namedFile = regexp.MustCompile(`\b([A-Za-z0-9_/]+\.go)\b`)
 )
 
-// TestNamedPaths: the files and folders that pages name in code spans exist, and so do the pages that the code names.
+// TestNamedPaths: the files and folders that pages name in code spans exist, and so do the pages that the code names, and the files in its comments.
 func TestNamedPaths(t *testing.T) {
 	missing := func(in, name string) {
 		if strings.Contains(name, "N_name") || strings.Contains(name, "NAME") { // an example
@@ -43,6 +46,17 @@ func TestNamedPaths(t *testing.T) {
 		}
 		for _, m := range namedPage.FindAllStringSubmatch(string(text), -1) {
 			missing(name, m[1])
+		}
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		for _, line := range comment.FindAll(text, -1) {
+			for _, m := range namedFile.FindAllString(string(line), -1) {
+				beside := path.Join(path.Dir(name), m)
+				if _, err := os.Stat(filepath.Join("..", beside)); err != nil && m != "doc.go" {
+					missing(name, m)
+				}
+			}
 		}
 	}
 }

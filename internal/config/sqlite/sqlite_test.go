@@ -17,6 +17,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -326,9 +327,9 @@ func TestOpenedAtOnce(t *testing.T) {
 }
 
 // number returns the number in the name of a migration.
-func number(file string) string {
-	digits, _, _ := strings.Cut(filepath.Base(file), "_")
-	return digits
+func number(file string) int64 {
+	n, _ := goose.NumericComponent(file)
+	return n
 }
 
 // TestOlderSchema brings databases up to date that older programs have made, which had their own triggers: what is in them stays, what
@@ -339,7 +340,7 @@ func TestOlderSchema(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	slices.SortFunc(files, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(number(a)), len(number(b))), strings.Compare(a, b))
+		return cmp.Compare(number(a), number(b))
 	})
 	for version := int64(1); version <= int64(len(files)); version++ {
 		path := filepath.Join(t.TempDir(), "old.db")
@@ -418,7 +419,7 @@ func TestEarlierFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if data, err := fs.ReadFile(embedded, file); err == nil && !slices.Contains([]string{"11", "12", "13", "14"}, number(file)) {
+		if data, err := fs.ReadFile(embedded, file); err == nil && number(file) <= 10 {
 			earlier[file] = &fstest.MapFile{Data: data}
 		}
 	}

@@ -4,7 +4,7 @@
 // A state is a flat value ([world]) in a normal form: what can never matter again is dropped, and numbers and names are replaced by how
 // they compare with those that they can still be compared with. Two states are the same if they are equal in each byte, so the number of
 // states does not depend on the order in which they are found. What holders and ledgers do is not modelled: for each exchange, a real holder
-// and a real ledger are made of the flat ones (real.go), and what comes of them is made flat again. The lockstep test runs real ones
+// and a real ledger are made of the flat ones (conversion.go), and what comes of them is made flat again. The lockstep test runs real ones
 // beside, which are never made flat, and compares.
 package explore
 

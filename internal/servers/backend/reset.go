@@ -7,7 +7,7 @@ import (
 )
 
 // A reset makes a connection that has served a session fit for the next one: the server forgets the session, and what it still sends for
-// it is dropped. What a reset sends, and what it awaits and for how long, is up to the profile (internal/protocol/profile, spec.go and end.go),
+// it is dropped. What a reset sends, and what it awaits and for how long, is up to the profile (internal/protocol/profile/reset.go),
 // whose boundary asks for it when the session ends; the messages are sent by [Conn.ApplyToServer]. This file has what happens to the connection meanwhile. The lease
 // continues, and ends when the reset is done, and the connection is idle again, or when it fails, and the connection is closed.
 

@@ -45,7 +45,7 @@ type Service struct {
 
 	// Auth says how clients are authenticated; nil for not at all.
 	Auth *auth.Policy
-	// Origins are the accepted values of the Origin header, or "*" for all; none for any, see browser.go. Requests without the header do not come from browsers
+	// Origins are the accepted values of the Origin header, or "*" for all; none for any, see internal/session/admission/origins.go. Requests without the header do not come from browsers
 	// and are always accepted.
 	Origins []string
 	// Cookies and Certificates say that clients are known by them, or that backends get them. Then pages of other origins may not use those of
