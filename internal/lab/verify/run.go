@@ -30,7 +30,7 @@ type Options struct {
 	Recordings []*speaker.Recording
 	// Connections is how many connections are opened at most.
 	Connections int
-	// Wait bounds each wait for the server.
+	// Wait bounds each wait for the server, once it is connected.
 	Wait time.Duration
 	// Watch is for how long a server is watched that should say nothing; default 500 ms.
 	Watch time.Duration
@@ -141,13 +141,16 @@ func (r *run) hang() {
 	r.open = nil
 }
 
+// connectTime is the least time in which a server must be reached, also where it must answer sooner: this machine, or what is between, may be busy.
+const connectTime = 10 * time.Second
+
 // dial opens a connection.
 func (r *run) dial(direct bool) (*link, error) {
 	if r.report.Connections >= r.Connections {
 		return nil, errBudget
 	}
 	r.report.Connections++
-	ctx, cancel := context.WithTimeout(r.ctx, r.Wait)
+	ctx, cancel := context.WithTimeout(r.ctx, max(r.Wait, connectTime))
 	defer cancel()
 	established, err := r.Target.Dial(ctx)
 	if err != nil {
