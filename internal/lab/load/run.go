@@ -95,7 +95,12 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*Result, erro
 	r.connect(ctx)
 	r.collect()
 	r.result.Interrupted = ctx.Err() != nil
-	if !r.result.Interrupted && r.seen.total.Connected > 0 {
+	switch {
+	case r.seen.total.Connected == 0:
+	case r.result.Interrupted:
+		r.first.Wait() // its context has ended
+		r.drain()
+	default:
 		r.steady(ctx)
 	}
 	r.leave(stop)
@@ -192,6 +197,11 @@ func (r *run) steady(ctx context.Context) {
 	after := r.count()
 	r.result.Duration = time.Duration(r.now() - start)
 	r.result.setRates(r.URLs, before, after)
+	r.drain()
+}
+
+// drain waits for the last echoes.
+func (r *run) drain() {
 	r.each((*lane).drain)
 	r.report(Draining)
 	half := max(r.Drain/2, 1)
