@@ -89,7 +89,11 @@ func (w *world) run() {
 		"burst": w.burst,
 		// These change what the caps allow, so that they are no part of a burst.
 		"settings": func(t *rapid.T) { w.backend().pool.Set(w.settings()) },
-		"renew":    func(t *rapid.T) { w.backend().pool.Renew() },
+		"renew": func(t *rapid.T) { // as Recycle does
+			f := w.backend()
+			f.pool.Renew()
+			f.worker.renew()
+		},
 		"mode": func(t *rapid.T) {
 			w.backend().pool.SetMode(rapid.SampledFrom([]pool.Mode{pool.Enabled, pool.Draining, pool.Disabled}).Draw(t, "mode"))
 		},
