@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth/apikey"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
@@ -142,5 +144,40 @@ func TestDescribeHandshakesWithAuth(t *testing.T) {
 		if slices.ContainsFunc(c.want, func(want string) bool { return !strings.Contains(got, want) }) || c.not != "" && strings.Contains(got, c.not) {
 			t.Errorf("%q; want %q, not %q", got, c.want, c.not)
 		}
+	}
+}
+
+// A change of any field that says how clients are authenticated is applied.
+func TestSameAuth(t *testing.T) {
+	fields := 0
+	of := reflect.TypeFor[config.Service]()
+	for i := range of.NumField() {
+		name := of.Field(i).Name
+		if !slices.ContainsFunc([]string{"Auth", "JWT", "Certificate", "EndUnauthorized", "Pass"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		fields++
+		before := config.Service{Auth: []string{identity.MethodKeys}}
+		after := before
+		switch f := reflect.ValueOf(&after).Elem().Field(i); f.Interface().(type) {
+		case bool:
+			f.SetBool(true)
+		case string:
+			f.SetString("changed")
+		case time.Duration:
+			f.SetInt(1)
+		case []string:
+			f.Set(reflect.ValueOf([]string{"changed"}))
+		case map[string]string:
+			f.Set(reflect.ValueOf(map[string]string{"tenant": "changed"}))
+		default:
+			t.Fatalf("%s has another type: %v", name, f.Type())
+		}
+		if sameAuth(&before, &after) {
+			t.Errorf("a change of %s is not applied", name)
+		}
+	}
+	if fields < 16 {
+		t.Errorf("%d fields", fields)
 	}
 }

@@ -72,6 +72,6 @@ func (s *Services) forgetUnusedMethods() {
 func sameMethods(a, b *config.Service) bool {
 	return a.JWTKeys == b.JWTKeys && a.JWTIssuer == b.JWTIssuer && slices.Equal(a.JWTAudience, b.JWTAudience) &&
 		slices.Equal(a.JWTAlgorithms, b.JWTAlgorithms) && a.JWTLeeway == b.JWTLeeway && maps.Equal(a.JWTClaims, b.JWTClaims) &&
-		a.AuthURL == b.AuthURL && a.AuthTimeout == b.AuthTimeout && a.AuthCache == b.AuthCache && a.AuthFailure == b.AuthFailure &&
+		a.AuthURL == b.AuthURL && a.AuthTimeout == b.AuthTimeout && a.AuthCache == b.AuthCache && a.AuthFailure == b.AuthFailure && a.AuthAskAnonymous == b.AuthAskAnonymous &&
 		a.CertificateTenant == b.CertificateTenant
 }
