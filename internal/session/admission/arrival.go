@@ -158,10 +158,12 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 
 // resume brings a client back to its session, which keeps its places in what is limited.
 func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
-	process, _ := resume.ProcessOf(asked.Token)
-	done, err := g.elsewhere(nc, req, arrival, asked, process)
+	done, err := g.elsewhere(service, nc, req, arrival, asked)
 	if done {
 		return nil
+	}
+	if err == nil { // before anything is computed or asked for a client that has no session, whose limits such a request does not count in
+		err = g.sessions.MayResume(service, asked)
 	}
 	if err == nil {
 		err = g.authenticate(service, req, arrival)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 )
@@ -31,10 +33,8 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 		return nil
 	}
 	client := arrival.Address.Addr()
-	if wait := g.options.AuthGuard.Wait(client); wait > 0 { // before anything is computed or asked for the client
-		return &handshake.Refusal{
-			Status: http.StatusTooManyRequests, Reason: guessing, Header: handshake.RetryAfter(int(math.Ceil(wait.Seconds()))),
-		}
+	if refusal := g.refuseGuessing(service, arrival); refusal != nil { // before anything is computed or asked for the client
+		return refusal
 	}
 	var question string
 	credential, grant, err := policy.Sources.Credential(req.Request)
@@ -86,6 +86,35 @@ func (g *Gate) authenticate(service *route.Service, req *handshake.Request, arri
 		Status: http.StatusServiceUnavailable, Reason: cannotTell, Logged: fmt.Sprintf("authentication by %s does not work: %v", method, err),
 		Header: handshake.RetryAfter(route.RetryAfter),
 	}
+}
+
+// revoked returns why a client is refused whose API key was revoked while it waited; nil if it was not.
+func (g *Gate) revoked(service *route.Service, who *identity.Identity) error {
+	if who == nil || who.Method != identity.MethodKeys {
+		return nil
+	}
+	if now := g.routes.Load().ByName[service.Name]; now != nil {
+		service = now
+	}
+	if service.Auth == nil {
+		return nil
+	}
+	if _, reason := service.Auth.Methods.Revoked(service.Name, who, time.Now()); reason != "" {
+		return deniedAnswer(service.Name, &auth.Denied{Status: http.StatusUnauthorized, Identity: who, Err: errors.New(reason)})
+	}
+	return nil
+}
+
+// refuseGuessing returns why the service's clients of an address are refused from which authentication fails too often; nil if they are not.
+func (g *Gate) refuseGuessing(service *route.Service, arrival *arrival) error {
+	if service.Auth == nil {
+		return nil
+	}
+	wait := g.options.AuthGuard.Wait(arrival.Address.Addr())
+	if wait <= 0 {
+		return nil
+	}
+	return &handshake.Refusal{Status: http.StatusTooManyRequests, Reason: guessing, Header: handshake.RetryAfter(int(math.Ceil(wait.Seconds())))}
 }
 
 // isGuess reports whether a client that is turned away may have guessed: it is not known, although it gave something. Servers that are

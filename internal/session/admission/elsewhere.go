@@ -12,6 +12,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
 	"github.com/wsbouncer/wsbouncer/internal/session/resume"
+	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/wire/handshake"
 	"github.com/wsbouncer/wsbouncer/internal/wire/origin"
 	"github.com/wsbouncer/wsbouncer/internal/wire/secure"
@@ -42,11 +43,22 @@ func (g *Gate) TakeForwarded(nc net.Conn, via *Forwarded) {
 }
 
 // elsewhere brings a client to the proxy that has its session. It returns false if that is this one, or if none answers. The error is a
-// [*handshake.Refusal] that sends the client there. Otherwise it returns when the client's connection has ended.
-func (g *Gate) elsewhere(nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked, process record.Process) (done bool, err error) {
-	if process == g.shared.Process || process == (record.Process{}) || g.options.Elsewhere == nil || arrival.via != nil {
+// [*handshake.Refusal] that sends the client there, or turns it away. Otherwise it returns when the client's connection has ended.
+//
+// The client is not authenticated yet. So no service without reconnect asks, nor for an address from which authentication fails, and no more clients
+// wait than may wait for authentication.
+func (g *Gate) elsewhere(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) (done bool, err error) {
+	process, _ := resume.ProcessOf(asked.Token)
+	if process == g.shared.Process || process == (record.Process{}) || g.options.Elsewhere == nil || arrival.via != nil || service.Reconnect == 0 {
 		return false, nil
 	}
+	if refusal := g.refuseGuessing(service, arrival); refusal != nil {
+		return false, refusal
+	}
+	if !arrival.opening.stepAside(service.Name, g.maxHandshakes()) {
+		return false, route.Unavailable(crowded)
+	}
+	defer arrival.opening.comeBack() // unless it has left
 	ctx, cancel := context.WithTimeout(g.closing, g.limits.Load().HandshakeTimeout)
 	defer cancel()
 	url, to, err := g.options.Elsewhere(ctx, process, &Forwarded{Address: arrival.Address, Peer: arrival.Peer, Certificate: arrival.certificate})

@@ -2,15 +2,22 @@ package admission_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/auth"
+	"github.com/wsbouncer/wsbouncer/internal/access/identity"
+	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/session/admission"
 	"github.com/wsbouncer/wsbouncer/internal/session/record"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -119,4 +126,55 @@ func TestForwardedCredential(t *testing.T) {
 			}
 		})
 	}
+}
+
+// No other proxy is asked, and no credential looked at, for who has no session: neither count in the limits of an address.
+func TestElsewhereIsGuarded(t *testing.T) {
+	asked, authenticated := new(atomic.Int64), new(atomic.Int64)
+	guard := auth.NewGuard(limits.Rate{N: 1, Per: time.Hour}, slog.New(slog.DiscardHandler), time.Now)
+	tenants := withTenants(t)
+	r := newRig(t, setup{
+		Service: func(s *route.Service) {
+			tenants(s)
+			s.Auth.Methods = auth.Chain{countedMethod{s.Auth.Methods[0], authenticated}}
+			s.Reconnect = time.Minute
+		},
+		Gate: func(o *admission.Options) {
+			o.AuthGuard = guard
+			o.Elsewhere = func(context.Context, record.Process, *admission.Forwarded) (string, net.Conn, error) {
+				asked.Add(1)
+				return "", nil, errors.New("no answer")
+			}
+		},
+	})
+	other := resume.NewToken(record.Process{'o', 't', 'h', 'e', 'r', 'o', 'n', 'e'})
+	expect := func(token string, status int, wantAsked int64) {
+		t.Helper()
+		p, answer := r.Request(wstest.UpgradeRequest("/v1/test", "Wsbouncer-Resume: "+token, ofTenant("one")))
+		_ = p.Close()
+		if answer.StatusCode != status || asked.Load() != wantAsked || authenticated.Load() != 0 {
+			t.Errorf("%s: %s, asked %d times, want %d, authenticated %d times", token, answer.Status, asked.Load(), wantAsked, authenticated.Load())
+		}
+	}
+	expect(resume.NewToken(r.Shared.Process), http.StatusGone, 0)
+	expect(other, http.StatusGone, 1)
+	for range 2 {
+		guard.Failed(netip.MustParseAddr("127.0.0.1"), "test")
+	}
+	expect(other, http.StatusTooManyRequests, 1)
+	without := *r.Service
+	without.Reconnect = 0
+	r.SetServices([]*route.Service{&without})
+	expect(other, http.StatusGone, 1)
+}
+
+// countedMethod counts the clients that a method authenticates.
+type countedMethod struct {
+	auth.Method
+	n *atomic.Int64
+}
+
+func (m countedMethod) Authenticate(ctx context.Context, a *auth.Attempt) (*identity.Identity, error) {
+	m.n.Add(1)
+	return m.Method.Authenticate(ctx, a)
 }

@@ -61,6 +61,9 @@ type Sessions interface {
 	// Begin begins the session of an admitted client on the connection that was leased for it. It is called on the connection's loop, and owns
 	// the client's socket from then on.
 	Begin(service *route.Service, conn *backend.Conn, socket loop.Socket, req *handshake.Request, client *record.Client)
+	// MayResume returns an error, a [handshake.Refusal], unless the service has the session that a client asks for. The client is not authenticated
+	// yet.
+	MayResume(service *route.Service, asked resume.Asked) error
 	// Resume brings a client back to its session, and owns nc if it returns no error, which may be a [handshake.Refusal].
 	Resume(service *route.Service, nc net.Conn, req *handshake.Request, client *record.Client, asked resume.Asked) error
 	// EndParked ends the session of the service that has waited longest for its own client.

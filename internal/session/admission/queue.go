@@ -78,6 +78,12 @@ func (g *Gate) acquire(service *route.Service, nc net.Conn, req *handshake.Reque
 		conn.ReturnUnused()
 		return nil, route.ErrLeft
 	}
+	if conn != nil {
+		if refusal := g.revoked(service, arrival.Identity); refusal != nil {
+			conn.ReturnUnused()
+			return nil, refusal
+		}
+	}
 	return conn, err
 }
 

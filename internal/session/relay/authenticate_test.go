@@ -401,19 +401,27 @@ func TestMaxSessionWhenCredentialsAreNoLongerChecked(t *testing.T) {
 	}
 }
 
-// A key that is revoked while its client waits in the queue.
+// A key that is revoked while its client waits in the queue is refused, also by a service that lets sessions continue.
 func TestKeyThatIsRevokedMeanwhile(t *testing.T) {
-	secret := apikey.New()
-	method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
-	r := newRig(t, setup{Profile: "echo", Queue: 10, Service: func(s *route.Service) { s.Auth = policyOf(t, "header", method) }})
-	first := r.Join("Authorization: Bearer " + secret)
-	second := r.Connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer "+secret))
-	wstest.Eventually(t, "the second client waits", func() bool { return r.Group.Queue().Waiting == 1 })
-	method.SetTable(apikey.NewTable(nil, method.Table()))
-	r.sessions.CheckCredentials()
-	first.ExpectClose(frame.PolicyViolation, "the API key was revoked")
-	first.SendClose(frame.PolicyViolation, "")
-	second.ExpectUpgrade()
-	second.ExpectClose(frame.PolicyViolation, "the API key was revoked")
-	second.SendClose(frame.PolicyViolation, "")
+	for _, ends := range []bool{true, false} {
+		secret := apikey.New()
+		method := authKeys(t, apikey.Key{Name: "phone", Hash: apikey.HashOf(secret)})
+		r := newRig(t, setup{Profile: "echo", Queue: 10, Service: func(s *route.Service) {
+			s.Auth = policyOf(t, "header", method)
+			s.Auth.EndUnauthorized = ends
+		}})
+		first := r.Join("Authorization: Bearer " + secret)
+		second := r.Connect(wstest.UpgradeRequest("/v1/test", "Authorization: Bearer "+secret))
+		wstest.Eventually(t, "the second client waits", func() bool { return r.Group.Queue().Waiting == 1 })
+		method.SetTable(apikey.NewTable(nil, method.Table()))
+		r.sessions.CheckCredentials()
+		if ends {
+			first.ExpectClose(frame.PolicyViolation, "the API key was revoked")
+		}
+		first.SendClose(frame.NormalClosure, "")
+		if answer := second.Response(); answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("ends %t: %s", ends, answer.Status)
+		}
+		wstest.Eventually(t, "no connection is leased", func() bool { return r.Backends[0].Stats().Leased == 0 })
+	}
 }

@@ -34,6 +34,11 @@ func (s *Sessions) Resume(service *route.Service, nc net.Conn, req *handshake.Re
 	return <-done
 }
 
+// MayResume returns an error unless there is a session of the service that a client with the right credential may come back to.
+func (s *Sessions) MayResume(service *route.Service, asked resume.Asked) error {
+	return s.lines.Knows(asked.Token, service.Name)
+}
+
 // EndParked ends the session of a service that has waited longest for its client, so that another client can be served.
 func (s *Sessions) EndParked(service *route.Service) { s.lines.EndOldest(service.Name) }
 

@@ -76,6 +76,17 @@ func (s *Lines) Close() {
 	}
 }
 
+// Knows returns an error unless a token is one of a client of the service, whatever its credential is.
+func (s *Lines) Knows(token, service string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line := s.byToken[token]; line != nil && line.service == service {
+		return nil
+	}
+	s.stats.Refused++
+	return errGone
+}
+
 // Find returns the line that a token is good for, if it is that of a client of the service with the same credential. The error is the same
 // whatever is wrong.
 func (s *Lines) Find(token, service string, who *identity.Identity) (*Line, error) {
