@@ -156,12 +156,10 @@ func checkSetHeader(name, text string) error {
 		return fmt.Errorf("invalid header name %q: use letters, digits and !#$%%&'*+-.^_`|~", name)
 	case slices.Contains(ownHeaders, strings.ToLower(name)) || strings.HasPrefix(strings.ToLower(name), "sec-websocket-"):
 		return fmt.Errorf("invalid header name %q: the proxy sets it", name)
-	case text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }):
-		return fmt.Errorf("%s: invalid text %q: use printable ASCII", name, text)
 	}
-	template, err := profile.ParseTemplate(text)
+	template, err := parseTemplate(name, text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	if _, fixed := template.Fixed(); fixed && secret.IsName(name) {
 		if isPlaceholder(text) {
@@ -173,13 +171,27 @@ func checkSetHeader(name, text string) error {
 }
 
 func checkSetQuery(name, text string) error {
-	if name == "" || text == "" || notPrintable(name) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return fmt.Errorf("invalid parameter %q with the text %q: use printable ASCII", name, text)
+	if name == "" || notPrintable(name) {
+		return fmt.Errorf("invalid parameter %q: use printable ASCII", name)
 	}
-	if _, err := profile.ParseTemplate(text); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	_, err := parseTemplate(name, text)
+	return err
+}
+
+// parseTemplate reads the text of a header or parameter. The error does not show a text that may be a secret.
+func parseTemplate(name, text string) (template profile.Template, err error) {
+	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		err = fmt.Errorf("invalid text %q: use printable ASCII", text)
+	} else {
+		template, err = profile.ParseTemplate(text)
 	}
-	return nil
+	switch {
+	case err == nil:
+		return template, nil
+	case secret.IsName(name):
+		return template, fmt.Errorf("%s: invalid text, which is not shown: use printable ASCII, with { and } around %s only", name, placeholdersInWords())
+	}
+	return template, fmt.Errorf("%s: %w", name, err)
 }
 
 // setsByClient returns the first of set-header and set-query that has placeholders; empty for none.

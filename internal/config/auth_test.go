@@ -38,6 +38,10 @@ func TestValidateAuthRefuses(t *testing.T) {
 		{KindService, Values{"set-header.Sec-WebSocket-Key": "x"}, `the proxy sets it`},
 		{KindService, Values{"set-header.X-A": "a\r\nb"}, `use printable ASCII`},
 		{KindService, Values{"set-query.x": "{nobody}"}, `unknown placeholder "nobody"`},
+		{KindService, Values{"set-header.Authorization": "Bearer s3cret\n"}, `Authorization: invalid text, which is not shown: use printable ASCII`},
+		{KindService, Values{"set-header.Authorization": "Bearer s3cret{"}, `Authorization: invalid text, which is not shown`},
+		{KindService, Values{"set-header.X-Api-Key": "{s3cret}"}, `X-Api-Key: invalid text, which is not shown`},
+		{KindService, Values{"set-query.token": "s3cret}"}, `token: invalid text, which is not shown`},
 		{KindService, Values{"byte-rate": "64kB/s"}, `invalid rate "64kB/s": use a size for each second, minute or hour`},
 		{KindService, Values{"client-session-rate": "10"}, `invalid rate "10": use a number for each second, minute or hour`},
 		{KindTenant, Values{"share": "0"}, `invalid number "0": use a number from 0.01 to 1000`},
@@ -54,7 +58,7 @@ func TestValidateAuthRefuses(t *testing.T) {
 		}
 		problems := content.Set(c.kind, name, c.values)
 		err := problems.With(content.Validate(nil)).err()
-		if err == nil || !strings.Contains(err.Error(), c.says) {
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s %v: the error is\n%v\nand should say\n%s", c.kind, c.values, err, c.says)
 		}
 	}
