@@ -190,7 +190,7 @@ func checkChartCommands(t *testing.T, objects []meta.Object) {
 		}
 	}
 	command := exec.Command(program, args...)
-	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN=of-the-test", "WSBOUNCER_SECRET_STT=x")
+	command.Env = append(os.Environ(), "WSBOUNCER_SETTINGS=", "WSBOUNCER_ADMIN_TOKEN=of-the-test-of-the-test", "WSBOUNCER_SECRET_STT=x")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("wsbouncer %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

@@ -250,6 +250,11 @@ func TestForgedForward(t *testing.T) {
 	body := `{"address":"192.0.2.7:5000"}`
 	request := "POST " + api.ForwardPath + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: " + api.ForwardProtocol + "\r\n" + api.PeerHeader +
 		": b\r\n" + api.ForHeader + ": a\r\nContent-Type: application/json\r\nContent-Length: 28\r\n"
+	p := wstest.Dial(t, e.proxies[0].AdminAddress().String(), request+"Authorization: Bearer "+e.proxies[0].settings.Token+"\r\n\r\n"+body)
+	if answer := p.Response(); answer.StatusCode != http.StatusBadRequest { // an operator is no proxy
+		t.Error(answer.Status)
+	}
+	_ = p.Close()
 	for at, want := range map[string]int{
 		e.proxies[0].Addresses()[0].String(): http.StatusUpgradeRequired, e.proxies[0].AdminAddress().String(): http.StatusUnauthorized,
 	} {

@@ -132,5 +132,9 @@ func (p *Proxy) takeForwarded(r *http.Request, c *api.ForwardedClient) (url, pro
 	if end := p.end.Load(); end == nil || end.closed.IsZero() {
 		url = p.settings.ReconnectURL
 	}
-	return url, p.peers.Reply(r, p.live.Load().Token, url), func(nc net.Conn) { p.sessions.TakeForwarded(nc, via) }, nil
+	proof = p.peers.Reply(r, p.live.Load().Token, url)
+	if proof == "" { // an operator is not believed who a client is
+		return "", "", nil, errors.New("the request does not prove that it comes from a proxy of the fleet")
+	}
+	return url, proof, func(nc net.Conn) { p.sessions.TakeForwarded(nc, via) }, nil
 }

@@ -63,14 +63,14 @@ func TestDefaultsOfTheProcess(t *testing.T) {
 
 // TestSettingsOfTheProcess has each setting reach the proxy.
 func TestSettingsOfTheProcess(t *testing.T) {
-	t.Setenv("TOKEN", "t0ken")
+	t.Setenv("TOKEN", "t0ken-t0ken-t0ken")
 	args := []string{
 		"--listen", ":1", "--admin", ":2", "--admin-socket", "/run/a", "--admin-token", "env:TOKEN", "--loops", "3", "--io-uring", "off", "--loop-wait", "block", "--max-header", "4KiB",
 		"--handshake-timeout", "5s", "--drain-timeout", "7s",
 		"--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "192.0.2.7", "--forwarded-header", "forwarded", "--proxy-protocol", "required",
 	}
 	want := app.DefaultSettings()
-	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Token, want.Loops, want.IOURing, want.MaxHeader = []string{":1"}, ":2", "/run/a", "env:TOKEN", "t0ken", 3, "off", 4<<10
+	want.Listen, want.Admin, want.AdminSocket, want.AdminToken, want.Token, want.Loops, want.IOURing, want.MaxHeader = []string{":1"}, ":2", "/run/a", "env:TOKEN", "t0ken-t0ken-t0ken", 3, "off", 4<<10
 	want.LoopWait = "block"
 	want.TrustedProxies, want.ForwardedHeader, want.ProxyProtocol = []string{"10.0.0.0/8", "192.0.2.7"}, "forwarded", "required"
 	want.HandshakeTimeout, want.DrainTimeout = 5e9, 7e9

@@ -40,7 +40,7 @@ var (
 )
 
 // adminToken stands in for the Secret that the Deployment names.
-const adminToken = "of-the-drain"
+const adminToken = "of-the-drain-of-pods"
 
 // startPod starts a proxy and waits until its readiness probe succeeds. Folder is for its state. The caller stops the process.
 func startPod(ctx context.Context, program, name string, e ending, configuration, folder string) (*pod, error) {

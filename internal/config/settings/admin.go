@@ -33,6 +33,9 @@ func (l *loading) tokens() (all Tokens) {
 		if err == nil {
 			err = checkToken(reference, secret)
 		}
+		if err == nil && secret != "" && len(secret) < goodToken && l.settings.adminElsewhere() {
+			err = shortToken(secret)
+		}
 		if err != nil {
 			l.bad("%s%w", l.heads[row.name], err)
 		}
@@ -78,6 +81,10 @@ func loopback(address string) string {
 // goodToken is how many characters a token should have at least: 16 letters and digits at random have 95 bits.
 const goodToken = 16
 
+func shortToken(token string) error {
+	return fmt.Errorf("a token of %d characters can be guessed: use at least %d, such as the output of `openssl rand -hex 32`", len(token), goodToken)
+}
+
 // Risks returns what is allowed and unsafe, a line each, for an operator who asks (`wsbouncer check`). It looks at the files that the
 // settings name.
 func (l *Loaded) Risks() (risks []string) {
@@ -96,7 +103,7 @@ func (l *Loaded) Risks() (risks []string) {
 			continue
 		}
 		if secret := *row.token(&l.Tokens); secret != "" && len(secret) < goodToken {
-			add("%s: a token of %d characters can be guessed: use at least %d, such as the output of `openssl rand -hex 32`", row.name, len(secret), goodToken)
+			add("%s: %v", row.name, shortToken(secret))
 		}
 		if path, ok := strings.CutPrefix(row.value.Text(), "file:"); ok && readableByAll(path) {
 			add("%s: every user of this machine can read %s: remove that right (chmod o-r %[2]s)", row.name, path)

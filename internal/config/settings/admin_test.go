@@ -33,6 +33,20 @@ func TestAdminElsewhere(t *testing.T) {
 	}
 }
 
+// A token that can be guessed is refused where other machines reach the admin API.
+func TestShortTokens(t *testing.T) {
+	t.Setenv("SHORT", "s3cret")
+	for address, refused := range map[string]bool{"127.0.0.1:9090": false, "10.0.0.5:9090": true} {
+		for _, name := range []string{"admin-token", "admin-reader-token", "fleet-token"} {
+			sources, _ := given{flags: []string{"--admin", address, "--admin-tls-cert", "/c", "--admin-tls-key", "/k", "--" + name, "env:SHORT"}}.sources(t)
+			_, err := sources.Load()
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "--"+name+": a token of 6 characters can be guessed") || refused && strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s, %s: %v", address, name, err)
+			}
+		}
+	}
+}
+
 // Risks returns what is allowed and unsafe.
 func TestRisks(t *testing.T) {
 	directory := t.TempDir()

@@ -100,6 +100,13 @@ func TestRoles(t *testing.T) {
 				t.Errorf("%s, %s: status %d; want %d", name, path, w.Code, c.read)
 			}
 		}
+		unknown := c.read // so that no stranger has the whole fleet asked
+		if unknown == 200 {
+			unknown = 404
+		}
+		if w := rig.ask(http.MethodGet, api.SessionsPath+"/", c.token, ""); w.Code != unknown {
+			t.Errorf("%s: an unknown path: status %d; want %d", name, w.Code, unknown)
+		}
 		if w := rig.ask(http.MethodPost, "/api/v1/services/stt/pause", c.token, ""); w.Code != c.change {
 			t.Errorf("%s: a change: status %d; want %d", name, w.Code, c.change)
 		}

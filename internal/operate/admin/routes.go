@@ -74,7 +74,11 @@ func handle(routes []route, access Access) http.Handler {
 		paths = append(paths, strings.TrimSuffix(route.path, "{$}"))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		answerError(w, Unknown("path", r.URL.Path, paths))
+		_, err := access.admit(r) // for what this proxy does not know, the whole fleet may be asked
+		if err == nil {
+			err = Unknown("path", r.URL.Path, paths)
+		}
+		answerError(w, err)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
