@@ -32,7 +32,7 @@ func refuseOrigin(s *route.Service, req *http.Request, hasCertificate bool) *han
 		return nil
 	case s.Cookies && len(req.Header["Cookie"]) > 0:
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "pages of other origins may not use their visitors' cookies: set allow-origin"}
-	case s.Certificates && hasCertificate:
+	case hasCertificate && (s.Certificates || s.Auth == nil): // without authentication, the listener asks for it
 		return &handshake.Refusal{Status: http.StatusForbidden, Reason: "pages of other origins may not use their visitors' certificates: set allow-origin"}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/wsbouncer/wsbouncer/internal/access/auth"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 )
 
@@ -37,11 +38,22 @@ func TestOwnOrigin(t *testing.T) {
 	}
 }
 
-// A page of another origin does not use its visitor's certificate.
+// A page of another origin does not use its visitor's certificate, whether the service authenticates by it or only the listener asks for it.
 func TestBrowsersCertificate(t *testing.T) {
-	s := &route.Service{Certificates: true}
 	page := &http.Request{Host: "stt.example.org", Header: http.Header{"Origin": {"https://evil.example"}}, TLS: new(tls.ConnectionState)}
-	if refuseOrigin(s, page, true) == nil || refuseOrigin(s, page, false) != nil {
-		t.Error("a page of another origin uses its visitor's certificate, or one without is refused")
+	for name, c := range map[string]struct {
+		service route.Service
+		refused bool
+	}{
+		"by certificate":    {route.Service{Auth: new(auth.Policy), Certificates: true}, true},
+		"by something else": {route.Service{Auth: new(auth.Policy)}, false},
+		"by the listener":   {route.Service{}, true},
+	} {
+		if got := refuseOrigin(&c.service, page, true) != nil; got != c.refused {
+			t.Errorf("%s: refused: %v", name, got)
+		}
+		if refuseOrigin(&c.service, page, false) != nil {
+			t.Errorf("%s: one without a certificate is refused", name)
+		}
 	}
 }
