@@ -73,10 +73,12 @@ func Handler(store config.Store, o HandlerOptions) http.Handler {
 	return mux
 }
 
+var errSlow = fmt.Errorf("the store did not answer within %v", storeTimeout)
+
 // inBounds limits how long the store may take to serve a request.
 func inBounds(serve func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
-		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, fmt.Errorf("the store did not answer within %v", storeTimeout))
+		ctx, cancel := context.WithTimeoutCause(r.Context(), storeTimeout, errSlow)
 		defer cancel()
 		body, err := serve(r.WithContext(ctx))
 		if err != nil {
@@ -133,11 +135,8 @@ func (h *handler) version(r *http.Request) (any, error) {
 		}
 	}
 	if !query.Has("unlike") || wait == 0 {
-		snapshot, err := h.store.Load(r.Context())
-		if err != nil {
-			return nil, err
-		}
-		return answer{snapshot.Version()}, nil
+		version, err := h.newest(r.Context())
+		return answer{version}, err
 	}
 	select {
 	case h.waiting <- struct{}{}:
@@ -165,13 +164,22 @@ func (h *handler) await(ctx context.Context, known string, wait time.Duration) (
 		case <-timer.C:
 			return known, nil
 		}
-		snapshot, err := h.store.Load(ctx)
-		if err != nil {
+		if version, err = h.newest(ctx); err != nil {
 			return "", err
 		}
-		version = snapshot.Version()
 	}
 	return version, nil
+}
+
+// newest returns the version that the store has now.
+func (h *handler) newest(ctx context.Context) (version string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, storeTimeout, errSlow)
+	defer cancel()
+	snapshot, err := h.store.Load(ctx)
+	if err != nil {
+		return "", inTime(ctx, err)
+	}
+	return snapshot.Version(), nil
 }
 
 // history returns the latest revisions.

@@ -60,6 +60,7 @@ func TestView(t *testing.T) {
 		},
 		{"the store itself", &broken{}, InForce{}, "/api/v1/config", 0, 503, "", "disk on fire", 1},
 		{"the store itself, which hangs", &broken{hangs: true}, InForce{}, "/api/v1/config", 15 * time.Second, 503, "", "the store did not answer within 15s", 1},
+		{"its version, while it hangs", &broken{hangs: true}, InForce{}, "/api/v1/config/version", 15 * time.Second, 503, "", "the store did not answer within 15s", 1},
 		{"nonsense", &broken{}, InForce{}, "/api/v1/config?stale=yes", 0, 400, "", `stale: invalid value "yes": use allowed`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
