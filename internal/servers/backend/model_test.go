@@ -157,7 +157,10 @@ func (w *world) collect() {
 	first := -1 // the step in which the first came that still waits
 	w.waiting = slices.DeleteFunc(w.waiting, func(c *modelClient) bool {
 		select {
-		case number := <-c.Ready():
+		case number, ok := <-c.Ready():
+			if !ok { // it was refused
+				return true
+			}
 			w.got(number)
 			if len(w.variants) == 1 && first >= 0 && c.step > first {
 				w.t.Errorf("a client of step %d was served before one of step %d", c.step, first)
@@ -171,6 +174,9 @@ func (w *world) collect() {
 		}
 	})
 }
+
+// mostKeyless is the most dials without a key in a step: those for the clients that it brings, and, in its two minutes, some ahead every 22 s.
+const mostKeyless = 100
 
 // check compares everything with the invariants.
 func (w *world) check() {
@@ -192,6 +198,12 @@ func (w *world) check() {
 		if there := f.sees(); there != s.Used() {
 			w.t.Errorf("backend %d: the server sees %d connections; the book says %d", i, there, s.Used())
 		}
+		f.set(func() {
+			if f.keyless > mostKeyless {
+				w.t.Errorf("backend %d: %d dials without a key in one step", i, f.keyless)
+			}
+			f.keyless = 0
+		})
 		if s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded+uint64(s.Leased+s.Resetting) {
 			w.t.Errorf("backend %d: leases do not add up: %+v", i, s)
 		}

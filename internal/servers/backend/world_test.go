@@ -84,6 +84,10 @@ func (w *world) operations() map[string]func() func() {
 			f, after := w.backend(), duration(0, time.Millisecond, time.Second)
 			return func() { f.refuse(after) }
 		},
+		"server wants a key": func() func() {
+			f, after := w.backend(), duration(time.Millisecond, time.Second)
+			return func() { f.wantKey(after) }
+		},
 		"server is full": func() func() {
 			f, n := w.backend(), rapid.IntRange(0, 3).Draw(w.t, "takes")
 			return func() { f.takes(n) }
