@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
@@ -75,6 +76,7 @@ func (w *world) init(t *rapid.T) {
 			l.variantMaxIdle = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "variantMaxIdle")
 			l.SlowStart = rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "slowStart")
 			l.Failures = rapid.IntRange(1, 4).Draw(t, "failures")
+			l.StallTimeout = time.Second
 		})
 		f.closing = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second}).Draw(t, "closing")
 		w.backends = append(w.backends, f)
@@ -93,6 +95,15 @@ func (w *world) run() {
 			f := w.backend()
 			f.pool.Renew()
 			f.worker.renew()
+		},
+		"session stalls": func(*rapid.T) { // the others' operations would begin sessions just before
+			f := w.backend()
+			before := f.pool.Stats().Totals.Leased
+			f.worker.sessionStalled(health.Stall{Began: f.worker.now()})
+			synctest.Wait()
+			if s := f.pool.Stats(); !s.Usable && s.Totals.Leased > before {
+				w.t.Errorf("sessions began on a server that has stalled: %+v", s)
+			}
 		},
 		"mode": func(t *rapid.T) {
 			w.backend().pool.SetMode(rapid.SampledFrom([]pool.Mode{pool.Enabled, pool.Draining, pool.Disabled}).Draw(t, "mode"))
@@ -207,7 +218,7 @@ func (w *world) check() {
 		if s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded+uint64(s.Leased+s.Resetting) {
 			w.t.Errorf("backend %d: leases do not add up: %+v", i, s)
 		}
-		if len(w.variants) == 1 && q.Waiting > 0 && s.Idle > 0 && s.Usable && !s.Held && s.State == "enabled" && s.Weight > 0 {
+		if len(w.variants) == 1 && q.Waiting > 0 && s.Idle > 0 && s.Usable && !s.Held && !f.onTrial() && s.State == "enabled" && s.Weight > 0 {
 			w.t.Errorf("backend %d: %d clients wait while %d connections are idle", i, q.Waiting, s.Idle)
 		}
 		if s.Totals.Reasons.Sum() != s.Totals.Discarded+s.Totals.RetiredIdle {
@@ -234,6 +245,7 @@ func (w *world) comesToRest() {
 		f.accept(0)
 		f.set(func() { f.lasts = 0 })
 		f.worker.probed(true, "")
+		f.worker.forgetStall()
 		s := f.pool.Stats()
 		f.pool.Set(pool.Settings{Cap: s.Cap, Warm: s.Warm, Weight: 1, Variants: w.keeps()})
 		f.pool.SetMode(pool.Enabled)

@@ -170,6 +170,12 @@ func (f *fake) sees() (there int) {
 	return there
 }
 
+// onTrial reports whether the server gets one session at a time.
+func (f *fake) onTrial() (trial bool) {
+	f.worker.locked(func(t *health.Tracker) { trial = t.Trial() > 0 })
+	return trial
+}
+
 // finish ends a lease: the connection is idle again, unless it or the session was broken.
 func (f *fake) finish(number int, fault string) {
 	f.worker.sessionEnded(health.SessionEnd{Fault: fault}, f.worker.now())
