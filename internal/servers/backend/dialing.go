@@ -124,11 +124,10 @@ func (w *worker[C]) dialed(r result[C]) {
 		w.peer.sessionBegan(now)
 		w.peer.sessionFailed(now)
 	}
-	refused := clientRefusedError{}
 	switch {
 	case outcome == health.Established:
-	case outcome == health.ClientRefused && errors.As(r.err, &refused):
-		r.slot.Refused(refused.error)
+	case outcome == health.ClientRefused, outcome == health.AnonymousRefused && r.slot.Demanded(): // others that wait would be refused, too
+		r.slot.Refused(r.err)
 	case errors.Is(r.err, panics.Err):
 		r.slot.GiveUp()
 	case outcome == health.Failed, outcome == health.Full:

@@ -31,6 +31,7 @@ type fake struct {
 	conns   map[int]*fakeConn           // guarded by mu: all ever
 	begun   []time.Time                 // guarded by mu: when each dial was
 	dialing int                         // guarded by mu
+	keyless int                         // guarded by mu: dials refused for want of a key, until the model resets it
 	granted int                         // guarded by mu: dials that takes has let in, and that have not returned
 	peak    int                         // guarded by mu: the most dials at once since it was set to 0
 	there   int                         // guarded by mu: connections that the server sees, from the dial to the end
@@ -136,6 +137,19 @@ func (f *fake) refuse(after time.Duration) {
 				return err
 			}
 			return errRefused
+		}
+	})
+}
+
+// wantKey has the server refuse connections after so long, because they bear no client's key.
+func (f *fake) wantKey(after time.Duration) {
+	f.set(func() {
+		f.dial = func(ctx context.Context) error {
+			if err := pass(ctx, after); err != nil {
+				return err
+			}
+			f.set(func() { f.keyless++ })
+			return anonymousRefusedError{errRefused}
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wsbouncer/wsbouncer/internal/servers/health"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 )
 
@@ -75,6 +76,7 @@ func (w *world) init(t *rapid.T) {
 			l.variantMaxIdle = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "variantMaxIdle")
 			l.SlowStart = rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "slowStart")
 			l.Failures = rapid.IntRange(1, 4).Draw(t, "failures")
+			l.StallTimeout = time.Second
 		})
 		f.closing = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second}).Draw(t, "closing")
 		w.backends = append(w.backends, f)
@@ -93,6 +95,15 @@ func (w *world) run() {
 			f := w.backend()
 			f.pool.Renew()
 			f.worker.renew()
+		},
+		"session stalls": func(*rapid.T) { // the others' operations would begin sessions just before
+			f := w.backend()
+			before := f.pool.Stats().Totals.Leased
+			f.worker.sessionStalled(health.Stall{Began: f.worker.now()})
+			synctest.Wait()
+			if s := f.pool.Stats(); !s.Usable && s.Totals.Leased > before {
+				w.t.Errorf("sessions began on a server that has stalled: %+v", s)
+			}
 		},
 		"mode": func(t *rapid.T) {
 			w.backend().pool.SetMode(rapid.SampledFrom([]pool.Mode{pool.Enabled, pool.Draining, pool.Disabled}).Draw(t, "mode"))
@@ -117,6 +128,9 @@ func (w *world) clientComes() func() {
 	c := &modelClient{step: w.step}
 	c.Key = rapid.Uint64().Draw(w.t, "key")
 	c.Variant = rapid.SampledFrom(w.variants).Draw(w.t, "variant")
+	if c.Ahead = rapid.IntRange(0, 4).Draw(w.t, "moves") == 0; c.Ahead {
+		c.Avoid = w.backend().pool
+	}
 	return func() {
 		number, ok, err := w.group.Acquire(&c.Waiter)
 		w.mu.Lock()
@@ -157,20 +171,26 @@ func (w *world) collect() {
 	first := -1 // the step in which the first came that still waits
 	w.waiting = slices.DeleteFunc(w.waiting, func(c *modelClient) bool {
 		select {
-		case number := <-c.Ready():
+		case number, ok := <-c.Ready():
+			if !ok { // it was refused
+				return true
+			}
 			w.got(number)
-			if len(w.variants) == 1 && first >= 0 && c.step > first {
+			if len(w.variants) == 1 && !c.Ahead && first >= 0 && c.step > first {
 				w.t.Errorf("a client of step %d was served before one of step %d", c.step, first)
 			}
 			return true
 		default:
-			if first < 0 || c.step < first {
+			if !c.Ahead && (first < 0 || c.step < first) {
 				first = c.step
 			}
 			return false
 		}
 	})
 }
+
+// mostKeyless is the most dials without a key in a step: those for the clients that it brings, and, in its two minutes, some ahead every 22 s.
+const mostKeyless = 100
 
 // check compares everything with the invariants.
 func (w *world) check() {
@@ -192,10 +212,16 @@ func (w *world) check() {
 		if there := f.sees(); there != s.Used() {
 			w.t.Errorf("backend %d: the server sees %d connections; the book says %d", i, there, s.Used())
 		}
+		f.set(func() {
+			if f.keyless > mostKeyless {
+				w.t.Errorf("backend %d: %d dials without a key in one step", i, f.keyless)
+			}
+			f.keyless = 0
+		})
 		if s.Totals.Leased != s.Totals.Returned+s.Totals.Discarded+uint64(s.Leased+s.Resetting) {
 			w.t.Errorf("backend %d: leases do not add up: %+v", i, s)
 		}
-		if len(w.variants) == 1 && q.Waiting > 0 && s.Idle > 0 && s.Usable && !s.Held && s.State == "enabled" && s.Weight > 0 {
+		if len(w.variants) == 1 && q.Waiting > w.ahead() && s.Idle > 0 && s.Usable && !s.Held && !f.onTrial() && s.State == "enabled" && s.Weight > 0 {
 			w.t.Errorf("backend %d: %d clients wait while %d connections are idle", i, q.Waiting, s.Idle)
 		}
 		if s.Totals.Reasons.Sum() != s.Totals.Discarded+s.Totals.RetiredIdle {
@@ -207,12 +233,23 @@ func (w *world) check() {
 	}
 }
 
-// mostWaiting returns how many clients may wait: those that the queue allows, and as many as there are places, for whom connections are dialed.
+// mostWaiting returns how many clients may wait: those that the queue allows, and as many as there are places, for whom connections are dialed,
+// and all whose sessions move.
 func (w *world) mostWaiting() int {
 	if w.limit == 0 {
-		return 0
+		return w.ahead()
 	}
-	return w.limit + modelCap*len(w.backends)
+	return w.ahead() + w.limit + modelCap*len(w.backends)
+}
+
+// ahead returns how many clients wait whose sessions move.
+func (w *world) ahead() (n int) {
+	for _, c := range w.waiting {
+		if c.Ahead {
+			n++
+		}
+	}
+	return n
 }
 
 // comesToRest checks that in the long run everything is as it should be: first with the sessions that there are, then
@@ -222,6 +259,7 @@ func (w *world) comesToRest() {
 		f.accept(0)
 		f.set(func() { f.lasts = 0 })
 		f.worker.probed(true, "")
+		f.worker.forgetStall()
 		s := f.pool.Stats()
 		f.pool.Set(pool.Settings{Cap: s.Cap, Warm: s.Warm, Weight: 1, Variants: w.keeps()})
 		f.pool.SetMode(pool.Enabled)

@@ -304,3 +304,32 @@ func TestProbeAndCircuit(t *testing.T) {
 		usable(false)
 	})
 }
+
+// When the session that shows whether a stalled server works again stalls, too, no client that waits gets a connection there.
+func TestTrialStalls(t *testing.T) {
+	t.Parallel()
+	inBubble(t, pool.Settings{Cap: 3, Warm: 3}, func(f *fake) {
+		f.limit(func(l *limits) { l.StallTimeout, l.Failures = time.Second, 5 })
+	}, func(f *fake) {
+		stall := func() {
+			f.worker.sessionStalled(health.Stall{Began: f.worker.now(), How: "no result"})
+			f.after(0)
+		}
+		stall()
+		if s := f.pool.Stats(); s.Usable {
+			t.Fatalf("the server has not stalled: %+v", s)
+		}
+		f.after(health.FirstStallBackoff)
+		f.lease()
+		clients := make([]pool.Waiter[int], 2)
+		for i := range clients {
+			if _, leased, err := f.group.Acquire(&clients[i]); leased || err != nil {
+				t.Fatalf("beside the trial: leased %v, %v", leased, err)
+			}
+		}
+		stall()
+		f.expect(2, 1)
+		f.after(health.FirstStallBackoff * 2)
+		f.expect(1, 2)
+	})
+}

@@ -13,7 +13,7 @@ import (
 //   - The request bore values of a client (its key, its parameters): 4xx, and most of 5xx, is the answer to that client. It is
 //     passed on to the client, says nothing about the server's health, and is not tried again. 502 to 504 are about the server.
 //   - The request bore none, although the clients of the service have their own values: 4xx says that the server works, and
-//     that connections cannot be dialed before their clients arrive.
+//     that connections cannot be dialed before their clients arrive. Clients without values that wait get the answer.
 //   - Otherwise it is a failure of the server, or of its configuration.
 
 // errFull is a working server's answer when it accepts no more connections. Dialing errors wrap it.

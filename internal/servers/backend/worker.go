@@ -214,6 +214,9 @@ func (w *worker[C]) publish(now pool.Instant) {
 	}
 	told := w.told
 	w.told = next
+	if told.usable && !next.usable { // before what would let clients that wait begin sessions there
+		w.pool.SetUsable(false)
+	}
 	if next.predial != told.predial {
 		w.pool.SetPredial(next.predial)
 	}
@@ -233,8 +236,8 @@ func (w *worker[C]) publish(now pool.Instant) {
 	if next.trial != told.trial {
 		w.pool.SetTrial(next.trial > 0)
 	}
-	if next.usable != told.usable {
-		w.pool.SetUsable(next.usable)
+	if next.usable && !told.usable {
+		w.pool.SetUsable(true)
 	}
 }
 

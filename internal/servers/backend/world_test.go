@@ -84,6 +84,10 @@ func (w *world) operations() map[string]func() func() {
 			f, after := w.backend(), duration(0, time.Millisecond, time.Second)
 			return func() { f.refuse(after) }
 		},
+		"server wants a key": func() func() {
+			f, after := w.backend(), duration(time.Millisecond, time.Second)
+			return func() { f.wantKey(after) }
+		},
 		"server is full": func() func() {
 			f, n := w.backend(), rapid.IntRange(0, 3).Draw(w.t, "takes")
 			return func() { f.takes(n) }
@@ -164,6 +168,12 @@ func (f *fake) draw(t *rapid.T) (int, bool) {
 func (f *fake) sees() (there int) {
 	f.set(func() { there = f.there })
 	return there
+}
+
+// onTrial reports whether the server gets one session at a time.
+func (f *fake) onTrial() (trial bool) {
+	f.worker.locked(func(t *health.Tracker) { trial = t.Trial() > 0 })
+	return trial
 }
 
 // finish ends a lease: the connection is idle again, unless it or the session was broken.

@@ -14,7 +14,7 @@ func (g *Group[C]) allows(w *Waiter[C], p *Pool[C]) bool {
 		return p == w.Prefer
 	case w.Avoid != nil && p == w.Avoid:
 		for _, other := range g.pools {
-			if other != p && other.leasable() && (other.dialable || other.counts[Idle] > 0) {
+			if other != p && (other.ready(w.Variant) || other.leasable() && other.dialable) {
 				return false
 			}
 		}

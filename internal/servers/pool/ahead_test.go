@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"slices"
 	"testing"
 )
 
@@ -92,6 +93,20 @@ func TestAvoidUnreachable(t *testing.T) {
 	r.got(w, left)
 }
 
+// Idle connections of theirs that the session cannot use make no difference.
+func TestAvoidUnreachableOfVariant(t *testing.T) {
+	r := newRig(t, Options{}, varied(1, 0), varied(1, 0))
+	left, next := r.pools[0], r.pools[1]
+	next.KeepWarm("a")
+	next.fill(1)
+	next.SetDialable(false)
+	w := aheadOf(left, nil)
+	w.Variant = "b"
+	r.waits(w)
+	left.work()
+	r.got(w, left)
+}
+
 // A session that is to move to a server waits for that one alone, and keeps no other client waiting.
 func TestOnly(t *testing.T) {
 	r := newRig(t, Options{Queue: 9}, capped(2), capped(1))
@@ -144,4 +159,42 @@ func TestAheadLeaves(t *testing.T) {
 	if n := r.Queue().Waiting; n != 0 {
 		t.Errorf("%d are left", n)
 	}
+}
+
+// A session that must leave a server gets a connection of another that is full of idle ones of another variant: one of them makes room,
+// whether the server that it leaves has room, or could make some sooner.
+func TestAvoidMakesRoom(t *testing.T) {
+	for _, idle := range []int{0, 4} {
+		r := newRig(t, Options{Queue: 9}, varied(4, 0), varied(2, 0))
+		left, next := r.pools[0], r.pools[1]
+		left.KeepWarm("a")
+		left.fill(idle)
+		next.KeepWarm("a")
+		next.fill(2)
+		w := aheadOf(left, nil)
+		w.Variant = "b"
+		r.expectSignals("the session", []int{1}, func() { r.waits(w) })
+		if dialed := left.work(); len(dialed) > 0 || left.Stats().Idle != idle {
+			t.Errorf("the server that the session leaves dials %q: %+v", dialed, left.Stats())
+		}
+		if dialed := next.work(); !slices.Equal(dialed, []string{"b"}) {
+			t.Errorf("the other dials %q", dialed)
+		}
+		r.got(w, next)
+	}
+}
+
+// A client that comes later does not take the connection that makes room for such a session for ever.
+func TestAvoidIsNotOvertaken(t *testing.T) {
+	r := newRig(t, Options{Queue: 9}, varied(4, 0), varied(2, 0))
+	left, next := r.pools[0], r.pools[1]
+	next.KeepWarm("a")
+	next.fill(2)
+	w := aheadOf(left, nil)
+	w.Variant = "b"
+	r.waits(w)
+	r.maxOvertaken = 0
+	client := r.waitFor("a")
+	left.work()
+	r.got(client, left)
 }

@@ -95,18 +95,29 @@ func (g *Group[C]) undialed(skip int, until *Waiter[C], p *Pool[C]) (found *Wait
 func (p *Pool[C]) dialsForClients() bool { return p.leasable() && p.dialable && p.room() }
 
 // displaces reports whether the pool's oldest idle connection is to make room for a client that waits for another variant: when no backend
-// has room, this one is the least loaded of those that can make some, and less room is being made than is needed.
+// that the client may use has room, this one is the least loaded of those that can make some, and less room is being made than is needed.
 func (p *Pool[C]) displaces() bool {
 	g := p.group
 	if g.queue.length == 0 || !p.canDisplace() {
 		return false
 	}
-	for _, other := range g.pools {
-		if other.dialsForClients() || other.canDisplace() && other.loadAfterDial() < p.loadAfterDial() {
-			return false
-		}
+	w := g.crowdedOut(p, nil)
+	return w != nil && !slices.ContainsFunc(g.pools, func(other *Pool[C]) bool {
+		return other.canDisplace() && other.loadAfterDial() < p.loadAfterDial() && g.allows(w, other)
+	})
+}
+
+// crowdedOut returns the first client before until, as for [Group.undialed], for which an idle connection of p could make room: no backend that
+// the client may use has any, and less is being made than is needed. It returns nil for none.
+func (g *Group[C]) crowdedOut(p *Pool[C], until *Waiter[C]) *Waiter[C] {
+	if len(g.queue.ahead) == 0 && slices.ContainsFunc(g.pools, (*Pool[C]).dialsForClients) { // the others may use any backend
+		return nil
 	}
-	return g.undialed(g.placesFreeing(), nil, p) != nil
+	w := g.undialed(g.placesFreeing(), until, p)
+	if w == nil || slices.ContainsFunc(g.pools, func(other *Pool[C]) bool { return other.dialsForClients() && g.allows(w, other) }) {
+		return nil
+	}
+	return w
 }
 
 func (p *Pool[C]) canDisplace() bool {
@@ -127,15 +138,10 @@ func (g *Group[C]) placesFreeing() (places int) {
 // another variant, needs its place. A client may be overtaken a few times, since that saves a dial, but not for ever. next is nil for
 // a client that does not wait: it comes after all others.
 func (g *Group[C]) holdsBack(p *Pool[C], next *Waiter[C]) bool {
-	if g.queue.length == 0 || next != nil && (next.Ahead || g.queue.order.items[0].first == next) || !p.canDisplace() {
+	if g.queue.length == 0 || next != nil && (next.Ahead || len(g.queue.ahead) == 0 && g.queue.order.items[0].first == next) || !p.canDisplace() {
 		return false
 	}
-	for _, other := range g.pools {
-		if other.dialsForClients() {
-			return false
-		}
-	}
-	w := g.undialed(g.placesFreeing(), next, p)
+	w := g.crowdedOut(p, next)
 	if w == nil {
 		return false
 	}

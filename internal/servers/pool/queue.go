@@ -17,7 +17,7 @@ type Waiter[C any] struct {
 	// Ahead tells that the client is in the middle of a session whose server must not or cannot continue it: it is served before all others, and
 	// the queue's limit does not apply. Only then do Avoid and Only count.
 	Ahead bool
-	// Avoid is a pool whose connections the client gets only while no other pool has room for it; nil for none.
+	// Avoid is a pool whose connections the client gets only while no other pool has room for it, or can make some; nil for none.
 	Avoid *Pool[C]
 	// Only is the pool whose connection the client needs; nil for any.
 	Only *Pool[C]

@@ -110,6 +110,27 @@ func TestDialingAheadWithoutKeyHarmsNoClient(t *testing.T) {
 	}
 }
 
+// A client without a key that the server wants gets the server's answer, and does not have the server dialed again and again.
+func TestNoKeyHarmsNoOther(t *testing.T) {
+	shared := strings.NewReplacer("from: one-shot", "from: echo", "predial: never", "predial: idle").Replace(withKeys)
+	r := newRig(t, setup{Cap: 2, Queue: 8, Script: &wstest.Server{Answer: wstest.AcceptUnless(wantsKey)}, Backend: withYAML(t, shared)})
+	for range 5 {
+		p, response := r.Request(wstest.UpgradeRequest("/v1/test"))
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusUnauthorized || string(body) != `{"err_code":"INVALID_AUTH"}` {
+			t.Fatalf("%s, %q, %v; want the server's answer", response.Status, body, err)
+		}
+		_ = p.Close()
+	}
+	if n := r.Script.Counts().Upgrades; n > 5+2 { // two are dialed ahead
+		t.Errorf("%d upgrade requests for 5 clients", n)
+	}
+	talk(t, r.askFor("", "Authorization: Token good"), r.Accepted(), "after")
+	if h, q := r.Backend.Health(), r.Group.Queue(); h.Circuit != "closed" || h.CircuitOpened != 0 || q.Totals.Refused != 5 || q.Waiting != 0 {
+		t.Errorf("health %+v, queue %+v", h, q)
+	}
+}
+
 // What a server says right behind its 101, and its end, belong to the client that the connection was dialed for. It is not
 // asked again for that client.
 func TestRefusedBehindUpgrade(t *testing.T) {
