@@ -160,6 +160,8 @@ func (s *Session) checkLeaving() {
 		s.checkIdle()
 	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.takenByBackend() > s.progress.count:
 		s.awaitLeaving()
+	case !closing && resume.Of(s.client).DropRest(): // it may come back
+		s.checkIdle()
 	case closing: // the backend, which takes nothing, will not answer either
 		payload := s.failover.closing
 		s.failover.closing = nil

@@ -38,7 +38,7 @@ type Line struct {
 	messages bool       // the present client gets messages in place of header fields
 	protocol string     // the subprotocol that the client was granted; empty for none
 	draining bool       // the client's stream has ended while the session did not read it
-	dropping bool       // of what came then, there was too much: the client sends it again
+	dropping bool       // the rest of that stream is no longer for the session
 	ending   error      // why the client's stream has ended, if the session has not read all before that; nil if not
 	over     bool       // the session has ended
 	expired  bool       // no client can come back any more
@@ -90,7 +90,7 @@ func Of(client *loop.Conn) *Line {
 func (l *Line) Conn() *loop.Conn { return l.conn }
 
 // Parked reports whether the session waits for its client.
-func (l *Line) Parked() bool { return l != nil && l.carrier == nil }
+func (l *Line) Parked() bool { return l != nil && l.carrier == nil && l.ending == nil }
 
 // Carry makes c, whose handler must be the line, the client's connection, over which its upgrade was accepted with a subprotocol. Without a line,
 // it does nothing.
@@ -330,10 +330,36 @@ func (l *Line) Stalled(*loop.Conn) {
 	}
 }
 
-// Ending implements [loop.EndingHandler]: what the client has sent before is read, as far as there is room.
+// Ending implements [loop.EndingHandler]: what the client has sent before is read, as far as there is room. The rest waits in the socket until the
+// session reads it, or drops it.
 func (l *Line) Ending(c *loop.Conn) {
 	l.draining = true
-	c.Resume()
+	l.Interest()
+	if c.Paused() {
+		l.tellEnding()
+	}
+}
+
+// drains reports whether the client, whose stream has ended, is read although the session does not read it.
+func (l *Line) drains() bool { return l.draining && (l.dropping || l.conn.Kept() <= maxDrained) }
+
+func (l *Line) tellEnding() {
+	if h, ok := loop.As[loop.EndingHandler](l.conn.Handler()); ok {
+		h.Ending(l.conn)
+	}
+}
+
+// DropRest is called by a session that has heard [loop.EndingHandler] and whose server takes nothing. It reports whether the client may still come
+// back, or is back. What it has sent that the session has not read is dropped then, up to a close frame: the client sends it again.
+func (l *Line) DropRest() bool {
+	if l == nil || l.received.closed {
+		return false
+	}
+	if l.carrier != nil && l.draining {
+		l.dropping = true
+		l.Interest()
+	}
+	return true
 }
 
 // Ended implements [loop.Handler].
@@ -349,9 +375,7 @@ func (l *Line) Ended(c *loop.Conn, err error) {
 		l.awaitEnd()
 	case r.closed && l.conn.Paused() && l.conn.Kept() > 0: // the server may still take what it has said before
 		l.ending = err
-		if h, ok := loop.As[loop.EndingHandler](l.conn.Handler()); ok {
-			h.Ending(l.conn)
-		}
+		l.tellEnding()
 	case r.closed || l.kept.closed || l.expired || !whole:
 		l.conn.End(err)
 	default:
@@ -401,7 +425,7 @@ func (l *Line) Interest() {
 	case l.ending != nil && !l.over && !l.conn.Paused() && l.conn.Kept() == 0: // the session has read all
 		l.conn.End(l.ending)
 	case c == nil || l.over:
-	case l.conn.Wants() || l.draining:
+	case l.conn.Wants() || l.drains():
 		c.Resume()
 	default:
 		c.Pause()

@@ -25,8 +25,9 @@ import (
 
 // session notes what a line's session gets.
 type session struct {
-	got   []byte
-	ended error
+	got    []byte
+	ending bool
+	ended  error
 }
 
 func (s *session) Received(_ *loop.Conn, b []byte) int {
@@ -35,7 +36,7 @@ func (s *session) Received(_ *loop.Conn, b []byte) int {
 }
 func (s *session) Flushed(*loop.Conn)            {}
 func (s *session) Gathered(*loop.Conn)           {}
-func (s *session) Ending(*loop.Conn)             {}
+func (s *session) Ending(*loop.Conn)             { s.ending = true }
 func (s *session) Ended(c *loop.Conn, err error) { s.ended = err; c.Close() }
 
 // newLines returns lines, and a function that calls another one on a loop.
@@ -60,31 +61,56 @@ func (s *Lines) begin(l *loop.Loop, h loop.Handler) *Line {
 	return s.Begin(l, h, Begin{Client: &record.Client{Resume: NewToken(s.process)}, Service: "test", Wait: time.Hour})
 }
 
-// A client's stream ends with more than there is room for. The session gets whole messages, also when it reads on before the end.
-func TestDropsUpToTheEnd(t *testing.T) {
+// A client's stream ends with more than there is room for. The rest waits until the session reads on, and all of it arrives up to the close frame.
+// A session that gives the rest up has got whole messages, and the end is known.
+func TestStreamEndsWithMuch(t *testing.T) {
 	lines, on := newLines(t, 1<<20)
-	on(func(l *loop.Loop) {
-		s := new(session)
-		line := lines.begin(l, s)
-		message := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 50<<10)))
-		line.conn.Pause()
-		line.draining = true
-		stream := bytes.Repeat(message, 6)
-		for len(stream) > 0 {
-			n := min(len(stream), 64<<10)
-			line.Received(nil, stream[:n])
-			if stream = stream[n:]; len(stream) < 100<<10 { // the session has read on
-				line.conn.Resume()
+	for _, drops := range []bool{false, true} {
+		on(func(l *loop.Loop) {
+			s := new(session)
+			line := lines.begin(l, s)
+			carrier := l.Link(new(slow), line)
+			line.carrier = carrier
+			message := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 50<<10)))
+			want := append(bytes.Repeat(message, 10), wstest.ClientFrame(true, frame.Close, "")...)
+			stream := want
+			read := func() { // as the loop does
+				for !carrier.Paused() && len(stream) > 0 {
+					n := min(len(stream), 64<<10)
+					line.Received(carrier, stream[:n])
+					stream = stream[n:]
+				}
 			}
-		}
-		l.Later(func() {
-			if line.received.broken || len(s.got)%len(message) != 0 || len(s.got) != int(line.received.taken)*len(message) {
-				t.Errorf("the session got %d bytes, of %d messages of %d bytes; broken: %t", len(s.got), line.received.taken, len(message), line.received.broken)
+			line.conn.Pause()
+			carrier.Pause()
+			line.Ending(carrier)
+			if s.ending {
+				t.Error("the session hears of the end too early")
 			}
-			line.conn.Close()
+			read()
+			if line.Ending(carrier); !s.ending || len(stream) == 0 || line.conn.Kept() > 2*maxDrained+len(message) {
+				t.Errorf("the session hears of the end: %t; %d bytes are kept, %d not read", s.ending, line.conn.Kept(), len(stream))
+			}
+			if drops {
+				if !line.DropRest() {
+					t.Error("the client cannot come back")
+				}
+				read()
+				want = want[:int(line.received.taken)*len(message)]
+			}
+			line.conn.Resume()
+			l.Later(func() {
+				read()
+				if len(stream) > 0 || !line.received.closed || line.received.taken == 0 || !bytes.Equal(s.got, want) {
+					t.Errorf("drops: %t; %d bytes are not read; closed: %t; the session got %d messages, %d bytes; want %d", drops, len(stream),
+						line.received.closed, line.received.taken, len(s.got), len(want))
+				}
+				line.carrier = nil
+				line.conn.Close()
+			})
 		})
-	})
-	on(func(*loop.Loop) {})
+		on(func(*loop.Loop) {})
+	}
 }
 
 // A ping within a message is answered at once, and the message comes whole.
@@ -324,6 +350,7 @@ func (s *slow) Write(b []byte) { s.got, s.pending = append(s.got, b...), s.pendi
 func (s *slow) Pending() int   { return s.pending }
 func (s *slow) Waits() bool    { return s.pending > 0 }
 func (s *slow) Leaving()       {}
+func (s *slow) Interest()      {}
 func (s *slow) CloseWrite()    { s.ended = true }
 func (s *slow) Close()         { s.ended = true }
 

@@ -11,7 +11,7 @@ const (
 	// maxWhole is how much of a message from the client, in bytes on the wire, waits for its end. The pieces of a longer one pass as they
 	// come, and its client cannot come back in the middle of it.
 	maxWhole = 1 << 20
-	// maxDrained is how much a client may have said, in bytes, that the session does not read yet when the client's stream ends.
+	// maxDrained is how much of what a client has said before its stream ended, in bytes, is read before the session reads it.
 	maxDrained = 64 << 10
 	// maxGathered is how much of all messages together, in bytes beyond uncounted of each, waits for their ends.
 	maxGathered = 64 << 20
@@ -95,14 +95,11 @@ func (r *received) breaks(h *frame.Header) bool {
 // Received implements [loop.Handler]: the session gets whole messages, and control frames between them. Those that come within a message do not
 // wait for its end.
 func (l *Line) Received(_ *loop.Conn, b []byte) int {
-	if l.draining && l.conn.Paused() && l.conn.Kept() > maxDrained {
-		l.dropping = true // up to the end of the stream
-	}
-	if l.dropping {
-		return len(b)
+	if l.draining {
+		l.Interest() // until there is no more room
 	}
 	r := &l.received
-	if l.over {
+	if l.over || l.dropping {
 		r.lookForClose(b)
 		return len(b)
 	}
