@@ -65,7 +65,11 @@ func newTelling(service *route.Service, nc net.Conn, req *handshake.Request, arr
 
 // accept accepts a client that begins to wait, and tells it its place. It returns false if the client has left.
 func (t *telling) accept(req *handshake.Request, arrival *arrival, wait int) bool {
-	b := req.AppendAccept(make([]byte, 0, 256), "", arrival.AcceptFields()...)
+	protocol := ""
+	if arrival.Messages {
+		protocol = resume.Subprotocol
+	}
+	b := req.AppendAccept(make([]byte, 0, 256), protocol, arrival.AcceptFields()...)
 	early := req.Early
 	req.Early = nil
 	return t.write(t.appendPlace(b, place{arrival.Position, wait})) && t.take(early)

@@ -138,6 +138,31 @@ func TestToldVanishes(t *testing.T) {
 	holder.CloseNormally()
 }
 
+// A client that gets messages in place of header fields is granted the subprotocol that stands for that before it waits, and not again.
+func TestTellsBrowsers(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		r := tellingRig(t, func(s *route.Service) {
+			if back {
+				reconnects(s)
+			}
+		})
+		holder := r.Join()
+		p := r.Queued("Sec-WebSocket-Protocol: wsbouncer.v1")
+		response := p.Response()
+		if protocol := response.Header.Get("Sec-WebSocket-Protocol"); protocol != "wsbouncer.v1" {
+			t.Errorf("granted %q", protocol)
+		}
+		p.Expect(frame.Text, `{"place":1,"wait":null}`)
+		holder.CloseNormally()
+		want := `{"wsbouncer":{}}`
+		if back {
+			want = `{"wsbouncer":{"resume":"` + response.Header.Get("Wsbouncer-Resume") + `","received":0,"sent":1}}`
+		}
+		p.Expect(frame.Text, want)
+		p.CloseNormally()
+	}
+}
+
 // A client that offers subprotocols waits for its answer, which needs the server's choice; so does one that finds the queue full.
 func TestNotTold(t *testing.T) {
 	r := tellingRig(t, nil)
