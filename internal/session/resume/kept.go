@@ -148,7 +148,7 @@ func (k *kept) end() {
 	k.within = false
 	k.sent++
 	if k.gap {
-		k.gap = false
+		k.gap, k.lost = false, true // a pong for those before may have come since
 		k.base = k.sent - k.window.Next()
 		return
 	}

@@ -2,6 +2,7 @@ package resume
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -335,6 +336,32 @@ func TestGivesBack(t *testing.T) {
 		if n := lines.arena.Used(); n != 0 {
 			t.Errorf("%d bytes are in use", n)
 		}
+	})
+}
+
+// A client has lost the message during which memory ran out, also if it acknowledges those before that: it cannot come back without saying how many it
+// has got.
+func TestGivesBackWithinMessage(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	on(func(l *loop.Loop) {
+		line := lines.begin(l, new(session))
+		line.carrier = l.Link(new(slow), line)
+		line.Write(wstest.ServerFrame(true, frame.Binary, "first"))
+		line.Write(wstest.ServerFrame(false, frame.Binary, "sec"))
+		line.giveBack()
+		pong := binary.BigEndian.AppendUint64([]byte{pingMark}, 1)
+		line.Received(nil, wstest.ClientFrame(true, frame.Pong, pong))
+		line.Write(wstest.ServerFrame(true, frame.Continuation, "ond"))
+		socket := func() (loop.Socket, error) { return loop.Socket{}, errors.New("it may come back") }
+		for received, status := range map[int64]int{-1: http.StatusGone, 1: http.StatusGone, 2: 0} {
+			refusal := new(handshake.Refusal)
+			err := line.Resume(Asked{Token: line.token, Received: received}, socket, nil)
+			if errors.As(err, &refusal); refusal.Status != status {
+				t.Errorf("with %d messages received: %v; want %d", received, err, status)
+			}
+		}
+		line.carrier = nil
+		line.conn.Close()
 	})
 }
 
