@@ -304,6 +304,7 @@ func (l *Line) Expired(*loop.Timer) {
 		l.giveUp()
 	case l.over:
 		l.carrier = nil
+		l.reset()
 		c.Close()
 		l.awaitEnd()
 	default:
@@ -451,6 +452,7 @@ func (l *Line) Close() {
 		l.timer.Stop()
 		if l.kept.closed {
 			l.carrier = nil
+			l.reset()
 			c.Close()
 		}
 	}

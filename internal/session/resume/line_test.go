@@ -228,6 +228,30 @@ func TestGatheredIsBounded(t *testing.T) {
 	})
 }
 
+// A client that is in the middle of a message when its session ends, and does not close, gives that memory back while the line waits for it.
+func TestEndedGathersNothing(t *testing.T) {
+	lines, on := newLines(t, 1<<20)
+	begin := wstest.ClientFrame(true, frame.Binary, string(make([]byte, 64<<10)))[:60<<10]
+	end := frame.AppendControl(nil, frame.Close, frame.ClosePayload(frame.NormalClosure, ""), false)
+	for name, ends := range map[string]func(*Line){
+		"it is there": func(line *Line) { line.Write(end); line.conn.Close() },
+		"it is back":  func(line *Line) { line.Write(end); line.over = true; line.Expired(nil) },
+	} {
+		on(func(l *loop.Loop) {
+			line := lines.begin(l, new(session))
+			line.carrier = l.Link(new(slow), line)
+			line.Received(nil, bytes.Clone(begin))
+			if ends(line); line.carrier != nil || lines.Stats().Lines != 1 {
+				t.Errorf("%s: the line does not wait", name)
+			}
+			if n := lines.gathered.Load(); n != 0 || line.received.rest != nil || !line.received.follower.Between() {
+				t.Errorf("%s: %d bytes wait for their message's end", name, n)
+			}
+			line.finish()
+		})
+	}
+}
+
 // Many clients that do not end short messages get no more memory than those with long ones.
 func TestShortGatheredIsBounded(t *testing.T) {
 	lines, on := newLines(t, 1<<20)

@@ -181,9 +181,8 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 		r.walked = 0
 	}
 	deliver(data[from:whole])
-	if l.over {
-		r.walked = 0
-		r.lookForClose(data[pos:])
+	if l.over { // since then, the connection is closed
+		l.reset()
 		putBuffer(buffer)
 		return len(b)
 	}
