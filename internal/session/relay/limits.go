@@ -126,8 +126,9 @@ func (s *Session) checkIdle() {
 		return
 	}
 	// Bytes are counted too, for a large frame that takes its time. While the client is away, Reconnect is the limit.
-	from, to := &s.scanner, &s.leg.conn.Scanner
-	if !resume.Of(s.client).Parked() && s.progress.look(from.Frames+from.Bytes+to.Frames+to.Bytes, s.client.Throttled()) > idleChecks {
+	from, to, line := &s.scanner, &s.leg.conn.Scanner, resume.Of(s.client)
+	gathered, _ := line.UnderWay()
+	if !line.Parked() && s.progress.look(from.Frames+from.Bytes+to.Frames+to.Bytes+uint64(gathered), s.client.Throttled()) > idleChecks {
 		s.limitEnds(by)
 		s.End(meter.Limit, frame.PolicyViolation, "idle limit reached")
 		return

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
@@ -275,6 +276,33 @@ func TestParkedIsNotIdle(t *testing.T) {
 	}
 	if h, reason := next(t, client); h.Opcode != frame.Close || !strings.HasSuffix(reason, "idle limit reached") {
 		t.Errorf("%+v %q", h, reason)
+	}
+}
+
+// A client that takes its time for one message, which waits for its end, is not silent. If it is text, it sends no audio.
+func TestLongMessageIsNotIdle(t *testing.T) {
+	for kind, want := range map[frame.Opcode]string{frame.Binary: "", frame.Text: "audio idle limit reached"} {
+		r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.Reconnect, s.IdleTimeout, s.AudioIdle = time.Minute, time.Hour, time.Hour }})
+		r.Ready(1)
+		client, _ := r.comes()
+		r.Accepted()
+		message, reason := wstest.ClientFrame(true, kind, make([]byte, 20<<10)), ""
+		for n := 1; n <= 3*idleChecks && reason == ""; n++ {
+			client.SendBytes(message[(n-1)<<10 : n<<10])
+			wstest.Eventually(t, "a part arrives", func() (arrived bool) {
+				r.on(func(s *Session) { got, _ := resume.Of(s.client).UnderWay(); arrived = got == n<<10 })
+				return arrived
+			})
+			r.on(func(s *Session) {
+				if s.checkIdle(); s.Relaying() {
+					s.checkAudio()
+				}
+				reason = s.record.Reason
+			})
+		}
+		if reason != want {
+			t.Errorf("%v: the session ends with %q; want %q", kind, reason, want)
+		}
 	}
 }
 

@@ -115,6 +115,7 @@ func (s *Session) checkAudio() {
 // audioCount is a count that changes while audio comes from the client.
 func (s *Session) audioCount() (n uint64) {
 	from := &s.scanner
+	gathered, kind := resume.Of(s.client).UnderWay()
 	kinds := s.record.Service.Profile.Failover().AudioKinds()
 	if kinds&(1<<frame.Text) != 0 {
 		n += from.Text
@@ -127,6 +128,9 @@ func (s *Session) audioCount() (n uint64) {
 		if !from.AtMessageBoundary() { // it may be audio
 			n += from.Bytes
 		}
+	}
+	if kinds == 0 && !kind.IsControl() || kinds&(1<<kind) != 0 {
+		n += uint64(gathered)
 	}
 	return n
 }

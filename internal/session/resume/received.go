@@ -209,6 +209,16 @@ func (r *received) whole(b []byte) (n int64) {
 	return n
 }
 
+// UnderWay returns how many bytes have come of a message, or control frame, that the session has not got yet, since its end has not come, and the opcode
+// that it begins with. It is called on the line's loop.
+func (l *Line) UnderWay() (n int, begins frame.Opcode) {
+	if l == nil || l.received.rest == nil {
+		return 0, frame.Continuation
+	}
+	rest := *l.received.rest
+	return len(rest), frame.Opcode(rest[0] & 0xf)
+}
+
 // heard is called after the session has got messages.
 func (l *Line) heard() {
 	if l.over {
