@@ -156,6 +156,9 @@ func (g *Gate) lease(nc net.Conn, req *handshake.Request, arrival *arrival) erro
 	}
 }
 
+// errShort is the answer to a client for whose connection a descriptor is missing.
+var errShort = route.Unavailable("the proxy is short of file descriptors")
+
 // resume brings a client back to its session, which keeps its places in what is limited.
 func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Request, arrival *arrival, asked resume.Asked) error {
 	done, err := g.elsewhere(service, nc, req, arrival, asked)
@@ -170,6 +173,9 @@ func (g *Gate) resume(service *route.Service, nc net.Conn, req *handshake.Reques
 	}
 	if err == nil {
 		err = g.sessions.Resume(service, nc, req, &arrival.Client, asked)
+	}
+	if g.options.Descriptors.Failed(machine.Accepting, err) {
+		err = errShort
 	}
 	refusal := (*handshake.Refusal)(nil)
 	if err == nil {
@@ -214,7 +220,7 @@ func (g *Gate) start(service *route.Service, conn *backend.Conn, nc net.Conn, re
 		if err != nil {
 			conn.EndUnused()
 			if g.options.Descriptors.Failed(machine.Accepting, err) {
-				err = route.Unavailable("the proxy is short of file descriptors")
+				err = errShort
 			}
 			done <- outcome{err: err}
 			return

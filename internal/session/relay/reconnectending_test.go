@@ -3,7 +3,10 @@
 package relay
 
 import (
+	"net"
+	"net/http"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,4 +95,42 @@ func TestEndsBehindWhatWaits(t *testing.T) {
 			server.ExpectClose(frame.NormalClosure, "done")
 		})
 	}
+}
+
+// shortListener accepts connections whose descriptors cannot be duplicated.
+type shortListener struct{ net.Listener }
+
+func (l shortListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return shortConn{Conn: nc}, err
+}
+
+type shortConn struct{ net.Conn }
+
+func (shortConn) SyscallConn() (syscall.RawConn, error) { return shortRaw{}, nil }
+
+type shortRaw struct{ syscall.RawConn }
+
+func (shortRaw) Control(func(uintptr)) error { return syscall.EMFILE }
+
+// A client for which a descriptor is missing is told so, whether it is new or back. Its session still waits for it.
+func TestBackWithoutDescriptor(t *testing.T) {
+	r := newRig(t, setup{Service: reconnects, Cap: 2})
+	r.Ready(1)
+	client, answer := r.comes()
+	client.Reset()
+	r.parked(1)
+	token := "Wsbouncer-Resume: " + answer.Get("Wsbouncer-Resume")
+	listener, address := wstest.Listen(t), r.Address
+	r.Gate.Serve(shortListener{listener})
+	r.Address = listener.Addr().String()
+	r.Ready(1)
+	for _, fields := range [][]string{{token}, nil} {
+		_, response := r.Request(wstest.UpgradeRequest("/v1/test", fields...))
+		if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+			t.Errorf("%v: %s, %v", fields, response.Status, response.Header)
+		}
+	}
+	r.Address = address
+	r.comes(token)
 }
