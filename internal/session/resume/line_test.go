@@ -496,6 +496,31 @@ func TestAsksAfterMuch(t *testing.T) {
 	})
 }
 
+// A client's pong counts also within a message that is too long to wait for its end.
+func TestAcknowledgesWithinLongMessage(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	on(func(l *loop.Loop) {
+		s := new(session)
+		line := lines.begin(l, s)
+		line.carrier = l.Link(new(slow), line)
+		line.Write(wstest.ServerFrame(true, frame.Binary, "first"))
+		stream := wstest.ClientFrame(false, frame.Binary, make([]byte, maxWhole))
+		line.Received(nil, bytes.Clone(stream))
+		line.ping()
+		pong := wstest.ClientFrame(true, frame.Pong, binary.BigEndian.AppendUint64([]byte{pingMark}, 1))
+		line.Received(nil, bytes.Clone(pong))
+		stream = append(stream, pong...)
+		if !line.received.streams || line.kept.pinged || line.kept.window.First() != 1 {
+			t.Errorf("streams: %t; a pong is awaited: %t; the first message kept is %d", line.received.streams, line.kept.pinged, line.kept.window.First())
+		}
+		if !bytes.Equal(s.got, stream) {
+			t.Errorf("the session got %d bytes; want %d", len(s.got), len(stream))
+		}
+		line.carrier = nil
+		line.conn.Close()
+	})
+}
+
 // The session's end waits for what the client has missed. When that is no longer kept, the client's connection ends.
 func TestEndsWhileCatchingUp(t *testing.T) {
 	lines, on := newLines(t, 8<<20)

@@ -155,6 +155,9 @@ func (l *Line) Received(_ *loop.Conn, b []byte) int {
 		case r.header.Opcode == frame.Close:
 			r.closed, whole = true, pos
 		case r.streams:
+			if p.Begins && r.header.Opcode == frame.Pong { // one that comes in pieces is not looked at
+				l.acknowledged(r.header, data[r.begin+r.size:pos])
+			}
 		default:
 			own := r.header.Opcode == frame.Pong && l.acknowledged(r.header, data[r.begin+r.size:pos])
 			if !own && !r.within {
