@@ -167,6 +167,9 @@ func (l *Line) resend(got int64, ends bool) {
 // catchUp writes some of what the client has missed. It continues once the client's socket has taken that.
 func (l *Line) catchUp() {
 	k, c := &l.kept, l.carrier
+	if l.over {
+		l.timer.Set(l, min(l.wait, lingerTime), 0)
+	}
 	for left := maxResent; k.behind && !k.lost && left > 0; {
 		skip := k.offset
 		write := func(piece []byte) {

@@ -157,7 +157,6 @@ func (l *Line) Resume(asked Asked, socket func() (loop.Socket, error), req *hand
 	l.lines.log.Debug("client is back", slog.String("id", l.id.String()), slog.Int64("received", r.taken), slog.Int64("sent", got))
 	l.resend(got, l.over)
 	if l.over {
-		l.timer.Set(l, min(l.wait, lingerTime), 0)
 		return nil
 	}
 	l.tell(false)
@@ -177,7 +176,7 @@ func (l *Line) taken() {
 	})
 }
 
-// lingerTime is how long a connection is kept for its client's part in closing.
+// lingerTime is how long a connection is kept for its client's part in closing, and for a client that takes nothing of what its session has left it.
 const lingerTime = 5 * time.Second
 
 // The close codes of the protocol (docs/reconnect.md).

@@ -555,6 +555,26 @@ func TestEndsWhileCatchingUp(t *testing.T) {
 	}
 }
 
+// A client that comes back to an ended session has time for all that it has missed, for as long as it takes something.
+func TestCatchesUpSlowlyAtTheEnd(t *testing.T) {
+	lines, on := newLines(t, 8<<20)
+	on(func(l *loop.Loop) {
+		line, taker := lines.begin(l, new(session)), new(slow)
+		line.Write(wstest.ServerFrame(true, frame.Binary, make([]byte, 10*maxResent)))
+		line.carrier, line.over = l.Link(taker, line), true
+		line.resend(0, true)
+		for !taker.ended {
+			if !line.timer.Active() {
+				t.Error("the client that takes something is not given more time")
+			}
+			line.timer.Stop()
+			taker.pending = 0
+			line.Flushed(nil)
+		}
+		line.finish()
+	})
+}
+
 // movable is a session that notes where its loop's group wants it.
 type movable struct {
 	session
