@@ -157,3 +157,16 @@ func TestPostponedCloseIsNotMoved(t *testing.T) {
 		t.Errorf("%d connections were leased for a client that had closed", leased)
 	}
 }
+
+// A client that has closed after its last message keeps its lease for no longer than the close timeout, whatever the server still has to say.
+func TestCloseBeforeLastAnswer(t *testing.T) {
+	r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }})
+	client, server := r.Session()
+	client.Send(frame.Text, voskConfig)
+	client.Send(frame.Text, voskEnd)
+	client.SendClose(frame.NormalClosure, "bye")
+	client.ExpectClose(frame.NormalClosure, "the session is over")
+	_ = client.Close()
+	r.expectRecord(fate{"client", frame.NormalClosure, "the session is over", "resetting"})
+	_ = server.Close()
+}
