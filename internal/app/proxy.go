@@ -37,6 +37,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/tracing"
 	"github.com/wsbouncer/wsbouncer/internal/operate/usage"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/session"
 	"github.com/wsbouncer/wsbouncer/internal/session/admission"
@@ -186,7 +187,7 @@ func (p *Proxy) serve(ctx context.Context, fixed *fixed) (err error) {
 		InForce:  p.warnOf,
 		Secrets:  p.secrets,
 		Resolver: discovery.NewResolver(p.settings.DNSServer), Own: func(address netip.AddrPort) bool { return listensAt(p.Addresses(), address) },
-		MoveAway: func(name string) { p.sessions.MoveBackend(name, moveAwayTime) },
+		MoveAway: func(b *backend.Backend) { p.sessions.MoveAway(b, moveAwayTime) },
 		Fleet:    p.fleet != nil, Demand: p.poke, Permission: p.permission(),
 	})
 	p.joinFleet()

@@ -39,14 +39,18 @@ func questionOf(target *handshake.Target, discover string) discovery.Question {
 }
 
 // movesAway reports whether the sessions of a server that leaves should move to others: Kubernetes is about to end its pod, or the pod is not
-// ready, and its backend stays.
-func (v *service) movesAway(m *member) bool {
+// ready, and its backend stays. It is called with mu held.
+func (s *Services) movesAway(v *service, m *member) bool {
 	from := m.plan.from
 	if from == nil || from.Discover != config.DiscoverKubernetes {
 		return false
 	}
 	now := v.plan.declaredAs(from.name)
-	return now != nil && now.question == from.question
+	if now == nil || now.question != from.question {
+		return false
+	}
+	found, ok := s.discovery.Servers(now.name, now.question)
+	return ok && !slices.ContainsFunc(found, func(server discovery.Server) bool { return server.Address == m.plan.found.Address })
 }
 
 // addServers adds the servers of the backends with discover. before is the plan in force.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/discovery"
 	"github.com/wsbouncer/wsbouncer/internal/session/jobs"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/kubetest"
@@ -19,8 +20,8 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
-// A pod that is about to end gets no new sessions, and its session moves to another pod immediately. A backend that is removed from the
-// configuration keeps its sessions.
+// A pod that is about to end gets no new sessions, and its session moves to another pod immediately. A backend whose URL is changed, or that is
+// removed from the configuration, keeps its sessions.
 func TestPodsThatEnd(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "darwin" {
@@ -51,9 +52,9 @@ func TestPodsThatEnd(t *testing.T) {
 	moved := make(chan string, 10)
 	r = newLoggedRig(t, slog.DiscardHandler, func(o *Options) {
 		o.Kubernetes = &discovery.Kubernetes{URL: api.URL, Account: api.Account}
-		o.MoveAway = func(name string) {
-			r.sessions.MoveBackend(name, 0)
-			moved <- name
+		o.MoveAway = func(b *backend.Backend) {
+			r.sessions.MoveAway(b, 0)
+			moved <- b.Name()
 		}
 	})
 	r.apply(func(c *config.Content) {
@@ -88,6 +89,10 @@ func TestPodsThatEnd(t *testing.T) {
 	client.Send(frame.Binary, sessiontest.Chunk(1))
 	wstest.Eventually(t, "the second server hears both", func() bool { return servers[1].Stats().Messages >= 3 })
 
+	r.apply(func(c *config.Content) {
+		putBackend(c, "gpu", "stt", "ws://stt-servers.speech.svc:"+port+"/v2", 2, func(b *config.Backend) { b.Discover = config.DiscoverKubernetes })
+	})
+	wstest.Eventually(t, "the second server is leaving", func() bool { return len(r.stats().Leaving) == 1 })
 	r.apply(func(c *config.Content) {
 		delete(c.Backends, "gpu")
 		putBackend(c, "other", "stt", servers[0].URL(), 2, nil)

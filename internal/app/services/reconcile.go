@@ -212,7 +212,7 @@ func (s *Services) removeBackend(m *member) {
 	moves := false
 	if v := s.services[m.service]; v != nil {
 		v.noteServed(m)
-		moves = s.o.MoveAway != nil && v.movesAway(m)
+		moves = s.o.MoveAway != nil && s.movesAway(v, m)
 	}
 	m.mode = pool.Disabled
 	m.Leave()
@@ -223,7 +223,7 @@ func (s *Services) removeBackend(m *member) {
 		s.o.Log.Info("removing backend, its sessions continue", "backend", m.Name(), "service", m.service, "sessions", book.Leased)
 		m.told.Store(true)
 		if moves && book.Leased > 0 {
-			s.o.MoveAway(m.Name())
+			s.o.MoveAway(m.Backend)
 		}
 	})
 }

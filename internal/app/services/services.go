@@ -68,9 +68,9 @@ type Options struct {
 	Resolver discovery.Resolver
 	// Kubernetes is asked for backends with discover: kubernetes; default the cluster that this process runs in.
 	Kubernetes *discovery.Kubernetes
-	// MoveAway is called with a backend that a pod behind it has left, whose sessions should move to others, such as
-	// [session.Server.MoveBackend]. It must not call Services. May be nil.
-	MoveAway func(name string)
+	// MoveAway is called with a backend that was removed because its pod has left, whose sessions should move to others, such as
+	// [session.Server.MoveAway]. It must not call Services. May be nil.
+	MoveAway func(*backend.Backend)
 	// Own reports whether this process itself accepts clients at an address, which then is no server; nil for never.
 	Own func(netip.AddrPort) bool
 	// LookupPace, if set, is the time between two lookups of a name instead of each backend's own. Tests use it.

@@ -87,6 +87,7 @@ type moveJob struct {
 	jobs    *Jobs
 	about   string           // a backend's name, or a session's id
 	backend string           // that the sessions leave; empty for an order about one session
+	left    *backend.Backend // with MoveAway: the same; nil otherwise
 	to      *backend.Backend // the only one to go to; nil for any other
 	cause   meter.Cause
 	begun   time.Time
@@ -117,6 +118,14 @@ func (j *Jobs) MoveBackend(name string, timeout time.Duration) MoveOrder {
 	o := &moveJob{jobs: j, about: name, backend: name, cause: meter.Drained}
 	o.rescan()
 	return j.order(o, timeout)
+}
+
+// MoveAway is MoveBackend for a backend that was removed from its service: the order ends when the backend is back there, and it is about no other
+// of the same name.
+func (j *Jobs) MoveAway(b *backend.Backend, timeout time.Duration) {
+	o := &moveJob{jobs: j, about: b.Name(), backend: b.Name(), left: b, cause: meter.Drained}
+	o.rescan()
+	j.order(o, timeout)
 }
 
 // MoveSession moves one session as MoveBackend does, to the backend to, or to any other if that is nil. ok is false if there is no such
@@ -264,7 +273,7 @@ func (o *moveJob) rescan() {
 	var more []movedSession
 	o.jobs.sessions.Each(o.jobs.sessions.All(), func(session *relay.Session) {
 		r := session.Record()
-		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && backend.Matches(r.Backend.Name(), o.backend) {
+		if r.Ended.IsZero() && !known[r.ID.Number] && r.Backend != nil && o.isLeft(r.Backend) {
 			more = append(more, movedSession{OrderedMove: OrderedMove{ID: r.ID}, from: r.Backend})
 		}
 	})
@@ -273,12 +282,26 @@ func (o *moveJob) rescan() {
 	o.mu.Unlock()
 }
 
-// run looks after the sessions until nothing is open, or ctx ends.
+// isLeft reports whether the sessions of a backend are to leave it.
+func (o *moveJob) isLeft(b *backend.Backend) bool {
+	return b == o.left || o.left == nil && backend.Matches(b.Name(), o.backend)
+}
+
+// isBack reports whether the backend belongs to its service again.
+func (o *moveJob) isBack() bool {
+	if o.left == nil {
+		return false
+	}
+	loads, _ := o.left.Group().Loads()
+	return slices.ContainsFunc(loads, func(l pool.Load[*backend.Conn]) bool { return l.Pool == o.left.Pool() })
+}
+
+// run looks after the sessions until nothing is open, the backend is back, or ctx ends.
 func (o *moveJob) run(ctx context.Context) {
 	ticker := time.NewTicker(moveTick)
 	defer ticker.Stop()
 	scanned := o.begun
-	for {
+	for ctx.Err() == nil && !o.isBack() {
 		now := time.Now()
 		if o.backend != "" && now.Sub(scanned) >= moveRescan {
 			o.rescan()
@@ -290,10 +313,16 @@ func (o *moveJob) run(ctx context.Context) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			o.visit(func(session *relay.Session, m *movedSession) { session.WithdrawMove(m.pending) })
-			return
 		}
 	}
+	why := "the order was cancelled"
+	if ctx.Err() == nil {
+		why = "its backend is back"
+	}
+	o.visit(func(session *relay.Session, m *movedSession) {
+		session.WithdrawMove(m.pending)
+		m.Why = why
+	})
 }
 
 // advance does what there is to do for each session that is open, and returns how many still are.

@@ -83,6 +83,29 @@ func TestMoveBackendByReplay(t *testing.T) {
 	}
 }
 
+// The sessions of a backend that has left its service stay when it comes back, as a pod does that was not ready for a moment.
+func TestMoveAwayEndsWhenBackendIsBack(t *testing.T) {
+	r := newVoskRig(t, 2, setup{})
+	client, server, n := r.Begin()
+	client.Send(frame.Text, sessiontest.VoskConfig)
+	server.Expect(frame.Text, sessiontest.VoskConfig)
+	sessiontest.Speak(client, server, 0, sessiontest.Partial("one"), sessiontest.Partial("one"))
+	b := r.Backends[n]
+	b.Leave()
+	r.jobs.MoveAway(b, time.Hour)
+	wstest.Eventually(t, "the session has the pending move", func() bool {
+		m, _ := r.jobs.BackendMoveOrder(b.Name())
+		return len(m.Sessions) == 1 && m.Sessions[0].Why == "it waits for its next answered point"
+	})
+	b.Restore()
+	if m := r.moved(func() (MoveOrder, bool) { return r.jobs.BackendMoveOrder(b.Name()) }); m.State != MoveRefused || m.Why != "its backend is back" {
+		t.Errorf("%+v", m)
+	}
+	sessiontest.Speak(client, server, 1, sessiontest.Final("one", 0.05, 0.15), sessiontest.Final("one", 0.05, 0.15))
+	sessiontest.Speak(client, server, 2, sessiontest.Partial("two"), sessiontest.Partial("two"))
+	client.CloseNormally()
+}
+
 // In a fleet, all places elsewhere may be other proxies'. Only for clients that wait are places granted, so a session that is to move waits for one,
 // and stays where it is meanwhile.
 func TestMoveWaitsForGrant(t *testing.T) {

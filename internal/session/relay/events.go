@@ -185,6 +185,11 @@ func (s *Session) cannotServe(kind eventKind, step profile.Step) {
 	if step.Close != 0 {
 		e.code = step.Close
 	}
+	if kind == notServed && s.isLeaving() { // it needs no other backend
+		s.leg.full = s.leg.full || e.full
+		s.endLeaving()
+		return
+	}
 	if kind == unfit && !e.full && silentReason(step.Reason) {
 		s.leaveServer(meter.Stalled, e)
 		return

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/replay"
+	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 	"github.com/wsbouncer/wsbouncer/internal/servers/pool"
 	"github.com/wsbouncer/wsbouncer/internal/session/relay/failover"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
@@ -171,6 +172,33 @@ func TestServerDiesBeforePendingMove(t *testing.T) {
 	wstest.Eventually(t, "the session waits", func() bool { return r.Group.Queue().Waiting == 1 })
 	server.Reset()
 	continues(client, r.Scripts[n].Take())
+	client.CloseNormally()
+}
+
+// A session whose next server dies after it was found, and before the session leaves its own, continues on any: its own works.
+func TestNextServerDiesBeforePendingMove(t *testing.T) {
+	r := newFailoverRig(t, "vosk", 2, setup{})
+	client, server, n := r.began()
+	r.on(func(s *Session) {
+		if why := s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Rebalanced}, r.Backends[1-n]); why != "" {
+			t.Error(why)
+		}
+	})
+	found := func(matches func(*backend.Conn) bool) (is bool) {
+		r.on(func(s *Session) { is = s.search != nil && s.search.conn != nil && matches(s.search.conn) })
+		return is
+	}
+	wstest.Eventually(t, "the session has found a connection", func() bool { return found(func(*backend.Conn) bool { return true }) })
+	next := r.Other(n)
+	r.Scripts[1-n].HangUp(true)
+	next.Reset()
+	wstest.Eventually(t, "it is lost", func() bool { return found(func(c *backend.Conn) bool { return c.Stream().Ended() }) })
+	sessiontest.Speak(client, server, 1, sessiontest.Final("one", 0, 0.2), sessiontest.Final("one", 0, 0.2))
+	r.is(moving)
+	server.Reset() // it would have to answer the reset
+	back := r.Scripts[n].Take()
+	back.ExpectOwn(frame.Text, sessiontest.VoskConfig)
+	sessiontest.Speak(client, back, 2, sessiontest.Final("two", 0, 0.1), sessiontest.Final("two", 0.2, 0.3))
 	client.CloseNormally()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wsbouncer/wsbouncer/internal/access/limits"
 	"github.com/wsbouncer/wsbouncer/internal/session/route"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/sessiontest"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
@@ -133,4 +134,39 @@ func TestCloseWhileMoving(t *testing.T) {
 			_ = client.Close()
 		}
 	}
+}
+
+// Neither is one moved that may outlive its server, which has not got all that the client said before it closed.
+func TestPostponedCloseIsNotMoved(t *testing.T) {
+	r := newFailoverRig(t, "whisperlive", 2, setup{Service: func(s *route.Service) { s.CloseTimeout = time.Hour }})
+	client, server, n := r.Begin()
+	client.SendBytes(
+		client.Encode(true, frame.Text, []byte(`{"uid": "a"}`)), client.Encode(true, frame.Binary, []byte(sessiontest.Chunk(0))),
+		client.Encode(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, "bye")),
+	)
+	server.Expect(frame.Text, `{"uid": "a"}`)
+	wstest.Eventually(t, "the close frame waits", func() (waits bool) {
+		r.on(func(s *Session) { waits = s.failover.closing != nil })
+		return waits
+	})
+	server.Send(frame.Text, `{"status": "WAIT"}`)
+	client.ExpectClose(frame.NormalClosure, "bye")
+	_ = client.Close()
+	r.expectRecord(fate{"client", frame.NormalClosure, "bye", "discarded"})
+	if leased := r.Backends[1-n].Stats().Totals.Leased; leased != 0 {
+		t.Errorf("%d connections were leased for a client that had closed", leased)
+	}
+}
+
+// A client that has closed after its last message keeps its lease for no longer than the close timeout, whatever the server still has to say.
+func TestCloseBeforeLastAnswer(t *testing.T) {
+	r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }})
+	client, server := r.Session()
+	client.Send(frame.Text, voskConfig)
+	client.Send(frame.Text, voskEnd)
+	client.SendClose(frame.NormalClosure, "bye")
+	client.ExpectClose(frame.NormalClosure, "the session is over")
+	_ = client.Close()
+	r.expectRecord(fate{"client", frame.NormalClosure, "the session is over", "resetting"})
+	_ = server.Close()
 }

@@ -61,6 +61,42 @@ func TestClientLeavesBeforeBackendContinues(t *testing.T) {
 	r.expectRecord(fate{"client", frame.AbnormalClosure, "client left without a close frame", "discarded"})
 }
 
+// One that has ended its part behind a message that waits gets no other connection: neither when its server is full, nor when that dies.
+func TestClientLeavesBeforeServerIsFull(t *testing.T) {
+	const nothing = "client left while its backend accepted nothing"
+	for name, c := range map[string]struct {
+		failover bool
+		end      func(server *wstest.Peer)
+		fate     fate
+	}{
+		"full":                {false, func(p *wstest.Peer) { p.Send(frame.Text, `{"status": "WAIT"}`) }, fate{"client", 1006, nothing, "discarded"}},
+		"full, with failover": {true, func(p *wstest.Peer) { p.Send(frame.Text, `{"status": "WAIT"}`) }, fate{"client", 1006, nothing, "discarded"}},
+		"dies": {true, (*wstest.Peer).Reset, fate{
+			"backend", frame.InternalError, "backend connection lost: connection reset by peer", "discarded",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFailoverRig(t, "whisperlive", 2, setup{Queue: 1, Service: func(s *route.Service) { s.CloseTimeout, s.Failover = time.Hour, c.failover }})
+			client, server, n := r.Begin()
+			client.Send(frame.Text, `{"uid": "a"}`)
+			client.Send(frame.Binary, "audio")
+			server.Expect(frame.Text, `{"uid": "a"}`)
+			if err := client.TCP().CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			wstest.Eventually(t, "the end is noticed", func() (noticed bool) {
+				r.on(func(s *Session) { noticed = s.isLeaving() })
+				return noticed
+			})
+			c.end(server)
+			r.expectRecord(c.fate)
+			if leased := r.Backends[1-n].Stats().Totals.Leased; leased != 0 {
+				t.Errorf("%d connections were leased for a client that had left", leased)
+			}
+		})
+	}
+}
+
 // A client whose connection breaks while it is held back is noticed. (The portable driver notices it when the client is read again.)
 func TestResetWhileHeldBack(t *testing.T) {
 	r := limitedRig(t, setup{}, once, limits.Limits{})

@@ -66,8 +66,8 @@ type rules struct {
 	bounded   bool    // it lasts no longer than the service's CloseTimeout
 }
 
-// rulesOf has the rules of each state. The search for a connection bounds moving, and the profile's end timeout bounds
-// completing.
+// rulesOf has the rules of each state. The search for a connection bounds moving. Completing lasts for as long as the backend sends something within
+// the profile's end timeout, and no longer than the service's CloseTimeout once the client has closed.
 var rulesOf = [states]rules{
 	relaying:   {leased: true, toBackend: true, kept: true, limited: true},
 	moving:     {client: whileKept, kept: true, limited: true},
@@ -161,6 +161,7 @@ const (
 	recordEnd    action = iota // record who ends the session and why
 	undoEnd                    // forget who ends the session and why
 	relayClose                 // tell the backend that the client has ended its part
+	bound                      // end the state after the service's CloseTimeout
 	sendReset                  // send the backend the profile's reset instead of the client's last message
 	queueClose                 // send the client a close frame as soon as the frame on its way is complete
 	sendClose                  // send the client a close frame now
@@ -277,7 +278,9 @@ func (l *life) whileAnswering(e *event, do []action) []action {
 
 func (l *life) whileCompleting(e *event, do []action) []action {
 	switch e.kind {
-	case answered, clientLost, stopped:
+	case clientClosed, clientBroke:
+		return append(do, bound)
+	case answered, clientLost, stopped, expired:
 		return l.end(e, do)
 	case interrupted: // the next backend gets the client's last message again
 		if l.discardInput { // a client that has closed needs none

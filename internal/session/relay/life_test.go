@@ -65,7 +65,8 @@ type world struct {
 	midFrame    bool // a frame on its way to the client is incomplete
 	closeQueued bool // a close frame waits behind that
 	toldCode    frame.CloseCode
-	closes      int // close frames that the client got
+	closes      int  // close frames that the client got
+	bounded     bool // the close timeout bounds a state that has other bounds otherwise
 	cut         bool
 
 	leased    bool
@@ -199,11 +200,15 @@ func (w *world) noConnection() {
 }
 
 func (w *world) timerExpires() {
-	if !rulesOf[w.life.state].bounded {
+	if !w.isBounded() {
 		return
 	}
 	w.cut = w.midFrame
 	w.happens(event{kind: expired})
+}
+
+func (w *world) isBounded() bool {
+	return rulesOf[w.life.state].bounded || w.bounded && w.life.state == completing
 }
 
 func (w *world) proxyEnds() {
@@ -251,6 +256,8 @@ func (w *world) perform(a action, e *event) {
 	case undoEnd:
 		w.must(w.recorded && w.closes == 0 && !w.clientDone && !w.clientEnded, "the end of a session is taken back that has ended")
 		w.recorded = false
+	case bound:
+		w.bounded = true
 	case relayClose, sendReset:
 		w.must(w.leased, "the backend of a session without a lease is sent something")
 	case queueClose:
@@ -312,6 +319,7 @@ func (w *world) check() {
 	w.must(w.closes <= 1, "the client gets two close frames")
 	w.must((state == relaying || state == moving) != w.recorded, "it is not recorded who ended the session, or too early")
 	w.must(!w.clientEnded || state != lingering, "a client is awaited that has gone")
+	w.must(!w.clientDone || state == gone || w.isBounded(), "nothing bounds the session of a client that has closed")
 	if state == gone {
 		w.must(w.closes == 1 || w.clientEnded || w.cut, "the client was not told who ended the session")
 		w.must(w.closes == 0 || w.toldCode == w.code, "the client was told another code than is recorded")
@@ -325,7 +333,7 @@ func (w *world) finish() {
 		case state == gone:
 			w.check()
 			return
-		case rulesOf[state].bounded:
+		case w.isBounded():
 			w.cut = w.cut || w.midFrame
 			w.happens(event{kind: expired})
 		case state == moving:

@@ -117,10 +117,6 @@ func (h *backendSide) Expired(c *loop.Conn, t *loop.Timer) {
 // checkIdle ends the session if nothing has passed for as long as the service allows. A few checks compare counters, so that
 // a frame that passes has nothing to record.
 func (s *Session) checkIdle() {
-	if s.failover != nil && s.failover.closing != nil { // the client has closed
-		s.awaitLeaving()
-		return
-	}
 	limit, by := s.limited.idleTimeout(s.record.Service)
 	if limit <= 0 {
 		return
@@ -154,27 +150,36 @@ func (s *Session) takenByBackend() uint64 {
 	return s.scanner.Bytes
 }
 
+// isLeaving reports whether that is checked: the client has closed or ended its stream, and does not come back.
+func (s *Session) isLeaving() bool {
+	return s.timer.Active() && s.timer.Purpose() == leavingCheck && !resume.Of(s.client).Parked()
+}
+
 func (s *Session) checkLeaving() {
-	closing := s.failover != nil && s.failover.closing != nil
-	switch {
+	switch closing := s.failover != nil && s.failover.closing != nil; {
 	case !closing && !s.client.Paused():
 		s.checkIdle()
 	case int32(s.leg.up.to.Pending()) < s.progress.pending, s.takenByBackend() > s.progress.count:
 		s.awaitLeaving()
 	case !closing && resume.Of(s.client).DropRest(): // it may come back
 		s.checkIdle()
-	case closing: // the backend, which takes nothing, will not answer either
-		payload := s.failover.closing
-		s.failover.closing = nil
-		s.handleClientCloseWith(payload, false)
 	default:
-		if payload, closes := s.keptClose(); closes {
-			s.handleClientCloseWith(payload, false)
-		} else if s.client.Throttled() {
-			s.clientLeft("client left while a limit held back what it had sent")
-		} else {
-			s.clientLeft("client left while its backend accepted nothing")
-		}
+		s.endLeaving()
+	}
+}
+
+// endLeaving ends the session of a client that is leaving. The backend, which takes nothing of what it had sent before, will not answer either.
+func (s *Session) endLeaving() {
+	if f := s.failover; f != nil && f.closing != nil {
+		payload := f.closing
+		f.closing = nil
+		s.handleClientCloseWith(payload, false)
+	} else if payload, closes := s.keptClose(); closes {
+		s.handleClientCloseWith(payload, false)
+	} else if s.client.Throttled() {
+		s.clientLeft("client left while a limit held back what it had sent")
+	} else {
+		s.clientLeft("client left while its backend accepted nothing")
 	}
 }
 

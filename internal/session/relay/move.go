@@ -31,7 +31,7 @@ type search struct {
 	ended   chan struct{}              // closed when the session no longer needs a connection
 	first   profile.Opening            // the client's first message; static
 	conn    *backend.Conn              // what was found
-	pending uint64                     // the number of the pending move that it is for, while the session stays where it is; 0 for none
+	pending uint64                     // the number of the pending move that it began for, until the session moves there; 0 for none
 	begun   bool                       // it runs, or has ended
 	pause   time.Duration              // before it looks for a connection; static
 	full    int                        // full servers that have refused the session in a row; static
@@ -197,12 +197,10 @@ func (s *Session) searched(search *search, conn *backend.Conn, err error) {
 		})
 		return
 	case err == nil && search.waiter.Refused() == nil:
-		search.pending = 0
 		s.join(search, conn)
 		return
-	case search.pending != 0 && s.sessions.closing.Err() == nil: // any other server will do now
-		s.search = s.failover.search(s.variant, profile.Opening{})
-		s.startSearch()
+	case search.pending != 0 && s.sessions.closing.Err() == nil:
+		s.searchAnywhere()
 		return
 	case s.sessions.closing.Err() != nil && err != nil:
 		e.class, e.code, e.reason = meter.Shutdown, frame.GoingAway, "shutting down"
@@ -249,7 +247,7 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 	here := conn.Stream().Home() == s.client.Home()
 	switch {
 	case here && s.search == search && alive:
-		search.conn = conn
+		search.conn, search.pending = conn, 0
 		s.client.Loop().Handling(s.client) // so that a panic ends the session
 		s.handle(event{kind: found})
 		return
@@ -261,7 +259,11 @@ func (s *Session) resume(search *search, conn *backend.Conn, alive bool) {
 
 // searchAgain begins the search anew, unless the session has ended meanwhile.
 func (s *Session) searchAgain(search *search) {
-	if s.search == search {
+	switch {
+	case s.search != search:
+	case search.pending != 0:
+		s.searchAnywhere()
+	default:
 		s.search = s.newSearch(search.waiter.Variant, search.until, search.first)
 		w := &s.search.waiter
 		last := &search.waiter
@@ -270,6 +272,12 @@ func (s *Session) searchAgain(search *search) {
 		s.search.full = search.full
 		s.startSearch()
 	}
+}
+
+// searchAnywhere replaces the search for a pending move, of a session that has left its server: any other will do now.
+func (s *Session) searchAnywhere() {
+	s.search = s.failover.search(s.variant, profile.Opening{})
+	s.startSearch()
 }
 
 // presentFirst presents the client's first message to the connection that is to serve the session now.

@@ -46,7 +46,7 @@ func (f *recovery) leaveServer(cause meter.Cause, e *event) {
 // over reports whether the session needs no other server.
 func (f *recovery) over() bool {
 	s := f.session
-	return f.closing != nil || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended()
+	return s.isLeaving() || s.life.discardInput || s.life.state != relaying && s.life.state != completing || s.client.Ended()
 }
 
 // leaveWith makes e an event that moves the session, and notes how e would have ended it.

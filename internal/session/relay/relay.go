@@ -132,7 +132,7 @@ func (s *Session) lookForClose() {
 	case !closes:
 	case s.life.state == moving: // no one gets what it said before
 		s.handleClientClose(payload)
-	case s.life.state == relaying && !(s.timer.Active() && s.timer.Purpose() == leavingCheck): // the backend may still take that
+	case s.life.state == relaying && !s.isLeaving(): // the backend may still take that
 		timeout := s.record.Service.CloseTimeout
 		s.awaitLeavingFor(timeout - timeout/stallLooks) // the close frame may have waited for that long
 	}

@@ -231,7 +231,7 @@ func (s *Session) handle(e event) {
 func (s *Session) enforce(r rules) {
 	s.timer.Stop()
 	if r.bounded {
-		s.timer.Set(s.client, s.record.Service.CloseTimeout, timeState)
+		s.perform(bound, nil)
 	}
 	if !r.limited {
 		s.deadline.Stop()
@@ -268,6 +268,8 @@ func (s *Session) perform(a action, e *event) {
 		s.limitDuration() // which the end had stopped
 	case relayClose:
 		s.relayClose(e)
+	case bound:
+		s.timer.Set(s.client, s.record.Service.CloseTimeout, timeState)
 	case sendReset:
 		step := s.leg.conn.ReplaceEnd(s.leg.traffic(s.leg.sent))
 		s.tap.Reset()

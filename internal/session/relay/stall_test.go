@@ -88,7 +88,7 @@ func TestCloseBehindStallThatEnds(t *testing.T) {
 	client.SendClose(frame.NormalClosure, "bye")
 	var due loop.Instant
 	noticed := func(s *Session) bool {
-		return s.life.state == relaying && s.timer.Active() && s.timer.Purpose() == leavingCheck
+		return s.life.state == relaying && s.isLeaving()
 	}
 	over := false // the system has taken more than it seemed to
 	wstest.Eventually(t, "the close frame is noticed", func() bool {
