@@ -103,13 +103,9 @@ func (p *through) take(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	own := config.Values{"path": p.path, "slow-start": "0s", "circuit-failures": "1000000"}
-	for _, field := range []string{"profile", "subprotocol", "max-message", "dial-timeout"} {
-		own[field] = content.Value(config.KindService, p.before["service"], field)
-	}
 	version, err = p.change(
 		p.cmd.Context(), "in its own service",
-		config.Mutation{Verb: config.Add, Kind: config.KindService, Name: p.service(), Values: own},
+		config.Mutation{Verb: config.Add, Kind: config.KindService, Name: p.service(), Values: p.own(&content, at)},
 		config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{
 			"service": p.service(), "state": enabling.state, "connections": strconv.Itoa(p.most), "warm": "0",
 		}},
@@ -123,6 +119,21 @@ func (p *through) take(address string) (string, error) {
 	}
 	at.Path, at.RawPath, at.RawQuery = p.path, "", ""
 	return at.String(), nil
+}
+
+// own returns the fields of the backend's own service, for clients that connect to at.
+func (p *through) own(content *config.Content, at *url.URL) config.Values {
+	own := config.Values{"path": p.path, "slow-start": "0s", "circuit-failures": "1000000"}
+	for _, field := range []string{"profile", "subprotocol", "max-message", "dial-timeout"} {
+		own[field] = content.Value(config.KindService, p.before["service"], field)
+	}
+	host := strings.ToLower(strings.TrimSuffix(at.Hostname(), "."))
+	for _, service := range content.Services {
+		if service.Host == host { // it would come before a service for any host
+			own["host"] = host
+		}
+	}
+	return own
 }
 
 // putBack puts the backend back as it was, whatever has happened.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -88,5 +89,21 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	}
 	if after := s.must("config export"); after != before {
 		t.Errorf("%s\nwant\n%s", after, before)
+	}
+}
+
+// The sessions reach the backend's own service, also where other services have the host that clients connect to.
+func TestCalibrateThroughOwnService(t *testing.T) {
+	content := config.Content{Services: map[string]config.Service{"stt": config.DefaultService(), "other": config.DefaultService()}}
+	content.Set(config.KindService, "other", config.Values{"host": "stt.example.org"})
+	p := through{backend: "gpu-1", before: config.Values{"service": "stt"}, path: "/calibrate-x"}
+	for address, host := range map[string]string{"wss://STT.example.org.:8443/v1": "stt.example.org", "ws://10.0.0.1": ""} {
+		at, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own := p.own(&content, at); own["host"] != host || own["path"] != "/calibrate-x" {
+			t.Errorf("%s: %v", address, own)
+		}
 	}
 }
