@@ -178,7 +178,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 	if c.through == "" {
 		return c.calibrate(cmd, url, url)
 	}
-	return c.from.use(cmd, false, func(t *target) error {
+	return c.from.use(cmd, false, func(t *target) (err error) {
 		p, err := newThrough(cmd, t, c.through, c.profile, c.search.Most)
 		if err != nil {
 			return err
@@ -187,11 +187,13 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 			return err
 		}
 		c.backend = c.through
+		defer p.protect()()
+		defer func() { err = errors.Join(err, p.putBack()) }()
 		own, err := p.take(url)
-		if err == nil {
-			err = c.calibrate(cmd, url, own)
+		if err != nil {
+			return err
 		}
-		return errors.Join(err, p.putBack())
+		return c.calibrate(cmd, url, own)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,11 +28,10 @@ type through struct {
 	target *target
 	to     io.Writer // gets what is changed
 	cmd    *cobra.Command
-	taken  bool // the backend is in the service of its own
+	taken  bool            // the backend must be put back
+	last   context.Context // for that
+	ended  atomic.Bool     // the search has ended, or soon will
 }
-
-// putBackTime is how long putting a backend back may take, also after an interruption.
-const putBackTime = 30 * time.Second
 
 // newThrough checks that the service's clients are served without the backend.
 func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int) (*through, error) {
@@ -89,7 +89,7 @@ func (p *through) take(address string) (string, error) {
 	if err != nil {
 		return "", usageError(fmt.Errorf("argument URL: %w", err))
 	}
-	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a path that nobody can guess. It is put back at the end, also after Ctrl-C. If this command is killed:\n%s\n", p.backend, p.words())
+	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a path that nobody can guess. It is put back at the end, also after Ctrl-C. If this command is killed (SIGKILL):\n%s\n", p.backend, p.words())
 	p.taken = true // from here on, it must be put back
 	version, err := p.change(p.cmd.Context(), "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})
 	if err != nil {
@@ -134,27 +134,6 @@ func (p *through) own(content *config.Content, at *url.URL) config.Values {
 		}
 	}
 	return own
-}
-
-// putBack puts the backend back as it was, whatever has happened.
-func (p *through) putBack() error {
-	if !p.taken {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.cmd.Context()), putBackTime)
-	defer cancel()
-	content, _, err := p.target.content(ctx)
-	if err == nil {
-		back := []config.Mutation{{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: p.before}}
-		if content.Has(config.KindService, p.service()) {
-			back = append(back, config.Mutation{Verb: config.Remove, Kind: config.KindService, Name: p.service()})
-		}
-		_, err = p.change(ctx, "put back", back...)
-	}
-	if err != nil {
-		return fmt.Errorf("the backend %s was NOT put back: %w. Put it back:\n%s", p.backend, err, p.words())
-	}
-	return nil
 }
 
 func (p *through) change(ctx context.Context, what string, mutations ...config.Mutation) (version string, err error) {
