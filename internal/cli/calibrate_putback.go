@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -12,10 +13,16 @@ import (
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
+	"github.com/wsbouncer/wsbouncer/internal/ground/tasks"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 )
 
-// putBackTime is how long putting a backend back may take, also after an interruption.
-const putBackTime = 30 * time.Second
+// putBackTime is for how long putting a backend back is tried while the proxy or its store is unreachable, and putBackEvery how often.
+const (
+	putBackTime  = 5 * time.Minute
+	putBackEvery = time.Second
+)
 
 // protect has signals and output that nothing reads end the search instead of the process, until stop is called.
 func (p *through) protect() (stop func()) {
@@ -88,6 +95,12 @@ func (p *through) putBack() error {
 	ctx, cancel := context.WithTimeout(p.last, putBackTime)
 	defer cancel()
 	err := p.restore(ctx)
+	for said := false; mayPass(err) && tasks.Sleep(ctx, putBackEvery); err = p.restore(ctx) {
+		if !said {
+			fmt.Fprintf(p.to, "The backend %s cannot be put back yet, which is tried again for %s: %v\n", p.backend, minutes(putBackTime), err)
+			said = true
+		}
+	}
 	if err != nil && p.last.Err() != nil {
 		err = errors.New("interrupted")
 	}
@@ -95,6 +108,13 @@ func (p *through) putBack() error {
 		return fmt.Errorf("the backend %s was NOT put back: %w. Put it back:\n%s", p.backend, err, p.words())
 	}
 	return nil
+}
+
+// mayPass reports whether an error is one of a proxy or a store that does not answer at present.
+func mayPass(err error) bool {
+	answered := (*client.Error)(nil)
+	return errors.As(err, new(*client.UnreachableError)) || errors.Is(err, config.ErrUnreachable) || errors.Is(err, remote.ErrStore) ||
+		errors.As(err, &answered) && answered.Status == http.StatusServiceUnavailable
 }
 
 func (p *through) restore(ctx context.Context) error {

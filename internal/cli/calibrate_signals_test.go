@@ -17,14 +17,6 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/config"
 )
 
-// loader is a store that is only read from.
-type loader struct {
-	config.Store
-	load func(ctx context.Context) (*config.Snapshot, error)
-}
-
-func (l loader) Load(ctx context.Context) (*config.Snapshot, error) { return l.load(ctx) }
-
 // protected returns a backend that is calibrated via the proxy, with the store and what is read of the messages.
 func protected(t *testing.T, store config.Store) (p *through, messages *os.File) {
 	t.Helper()

@@ -1,14 +1,21 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/memory"
+	"github.com/wsbouncer/wsbouncer/internal/config/remote"
 	"github.com/wsbouncer/wsbouncer/internal/config/stores"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
+	"github.com/wsbouncer/wsbouncer/internal/operate/admin/client"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
@@ -107,3 +114,62 @@ func TestCalibrateThroughOwnService(t *testing.T) {
 		}
 	}
 }
+
+// While the proxy or its store is unreachable, a backend is put back as soon as that is over, and the commands are shown if it takes too long.
+func TestCalibrateThroughPutsBackLater(t *testing.T) {
+	for _, c := range []struct {
+		why   error
+		away  int // loads that fail
+		tried int // or once more, at the very end
+	}{
+		{&client.UnreachableError{Address: "x", Reason: errors.New("it is started again")}, 3, 4},
+		{config.ErrUnreachable, 3, 4},
+		{remote.ErrStore, 1000, int(putBackTime / putBackEvery)},
+		{&client.Error{Status: http.StatusServiceUnavailable}, 3, 4},
+		{config.ErrSchema, 3, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p, store, messages := taken(t)
+			defer store.Close()
+			tried := 0
+			p.target.Store = loader{store, func(ctx context.Context) (*config.Snapshot, error) {
+				if tried++; tried <= c.away {
+					return nil, c.why
+				}
+				return store.Load(ctx)
+			}}
+			err := p.putBack()
+			back := tried > c.away
+			if back != (err == nil) || err != nil && !errors.Is(err, c.why) || tried != c.tried && (back || tried != c.tried+1) || strings.Count(messages.String(), "cannot be put back yet") != min(1, tried-1) {
+				t.Errorf("%v: %v, tried %d times\n%s", c.why, err, tried, messages)
+			}
+		})
+	}
+}
+
+// taken returns a backend that is in its own service, and the store with it.
+func taken(t *testing.T) (p *through, store config.Store, messages *bytes.Buffer) {
+	t.Helper()
+	content := config.NewContent()
+	content.Set(config.KindService, "stt", config.Values{"path": "/v1"})
+	content.Set(config.KindService, "calibrate-gpu-1", config.Values{"path": "/calibrate-x"})
+	content.Set(config.KindBackend, "gpu-1", config.Values{"url": "ws://10.0.0.5", "service": "calibrate-gpu-1", "connections": "1024", "warm": "0"})
+	store, err := memory.New(content, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages = new(bytes.Buffer)
+	p = &through{
+		backend: "gpu-1", before: config.Values{"service": "stt", "connections": "8", "warm": "3", "state": "enabled"},
+		target: &target{Store: store}, to: messages, taken: true, last: t.Context(),
+	}
+	return p, store, messages
+}
+
+// loader is a store that is only read from.
+type loader struct {
+	config.Store
+	load func(ctx context.Context) (*config.Snapshot, error)
+}
+
+func (l loader) Load(ctx context.Context) (*config.Snapshot, error) { return l.load(ctx) }
