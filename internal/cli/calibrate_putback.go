@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -86,7 +89,7 @@ func (e *ending) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// putBack puts the backend back as it was.
+// putBack puts the backend back.
 func (p *through) putBack() error {
 	if !p.taken {
 		return nil
@@ -110,22 +113,47 @@ func (p *through) putBack() error {
 	return nil
 }
 
-// mayPass reports whether an error is one of a proxy or a store that does not answer at present.
+// mayPass reports whether an error is one of a proxy or a store that does not answer at present, or of a change that came first.
 func mayPass(err error) bool {
 	answered := (*client.Error)(nil)
 	return errors.As(err, new(*client.UnreachableError)) || errors.Is(err, config.ErrUnreachable) || errors.Is(err, remote.ErrStore) ||
-		errors.As(err, &answered) && answered.Status == http.StatusServiceUnavailable
+		errors.As(err, new(*config.ConflictError)) || errors.As(err, &answered) && answered.Status == http.StatusServiceUnavailable
 }
 
+// restore puts back what is as take left it. What others have changed meanwhile stays.
 func (p *through) restore(ctx context.Context) error {
-	content, _, err := p.target.content(ctx)
+	content, version, err := p.target.content(ctx)
 	if err != nil {
 		return err
 	}
-	back := []config.Mutation{{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: p.before}}
+	fields := make(config.Values)
+	var left []string
+	for _, field := range slices.Sorted(maps.Keys(p.before)) {
+		switch now := content.Value(config.KindBackend, p.backend, field); now {
+		case p.before[field]:
+		case p.set[field]:
+			fields[field] = p.before[field]
+		default:
+			left = append(left, field+" "+now)
+		}
+	}
+	var back []config.Mutation
+	switch has := content.Has(config.KindBackend, p.backend); {
+	case !has:
+		left = []string{"it was removed"}
+	case len(fields) > 0:
+		back = append(back, config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: fields})
+	}
 	if content.Has(config.KindService, p.service()) {
 		back = append(back, config.Mutation{Verb: config.Remove, Kind: config.KindService, Name: p.service()})
 	}
-	_, err = p.change(ctx, "put back", back...)
-	return err
+	if len(back) > 0 {
+		if _, err := p.change(ctx, version, "put back", back...); err != nil {
+			return err
+		}
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(p.to, "backend %s: left as others have changed it meanwhile: %s\n", p.backend, strings.Join(left, ", "))
+	}
+	return nil
 }

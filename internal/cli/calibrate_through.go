@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 type through struct {
 	backend string
 	before  config.Values // of the backend
+	set     config.Values // what it may have instead, until it is put back
 	most    int
 	path    string
 
@@ -91,7 +93,8 @@ func (p *through) take(address string) (string, error) {
 	}
 	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a path that nobody can guess. It is put back at the end, also after Ctrl-C. If this command is killed (SIGKILL):\n%s\n", p.backend, p.words())
 	p.taken = true // from here on, it must be put back
-	version, err := p.change(p.cmd.Context(), "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})
+	p.set = config.Values{"service": p.service(), "connections": strconv.Itoa(p.most), "warm": "0", "state": draining.state}
+	version, err := p.change(p.cmd.Context(), "", "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})
 	if err != nil {
 		return "", err
 	}
@@ -103,16 +106,17 @@ func (p *through) take(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	own := maps.Clone(p.set)
+	own["state"] = enabling.state
 	version, err = p.change(
-		p.cmd.Context(), "in its own service",
+		p.cmd.Context(), "", "in its own service",
 		config.Mutation{Verb: config.Add, Kind: config.KindService, Name: p.service(), Values: p.own(&content, at)},
-		config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{
-			"service": p.service(), "state": enabling.state, "connections": strconv.Itoa(p.most), "warm": "0",
-		}},
+		config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: own},
 	)
 	if err != nil {
 		return "", err
 	}
+	p.set = own
 	w = &waiter{proxy: p.target.proxy.API(), names: []string{p.backend}, to: enabling, every: pollEvery, version: version}
 	if err := w.inForce(p.cmd.Context()); err != nil {
 		return "", err
@@ -136,8 +140,9 @@ func (p *through) own(content *config.Content, at *url.URL) config.Values {
 	return own
 }
 
-func (p *through) change(ctx context.Context, what string, mutations ...config.Mutation) (version string, err error) {
-	after, err := p.target.Apply(ctx, config.Change{Who: whoami(), Why: "calibrate --through", Mutations: mutations})
+// change changes the configuration, if it has the version expected; empty for any.
+func (p *through) change(ctx context.Context, expected, what string, mutations ...config.Mutation) (version string, err error) {
+	after, err := p.target.Apply(ctx, config.Change{Expect: expected, Who: whoami(), Why: "calibrate --through", Mutations: mutations})
 	if err != nil {
 		return "", listed("the configuration was not changed", err)
 	}

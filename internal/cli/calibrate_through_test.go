@@ -147,6 +147,46 @@ func TestCalibrateThroughPutsBackLater(t *testing.T) {
 	}
 }
 
+// What others have changed meanwhile stays, also where that comes at the last moment.
+func TestCalibrateThroughLeavesOtherChanges(t *testing.T) {
+	set := func(values config.Values) config.Mutation {
+		return config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: "gpu-1", Values: values}
+	}
+	for _, c := range []struct {
+		theirs config.Mutation
+		want   string // of the backend
+		says   string
+	}{
+		{set(config.Values{"weight": "2"}), "stt 8 3 enabled", "gpu-1: put back (version 2)\n"},
+		{set(config.Values{"connections": "12", "state": "draining"}), "stt 12 3 draining", "gpu-1: left as others have changed it meanwhile: connections 12, state draining\n"},
+		{set(config.Values{"service": "stt"}), "stt 8 3 enabled", "gpu-1: put back (version 2)\n"},
+		{config.Mutation{Verb: config.Remove, Kind: config.KindBackend, Name: "gpu-1"}, "", "gpu-1: left as others have changed it meanwhile: it was removed\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p, store, messages := taken(t)
+			defer store.Close()
+			p.target.Store = loader{store, func(ctx context.Context) (*config.Snapshot, error) {
+				seen, err := store.Load(ctx)
+				if seen.Version() == "0" {
+					_, err = store.Apply(ctx, config.Change{Who: "alice", Mutations: []config.Mutation{c.theirs}})
+				}
+				return seen, err
+			}}
+			err := p.putBack()
+			snapshot, _ := store.Load(t.Context())
+			content, got := snapshot.Content(), ""
+			if content.Has(config.KindBackend, "gpu-1") {
+				for _, field := range []string{"service", "connections", "warm", "state"} {
+					got += " " + content.Value(config.KindBackend, "gpu-1", field)
+				}
+			}
+			if err != nil || strings.TrimSpace(got) != c.want || !strings.Contains(messages.String(), c.says) || content.Has(config.KindService, "calibrate-gpu-1") {
+				t.Errorf("%v: %v, has%s, said\n%s", c.theirs, err, got, messages)
+			}
+		})
+	}
+}
+
 // taken returns a backend that is in its own service, and the store with it.
 func taken(t *testing.T) (p *through, store config.Store, messages *bytes.Buffer) {
 	t.Helper()
@@ -161,6 +201,7 @@ func taken(t *testing.T) (p *through, store config.Store, messages *bytes.Buffer
 	messages = new(bytes.Buffer)
 	p = &through{
 		backend: "gpu-1", before: config.Values{"service": "stt", "connections": "8", "warm": "3", "state": "enabled"},
+		set:    config.Values{"service": "calibrate-gpu-1", "connections": "1024", "warm": "0", "state": "enabled"},
 		target: &target{Store: store}, to: messages, taken: true, last: t.Context(),
 	}
 	return p, store, messages
