@@ -176,7 +176,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 		return err
 	}
 	if c.through == "" {
-		return c.calibrate(cmd, url, url)
+		return c.calibrate(cmd, url, url, func() error { return nil })
 	}
 	return c.from.use(cmd, false, func(t *target) (err error) {
 		p, err := newThrough(cmd, t, c.through, c.profile, c.search.Most)
@@ -193,12 +193,12 @@ func (c *calibrateFlags) run(cmd *cobra.Command, url string) (err error) {
 		if err != nil {
 			return err
 		}
-		return c.calibrate(cmd, url, own)
+		return c.calibrate(cmd, url, own, p.served)
 	})
 }
 
-// calibrate calibrates the server at a URL, which is that of the argument or stands for it.
-func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string) error {
+// calibrate calibrates the server at a URL, which is that of the argument or stands for it. An error of mayContinue after a step ends it.
+func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, mayContinue func() error) error {
 	server, err := c.prepare(cmd, at)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string) error {
 	}
 	began := newCalibration(c, url)
 	report.Steps = began.load(messages)
-	search := calibrate.Search{Options: c.search, Measure: server.Measure, Begins: c.begins(messages), Taken: c.taken(messages, began)}
+	search := calibrate.Search{Options: c.search, Measure: server.Measure, Begins: c.begins(messages), Taken: c.taken(messages, began, mayContinue)}
 	if len(report.Steps) == 0 {
 		fmt.Fprintln(messages, c.estimates())
 	}
@@ -299,7 +299,7 @@ func (c *calibrateFlags) begins(messages io.Writer) func(int, calibrate.Plan, ti
 }
 
 // taken returns what says how a step went, and keeps it.
-func (c *calibrateFlags) taken(messages io.Writer, began *calibration) func([]calibrate.Step) error {
+func (c *calibrateFlags) taken(messages io.Writer, began *calibration, mayContinue func() error) func([]calibrate.Step) error {
 	return func(steps []calibrate.Step) error {
 		step := steps[len(steps)-1]
 		why := ""
@@ -308,7 +308,7 @@ func (c *calibrateFlags) taken(messages io.Writer, began *calibration) func([]ca
 		}
 		fmt.Fprintf(messages, "  %s%s (lag p95 %s)\n", step.Verdict, why, shortly(step.Measured.Lag))
 		began.keep(messages, steps)
-		return nil
+		return mayContinue()
 	}
 }
 

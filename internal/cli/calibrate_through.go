@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
 // through is a backend that is calibrated via the proxy: it is drained, and moves to a service of its own at a path that nobody can guess, until it is put
@@ -35,7 +36,7 @@ type through struct {
 	ended  atomic.Bool     // the search has ended, or soon will
 }
 
-// newThrough checks that the service's clients are served without the backend.
+// newThrough returns the backend, unless it cannot be taken from its service's clients.
 func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int) (*through, error) {
 	if t.proxy == nil {
 		return nil, usageError(errors.New("--through needs a running proxy: use --admin instead of --database, or both"))
@@ -48,12 +49,6 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 		return nil, err
 	}
 	b := content.Backends[backend]
-	others := 0
-	for name, other := range content.Backends {
-		if name != backend && other.Service == b.Service && other.State == enabling.state && other.Weight > 0 {
-			others++
-		}
-	}
 	p := &through{backend: backend, before: make(config.Values), most: most, path: "/calibrate-" + rand.Text(), target: t, to: cmd.ErrOrStderr(), cmd: cmd}
 	for _, field := range []string{"service", "connections", "warm", "state"} {
 		p.before[field] = content.Value(config.KindBackend, backend, field)
@@ -68,12 +63,25 @@ func newThrough(cmd *cobra.Command, t *target, backend, profile string, most int
 		return nil, fmt.Errorf("--through: the backend %s is %s: enable it, or calibrate its server directly", backend, b.State)
 	case has != profile:
 		return nil, fmt.Errorf("--through: the service %s of the backend %s has the profile %s, not %s", b.Service, backend, has, profile)
-	case others == 0:
-		return nil, fmt.Errorf("--through: the service %s has no other enabled backend, which its clients need meanwhile", b.Service)
 	case content.Has(config.KindService, p.service()):
 		return nil, fmt.Errorf("--through: the service %s exists: it is left from a calibration that was killed. Put the backend back first:\n%s", p.service(), p.words())
 	}
-	return p, nil
+	return p, p.served()
+}
+
+// served returns an error unless the clients of the backend's service have another backend.
+func (p *through) served() error {
+	var now api.Stats
+	if err := p.target.proxy.API().Get(p.cmd.Context(), api.StatsPath, nil, &now); err != nil {
+		return err
+	}
+	for i := range now.Backends {
+		b := &now.Backends[i]
+		if b.Service == p.before["service"] && b.Name != p.backend && b.Usable && b.State == enabling.state && b.Weight > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("--through: the service %s has no other backend that takes sessions now, which its clients need", p.before["service"])
 }
 
 // service is the name of the backend's own service.

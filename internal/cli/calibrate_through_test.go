@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -27,6 +28,12 @@ func TestCalibrateThrough(t *testing.T) {
 	before := s.must("config export")
 	args := []string{"calibrate", face, "--through", "gpu-1", "--audio", shortSpeech(t), "--session", "1s", "--soak", "1s"}
 
+	other := leased("gpu-2", "enabled", 0)
+	other.Service = "stt"
+	s.playing(func() api.Stats {
+		s.stats = nil // from the second time on
+		return backends(leased("gpu-1", "enabled", 0), other)
+	})
 	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "gpu-1 is not drained") || !strings.Contains(messages, "backend gpu-1: put back") {
 		t.Errorf("without an answer: status %d, %s", status, messages)
 	}
@@ -34,6 +41,7 @@ func TestCalibrateThrough(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", after, before)
 	}
 
+	var died atomic.Bool         // gpu-2
 	s.playing(func() api.Stats { // of a proxy that does what the configuration says at once
 		store, err := stores.Open(s.database, config.Options{ReadOnly: true})
 		if err != nil {
@@ -47,7 +55,8 @@ func TestCalibrateThrough(t *testing.T) {
 			return api.Stats{}
 		}
 		content := snapshot.Content()
-		return backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), leased("gpu-2", "enabled", 0))
+		other.Usable = !died.Load()
+		return backends(leased("gpu-1", content.Backends["gpu-1"].State, 0), other)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -70,6 +79,20 @@ func TestCalibrateThrough(t *testing.T) {
 	if after := s.must("config export"); after != before {
 		t.Errorf("%s\nwant\n%s", after, before)
 	}
+	root = newRootCommand()
+	root.SetArgs(append(args, s.where...))
+	alone := &canceller{word: "step 1", end: func() { died.Store(true) }}
+	root.SetErr(alone)
+	err = root.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the service stt has no other backend that takes sessions now, which its clients need: the same command continues after step 1") {
+		t.Errorf("%v\n%s", err, alone)
+	}
+	if after := s.must("config export"); after != before {
+		t.Errorf("%s\nwant\n%s", after, before)
+	}
+	if status, _, messages := s.run(args...); status != 1 || !strings.Contains(messages, "the service stt has no other backend") || strings.Contains(messages, "is drained") {
+		t.Errorf("status %d, %s", status, messages)
+	}
 	if history := s.must("config history"); !strings.Contains(history, "service calibrate-gpu-1: added (path /calibrate-") {
 		t.Errorf("%s", history)
 	}
@@ -81,9 +104,10 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	s.must("service add stt --profile vosk", "backend add gpu-1 ws://10.0.0.5:1 --connections 8", "backend add gpu-2 ws://10.0.0.6:1 --connections 8 --state draining",
 		"backend add gpu-3 ws://gpus:1 --connections 8 --discover dns --weight 0",
 		"service add calibrate-gpu-5 --path /calibrate-x --profile vosk", "backend add gpu-5 ws://10.0.0.7:1 --service calibrate-gpu-5 --connections 8")
+	s.playing(func() api.Stats { return backends(leased("gpu-1", "enabled", 0), leased("gpu-2", "draining", 0)) })
 	before := s.must("config export")
 	for backend, says := range map[string]string{
-		"gpu-1": "the service stt has no other enabled backend", "gpu-2": "the backend gpu-2 is draining", "gpu-3": "stands for several servers", "gpu-4": `unknown backend "gpu-4"`,
+		"gpu-1": "the service stt has no other backend that takes sessions now", "gpu-2": "the backend gpu-2 is draining", "gpu-3": "stands for several servers", "gpu-4": `unknown backend "gpu-4"`,
 		"gpu-5": "the backend gpu-5 is in the service calibrate-gpu-5 of another calibration",
 	} {
 		status, _, messages := s.run("calibrate", "ws://127.0.0.1:1", "--through", backend, "--audio", "sample")
