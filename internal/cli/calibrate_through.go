@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -94,10 +95,18 @@ func (p *through) words() string {
 }
 
 // take drains the backend and moves it to its own service. It returns the URL of that service at the proxy's address for clients.
-func (p *through) take(address string) (string, error) {
-	at, err := url.Parse(address)
+func (p *through) take(argument string) (address string, err error) {
+	at, err := url.Parse(argument)
 	if err != nil {
 		return "", usageError(fmt.Errorf("argument URL: %w", err))
+	}
+	content, _, err := p.target.content(p.cmd.Context())
+	if err != nil {
+		return "", err
+	}
+	own, address, err := p.own(&content, at)
+	if err != nil {
+		return "", err
 	}
 	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a path that nobody can guess. It is put back at the end, also after Ctrl-C. If this command is killed (SIGKILL):\n%s\n", p.backend, p.words())
 	p.taken = true // from here on, it must be put back
@@ -110,33 +119,34 @@ func (p *through) take(address string) (string, error) {
 	if err := w.run(p.cmd.Context()); err != nil {
 		return "", fmt.Errorf("%s is not drained: %s", p.backend, strings.TrimSuffix(err.Error(), staysInForce)) // it is put back
 	}
-	content, _, err := p.target.content(p.cmd.Context())
-	if err != nil {
-		return "", err
-	}
-	own := maps.Clone(p.set)
-	own["state"] = enabling.state
+	moved := maps.Clone(p.set)
+	moved["state"] = enabling.state
 	version, err = p.change(
 		p.cmd.Context(), "", "in its own service",
-		config.Mutation{Verb: config.Add, Kind: config.KindService, Name: p.service(), Values: p.own(&content, at)},
-		config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: own},
+		config.Mutation{Verb: config.Add, Kind: config.KindService, Name: p.service(), Values: own},
+		config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: moved},
 	)
 	if err != nil {
 		return "", err
 	}
-	p.set = own
+	p.set = moved
 	w = &waiter{proxy: p.target.proxy.API(), names: []string{p.backend}, to: enabling, every: pollEvery, version: version}
 	if err := w.inForce(p.cmd.Context()); err != nil {
 		return "", err
 	}
-	at.Path, at.RawPath, at.RawQuery = p.path, "", ""
-	return at.String(), nil
+	return address, nil
 }
 
-// own returns the fields of the backend's own service, for clients that connect to at.
-func (p *through) own(content *config.Content, at *url.URL) config.Values {
-	own := config.Values{"path": p.path, "slow-start": "0s", "circuit-failures": "1000000"}
-	for _, field := range []string{"profile", "subprotocol", "max-message", "dial-timeout"} {
+// seenByServers are the fields of a service that decide what its servers get of a client's session.
+var seenByServers = []string{
+	"profile", "subprotocol", "pass", "max-message", "connection-max-age", "connection-max-idle", "connection-max-sessions", "dial-timeout",
+	"close-timeout", "ping-interval", "ping-timeout", "keepalive", "set-header", "set-query",
+}
+
+// own returns the fields of the backend's own service, and its URL for a client that would connect to at.
+func (p *through) own(content *config.Content, at *url.URL) (own config.Values, address string, err error) {
+	own = config.Values{"path": p.path, "slow-start": "0s", "circuit-failures": "1000000"}
+	for _, field := range seenByServers {
 		own[field] = content.Value(config.KindService, p.before["service"], field)
 	}
 	host := strings.ToLower(strings.TrimSuffix(at.Hostname(), "."))
@@ -145,7 +155,22 @@ func (p *through) own(content *config.Content, at *url.URL) config.Values {
 			own["host"] = host
 		}
 	}
-	return own
+	rest := ""
+	if service := content.Services[p.before["service"]]; slices.Contains(service.Pass, "path") {
+		prefix := (&url.URL{Path: strings.TrimRight(service.Path, "/")}).EscapedPath()
+		within := false
+		rest, within = strings.CutPrefix(at.EscapedPath(), prefix)
+		switch {
+		case at.Path == "" || at.Path == "/":
+			rest = ""
+		case !within || rest != "" && rest[0] != '/':
+			return nil, "", usageError(fmt.Errorf("argument URL: the path %s is not within that of the service %s, %s", at.EscapedPath(), p.before["service"], service.Path))
+		}
+	}
+	to := *at
+	to.RawPath = p.path + rest
+	to.Path, err = url.PathUnescape(to.RawPath)
+	return own, to.String(), err
 }
 
 // change changes the configuration, if it has the version expected; empty for any.

@@ -123,18 +123,41 @@ func TestCalibrateThroughRefuses(t *testing.T) {
 	}
 }
 
-// The sessions reach the backend's own service, also where other services have the host that clients connect to.
+// The sessions reach the backend's own service, also where other services have the host that clients connect to, and its servers get what those of the
+// service get.
 func TestCalibrateThroughOwnService(t *testing.T) {
-	content := config.Content{Services: map[string]config.Service{"stt": config.DefaultService(), "other": config.DefaultService()}}
-	content.Set(config.KindService, "other", config.Values{"host": "stt.example.org"})
-	p := through{backend: "gpu-1", before: config.Values{"service": "stt"}, path: "/calibrate-x"}
-	for address, host := range map[string]string{"wss://STT.example.org.:8443/v1": "stt.example.org", "ws://10.0.0.1": ""} {
-		at, err := url.Parse(address)
+	content := config.NewContent()
+	if problems := append(
+		content.Set(config.KindService, "plain", config.Values{"path": "/v1", "ping-interval": "3s", "set-header": "X-Tenant={tenant}", "queue": "0", "auth": "keys", "canary": "/a.wav"}),
+		append(
+			content.Set(config.KindService, "deep", config.Values{"path": "/v1/", "pass": "path,query"}),
+			content.Set(config.KindService, "other", config.Values{"host": "stt.example.org", "pass": "path"})...,
+		)...,
+	); problems != nil {
+		t.Fatal(problems)
+	}
+	for _, c := range []struct{ service, at, want, host string }{
+		{"plain", "wss://STT.example.org.:8443/v1?model=a", "wss://STT.example.org.:8443/calibrate-x?model=a", "stt.example.org"},
+		{"plain", "ws://10.0.0.1", "ws://10.0.0.1/calibrate-x", ""},
+		{"deep", "ws://10.0.0.1?model=a", "ws://10.0.0.1/calibrate-x?model=a", ""},
+		{"deep", "ws://10.0.0.1/v1", "ws://10.0.0.1/calibrate-x", ""},
+		{"deep", "ws://10.0.0.1/v1/a%2Fb/?x", "ws://10.0.0.1/calibrate-x/a%2Fb/?x", ""},
+		{"deep", "ws://10.0.0.1/v10", "", ""},
+		{"deep", "ws://10.0.0.1/", "ws://10.0.0.1/calibrate-x", ""},
+		{"other", "ws://10.0.0.1/", "ws://10.0.0.1/calibrate-x", ""},
+		{"other", "ws://10.0.0.1/a", "ws://10.0.0.1/calibrate-x/a", ""},
+	} {
+		at, err := url.Parse(c.at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own := p.own(&content, at); own["host"] != host || own["path"] != "/calibrate-x" {
-			t.Errorf("%s: %v", address, own)
+		p := through{backend: "gpu-1", before: config.Values{"service": c.service}, path: "/calibrate-x"}
+		own, address, err := p.own(&content, at)
+		if address != c.want || (err == nil) != (c.want != "") || own["host"] != c.host {
+			t.Errorf("%s, %s: %v, %s, %v", c.service, c.at, own, address, err)
+		}
+		if c.service == "plain" && (own["path"] != "/calibrate-x" || own["ping-interval"] != "3s" || !strings.Contains(own["set-header"], "{tenant}") || own["auth"]+own["canary"] != "") {
+			t.Errorf("%v", own)
 		}
 	}
 }
