@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/ground/figures"
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
+	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 	"github.com/wsbouncer/wsbouncer/internal/servers/capacity"
 )
 
@@ -35,12 +37,7 @@ func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) erro
 		if now == nil {
 			return nil
 		}
-		sessions, at = 0, t.name
-		for i := range now.Backends {
-			if b := &now.Backends[i]; sameServer(b.URL, server.Streams.Targets[0].Server()) {
-				sessions += b.Leased
-			}
-		}
+		sessions, at = sessionsOn(now, server.Streams.Targets[0].Server()), t.name
 		return nil
 	})
 	proxy := "No proxy was asked for the server's sessions (--admin)."
@@ -57,9 +54,20 @@ func (c *calibrateFlags) look(cmd *cobra.Command, server *calibrate.Server) erro
 	return nil
 }
 
-// sameServer reports whether two URLs are of the same host and port.
-func sameServer(a, b string) bool {
-	x, errX := url.Parse(a)
-	y, errY := url.Parse(b)
-	return errX == nil && errY == nil && x.Host == y.Host
+// sessionsOn returns how many sessions a proxy has on the server of a URL.
+func sessionsOn(now *api.Stats, server string) (sessions int) {
+	address, _ := config.AddressOf(server)
+	count := func(name, url string, leased int) {
+		_, discovered, _ := strings.Cut(name, "@") // its URL has the name that led to it
+		if own, _ := config.AddressOf(url); own == address || discovered == address {
+			sessions += leased
+		}
+	}
+	for i := range now.Backends {
+		count(now.Backends[i].Name, now.Backends[i].URL, now.Backends[i].Leased)
+	}
+	for i := range now.Leaving {
+		count(now.Leaving[i].Name, now.Leaving[i].URL, now.Leaving[i].Leased)
+	}
+	return sessions
 }

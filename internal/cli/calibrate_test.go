@@ -134,18 +134,23 @@ func TestCalibrateRefuses(t *testing.T) {
 	}
 }
 
-// A server's sessions at the proxy keep it from being calibrated.
-func TestSameServer(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		same bool
-	}{
-		{"ws://gpu-1:2700/", "ws://gpu-1:2700", true},
-		{"ws://gpu-1:2700/v1?x=1", "ws://gpu-1:2700", true},
-		{"ws://gpu-1:2700", "ws://gpu-2:2700", false},
+// All sessions of the proxy on a server count: however the backend's URL is written, whether it was discovered, and also after it was removed.
+func TestSessionsOn(t *testing.T) {
+	pool := func(leased int) api.Pool { return api.Pool{Leased: leased} }
+	now := &api.Stats{
+		Backends: []api.Backend{
+			{Name: "gpu-1", URL: "ws://GPU-1:80/v1?x=1", Pool: pool(1)},
+			{Name: "gpu-2", URL: "ws://10.0.0.2:2700", Pool: pool(2)},
+			{Name: "gpus@10.0.0.3:2700", URL: "ws://gpus:2700", DiscoveredFrom: "gpus", Pool: pool(4)},
+			{Name: "gpus@[fd00::4]:2700", URL: "ws://gpus:2700", DiscoveredFrom: "gpus", Pool: pool(8)},
+		},
+		Leaving: []api.Leaving{{Name: "gpu-3", URL: "ws://10.0.0.2:2700/", Leased: 16}, {Name: "gpus@10.0.0.3:2700", URL: "ws://gpus:2700", Leased: 32}},
+	}
+	for server, want := range map[string]int{
+		"ws://gpu-1": 1, "ws://gpu-1:2700": 0, "ws://10.0.0.2:2700/v2": 2 + 16, "ws://10.0.0.3:2700": 4 + 32, "ws://[fd00:0::4]:2700": 8, "ws://gpus:2700": 4 + 8 + 32,
 	} {
-		if got := sameServer(c.a, c.b); got != c.same {
-			t.Errorf("%s, %s: %t", c.a, c.b, got)
+		if got := sessionsOn(now, server); got != want {
+			t.Errorf("%s: %d sessions, want %d", server, got, want)
 		}
 	}
 }
