@@ -224,7 +224,7 @@ func (c *calibrateFlags) calibrate(cmd *cobra.Command, url, at string, mayContin
 	if err := c.meet(ctx, server); err != nil {
 		return err
 	}
-	began := newCalibration(c, url)
+	began := newCalibration(c, url, server)
 	report.Steps = began.load(messages)
 	search := calibrate.Search{Options: c.search, Measure: server.Measure, Begins: c.begins(messages), Taken: c.taken(messages, began, mayContinue)}
 	if len(report.Steps) == 0 {

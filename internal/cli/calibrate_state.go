@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wsbouncer/wsbouncer/internal/config/state"
@@ -24,10 +25,19 @@ type calibration struct {
 // continueWithin is for how long a calibration continues: servers change.
 const continueWithin = 24 * time.Hour
 
-// newCalibration returns the file of the calibration that these flags describe.
-func newCalibration(c *calibrateFlags, url string) *calibration {
-	key, _ := json.Marshal([]any{url, c.through, c.profile, c.model, c.audio, c.text, c.search}) // these never fail
-	return &calibration{path: filepath.Join(state.Directory(), fmt.Sprintf("calibrate-%.6x.json", sha256.Sum256(key)))}
+// newCalibration returns the file of the calibration of a server that these flags describe. Its name depends on all that a result depends on.
+func newCalibration(c *calibrateFlags, url string, server *calibrate.Server) *calibration {
+	key, o := sha256.New(), &server.Streams
+	_ = json.NewEncoder(key).Encode([]any{url, c.through, o.Profile.YAML(), o.Targets[0].Protocol, c.model, c.search}) // these never fail
+	for _, field := range c.server.header.fields {
+		fmt.Fprintf(key, "%q: %q\n", field.name, field.given) // not its value: a token that expires is renewed
+	}
+	for _, r := range slices.Concat(server.Short, o.Recordings) {
+		for i := range r.Chunks() {
+			key.Write(r.Chunk(i, 0).Payload)
+		}
+	}
+	return &calibration{path: filepath.Join(state.Directory(), fmt.Sprintf("calibrate-%.6x.json", key.Sum(nil)))}
 }
 
 // load returns the steps of an interrupted calibration; nil for none.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/wsbouncer/wsbouncer/internal/lab/calibrate"
 	"github.com/wsbouncer/wsbouncer/internal/lab/sim"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
@@ -88,6 +90,53 @@ func TestCalibrate(t *testing.T) {
 	if _, _, messages := run("check", "--database", database, "--state-directory", t.TempDir()); !strings.Contains(messages, "the backend gpu-1: it may get 2 connections, but took 1 streams") ||
 		strings.Contains(messages, "how many streams") {
 		t.Errorf("check: %s", messages)
+	}
+}
+
+// Only the same command continues a calibration: with the same profile, headers and recordings, not only their names.
+func TestCalibrateContinuesTheSame(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	t.Setenv("KEY", "1")
+	audio, mine := shortSpeech(t), filepath.Join(t.TempDir(), "mine.yaml")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(mine, "profiles:\n  mine:\n    from: vosk\n")
+	spoken, err := os.ReadFile(audio)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(args ...string) (path string) {
+		t.Helper()
+		cmd := new(cobra.Command)
+		cmd.SetContext(t.Context())
+		var c calibrateFlags
+		c.from.add(cmd)
+		c.audio, c.profile, c.session = []string{audio}, "mine", time.Second
+		c.server.add(cmd.Flags())
+		if err := cmd.ParseFlags(append(args, "--profile-file", mine)); err != nil {
+			t.Fatal(err)
+		}
+		server, err := c.prepare(cmd, "ws://127.0.0.1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newCalibration(&c, "ws://127.0.0.1:1", server).path
+	}
+	first := name()
+	names := map[string]bool{first: true, name("--header", "A=1"): true, name("--header", "A=2"): true, name("--header", "A=env:KEY"): true, name("--subprotocol", "x"): true}
+	write(mine, "profiles:\n  mine:\n    from: vosk\n    subprotocol: y\n")
+	names[name()] = true
+	write(mine, "profiles:\n  mine:\n    from: vosk\n")
+	write(audio, string(spoken[:len(spoken)-1])+"x")
+	names[name()] = true
+	write(audio, string(spoken))
+	t.Setenv("KEY", "2")
+	if len(names) != 7 || name() != first || !names[name("--header", "A=env:KEY")] {
+		t.Errorf("%d calibrations: %v", len(names), names)
 	}
 }
 
