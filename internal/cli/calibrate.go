@@ -58,7 +58,8 @@ configuration, as the field calibrated of the --backend; 'wsbouncer check' warns
 backend may get more connections. It does not change connections: the last line is the command for that.
 
 With --through, the sessions go through the proxy, to one backend that no client gets meanwhile: it is drained, moves
-to a service of its own with a random path, and is put back at the end, whatever happens.
+to a service of its own with a random path, and is put back at the end, also after an error, Ctrl-C or a closed
+terminal. After SIGKILL or a crash, use the commands that are printed at the beginning.
 
 The exit status is 0 if there is a result, 1 if there is none, and 2 for wrong usage. There is none if
 one stream alone fails, or if the server is not the same from step to step.`,
@@ -88,7 +89,7 @@ one stream alone fails, or if the server is not the same from step to step.`,
 	f.DurationVar(&flags.session, "session", 30*time.Second, "minimum length of a session, and so of a step; recordings are repeated in it")
 	f.DurationVar(&flags.search.Soak, "soak", 5*time.Minute, "length of the last step at the result")
 	f.BoolVar(&flags.shared, "shared", false, "go on although the server has other clients, who will be served badly")
-	f.StringVar(&flags.through, "through", "", "`name` of a backend to calibrate via the proxy, whose clients connect to URL: it is drained meanwhile, and put back whatever happens")
+	f.StringVar(&flags.through, "through", "", "`name` of a backend to calibrate via the proxy, whose clients connect to URL: it is drained meanwhile, and put back at the end")
 	f.StringVar(&flags.plot, "plot", "", "write a plot to this `file`, an SVG")
 	f.StringVar(&flags.backend, "backend", "", "`name` of the backend in the configuration whose server it is")
 	f.BoolVar(&flags.save, "save", false, "keep the result in the configuration, with --backend")

@@ -108,7 +108,7 @@ func (p *through) take(argument string) (address string, err error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a path that nobody can guess. It is put back at the end, also after Ctrl-C. If this command is killed (SIGKILL):\n%s\n", p.backend, p.words())
+	fmt.Fprintf(p.to, "The backend %s is drained and gets a service of its own, at a random path. It is put back at the end, also after Ctrl-C. If this command is killed or crashes:\n%s\n", p.backend, p.words())
 	p.taken = true // from here on, it must be put back
 	p.set = config.Values{"service": p.service(), "connections": strconv.Itoa(p.most), "warm": "0", "state": draining.state}
 	version, err := p.change(p.cmd.Context(), "", "drained", config.Mutation{Verb: config.Set, Kind: config.KindBackend, Name: p.backend, Values: config.Values{"state": draining.state}})

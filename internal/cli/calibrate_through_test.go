@@ -20,7 +20,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
 )
 
-// A backend that is calibrated via the proxy is put back whatever happens: after an interruption, and where the proxy does not do what it is told.
+// A backend that is calibrated via the proxy is put back: after an interruption, when no other backend is left, and where the proxy does not do what it is told.
 func TestCalibrateThrough(t *testing.T) {
 	s := onProxy(t, open)
 	face := simulated(t, sim.Options{Protocol: sim.Vosk}) // stands for the proxy's address for clients
