@@ -10,6 +10,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/ground/meter"
 	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
+	"github.com/wsbouncer/wsbouncer/internal/session/resume"
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 	"github.com/wsbouncer/wsbouncer/internal/wire/loop"
 )
@@ -76,7 +77,9 @@ const notBack = "client left without a close frame and did not come back"
 func (s *Session) clientEnding() {
 	switch s.life.state {
 	case moving:
-		s.clientLeft(leftWithoutClose)
+		if !resume.Of(s.client).DropRest() {
+			s.clientLeft(leftWithoutClose)
+		}
 	case relaying:
 		s.awaitLeaving()
 	case lingering: // see readNoMore

@@ -152,7 +152,7 @@ func (s *Session) takenByBackend() uint64 {
 
 // isLeaving reports whether that is checked: the client has closed or ended its stream, and does not come back.
 func (s *Session) isLeaving() bool {
-	return s.timer.Active() && s.timer.Purpose() == leavingCheck && !resume.Of(s.client).Parked()
+	return s.timer.Active() && s.timer.Purpose() == leavingCheck && !resume.Of(s.client).MayReturn()
 }
 
 func (s *Session) checkLeaving() {

@@ -134,3 +134,20 @@ func TestBackWithoutDescriptor(t *testing.T) {
 	r.Address = address
 	r.comes(token)
 }
+
+// A session that has heard that its client's stream has ended behind what waits moves when its server is full, if the client may come back.
+func TestMovesWhileClientMayComeBack(t *testing.T) {
+	r := newRig(t, setup{Profile: "whisperlive", Queue: 1, Service: reconnects})
+	r.Ready(1)
+	client, _ := r.comes()
+	server := r.Accepted()
+	client.Send(frame.Text, `{"uid": "a"}`)
+	client.Send(frame.Binary, "audio")
+	server.Expect(frame.Text, `{"uid": "a"}`)
+	r.on((*Session).clientEnding)
+	server.Send(frame.Text, `{"status": "WAIT"}`)
+	r.is(moving)
+	r.on((*Session).clientEnding)
+	_ = server.Close()
+	r.Accepted().ExpectOwn(frame.Text, `{"uid": "a"}`)
+}

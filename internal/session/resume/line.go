@@ -349,10 +349,13 @@ func (l *Line) tellEnding() {
 	}
 }
 
+// MayReturn reports whether the client may come back, or is back, however its stream ends.
+func (l *Line) MayReturn() bool { return l != nil && !l.received.closed }
+
 // DropRest is called by a session that has heard [loop.EndingHandler] and whose server takes nothing. It reports whether the client may still come
 // back, or is back. What it has sent that the session has not read is dropped then, up to a close frame: the client sends it again.
 func (l *Line) DropRest() bool {
-	if l == nil || l.received.closed {
+	if !l.MayReturn() {
 		return false
 	}
 	if l.carrier != nil && l.draining {
