@@ -31,6 +31,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/presence"
 	fleetsqlite "github.com/wsbouncer/wsbouncer/internal/fleet/sqlite"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 )
@@ -371,7 +372,7 @@ func (p *Proxy) fleetLine() string {
 // this name on this host.
 func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Member, err error) {
 	if l.Local() {
-		if kind := presence.NetworkFile(filepath.Dir(l.path)); kind != "" {
+		if kind := machine.NetworkFile(filepath.Dir(l.path)); kind != "" {
 			return nil, fmt.Errorf("%w: %s is on %s", fleet.ErrNetworkFile, l.path, kind)
 		}
 		return nil, nil
