@@ -31,6 +31,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet/presence"
 	fleetsqlite "github.com/wsbouncer/wsbouncer/internal/fleet/sqlite"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/takeover"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 	"github.com/wsbouncer/wsbouncer/internal/ground/pgconnect"
 	"github.com/wsbouncer/wsbouncer/internal/servers/backend"
 )
@@ -101,7 +102,12 @@ type membership struct {
 	address  atomic.Pointer[string] // URL of the admin API as others reach it; nil as long as it is not known
 	serves   atomic.Bool            // the proxy has accepted clients
 	follower atomic.Pointer[follow.Follower]
+
+	findAgain time.Time // owned by the agent's goroutine: not before this is the address looked for again; zero before it was looked for without success
 }
+
+// findPause is the time between two tries to find the address. Each may take a second, in which the proxy makes no exchange.
+const findPause = 10 * time.Second
 
 // grantsWait is how long the start waits for the first grants, so that the proxy is ready soon even if the ledger does not answer.
 const grantsWait = 2 * time.Second
@@ -135,12 +141,9 @@ func (p *Proxy) joinFleet() {
 		memory = newFleetMemory(state.FleetMemory(folder), ledger.Shown, f.presence.Instance(), p.log)
 	}
 	f.agent = agent.Start(agent.Options{
-		Open: func() (fleet.Store, error) {
-			p.findAddress(ledger)
-			return ledger.open(p.log)
-		},
-		Ledger: ledger.Shown, Local: ledger.Local(), Holder: holder, Pools: p.services, About: p.about, Presence: f.presence, Memory: memory,
-		Learned: p.learned, Log: p.log,
+		Open:  func() (fleet.Store, error) { return ledger.open(p.log) },
+		About: func() fleet.Member { return p.about(ledger) }, Learned: p.learned,
+		Ledger: ledger.Shown, Local: ledger.Local(), Holder: holder, Pools: p.services, Presence: f.presence, Memory: memory, Log: p.log,
 	})
 	p.ledger = f.agent
 }
@@ -207,8 +210,9 @@ func (p *Proxy) leaveFleet() {
 	p.fleet.presence.Close(p.fleet.agent.Leave(ctx))
 }
 
-// about says what the proxy is and does at this moment.
-func (p *Proxy) about() fleet.Member {
+// about says what the proxy is and does at this moment. It is called by the agent's goroutine.
+func (p *Proxy) about(ledger *Ledger) fleet.Member {
+	p.findAddress(ledger)
 	m := fleet.Member{
 		ID: p.fleet.id, Name: p.settings.Name(), Version: p.version, Schema: stores.Newest(p.settings.Database), Host: p.fleet.host, Process: string(p.process[:]),
 		Instance: p.fleet.presence.Instance(), Started: p.started, State: fleet.Starting, Sessions: int(p.sessions.Active()),
@@ -294,9 +298,9 @@ func (p *Proxy) ownAddress() string {
 // announce waits until the ledger knows what the proxy is and does at this moment, but not for long.
 func (p *Proxy) announce() { p.awaitGrants(context.Background()) }
 
-// findAddress finds out, once, at which URL other proxies reach the admin API.
+// findAddress finds out at which URL other proxies reach the admin API, if that is not known yet.
 func (p *Proxy) findAddress(ledger *Ledger) {
-	if p.fleet.address.Load() != nil {
+	if p.fleet.address.Load() != nil || time.Now().Before(p.fleet.findAgain) {
 		return
 	}
 	address := p.settings.FleetAddress
@@ -311,7 +315,10 @@ func (p *Proxy) findAddress(ledger *Ledger) {
 		}
 		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 			if host, err = towards(ledger); err != nil {
-				p.log.Warn("other proxies cannot reach this one's admin API: set fleet-address", "reason", err)
+				if p.fleet.findAgain.IsZero() {
+					p.log.Warn("other proxies cannot reach this one's admin API: set fleet-address", "reason", err)
+				}
+				p.fleet.findAgain = time.Now().Add(findPause)
 				return
 			}
 		}
@@ -371,7 +378,7 @@ func (p *Proxy) fleetLine() string {
 // this name on this host.
 func CheckLedger(ctx context.Context, l *Ledger, name string) (others []fleet.Member, err error) {
 	if l.Local() {
-		if kind := presence.NetworkFile(filepath.Dir(l.path)); kind != "" {
+		if kind := machine.NetworkFile(filepath.Dir(l.path)); kind != "" {
 			return nil, fmt.Errorf("%w: %s is on %s", fleet.ErrNetworkFile, l.path, kind)
 		}
 		return nil, nil

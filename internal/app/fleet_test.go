@@ -2,15 +2,22 @@ package app
 
 import (
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/wsbouncer/wsbouncer/internal/app/services"
 	"github.com/wsbouncer/wsbouncer/internal/config"
 	"github.com/wsbouncer/wsbouncer/internal/config/settings"
+	"github.com/wsbouncer/wsbouncer/internal/fleet/presence"
 	"github.com/wsbouncer/wsbouncer/internal/operate/api"
+	"github.com/wsbouncer/wsbouncer/internal/session"
+	"github.com/wsbouncer/wsbouncer/internal/session/relay"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
 )
 
@@ -225,4 +232,33 @@ func TestOwnAddress(t *testing.T) {
 	if own := p.ownAddress(); own != "" {
 		t.Errorf("from --fleet-address: %q", own)
 	}
+}
+
+// TestAddressFoundLater: a proxy whose database cannot be looked up at first finds its address later.
+func TestAddressFoundLater(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	synctest.Test(t, func(t *testing.T) {
+		p := &Proxy{
+			fleet: &membership{presence: new(presence.Presence)}, services: new(services.Services), sessions: &session.Server{Sessions: new(relay.Sessions)},
+			adminAt: []net.Listener{listener}, log: slog.New(slog.DiscardHandler),
+		}
+		p.settings.Admin = "0.0.0.0:0"
+		ledger := &Ledger{database: "port=none"}
+		address := func(want string) {
+			t.Helper()
+			if got := p.about(ledger).Address; got != want {
+				t.Errorf("its address is %q, not %q", got, want)
+			}
+		}
+		address("")
+		ledger.database = "host=127.0.0.1"
+		address("") // not so soon
+		time.Sleep(findPause)
+		address("http://" + listener.Addr().String())
+	})
 }

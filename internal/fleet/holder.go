@@ -130,8 +130,8 @@ func (h *Holder) use(s *holding, u Usage) {
 	}
 }
 
-// Drain says that the proxy takes no more clients: it gives back all places but those that its sessions use, and those that the clients
-// need that it has accepted.
+// Drain says that the proxy takes no more clients: it gives back all places but those that it still wants for its sessions, and for the clients
+// that it has accepted.
 func (h *Holder) Drain() { h.drains = true }
 
 // Leave says that the proxy ends. The first report after this for which all pools are empty removes it from the ledger.
@@ -193,7 +193,7 @@ func (h *Holder) claim(s *holding) Claim {
 	u := s.usage
 	c := Claim{Cap: u.Cap, Holds: s.holds, Needs: u.Needs, Waiting: u.Waiting, Wants: max(u.Wants, u.Needs), Waited: coarse(u.Waited), Open: u.Open}
 	if h.drains {
-		c.Cap, c.Wants = 0, c.Needs
+		c.Cap = 0
 	}
 	if c == (Claim{}) {
 		return c
@@ -285,7 +285,7 @@ func (h *Holder) updateLimit(s *holding, now Instant) {
 		}
 	}
 	if h.drains || s.usage.Cap == 0 && h.epoch != "" {
-		limit = min(limit, s.usage.Needs)
+		limit = min(limit, max(s.usage.Wants, s.usage.Needs))
 	}
 	if at, ok := h.Expired(); ok && at <= now && !h.o.LeftOut.has(GuardTimeout) {
 		limit = min(limit, s.usage.Used)

@@ -331,6 +331,27 @@ func TestWaitWhileDraining(t *testing.T) {
 	r.expect("its session has ended", map[ID]int{"a": 0, "b": 4})
 }
 
+// TestRoomWhileDraining: a proxy that drains keeps the room that it wants for the sessions of other servers, until another proxy needs it.
+func TestRoomWhileDraining(t *testing.T) {
+	r := newRig(t)
+	a := r.join(HolderOptions{ID: "a"}).cap(8).needs(0, 0, 4)
+	a.exchange()
+	a.h.Drain()
+	a.exchange()
+	a.exchange()
+	r.expect("it is alone, and drains", map[ID]int{"a": 4})
+	b := r.join(HolderOptions{ID: "b"}).cap(8).needs(0, 6, 8)
+	b.exchange()
+	a.exchange()
+	a.exchange()
+	b.exchange()
+	r.expect("clients of b need some of it", map[ID]int{"a": 2, "b": 6})
+	a.needs(0, 2, 2).exchange()
+	r.expect("sessions of another server continue there", map[ID]int{"a": 2, "b": 6})
+	a.needs(0, 0, 0).exchange()
+	r.expect("they have ended", map[ID]int{"a": 0})
+}
+
 func TestDrainAndLeave(t *testing.T) {
 	r := newRig(t)
 	a := r.join(HolderOptions{ID: "a", Floor: 2}).cap(8).needs(5, 3, 5)
@@ -338,7 +359,7 @@ func TestDrainAndLeave(t *testing.T) {
 	a.exchange()
 	b.exchange()
 	a.h.Drain()
-	a.exchange()
+	a.needs(5, 3, 3).exchange()
 	r.expect("a drains", map[ID]int{"a": 3, "b": 0})
 	a.needs(3, 3, 3).exchange()
 	b.exchange()

@@ -40,29 +40,6 @@ var (
 	budgetPlan    = flag.Bool("budget-plan", false, "print the plan of a heartbeat")
 )
 
-// counter counts statements.
-type counter struct{ statements, changes atomic.Int64 }
-
-func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	c.statements.Add(1)
-	if data.SQL == writeStatement || data.SQL == prepared[writeStatement] {
-		c.changes.Add(1)
-	}
-	return ctx
-}
-
-func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	return ctx
-}
-
-func (c *counter) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchQueryData) {
-	c.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: data.SQL})
-}
-
-func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
-func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // TestBudget measures what a fleet costs PostgreSQL, with following the configuration: statements and bytes of the write-ahead log a second, its
 // processes' share of a processor and their memory; and how soon clients without a place get one.
 //

@@ -9,7 +9,13 @@ import (
 // TestPulse makes exchanges of a ledger at rest with one short statement, and with the long one as soon as there is more to know.
 func TestPulse(t *testing.T) {
 	dsn := migrated(t)
-	p, q := newProxy(t, dsn, "a"), newProxy(t, dsn, "b")
+	traced := new(counter)
+	store, err := open(dsn, Options{}, traced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	p, q := &proxy{t: t, store: store, id: "a"}, newProxy(t, dsn, "b")
 	rests := func(what string, want bool) *fleet.Answer {
 		t.Helper()
 		a, err := p.report(false, false, nil)
@@ -38,7 +44,11 @@ func TestPulse(t *testing.T) {
 	} {
 		query(t, dsn, c.statement)
 		counted := text(t, dsn, "SELECT beats FROM wsbouncer.fleet_beats WHERE id = 'a'")
+		statements, writes := traced.statements.Load(), traced.changes.Load()
 		rests(c.what, false)
+		if statements, writes = traced.statements.Load()-statements, traced.changes.Load()-writes; statements != 2 || writes != 0 {
+			t.Errorf("%s: a's exchange takes %d statements, of which %d write the ledger", c.what, statements, writes)
+		}
 		if after := text(t, dsn, "SELECT beats FROM wsbouncer.fleet_beats WHERE id = 'a'"); after == counted {
 			t.Errorf("%s: a's heartbeat was not counted", c.what)
 		}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	configpostgres "github.com/wsbouncer/wsbouncer/internal/config/postgres"
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/fleettest"
@@ -75,6 +77,29 @@ func openStore(t testing.TB, dsn string) *Store {
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
+
+// counter counts statements.
+type counter struct{ statements, changes atomic.Int64 }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.statements.Add(1)
+	if data.SQL == writeStatement || data.SQL == prepared[writeStatement] {
+		c.changes.Add(1)
+	}
+	return ctx
+}
+
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (c *counter) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchQueryData) {
+	c.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: data.SQL})
+}
+
+func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func TestContract(t *testing.T) {
 	if server == nil {

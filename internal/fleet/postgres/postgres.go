@@ -257,7 +257,7 @@ func (e *exchange) run(ctx context.Context, a *attempt) (*fleet.Answer, bool, er
 		}
 		answer, changes := storage.Exchange(l.ledger, r, l.identity, e.fresh, l.at)
 		switch {
-		case !changes.Anything() && (l.counted || answer.Stale):
+		case !changes.Anything() && (e.sequenceBefore != notCounted || answer.Stale):
 			return answer, true, nil
 		case want.countHeartbeat: // there is more to it, which needs the ledger's history
 			want.countHeartbeat = false

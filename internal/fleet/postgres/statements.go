@@ -109,9 +109,10 @@ SELECT EXISTS (SELECT FROM ok), (SELECT pg_notify('` + channel + `', $23)::text 
 const headStatement = `INSERT INTO wsbouncer.fleet (identity, epoch, past, departed, settled, version, revision, members_tag)
 VALUES ('lost', '', '[]', '[]', false, 0, 0, 'lost') ON CONFLICT DO NOTHING`
 
-// lockStatement locks the ledger's head. $1 is how long to wait for it, and $2 how long the transaction may do nothing, in milliseconds.
+// lockStatement locks the ledger's head. $1 is how long to wait for it, and $2 how long the transaction may do nothing, and how long the proxy may
+// leave what it is sent, in milliseconds: a server that waits for the proxy to read its answer is not idle.
 const lockStatement = `WITH settings AS MATERIALIZED (
-    SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true)
+    SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true), set_config('tcp_user_timeout', $2, true)
 )
 SELECT FROM wsbouncer.fleet, settings FOR UPDATE OF fleet`
 

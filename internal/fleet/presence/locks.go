@@ -56,7 +56,7 @@ func openDirectory(state string, id fleet.ID) (*directory, error) {
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if kind := NetworkFile(path); kind != "" {
+	if kind := machine.NetworkFile(path); kind != "" {
 		return nil, fmt.Errorf("%s is on %s, whose locks do not prove that a process has ended: use a state-directory on a local disk", state, kind)
 	}
 	d := &directory{path: path}

@@ -19,6 +19,7 @@ import (
 	"github.com/wsbouncer/wsbouncer/internal/fleet"
 	"github.com/wsbouncer/wsbouncer/internal/fleet/storage"
 	"github.com/wsbouncer/wsbouncer/internal/ground/fileowner"
+	"github.com/wsbouncer/wsbouncer/internal/ground/machine"
 )
 
 // schemaVersion is that of the tables in the file (PRAGMA user_version).
@@ -89,7 +90,7 @@ func (s *Store) connect(ctx context.Context) (h *handle, err error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("the directory of the fleet's ledger: %s is not a directory", directory)
 	}
-	if kind := networkFilesystem(directory); kind != "" {
+	if kind := machine.NetworkFile(directory); kind != "" {
 		return nil, fmt.Errorf("%w: %s is on %s: use a state directory on a local disk, or PostgreSQL", fleet.ErrNetworkFile, s.path, kind)
 	}
 	h = &handle{path: s.path}
