@@ -26,9 +26,6 @@ func TestDialBy(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	secret := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(secret, []byte("hush\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	b := config.DefaultBackend()
 	b.URL, b.TLSCA = strings.Replace(server.URL, "https", "wss", 1), authority.File()
 	b.Headers = map[string]string{"Authorization": "Bearer file:" + secret, "X-Zone": "a"}
@@ -38,6 +35,12 @@ func TestDialBy(t *testing.T) {
 	}
 	configureTarget(target, &b)
 	readSecrets(target, &b, nil)
+	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "header: Authorization: file:"+secret) {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(secret, []byte("hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Fatal(err)
 	}
@@ -46,12 +49,6 @@ func TestDialBy(t *testing.T) {
 	}
 	if u, err := target.ResolveURL("/health"); err != nil || u.String() != server.URL+"/health" {
 		t.Errorf("probed at %s", u)
-	}
-	if err := os.Remove(secret); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "header: Authorization: file:"+secret) {
-		t.Errorf("%v", err)
 	}
 	b.TLSCA = ""
 	configureTarget(target, &b)

@@ -17,6 +17,7 @@ func (s *Services) options(v *service, m *member) backend.Options {
 	c := &m.plan.service
 	target := *m.plan.target
 	target.From = dialfrom.New(s.o.DialFrom)
+	target.Log = s.o.Log.With("backend", m.plan.name)
 	readSecrets(&target, &m.plan.Backend, s.o.Secrets)
 	idle := c.ConnectionMaxIdle
 	if s.released {

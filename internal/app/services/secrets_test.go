@@ -48,6 +48,9 @@ func TestSecretInQuery(t *testing.T) {
 			t.Errorf("%v; %s, %s", err, target.Server(), target.URL)
 		}
 	}
+	if target, err = handshake.ParseTarget(b.URL); err != nil {
+		t.Fatal(err)
+	}
 	readSecrets(target, &b, &secret.Source{Directories: []string{"/elsewhere"}})
 	if _, err := target.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), "URL: api_key: file:"+file+": the configuration may not refer to it: the setting secret-directory") {
 		t.Errorf("%v", err)

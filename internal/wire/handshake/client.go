@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -41,19 +42,22 @@ type Target struct {
 	UserTimeout time.Duration
 	// From dials the server from chosen local addresses; nil for the system's choice.
 	From *dialfrom.Dialer
+	// Log gets a line when dials begin to use what was read before because a file is bad, and one when that ends; nil for none.
+	Log *slog.Logger
 
 	// Header is additional fields of the upgrade request. Names and values must be valid in HTTP.
 	Header []Field
 	// Resolve returns more fields, which replace those of Header with the same names; nil for none. It is called for each dial, so
-	// that a secret can be read from, and replaced in, the place where it is kept. The dial fails if Resolve returns an error, or a
-	// field that the handshake sets itself.
+	// that a secret can be read from, and replaced in, the place where it is kept. If Resolve returns an error, the dial uses what it
+	// returned before, and fails if there is nothing. It also fails if Resolve returns a field that the handshake sets itself.
 	Resolve func() (http.Header, error)
 	// ResolveQuery returns the query of the URL with the secrets that it refers to; nil for the query as it is. It is called for each dial,
-	// and never with what a client has said.
+	// and never with what a client has said. Its errors are treated as those of Resolve.
 	ResolveQuery func(query string) (string, error)
 
 	given   string         // the URL as it was given
 	tls     *secure.Source // nil for ws
+	kept    *kept          // shared by copies, unless SetTLS is called
 	address string         // host:port
 	ip      netip.Addr     // what to connect to instead of looking the host up; the zero value for looking it up
 	host    string         // for the Host header
@@ -62,6 +66,13 @@ type Target struct {
 	clientQuery string
 	query       string      // added to the query for all connections, encoded; empty for nothing
 	client      *ClientPart // nil for a connection that is not dialed for a certain client
+}
+
+// kept is what dials have read.
+type kept struct {
+	header lastGood[http.Header] // of Resolve
+	query  lastGood[string]      // of ResolveQuery
+	tls    lastGood[*tls.Config]
 }
 
 // ParseTarget parses the URL of a WebSocket server: ws://host[:port][/path][?query], or wss for a server that is reached over TLS. The
@@ -111,6 +122,7 @@ func ParseTarget(text string) (*Target, error) {
 	target := &Target{
 		URL:     secret.URL(text),
 		given:   text,
+		kept:    new(kept),
 		address: net.JoinHostPort(u.Hostname(), port),
 		host:    u.Host,
 		request: u.RequestURI(),
@@ -176,7 +188,8 @@ func (t *Target) requestTarget(sent *secret.Sent) (string, error) {
 	query := configured
 	if t.ResolveQuery != nil {
 		var err error
-		if query, err = t.ResolveQuery(query); err != nil {
+		query, err = t.ResolveQuery(query)
+		if query, err = t.kept.query.or(t.Log, query, err); err != nil {
 			return "", fmt.Errorf("URL: %w", err)
 		}
 	}
@@ -380,7 +393,7 @@ func (t *Target) header(sent *secret.Sent) (string, error) {
 	var resolved http.Header
 	if t.Resolve != nil {
 		header, err := t.Resolve()
-		if err != nil {
+		if header, err = t.kept.header.or(t.Log, header, err); err != nil {
 			return "", fmt.Errorf("header: %w", err)
 		}
 		resolved = make(http.Header, len(header))
@@ -435,16 +448,17 @@ func (t *Target) SetTLS(s secure.Settings) {
 	if s.ServerName == "" {
 		s.ServerName, _, _ = net.SplitHostPort(t.address)
 	}
-	t.tls = secure.NewSource(s)
+	t.tls, t.kept = secure.NewSource(s), new(kept)
 }
 
-// TLS returns the configuration for a new connection; nil for a server that is reached without TLS. The caller must not change it.
-// An error names the field, the file and the reason.
+// TLS returns the configuration for a new connection; nil for a server that is reached without TLS. The caller must not change it. While a file
+// is bad, it is what was read before. If there is none, the error names the field, the file and the reason.
 func (t *Target) TLS() (*tls.Config, error) {
 	if t.tls == nil {
 		return nil, nil
 	}
-	return t.tls.Config()
+	config, err := t.tls.Config()
+	return t.kept.tls.or(t.Log, config, err)
 }
 
 // secure carries out the TLS handshake.

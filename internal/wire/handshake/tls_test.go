@@ -1,8 +1,10 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -67,6 +69,67 @@ func TestDialTLSWithoutAnswer(t *testing.T) {
 	defer cancel()
 	if _, err := target.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A file that was good before, and is bad now, keeps no dial from its server, and is logged once.
+func TestBadFilesWhileDialing(t *testing.T) {
+	requests := make(chan *http.Request, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests <- r
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	ca, token := startTLS(t, server), filepath.Join(t.TempDir(), "token")
+	var text bytes.Buffer
+	target := targetOf(t, server, "/?key=file")
+	target.SetTLS(secure.Settings{CA: ca})
+	target.Log = slog.New(slog.NewTextHandler(&text, nil))
+	target.Resolve = func() (http.Header, error) {
+		value, err := os.ReadFile(token)
+		return http.Header{"X-Token": {string(value)}}, err
+	}
+	target.ResolveQuery = func(string) (string, error) {
+		value, err := os.ReadFile(token)
+		return "key=" + string(value), err
+	}
+	if err := os.WriteFile(token, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(when string) (logged string) {
+		t.Helper()
+		copied := *target // as for a changed option of the backend
+		_, err := copied.With(ClientPart{}).Dial(t.Context())
+		if status := (*StatusError)(nil); !errors.As(err, &status) {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if r := <-requests; r.Header.Get("X-Token") != "one" || r.URL.RawQuery != "key=one" {
+			t.Errorf("%s: the server got %v?%s", when, r.Header, r.URL.RawQuery)
+		}
+		defer text.Reset()
+		return text.String()
+	}
+	if logged := dial("at first"); logged != "" {
+		t.Errorf("log: %s", logged)
+	}
+	if err := errors.Join(os.WriteFile(ca, good[:len(good)/2], 0o600), os.Remove(token)); err != nil {
+		t.Fatal(err)
+	}
+	if logged := dial("with bad files"); strings.Count(logged, "files for dialing are bad") != 3 || !strings.Contains(logged, "tls-ca: "+ca) {
+		t.Errorf("log: %s", logged)
+	}
+	if logged := dial("again"); logged != "" {
+		t.Errorf("log: %s", logged)
+	}
+	if err := errors.Join(os.WriteFile(ca, good, 0o600), os.WriteFile(token, []byte("one"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if logged := dial("with good files"); strings.Count(logged, "in order again") != 3 {
+		t.Errorf("log: %s", logged)
 	}
 }
 
