@@ -185,7 +185,8 @@ func (l *Loop) run() {
 	defer close(l.done)
 	l.turns()
 	for !l.stopped || len(l.running) > 0 { // a handler has panicked
-		l.resume()
+		for !l.resume() { // before all is done, the loop must not wait: the event that announced it may have been taken
+		}
 		l.turns()
 	}
 	l.driver.shut()
@@ -198,13 +199,18 @@ func (l *Loop) turns() {
 		l.driver.wait()
 		l.now = Now()
 		l.work += uint64(l.driver.dispatch())
-		l.driver.sendOutbox()
-		l.runLater()
-		l.runPosted()
-		for l.driver.sendOutbox() { // the functions above may have written, and writing may fail
-			l.runLater()
-		}
+		l.finish()
 		l.times.Observe(time.Duration(Now() - l.now))
+	}
+}
+
+// finish does what follows the events of a turn.
+func (l *Loop) finish() {
+	l.driver.sendOutbox()
+	l.runLater()
+	l.runPosted()
+	for l.driver.sendOutbox() { // the functions above may have written, and writing may fail
+		l.runLater()
 	}
 }
 
@@ -221,6 +227,7 @@ func (l *Loop) runLater() {
 }
 
 func (l *Loop) runPosted() {
+	l.runRunning() // what is left after a panic
 	if !l.hasPosted.Load() {
 		return
 	}

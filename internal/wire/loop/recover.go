@@ -24,9 +24,9 @@ func (l *Loop) recovered() {
 	}
 }
 
-// resume retires the connection whose handler has panicked, and handles the rest of what was under way.
-func (l *Loop) resume() {
-	defer l.recovered() // after another panic, run calls resume again
+// resume retires the connection whose handler has panicked, and handles the rest of what was under way. done is false after another panic.
+func (l *Loop) resume() (done bool) {
+	defer l.recovered()
 	c, h := l.current, l.handler
 	l.current, l.handler = nil, nil
 	if c != nil && c.IsOn(l) {
@@ -36,9 +36,8 @@ func (l *Loop) resume() {
 	l.timers.at = 0
 	l.timers.arm(l)
 	l.driver.handleRest()
-	l.driver.sendOutbox()
-	l.runLater()
-	l.runRunning()
+	l.finish()
+	return true
 }
 
 // retire calls Retire of the handler that the connection had when the event began and, if that has not closed it, of its current

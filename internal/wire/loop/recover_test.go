@@ -32,12 +32,12 @@ func newRetired() *retired {
 func (r *retired) Retire(c *Conn)        { c.Close(); close(r.gone) }
 func (r *retired) Expired(*Conn, *Timer) { panic("timer") }
 
-// recovering starts one loop that recovers from panics. values returns their values.
+// recovering starts one loop that recovers from panics. It sleeps until there is an event: no signal wakes it. values returns their values.
 func recovering(t *testing.T) (l *Loop, values func() []any) {
 	t.Helper()
 	var mu sync.Mutex
 	var all []any
-	g, err := NewGroup(Options{Min: 1, Max: 1, Interval: time.Hour, IOURing: IOURing(*ioURing), OnPanic: func(value any) {
+	g, err := NewGroup(Options{Min: 1, Max: 1, Interval: time.Hour, Wait: WaitBlock, IOURing: IOURing(*ioURing), OnPanic: func(value any) {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, value)
@@ -123,18 +123,37 @@ func TestPanicEndsOneConnection(t *testing.T) {
 func TestPanicInPostedFunction(t *testing.T) {
 	l, values := recovering(t)
 	behind := make(chan struct{})
-	ran, release := make(chan struct{}), make(chan struct{})
-	l.Post(func() { close(ran); <-release })
-	<-ran
+	release := hold(t, l)
 	l.Post(func() { panic("first") })
+	l.Post(func() { panic("second") })
 	l.Post(func() { close(behind) })
-	close(release)
-	wstest.Receive(t, behind, "the function behind it")
-	call(t, l, func() { panic("second") })
+	release()
+	wstest.Receive(t, behind, "the function behind them")
+	call(t, l, func() { panic("third") })
 	call(t, l, func() {})
-	if got := values(); len(got) != 2 {
+	if got := values(); len(got) != 3 {
 		t.Errorf("panics: %v", got)
 	}
+}
+
+// A function that was posted before a handler panics in the same batch is called without another event, and what it writes is sent.
+func TestPanicBesidePostedFunction(t *testing.T) {
+	l, _ := recovering(t)
+	near, far := wstest.Pair(t)
+	victim := newRetired()
+	add(t, l, near, victim, nil)
+	otherNear, otherFar := wstest.Pair(t)
+	other := add(t, l, otherNear, newRetired(), nil)
+	release := hold(t, l)
+	if _, err := far.Write([]byte("panic")); err != nil {
+		t.Fatal(err)
+	}
+	other.Post(func() { other.Write([]byte("hello")) })
+	release()
+	if _, err := io.ReadFull(otherFar, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+	wstest.Receive(t, victim.gone, "the connection to be retired")
 }
 
 // If Retire panics, the connection is closed all the same.
