@@ -53,7 +53,8 @@ type Listener struct {
 	config atomic.Pointer[tls.Config] // in force
 
 	// Owned as those of Listeners are.
-	settings ListenerSettings // wanted; what is bad of them is not in force
+	settings ListenerSettings // wanted
+	used     ListenerSettings // in force: those wanted last of which nothing was missing
 	certs    []*certificate
 	clientCA map[string][]*x509.Certificate // by file
 }
@@ -103,11 +104,21 @@ func (l *Listeners) Listener(i int) *Listener { return l.all[i] }
 // Config returns the configuration for a new connection. The caller must not change it.
 func (l *Listener) Config() *tls.Config { return l.config.Load() }
 
-// read reads the files of a listener, and puts in force what can be. What is bad is replaced by what was in force from the same file
-// before; if there is none, nothing changes. It returns what is wrong.
-func (l *Listeners) read(one *Listener) (problems []error) {
-	settings := &one.settings
-	complete := true
+// read reads the files of a listener, and puts in force what can be: if something of the wanted settings is missing, the files of those in force.
+// It returns what is wrong.
+func (l *Listeners) read(one *Listener) []error {
+	problems, complete := l.use(one, one.settings)
+	if !complete && one.config.Load() != nil {
+		more, _ := l.use(one, one.used)
+		problems = append(problems, more...)
+	}
+	return problems
+}
+
+// use reads the files of settings, and puts these in force. What is bad is replaced by what was in force from the same file before. If there is
+// none, the settings are not complete, and nothing changes. It returns what is wrong.
+func (l *Listeners) use(one *Listener, settings ListenerSettings) (problems []error, complete bool) {
+	complete = true
 	var certs []*certificate
 	for _, pair := range settings.Certificates {
 		c, err := pair.read()
@@ -143,9 +154,9 @@ func (l *Listeners) read(one *Listener) (problems []error) {
 		problems, complete = append(problems, errors.New("tls-cert: a listener has no certificate")), false
 	}
 	if !complete {
-		return problems
+		return problems, false
 	}
-	one.certs, one.clientCA = certs, clientCA
+	one.used, one.certs, one.clientCA = settings, certs, clientCA
 	config := &tls.Config{
 		GetCertificate: newChoice(certs, l.issuer).get,
 		MinVersion:     settings.MinVersion,
@@ -171,7 +182,7 @@ func (l *Listeners) read(one *Listener) (problems []error) {
 	config = ForServer(config)
 	l.tickets.give(config)
 	one.config.Store(config)
-	return problems
+	return problems, true
 }
 
 // stamp notes what the file system says of the files.

@@ -589,6 +589,41 @@ func TestReloadedSettings(t *testing.T) {
 	}
 }
 
+// New settings that cannot come into force do not keep the certificates of those in force from being renewed.
+func TestRenewalBesideBadSettings(t *testing.T) {
+	a, clients := securetest.NewAuthority(t), securetest.NewAuthority(t)
+	pair := written(t, a.Issue(nil, "stt.example"))
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	for name, bad := range map[string]ListenerSettings{
+		"a certificate": plain(pair, KeyPair{missing, missing}),
+		"an authority":  {Certificates: []KeyPair{pair}, MinVersion: tls.VersionTLS13, ClientCA: []string{clients.File(), missing}},
+		"none":          plain(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, nil, plain(pair))
+			s.Reload([]ListenerSettings{bad})
+			s.readAgain(<-s.requests, true)
+			renewed := a.Issue(nil, "stt.example")
+			pair.replace(t, renewed)
+			s.poll()
+			if st := s.Status(); s.presented(0) != serial(t, renewed) || st.Failure == "" || !st.Loaded.Equal(s.time) {
+				t.Errorf("%+v", st)
+			}
+			if _, _, err := s.connect(0, &tls.Config{ServerName: "stt.example", InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err != nil {
+				t.Errorf("the bad settings are in force: %v", err)
+			}
+			if err := os.Remove(pair.Key); err != nil {
+				t.Fatal(err)
+			}
+			s.poll()
+			if st := s.Status(); !strings.Contains(st.Failure, "tls-key: stat "+pair.Key) {
+				t.Errorf("the failure %q does not show what is bad of the settings in force", st.Failure)
+			}
+			pair.replaceKey(t, renewed)
+		})
+	}
+}
+
 // Warnings come at the start, once a day in the log, and end when there is no reason left.
 func TestWarnings(t *testing.T) {
 	a := securetest.NewAuthority(t)
