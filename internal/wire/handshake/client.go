@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -320,6 +321,9 @@ func (t *Target) offers() []string {
 // private reports whether the handshake may contain a client's secrets.
 func (t *Target) private() bool { return t.client != nil && t.client.Private }
 
+// maxInterim is how many interim responses (RFC 9110, section 15.2) may stand before the answer.
+const maxInterim = 5
+
 // upgrade sends the upgrade request and checks the answer. Nothing that it returns repeats the secrets that were sent.
 func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (established Established, err error) {
 	defer func() { err = sent.Error(err) }()
@@ -337,7 +341,7 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 	}
 	established = Established{Conn: nc}
 	var response *http.Response
-	early, err := readHead(nc, DefaultMaxHead, func(head []byte) (err error) {
+	parse := func(head []byte) (err error) {
 		if !bytes.HasPrefix(head, []byte("HTTP/1.")) {
 			return errors.New("server did not answer with HTTP/1.1")
 		}
@@ -350,9 +354,18 @@ func (t *Target) upgrade(nc net.Conn, target, header string, sent secret.Sent) (
 			return fmt.Errorf("server's answer is malformed: %w", err)
 		}
 		return nil
-	})
-	if err != nil {
-		return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
+	}
+	var early []byte
+	for range maxInterim + 1 {
+		behind := bytes.NewReader(early) // an interim response
+		if early, err = readHead(io.MultiReader(behind, nc), DefaultMaxHead, parse); err != nil {
+			return Established{}, fmt.Errorf("reading the answer to the upgrade request: %w", err)
+		}
+		unread, _ := io.ReadAll(behind) // never fails
+		early = append(early, unread...)
+		if response.StatusCode == http.StatusSwitchingProtocols || response.StatusCode >= http.StatusOK {
+			break
+		}
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		status := newStatusError(response, early, nc, sent)

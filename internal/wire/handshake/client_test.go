@@ -298,6 +298,37 @@ func TestAnswerSplitAnywhere(t *testing.T) {
 	}
 }
 
+// Interim responses stand before the answer, in the same read or before it. Nothing behind the answer is lost, and a server cannot send them for ever.
+func TestInterimResponses(t *testing.T) {
+	hint := "HTTP/1.1 103 Early Hints\r\nLink: </a>; x=" + strings.Repeat("x", 5000) + "\r\n\r\n" // larger than the first buffer for a head
+	early := strings.Repeat("\x81\x05Hello", 500)
+	for hints := range maxInterim + 2 {
+		for _, final := range []reply{upgraded(early), always("HTTP/1.1 503 Service Unavailable\r\n\r\nbusy")} {
+			target := scripted(t, func(r *http.Request) string {
+				return strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", min(hints, 1)) + strings.Repeat(hint, max(hints-1, 0)) + final(r)
+			}, nil)
+			established, err := target.Dial(t.Context())
+			status := (*StatusError)(nil)
+			switch {
+			case err == nil:
+				rest, _ := io.ReadAll(established.Conn)
+				_ = established.Conn.Close()
+				if got := string(established.Early) + string(rest); got != early || hints > maxInterim {
+					t.Errorf("%d interim responses: %d early bytes", hints, len(got))
+				}
+			case !errors.As(err, &status):
+				t.Errorf("%d interim responses: %v", hints, err)
+			case hints > maxInterim:
+				if status.Status != http.StatusEarlyHints {
+					t.Errorf("%d interim responses: %v", hints, err)
+				}
+			case status.Status != http.StatusServiceUnavailable || status.Text != "busy":
+				t.Errorf("%d interim responses: %v", hints, err)
+			}
+		}
+	}
+}
+
 func TestEarlyFramesAreKept(t *testing.T) {
 	early := bytes.Repeat([]byte("\x81\x05Hello"), 500) // more than is read with the answer
 	target := scripted(t, upgraded(string(early)), nil)
