@@ -38,7 +38,7 @@ func New(addresses []netip.Addr) *Dialer {
 // Dial opens a TCP connection to a server, host:port, with the other settings of a dialer. It begins with the address whose turn it is,
 // and tries the next one if that has no port left or is no longer on this machine. If the server's name has addresses of both
 // families, and those of one do not answer within half of the time, it tries an address of the other family. [machine.Local] recognizes the error if no
-// address could be used.
+// address of a family could be used, since the server may accept connections over that.
 func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.Conn, error) {
 	if d == nil {
 		return with.DialContext(ctx, "tcp", server)
@@ -54,8 +54,9 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 	}
 	turn := int((d.turn.Add(1) - 1) % uint32(max(len(suitable), 1)))
 	until, limited := ctx.Deadline()
-	var failed, short error // of the server, and of this machine
-	var over [2]bool        // by family: the server need not be dialed from other addresses of it
+	var failed error   // of the server
+	var short [2]error // of this machine, by family
+	var over [2]bool   // by family: the server need not be dialed from other addresses of it
 	for i := range suitable {
 		from := suitable[(turn+i)%len(suitable)]
 		if over[family(from)] {
@@ -71,7 +72,7 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 		case err == nil:
 			return nc, nil
 		case machine.Unaddressed(err): // the next address may do
-			short = err
+			short[family(from)] = err
 		case LacksFamily(err):
 			over[family(from)] = true
 		case ctx.Err() != nil, machine.Local(err):
@@ -83,11 +84,13 @@ func (d *Dialer) Dial(ctx context.Context, with net.Dialer, server string) (net.
 			}
 		}
 	}
-	switch {
-	case failed != nil:
+	for i, err := range short {
+		if err != nil && !over[i] { // the server might have accepted it
+			return nil, err
+		}
+	}
+	if failed != nil {
 		return nil, failed
-	case short != nil:
-		return nil, short
 	}
 	return nil, &machine.LocalError{What: "local addresses of the server's family", Text: Unsuitable(d.addresses, server)}
 }

@@ -125,6 +125,12 @@ func TestRefused(t *testing.T) {
 	if err == nil || machine.Local(err) || dials != 1 {
 		t.Errorf("%d dials, %v", dials, err)
 	}
+	partly := New(append(addresses(t, "127.0.0.2"), absent))
+	for range 2 {
+		if _, err := partly.Dial(t.Context(), net.Dialer{}, gone.LocalAddr().String()); err == nil || machine.Local(err) {
+			t.Errorf("with an address that is lost: %v", err)
+		}
+	}
 }
 
 // Only addresses of the server's family are used, and if there are none, the error says so.
@@ -180,6 +186,12 @@ func TestName(t *testing.T) {
 				}
 				_ = nc.Close()
 			}
+		}
+	}
+	partly := New([]netip.Addr{six, absent})
+	for range 2 {
+		if _, err := partly.Dial(t.Context(), named(t, "::1", "127.0.0.1"), server); !machine.Local(err) {
+			t.Errorf("refused over IPv6, and without an IPv4 address: %v", err)
 		}
 	}
 	_, err := New([]netip.Addr{six}).Dial(t.Context(), named(t, "127.0.0.1"), server)
