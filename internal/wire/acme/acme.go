@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/caddyserver/certmagic"
 	"github.com/mholt/acmez/v3/acme"
@@ -53,6 +54,7 @@ type Manager struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 	closing sync.Once
+	pause   time.Duration // between two attempts to get a certificate that end without the authority
 
 	mu     sync.Mutex
 	failed map[string]string // guarded by mu: why a name got no certificate the last time
@@ -71,7 +73,7 @@ func New(o Options) *Manager {
 	if o.Directory == "" {
 		o.Directory = DefaultDirectory
 	}
-	m := &Manager{options: o, failed: make(map[string]string)}
+	m := &Manager{options: o, failed: make(map[string]string), pause: 10 * time.Minute}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	logger := zap.New(&logCore{log: o.Log})
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
@@ -87,7 +89,7 @@ func New(o Options) *Manager {
 	m.config.Issuers = []certmagic.Issuer{m.issuer("", 0)}
 	for _, name := range o.Names {
 		if _, err := m.config.CacheManagedCertificate(m.ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			o.Log.Warn("a certificate that was kept cannot be used, and another is asked for", "name", name, "error", err)
+			o.Log.Warn("a certificate that was kept cannot be used", "name", name, "error", err)
 		}
 	}
 	return m
@@ -118,10 +120,45 @@ func (m *Manager) Start(at net.Addr) error {
 		return err
 	}
 	m.config.Issuers = []certmagic.Issuer{m.issuer(host, port)}
-	if err := m.config.ManageAsync(m.ctx, m.options.Names); err != nil {
-		return fmt.Errorf("certificates in %s: %w", m.options.Folder, err)
+	for _, c := range m.Certificates() {
+		if c.Leaf == nil { // the cache renews others
+			go m.obtain(c.Name)
+		}
 	}
 	return nil
+}
+
+// obtain gets a certificate for a name. certmagic repeats what fails at the authority, and gives up for anything else, such as a full disk.
+func (m *Manager) obtain(name string) {
+	for {
+		err := m.config.ObtainCertAsync(m.ctx, name)
+		if err == nil {
+			if _, err = m.config.CacheManagedCertificate(m.ctx, name); err == nil {
+				m.mu.Lock()
+				delete(m.failed, name)
+				m.mu.Unlock()
+				return
+			}
+			err = fmt.Errorf("the certificate in %s cannot be used: %w", m.options.Folder, err)
+		}
+		if m.ctx.Err() != nil {
+			return
+		}
+		m.fail(name, false, err)
+		select {
+		case <-time.After(m.pause):
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// fail notes and logs why there is no new certificate for a name.
+func (m *Manager) fail(name string, renewal any, err error) {
+	m.mu.Lock()
+	m.failed[name] = fmt.Sprint(err)
+	m.mu.Unlock()
+	m.options.Log.Warn("a certificate could not be obtained, and is tried again", "name", name, "renewal", renewal, "error", err)
 }
 
 // listening returns the host and the port of a TCP listener; the host is empty for all addresses.
@@ -186,10 +223,7 @@ func (m *Manager) note(_ context.Context, event string, data map[string]any) err
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}
-		m.mu.Lock()
-		m.failed[name] = fmt.Sprint(err)
-		m.mu.Unlock()
-		m.options.Log.Warn("a certificate could not be obtained, and is tried again", "name", name, "renewal", data["renewal"], "error", err)
+		m.fail(name, data["renewal"], err)
 	}
 	return nil
 }

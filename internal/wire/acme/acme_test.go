@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
@@ -177,6 +178,51 @@ func TestFails(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "name=lost.example.com") || !strings.Contains(text, "level=WARN") {
 		t.Errorf("the log says\n%s", text)
 	}
+}
+
+// What is wrong with the folder is shown, and its certificate is in use soon after that is put right, without a restart.
+func TestBadFolder(t *testing.T) {
+	const name = "stt.example.com"
+	f := listen(t)
+	a := acmetest.Start(t, f.port())
+	a.DNS.Set(name+".", "127.0.0.1")
+	folder := filepath.Join(t.TempDir(), "acme")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "missing"), folder); err != nil { // nothing can be written there
+		t.Skip(err)
+	}
+	var log logtest.Text
+	start := func() *Manager {
+		m := New(Options{Names: []string{name}, Directory: a.Directory, Roots: a.Roots, Folder: folder, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		m.pause = time.Millisecond
+		if err := m.Start(f.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		f.manager <- m
+		return m
+	}
+	repaired := func(m *Manager, says string, repair func() error) {
+		t.Helper()
+		wstest.Eventually(t, "a failure", func() bool { return m.Certificates()[0].Failure != "" })
+		if c := m.Certificates()[0]; c.Leaf != nil || !strings.Contains(c.Failure, says) || !strings.Contains(log.String(), says) {
+			t.Errorf("%+v; want %q, and the log says\n%s", c, says, log.String())
+		}
+		if err := repair(); err != nil {
+			t.Fatal(err)
+		}
+		wstest.Eventually(t, "a certificate", func() bool { c := m.Certificates()[0]; return c.Leaf != nil && c.Failure == "" })
+		m.Close()
+		<-f.manager
+	}
+	repaired(start(), "failed storage check", func() error { return os.Remove(folder) })
+
+	kept, err := filepath.Glob(filepath.Join(folder, "certificates", "*", name, name+".crt"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%q, %v", kept, err)
+	}
+	if err := os.WriteFile(kept[0], []byte("half of"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	repaired(start(), "the certificate in "+folder+" cannot be used", func() error { return os.Remove(kept[0]) })
 }
 
 // Names that no authority gives a certificate for are refused before it is asked.
