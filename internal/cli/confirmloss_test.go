@@ -190,14 +190,18 @@ func TestTenantsOfInvalid(t *testing.T) {
 	s.must("key add phone")
 	s.must("key revoke phone")
 	file := s.write(s.must("config export"))
-	db, err := sql.Open("sqlite", s.database)
-	if err == nil {
-		_, err = db.ExecContext(t.Context(), "UPDATE services SET profile = 'voks'")
-		err = errors.Join(err, db.Close())
+	spoil := func() {
+		t.Helper()
+		db, err := sql.Open("sqlite", s.database)
+		if err == nil {
+			_, err = db.ExecContext(t.Context(), "UPDATE services SET keepalive = 'true'")
+			err = errors.Join(err, db.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	spoil()
 	for _, command := range [][]string{{"config", "rollback", "2"}, {"config", "import", file}, {"config", "apply", file, "--prune"}} {
 		s.refuse(
 			refusal{append(command, "--yes"), 1, "its tenants and keys cannot be kept: correct it with 'set' or 'rm' of what is invalid, or add --with-tenants"},
@@ -209,4 +213,6 @@ func TestTenantsOfInvalid(t *testing.T) {
 	if out := s.must("config show"); !strings.Contains(out, "phone") {
 		t.Errorf("what is back:\n%s", out)
 	}
+	spoil()
+	s.must("service set stt --keepalive=false") // a change that corrects it needs nothing
 }
