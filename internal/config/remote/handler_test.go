@@ -104,6 +104,9 @@ func TestRequests(t *testing.T) {
 		{"limit", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=x", http.NoBody)
 		}, 400, `limit: invalid number \"x\"`},
+		{"a limit that is too high", func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=1001", http.NoBody)
+		}, 400, `limit: invalid number \"1001\": use a whole number from 0 to 1000`},
 		{"a method", func() *http.Request { return httptest.NewRequest(http.MethodDelete, "/api/v1/config", http.NoBody) }, 405, `unknown method \"DELETE\" for /api/v1/config: use GET, HEAD`},
 		{"a path", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/versons", http.NoBody)
