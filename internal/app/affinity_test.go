@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,11 +37,7 @@ func TestResumedSessions(t *testing.T) {
 		servers[name] = server
 		set(config.KindBackend, name, config.Values{"service": "talk", "url": server.URL(), "connections": "8"})
 	}
-	s := &stack{t: t, settings: DefaultSettings()}
-	s.settings.Listen, s.settings.Admin, s.settings.Fleet, s.settings.DrainTimeout = []string{"127.0.0.1:0"}, "", "off", 0
-	s.settings.Database, s.settings.StateDirectory = filepath.Join(t.TempDir(), "config.db"), t.TempDir()
-	s.settings.AdminSocket, s.settings.Level = "", new(slog.LevelVar)
-	s.start()
+	s := newStack(t)
 	defer func() { s.proxy.Shutdown() }()
 	if _, err := s.proxy.store.Apply(t.Context(), config.Change{Who: "test", Expect: "0", Content: &content}); err != nil {
 		t.Fatal(err)

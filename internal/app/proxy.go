@@ -286,7 +286,8 @@ func (s *Settings) origin() *origin.Policy {
 // Reconfigure applies those of the process's settings that can change while the proxy runs: the limits of
 // upgrade requests, how often clients may fail to authenticate, what all of them may use together, the memory for failover, whom it trusts
 // about where clients come from, TLS towards clients, the times that its end may take, the access log, and the admin API's tokens. All
-// others stay what they were. They must have passed Check. It must not be called by two goroutines at a time.
+// others stay what they were. It reads the files of certificates and canaries again, even if no setting has changed. The
+// settings must have passed Check. It must not be called by two goroutines at a time.
 func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	before := p.live.Load()
 	now := *before
@@ -299,7 +300,7 @@ func (p *Proxy) Reconfigure(process settings.Settings, tokens settings.Tokens) {
 	if p.scopes.SetProcess(limits.Instant(loop.Now()), now.Total()) {
 		p.sessions.LimitsChanged()
 	}
-	p.ReloadCertificates()
+	p.reloadCertificates()
 	if err := p.services.ReadCanaries(); err != nil { // it was good before
 		p.log.Error("canaries cannot be read again", "reason", err)
 	}

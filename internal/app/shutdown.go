@@ -20,9 +20,10 @@ func (p *Proxy) Shutdown() (clean bool) {
 }
 
 // Drain ends the work of the proxy in order. The proxy is not ready from the beginning on, and still accepts clients for the shutdown
-// delay. Then it closes its listeners, turns away clients that wait, and closes idle connections to the servers. It lets sessions finish by themselves within the drain
-// time-out, of which the last part ends those that are left, one after the other, with 1001. Reconfigure may change these times
-// meanwhile. Drain returns whether all sessions finished by themselves. Call it once, and then Close.
+// delay. Then it closes its listeners, turns away clients that wait, and closes idle connections to the servers. It lets sessions finish
+// by themselves within the drain time-out, of which the last part ends those that are left, one after the other, with 1001. Reconfigure
+// may change these times meanwhile. The configuration is followed until no session is left, so that a revoked key ends its sessions here,
+// too. Drain returns whether all sessions finished by themselves. Call it once, and then Close.
 func (p *Proxy) Drain() (clean bool) {
 	p.succession.end()
 	p.end.Store(&ending{began: time.Now()})
@@ -32,7 +33,6 @@ func (p *Proxy) Drain() (clean bool) {
 		p.acme.Close() // before the listeners: it opens one of its own if none answers for it
 	}
 	p.sessions.StopAccepting()
-	p.follower.Close()
 	p.services.Release() // another proxy, such as this one's successor, may need the servers' places
 	p.poke()
 	return p.finish(nil)

@@ -90,9 +90,9 @@ func issuer(m *acme.Manager) secure.Issuer {
 	return m
 }
 
-// ReloadCertificates reads the files of TLS certificates, keys and authorities again. It does not wait for that. What is bad does not come
+// reloadCertificates reads the files of TLS certificates, keys and authorities again. It does not wait for that. What is bad does not come
 // into force, and is logged.
-func (p *Proxy) ReloadCertificates() {
+func (p *Proxy) reloadCertificates() {
 	if p.secured != nil {
 		p.secured.Reload(p.live.Load().Secured())
 	}

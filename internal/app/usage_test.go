@@ -28,6 +28,45 @@ type stack struct {
 	key      string // of the clients
 }
 
+// newStack starts a proxy with an empty database.
+func newStack(t *testing.T) *stack {
+	t.Helper()
+	s := &stack{t: t, settings: DefaultSettings(), key: apikey.New()}
+	s.settings.Listen, s.settings.Admin, s.settings.Fleet, s.settings.DrainTimeout = []string{"127.0.0.1:0"}, "", "off", 0
+	s.settings.Database, s.settings.StateDirectory = filepath.Join(t.TempDir(), "config.db"), t.TempDir()
+	s.settings.AdminSocket, s.settings.Level = "", new(slog.LevelVar)
+	s.start()
+	return s
+}
+
+// serveVosk adds a service for a simulated Vosk server, whose clients have the key phone of the tenant acme.
+func (s *stack) serveVosk(tenant config.Values) {
+	s.t.Helper()
+	server, err := sim.Start(sim.Options{Protocol: "vosk"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { server.Close() })
+	content := config.NewContent()
+	for _, e := range []struct {
+		kind   config.Kind
+		name   string
+		values config.Values
+	}{
+		{config.KindService, "stt", config.Values{"path": "/v1", "profile": "vosk", "auth": `["keys"]`, "auth-from": `["query:key"]`, "end-unauthorized": "true"}},
+		{config.KindBackend, "gpu-1", config.Values{"service": "stt", "url": server.URL(), "connections": "4"}},
+		{config.KindTenant, "acme", tenant},
+		{config.KindKey, "phone", config.Values{"tenant": "acme", "hash": apikey.HashOf(s.key).String()}},
+	} {
+		if problems := content.Set(e.kind, e.name, e.values); len(problems) > 0 {
+			s.t.Fatal(problems)
+		}
+	}
+	if _, err := s.proxy.store.Apply(s.t.Context(), config.Change{Who: "test", Expect: "0", Content: &content}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // start starts the proxy, also once more.
 func (s *stack) start() {
 	s.t.Helper()
@@ -63,34 +102,8 @@ func (s *stack) used(seconds float64) {
 
 // What clients use is reported over restarts, and a quota ends a session and refuses the next client.
 func TestUsageAndQuota(t *testing.T) {
-	server, err := sim.Start(sim.Options{Protocol: "vosk"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	s := &stack{t: t, settings: DefaultSettings(), key: apikey.New()}
-	s.settings.Listen, s.settings.Admin, s.settings.Fleet, s.settings.DrainTimeout = []string{"127.0.0.1:0"}, "", "off", 0
-	s.settings.Database, s.settings.StateDirectory = filepath.Join(t.TempDir(), "config.db"), t.TempDir()
-	s.settings.AdminSocket, s.settings.Level = "", new(slog.LevelVar)
-	s.start()
-	content := config.NewContent()
-	for _, e := range []struct {
-		kind   config.Kind
-		name   string
-		values config.Values
-	}{
-		{config.KindService, "stt", config.Values{"path": "/v1", "profile": "vosk", "auth": `["keys"]`, "auth-from": `["query:key"]`}},
-		{config.KindBackend, "gpu-1", config.Values{"service": "stt", "url": server.URL(), "connections": "4"}},
-		{config.KindTenant, "acme", config.Values{"audio-quota": "5s/month"}},
-		{config.KindKey, "phone", config.Values{"tenant": "acme", "hash": apikey.HashOf(s.key).String()}},
-	} {
-		if problems := content.Set(e.kind, e.name, e.values); len(problems) > 0 {
-			t.Fatal(problems)
-		}
-	}
-	if _, err := s.proxy.store.Apply(t.Context(), config.Change{Who: "test", Expect: "0", Content: &content}); err != nil {
-		t.Fatal(err)
-	}
+	s := newStack(t)
+	s.serveVosk(config.Values{"audio-quota": "5s/month"})
 	wstest.Eventually(t, "a client is served", func() bool {
 		client, response, err := s.dial(2)
 		if err != nil {

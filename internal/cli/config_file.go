@@ -49,7 +49,7 @@ func replacing(wanted *config.Content, prune, tenants bool) plan {
 		case now != nil:
 			before = *now
 		case !prune:
-			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: replace it (--prune, or import), or use 'wsbouncer config rollback'")
+			return config.Change{}, fmt.Errorf("the present configuration is invalid, so nothing can be added to it: correct it with 'set' or 'rm' of what is invalid, or replace all of it (import, or 'wsbouncer config rollback')")
 		}
 		to := merged(&before, wanted, prune, tenants)
 		return config.Change{Content: &to}, nil
@@ -62,7 +62,7 @@ omits get their default. Others stay as they are, unless --prune removes them. T
 
 func newConfigApplyCommand() *cobra.Command {
 	var write writeFlags
-	var prune, tenants, allowEmpty bool
+	var prune, allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Update the configuration from a YAML file",
@@ -73,14 +73,14 @@ func newConfigApplyCommand() *cobra.Command {
   wsbouncer config apply config.yaml --prune --why "release 7"`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tenants && !prune {
+			if write.tenants && !prune {
 				return errTenantsAlone
 			}
-			return applyFile(cmd, &write, args[0], prune, tenants, allowEmpty)
+			return applyFile(cmd, &write, args[0], prune, allowEmpty)
 		},
 	}
 	cmd.Flags().BoolVar(&prune, "prune", false, "remove services, backends and profiles that are not in the file")
-	addWithTenants(cmd, &tenants)
+	addWithTenants(cmd, &write.tenants)
 	addAllowEmpty(cmd, &allowEmpty)
 	write.add(cmd)
 	return cmd
@@ -88,7 +88,7 @@ func newConfigApplyCommand() *cobra.Command {
 
 func newConfigImportCommand() *cobra.Command {
 	var write writeFlags
-	var tenants, allowEmpty bool
+	var allowEmpty bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Replace the configuration with a YAML file",
@@ -102,10 +102,10 @@ to another.`,
   wsbouncer config export --database config.db | wsbouncer config import - --database postgres://admin@db/wsbouncer`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return applyFile(cmd, &write, args[0], true, tenants, allowEmpty)
+			return applyFile(cmd, &write, args[0], true, allowEmpty)
 		},
 	}
-	addWithTenants(cmd, &tenants)
+	addWithTenants(cmd, &write.tenants)
 	addAllowEmpty(cmd, &allowEmpty)
 	write.add(cmd)
 	return cmd
@@ -122,7 +122,7 @@ func addAllowEmpty(cmd *cobra.Command, allow *bool) {
 	cmd.Flags().BoolVar(allow, "allow-empty", false, "accept a file without services, backends and profiles")
 }
 
-func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, tenants, allowEmpty bool) error {
+func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, allowEmpty bool) error {
 	wanted, err := readFor(cmd, name, prune)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func applyFile(cmd *cobra.Command, write *writeFlags, name string, prune, tenant
 	if prune && isEmpty(&wanted) && !allowEmpty {
 		return invalidError(fmt.Errorf("%s: %w", name, errEmpty))
 	}
-	return write.run(cmd, true, replacing(&wanted, prune, tenants))
+	return write.run(cmd, true, replacing(&wanted, prune, write.tenants))
 }
 
 func newConfigDiffCommand() *cobra.Command {

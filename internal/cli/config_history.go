@@ -70,7 +70,6 @@ func historyRows(revisions []config.Revision) *rows {
 
 func newConfigRollbackCommand() *cobra.Command {
 	var write writeFlags
-	var tenants bool
 	cmd := &cobra.Command{
 		Use:   "rollback VERSION",
 		Short: "Restore an older version of the configuration",
@@ -92,7 +91,7 @@ no key that was revoked works again, unless --with-tenants is given.`,
 					return err
 				}
 				_, err = write.write(cmd, t, func(now *config.Content) (config.Change, error) {
-					if now != nil && !tenants {
+					if now != nil && !write.tenants {
 						older.Tenants, older.Keys = now.Tenants, now.Keys
 					}
 					return config.Change{Content: &older, Why: "roll back to version " + args[0]}, nil
@@ -101,7 +100,7 @@ no key that was revoked works again, unless --with-tenants is given.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&tenants, "with-tenants", false, "also restore the tenants and API keys of that version")
+	cmd.Flags().BoolVar(&write.tenants, "with-tenants", false, "also restore the tenants and API keys of that version")
 	write.add(cmd)
 	return cmd
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -179,4 +181,38 @@ func TestTenantsAndKeysStay(t *testing.T) {
 			t.Errorf("a tenant is left:\n%s", out)
 		}
 	})
+}
+
+// What replaces an invalid configuration, whose tenants and keys cannot be read, does not replace them unasked.
+func TestTenantsOfInvalid(t *testing.T) {
+	s := onDatabase(t)
+	s.must("service add stt --path /v1/stt")
+	s.must("key add phone")
+	s.must("key revoke phone")
+	file := s.write(s.must("config export"))
+	spoil := func() {
+		t.Helper()
+		db, err := sql.Open("sqlite", s.database)
+		if err == nil {
+			_, err = db.ExecContext(t.Context(), "UPDATE services SET keepalive = 'true'")
+			err = errors.Join(err, db.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil()
+	for _, command := range [][]string{{"config", "rollback", "2"}, {"config", "import", file}, {"config", "apply", file, "--prune"}} {
+		s.refuse(
+			refusal{append(command, "--yes"), 1, "its tenants and keys cannot be kept: correct it with 'set' or 'rm' of what is invalid, or add --with-tenants"},
+			refusal{append(command, "--with-tenants"), 2, "a revoked key may work again: there is no terminal to ask on: use --yes"},
+		)
+	}
+	s.refuse(refusal{[]string{"config", "apply", file}, 1, "so nothing can be added to it: correct it with 'set' or 'rm'"})
+	s.must("config rollback 2 --with-tenants --yes")
+	if out := s.must("config show"); !strings.Contains(out, "phone") {
+		t.Errorf("what is back:\n%s", out)
+	}
+	spoil()
+	s.must("service set stt --keepalive=false") // a change that corrects it needs nothing
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -20,8 +19,7 @@ type reloader struct {
 	load    func() (*settings.Loaded, error)
 	inForce *settings.Loaded
 	log     *settings.Log
-	apply   func(*settings.Loaded) // applies the settings that can change at run time
-	renew   func()                 // reads the files of TLS certificates again; apply does, too
+	apply   func(*settings.Loaded) // applies the settings that can change at run time, and reads the files again that they and services name
 	reopen  func() bool            // opens the access log again; false if there is none
 	manager *supervisor.Supervisor // hears of reloads; nil for none
 
@@ -134,11 +132,8 @@ func (r *reloader) reload(ctx context.Context) (reloaded api.Reloaded, err error
 	r.inForce, changes = r.inForce.Reload(now)
 	r.shown.Store(r.inForce)
 	reloaded = api.Reloaded{File: now.File, Changes: []api.SettingChange{}, Warnings: now.Warnings}
-	if slices.ContainsFunc(changes, func(c settings.Change) bool { return c.Live }) {
-		r.apply(r.inForce)
-	} else {
-		r.renew()
-	}
+	// Without changes, too: files that it reads may have been replaced.
+	r.apply(r.inForce)
 	if r.log.Enabled(context.Background(), slog.LevelInfo) { // log the changes with the more verbose of the two levels
 		defer r.log.Set(&r.inForce.Settings)
 	} else {

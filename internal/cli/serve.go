@@ -126,7 +126,7 @@ func serve(cmd *cobra.Command, flags *serveFlags, takeOver string) (err error) {
 		manager.TakeOver()
 	}
 	r.apply = func(now *settings.Loaded) { proxy.Reconfigure(now.InUse(r.database), now.Tokens) }
-	r.renew, r.reopen, r.manager = proxy.ReloadCertificates, proxy.ReopenAccessLog, manager
+	r.reopen, r.manager = proxy.ReopenAccessLog, manager
 	manager.Ready(proxy)
 	serving, stopReloading := context.WithCancel(context.Background()) // reloads also change what a drain does
 	reloading := make(chan struct{})

@@ -22,6 +22,7 @@ type writeFlags struct {
 	dryRun, yes      bool
 	who, why, expect string
 	takesKeys        bool   // its purpose is to take keys away, which it names
+	tenants          bool   // a whole configuration replaces the tenants and keys, too
 	confirmed        string // what the user was asked and has confirmed
 	output           output
 	secret           string    // that the change makes, to print when it is made; empty for none
@@ -118,6 +119,14 @@ func (f *writeFlags) try(cmd *cobra.Command, t *target, p plan) (version string,
 				}
 			}
 			return version, false, err
+		}
+	}
+	if now == nil && change.Content != nil {
+		if !f.tenants {
+			return "", false, errors.New("the present configuration is invalid, so its tenants and keys cannot be kept: correct it with 'set' or 'rm' of what is invalid, or add --with-tenants to replace them, too")
+		}
+		if err := confirm(cmd, f.yes, "The change replaces the tenants and keys, so that a revoked key may work again"); err != nil {
+			return "", false, err
 		}
 	}
 	after, err := t.Apply(ctx, change)

@@ -2,11 +2,9 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/wsbouncer/wsbouncer/internal/ground/value"
-	"github.com/wsbouncer/wsbouncer/internal/protocol/profile"
 )
 
 // connectionsValue is a cap, or auto for what the server publishes, which is negative.
@@ -37,28 +35,4 @@ func (v connectionsValue) Set(text string) error {
 	}
 	*v.p = n
 	return nil
-}
-
-// checkAuto refuses to follow what a server publishes whose profile does not say where.
-func (c *Content) checkAuto(problems *Problems) {
-	var own []*profile.Profile // read when they are needed
-	for _, name := range sortedKeys(c.Backends) {
-		b := c.Backends[name]
-		s, ok := c.Services[b.Service]
-		if !b.Auto() || !ok {
-			continue
-		}
-		p, _ := profile.Named(s.Profile)
-		if _, isOwn := c.Profiles[s.Profile]; isOwn {
-			if own == nil {
-				own, _ = profile.Parse("profiles", c.ProfilesYAML()) // checkProfiles reports what is wrong with them
-			}
-			if i := slices.IndexFunc(own, func(p *profile.Profile) bool { return p.Name == s.Profile }); i >= 0 {
-				p = own[i]
-			}
-		}
-		if p != nil && !p.Capacity().Known() {
-			problems.add(KindBackend, name, "connections", "auto needs servers that publish their capacity, and the profile %s does not say where: use a number, or a profile of your own with from: %s and capacity: {...}", s.Profile, s.Profile)
-		}
-	}
 }

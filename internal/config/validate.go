@@ -28,7 +28,7 @@ func (c *Content) problems(check ProfileCheck) (problems Problems) {
 	c.checkProfiles(check, &problems)
 	c.checkServices(&problems)
 	c.checkBackends(&problems)
-	c.checkAuto(&problems)
+	c.checkProtocol(&problems)
 	c.checkKeys(&problems)
 	return problems
 }

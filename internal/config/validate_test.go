@@ -118,6 +118,16 @@ func TestValidateRefuses(t *testing.T) {
 			s.Profile = "own"
 			c.Services["stt"] = s
 		}, `backend gpu-1: connections: auto needs servers that publish their capacity, and the profile own does not say where`},
+		{service(func(s *Service) { s.Keepalive = true }), `service stt: keepalive: the profile one-shot cannot keep sessions alive, since`},
+		{service(func(s *Service) { s.Profile, s.AudioIdle = "cartesia", time.Minute }), `service stt: audio-idle: the profile cartesia does not say what audio is: use 0s, or a profile of your own`},
+		{service(func(s *Service) { s.Profile, s.Queue = "deepgram", 0 }), `service stt: queue: invalid number "0": the profile deepgram dials connections for waiting clients, so use at least 1`},
+		{service(func(s *Service) { s.SetHeader = map[string]string{"X-A": "a", "x-a": "b"} }), `service stt: set-header: "X-A" is set twice`},
+		{func(c *Content) {
+			c.Profiles["own"] = Profile{YAML: "variant: {query: [model], allow: {model: [small]}}"}
+			s := c.Services["stt"]
+			s.Profile, s.SetQuery = "own", map[string]string{"model": "small"}
+			c.Services["stt"] = s
+		}, `service stt: set-query: model: the profile own keeps connections ready for each value of this parameter`},
 		{backend(func(b *Backend) { b.Connections, b.ConnectionsMax = -1, 0 }), `backend gpu-1: connections-max: invalid number "0": use a whole number from 1 to 100000`},
 		{backend(func(b *Backend) { b.Connections = 0 }), `backend gpu-1: connections: invalid number "0": use a whole number from 1 to 100000`},
 		{backend(func(b *Backend) { b.Warm = 33 }), `backend gpu-1: warm: invalid number "33": use a whole number from 0 to the cap of 32 connections`},

@@ -1,7 +1,6 @@
 package services
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -250,13 +249,15 @@ func TestImpossible(t *testing.T) {
 	a, b := startServer(t, 1), startServer(t, 1)
 	r.serve("a", a.URL(), 1)
 	before := r.services.desired
-	err := r.tryApply(func(c *config.Content) {
-		putBackend(c, "b", "stt", b.URL(), 1, nil)
-		putService(c, "ondemand", func(s *config.Service) { s.Path, s.Profile, s.Queue = "/ondemand", "deepgram", 0 })
-		delete(c.Backends, "a")
-	})
-	var problems config.Problems
-	if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Name != "ondemand" || problems[0].Field != "queue" {
+	next := r.content.Clone()
+	putBackend(&next, "b", "stt", b.URL(), 1, nil)
+	delete(next.Backends, "a")
+	next.Profiles["broken"] = config.Profile{YAML: "from: nothing"}
+	snapshot, err := config.NewSnapshot("9", &next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.services.Apply(snapshot); err == nil || !strings.Contains(err.Error(), "nothing") {
 		t.Errorf("got %v", err)
 	}
 	if r.services.desired != before || len(r.stats().Backends) != 1 || b.Stats().Accepted != 0 {

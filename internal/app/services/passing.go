@@ -36,9 +36,9 @@ func (v *servicePlan) readSets() (field string, err error) {
 	if v.setQuery, err = sets(v.SetQuery, func(name string) string { return name }); err != nil {
 		return "set-query", err
 	}
-	policy := profile.HandshakePolicy{Profile: v.profile, SetHeaders: v.setHeaders, SetQuery: v.setQuery}
+	policy := profile.HandshakePolicy{SetHeaders: v.setHeaders, SetQuery: v.setQuery}
 	v.setsByClient = policy.SetsByClient()
-	return policy.CheckSets()
+	return "", nil
 }
 
 // sets reads templates by name, in the order of their names.
@@ -47,9 +47,6 @@ func sets(texts map[string]string, canonical func(name string) string) (parts []
 		template, err := profile.ParseTemplate(texts[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if slices.ContainsFunc(parts, func(p profile.SetPart) bool { return p.Name == canonical(name) }) {
-			return nil, fmt.Errorf("%q is set twice: header names that differ only in upper and lower case are the same", canonical(name))
 		}
 		parts = append(parts, profile.SetPart{Name: canonical(name), Template: template})
 	}
@@ -123,19 +120,10 @@ func (d Draft) DescribeHandshakes() (handshakes map[string]string, dialedAhead m
 	return handshakes, dialedAhead
 }
 
-// ownHeaders returns the names of the headers that the backend sets itself, in canonical form.
-func (b *backendPlan) ownHeaders() []string {
-	names := make([]string, 0, len(b.Headers))
-	for name := range b.Headers {
-		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
-	}
-	return names
-}
-
 // ownHeaders returns the headers that every backend sets itself; they replace those of the client.
 func ownHeaders(backends []*backendPlan) (own []string) {
 	for i, b := range backends {
-		names := b.ownHeaders()
+		names := b.HeaderNames()
 		if i == 0 {
 			own = names
 			continue

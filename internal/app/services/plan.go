@@ -154,9 +154,6 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 	if field, err := v.readSets(); err != nil {
 		return nil, bad(field, err)
 	}
-	if field, err := v.lacks(); err != nil {
-		return nil, bad(field, err)
-	}
 	old := before.services[name]
 	v.readCanary(old)
 	same := old != nil && equal(old.Service, settings) && old.profile == v.profile && old.canary.same(&v.canary)
@@ -175,23 +172,7 @@ func (p *plan) planService(name string, settings config.Service, before *plan) (
 		}
 	}
 	v.passing = v.passes(pass)
-	waits := v.profile.Predial == profile.PredialNever || slices.ContainsFunc(v.declared, func(b *backendPlan) bool { return !b.ahead })
-	if waits && settings.Queue == 0 {
-		return nil, bad("queue", fmt.Errorf("invalid number \"0\": the profile %s dials connections for waiting clients, so use at least 1", v.profile.Name))
-	}
 	return v, problems
-}
-
-// lacks returns which setting needs something that the profile does not have.
-func (v *servicePlan) lacks() (field string, err error) {
-	_, why := v.profile.SessionKeepalive()
-	switch {
-	case v.Keepalive && why != "":
-		return "keepalive", fmt.Errorf("the profile %s cannot keep sessions alive, since %s: set keepalive to false, or use another profile", v.profile.Name, why)
-	case v.AudioIdle > 0 && !v.profile.Failover().TellsAudio():
-		return "audio-idle", fmt.Errorf("the profile %s does not say what audio is: use 0s, or a profile of your own with failover: {audio: {messages: ...}}", v.profile.Name)
-	}
-	return "", nil
 }
 
 func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan, error) {
@@ -206,8 +187,7 @@ func newBackendPlan(name string, b config.Backend, v *servicePlan) (*backendPlan
 	if planned.target.Protocol == "" {
 		planned.target.Protocol, planned.target.Lookalike = v.profile.Subprotocol, v.profile.Lookalike
 	}
-	_, query, _ := strings.Cut(b.URL, "?")
-	planned.ahead = v.profile.DialsAhead(planned.ownHeaders(), query) && !v.setsByClient // or no client could use them
+	planned.ahead = planned.DialsAhead(v.profile) && !v.setsByClient // or no client could use them
 	planned.setsByClient = v.setsByClient
 	v.setFixed(planned.target)
 	if planned.mode, err = pool.ParseMode(b.State); err != nil {

@@ -28,37 +28,6 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// A service cannot ask for what its profile does not know.
-func TestProfileCannot(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		profile, problem string
-		change           func(*config.Service)
-	}{
-		{"deepgram", "", func(s *config.Service) { s.Keepalive = true }},
-		{"vosk", "service stt: keepalive: the profile vosk cannot keep sessions alive, since it has no keepalive.send: set keepalive to false, or use another profile", func(s *config.Service) {
-			s.Keepalive = true
-		}},
-		{"kyutai", "", func(s *config.Service) { s.AudioIdle = time.Minute }},
-		{"cartesia", "service stt: audio-idle: the profile cartesia does not say what audio is: use 0s, or a profile of your own with failover: {audio: {messages: ...}}", func(s *config.Service) {
-			s.AudioIdle = time.Minute
-		}},
-	} {
-		settings := config.DefaultService()
-		settings.Profile, settings.Path = c.profile, "/v1"
-		c.change(&settings)
-		content := config.NewContent()
-		content.Services["stt"] = settings
-		snapshot, err := config.NewSnapshot("1", &content, config.CheckProfiles)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = newPlan(snapshot, nil, nothingFound); (err == nil) != (c.problem == "") || err != nil && err.Error() != c.problem {
-			t.Errorf("%s: %v; want %q", c.profile, err, c.problem)
-		}
-	}
-}
-
 // A server whose system acknowledges nothing is given up when a ping would show that it is gone.
 func TestUserTimeout(t *testing.T) {
 	t.Parallel()

@@ -94,27 +94,16 @@ func startServer(t testing.TB, connections int) *sim.Server {
 	return s
 }
 
-// tryApply changes the configuration and applies it, or puts it back.
-func (r *rig) tryApply(change func(*config.Content)) error {
-	r.t.Helper()
-	next := r.content.Clone()
-	change(&next)
-	r.version++
-	snapshot, err := config.NewSnapshot(strconv.Itoa(r.version), &next, config.CheckProfiles)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.services.Apply(snapshot); err != nil {
-		return err
-	}
-	r.content = next
-	return nil
-}
-
 // apply changes the configuration and applies it.
 func (r *rig) apply(change func(*config.Content)) {
 	r.t.Helper()
-	if err := r.tryApply(change); err != nil {
+	change(&r.content)
+	r.version++
+	snapshot, err := config.NewSnapshot(strconv.Itoa(r.version), &r.content, config.CheckProfiles)
+	if err == nil {
+		err = r.services.Apply(snapshot)
+	}
+	if err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -81,27 +80,6 @@ func TestSetsByClient(t *testing.T) {
 		want := map[bool]int{true: http.StatusForbidden, false: http.StatusUnauthorized}[name != "no token"]
 		if err == nil || response.StatusCode != want {
 			t.Errorf("%s: %v, want %d", name, err, want)
-		}
-	}
-}
-
-func TestSetsAreChecked(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		change func(*config.Service)
-		want   string
-	}{
-		"the same name twice":      {func(s *config.Service) { s.SetHeader = map[string]string{"X-A": "1", "x-a": "2"} }, `"X-A" is set twice`},
-		"a parameter of a profile": {func(s *config.Service) { s.Profile, s.SetQuery = "own", map[string]string{"model": "nova"} }, "the profile own keeps connections ready"},
-	} {
-		r := newRig(t)
-		err := r.tryApply(func(content *config.Content) {
-			content.Profiles["own"] = config.Profile{YAML: "from: echo\nvariant: {query: [model], allow: {model: [small]}}"}
-			putService(content, "stt", c.change)
-			putBackend(content, "a", "stt", "ws://127.0.0.1:1/", 1, nil)
-		})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

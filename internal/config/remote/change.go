@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
@@ -50,10 +51,9 @@ func (h *handler) apply(r *http.Request, c config.Change) (any, error) {
 	case before == nil || before.Version() != after.Version(): // others may have written, too: the history says who changed what
 		const most = 100
 		revisions, err := h.store.History(r.Context(), most)
-		for _, revision := range revisions {
-			if err == nil && revision.Version == o.Version {
-				o.Edits = revision.Edits
-			}
+		newest := slices.IndexFunc(revisions, func(r config.Revision) bool { return r.Version == o.Version })
+		if err == nil && newest >= 0 { // a file has its old version again when it has its old content
+			o.Edits = revisions[newest].Edits
 		}
 	}
 	return o, nil

@@ -30,6 +30,7 @@ const (
 	storeTimeout = 15 * time.Second // how long the store may take unless a client asked to wait; less than clients' timeout
 	maxWait      = time.Minute      // how long a request may wait for another version
 	maxWaiting   = 256              // how many requests may wait at the same time
+	maxRevisions = 1000             // how many revisions an answer may have
 )
 
 // Handler returns the API for a store: everything at and below /api/v1/config. It lets everybody use it: the caller decides who may, since
@@ -187,8 +188,8 @@ func (h *handler) history(r *http.Request) (any, error) {
 	limit := 20
 	if text := r.URL.Query().Get("limit"); text != "" {
 		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			return nil, badRequest("limit: invalid number %.40q: use a whole number from 0", text)
+		if limit, err = strconv.Atoi(text); err != nil || limit < 0 || limit > maxRevisions {
+			return nil, badRequest("limit: invalid number %.40q: use a whole number from 0 to %d", text, maxRevisions)
 		}
 	}
 	revisions, err := h.store.History(r.Context(), limit)

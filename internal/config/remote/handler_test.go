@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/config/file"
 	"github.com/wsbouncer/wsbouncer/internal/config/sqlite"
 	"github.com/wsbouncer/wsbouncer/internal/testkit/configtest"
 )
@@ -103,6 +104,9 @@ func TestRequests(t *testing.T) {
 		{"limit", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=x", http.NoBody)
 		}, 400, `limit: invalid number \"x\"`},
+		{"a limit that is too high", func() *http.Request {
+			return httptest.NewRequest(http.MethodGet, "/api/v1/config/history?limit=1001", http.NoBody)
+		}, 400, `limit: invalid number \"1001\": use a whole number from 0 to 1000`},
 		{"a method", func() *http.Request { return httptest.NewRequest(http.MethodDelete, "/api/v1/config", http.NoBody) }, 405, `unknown method \"DELETE\" for /api/v1/config: use GET, HEAD`},
 		{"a path", func() *http.Request {
 			return httptest.NewRequest(http.MethodGet, "/api/v1/config/versons", http.NoBody)
@@ -167,6 +171,24 @@ func TestAnswers(t *testing.T) {
 	}
 	if got := ask("GET", "/api/v1/config/history?limit=1", ""); !strings.Contains(got, `"who":"bob"`) || strings.Contains(got, "alice") {
 		t.Errorf("the latest revision: %s", got)
+	}
+}
+
+// A file that has its old content again has its old version, too. The answer to a change has the edits of this change, not of the older one.
+func TestSameVersionAgain(t *testing.T) {
+	store, err := file.Open(filepath.Join(t.TempDir(), "config.yaml"), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	for _, c := range []struct{ change, want string }{
+		{addition, `"action": "added"`},
+		{`{"who":"alice","mutations":[{"verb":"set","kind":"service","name":"stt","values":{"queue":8}}]}`, `"to": "8"`},
+		{`{"who":"alice","mutations":[{"verb":"set","kind":"service","name":"stt","values":{"queue":null}}]}`, `"from": "8"`},
+	} {
+		if got := handled(store, HandlerOptions{}, post(c.change)).Body.String(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s; want %s", c.change, got, c.want)
+		}
 	}
 }
 

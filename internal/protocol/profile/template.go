@@ -168,18 +168,17 @@ func (p *HandshakePolicy) SetsByClient() bool {
 	})
 }
 
-// CheckSets returns an error if the service sets a header field or parameter by which the profile distinguishes connections that clients share:
-// the connections would not be what their clients take them for.
-func (p *HandshakePolicy) CheckSets() (field string, err error) {
-	spec := &p.Profile.spec.variant
-	for _, set := range p.SetHeaders {
-		if slices.Contains(spec.headers, set.Name) {
-			return "set-header", fmt.Errorf("%s: the profile %s keeps connections ready for each value of this header, which clients choose", set.Name, p.Profile.Name)
+// CheckSets returns an error if a service sets a header field, by its name in canonical form, or a parameter by which the profile distinguishes
+// connections that clients share: the connections would not be what their clients take them for.
+func (p *Profile) CheckSets(headers, query []string) (field string, err error) {
+	for _, name := range headers {
+		if slices.Contains(p.spec.variant.headers, name) {
+			return "set-header", fmt.Errorf("%s: the profile %s keeps connections ready for each value of this header, which clients choose", name, p.Name)
 		}
 	}
-	for _, set := range p.SetQuery {
-		if slices.Contains(spec.query, set.Name) {
-			return "set-query", fmt.Errorf("%s: the profile %s keeps connections ready for each value of this parameter, which clients choose", set.Name, p.Profile.Name)
+	for _, name := range query {
+		if slices.Contains(p.spec.variant.query, name) {
+			return "set-query", fmt.Errorf("%s: the profile %s keeps connections ready for each value of this parameter, which clients choose", name, p.Name)
 		}
 	}
 	return "", nil

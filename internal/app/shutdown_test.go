@@ -1,0 +1,42 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/wsbouncer/wsbouncer/internal/config"
+	"github.com/wsbouncer/wsbouncer/internal/testkit/wstest"
+)
+
+// A proxy that drains still follows the configuration: a key that is revoked ends its session.
+func TestDrainFollows(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.settings.DrainTimeout = time.Hour
+	s.proxy.live.Store(&s.settings)
+	s.serveVosk(nil)
+	var client *websocket.Conn
+	wstest.Eventually(t, "a client is served", func() bool {
+		var err error
+		client, _, err = s.dial(1)
+		return err == nil
+	})
+	defer func() { _ = client.Close() }()
+	drained := make(chan bool, 1)
+	go func() { drained <- s.proxy.Drain() }()
+	defer s.proxy.Close()
+	wstest.Eventually(t, "the proxy drains", func() bool { end := s.proxy.end.Load(); return end != nil && !end.closed.IsZero() })
+	revoke := config.Change{Who: "test", Mutations: []config.Mutation{{Verb: config.Remove, Kind: config.KindKey, Name: "phone"}}}
+	if _, err := s.proxy.store.Apply(t.Context(), revoke); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-drained:
+	case <-time.After(wstest.Timeout):
+		t.Error("the session of the revoked key continues")
+		_ = client.Close()
+		<-drained
+	}
+}
