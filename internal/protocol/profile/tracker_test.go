@@ -216,6 +216,49 @@ func TestTrackerAcknowledgements(t *testing.T) {
 	}
 }
 
+// An end message that its own answer names is not sent again, although it is the client's last: nothing of the session is open then.
+func TestTrackerEndAnswered(t *testing.T) {
+	for _, c := range []struct {
+		profile      string
+		says         []string
+		end          string
+		before, last string // what the server answers
+	}{
+		{
+			"vllm-realtime", []string{`{"type":"session.update"}`, `{"type":"input_audio_buffer.commit"}`, `{"type":"input_audio_buffer.append","audio":"aaaa"}`},
+			`{"type":"input_audio_buffer.commit","final":true}`, `{"type":"transcription.delta","delta":"one"}`, `{"type":"transcription.done","text":"one"}`,
+		},
+		{"realtimestt", []string{`{"type":"start"}`, "\x00\x00\x00\x00"}, `{"type":"finalize"}`, `{"type":"final","text":"one"}`, `{"type":"completion"}`},
+	} {
+		k := track(t, "profiles: {p: {from: "+c.profile+"}}")
+		k.Begin(Leg{})
+		for _, message := range c.says {
+			k.client(op(message), message)
+		}
+		end := k.client(frame.Text, c.end)
+		if j := k.same(c.before); j.Answer || k.Done(end) {
+			t.Errorf("%s: a session may leave its server before %s", c.profile, c.last)
+		}
+		if j := k.same(c.last); !j.Answer || !k.Done(end) {
+			t.Errorf("%s: %s does not answer the end message", c.profile, c.last)
+		}
+		if resent := k.die(); len(resent) != 0 {
+			t.Errorf("%s: %+v are sent again", c.profile, resent)
+		}
+	}
+}
+
+// The end message is sent again if another answer than its own covers all audio.
+func TestTrackerEndNotAnswered(t *testing.T) {
+	k := track(t, strings.Replace(timed, "answered: [", "answered: [{messages: {json: {type: done}}, by: marker, marker: {text: END}}, ", 1)+"    end: {client: {text: END}, server: stays}\n")
+	k.Begin(Leg{})
+	k.client(frame.Binary, strings.Repeat("a", 32000))
+	end := k.client(frame.Text, "END")
+	if k.same(`{"n":0,"start":0.00,"duration":1.00,"final":true}`); k.Done(end) {
+		t.Error("a final result of all audio answers the end message")
+	}
+}
+
 // All audio but a margin is answered when an utterance ends.
 func TestTrackerUtterance(t *testing.T) {
 	k := track(t, "profiles: {p: {from: funasr}}")

@@ -143,6 +143,26 @@ func TestPendingMove(t *testing.T) {
 	client.CloseNormally()
 }
 
+// A pending move waits for the last message of a turn, and the next server gets nothing of that turn.
+func TestPendingMoveAtTheEndOfATurn(t *testing.T) {
+	r := newFailoverRig(t, "realtimestt", 2, setup{Backend: withYAML(t, "profiles: {x: {from: realtimestt, greeting: none, busy: none, predial: idle, variant: none}}")})
+	const start, finalize = `{"type":"start"}`, `{"type":"finalize"}`
+	client, server, n := r.Begin()
+	client.Send(frame.Text, start)
+	server.Expect(frame.Text, start)
+	r.on(func(s *Session) { s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
+	client.Send(frame.Text, finalize)
+	server.Expect(frame.Text, finalize)
+	for _, says := range []string{`{"type":"final","text":"one"}`, `{"type":"completion"}`} {
+		server.Send(frame.Text, says)
+		client.Expect(frame.Text, says)
+	}
+	next := r.Other(n)
+	client.Send(frame.Text, start)
+	next.Expect(frame.Text, start)
+	_ = client.Close()
+}
+
 // When its time has come, a pending move is carried out by replay.
 func TestPendingMoveByReplay(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
