@@ -403,8 +403,11 @@ func (t *Tracker) LastWord(code frame.CloseCode) bool {
 func (t *Tracker) conclude() {
 	t.answered, t.answeredNumber, t.concludedNumber = t.delivered, t.sentNumber, t.sentNumber
 	t.zero, t.base, t.start = int64(t.delivered), int64(t.delivered), t.delivered
-	t.endSent, t.again, t.nextOf, t.configuration = false, false, 0, nil
-	clear(t.had[:])
+	t.endSent, t.again, t.nextOf = false, false, 0
+	if !t.program.settingsStay {
+		t.configuration = nil
+		clear(t.had[:])
+	}
 	for i := range t.numbers {
 		t.numbers[i] = numbering{next: t.program.renumber[i].first}
 	}

@@ -195,6 +195,56 @@ func TestTrackerTasks(t *testing.T) {
 	}
 }
 
+// A client of FunASR's realtime server may do one recording after the other, whichever servers do them. Each has its own clock; settings stay.
+func TestTrackerTurns(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		k := track(t, "profiles: {p: {from: funasr-realtime}}")
+		sentence := func(begin, end int) string { return fmt.Sprintf(`{"sentences":[{"start":%d,"end":%d}]}`, begin, end) }
+		k.Begin(Leg{})
+		k.client(frame.Text, "HOTWORDS:one")
+		k.same(`{"event":"hotwords_set"}`)
+		for _, c := range []struct{ start, stop string }{{"START", "STOP"}, {"start", "stop"}} {
+			k.client(frame.Text, c.start)
+			k.same(`{"event":"started"}`)
+			k.client(frame.Binary, strings.Repeat("a", 32000))
+			k.same(sentence(0, 500))
+			if moves {
+				k.die()
+				k.server(`{"event":"started"}`, "")
+				k.server(`{"event":"hotwords_set"}`, "")
+				k.server(sentence(0, 500), `{"sentences":[{"start":0,"end":500},{"start":500,"end":1000}]}`)
+			}
+			k.client(frame.Text, c.stop)
+			k.same(`{"event":"stopped"}`)
+			if k.answeredTo(k.Received()); k.Whole() != "" {
+				t.Fatal(k.Whole())
+			}
+		}
+		k.die()
+		k.server(`{"event":"started"}`, "")
+		k.server(`{"event":"hotwords_set"}`, "")
+		k.client(frame.Text, "START")
+		k.same(`{"event":"started"}`)
+		k.client(frame.Text, "HOTWORDS:two")
+		k.same(`{"event":"hotwords_set"}`)
+	}
+}
+
+// A server's answer to what the client says after a move is no greeting.
+func TestUpdatedAfterMove(t *testing.T) {
+	const update, updated = `{"type":"session.update"}`, `{"type":"session.updated"}`
+	k := track(t, "profiles: {p: {from: nvidia-realtime}}")
+	k.Begin(Leg{})
+	k.same(`{"type":"session.created"}`)
+	k.client(frame.Text, update)
+	k.same(updated)
+	k.die()
+	k.server(`{"type":"session.created"}`, "")
+	k.server(updated, "")
+	k.client(frame.Text, update)
+	k.same(updated)
+}
+
 // The answer to a request that was sent again is no answer to the client's end message.
 func TestTrackerAcknowledgements(t *testing.T) {
 	const listening = `{"state":"listening"}`
