@@ -254,8 +254,12 @@ func base64Length(text []byte, escaped bool) int64 {
 	return int64(n) * 6 / 8
 }
 
+// lineBreaks removes them, which base64Length does not count.
+var lineBreaks = strings.NewReplacer("\r", "", "\n", "")
+
 // cutBase64 appends the base64 text without its first bytes of audio.
 func cutBase64(dst []byte, text string, skip int64) ([]byte, bool) {
+	text = lineBreaks.Replace(text)
 	encoding := base64Of(text)
 	if start := skip / 3 * 4; skip%3 == 0 && start <= int64(len(text)) {
 		return append(dst, text[start:]...), true
@@ -280,7 +284,7 @@ func base64Of(text string) *base64.Encoding {
 }
 
 func appendDecoded(dst []byte, text string) ([]byte, bool) {
-	begin := len(dst)
+	begin, text := len(dst), lineBreaks.Replace(text)
 	dst, err := base64Of(text).AppendDecode(dst, []byte(text))
 	if err != nil {
 		return dst[:begin], false

@@ -187,3 +187,17 @@ func TestUsualBytes(t *testing.T) {
 		}
 	}
 }
+
+// Line breaks in base64, as MIME has them, are no audio.
+func TestBrokenBase64(t *testing.T) {
+	for _, text := range []string{"AAAA\nBBBB\r\nCCCC", "AAAABB\nBBCCCC\n", "\nAAAABBBBCCA=\n", "AAAA\nBBBBCCA"} {
+		for skip, want := range map[int64]string{3: "BBBBCC", 6: "CC"} {
+			if cut, ok := cutBase64(nil, text, skip); !ok || !strings.HasPrefix(string(cut), want) {
+				t.Errorf("%q without its first %d bytes: %s, %t; want %s...", text, skip, cut, ok, want)
+			}
+		}
+		if audio, ok := appendDecoded(nil, text); !ok || int64(len(audio)) != base64Length([]byte(strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(text)), true) {
+			t.Errorf("%q is decoded to %d bytes, %t", text, len(audio), ok)
+		}
+	}
+}

@@ -3,13 +3,14 @@ package profile
 import (
 	"bytes"
 	"iter"
-	"slices"
 
 	"github.com/wsbouncer/wsbouncer/internal/wire/frame"
 )
 
 // maxConfiguration is the most bytes of configuration messages that a tracker keeps, each counted with a few bytes more.
 const maxConfiguration = 64 << 10
+
+const tooMuchConfiguration = "the client sent too many configuration messages"
 
 // kept is a configuration message that another server gets.
 type kept struct {
@@ -23,6 +24,10 @@ type kept struct {
 // keepConfiguration keeps a configuration message as entry i of the profile's configure says. The slice and the payloads are never changed
 // in place, since a caller may be going over them.
 func (t *Tracker) keepConfiguration(i int, op frame.Opcode, payload []byte, e *Entry) {
+	if len(payload) > maxConfiguration { // merging it would take long
+		t.giveUp(tooMuchConfiguration)
+		return
+	}
 	m := kept{i, op, e.replied, e.counted, bytes.Clone(payload)}
 	list := make([]kept, 0, len(t.configuration)+1)
 	size, placed := 0, false
@@ -50,7 +55,7 @@ func (t *Tracker) keepConfiguration(i int, op frame.Opcode, payload []byte, e *E
 		size += len(k.payload) + 64
 	}
 	if size > maxConfiguration {
-		t.giveUp("the client sent too many configuration messages")
+		t.giveUp(tooMuchConfiguration)
 		return
 	}
 	t.configuration = list
@@ -69,8 +74,11 @@ func (t *Tracker) Configuration() iter.Seq2[frame.Opcode, []byte] {
 	}
 }
 
-// member is a member of a JSON object: its key with quotes, and its value.
-type member struct{ key, value []byte }
+// member is a member of a JSON object: its key with quotes, its value, and the text that the key stands for.
+type member struct {
+	key, value []byte
+	name       string
+}
 
 // members returns the members of a JSON object in their order. ok is false if the text is no valid object.
 func members(text []byte) (list []member, ok bool) {
@@ -80,7 +88,7 @@ func members(text []byte) (list []member, ok bool) {
 		return nil, false
 	}
 	for more := !s.enter('}'); more; {
-		from, to, _, ok := s.member()
+		from, to, escaped, ok := s.member()
 		if !ok {
 			return nil, false
 		}
@@ -89,7 +97,7 @@ func members(text []byte) (list []member, ok bool) {
 		if !s.value(0, 1) {
 			return nil, false
 		}
-		list = append(list, member{text[from-1 : to+1], text[at:s.pos]})
+		list = append(list, member{text[from-1 : to+1], text[at:s.pos], unescaped(text[from:to], escaped)})
 		if more, ok = s.separator('}'); !more && !ok {
 			return nil, false
 		}
@@ -99,18 +107,28 @@ func members(text []byte) (list []member, ok bool) {
 }
 
 // mergeObjects appends a JSON object that has the members of both, merged where both values are objects, and otherwise as they are in later.
-// What is taken over is the text as it was. ok is false if one of them is no valid object.
+// What is taken over is the text as it was. Of members of later with the same key, the last counts. The time grows with the length of both, not
+// with their product. ok is false if one of them is no valid object.
 func mergeObjects(dst, earlier, later []byte, depth int) (merged []byte, ok bool) {
 	a, okA := members(earlier)
 	b, okB := members(later)
 	if !okA || !okB || depth > maxDepth {
 		return dst, false
 	}
+	last := make(map[string]int, len(b))
+	for i, m := range b {
+		if before, ok := last[m.name]; ok {
+			b[before].key = nil
+		}
+		last[m.name] = i
+	}
 	dst = append(dst, '{')
 	for _, m := range a {
-		dst = appendMember(dst, m.key)
-		i := slices.IndexFunc(b, func(other member) bool { return other.key != nil && sameKey(m.key, other.key) })
-		if i < 0 {
+		i, ok := last[m.name]
+		if ok && b[i].key == nil { // the key comes twice in earlier
+			continue
+		}
+		if dst = appendMember(dst, m.key); !ok {
 			dst = append(dst, m.value...)
 			continue
 		}
@@ -135,13 +153,4 @@ func appendMember(dst, key []byte) []byte {
 		dst = append(dst, ',')
 	}
 	return append(append(dst, key...), ':')
-}
-
-// sameKey reports whether two keys with quotes stand for the same text.
-func sameKey(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	escaped := bytes.IndexByte(a, '\\') >= 0 || bytes.IndexByte(b, '\\') >= 0
-	return escaped && unescaped(a[1:len(a)-1], true) == unescaped(b[1:len(b)-1], true)
 }

@@ -17,6 +17,7 @@ func TestMergeObjects(t *testing.T) {
 		{`{"a":{"b":1}}`, `{"a":2}`, `{"a":2}`},
 		{`{"a":2}`, `{"a":{"b":1}}`, `{"a":{"b":1}}`},
 		{`{"\u0061":1}`, `{"a":2}`, `{"\u0061":2}`},
+		{`{"a":1,"b":2,"a":3}`, `{"a":4,"c":5,"\u0061":6}`, `{"a":6,"b":2,"c":5}`},
 		{`{"a":12345678901234567890.123456789}`, `{"b":true}`, `{"a":12345678901234567890.123456789,"b":true}`},
 	} {
 		if got, ok := mergeObjects(nil, []byte(c.earlier), []byte(c.later), 0); !ok || string(got) != c.want {
@@ -27,6 +28,27 @@ func TestMergeObjects(t *testing.T) {
 		if _, ok := mergeObjects(nil, []byte(`{}`), []byte(bad), 0); ok {
 			t.Errorf("%s is merged", bad)
 		}
+	}
+}
+
+// A client cannot make the merge of its configuration messages take long: the work, counted in allocations, grows with their lengths, and a message
+// that is too long to keep is not looked into.
+func TestMergeIsCheap(t *testing.T) {
+	const n = 2000
+	text := `{"config":{}` + strings.Repeat(`,"\n":0`, n) + `}`
+	if allocs := testing.AllocsPerRun(1, func() {
+		if _, ok := mergeObjects(nil, []byte(text), []byte(strings.ReplaceAll(text, `\n`, `\r`)), 0); !ok {
+			t.Error("it is not merged")
+		}
+	}); allocs > 20*n {
+		t.Errorf("%d members take %v allocations", n, allocs)
+	}
+	k := track(t, "profiles: {p: {from: vosk}}")
+	k.Begin(Leg{})
+	k.client(frame.Text, text)
+	long := []byte(`{"config":{}` + strings.Repeat(`,"b":0`, maxConfiguration/6) + `}`)
+	if allocs := testing.AllocsPerRun(1, func() { k.ClientMessage(frame.Text, long, len(long)) }); allocs > 20 || k.Whole() == "" {
+		t.Errorf("a long message takes %v allocations; given up: %q", allocs, k.Whole())
 	}
 }
 

@@ -45,7 +45,7 @@ func (r *reader) checkFailover(s *spec) {
 		for _, u := range uses {
 			for _, m := range u.matchers {
 				for _, text := range m.texts() {
-					if strings.Contains(text, tokenMark) && u.class&(isEnd|isUnanswered|isUntil) == 0 {
+					if strings.Contains(text, tokenMark) && u.class&(isEnd|isUnanswered|isUntil|isDone) == 0 {
 						r.problem(s.placeOr(m.at, "failover"), "%s stands for a number that is sent with the reset: use it only in reset.send and reset.until", tokenMark)
 					}
 				}

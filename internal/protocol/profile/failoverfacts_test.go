@@ -201,6 +201,26 @@ func TestOpenAIFacts(t *testing.T) {
 	}
 }
 
+// sglang refuses a commit without audio, and answers commits in their order.
+func TestSGLangFacts(t *testing.T) {
+	k := track(t, "profiles: {p: {from: sglang-realtime}}")
+	k.Begin(Leg{})
+	const commit, completed = `{"type":"input_audio_buffer.commit"}`, `{"type":"conversation.item.input_audio_transcription.completed"}`
+	k.client(frame.Text, `{"type":"session.update"}`)
+	for _, answer := range []string{completed, `{"type":"error","error":{"code":"invalid_state","message":"Cannot commit an empty audio buffer"}}`, completed} {
+		if answer == completed {
+			k.client(frame.Text, `{"type":"input_audio_buffer.append","audio":"aaaa"}`)
+		}
+		e := k.client(frame.Text, commit)
+		if k.same(`{"type":"error","error":{"code":"invalid_value","message":"other"}}`); k.Done(e) {
+			t.Error("another error answers a commit")
+		}
+		if k.same(answer); !k.Done(e) {
+			t.Errorf("%s does not answer its commit", answer)
+		}
+	}
+}
+
 // A message is cut only if enough of it is left for the server.
 func TestLeastAudio(t *testing.T) {
 	p, err := Named("assemblyai")

@@ -56,6 +56,9 @@ func (f *Failover) serverUses(s *spec) []use {
 	uses := []use{{f.final, isFinal}, {f.partial, isPartial}, {f.heartbeat, isHeartbeat}, {f.lastWord.messages, isLastWord}, {s.goaway, isGoAway}}
 	if s.concludes() {
 		uses = append(uses, use{s.reset.until, isUntil}, use{s.tag.done, isDone})
+		if s.concludesByLast() {
+			uses = append(uses, use{s.script.last, isDone})
+		}
 	}
 	for i := range f.answered {
 		uses = append(uses, use{f.answered[i].messages, isAnswer(i)})

@@ -20,7 +20,7 @@ func (t *Tracker) ServerMessage(op frame.Opcode, payload []byte) Judgement {
 	t.goesAway = t.goesAway || j.GoAway
 	t.failed = t.failed || f.class&isLastWord != 0 && !j.GoAway
 	ends := t.ends(op, f, payload)
-	j.Final = f.class&isFinal != 0 || ends.final
+	j.Final, j.Answer = f.class&isFinal != 0 || ends.final, ends.final
 	result := j.Final || f.class&(isPartial|p.results) != 0
 	j.Sign = f.class&isHeartbeat == 0 && result && p.Stall != StallNone
 
@@ -152,6 +152,7 @@ func (t *Tracker) ends(op frame.Opcode, f found, payload []byte) (e ends) {
 			e.final = true
 			if mark, ok := t.marks.pop(); ok {
 				e.known, e.at, e.number = true, mark.to, mark.number
+				t.markedNumber = mark.number
 			} else {
 				t.giveUp("the server's final result answers no message of the client")
 			}

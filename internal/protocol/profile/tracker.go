@@ -52,8 +52,8 @@ type Judgement struct {
 	// ServerMessage.
 	Pass    bool
 	Payload []byte
-	// Final reports that it is a result that is no longer revised.
-	Final bool
+	// Final reports that it is a result that is no longer revised, and Answer that it answers the client for good.
+	Final, Answer bool
 	// Sign: the message shows that the server works: see [StallSign].
 	Sign bool
 	// GoAway: the server says that it ends the session soon, or now. The client need not know if its session moves.
@@ -82,6 +82,7 @@ type Tracker struct {
 	// What is finally answered: audio up to a position, and messages at that position up to a number.
 	answered        Position
 	answeredNumber  uint32
+	markedNumber    uint32 // the last marker that an answer has named
 	concludedNumber uint32 // no server is to get messages up to this one again
 	sentNumber      uint32 // the last message that any server was sent
 	replied         uint32 // the last message whose reply the client has got (counting)
@@ -286,7 +287,9 @@ func (t *Tracker) Done(e Entry) bool {
 	switch {
 	case e.number <= t.concludedNumber:
 		return true
-	case e.To > t.answered || e.Kind == EntryEnd && e.number == t.number: // the client may wait for what the server says at last
+	case e.To > t.answered:
+		return false
+	case e.Kind == EntryEnd && e.number == t.number && (!e.marks || e.number > t.markedNumber): // the client may wait for what the server says at last
 		return false
 	case e.To < t.answered:
 		return true
@@ -400,8 +403,11 @@ func (t *Tracker) LastWord(code frame.CloseCode) bool {
 func (t *Tracker) conclude() {
 	t.answered, t.answeredNumber, t.concludedNumber = t.delivered, t.sentNumber, t.sentNumber
 	t.zero, t.base, t.start = int64(t.delivered), int64(t.delivered), t.delivered
-	t.endSent, t.again, t.nextOf, t.configuration = false, false, 0, nil
-	clear(t.had[:])
+	t.endSent, t.again, t.nextOf = false, false, 0
+	if !t.program.settingsStay {
+		t.configuration = nil
+		clear(t.had[:])
+	}
 	for i := range t.numbers {
 		t.numbers[i] = numbering{next: t.program.renumber[i].first}
 	}

@@ -195,6 +195,56 @@ func TestTrackerTasks(t *testing.T) {
 	}
 }
 
+// A client of FunASR's realtime server may do one recording after the other, whichever servers do them. Each has its own clock; settings stay.
+func TestTrackerTurns(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		k := track(t, "profiles: {p: {from: funasr-realtime}}")
+		sentence := func(begin, end int) string { return fmt.Sprintf(`{"sentences":[{"start":%d,"end":%d}]}`, begin, end) }
+		k.Begin(Leg{})
+		k.client(frame.Text, "HOTWORDS:one")
+		k.same(`{"event":"hotwords_set"}`)
+		for _, c := range []struct{ start, stop string }{{"START", "STOP"}, {"start", "stop"}} {
+			k.client(frame.Text, c.start)
+			k.same(`{"event":"started"}`)
+			k.client(frame.Binary, strings.Repeat("a", 32000))
+			k.same(sentence(0, 500))
+			if moves {
+				k.die()
+				k.server(`{"event":"started"}`, "")
+				k.server(`{"event":"hotwords_set"}`, "")
+				k.server(sentence(0, 500), `{"sentences":[{"start":0,"end":500},{"start":500,"end":1000}]}`)
+			}
+			k.client(frame.Text, c.stop)
+			k.same(`{"event":"stopped"}`)
+			if k.answeredTo(k.Received()); k.Whole() != "" {
+				t.Fatal(k.Whole())
+			}
+		}
+		k.die()
+		k.server(`{"event":"started"}`, "")
+		k.server(`{"event":"hotwords_set"}`, "")
+		k.client(frame.Text, "START")
+		k.same(`{"event":"started"}`)
+		k.client(frame.Text, "HOTWORDS:two")
+		k.same(`{"event":"hotwords_set"}`)
+	}
+}
+
+// A server's answer to what the client says after a move is no greeting.
+func TestUpdatedAfterMove(t *testing.T) {
+	const update, updated = `{"type":"session.update"}`, `{"type":"session.updated"}`
+	k := track(t, "profiles: {p: {from: nvidia-realtime}}")
+	k.Begin(Leg{})
+	k.same(`{"type":"session.created"}`)
+	k.client(frame.Text, update)
+	k.same(updated)
+	k.die()
+	k.server(`{"type":"session.created"}`, "")
+	k.server(updated, "")
+	k.client(frame.Text, update)
+	k.same(updated)
+}
+
 // The answer to a request that was sent again is no answer to the client's end message.
 func TestTrackerAcknowledgements(t *testing.T) {
 	const listening = `{"state":"listening"}`
@@ -213,6 +263,49 @@ func TestTrackerAcknowledgements(t *testing.T) {
 	k.answeredTo(16000)
 	if k.LastWord(frame.InternalError) || !k.LastWord(frame.PolicyViolation) {
 		t.Error("wrong last word")
+	}
+}
+
+// An end message that its own answer names is not sent again, although it is the client's last: nothing of the session is open then.
+func TestTrackerEndAnswered(t *testing.T) {
+	for _, c := range []struct {
+		profile      string
+		says         []string
+		end          string
+		before, last string // what the server answers
+	}{
+		{
+			"vllm-realtime", []string{`{"type":"session.update"}`, `{"type":"input_audio_buffer.commit"}`, `{"type":"input_audio_buffer.append","audio":"aaaa"}`},
+			`{"type":"input_audio_buffer.commit","final":true}`, `{"type":"transcription.delta","delta":"one"}`, `{"type":"transcription.done","text":"one"}`,
+		},
+		{"realtimestt", []string{`{"type":"start"}`, "\x00\x00\x00\x00"}, `{"type":"finalize"}`, `{"type":"final","text":"one"}`, `{"type":"completion"}`},
+	} {
+		k := track(t, "profiles: {p: {from: "+c.profile+"}}")
+		k.Begin(Leg{})
+		for _, message := range c.says {
+			k.client(op(message), message)
+		}
+		end := k.client(frame.Text, c.end)
+		if j := k.same(c.before); j.Answer || k.Done(end) {
+			t.Errorf("%s: a session may leave its server before %s", c.profile, c.last)
+		}
+		if j := k.same(c.last); !j.Answer || !k.Done(end) {
+			t.Errorf("%s: %s does not answer the end message", c.profile, c.last)
+		}
+		if resent := k.die(); len(resent) != 0 {
+			t.Errorf("%s: %+v are sent again", c.profile, resent)
+		}
+	}
+}
+
+// The end message is sent again if another answer than its own covers all audio.
+func TestTrackerEndNotAnswered(t *testing.T) {
+	k := track(t, strings.Replace(timed, "answered: [", "answered: [{messages: {json: {type: done}}, by: marker, marker: {text: END}}, ", 1)+"    end: {client: {text: END}, server: stays}\n")
+	k.Begin(Leg{})
+	k.client(frame.Binary, strings.Repeat("a", 32000))
+	end := k.client(frame.Text, "END")
+	if k.same(`{"n":0,"start":0.00,"duration":1.00,"final":true}`); k.Done(end) {
+		t.Error("a final result of all audio answers the end message")
 	}
 }
 

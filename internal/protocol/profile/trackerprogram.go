@@ -19,6 +19,8 @@ type trackerProgram struct {
 	configuration class    // all roles of configuration messages
 	decisive      class    // roles of a client's messages that must be known
 
+	settingsStay bool // what configured the server before the client's end message is still in force after it
+
 	counts    bool  // each message gets a reply, and the tracker counts them
 	results   class // the roles of messages that answer
 	measures  bool  // answers tell up to where audio is answered
@@ -37,7 +39,7 @@ type trackerProgram struct {
 // newTrackerProgram compiles what the profile says about failover.
 func newTrackerProgram(s *spec) *trackerProgram {
 	f := &s.failover
-	p := &trackerProgram{Failover: f, concludes: s.concludes()}
+	p := &trackerProgram{Failover: f, concludes: s.concludes(), settingsStay: s.concludesByLast()}
 	p.fromClient = newMatchSet(maxAssembled, nil, f.clientUses(s)...)
 	p.fromServer = newMatchSet(maxAssembled, nil, f.serverUses(s)...)
 	for _, op := range []frame.Opcode{frame.Text, frame.Binary} {
@@ -115,6 +117,10 @@ func (s *spec) concludes() bool {
 	}
 	return slices.ContainsFunc(f.answered, func(a answerSpec) bool { return a.isTimed() }) || len(f.shift)+len(f.renumber) > 0
 }
+
+// concludesByLast reports whether client.last is what answers the client's end message: no task ends with it, and reset.until, which has a token,
+// matches no answer to a client.
+func (s *spec) concludesByLast() bool { return s.hasTokens() && len(s.tag.done) == 0 }
 
 // newEndsSet returns the paths to the times of an answer. If only some items of a list count, the last path leads to that list.
 func newEndsSet(a *answerSpec) *pathSet {

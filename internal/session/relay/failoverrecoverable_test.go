@@ -143,6 +143,26 @@ func TestPendingMove(t *testing.T) {
 	client.CloseNormally()
 }
 
+// A pending move waits for the last message of a turn, and the next server gets nothing of that turn.
+func TestPendingMoveAtTheEndOfATurn(t *testing.T) {
+	r := newFailoverRig(t, "realtimestt", 2, setup{Backend: withYAML(t, "profiles: {x: {from: realtimestt, greeting: none, busy: none, predial: idle, variant: none}}")})
+	const start, finalize = `{"type":"start"}`, `{"type":"finalize"}`
+	client, server, n := r.Begin()
+	client.Send(frame.Text, start)
+	server.Expect(frame.Text, start)
+	r.on(func(s *Session) { s.OrderMove(failover.PendingMove{Number: 7, Cause: meter.Drained}, nil) })
+	client.Send(frame.Text, finalize)
+	server.Expect(frame.Text, finalize)
+	for _, says := range []string{`{"type":"final","text":"one"}`, `{"type":"completion"}`} {
+		server.Send(frame.Text, says)
+		client.Expect(frame.Text, says)
+	}
+	next := r.Other(n)
+	client.Send(frame.Text, start)
+	next.Expect(frame.Text, start)
+	_ = client.Close()
+}
+
 // When its time has come, a pending move is carried out by replay.
 func TestPendingMoveByReplay(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
@@ -245,16 +265,7 @@ func TestPoisonousSession(t *testing.T) {
 func TestMemoryNeededWhileMoving(t *testing.T) {
 	r := newFailoverRig(t, "vosk", 2, setup{})
 	client, server, n := r.began()
-	r.Group.Pause()
-	server.Reset()
-	r.is(moving)
-	hog := new(replay.Window)
-	hog.SetArena(r.Arena, replay.Owner{Tenant: "another", GiveUp: func() {}})
-	r.Arena.SetLimit(r.Arena.Used())
-	for hog.Append([]byte(sessiontest.Chunk(0))) && !r.asked() { // asks the session for its memory
-	}
-	hog.Free()
-	r.Group.Resume()
+	r.losesMemory(server)
 	next := r.Other(n)
 	next.ExpectOwn(frame.Text, sessiontest.VoskConfig)
 	next.Expect(frame.Binary, sessiontest.Chunk(0))
@@ -265,6 +276,52 @@ func TestMemoryNeededWhileMoving(t *testing.T) {
 	sessiontest.Speak(client, next, 1, sessiontest.Final("one", 0, 0.2), sessiontest.Final("one", 0, 0.2))
 	r.recoverable(true)
 	client.CloseNormally()
+}
+
+// A server that would not serve a session whose memory was needed meanwhile is passed over: the next one gets the same, and the client the times
+// of its own audio.
+func TestMemoryNeededAndNextServerIsFull(t *testing.T) {
+	r := newFailoverRig(t, "whisperlive", 2, setup{})
+	const options, ready = `{"uid":"u","language":"en","audio_format":"int16"}`, `{"uid":"u","message":"SERVER_READY"}`
+	const one = `{"uid":"u","segments":[{"start":"0.000","end":"0.050","text":"one","completed":true}]}`
+	client, server, n := r.Begin()
+	client.Send(frame.Text, options)
+	server.Expect(frame.Text, options)
+	server.Send(frame.Text, ready)
+	client.Expect(frame.Text, ready)
+	sessiontest.Speak(client, server, 1, one, one)
+	client.Send(frame.Binary, sessiontest.Chunk(2))
+	server.Expect(frame.Binary, sessiontest.Chunk(2))
+	r.losesMemory(server)
+	full := r.Other(n)
+	full.ExpectOwn(frame.Text, options)
+	full.Send(frame.Text, `{"uid":"u","status":"WAIT","message":3.5}`)
+	next := r.Scripts[n].Take()
+	next.ExpectOwn(frame.Text, options)
+	next.Send(frame.Text, ready) // the client has had it
+	next.Expect(frame.Binary, sessiontest.Chunk(2))
+	next.Send(frame.Text, `{"uid":"u","segments":[{"start":"0.000","end":"0.050","text":"two","completed":true}]}`)
+	client.Expect(frame.Text, `{"uid":"u","segments":[{"start":"0.000","end":"0.050","text":"one","completed":true},`+
+		`{"start":"0.050","end":"0.100","text":"two","completed":true}]}`)
+	client.CloseNormally()
+	if a := r.Record(); a["moves"].Int64() != 1 || a["backend"].String() != r.Backends[n].Name() {
+		t.Errorf("the record says %v", a)
+	}
+}
+
+// losesMemory resets the server of the only session, whose memory is needed before it has another one.
+func (r *rig) losesMemory(server *wstest.Peer) {
+	r.T.Helper()
+	r.Group.Pause()
+	server.Reset()
+	r.is(moving)
+	hog := new(replay.Window)
+	hog.SetArena(r.Arena, replay.Owner{Tenant: "another", GiveUp: func() {}})
+	r.Arena.SetLimit(r.Arena.Used())
+	for hog.Append([]byte(sessiontest.Chunk(0))) && !r.asked() { // asks the session for its memory
+	}
+	hog.Free()
+	r.Group.Resume()
 }
 
 // asked reports whether the only session was asked for its memory.

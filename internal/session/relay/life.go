@@ -245,7 +245,7 @@ func (l *life) whileRelaying(e *event, do []action) []action {
 		if !e.full { // a full server is asked again until the client has waited for long enough
 			l.tries++
 		}
-		if l.tries > maxTries || e.late {
+		if l.tries >= maxTries || e.late {
 			e.by, e.class, e.code = byProxy, meter.BackendFull, frame.TryAgainLater
 			return l.endUnserved(e, append(do, stopSearch, recordEnd))
 		}

@@ -379,3 +379,16 @@ func TestLifeIsDrawn(t *testing.T) {
 	}
 	wstest.CheckDiagram(t, names, func(from, to string) bool { return slices.Contains(transitions[of[from]], of[to]) })
 }
+
+// A session tries maxTries connections that are not full.
+func TestTries(t *testing.T) {
+	l := life{state: relaying}
+	tried := 1
+	for l.handle(&event{kind: notServed}, nil); l.state == moving && tried <= 2*maxTries; tried++ {
+		l.handle(&event{kind: found}, nil)
+		l.handle(&event{kind: notServed}, nil)
+	}
+	if tried != maxTries {
+		t.Errorf("it tries %d connections", tried)
+	}
+}

@@ -82,7 +82,7 @@ func (s *Session) leaveForFailover(e *event, variant string) {
 		ending.Code, ending.Text, ending.ClosedWith = e.code, "", e.code
 	}
 	first := profile.Opening{}
-	if !f.machine.Recoverable() {
+	if !f.machine.Recoverable() && !f.machine.Resumes() {
 		first = l.conn.Boundary().Opening()
 	}
 	if s.search != nil && (s.search.conn == nil || variant != s.variant || e.kind != interrupted) {

@@ -92,7 +92,7 @@ func (f *recovery) judge(m *message) {
 	if t.Answered() > before {
 		f.noteLate()
 	}
-	if final {
+	if j.Answer || t.Answered() > before { // a final result alone is no point to move at: more may belong to it
 		f.answered()
 	}
 }

@@ -88,14 +88,15 @@ func (f *recovery) search(variant string, first profile.Opening) *search {
 	return found
 }
 
-// begin begins the session's part on a new leg. first is what the client has said on an earlier one, if the session is not recoverable.
+// begin begins the session's part on a new leg. first is what the client has said on an earlier one, if the session is not recoverable and gets no
+// replay.
 func (f *recovery) begin(conn *backend.Conn, first profile.Opening) {
 	s := f.session
 	f.down.reset()
 	f.sent = 0
 	f.framesBefore += f.outgoing.Frames
 	f.outgoing = frame.NewClientScanner(0)
-	f.from, f.resent, f.partial = 0, nil, 0
+	f.resent, f.partial = nil, 0
 	s.leg.down.scanner, s.leg.up.scanner = nil, nil
 	if f.machine.Streams() {
 		s.leg.up.scanner = &f.outgoing
@@ -103,8 +104,8 @@ func (f *recovery) begin(conn *backend.Conn, first profile.Opening) {
 	began := failover.Event{Kind: failover.LegBegan, Now: loop.Now(), First: f.window.First()}
 	var space [4]failover.Action
 	do := f.machine.Handle(&began, space[:0])
-	again := f.machine.State() == failover.Replaying
-	if again {
+	again := f.machine.Resumes()
+	if again { // otherwise nothing of the client's audio has got to the server before it
 		f.from = f.resumeAt()
 	}
 	f.tracker.Begin(profile.Leg{From: f.from, Heard: conn.Heard()})

@@ -225,6 +225,9 @@ func (m *Machine) Streams() bool { return rulesOf[m.state].streams }
 // Behind reports whether the present server still gets what is kept.
 func (m *Machine) Behind() bool { return rulesOf[m.state].behind }
 
+// Resumes reports whether a server that begins now gets the replay from its beginning.
+func (m *Machine) Resumes() bool { return m.state == Replaying || m.state == LastReplay }
+
 // Replays reports whether the present server gets what is kept for a session that it has not served from the beginning.
 func (m *Machine) Replays() bool { return rulesOf[m.state].behind && m.legs > 1 }
 
@@ -362,17 +365,16 @@ func (m *Machine) legBegan(e *Event, do []Action) []Action {
 	switch m.state {
 	case Left:
 		do = append(do, CountMoved)
-	case TurnedAway:
+	case TurnedAway, LastReplay:
 		if m.left.at != 0 {
 			do = append(do, Redirect)
 		}
-	case LastReplay:
-		m.enter(Draining)
-		return append(do, TellCaughtUp)
 	default: // the server before it has said nothing
 		return append(do, TellCaughtUp)
 	}
-	m.enter(Replaying)
+	if m.state != LastReplay {
+		m.enter(Replaying)
+	}
 	m.cursor = e.First
 	return append(do, Replay)
 }
@@ -389,7 +391,7 @@ func (m *Machine) progressed(e *Event, do []Action) []Action {
 			do = m.caughtUp(e, do)
 		case LastReplay:
 			m.enter(Draining)
-			do = m.caughtUp(e, do)
+			do = m.caughtUp(e, append(do, Drop))
 		}
 	}
 	if m.cursor == e.Next {
@@ -430,7 +432,8 @@ func (m *Machine) keepingFailed(e *Event, do []Action) []Action {
 	case Live, CatchingUp:
 		m.loss = e.Loss
 		m.enter(Draining)
-	case Replaying:
+		do = append(do, Drop)
+	case Replaying: // a server that refuses the session yet leaves the whole replay to the next one
 		m.loss = e.Loss
 		m.enter(LastReplay)
 	case LastReplay, Draining:
@@ -448,7 +451,7 @@ func (m *Machine) keepingFailed(e *Event, do []Action) []Action {
 		return do
 	}
 	do = m.refuseMove("the session is no longer recoverable: "+m.loss.Why, append(do, NoteLoss))
-	return m.progressed(e, append(do, Drop))
+	return m.progressed(e, do)
 }
 
 // stream keeps nothing from now on.

@@ -602,12 +602,12 @@ func (w *world) begins() {
 	switch {
 	case len(w.legs) == 1:
 		w.must(len(w.told) == 0, "the first server is told something")
-	case before.Recoverable():
-		w.must(w.m.State() == Replaying && w.told[Replay] == 1 && w.m.Began == w.now, "the next server gets no replay")
+	case before.Recoverable() || before.Resumes():
+		w.must(w.m.Resumes() && w.m.Recoverable() == before.Recoverable() && w.told[Replay] == 1 && w.m.Began == w.now, "the next server gets no replay")
 		w.must((w.told[CountMoved] == 1) == (before.State() == Left), "a move is not counted, or one that is none")
-		w.must((w.told[Redirect] == 1) == (before.State() == TurnedAway && len(w.departures) > 0), "a move has led elsewhere, unnoticed")
+		w.must((w.told[Redirect] == 1) == (before.State() != Left && len(w.departures) > 0), "a move has led elsewhere, unnoticed")
 	default:
-		w.must(w.told[TellCaughtUp] == 1 && w.m.State() != LastReplay, "a server that gets no replay has nothing to catch up with")
+		w.must(w.told[TellCaughtUp] == 1, "a server that gets no replay has nothing to catch up with")
 	}
 	for _, l := range w.late { // as the session does
 		w.loses(l)
@@ -657,6 +657,7 @@ func (w *world) loses(l Loss) {
 		return
 	}
 	w.must((w.told[NoteLoss] == 1) == rulesOf[before].recoverable, "a loss is not noted, or twice")
+	w.must((w.told[Drop] == 1) == (rulesOf[before].recoverable && !w.m.Resumes()), "what another server needs is dropped, or what none needs is kept")
 	w.must(!w.m.Recoverable(), "a session stays recoverable of which nothing can be kept")
 	w.must(!rulesOf[before].recoverable || !w.configured || w.m.Cursor() < w.next || w.m.Streams(), "messages do not stream although all is sent")
 	w.must(!w.m.Streams() || l.ForGood || w.forGood || w.m.State() == Streaming, "a session is given up")
