@@ -19,7 +19,6 @@ import (
 
 // nosy is a log that asks the services for something with each line, before it has it: that must not wait for who has written it.
 type nosy struct {
-	slog.Handler
 	ask func()
 
 	mu    sync.Mutex
@@ -35,6 +34,10 @@ func (n *nosy) Handle(_ context.Context, r slog.Record) error {
 	n.lines = append(n.lines, r.Message)
 	return nil
 }
+
+func (n *nosy) WithAttrs([]slog.Attr) slog.Handler { return n }
+
+func (n *nosy) WithGroup(string) slog.Handler { return n }
 
 // Each change of a backend's state is logged once, and not while the services are locked.
 func TestLog(t *testing.T) {
