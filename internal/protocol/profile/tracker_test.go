@@ -275,7 +275,8 @@ func TestTrackerEndAnswered(t *testing.T) {
 		before, last string // what the server answers
 	}{
 		{
-			"vllm-realtime", []string{`{"type":"session.update"}`, `{"type":"input_audio_buffer.commit"}`, `{"type":"input_audio_buffer.append","audio":"aaaa"}`},
+			"vllm-realtime",
+			[]string{`{"type":"session.update"}`, `{"type":"input_audio_buffer.commit"}`, `{"type":"input_audio_buffer.append","audio":"aaaa"}`},
 			`{"type":"input_audio_buffer.commit","final":true}`, `{"type":"transcription.delta","delta":"one"}`, `{"type":"transcription.done","text":"one"}`,
 		},
 		{"realtimestt", []string{`{"type":"start"}`, "\x00\x00\x00\x00"}, `{"type":"finalize"}`, `{"type":"final","text":"one"}`, `{"type":"completion"}`},
