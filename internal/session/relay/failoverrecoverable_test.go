@@ -295,6 +295,7 @@ func TestMemoryNeededAndNextServerIsFull(t *testing.T) {
 	r.losesMemory(server)
 	full := r.Other(n)
 	full.ExpectOwn(frame.Text, options)
+	wstest.Eventually(t, "the first server has a connection again", func() bool { return r.Backends[n].Stats().Idle == 1 })
 	full.Send(frame.Text, `{"uid":"u","status":"WAIT","message":3.5}`)
 	next := r.Scripts[n].Take()
 	next.ExpectOwn(frame.Text, options)

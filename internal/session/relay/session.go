@@ -230,7 +230,7 @@ func (s *Session) handle(e event) {
 // enforce applies the rules of the state that the session has entered.
 func (s *Session) enforce(r rules) {
 	s.timer.Stop()
-	if r.bounded {
+	if r.bounded || s.life.state == completing && s.failover != nil && s.failover.closing != nil { // the close frame has come before the end
 		s.perform(bound, nil)
 	}
 	if !r.limited {
