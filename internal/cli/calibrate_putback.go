@@ -100,7 +100,7 @@ func (p *through) putBack() error {
 	err := p.restore(ctx)
 	for said := false; mayPass(err) && tasks.Sleep(ctx, putBackEvery); err = p.restore(ctx) {
 		if !said {
-			fmt.Fprintf(p.to, "The backend %s cannot be put back yet, which is tried again for %s: %v\n", p.backend, minutes(putBackTime), err)
+			fmt.Fprintf(p.to, "The backend %s cannot be put back yet: %v. Trying again for %s.\n", p.backend, err, minutes(putBackTime))
 			said = true
 		}
 	}

@@ -93,13 +93,11 @@ func (g *Gate) revoked(service *route.Service, who *identity.Identity) error {
 	if who == nil || who.Method != identity.MethodKeys {
 		return nil
 	}
-	if now := g.routes.Load().ByName[service.Name]; now != nil {
-		service = now
-	}
-	if service.Auth == nil {
+	policy := g.routes.Load().Current(service).Auth
+	if policy == nil {
 		return nil
 	}
-	if _, reason := service.Auth.Methods.Revoked(service.Name, who, time.Now()); reason != "" {
+	if _, reason := policy.Methods.Revoked(service.Name, who, time.Now()); reason != "" {
 		return deniedAnswer(service.Name, &auth.Denied{Status: http.StatusUnauthorized, Identity: who, Err: errors.New(reason)})
 	}
 	return nil

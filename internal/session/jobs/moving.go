@@ -315,13 +315,11 @@ func (o *moveJob) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	why := "the order was cancelled"
-	if ctx.Err() == nil {
-		why = "its backend is back"
-	}
 	o.visit(func(session *relay.Session, m *movedSession) {
 		session.WithdrawMove(m.pending)
-		m.Why = why
+		if ctx.Err() == nil {
+			m.Why = "its backend is back"
+		}
 	})
 }
 

@@ -20,11 +20,7 @@ const (
 
 // access returns the policy by which the session's client may stay: that of the service as it is now, or as it was before it was removed.
 func (s *Session) access() *auth.Policy {
-	service := s.record.Service
-	if now := s.sessions.routes.Load().ByName[service.Name]; now != nil {
-		service = now
-	}
-	return service.Auth
+	return s.sessions.routes.Load().Current(s.record.Service).Auth
 }
 
 // credentialLeft returns the time after which the session's credential must be checked; 0 for never.

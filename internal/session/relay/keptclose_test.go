@@ -160,13 +160,25 @@ func TestPostponedCloseIsNotMoved(t *testing.T) {
 
 // A client that has closed after its last message keeps its lease for no longer than the close timeout, whatever the server still has to say.
 func TestCloseBeforeLastAnswer(t *testing.T) {
-	r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }})
-	client, server := r.Session()
-	client.Send(frame.Text, voskConfig)
-	client.Send(frame.Text, voskEnd)
-	client.SendClose(frame.NormalClosure, "bye")
-	client.ExpectClose(frame.NormalClosure, "the session is over")
-	_ = client.Close()
-	r.expectRecord(fate{"client", frame.NormalClosure, "the session is over", "resetting"})
-	_ = server.Close()
+	for name, together := range map[string]bool{"one after the other": false, "together": true} { // then the close frame waits for the end
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, setup{Profile: "vosk", Service: func(s *route.Service) { s.CloseTimeout = 20 * time.Millisecond }})
+			client, server := r.Session()
+			if together {
+				client.SendBytes(
+					client.Encode(true, frame.Text, []byte(voskConfig)), client.Encode(true, frame.Text, []byte(voskEnd)),
+					client.Encode(true, frame.Close, frame.AppendClosePayload(nil, frame.NormalClosure, "bye")),
+				)
+			} else {
+				client.Send(frame.Text, voskConfig)
+				client.Send(frame.Text, voskEnd)
+				r.is(completing)
+				client.SendClose(frame.NormalClosure, "bye")
+			}
+			client.ExpectClose(frame.NormalClosure, "the session is over")
+			_ = client.Close()
+			r.expectRecord(fate{"client", frame.NormalClosure, "the session is over", "resetting"})
+			_ = server.Close()
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"net"
 	"strings"
 )
@@ -30,6 +31,11 @@ func NewRoutes(services []*Service) *Routes {
 		r.byHost = r.byHost || service.Host != ""
 	}
 	return r
+}
+
+// Current returns a service as it is now, or as it was before it was removed.
+func (r *Routes) Current(s *Service) *Service {
+	return cmp.Or(r.ByName[s.Name], s)
 }
 
 // Find returns the service for a request, or nil. A service of the request's host comes before one of any host; a service of its path
