@@ -176,7 +176,8 @@ func (r *Rig) close() {
 		return r.sessions.Active() == 0
 	})
 	for _, s := range r.Scripts {
-		s.Close()
+		s.HangUpAll()
+		defer s.Close() // after the backends, which may dial it until they are closed
 	}
 	if n := r.Group.Queue().Waiting; n != 0 {
 		r.T.Errorf("%d clients are left in the queue", n)

@@ -28,7 +28,7 @@ type Server struct {
 	CA       string      // file with the certificate of the authority that signed the server's
 
 	t        testing.TB
-	accepted chan *Peer
+	accepted chan chan *Peer // one for each answer, in the order in which they began; nil comes out of it when the request was refused
 	tasks    sync.WaitGroup
 
 	mu       sync.Mutex
@@ -38,13 +38,12 @@ type Server struct {
 	conns    []net.Conn // guarded by mu: all so far
 	open     int        // guarded by mu: upgraded connections whose end Serve has not seen
 	peak     int        // guarded by mu: the highest value of open
-	closed   bool       // guarded by mu
 }
 
 // Listen opens the server's socket, with TLS or without. It is called first, once.
 func (s *Server) Listen(t testing.TB, withTLS bool) {
 	t.Helper()
-	s.t, s.Listener, s.accepted = t, Listen(t), make(chan *Peer, 1024)
+	s.t, s.Listener, s.accepted = t, Listen(t), make(chan chan *Peer, 1024)
 	if s.Answer == nil {
 		s.Answer = Accept(s.Protocol)
 	}
@@ -84,7 +83,7 @@ func (s *Server) accept() {
 		s.mu.Lock()
 		s.attempts++
 		s.conns = append(s.conns, nc)
-		if s.closed || s.hangUp {
+		if s.hangUp {
 			_ = nc.Close()
 			s.mu.Unlock()
 			continue
@@ -107,13 +106,21 @@ func (s *Server) upgrade(nc net.Conn) {
 	s.open++
 	s.peak = max(s.peak, s.open)
 	s.mu.Unlock()
+	var place chan *Peer
+	if s.Serve == nil {
+		place = make(chan *Peer, 1) // before the answer, after which the proxy may dial the next connection
+		s.accepted <- place
+	}
 	if !s.Answer(nc, req) {
+		if s.Serve == nil {
+			close(place)
+		}
 		s.ended()
 		return
 	}
 	p := newPeer(s.t, nc, req)
 	if s.Serve == nil {
-		s.accepted <- p
+		place <- p
 		return
 	}
 	s.Serve(p)
@@ -127,10 +134,15 @@ func (s *Server) ended() {
 	s.open--
 }
 
-// Take returns the next connection for the test to play.
+// Take returns the next connection for the test to play, in the order in which they were accepted.
 func (s *Server) Take() *Peer {
 	s.t.Helper()
-	return Receive(s.t, s.accepted, "the server is dialed")
+	for {
+		place := Receive(s.t, s.accepted, "the server is dialed")
+		if p := Receive(s.t, place, "the server answers"); p != nil {
+			return p
+		}
+	}
 }
 
 // HangUp tells the server whether to close new TCP connections at once.
@@ -154,15 +166,20 @@ func (s *Server) Counts() Counts {
 	return Counts{s.attempts, s.upgrades, s.peak}
 }
 
-// Close closes all connections and waits for the server's goroutines.
-func (s *Server) Close() {
-	_ = s.Listener.Close()
+// HangUpAll closes all connections, and those that come. The port stays the server's: what still dials it meets no server of another test.
+func (s *Server) HangUpAll() {
 	s.mu.Lock()
-	s.closed = true
+	defer s.mu.Unlock()
+	s.hangUp = true
 	for _, nc := range s.conns {
 		_ = nc.Close()
 	}
-	s.mu.Unlock()
+}
+
+// Close closes all connections and waits for the server's goroutines.
+func (s *Server) Close() {
+	_ = s.Listener.Close()
+	s.HangUpAll()
 	s.tasks.Wait()
 }
 
